@@ -1,0 +1,85 @@
+/**
+ * Logs: pino with one level for the whole node that can change at run time, as JSON, as text for people, or compact for a journal
+ * that stamps lines itself. Nothing is logged per row, and requests only at debug.
+ */
+import { Writable } from 'node:stream'
+import { type DestinationStream, type Logger, pino } from 'pino'
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+export const LOG_FORMATS = ['text', 'json', 'compact'] as const
+export type LogFormat = (typeof LOG_FORMATS)[number]
+export type { Logger }
+
+/** Members whose values never reach a log, wherever a caller hands in an object with them. */
+const REDACTED = ['authorization', 'password', 'secret', 'token', 'key', 'api_key'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
+
+export class Logs {
+  readonly root: Logger
+  private readonly children = new Map<string, Logger>()
+
+  constructor(options: { level: LogLevel; format: LogFormat; destination?: DestinationStream }) {
+    const output = options.destination ?? pino.destination({ dest: 2, sync: true })
+    const stream = options.format === 'json' ? output : new TextLines(output, options.format)
+    this.root = pino(
+      {
+        level: options.level,
+        base: undefined,
+        redact: { paths: REDACTED, censor: '[redacted]' },
+        formatters: { level: (label) => ({ level: label }) },
+        timestamp: pino.stdTimeFunctions.isoTime,
+      },
+      stream,
+    )
+  }
+
+  child(name: string): Logger {
+    let child = this.children.get(name)
+    if (child === undefined) {
+      child = this.root.child({ name })
+      this.children.set(name, child)
+    }
+    return child
+  }
+
+  get level(): LogLevel {
+    return this.root.level as LogLevel
+  }
+
+  /** Children keep a level of their own in pino, so each is set. */
+  set level(level: LogLevel) {
+    this.root.level = level
+    for (const child of this.children.values()) child.level = level
+  }
+}
+
+/** Turns pino's JSON lines into text: time, level, name, message, then members as key=value. */
+class TextLines extends Writable {
+  private readonly output: DestinationStream
+  private readonly format: LogFormat
+
+  constructor(output: DestinationStream, format: LogFormat) {
+    super({ decodeStrings: false })
+    this.output = output
+    this.format = format
+  }
+
+  override _write(line: string | Buffer, _encoding: string, done: () => void): void {
+    this.output.write(renderLine(JSON.parse(line.toString()), this.format))
+    done()
+  }
+}
+
+function renderLine(entry: Record<string, unknown>, format: LogFormat): string {
+  const { level, time, name, msg, err, ...rest } = entry
+  const head = format === 'compact' ? '' : `${time} `
+  let line = `${head}${String(level).toUpperCase().padEnd(5)} ${name === undefined ? '' : `${name}: `}${msg ?? ''}`
+  for (const [key, value] of Object.entries(rest)) line += ` ${key}=${typeof value === 'string' ? quoteIfNeeded(value) : JSON.stringify(value)}`
+  const error = err as { message?: string; stack?: string } | undefined
+  if (error !== undefined) line += format === 'compact' ? ` err=${quoteIfNeeded(String(error.message))}` : `\n${error.stack ?? error.message}`
+  return `${line}\n`
+}
+
+function quoteIfNeeded(text: string): string {
+  return /^[\w./:@+-]+$/.test(text) ? text : JSON.stringify(text)
+}

@@ -1,0 +1,97 @@
+/**
+ * The node's metrics: one registry, prefix `svc_`, and a `Metrics` for each owner (a plugin, the storage engine, the kernel).
+ * A name belongs to whoever declared it first; a second owner is refused, naming both.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+const PREFIX = 'svc_'
+/** Seconds; from cache hits to the default query timeout. */
+const DURATION_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+export type { Counter, Gauge, Histogram }
+
+export class MetricsRegistry {
+  readonly registry = new Registry()
+  private readonly owners = new Map<string, { owner: string; metric: Counter | Gauge | Histogram }>()
+  private readonly loopDelay = monitorEventLoopDelay({ resolution: 10 })
+
+  constructor() {
+    collectDefaultMetrics({ register: this.registry, prefix: PREFIX })
+    this.loopDelay.enable()
+    const delay = this.loopDelay
+    this.child('kernel').gauge('main_loop_delay_seconds', 'How late the main loop ran its timers since the last scrape', ['quantile'], (gauge) => {
+      for (const quantile of [0.5, 0.9, 0.99, 1]) gauge.set({ quantile: String(quantile) }, delay.count === 0 ? 0 : delay.percentile(quantile * 100) / 1e9)
+      delay.reset()
+    })
+  }
+
+  child(owner: string): Metrics {
+    return new Metrics(this, owner)
+  }
+
+  /** The metric `name` of `owner`, made by `make` the first time. @throws Error when another owner has it. */
+  claim<T extends Counter | Gauge | Histogram>(owner: string, name: string, make: (fullName: string) => T): T {
+    const known = this.owners.get(name)
+    if (known !== undefined) {
+      if (known.owner !== owner) {
+        throw new Error(`cannot register metric "${PREFIX}${name}" of "${owner}": "${known.owner}" has registered it already; choose another name`)
+      }
+      return known.metric as T
+    }
+    const metric = make(PREFIX + name)
+    this.owners.set(name, { owner, metric })
+    return metric
+  }
+
+  text(): Promise<string> {
+    return this.registry.metrics()
+  }
+
+  get contentType(): string {
+    return this.registry.contentType
+  }
+
+  close(): void {
+    this.loopDelay.disable()
+    this.registry.clear()
+  }
+}
+
+/** One owner's view. Names come without the prefix; asking twice for the same name returns the same metric. */
+export class Metrics {
+  private readonly shared: MetricsRegistry
+  private readonly owner: string
+
+  constructor(shared: MetricsRegistry, owner: string) {
+    this.shared = shared
+    this.owner = owner
+  }
+
+  counter(name: string, help: string, labelNames: readonly string[] = []): Counter {
+    return this.shared.claim(this.owner, name, (fullName) => new Counter({ name: fullName, help, labelNames: [...labelNames], registers: [this.shared.registry] }))
+  }
+
+  /** @param collect sets the value at each scrape. */
+  gauge(name: string, help: string, labelNames: readonly string[] = [], collect?: (gauge: Gauge) => void | Promise<void>): Gauge {
+    return this.shared.claim(this.owner, name, (fullName) => {
+      const gauge: Gauge = new Gauge({
+        name: fullName,
+        help,
+        labelNames: [...labelNames],
+        registers: [this.shared.registry],
+        ...(collect === undefined ? {} : { collect: () => collect(gauge) }),
+      })
+      return gauge
+    })
+  }
+
+  /** @param buckets upper bounds; without them those of a duration in seconds. */
+  histogram(name: string, help: string, labelNames: readonly string[] = [], buckets: readonly number[] = DURATION_BUCKETS): Histogram {
+    return this.shared.claim(
+      this.owner,
+      name,
+      (fullName) => new Histogram({ name: fullName, help, labelNames: [...labelNames], buckets: [...buckets], registers: [this.shared.registry] }),
+    )
+  }
+}
