@@ -12,7 +12,7 @@ export type LogFormat = (typeof LOG_FORMATS)[number]
 export type { Logger }
 
 /** Members whose values never reach a log, wherever a caller hands in an object with them. */
-const REDACTED = ['authorization', 'password', 'secret', 'token', 'key', 'api_key'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
+const REDACTED = ['authorization', 'password', 'secret', 'token', 'api_key'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
 
 export class Logs {
   readonly root: Logger

@@ -1,0 +1,61 @@
+/** The kernel's own sections, and where environment variables and flags go. A plugin's section is described by the plugin. */
+import { type Static, Type } from 'typebox'
+import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
+
+const seconds = (value: number, description: string, minimum = 0) => Type.Number({ default: value, minimum, maximum: 86_400, description })
+const count = (value: number, minimum: number, maximum: number, description: string) => Type.Integer({ default: value, minimum, maximum, description })
+
+export const serverSchema = Type.Object({
+  http_addr: Type.String({ default: '0.0.0.0:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
+  metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
+  max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
+  log_level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'trace, debug, info, warn or error; changed at run time by PUT /api/v1/admin/log-level' }),
+  cors_allowed_origins: Type.Array(Type.String(), { default: [], description: 'Origins that browsers may call from, such as "https://grafana.example"' }),
+  allow_unsafe_cors: Type.Boolean({ default: false, description: 'Allows "*" in cors_allowed_origins' }),
+  multi_tenancy: Type.Boolean({ default: false, description: 'Keeps the data of each namespace (header X-Namespace) apart' }),
+  max_write_batch_size: count(100_000, 1, 10_000_000, 'Points of one JSON or line protocol write; above: 400'),
+  write_timeout_secs: seconds(30, 'Time limit of one write; 0 = none'),
+  dedup_window_secs: seconds(300, 'How long an Idempotency-Key is remembered; 0 = keys are ignored'),
+  max_dedup_entries: count(1_000_000, 4, 100_000_000, 'Idempotency keys remembered at once; when full the oldest quarter goes'),
+  sql_query_timeout_secs: seconds(30, 'Time limit of one query; 0 = none'),
+  sql_max_rows: count(100_000, 1, 100_000_000, 'Rows of one query answer'),
+  keep_alive_timeout_secs: seconds(72, 'Idle connections are closed after this long', 1),
+  request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none'),
+  setup_timeout_secs: seconds(10, 'Time limit of a plugin\'s setup', 0.01),
+  start_timeout_secs: seconds(600, 'Time limit of a plugin\'s start; the storage replays its log in it', 0.01),
+  shutdown_timeout_secs: seconds(30, 'Time limit for requests in flight, and then for each plugin, when the server stops', 0.01),
+})
+export type ServerConfig = Static<typeof serverSchema>
+
+export const tlsSchema = Type.Object({
+  cert: Type.String({ description: 'File of the certificate chain, PEM' }),
+  key: Type.String({ description: 'File of the private key, PEM' }),
+  client_ca: Type.Optional(Type.String({ description: 'File of the authorities, PEM, one of which must have signed a client\'s certificate' })),
+  reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
+})
+export type TlsConfig = Static<typeof tlsSchema>
+
+/** The engine's schema has the rest of [database]. */
+export const engineSchema = Type.Object({
+  engine: Type.String({ default: 'embedded', description: 'Storage engine: a folder of storage/, a relative path, or a package' }),
+})
+
+/** Keys that the environment and the command line can set, the command line winning. */
+export interface Override {
+  path: readonly [section: string, key: string]
+  flag?: string
+  env: readonly string[]
+}
+
+export const OVERRIDES: readonly Override[] = [
+  { path: ['server', 'http_addr'], flag: 'bind', env: ['SVC_BIND', 'SVC_HTTP_ADDR'] },
+  { path: ['server', 'log_level'], flag: 'log-level', env: ['SVC_LOG_LEVEL'] },
+  { path: ['server', 'log_format'], flag: 'log-format', env: ['SVC_LOG_FORMAT'] },
+  { path: ['database', 'data_dir'], flag: 'data-dir', env: ['SVC_DATA_DIR'] },
+  { path: ['tls', 'cert'], flag: 'tls-cert', env: ['SVC_TLS_CERT'] },
+  { path: ['tls', 'key'], flag: 'tls-key', env: ['SVC_TLS_KEY'] },
+  { path: ['tls', 'client_ca'], flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },
+  { path: ['tls', 'reload_interval_secs'], flag: 'tls-reload-interval-secs', env: ['SVC_TLS_RELOAD_INTERVAL_SECS'] },
+]

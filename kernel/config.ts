@@ -1,0 +1,272 @@
+/**
+ * From a TOML file, the environment and flags to what a node runs. Everything wrong is found in one go and reported together,
+ * one line each, naming key, file and the nearest valid name. No I/O apart from reading the file and importing plugins.
+ */
+import { readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { parse } from 'smol-toml'
+import { Type } from 'typebox'
+import { engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './config-schema.ts'
+import { builtinPlugins, type EngineModule, loadEngine, loadPlugin } from './loader.ts'
+import { didYouMean } from './nearest.ts'
+import { startOrder } from './order.ts'
+import type { Plugin } from './plugin.ts'
+import { checkSection, fromText, type Origin, type Schema } from './section.ts'
+
+export type Tree = Record<string, unknown>
+
+export interface ConfigSource {
+  tree: Tree
+  /** How messages name the file. */
+  file: string
+  /** What relative plugin paths and package names are resolved from. */
+  folder: string
+  /** Values of variables and flags with the name of where they came from, by dotted key. */
+  overrides: Map<string, { text: string; from: string }>
+}
+
+export interface NodeConfig {
+  file: string
+  server: ServerConfig
+  tls: TlsConfig | undefined
+  /** In the order they start. */
+  plugins: Plugin[]
+  /** By plugin id. */
+  sections: Map<string, unknown>
+  /** Absent when no plugin needs a storage. */
+  storage: { engine: string; module: EngineModule; config: Record<string, unknown> } | undefined
+}
+
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+/** @param flags by name without dashes. @throws ConfigError when the file cannot be read or parsed. */
+export function readConfig(flags: Record<string, string | undefined>, env: Record<string, string | undefined>): ConfigSource {
+  const path = flags.config ?? env.SVC_CONFIG
+  let tree: Tree = {}
+  const problems: string[] = []
+  if (path !== undefined) {
+    try {
+      tree = parse(readFileSync(path, 'utf8')) as Tree
+    } catch (error) {
+      const line = (error as { line?: number }).line
+      const text = (error as Error).message.split('\n', 1)[0]
+      throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}`])
+    }
+    tree = expandVariables(tree, '', path, env, problems) as Tree
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  const overrides = new Map<string, { text: string; from: string }>()
+  for (const { path: key, flag, env: variables } of OVERRIDES) {
+    const variable = variables.find((name) => env[name] !== undefined && env[name] !== '')
+    if (flag !== undefined && flags[flag] !== undefined) overrides.set(key.join('.'), { text: flags[flag], from: `--${flag}` })
+    else if (variable !== undefined) overrides.set(key.join('.'), { text: env[variable] as string, from: variable })
+  }
+  return { tree, file: path ?? 'the defaults', folder: path === undefined ? process.cwd() : dirname(resolve(path)), overrides }
+}
+
+/** `${NAME}` in any string value; `$${` stands for the characters `${`. */
+function expandVariables(value: unknown, path: string, file: string, env: Record<string, string | undefined>, problems: string[]): unknown {
+  if (typeof value === 'string') {
+    return value.replace(/\$?\$\{([A-Za-z_]\w*)\}/g, (text, name: string) => {
+      if (text.startsWith('$$')) return text.slice(1)
+      const given = env[name]
+      if (given === undefined) problems.push(`cannot expand "\${${name}}" of "${path}" in ${file}: the environment variable ${name} is not set; set it, or write $\${${name}} for the text itself`)
+      return given ?? ''
+    })
+  }
+  if (Array.isArray(value)) return value.map((item, i) => expandVariables(item, `${path}[${i}]`, file, env, problems))
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, expandVariables(item, path === '' ? name : `${path}.${name}`, file, env, problems)]))
+}
+
+export interface ResolveOptions {
+  /** Plugins given as objects, beside those that the file names. */
+  plugins?: readonly Plugin[]
+  /** Takes the place of the engine that the file names. */
+  engine?: EngineModule
+}
+
+/** Checks everything. @throws ConfigError with all problems. */
+export async function resolveConfig(source: ConfigSource, options: ResolveOptions = {}): Promise<NodeConfig> {
+  const problems: string[] = []
+  const { plugins: listed = [], ...rest } = structuredClone(source.tree)
+  const origin: Origin = (key) => source.overrides.get(key)?.from ?? source.file
+
+  const selected = [...(options.plugins ?? []), ...(await loadSelected(listed, source, problems))]
+  const plugins = startOrder(withoutRepeats(selected, source.file, problems), problems)
+
+  const needsStorage = plugins.some((plugin) => (plugin.capabilities ?? []).length > 0)
+  const sections = new Sections(rest, source, problems)
+  const server = sections.check('server', serverSchema as Schema, origin) as ServerConfig
+  const tls = sections.has('tls') ? (sections.check('tls', tlsSchema as Schema, origin) as TlsConfig) : undefined
+
+  // Plugins first: one may own a section within [database].
+  const configs = new Map<string, unknown>()
+  const pluginSections = plugins.map((plugin) => ({ plugin, section: plugin.section ?? plugin.id })).sort((a, b) => b.section.length - a.section.length)
+  for (const { plugin, section } of pluginSections) configs.set(plugin.id, sections.check(section, (plugin.config ?? Type.Object({})) as Schema, origin))
+
+  const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins, origin, problems) : undefined
+  await sections.refuseRest(needsStorage)
+
+  if (server.cors_allowed_origins?.includes?.('*') && server.allow_unsafe_cors !== true) {
+    problems.push(`cannot use "server.cors_allowed_origins" "*" in ${source.file}: any site could call the server from a browser; name the origins, or set server.allow_unsafe_cors`)
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  return { file: source.file, server, tls, plugins, sections: configs, storage }
+}
+
+async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {
+  if (!Array.isArray(listed) || listed.some((name) => typeof name !== 'string')) {
+    problems.push(`cannot use "plugins" in ${source.file}: it must be a list of plugin ids, paths or package names`)
+    return []
+  }
+  const loaded: Plugin[] = []
+  for (const name of listed as string[]) {
+    try {
+      loaded.push(await loadPlugin(name, source.folder))
+    } catch (error) {
+      problems.push(`${(error as Error).message.split('\n', 1)[0]} (plugins in ${source.file})`)
+    }
+  }
+  return loaded
+}
+
+function withoutRepeats(plugins: readonly Plugin[], file: string, problems: string[]): Plugin[] {
+  const byId = new Map<string, Plugin>()
+  for (const plugin of plugins) {
+    if (byId.has(plugin.id)) problems.push(`cannot run plugin "${plugin.id}" twice: plugins in ${file} names it more than once; remove one`)
+    else byId.set(plugin.id, plugin)
+  }
+  return [...byId.values()]
+}
+
+async function resolveStorage(
+  sections: Sections,
+  source: ConfigSource,
+  given: EngineModule | undefined,
+  plugins: readonly Plugin[],
+  origin: Origin,
+  problems: string[],
+): Promise<NodeConfig['storage']> {
+  const named = sections.peek('database', 'engine') ?? engineSchema.properties.engine.default
+  let module = given
+  if (module === undefined) {
+    try {
+      module = await loadEngine(String(named), source.folder)
+    } catch (error) {
+      problems.push((error as Error).message.split('\n', 1)[0])
+      sections.drop('database')
+      return undefined
+    }
+  }
+  const schema: Schema = { ...module.configSchema, properties: { ...engineSchema.properties, ...module.configSchema.properties } as Record<string, Schema> }
+  const config = sections.check('database', schema, origin) as Record<string, unknown>
+  const capabilities = new Set<string>(module.capabilities)
+  for (const plugin of plugins) {
+    for (const needed of plugin.capabilities ?? []) {
+      if (!capabilities.has(needed)) problems.push(`cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; use another engine or remove the plugin`)
+    }
+  }
+  return { engine: String(named), module, config }
+}
+
+/** The tables of the file; each is taken out by its owner, and what is left over is refused. */
+class Sections {
+  private readonly tree: Tree
+  private readonly source: ConfigSource
+  private readonly problems: string[]
+  private readonly owned = new Set<string>()
+
+  constructor(tree: Tree, source: ConfigSource, problems: string[]) {
+    this.tree = tree
+    this.source = source
+    this.problems = problems
+  }
+
+  has(section: string): boolean {
+    return section in this.tree || [...this.source.overrides.keys()].some((key) => key.startsWith(`${section}.`))
+  }
+
+  peek(section: string, key: string): unknown {
+    return (this.tree[section] as Tree | undefined)?.[key]
+  }
+
+  check(section: string, schema: Schema, origin: Origin): unknown {
+    this.owned.add(section)
+    const raw = this.take(section) ?? (schema.type === 'array' ? [] : {})
+    if (typeof raw === 'object' && !Array.isArray(raw)) {
+      for (const [key, { text }] of this.source.overrides) {
+        if (key.startsWith(`${section}.`)) {
+          const name = key.slice(section.length + 1)
+          ;(raw as Tree)[name] = fromText(schema.properties?.[name], text)
+        }
+      }
+    }
+    return checkSection(schema, raw, section, origin, this.problems)
+  }
+
+  drop(section: string): void {
+    this.take(section)
+    this.owned.add(section)
+  }
+
+  /** Removes a section, dotted or not, from the tree; a parent that becomes empty and has no owner goes too. */
+  private take(section: string): unknown {
+    const path = section.split('.')
+    const parents: Tree[] = [this.tree]
+    for (const name of path.slice(0, -1)) {
+      const next = parents.at(-1)?.[name]
+      if (typeof next !== 'object' || next === null) return undefined
+      parents.push(next as Tree)
+    }
+    const name = path.at(-1) as string
+    const value = parents.at(-1)?.[name]
+    delete parents.at(-1)?.[name]
+    for (let i = parents.length - 1; i > 0 && Object.keys(parents[i]).length === 0; i--) delete parents[i - 1][path[i - 1]]
+    return value
+  }
+
+  async refuseRest(databaseUsed: boolean): Promise<void> {
+    if (Object.keys(this.tree).length === 0) return
+    const owners = await sectionOwners()
+    const known = ['plugins', ...this.owned]
+    for (const [name, value] of Object.entries(this.tree)) {
+      if (name === 'database' && !databaseUsed) {
+        this.problems.push(`cannot use section "[database]" in ${this.source.file}: no selected plugin uses a storage; remove the section or add a plugin that does`)
+        continue
+      }
+      const table = typeof value === 'object' && value !== null
+      const path = table && !Array.isArray(value) ? deepest(name, value as Tree, owners) : name
+      const owner = owners.get(path)
+      const hint = owner === undefined ? didYouMean(path, known, `the sections are ${known.join(', ')}`) : `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the section`
+      this.problems.push(`cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`)
+    }
+  }
+}
+
+/** `auth.jwt` for a left-over [auth] that holds only the section of another plugin. */
+function deepest(name: string, value: Tree, owners: Map<string, string>): string {
+  for (const key of Object.keys(value)) if (owners.has(`${name}.${key}`)) return `${name}.${key}`
+  return name
+}
+
+/** Which built-in plugin owns which section. */
+async function sectionOwners(): Promise<Map<string, string>> {
+  const owners = new Map<string, string>()
+  for (const id of builtinPlugins()) {
+    try {
+      owners.set((await loadPlugin(id, process.cwd())).section ?? id, id)
+    } catch {
+      owners.set(id, id) // it fails when selected; here only its name matters
+    }
+  }
+  return owners
+}

@@ -1,0 +1,108 @@
+/** Finds plugins and storage engines: by id in this package, by path relative to the config file, by npm package name. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { findPackageJSON } from 'node:module'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { didYouMean } from './nearest.ts'
+import { isPlugin, type Plugin } from './plugin.ts'
+import type { Schema } from './section.ts'
+import type { Capability, StorageContext, StorageEngine } from './storage.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+/** `.ts` in the repository, `.js` in the published package. */
+const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
+
+/** What a storage engine's index exports. */
+export interface EngineModule {
+  createEngine(context: StorageContext): StorageEngine
+  configSchema: Schema
+  capabilities: Iterable<Capability>
+}
+
+export function builtinPlugins(): string[] {
+  return idsIn('plugins')
+}
+
+/** @throws Error in one line that says what was looked for. */
+export async function loadPlugin(name: string, folder: string): Promise<Plugin> {
+  const file = locate('plugins', name, folder)
+  if (file === undefined) {
+    const hint = didYouMean(name, builtinPlugins(), `the built-in plugins are ${builtinPlugins().join(', ')}`)
+    throw new Error(`cannot find plugin "${name}": it is no built-in id, file, or package installed at ${folder}; ${hint}`)
+  }
+  const plugin = (await importFile('plugin', name, file)).default
+  if (!isPlugin(plugin)) throw new Error(`cannot load plugin "${name}": ${file} has no default export made by definePlugin`)
+  return plugin
+}
+
+export async function loadEngine(name: string, folder: string): Promise<EngineModule> {
+  const file = locate('storage', name, folder)
+  if (file === undefined) {
+    const ids = idsIn('storage')
+    throw new Error(`cannot find storage engine "${name}": it is no built-in engine, file, or package; ${didYouMean(name, ids, `the engines are ${ids.join(', ')}`)}`)
+  }
+  const module = await importFile('storage engine', name, file)
+  if (typeof module.createEngine !== 'function' || module.configSchema === undefined || module.capabilities === undefined) {
+    throw new Error(`cannot load storage engine "${name}": ${file} must export createEngine, configSchema and capabilities`)
+  }
+  return module as unknown as EngineModule
+}
+
+function idsIn(kind: string): string[] {
+  const folder = join(ROOT, kind)
+  if (!existsSync(folder)) return []
+  return readdirSync(folder)
+    .filter((id) => existsSync(join(folder, id, `index${EXTENSION}`)))
+    .sort()
+}
+
+function locate(kind: string, name: string, folder: string): string | undefined {
+  if (isAbsolute(name) || /^\.\.?[/\\]/.test(name)) {
+    const file = resolve(folder, name)
+    const found = [file, join(file, 'index.ts'), join(file, 'index.js')].find((f) => existsSync(f) && /\.[cm]?[jt]s$/.test(f))
+    return found ?? (existsSync(join(file, 'package.json')) ? entryOf(join(file, 'package.json')) : undefined)
+  }
+  if (/^[a-z][a-z0-9_]*$/.test(name)) {
+    const builtin = join(ROOT, kind, name, `index${EXTENSION}`)
+    if (existsSync(builtin)) return builtin
+  }
+  for (const base of [folder, ROOT]) {
+    const manifest = packageManifest(name, base)
+    if (manifest !== undefined) return entryOf(manifest)
+  }
+  return undefined
+}
+
+function packageManifest(name: string, base: string): string | undefined {
+  if (!/^(@[\w.-]+\/)?[\w.-]+$/.test(name)) return undefined
+  try {
+    return findPackageJSON(name, pathToFileURL(join(base, 'noop.js')))
+  } catch {
+    return undefined
+  }
+}
+
+/** A package's entry for `import`; `require.resolve` would refuse packages that are ES modules only. */
+function entryOf(manifest: string): string {
+  const { exports, main } = JSON.parse(readFileSync(manifest, 'utf8')) as { exports?: unknown; main?: string }
+  const root = typeof exports === 'object' && exports !== null && '.' in exports ? (exports as Record<string, unknown>)['.'] : exports
+  return join(dirname(manifest), conditionOf(root) ?? main ?? 'index.js')
+}
+
+function conditionOf(target: unknown): string | undefined {
+  if (typeof target === 'string') return target
+  if (typeof target !== 'object' || target === null) return undefined
+  for (const condition of ['node', 'import', 'default']) {
+    const found = conditionOf((target as Record<string, unknown>)[condition])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+async function importFile(kind: string, name: string, file: string): Promise<Record<string, unknown>> {
+  try {
+    return await import(pathToFileURL(file).href)
+  } catch (error) {
+    throw new Error(`cannot load ${kind} "${name}": ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * The public plugin API: what a plugin declares (`definePlugin`) and what the kernel hands it (`Svc`).
+ *
+ * Phases: setup declares and does no I/O; start opens what the plugin needs; ready runs when the listeners are open; drain stops
+ * producing; stop releases, and must be safe after a failed start. Dependencies go first on the way up and last on the way down.
+ */
+import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
+import type { Static, TObject, TSchema } from 'typebox'
+import type { Authenticator, Authorizer, CallContext } from './auth.ts'
+import type { ServerConfig } from './config-schema.ts'
+import type { Ingest } from './ingest.ts'
+import type { Logger } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import type { Capability, Storage } from './storage.ts'
+
+export type Stability = 'stable' | 'beta' | 'experimental'
+
+export interface PluginDefinition<S extends TSchema = TSchema> {
+  /** snake_case; the same word is its folder, its section, its logger. */
+  id: string
+  summary: string
+  stability: Stability
+  /** Schema of its section: a description on every key. */
+  config?: S
+  /** The section's name where it is not the id, such as `auth.jwt`. */
+  section?: string
+  /** Plugin ids or service names that must be there; they start first. */
+  requires?: readonly string[]
+  /** Names of the services it gives with `provide`. */
+  provides?: readonly string[]
+  /** What it needs of the storage; a plugin that names nothing here gets no storage. */
+  capabilities?: readonly Capability[]
+  setup(svc: Svc, config: Static<S>): void | Promise<void>
+}
+
+const MARK = Symbol.for('svc.plugin')
+
+export type Plugin = PluginDefinition & { readonly [MARK]: true }
+
+/** Marks and checks a plugin's declaration. @throws Error for a bad id or a config key without description. */
+export function definePlugin<S extends TSchema = TObject>(definition: PluginDefinition<S>): Plugin {
+  const { id } = definition
+  if (!/^[a-z][a-z0-9_]*$/.test(id)) throw new Error(`cannot define plugin "${id}": an id is lower case letters, digits and "_", starting with a letter`)
+  if (['server', 'database', 'tls', 'plugins', 'kernel', 'storage'].includes(id)) {
+    throw new Error(`cannot define plugin "${id}": the name belongs to the kernel; choose another id`)
+  }
+  if (definition.config !== undefined) requireDescriptions(id, '', definition.config)
+  return Object.freeze({ ...(definition as unknown as PluginDefinition), [MARK]: true as const })
+}
+
+/** Holds across copies of this package, such as a plugin package with its own. */
+export function isPlugin(value: unknown): value is Plugin {
+  return typeof value === 'object' && value !== null && MARK in value
+}
+
+function requireDescriptions(id: string, path: string, schema: { properties?: Record<string, object>; items?: object }): void {
+  if (schema.items !== undefined) requireDescriptions(id, path, schema.items)
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    if (!('description' in property)) throw new Error(`cannot define plugin "${id}": config key "${path}${name}" has no description; give it one`)
+    requireDescriptions(id, `${path}${name}.`, property)
+  }
+}
+
+/** What a route does to data: given to the authorizers. */
+export type Action = 'read' | 'write' | 'delete' | 'admin' | 'public'
+
+export interface RouteConfig {
+  /** Default: read for GET and HEAD, delete for DELETE, else write. `public` needs no credentials. */
+  action?: Action
+  /**
+   * Hands the handler the body's bytes, decoded by Content-Encoding, instead of parsed JSON: for any content type, or for those named.
+   * The buffer is the handler's until its answer is sent, and is reused afterwards.
+   */
+  rawBody?: true | readonly string[]
+}
+
+export interface HttpOptions extends Omit<RouteShorthandOptions, 'config'> {
+  config?: RouteConfig
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the types of body, query and parameters follow the route's own schema
+export type HttpRequest = FastifyRequest<{ Body: any; Querystring: any; Params: any; Headers: any }>
+export type HttpHandler = (request: HttpRequest, reply: FastifyReply) => unknown
+
+export interface HttpRoutes {
+  get(path: string, handler: HttpHandler): void
+  get(path: string, options: HttpOptions, handler: HttpHandler): void
+  post(path: string, handler: HttpHandler): void
+  post(path: string, options: HttpOptions, handler: HttpHandler): void
+  put(path: string, handler: HttpHandler): void
+  put(path: string, options: HttpOptions, handler: HttpHandler): void
+  delete(path: string, handler: HttpHandler): void
+  delete(path: string, options: HttpOptions, handler: HttpHandler): void
+  route(options: Omit<RouteOptions, 'config' | 'handler'> & { config?: RouteConfig; handler: HttpHandler }): void
+  /** Reads bodies of a content type on this plugin's routes; `parse` gets the decoded bytes. */
+  parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
+}
+
+export type Hook = () => void | Promise<void>
+
+export interface Svc {
+  readonly id: string
+  readonly log: Logger
+  /** Names without the prefix `svc_`. */
+  readonly metrics: Metrics
+  readonly http: HttpRoutes
+  /** From the start phase on. @throws Error before, or without `capabilities`. */
+  readonly storage: Storage
+  /** The one door for writes: idempotency, admission, time limit, metrics. */
+  readonly ingest: Ingest
+  /** The resolved [server] section. */
+  readonly server: Readonly<ServerConfig>
+  readonly auth: { authenticator(authenticate: Authenticator): void; authorizer(authorize: Authorizer): void }
+  readonly clock: Clock
+  /** Who calls, and for which namespace. */
+  context(request: FastifyRequest): CallContext
+  start(hook: Hook): void
+  ready(hook: Hook): void
+  drain(hook: Hook): void
+  stop(hook: Hook): void
+  /** Adds a check to /ready: returns why the node is not ready, or undefined. */
+  readiness(check: () => string | undefined): void
+  /** Gives a service to plugins that require its name; call it in setup. */
+  provide(name: string, service: unknown): void
+  /** A service of a plugin named in `requires`. */
+  use<T>(name: string): T
+}
+
+export interface Clock {
+  /** Wall clock, milliseconds since the Unix epoch. */
+  now(): number
+  /** Wall clock, nanoseconds since the Unix epoch, of millisecond resolution or better. */
+  nowNanos(): bigint
+  /** Milliseconds that never go back. */
+  monotonic(): number
+}
+
+export const systemClock: Clock = {
+  now: Date.now,
+  nowNanos: () => BigInt(Date.now()) * 1_000_000n,
+  monotonic: () => performance.now(),
+}
