@@ -1,0 +1,66 @@
+/**
+ * Exact decimals: an unscaled integer and the number of digits behind the point, at most 38 digits in all. Digits are kept as
+ * they were written ("1.50" has scale 2); no value passes through a float.
+ */
+import { SvcError } from '../../kernel/errors.ts'
+
+export const MAX_DIGITS = 38
+const BOUND = 10n ** BigInt(MAX_DIGITS)
+const SHAPE = /^([+-]?)(\d*)(?:\.(\d*))?$/
+
+export interface Decimal {
+  unscaled: bigint
+  scale: number
+}
+
+/** @throws INVALID_POINT for anything but digits with at most one sign and one point. */
+export function parseDecimal(text: string): Decimal {
+  const match = SHAPE.exec(text)
+  const whole = match?.[2] ?? ''
+  const fraction = match?.[3] ?? ''
+  if (match === null || whole.length + fraction.length === 0) {
+    throw refuse(text, 'it is not a decimal number; write digits with an optional sign and point')
+  }
+  // Leading zeros are no digits of the value; the length check also keeps BigInt from parsing a megabyte of digits.
+  const digits = (whole + fraction).replace(/^0+/, '')
+  if (digits.length > MAX_DIGITS || fraction.length > MAX_DIGITS) throw refuse(text, `it has more than ${MAX_DIGITS} digits`)
+  const magnitude = BigInt(digits === '' ? '0' : digits)
+  return { unscaled: match[1] === '-' ? -magnitude : magnitude, scale: fraction.length }
+}
+
+export function formatDecimal(unscaled: bigint, scale: number): string {
+  const sign = unscaled < 0n ? '-' : ''
+  const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, '0')
+  return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+}
+
+export function withinDigits(unscaled: bigint): boolean {
+  return unscaled < BOUND && unscaled > -BOUND
+}
+
+/**
+ * The value at a column's scale.
+ * @param field and `measurement` are for the refusal's text.
+ * @throws INVALID_POINT naming both scales when the value has more fractional digits, or when it needs more than 38 digits at the column's scale.
+ */
+export function rescale(unscaled: bigint, from: number, to: number, measurement: string, field: string): bigint {
+  if (from > to) {
+    throw new SvcError(
+      'INVALID_POINT',
+      `cannot write decimal "${formatDecimal(unscaled, from)}" to field "${field}" of measurement "${measurement}": it has ${from} fractional digits, the field's scale is ${to}; round it before sending`,
+    )
+  }
+  const scaled = unscaled * 10n ** BigInt(to - from)
+  if (!withinDigits(scaled)) {
+    throw new SvcError(
+      'INVALID_POINT',
+      `cannot write decimal "${formatDecimal(unscaled, from)}" to field "${field}" of measurement "${measurement}": at the field's scale of ${to} it needs more than ${MAX_DIGITS} digits`,
+    )
+  }
+  return scaled
+}
+
+function refuse(text: string, cause: string): SvcError {
+  const shown = text.length > 64 ? `${text.slice(0, 61)}...` : text
+  return new SvcError('INVALID_POINT', `cannot read decimal "${shown.toWellFormed()}": ${cause}`)
+}

@@ -1,0 +1,73 @@
+/**
+ * The admission keys of [database] that every engine shares, and their values as the rules of this folder take them.
+ * Engines spread `admissionKeys` into their own configuration schema.
+ */
+import { Type } from 'typebox'
+
+export const admissionKeys = {
+  shard_duration_secs: Type.Integer({
+    default: 3600,
+    minimum: 60,
+    maximum: 31_536_000,
+    description: 'Width of a time shard; the out-of-order window is counted in shards',
+  }),
+  ooo_shard_tolerance: Type.Integer({
+    default: 2,
+    minimum: 0,
+    maximum: 1_000_000,
+    description: 'How many shards behind the newest admitted write a live point may lie; older points need backfill',
+  }),
+  future_write_tolerance_secs: Type.Integer({
+    default: 3600,
+    minimum: 0,
+    maximum: 3_153_600_000,
+    description: 'How far past the server clock a point may lie',
+  }),
+  max_series_cardinality: Type.Integer({
+    default: 1_000_000,
+    minimum: 1,
+    maximum: 1_000_000_000,
+    description: 'Live series in all; a point that would start one more is refused',
+  }),
+  max_name_bytes: Type.Integer({
+    default: 256,
+    minimum: 16,
+    maximum: 4096,
+    description: 'Longest measurement name, tag key or field name, in bytes of UTF-8',
+  }),
+  max_tag_value_bytes: Type.Integer({ default: 4096, minimum: 16, maximum: 65_536, description: 'Longest tag value, in bytes of UTF-8' }),
+  max_tags_per_series: Type.Integer({ default: 64, minimum: 1, maximum: 1024, description: 'Tags of one series' }),
+  max_fields_per_measurement: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one measurement' }),
+  max_string_bytes: Type.Integer({ default: 65_536, minimum: 1, maximum: 16_777_216, description: 'Longest string field value, in bytes of UTF-8' }),
+}
+
+export interface Limits {
+  shardDurationSecs: number
+  oooShardTolerance: number
+  futureWriteToleranceSecs: number
+  maxSeriesCardinality: number
+  maxNameBytes: number
+  maxTagValueBytes: number
+  maxTagsPerSeries: number
+  maxFieldsPerMeasurement: number
+  maxStringBytes: number
+}
+
+/** @param config the resolved [database] section; a key that is absent takes its default. */
+export function limitsOf(config: Record<string, unknown>): Limits {
+  const read = (key: keyof typeof admissionKeys): number => {
+    const value = config[key]
+    return typeof value === 'number' ? value : (admissionKeys[key] as unknown as { default: number }).default
+  }
+  return {
+    shardDurationSecs: read('shard_duration_secs'),
+    oooShardTolerance: read('ooo_shard_tolerance'),
+    futureWriteToleranceSecs: read('future_write_tolerance_secs'),
+    maxSeriesCardinality: read('max_series_cardinality'),
+    maxNameBytes: read('max_name_bytes'),
+    maxTagValueBytes: read('max_tag_value_bytes'),
+    maxTagsPerSeries: read('max_tags_per_series'),
+    maxFieldsPerMeasurement: read('max_fields_per_measurement'),
+    maxStringBytes: read('max_string_bytes'),
+  }
+}
