@@ -1,0 +1,63 @@
+/** What the parser remembers of a measurement and its fields from line to line. */
+import type { Column, TableBatch } from '../../kernel/batch.ts'
+import { asciiText } from '../../kernel/decode/numbers.ts'
+import type { FieldType, MeasurementRef } from '../../kernel/storage.ts'
+
+/** Field types as small integers, so that the check per value is one compare. */
+export const FLOAT = 0
+export const INT = 1
+export const UINT = 2
+export const BOOL = 3
+export const STRING = 4
+export const DECIMAL = 5
+export const TYPES: readonly FieldType[] = ['float64', 'int64', 'uint64', 'bool', 'string', 'decimal']
+
+/** Forms of field names kept by a measurement; a sender of ever new names must not grow the map without end. */
+const MAX_SLOTS = 4096
+
+/** One way of writing a field's name, and the column its values go to. */
+export class FieldSlot {
+  readonly name: string
+  /** The name as written, escapes and the equals sign included: equal bytes mean the same field. */
+  readonly raw: Uint8Array
+  /** The first raw.length / 4 words of `raw`, little endian. */
+  readonly words: Int32Array
+  column: Column | undefined
+  /** Type of `column`, or -1. */
+  kind = -1
+  /** The parse that `column` belongs to. */
+  serial = -1
+
+  constructor(name: string, raw: Uint8Array) {
+    this.name = name
+    this.raw = raw
+    const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength)
+    this.words = Int32Array.from({ length: raw.length >> 2 }, (_, i) => view.getInt32(i * 4, true))
+  }
+}
+
+export class MeasurementState {
+  readonly ref: MeasurementRef
+  table: TableBatch | undefined
+  /** The parse that `table` belongs to. */
+  serial = -1
+  /** The fields of the last line in its order: the prediction for the next. */
+  order: FieldSlot[] = []
+  private slots = new Map<string, FieldSlot>()
+
+  constructor(ref: MeasurementRef) {
+    this.ref = ref
+  }
+
+  /** The slot of the raw name in bytes[start, end), the equals sign last. */
+  find(bytes: Uint8Array, start: number, end: number): FieldSlot | undefined {
+    return this.slots.get(asciiText(bytes, start, end))
+  }
+
+  add(name: string, bytes: Uint8Array, start: number, end: number): FieldSlot {
+    if (this.slots.size >= MAX_SLOTS) this.slots.clear()
+    const slot = new FieldSlot(name, bytes.slice(start, end))
+    this.slots.set(asciiText(bytes, start, end), slot)
+    return slot
+  }
+}

@@ -1,0 +1,547 @@
+/**
+ * Line protocol, from bytes to columns.
+ *
+ * All state is in the parser, one per namespace: series keys and field names seen before are recognised by their bytes, so that a
+ * line of a known series costs a compare of its key, a compare of each name and the digits of its values (parser.bench.ts).
+ * Invariants: every scan stops at the newline that ends the region; a line that fails leaves no value behind.
+ */
+import { isUtf8 } from 'node:buffer'
+import type { TableBatch, WriteBatch } from '../../kernel/batch.ts'
+import { KeyTable } from '../../kernel/decode/key-table.ts'
+import { asciiText, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { SeriesResolver } from '../../kernel/storage.ts'
+import { BOOL, DECIMAL, FLOAT, type FieldSlot, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
+import type { LineLimits } from './limits.ts'
+import { nameFault, readSeriesKey, unescapeName } from './series-key.ts'
+
+export type Precision = 'ns' | 'us' | 'ms' | 's' | 'm' | 'h'
+
+export interface LineFailure {
+  /** Physical line of the body, from 1. */
+  line: number
+  code: string
+  message: string
+}
+
+export interface ParseOptions {
+  precision: Precision
+  /** The time of points that carry none, nanoseconds since the epoch. */
+  now: bigint
+  /** Lines with points above this end the parse. */
+  maxPoints: number
+}
+
+export interface ParseOutcome {
+  rows: number
+  rejected: number
+  /** The first failures, in order. */
+  failures: LineFailure[]
+  /** There were more points than allowed; nothing of the batch should be written. */
+  tooMany: boolean
+}
+
+export interface ParserOptions {
+  limits: LineLimits
+  /** Bytes of series keys kept; the table is emptied when they are exceeded. */
+  maxInternedBytes: number
+  /** Failures of one body kept with their text; the others are counted. */
+  maxFailures: number
+  /** Any number, best a random one: seeds the hash of series keys. */
+  seed: number
+}
+
+const NEWLINE = 10
+const RETURN = 13
+const SPACE = 32
+const QUOTE = 34
+const HASH = 35
+const COMMA = 44
+const MINUS = 45
+const POINT = 46
+const EQUALS = 61
+const BACKSLASH = 92
+const MAX_SAFE = 9007199254740992
+const EMPTY = new Uint8Array(0)
+/** Of a line that cannot be parsed, so much is quoted. */
+const QUOTED_LENGTH = 512
+/** A field that was left out shifts the others by one; so many places ahead are tried before the name is looked up. */
+const LOOK_AHEAD = 3
+/** Digits behind the unit of the precision that belong to the nanosecond part of a time, and the factor of what stands before. */
+const TIME_UNITS: Record<Precision, { tailDigits: number; leadFactor: number }> = {
+  ns: { tailDigits: 9, leadFactor: 1 },
+  us: { tailDigits: 6, leadFactor: 1 },
+  ms: { tailDigits: 3, leadFactor: 1 },
+  s: { tailDigits: 0, leadFactor: 1 },
+  m: { tailDigits: 0, leadFactor: 60 },
+  h: { tailDigits: 0, leadFactor: 3600 },
+}
+
+export class LineParser {
+  private readonly resolver: SeriesResolver
+  private readonly namespace: string
+  private readonly limits: LineLimits
+  private readonly maxFailures: number
+  private readonly keys: KeyTable
+  private readonly measurements: MeasurementState[] = []
+  private readonly byName = new Map<string, number>()
+  private epoch: number
+  /** Entry of the line before, -1 = none. */
+  private last = -1
+  /** What the key of the line at hand stands for. */
+  private series = 0
+  private group = 0
+  /** Number of the parse under way; what was bound under another is bound again. */
+  private serial = 0
+  private bytes: Uint8Array = EMPTY
+  private view: DataView = new DataView(EMPTY.buffer)
+  private end = 0
+  private line = 1
+  private batch!: WriteBatch
+  private code = ''
+  private reason = ''
+  private tailDigits = 9
+  private tailFactor = 1
+  private leadFactor = 1
+  private readonly int = new Int64()
+  private readonly now = new Int64()
+
+  constructor(resolver: SeriesResolver, namespace: string, options: ParserOptions) {
+    this.resolver = resolver
+    this.namespace = namespace
+    this.limits = options.limits
+    this.maxFailures = options.maxFailures
+    this.keys = new KeyTable(options.maxInternedBytes, options.seed)
+    this.epoch = resolver.epoch
+  }
+
+  /** Appends the points of `body` to `batch`. */
+  parse(body: Uint8Array, batch: WriteBatch, options: ParseOptions): ParseOutcome {
+    this.begin(body, batch, options)
+    const outcome: ParseOutcome = { rows: 0, rejected: 0, failures: [], tooMany: false }
+    const { bytes, end } = this
+    let at = 0
+    while (at < end) {
+      const c = bytes[at]
+      if (c === NEWLINE) this.line++
+      if (c === NEWLINE || c === SPACE || c === 9 || c === RETURN) {
+        at++
+        continue
+      }
+      if (c === HASH) {
+        at = bytes.indexOf(NEWLINE, at)
+        continue
+      }
+      if (outcome.rows + outcome.rejected >= options.maxPoints) {
+        outcome.tooMany = true
+        break
+      }
+      const next = this.point(at)
+      if (next >= 0) outcome.rows++
+      else this.note(outcome, at)
+      at = next >= 0 ? next : this.lineEnd(at)
+    }
+    this.bytes = EMPTY // the body may be large and is not ours
+    return outcome
+  }
+
+  private begin(body: Uint8Array, batch: WriteBatch, options: ParseOptions): void {
+    if (this.epoch !== this.resolver.epoch) {
+      this.keys.clear()
+      this.measurements.length = 0
+      this.byName.clear()
+      this.epoch = this.resolver.epoch
+    }
+    // Always the same class of array (a Buffer is another), and always a newline at the end.
+    if (body.length > 0 && body[body.length - 1] === NEWLINE) this.bytes = new Uint8Array(body.buffer, body.byteOffset, body.length)
+    else {
+      this.bytes = new Uint8Array(body.length + 1)
+      this.bytes.set(body)
+      this.bytes[body.length] = NEWLINE
+    }
+    this.view = new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.length)
+    this.end = this.bytes.length
+    this.line = 1
+    this.batch = batch
+    this.serial++
+    const unit = TIME_UNITS[options.precision]
+    this.tailDigits = unit.tailDigits
+    this.tailFactor = POW10[9 - unit.tailDigits]
+    this.leadFactor = unit.leadFactor
+    this.now.setBigInt(options.now)
+  }
+
+  /** Parses the point at `start`; returns where the next line begins, or -1 with the reason noted. */
+  private point(start: number): number {
+    const line = this.line
+    const at = this.key(start)
+    if (at < 0) return -1
+    const state = this.measurements[this.group]
+    if (state.serial !== this.serial) {
+      state.table = this.batch.table(state.ref)
+      state.serial = this.serial
+    }
+    const table = state.table as TableBatch
+    const heapLength = this.batch.heap.length
+    const row = table.addRow(this.series, this.now.low, this.now.high, line)
+    const next = this.fields(at + 1, state, table, row)
+    if (next < 0) {
+      table.dropRow()
+      this.batch.heap.length = heapLength
+      this.line = line
+    }
+    return next
+  }
+
+  /** Finds series and group of the key at `start`; returns the index of the space that ends it, or -1. */
+  private key(start: number): number {
+    const { keys, view } = this
+    let entry = this.last < 0 ? 0 : keys.following[this.last]
+    let at = entry < 0 ? -1 : keys.matchEnd(entry, view, start)
+    // The same bytes and then a space are the same key, since the entry was ended by a space too.
+    if (at < 0 || this.bytes[at] !== SPACE) {
+      at = this.keyEnd(start)
+      if (at < 0) return -1
+      const hash = keys.hashOf(view, start, at)
+      entry = keys.find(view, start, at, hash)
+      if (entry < 0) return this.intern(start, at, hash) ? at : -1
+      if (this.last >= 0) keys.following[this.last] = entry
+    }
+    this.last = entry
+    this.series = keys.series[entry]
+    this.group = keys.group[entry]
+    return at
+  }
+
+  /** Index of the space that ends the series key, or -1. */
+  private keyEnd(start: number): number {
+    const bytes = this.bytes
+    let at = start
+    for (;;) {
+      const c = bytes[at]
+      if (c === SPACE) return at
+      if (c === NEWLINE) return this.fail(bytes[start] === COMMA ? 'missing measurement' : 'missing fields')
+      at += c === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
+    }
+  }
+
+  /** Takes a new key apart and asks for its numbers; false when it is refused. */
+  private intern(start: number, end: number, hash: number): boolean {
+    const key = readSeriesKey(this.bytes, start, end, this.limits)
+    if (typeof key === 'string') {
+      this.fail(key)
+      return false
+    }
+    try {
+      let group = this.byName.get(key.measurement)
+      if (group === undefined) {
+        group = this.measurements.length
+        this.measurements.push(new MeasurementState(this.resolver.measurement(this.namespace, key.measurement)))
+        this.byName.set(key.measurement, group)
+      }
+      this.group = group
+      this.series = this.resolver.series(this.measurements[group].ref, key.tags)
+    } catch (error) {
+      this.refuse(error)
+      return false
+    }
+    const entry = this.keys.add(this.bytes, start, end, hash, this.series, this.group)
+    if (entry >= 0 && this.last >= 0) this.keys.following[this.last] = entry
+    this.last = entry
+    return true
+  }
+
+  private fields(start: number, state: MeasurementState, table: TableBatch, row: number): number {
+    const { bytes, view } = this
+    const order = state.order
+    let at = start
+    while (bytes[at] === SPACE || bytes[at] === 9) at++
+    if (bytes[at] === NEWLINE || bytes[at] === RETURN) return this.fail('missing fields')
+    let place = 0
+    for (let count = 1; ; count++) {
+      let slot: FieldSlot | undefined
+      let matched = 0
+      const last = Math.min(place + LOOK_AHEAD, order.length)
+      for (; place + matched < last; matched++) {
+        const candidate = order[place + matched]
+        const { words, raw } = candidate
+        if (at + raw.length >= this.end) continue
+        let i = 0
+        while (i < words.length && words[i] === view.getInt32(at + i * 4, true)) i++
+        if (i < words.length) continue
+        for (i *= 4; i < raw.length && raw[i] === bytes[at + i]; ) i++
+        if (i === raw.length) {
+          slot = candidate
+          break
+        }
+      }
+      if (slot !== undefined) {
+        place += matched + 1
+        at += slot.raw.length
+      } else {
+        const end = this.nameEnd(at)
+        if (end < 0) return -1
+        slot = state.find(bytes, at, end + 1) ?? this.newSlot(state, at, end)
+        if (slot === undefined) return -1
+        order[place++] = slot
+        at = end + 1
+      }
+      if (count > this.limits.maxFields) return this.fail(`more than ${this.limits.maxFields} fields`)
+      const c = bytes[at]
+      if ((c < 58 && c > 47) || c === MINUS || c === POINT) at = this.number(at, slot, table, row)
+      else if (c === QUOTE) at = this.string(at + 1, slot, table, row)
+      else at = this.boolean(at, slot, table, row)
+      if (at < 0) return -1
+      if (bytes[at] !== COMMA) return this.rest(at, table, row)
+      at++
+    }
+  }
+
+  /** Index of the equals sign that ends the field name at `start`, or -1. */
+  private nameEnd(start: number): number {
+    const bytes = this.bytes
+    let at = start
+    for (;;) {
+      const c = bytes[at]
+      if (c === EQUALS) return at === start ? this.fail('missing field key') : at
+      if (c === COMMA || c === SPACE || c === NEWLINE) return this.fail('invalid field format')
+      at += c === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
+    }
+  }
+
+  private newSlot(state: MeasurementState, start: number, end: number): FieldSlot | undefined {
+    const name = unescapeName(this.bytes, start, end, true)
+    const fault = name === '_time' ? 'field key "_time" is the name of the time column' : nameFault('field key', name, this.limits.maxNameBytes)
+    if (fault !== undefined) {
+      this.fail(fault)
+      return undefined
+    }
+    return state.add(name as string, this.bytes, start, end + 1)
+  }
+
+  /** Makes `slot` point at the column of this batch for values of `kind`; false when the field is of another type. */
+  private bind(slot: FieldSlot, kind: number, table: TableBatch): boolean {
+    try {
+      const before = table.find(slot.name)
+      const column = table.column(slot.name, TYPES[kind])
+      // A column that replaces an empty one: other slots may still point at that.
+      if (before !== undefined && before !== column) this.serial++
+      slot.column = column
+      slot.kind = kind
+      slot.serial = this.serial
+      return true
+    } catch (error) {
+      this.refuse(error)
+      return false
+    }
+  }
+
+  private number(start: number, slot: FieldSlot, table: TableBatch, row: number): number {
+    const bytes = this.bytes
+    const negative = bytes[start] === MINUS
+    const from = negative ? start + 1 : start
+    let at = from
+    let value = 0
+    let c = bytes[at]
+    while (c < 58 && c > 47) {
+      value = value * 10 + (c - 48)
+      c = bytes[++at]
+    }
+    let digits = at - from
+    let scale = 0
+    if (c === POINT) {
+      const point = ++at
+      c = bytes[at]
+      while (c < 58 && c > 47) {
+        value = value * 10 + (c - 48)
+        c = bytes[++at]
+      }
+      scale = at - point
+      digits += scale
+    } else if (c === 105 || c === 117) return digits === 0 ? this.fail('invalid number') : this.integer(start, at, value, slot, table, row)
+    if (digits === 0) return this.fail('invalid number')
+    if (c === 100) return this.decimal(start, at, slot, table, row)
+    if (c === 101 || c === 69) {
+      c = bytes[++at]
+      if (c === MINUS || c === 43) c = bytes[++at]
+      const exponent = at
+      while (c < 58 && c > 47) c = bytes[++at]
+      if (at === exponent) return this.fail('invalid number')
+      value = floatOf(bytes, start, at)
+      if (!Number.isFinite(value)) return this.fail('invalid number: out of the range of a 64-bit float')
+    } else if (value < MAX_SAFE && scale <= 22) {
+      // Digits and power of ten are exact doubles, so their quotient is the correctly rounded number.
+      if (scale !== 0) value /= POW10[scale]
+      if (negative) value = -value
+    } else {
+      value = floatOf(bytes, start, at)
+      if (!Number.isFinite(value)) return this.fail('invalid number: out of the range of a 64-bit float')
+    }
+    if (c !== COMMA && c !== SPACE && c !== NEWLINE && c !== RETURN) return this.fail('invalid number')
+    if ((slot.serial !== this.serial || slot.kind !== FLOAT) && !this.bind(slot, FLOAT, table)) return -1
+    slot.column!.setF64(row, value)
+    return at
+  }
+
+  /** An integer whose digits end at `end`, where the suffix is; `value` is their sum, exact below 2^53. */
+  private integer(start: number, end: number, value: number, slot: FieldSlot, table: TableBatch, row: number): number {
+    const bytes = this.bytes
+    const negative = bytes[start] === MINUS
+    const kind = bytes[end] === 105 ? INT : UINT
+    if (!this.endsValue(end + 1)) return this.fail('invalid number')
+    if (kind === UINT && negative) return this.fail('invalid number: an unsigned integer has no sign')
+    if (value < MAX_SAFE) this.int.setSafe(value, negative)
+    else {
+      const from = negative ? start + 1 : start
+      const fits = kind === INT ? this.int.setSigned(bytes, from, end, negative) : this.int.setDigits(bytes, from, end)
+      if (!fits) return this.fail(`invalid number: out of the range of ${TYPES[kind]}`)
+    }
+    if ((slot.serial !== this.serial || slot.kind !== kind) && !this.bind(slot, kind, table)) return -1
+    slot.column!.setPair(row, this.int.low, this.int.high)
+    return end + 1
+  }
+
+  private decimal(start: number, end: number, slot: FieldSlot, table: TableBatch, row: number): number {
+    if (!this.endsValue(end + 1)) return this.fail('invalid number')
+    if ((slot.serial !== this.serial || slot.kind !== DECIMAL) && !this.bind(slot, DECIMAL, table)) return -1
+    if (!storeDecimal(this.bytes, start, end, slot.column!, row)) return this.fail('invalid number: a decimal has at most 38 digits')
+    return end + 1
+  }
+
+  private endsValue(at: number): boolean {
+    const c = this.bytes[at]
+    return c === COMMA || c === SPACE || c === NEWLINE || c === RETURN
+  }
+
+  /** A string whose opening quote is before `start`. */
+  private string(start: number, slot: FieldSlot, table: TableBatch, row: number): number {
+    const { bytes, end } = this
+    const heap = this.batch.heap
+    let close = start
+    let newlines = 0
+    let bits = 0
+    while (close < end && bytes[close] !== QUOTE) {
+      const c = bytes[close]
+      if (c === NEWLINE) newlines++
+      bits |= c
+      close += c === BACKSLASH && (bytes[close + 1] === QUOTE || bytes[close + 1] === BACKSLASH) ? 2 : 1
+    }
+    if (close >= end) return this.fail('unbalanced quotes')
+    const at = heap.reserve(close - start)
+    const target = heap.bytes
+    let length = at
+    for (let i = start; i < close; i++) {
+      if (bytes[i] === BACKSLASH && (bytes[i + 1] === QUOTE || bytes[i + 1] === BACKSLASH)) i++
+      target[length++] = bytes[i]
+    }
+    heap.length = length
+    if (length - at > this.limits.maxStringBytes) return this.fail(`string is longer than ${this.limits.maxStringBytes} bytes`)
+    if (bits > 127 && !isUtf8(target.subarray(at, length))) return this.fail('invalid UTF-8 in string')
+    if (!this.endsValue(close + 1)) return this.fail('invalid field format')
+    if ((slot.serial !== this.serial || slot.kind !== STRING) && !this.bind(slot, STRING, table)) return -1
+    slot.column!.setPair(row, at, length - at)
+    this.line += newlines
+    return close + 1
+  }
+
+  private boolean(start: number, slot: FieldSlot, table: TableBatch, row: number): number {
+    let at = start
+    while (!this.endsValue(at)) at++
+    if (at === start) return this.fail('missing field value')
+    const word = at - start > 5 ? '' : asciiText(this.bytes, start, at)
+    const truth = TRUTH.get(word)
+    if (truth === undefined) return this.fail(NOT_FINITE.test(word) ? 'invalid number: NaN and infinities are not stored' : 'invalid boolean')
+    if ((slot.serial !== this.serial || slot.kind !== BOOL) && !this.bind(slot, BOOL, table)) return -1
+    slot.column!.setBool(row, truth)
+    return at
+  }
+
+  /** What follows the fields: spaces, a time if there is one, the end of the line. */
+  private rest(start: number, table: TableBatch, row: number): number {
+    const bytes = this.bytes
+    let at = start
+    while (bytes[at] === SPACE || bytes[at] === 9) at++
+    if (bytes[at] !== NEWLINE && bytes[at] !== RETURN) {
+      const negative = bytes[at] === MINUS
+      const from = negative ? at + 1 : at
+      at = from
+      while (bytes[at] > 47 && bytes[at] < 58) at++
+      if (at === from) return this.fail('bad timestamp')
+      const split = Math.max(from, at - this.tailDigits)
+      let lead = 0
+      for (let i = from; i < split; i++) lead = lead * 10 + (bytes[i] - 48)
+      let tail = 0
+      for (let i = split; i < at; i++) tail = tail * 10 + (bytes[i] - 48)
+      if (!this.int.setSeconds(lead * this.leadFactor, tail * this.tailFactor, negative)) {
+        return this.fail('bad timestamp: outside the range of 64-bit nanoseconds')
+      }
+      table.time[row * 2] = this.int.low
+      table.time[row * 2 + 1] = this.int.high
+      while (bytes[at] === SPACE || bytes[at] === 9) at++
+    }
+    if (bytes[at] === RETURN) at++
+    if (bytes[at] !== NEWLINE) return this.fail('bad timestamp')
+    this.line++
+    return at + 1
+  }
+
+  private fail(reason: string): -1 {
+    this.code = 'INVALID_POINT'
+    this.reason = reason
+    return -1
+  }
+
+  /** Takes over the refusal of the storage's resolver or schema. */
+  private refuse(error: unknown): -1 {
+    if (!(error instanceof SvcError)) throw error
+    this.code = error.code
+    this.reason = error.message
+    return -1
+  }
+
+  private note(outcome: ParseOutcome, start: number): void {
+    outcome.rejected++
+    if (outcome.failures.length >= this.maxFailures) return
+    const text = this.code === 'INVALID_POINT' ? `unable to parse '${this.quoted(start)}': ${this.reason}` : this.reason
+    outcome.failures.push({ line: this.line, code: this.code, message: text })
+  }
+
+  private quoted(start: number): string {
+    let end = this.endOfLine(start)
+    if (this.bytes[end - 1] === RETURN) end--
+    const cut = end - start > QUOTED_LENGTH
+    const text = Buffer.from(this.bytes.subarray(start, cut ? start + QUOTED_LENGTH : end)).toString('utf8')
+    return cut ? `${text}...` : text
+  }
+
+  /** Where the line after the failed one at `start` begins; counts the lines passed. */
+  private lineEnd(start: number): number {
+    const end = this.endOfLine(start)
+    for (let i = start; i <= end; i++) if (this.bytes[i] === NEWLINE) this.line++
+    return end + 1
+  }
+
+  /**
+   * Index of the newline that ends the line at `start`. A newline inside a quoted field value does not, unless the quote is never
+   * closed: then the first one does, so that one bad line does not swallow the rest of the body.
+   */
+  private endOfLine(start: number): number {
+    const { bytes, end } = this
+    let at = start
+    while (bytes[at] !== SPACE && bytes[at] !== NEWLINE) at += bytes[at] === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
+    for (; bytes[at] !== NEWLINE; at++) {
+      if (bytes[at] !== QUOTE || bytes[at - 1] !== EQUALS) continue
+      let close = at + 1
+      while (close < end && bytes[close] !== QUOTE) close += bytes[close] === BACKSLASH ? 2 : 1
+      if (close >= end) return bytes.indexOf(NEWLINE, at)
+      at = close
+    }
+    return at
+  }
+}
+
+const TRUTH = new Map([
+  ...['t', 'T', 'true', 'True', 'TRUE'].map((word): [string, boolean] => [word, true]),
+  ...['f', 'F', 'false', 'False', 'FALSE'].map((word): [string, boolean] => [word, false]),
+])
+const NOT_FINITE = /^[-+]?(nan|inf)/i

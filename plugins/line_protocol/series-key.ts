@@ -1,0 +1,89 @@
+/**
+ * The part of a line before the fields, taken apart: the slow path of a series seen for the first time.
+ *
+ * Escapes: a backslash before a character that would end the name (comma and space in a measurement, also equals in keys and
+ * values) or before another backslash makes it ordinary; before anything else the backslash is text. Backslashes are consumed in pairs from the
+ * left, so an escaped backslash never escapes the delimiter behind it.
+ */
+import type { LineLimits } from './limits.ts'
+
+const BACKSLASH = 92
+const COMMA = 44
+const EQUALS = 61
+const SPACE = 32
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+export interface SeriesKey {
+  measurement: string
+  /** key, value, key, value ... in the order of the line */
+  tags: string[]
+}
+
+/** The name in bytes[start, end), or why it is refused. */
+export function unescapeName(bytes: Uint8Array, start: number, end: number, equalsToo: boolean): string | undefined {
+  const name = new Uint8Array(end - start)
+  let length = 0
+  for (let i = start; i < end; i++) {
+    if (bytes[i] === BACKSLASH && i + 1 < end) {
+      const next = bytes[i + 1]
+      if (next === BACKSLASH || next === COMMA || next === SPACE || (equalsToo && next === EQUALS)) i++
+    }
+    name[length++] = bytes[i]
+  }
+  try {
+    return decoder.decode(name.subarray(0, length))
+  } catch {
+    return undefined
+  }
+}
+
+/** @returns the reason in words when `name` may not stand for `what`, else undefined. */
+export function nameFault(what: string, name: string | undefined, maxBytes: number): string | undefined {
+  if (name === undefined) return `invalid UTF-8 in ${what}`
+  if (Buffer.byteLength(name) > maxBytes) return `${what} is longer than ${maxBytes} bytes`
+  for (let i = 0; i < name.length; i++) if (name.charCodeAt(i) <= 1) return `${what} holds a reserved control character`
+  return undefined
+}
+
+/** Takes bytes[start, end) apart, which end before the space that ends the key. @returns the key, or the reason it is refused. */
+export function readSeriesKey(bytes: Uint8Array, start: number, end: number, limits: LineLimits): SeriesKey | string {
+  let at = endOfPart(bytes, start, end, false)
+  if (at === start) return 'missing measurement'
+  const measurement = unescapeName(bytes, start, at, false)
+  const fault = nameFault('measurement', measurement, limits.maxNameBytes)
+  if (fault !== undefined) return fault
+  const tags: string[] = []
+  const seen = new Set<string>()
+  while (at < end) {
+    const keyStart = at + 1
+    const keyEnd = endOfPart(bytes, keyStart, end, true)
+    if (keyEnd === keyStart) return 'missing tag key'
+    if (keyEnd === end || bytes[keyEnd] !== EQUALS) return 'missing tag value'
+    const valueStart = keyEnd + 1
+    const valueEnd = endOfPart(bytes, valueStart, end, true)
+    if (valueEnd === valueStart) return 'missing tag value'
+    if (valueEnd < end && bytes[valueEnd] === EQUALS) return 'invalid tag format'
+    const key = unescapeName(bytes, keyStart, keyEnd, true)
+    const value = unescapeName(bytes, valueStart, valueEnd, true)
+    const badKey = nameFault('tag key', key, limits.maxNameBytes) ?? nameFault('tag value', value, limits.maxTagValueBytes)
+    if (badKey !== undefined) return badKey
+    if (key === '_time') return 'tag key "_time" is the name of the time column'
+    if (seen.has(key as string)) return `duplicate tags: "${key}"`
+    seen.add(key as string)
+    if (seen.size > limits.maxTags) return `more than ${limits.maxTags} tags`
+    tags.push(key as string, value as string)
+    at = valueEnd
+  }
+  return { measurement: measurement as string, tags }
+}
+
+/** Index of the first unescaped comma, or with `equalsToo` equals sign, in bytes[from, end); else end. */
+function endOfPart(bytes: Uint8Array, from: number, end: number, equalsToo: boolean): number {
+  for (let i = from; i < end; i++) {
+    const c = bytes[i]
+    if (c === BACKSLASH) i++
+    else if (c === COMMA || (equalsToo && c === EQUALS)) return i
+  }
+  return end
+}
