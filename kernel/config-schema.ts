@@ -37,9 +37,11 @@ export const tlsSchema = Type.Object({
 })
 export type TlsConfig = Static<typeof tlsSchema>
 
+export const DEFAULT_ENGINE = 'embedded'
+
 /** The engine's schema has the rest of [database]. */
 export const engineSchema = Type.Object({
-  engine: Type.String({ default: 'embedded', description: 'Storage engine: a folder of storage/, a relative path, or a package' }),
+  engine: Type.String({ default: DEFAULT_ENGINE, description: 'Storage engine: a folder of storage/, a relative path, or a package' }),
 })
 
 /** Keys that the environment and the command line can set, the command line winning. */

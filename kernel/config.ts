@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
 import { Type } from 'typebox'
-import { engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './config-schema.ts'
+import { DEFAULT_ENGINE, engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './config-schema.ts'
 import { builtinPlugins, type EngineModule, loadEngine, loadPlugin } from './loader.ts'
 import { didYouMean } from './nearest.ts'
 import { startOrder } from './order.ts'
@@ -156,7 +156,7 @@ async function resolveStorage(
   origin: Origin,
   problems: string[],
 ): Promise<NodeConfig['storage']> {
-  const named = sections.peek('database', 'engine') ?? engineSchema.properties.engine.default
+  const named = sections.peek('database', 'engine') ?? DEFAULT_ENGINE
   let module = given
   if (module === undefined) {
     try {
@@ -196,7 +196,7 @@ class Sections {
   }
 
   peek(section: string, key: string): unknown {
-    return (this.tree[section] as Tree | undefined)?.[key]
+    return this.source.overrides.get(`${section}.${key}`)?.text ?? (this.tree[section] as Tree | undefined)?.[key]
   }
 
   check(section: string, schema: Schema, origin: Origin): unknown {

@@ -53,10 +53,16 @@ export function isPlugin(value: unknown): value is Plugin {
   return typeof value === 'object' && value !== null && MARK in value
 }
 
-function requireDescriptions(id: string, path: string, schema: { properties?: Record<string, object>; items?: object }): void {
+interface Described {
+  description?: string
+  properties?: Record<string, Described>
+  items?: Described
+}
+
+function requireDescriptions(id: string, path: string, schema: Described): void {
   if (schema.items !== undefined) requireDescriptions(id, path, schema.items)
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
-    if (!('description' in property)) throw new Error(`cannot define plugin "${id}": config key "${path}${name}" has no description; give it one`)
+    if (property.description === undefined) throw new Error(`cannot define plugin "${id}": config key "${path}${name}" has no description; give it one`)
     requireDescriptions(id, `${path}${name}.`, property)
   }
 }

@@ -1,0 +1,114 @@
+/** Builds what a plugin is handed: its own names, routes and hooks over the parts that all share. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Auth } from './auth.ts'
+import type { ServerConfig } from './config-schema.ts'
+import type { HttpServer } from './http/server.ts'
+import type { IngestGate } from './ingest.ts'
+import type { Logs } from './log.ts'
+import type { MetricsRegistry } from './metrics.ts'
+import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, Svc } from './plugin.ts'
+import type { Storage } from './storage.ts'
+
+export interface SharedParts {
+  server: ServerConfig
+  logs: Logs
+  metrics: MetricsRegistry
+  auth: Auth
+  http: HttpServer
+  ingest: IngestGate
+  clock: Clock
+  /** Undefined until the storage is open. */
+  storage(): Storage | undefined
+  readinessChecks: (() => string | undefined)[]
+  services: Map<string, { provider: string; service: unknown }>
+}
+
+export type Hooks = Record<'start' | 'ready' | 'drain' | 'stop', Hook[]>
+
+/** @param scope the plugin's own fastify instance. */
+export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: SharedParts, hooks: Hooks): Svc {
+  const { id } = plugin
+  const metrics = shared.metrics.child(id)
+  let settingUp = true
+  const declare = (what: string): void => {
+    if (!settingUp) throw new Error(`cannot add ${what} of plugin "${id}": everything is declared in setup`)
+  }
+  scope.addHook('onReady', async () => {
+    settingUp = false
+  })
+  return {
+    id,
+    log: shared.logs.child(id),
+    metrics,
+    http: routesOf(id, scope, shared.http),
+    server: shared.server,
+    clock: shared.clock,
+    get storage(): Storage {
+      if ((plugin.capabilities ?? []).length === 0) throw new Error(`cannot use the storage in plugin "${id}": it declares no capabilities; name what it needs in definePlugin`)
+      const storage = shared.storage()
+      if (storage === undefined) throw new Error(`cannot use the storage in plugin "${id}" during setup: it opens in the start phase; use it in start() or in a handler`)
+      return storage
+    },
+    ingest: shared.ingest,
+    auth: {
+      authenticator(authenticate) {
+        declare('an authenticator')
+        shared.auth.addAuthenticator(authenticate)
+      },
+      authorizer(authorize) {
+        declare('an authorizer')
+        shared.auth.addAuthorizer(authorize)
+      },
+    },
+    context(request: FastifyRequest) {
+      const context = request.svcContext
+      if (context === null) throw new Error(`cannot read the context of request ${request.id}: it was not admitted`)
+      return context
+    },
+    start: (hook) => {
+      declare('a start hook')
+      hooks.start.push(hook)
+    },
+    ready: (hook) => void hooks.ready.push(hook),
+    drain: (hook) => void hooks.drain.push(hook),
+    stop: (hook) => void hooks.stop.push(hook),
+    readiness: (check) => void shared.readinessChecks.push(check),
+    provide(name, service) {
+      if (!plugin.provides?.includes(name)) throw new Error(`cannot provide "${name}" from plugin "${id}": it is not in its provides; add it to definePlugin`)
+      shared.services.set(name, { provider: id, service })
+    },
+    use<T>(name: string): T {
+      if (!plugin.requires?.includes(name)) throw new Error(`cannot use "${name}" in plugin "${id}": it is not in its requires; add it to definePlugin`)
+      const known = shared.services.get(name)
+      if (known === undefined) throw new Error(`cannot use "${name}" in plugin "${id}": nothing was provided under that name`)
+      return known.service as T
+    },
+  }
+}
+
+function routesOf(id: string, scope: FastifyInstance, http: HttpServer): HttpRoutes {
+  const add = (method: 'GET' | 'POST' | 'PUT' | 'DELETE') => (path: string, options: HttpOptions | HttpHandler, handler?: HttpHandler) => {
+    const [given, handle] = typeof options === 'function' ? [{}, options] : [options, handler as HttpHandler]
+    scope.route({ ...given, schema: tagged(id, given.schema), method, url: path, handler: wrap(handle) as never })
+  }
+  return {
+    get: add('GET'),
+    post: add('POST'),
+    put: add('PUT'),
+    delete: add('DELETE'),
+    route: (options) => void scope.route({ ...options, schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
+    parser(contentType, parse) {
+      scope.addContentTypeParser(contentType, async (request: FastifyRequest) => parse(await http.body(request), request as HttpRequest))
+    },
+  }
+}
+
+/** The description groups a plugin's routes under its id. */
+function tagged(id: string, schema: object | undefined): object {
+  return { tags: [id], ...schema }
+}
+
+/** A promise whatever the handler is: fastify must never wait for a `reply.send` that a handler's return value stands for. */
+function wrap(handler: HttpHandler): HttpHandler {
+  return async (request, reply) => handler(request, reply)
+}

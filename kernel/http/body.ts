@@ -1,0 +1,128 @@
+/**
+ * Request bodies as bytes. A body is collected into one buffer of known size, taken from a pool where it pays, and decompressed off the
+ * main thread. A pooled buffer belongs to the request until its answer was sent.
+ */
+import type { IncomingMessage } from 'node:http'
+import { promisify } from 'node:util'
+import { gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib'
+import { SvcError } from '../errors.ts'
+
+/** Below this a fresh allocation costs less than the bookkeeping. */
+const SMALLEST_POOLED = 64 * 1024
+const POOL_BYTES = 64 * 1024 * 1024
+/** Deflate cannot expand further than this (zlib technical details); a larger size in a gzip trailer is not believed. */
+const MOST_EXPANSION = 1032
+
+const decoders = { gunzip: promisify(gunzip), inflate: promisify(inflate), inflateRaw: promisify(inflateRaw), zstd: promisify(zstdDecompress) }
+
+/** Free buffers by power of two. Megabyte bodies otherwise cost a page fault for every 4 KiB, at every request. */
+export class BodyPool {
+  private readonly free = new Map<number, Buffer[]>()
+  private bytes = 0
+
+  take(length: number): Buffer {
+    if (length < SMALLEST_POOLED) return Buffer.allocUnsafe(length)
+    const size = 2 ** Math.ceil(Math.log2(length))
+    const buffer = this.free.get(size)?.pop()
+    if (buffer === undefined) return Buffer.allocUnsafeSlow(size)
+    this.bytes -= size
+    return buffer
+  }
+
+  give(buffer: Buffer): void {
+    const size = buffer.length
+    if (size < SMALLEST_POOLED || this.bytes + size > POOL_BYTES) return
+    this.bytes += size
+    const list = this.free.get(size)
+    if (list === undefined) this.free.set(size, [buffer])
+    else list.push(buffer)
+  }
+}
+
+export interface Body {
+  bytes: Buffer
+  /** What to give back to the pool when the request is over. */
+  pooled: Buffer | undefined
+}
+
+/** @param limit bytes, before and after decompression. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
+export async function readBody(request: IncomingMessage, limit: number, pool: BodyPool): Promise<Body> {
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+  const declared = Number(request.headers['content-length'] ?? -1)
+  if (declared > limit) throw tooLarge(limit)
+  const collected = declared >= 0 ? await collectKnown(request, declared, pool) : await collectChunks(request, limit)
+  if (encoding === 'identity' || encoding === '') return collected
+  try {
+    return { bytes: await decompress(collected.bytes, encoding, limit), pooled: undefined }
+  } finally {
+    if (collected.pooled !== undefined) pool.give(collected.pooled)
+  }
+}
+
+function collectKnown(request: IncomingMessage, length: number, pool: BodyPool): Promise<Body> {
+  return new Promise((resolve, reject) => {
+    const buffer = pool.take(length)
+    let at = 0
+    request.on('data', (chunk: Buffer) => {
+      chunk.copy(buffer, at) // the HTTP parser ends the message at its content-length, so this never overflows
+      at += chunk.length
+    })
+    request.on('end', () => resolve({ bytes: buffer.subarray(0, at), pooled: buffer.length >= SMALLEST_POOLED ? buffer : undefined }))
+    whenCut(request, reject)
+  })
+}
+
+function collectChunks(request: IncomingMessage, limit: number): Promise<Body> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length <= limit) return void chunks.push(chunk)
+      chunks.length = 0
+      reject(tooLarge(limit))
+    })
+    request.on('end', () => resolve({ bytes: chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length), pooled: undefined }))
+    whenCut(request, reject)
+  })
+}
+
+function whenCut(request: IncomingMessage, reject: (error: Error) => void): void {
+  const cut = () => reject(new SvcError('BAD_REQUEST', 'the connection closed before the whole body arrived'))
+  request.on('error', cut)
+  request.on('close', () => {
+    if (!request.complete) cut()
+  })
+}
+
+/** @throws SvcError as `readBody`. */
+export async function decompress(bytes: Buffer, encoding: string, limit: number): Promise<Buffer> {
+  if (bytes.length === 0) return bytes
+  const options = { maxOutputLength: limit, chunkSize: outputHint(bytes, encoding, limit) }
+  try {
+    switch (encoding) {
+      case 'gzip':
+      case 'x-gzip':
+        return (await decoders.gunzip(bytes, options)) as Buffer
+      case 'deflate':
+        // RFC 9110 means zlib's frame by "deflate"; some clients send the bare stream.
+        return (await ((bytes[0] & 0x0f) === 8 && bytes.length > 1 && bytes.readUInt16BE(0) % 31 === 0 ? decoders.inflate : decoders.inflateRaw)(bytes, options)) as Buffer
+      case 'zstd':
+        return (await decoders.zstd(bytes, options)) as Buffer
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(limit)
+    throw new SvcError('BAD_REQUEST', `cannot decompress the body as ${encoding}: ${(error as Error).message}`, { cause: error })
+  }
+  throw new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Encoding "${encoding}": use gzip, deflate, zstd or identity`)
+}
+
+/** One output chunk for the whole body means one job in the thread pool. A gzip stream ends with its length modulo 2^32. */
+function outputHint(bytes: Buffer, encoding: string, limit: number): number {
+  const guess = encoding.endsWith('gzip') && bytes.length >= 18 ? bytes.readUInt32LE(bytes.length - 4) + 1 : bytes.length * 8
+  return Math.max(1024, Math.min(guess, limit + 1, bytes.length * MOST_EXPANSION))
+}
+
+function tooLarge(limit: number): SvcError {
+  return new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${limit} bytes; send smaller batches or raise server.max_body_size`)
+}

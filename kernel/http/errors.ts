@@ -1,0 +1,104 @@
+/** Every failure over HTTP: `{error, code}` and the members of the error's detail, with the status and headers of the one table. */
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+
+/** What fastify's own errors are, by status. */
+const BY_STATUS: Record<number, ErrorCode> = {
+  400: 'BAD_REQUEST',
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  405: 'METHOD_NOT_ALLOWED',
+  409: 'CONFLICT',
+  413: 'PAYLOAD_TOO_LARGE',
+  414: 'BAD_REQUEST',
+  415: 'UNSUPPORTED_MEDIA_TYPE',
+  422: 'INVALID_BODY',
+  429: 'RATE_LIMITED',
+}
+
+/** Any thrown value as the error that the caller is told. */
+export function toSvcError(error: unknown): SvcError {
+  if (error instanceof SvcError) return classify(error)
+  const { statusCode, validationContext, message } = error as Partial<FastifyError>
+  if (validationContext !== undefined) {
+    const text = (message ?? '').split('\n', 1)[0]
+    return new SvcError(validationContext === 'body' ? 'INVALID_BODY' : 'BAD_REQUEST', text, { cause: error })
+  }
+  const code = statusCode === undefined ? undefined : BY_STATUS[statusCode]
+  if (code === undefined) return classify(error)
+  return new SvcError(code, code === 'UNSUPPORTED_MEDIA_TYPE' ? unsupportedText : (message ?? STATUS_CODES[statusCode as number] ?? ''), { cause: error })
+}
+
+const unsupportedText = 'cannot read a body of this Content-Type: this endpoint takes application/json'
+
+export function unsupportedType(given: string | undefined, accepted: readonly string[]): SvcError {
+  return new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Type "${given ?? ''}": this endpoint takes ${accepted.join(' or ')}`)
+}
+
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+  const known = toSvcError(error)
+  const kind: ErrorKind = known.kind
+  // Returned to the caller or logged, not both: the log has what the caller is not told.
+  if (kind.redact) log.error({ err: known.cause ?? known, code: known.code, request_id: request.id, method: request.method, path: request.url.split('?', 1)[0] }, 'request failed')
+  if (kind.retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', kind.retryAfter)
+  if (kind.http === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
+  // A serializer of the route's own answers must not see the envelope.
+  reply.code(kind.http).type('application/json; charset=utf-8').serializer(JSON.stringify).send(envelope(known))
+}
+
+export function envelope(error: SvcError): Record<string, unknown> {
+  return { error: publicText(error), code: error.code, ...error.detail }
+}
+
+const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
+  HPE_HEADER_OVERFLOW: { status: 431, text: 'the request headers are too large' },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, text: 'the request did not arrive in time' },
+}
+
+/** What is not HTTP never reaches a route; it is answered on the bare socket. */
+export function clientError(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void {
+  // An answer under way must not be cut by a second one.
+  if (error.code === 'ECONNRESET' || socket.destroyed || socket._httpMessage) return void socket.destroy()
+  const { status, text } = CLIENT_ERRORS[error.code ?? ''] ?? { status: 400, text: 'the request is not valid HTTP' }
+  const body = JSON.stringify({ error: text, code: 'BAD_REQUEST' })
+  if (socket.writable) {
+    const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`
+    socket.write(head + body)
+  }
+  socket.destroySoon()
+}
+
+/** The methods a path answers to, for 404 or 405. Only asked when nothing matched, so it may take its time. */
+export class KnownPaths {
+  private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string> }>()
+
+  add(path: string, methods: string | readonly string[]): void {
+    let known = this.patterns.get(path)
+    if (known === undefined) {
+      const text = path
+        .split('/')
+        .map((part) => (part === '*' ? '.*' : part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
+        .join('/')
+      this.patterns.set(path, (known = { pattern: new RegExp(`^${text}$`), methods: new Set() }))
+    }
+    for (const method of [methods].flat()) known.methods.add(method)
+  }
+
+  methods(path: string): string[] {
+    const found = new Set<string>()
+    for (const { pattern, methods } of this.patterns.values()) if (pattern.test(path)) for (const method of methods) found.add(method)
+    return [...found].sort()
+  }
+}
+
+export function unroutable(request: IncomingMessage, known: KnownPaths): { error: SvcError; allow?: string } {
+  const path = (request.url ?? '/').split('?', 1)[0]
+  const methods = known.methods(path)
+  if (methods.length === 0) return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path; GET /api/v1/openapi.json lists them`) }
+  const allow = methods.join(', ')
+  return { error: new SvcError('METHOD_NOT_ALLOWED', `cannot ${request.method} "${path.slice(0, 256)}": the path answers to ${allow}`), allow }
+}

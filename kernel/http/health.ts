@@ -1,0 +1,51 @@
+/** /health, /ready, /ping, the metrics and the log level. */
+import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
+import { SvcError } from '../errors.ts'
+import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
+import type { MetricsRegistry } from '../metrics.ts'
+
+export interface Health {
+  version: string
+  /** Why the node is not ready, or undefined. */
+  notReady(): string | undefined
+  uptimeSecs(): number
+}
+
+const open = { action: 'public' as const }
+
+export function addHealthRoutes(http: FastifyInstance, health: Health): void {
+  for (const path of ['/health', '/healthz']) {
+    http.get(path, { config: open, schema: { tags: ['health'], summary: 'Answers while the process runs' } }, async () => {
+      return { status: 'ok', uptime_secs: health.uptimeSecs(), version: health.version }
+    })
+  }
+  for (const path of ['/ready', '/readyz']) {
+    http.get(path, { config: open, schema: { tags: ['health'], summary: 'Whether the node accepts writes' } }, async (_request, reply) => {
+      const reason = health.notReady()
+      if (reason === undefined) return { ready: true, status: 'ready', uptime_secs: health.uptimeSecs() }
+      return reply.code(503).send({ ready: false, reason })
+    })
+  }
+  // InfluxDB clients ask for it and read the two headers.
+  http.get('/ping', { config: open, schema: { tags: ['health'], summary: 'Empty answer with the version in its headers' } }, async (_request, reply) => {
+    return reply.code(204).header('x-influxdb-version', health.version).header('x-influxdb-build', 'svc').send()
+  })
+}
+
+export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry): void {
+  http.get(path, { config: { action: 'read' }, schema: { tags: ['health'], summary: 'Metrics in the Prometheus text format' } }, async (_request, reply) => {
+    return reply.type(metrics.contentType).send(await metrics.text())
+  })
+}
+
+export function addLogLevelRoute(http: FastifyInstance, logs: Logs): void {
+  const schema = { tags: ['admin'], summary: 'Changes the log level until the next start', body: Type.Object({ level: Type.String() }) }
+  http.put<{ Body: { level: string } }>('/api/v1/admin/log-level', { config: { action: 'admin' }, schema }, async (request) => {
+    const { level } = request.body
+    if (!LOG_LEVELS.includes(level as LogLevel)) throw new SvcError('BAD_REQUEST', `cannot set log level "${level.slice(0, 64)}": it is one of ${LOG_LEVELS.join(', ')}`)
+    const previous = logs.level
+    logs.level = level as LogLevel
+    return { previous, current: level }
+  })
+}

@@ -1,0 +1,223 @@
+/** The HTTP listener: fastify with the kernel's rules for bodies, errors, request ids, credentials and shutdown. */
+import { randomUUID } from 'node:crypto'
+import type { Server } from 'node:http'
+import type { Server as TlsServer } from 'node:tls'
+import Fastify, { LogController, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions } from 'fastify'
+import type { Auth, CallContext } from '../auth.ts'
+import type { ServerConfig, TlsConfig } from '../config-schema.ts'
+import { SvcError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import type { Action, RouteConfig } from '../plugin.ts'
+import { BodyPool, readBody } from './body.ts'
+import { addCors } from './cors.ts'
+import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
+import { reloadTls, tlsOptions } from './tls.ts'
+import { validatorCompiler } from './validate.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    svcContext: CallContext | null
+    pooledBody: Buffer | null
+  }
+  interface FastifyContextConfig extends RouteConfig {}
+}
+
+/** Ids that callers may choose: safe in a header and a log line. */
+const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
+/** Names of measurements travel in paths, percent-encoded up to three times their length. */
+const MAX_PARAM_LENGTH = 4096
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
+
+export interface HttpParts {
+  server: ServerConfig
+  tls: TlsConfig | undefined
+  auth: Auth
+  log: Logger
+}
+
+export class HttpServer {
+  readonly app: FastifyInstance
+  private readonly parts: HttpParts
+  private readonly pool = new BodyPool()
+  private readonly stopReload: () => void
+  private draining = false
+
+  private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void) {
+    this.parts = parts
+    this.app = app
+    this.stopReload = stopReload
+    this.install()
+  }
+
+  static async create(parts: HttpParts): Promise<HttpServer> {
+    const { server, tls, log } = parts
+    const secure = tls === undefined ? undefined : await tlsOptions(tls)
+    const options: FastifyServerOptions = {
+      loggerInstance: log,
+      logController: new LogController({ disableRequestLogging: true }),
+      // A child for each request would cost more than the request's own logging, which is at debug.
+      childLoggerFactory: (logger) => logger,
+      genReqId: (request) => requestIdOf(request.headers['x-request-id']),
+      bodyLimit: server.max_body_size,
+      routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+      keepAliveTimeout: server.keep_alive_timeout_secs * 1000,
+      requestTimeout: server.request_timeout_secs * 1000,
+      // Requests that were under way when the server began to stop are answered as usual.
+      return503OnClosing: false,
+      forceCloseConnections: 'idle',
+      pluginTimeout: 0, // the lifecycle has limits of its own, which name the plugin
+      clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket as never),
+      frameworkErrors: (error, request, reply) => sendError(error, request, reply, log),
+    }
+    const app = Fastify((secure === undefined ? options : { ...options, https: secure }) as FastifyServerOptions)
+    const stopReload = tls === undefined || secure === undefined ? () => {} : reloadTls(app.server as unknown as TlsServer, tls, secure, log)
+    return new HttpServer(parts, app, stopReload)
+  }
+
+  private install(): void {
+    const { app, pool } = this
+    const { server, auth, log } = this.parts
+    const paths = new KnownPaths()
+    app.decorateRequest('svcContext', null)
+    app.decorateRequest('pooledBody', null)
+    app.setValidatorCompiler(validatorCompiler as never)
+    app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
+    app.setNotFoundHandler((request, reply) => this.refuse(request, reply, paths))
+    app.addHook('onRoute', (route) => {
+      paths.add(route.url, route.method)
+      route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
+    })
+    if (server.cors_allowed_origins.length > 0) addCors(app, server.cors_allowed_origins)
+    app.addHook('onRequest', (request, reply, done) => {
+      reply.header('x-request-id', request.id)
+      if (this.draining) reply.header('connection', 'close')
+      // Before its body is read: an unknown path is 404 whatever it carries.
+      if (request.is404) return this.refuse(request, reply, paths)
+      const { config, url } = request.routeOptions
+      try {
+        const context = auth.admit(credentialsOf(request), config.action as Action, url ?? request.url)
+        if (!(context instanceof Promise)) {
+          request.svcContext = context
+          return done()
+        }
+        context.then((admitted) => {
+          request.svcContext = admitted
+          done()
+        }, done)
+      } catch (error) {
+        done(error as Error)
+      }
+    })
+    app.addHook('onResponse', (request, reply, done) => {
+      const pooled = request.pooledBody
+      if (pooled !== null) {
+        request.pooledBody = null
+        request.body = undefined
+        pool.give(pooled)
+      }
+      if (log.isLevelEnabled('debug')) {
+        log.debug({ request_id: request.id, method: request.method, path: request.url.split('?', 1)[0], status: reply.statusCode, ms: Math.round(reply.elapsedTime * 1000) / 1000 }, 'request')
+      }
+      done()
+    })
+    app.addHook('preValidation', (request, _reply, done) => {
+      const { schema, config } = request.routeOptions
+      // A body without a Content-Type, or no body at all, where JSON is expected.
+      if (schema?.body !== undefined && config.rawBody === undefined && request.body === undefined) return done(unsupportedType(undefined, ['application/json']))
+      done()
+    })
+    app.removeAllContentTypeParsers()
+    const parseJson = app.getDefaultJsonParser('error', 'error') as unknown as (request: FastifyRequest, body: string, done: (error: Error | null, value: unknown) => void) => void
+    app.addContentTypeParser('*', async (request: FastifyRequest) => {
+      const type = request.headers['content-type']
+      const { rawBody } = request.routeOptions.config
+      if (rawBody !== undefined) {
+        if (rawBody !== true && !rawBody.some((accepted) => sameType(accepted, type))) throw unsupportedType(type, rawBody)
+        return this.body(request)
+      }
+      if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json'])
+      const text = (await this.body(request)).toString('utf8')
+      return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
+    })
+  }
+
+  /** The decoded body; the buffer goes back to the pool once the answer is sent. */
+  async body(request: FastifyRequest): Promise<Buffer> {
+    const { bytes, pooled } = await readBody(request.raw, request.routeOptions.bodyLimit ?? this.parts.server.max_body_size, this.pool)
+    if (pooled !== undefined) request.pooledBody = pooled
+    return bytes
+  }
+
+  private refuse(request: FastifyRequest, reply: FastifyReply, paths: KnownPaths): void {
+    const { error, allow } = unroutable(request.raw, paths)
+    if (allow !== undefined) reply.header('allow', allow)
+    sendError(error, request, reply, this.parts.log)
+  }
+
+  /** @returns the URL it answers under. @throws IO_ERROR naming the address. */
+  async listen(): Promise<string> {
+    const address = this.parts.server.http_addr
+    const { host, port } = parseAddress(address)
+    try {
+      await this.app.listen({ host, port, listenTextResolver: () => '' })
+    } catch (error) {
+      throw new SvcError('IO_ERROR', `cannot listen on server.http_addr "${address}": ${(error as Error).message}`, { cause: error })
+    }
+    const bound = (this.app.server as Server).address() as { port: number; address: string; family: string }
+    const shown = bound.address === '0.0.0.0' || bound.address === '::' ? '127.0.0.1' : bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
+    return `${this.parts.tls === undefined ? 'http' : 'https'}://${shown}:${bound.port}`
+  }
+
+  /** Stops accepting, waits for what is in flight, then cuts what is left. Safe twice. */
+  async close(graceMs: number): Promise<void> {
+    this.draining = true
+    this.stopReload()
+    const server = this.app.server as Server
+    const timer = setTimeout(() => {
+      this.parts.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')
+      server.closeAllConnections()
+    }, graceMs)
+    try {
+      await this.app.close()
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+function requestIdOf(given: string | string[] | undefined): string {
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
+}
+
+function credentialsOf(request: FastifyRequest) {
+  return {
+    surface: 'http' as const,
+    header: (name: string) => request.headers[name] as string | undefined,
+    get certificate(): Uint8Array | undefined {
+      const socket = request.raw.socket as { getPeerCertificate?: () => { raw?: Buffer } }
+      return socket.getPeerCertificate?.().raw
+    },
+    get address() {
+      return request.raw.socket.remoteAddress
+    },
+    requestId: request.id,
+  }
+}
+
+function defaultAction(method: string | readonly string[]): Action {
+  const methods = [method].flat()
+  if (methods.every((m) => m === 'GET' || m === 'HEAD')) return 'read'
+  return methods.every((m) => m === 'DELETE') ? 'delete' : 'write'
+}
+
+function sameType(accepted: string, given: string | undefined): boolean {
+  return given !== undefined && given.split(';', 1)[0].trim().toLowerCase() === accepted
+}
+
+/** @throws CONFIG_ERROR. */
+export function parseAddress(address: string): { host: string; port: number } {
+  const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d+)$/.exec(address)
+  const port = Number(match?.[3])
+  if (match === null || port > 65_535) throw new SvcError('CONFIG_ERROR', `cannot use address "${address}": write host:port, such as 127.0.0.1:8086`)
+  return { host: match[1] ?? (match[2] || '0.0.0.0'), port }
+}

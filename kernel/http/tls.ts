@@ -1,0 +1,53 @@
+/** TLS from files, read again when they change, so that a renewed certificate needs no restart. Established connections keep theirs. */
+import { readFile } from 'node:fs/promises'
+import type { SecureContextOptions, Server } from 'node:tls'
+import type { TlsConfig } from '../config-schema.ts'
+import { SvcError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+
+/** @throws TLS_ERROR naming the file. */
+export async function readTls(config: TlsConfig): Promise<SecureContextOptions> {
+  const read = async (key: 'cert' | 'key' | 'client_ca'): Promise<Buffer> => {
+    const file = config[key] as string
+    try {
+      return await readFile(file)
+    } catch (error) {
+      throw new SvcError('TLS_ERROR', `cannot read tls.${key} "${file}": ${(error as Error).message}`, { cause: error })
+    }
+  }
+  const [cert, key, ca] = await Promise.all([read('cert'), read('key'), config.client_ca === undefined ? undefined : read('client_ca')])
+  return { cert, key, ...(ca === undefined ? {} : { ca }) }
+}
+
+/** Options for the listener: with client_ca every client must show a certificate signed by it. */
+export async function tlsOptions(config: TlsConfig): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean; minVersion: 'TLSv1.2' }> {
+  const mutual = config.client_ca !== undefined
+  return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: mutual, minVersion: 'TLSv1.2' }
+}
+
+/** Looks at the files every reload_interval_secs. A set that does not load is logged, and the old one stays. Returns how to stop. */
+export function reloadTls(server: Server, config: TlsConfig, current: SecureContextOptions, log: Logger): () => void {
+  if (config.reload_interval_secs === 0) return () => {}
+  let fingerprint = fingerprintOf(current)
+  let refused = ''
+  const check = async (): Promise<void> => {
+    try {
+      const next = await readTls(config)
+      const seen = fingerprintOf(next)
+      if (seen === fingerprint || seen === refused) return
+      refused = seen
+      server.setSecureContext({ ...next, minVersion: 'TLSv1.2' })
+      fingerprint = seen
+      log.info({ cert: config.cert }, 'TLS certificate reloaded')
+    } catch (error) {
+      log.warn({ err: error }, 'cannot reload the TLS certificate; the old one stays in use')
+    }
+  }
+  const timer = setInterval(check, config.reload_interval_secs * 1000)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+function fingerprintOf(options: SecureContextOptions): string {
+  return [options.cert, options.key, options.ca].map((part) => (part === undefined ? '' : (part as Buffer).toString('base64'))).join('|')
+}

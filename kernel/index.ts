@@ -1,0 +1,28 @@
+/** The public surface: what plugins and storage engines may import. */
+export { type Static, Type } from 'typebox'
+export type { Authenticator, Authorization, Authorizer, CallContext, Credentials, Identity } from './auth.ts'
+export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
+export type { ServerConfig } from './config-schema.ts'
+export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './errors.ts'
+export { decompress } from './http/body.ts'
+export { envelope } from './http/errors.ts'
+export type { Admit, Ingest, IngestOptions } from './ingest.ts'
+export type { Logger } from './log.ts'
+export { type Counter, type Gauge, type Histogram, type Metrics, MetricsRegistry } from './metrics.ts'
+export {
+  type Action,
+  type Clock,
+  definePlugin,
+  type Hook,
+  type HttpHandler,
+  type HttpOptions,
+  type HttpRequest,
+  type HttpRoutes,
+  type Plugin,
+  type PluginDefinition,
+  type RouteConfig,
+  type Stability,
+  type Svc,
+} from './plugin.ts'
+export { Secret } from './secret.ts'
+export type * from './storage.ts'

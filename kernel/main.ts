@@ -1,0 +1,25 @@
+#!/usr/bin/env node
+/** argv, signals, and the only process.exit. */
+import { run } from './cli.ts'
+
+let stop: (signal: string) => void = () => {}
+const stopSignal = new Promise<string>((resolve) => {
+  stop = resolve
+})
+let signals = 0
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  process.on(signal, () => {
+    // The second signal means at once: what was acknowledged is in the log, and is replayed.
+    if (++signals > 1) process.exit(1)
+    stop(signal)
+  })
+}
+
+const code = await run(process.argv.slice(2), {
+  env: process.env,
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  stopSignal,
+})
+// Output to a pipe is written asynchronously and would be cut by exiting before it has drained.
+process.stdout.write('', () => process.exit(code))

@@ -1,0 +1,84 @@
+/** A node in one call, for tests: on an ephemeral port, with its data in a temporary folder that goes with it. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
+import { SvcNode } from '../boot.ts'
+import { resolveConfig, type Tree } from '../config.ts'
+import type { EngineModule } from '../loader.ts'
+import { Logs } from '../log.ts'
+import type { Clock, Plugin } from '../plugin.ts'
+import type { Storage, StorageEngine } from '../storage.ts'
+
+export interface BootOptions {
+  /** Plugins as objects, or as in a config file: ids, paths, package names. */
+  plugins?: readonly (Plugin | string | URL)[]
+  /** Sections as in a config file. */
+  config?: Tree
+  /** An engine's name (default `memory`), or an engine of the test's own, which then has every capability it names. */
+  storage?: string | StorageEngine
+  /** What relative paths and package names are resolved from; default the current folder. */
+  folder?: string
+  clock?: Clock
+  /** Gets each log line as JSON; by default nothing is logged. */
+  log?: (line: string) => void
+}
+
+export interface TestNode {
+  url: string
+  app: FastifyInstance
+  node: SvcNode
+  /** A request without a socket. */
+  inject(request: InjectOptions | string): Promise<LightMyRequestResponse>
+  /** @throws Error when no plugin needs a storage. */
+  readonly storage: Storage
+  dataDir: string
+  stop(): Promise<Error[]>
+}
+
+export async function boot(options: BootOptions = {}): Promise<TestNode> {
+  const { storage = 'memory' } = options
+  const dataDir = await mkdtemp(join(tmpdir(), 'svc-test-'))
+  const given = options.plugins ?? []
+  const objects = given.filter((plugin): plugin is Plugin => typeof plugin === 'object' && !(plugin instanceof URL))
+  const names = given.flatMap((plugin) => (plugin instanceof URL ? fileURLToPath(plugin) : typeof plugin === 'string' ? plugin : []))
+  const logs = new Logs({ level: options.log === undefined ? 'error' : 'debug', format: 'json', destination: { write: options.log ?? (() => {}) } })
+  let node: SvcNode | undefined
+  try {
+    const tree: Tree = { plugins: names, ...options.config, server: { http_addr: '127.0.0.1:0', ...(options.config?.server as Tree) } }
+    const overrides = new Map<string, { text: string; from: string }>()
+    if (typeof storage === 'string') overrides.set('database.engine', { text: storage, from: 'boot({ storage })' })
+    if (storage === 'embedded') overrides.set('database.data_dir', { text: dataDir, from: 'boot' })
+    const source = { tree, file: 'the test', folder: options.folder ?? process.cwd(), overrides }
+    const config = await resolveConfig(source, { plugins: objects, ...(typeof storage === 'string' ? {} : { engine: engineOf(storage) }) })
+    node = new SvcNode(config, { logs, ...(options.clock === undefined ? {} : { clock: options.clock }) })
+    await node.setup()
+    await node.start()
+  } catch (error) {
+    await node?.stop()
+    await rm(dataDir, { recursive: true, force: true })
+    throw error
+  }
+  const running = node
+  return {
+    url: running.url,
+    app: running.app,
+    node: running,
+    inject: (request) => running.app.inject(request),
+    get storage(): Storage {
+      if (running.storage === undefined) throw new Error('cannot use the storage of this node: no plugin of it declares capabilities')
+      return running.storage
+    },
+    dataDir,
+    async stop() {
+      const failures = await running.stop()
+      await rm(dataDir, { recursive: true, force: true })
+      return failures
+    },
+  }
+}
+
+function engineOf(engine: StorageEngine): EngineModule {
+  return { createEngine: () => engine, configSchema: { type: 'object', properties: {} }, capabilities: engine.capabilities }
+}
