@@ -25,7 +25,7 @@ export class Int64 {
   /** @param magnitude an integer of at most 2^53 */
   setSafe(magnitude: number, negative: boolean): void {
     this.high = Math.floor(magnitude / TWO_32) | 0
-    this.low = magnitude % TWO_32 | 0
+    this.low = (magnitude % TWO_32) | 0
     if (negative) this.negate()
   }
 

@@ -37,7 +37,8 @@ export class FakeResolver implements SeriesResolver {
     const key = JSON.stringify([measurement.id, pairs])
     let series = this.bySeries.get(key)
     if (series === undefined) {
-      if (this.tagSets.length >= this.maxSeries) throw new SvcError('CARDINALITY_EXCEEDED', 'cannot add a series: the budget is spent; raise max_series_cardinality')
+      if (this.tagSets.length >= this.maxSeries)
+        throw new SvcError('CARDINALITY_EXCEEDED', 'cannot add a series: the budget is spent; raise max_series_cardinality')
       series = this.tagSets.length
       this.tagSets.push({ measurement, tags: Object.fromEntries(pairs) })
       this.bySeries.set(key, series)
@@ -65,14 +66,14 @@ export function pointsOf(batch: WriteBatch, resolver: FakeResolver): DecodedPoin
       int.low = table.time[row * 2]
       int.high = table.time[row * 2 + 1]
       const fields: DecodedPoint['fields'] = {}
-      for (const column of table.columns) if (column.has(row)) fields[column.name] = valueOf(batch, column, row)
+      for (const column of table.columns) if (column.has(row)) fields[column.name] = cellOf(batch, column, row)
       points.push({ position: table.position[row], measurement: measurement.name, tags, time: int.toBigInt(), fields })
     }
   }
   return points.sort((a, b) => a.position - b.position)
 }
 
-function valueOf(batch: WriteBatch, column: Column, row: number): DecodedPoint['fields'][string] {
+function cellOf(batch: WriteBatch, column: Column, row: number): DecodedPoint['fields'][string] {
   if (column.type === 'float64') return column.f64[row]
   if (column.type === 'bool') return column.u8[row] === 1
   const halves = column.i32

@@ -1,4 +1,7 @@
-/** What one line may hold. Lengths are bytes of UTF-8 after unescaping. */
+/**
+ * What one line may hold. Lengths are bytes of UTF-8 after unescaping. The engine's own limits (`database.max_name_bytes` and its
+ * like) decide for each point; the parser's are the most that any engine can be set to, so that no line grows without bound.
+ */
 export interface LineLimits {
   maxNameBytes: number
   maxTagValueBytes: number
@@ -8,9 +11,9 @@ export interface LineLimits {
 }
 
 export const DEFAULT_LIMITS: LineLimits = {
-  maxNameBytes: 256,
-  maxTagValueBytes: 1024,
-  maxTags: 64,
+  maxNameBytes: 4096,
+  maxTagValueBytes: 65_536,
+  maxTags: 1024,
   maxFields: 1024,
-  maxStringBytes: 65536,
+  maxStringBytes: 16_777_216,
 }

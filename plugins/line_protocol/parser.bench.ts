@@ -44,14 +44,36 @@ function run(name: string, input: Buffer[]): void {
   const start = process.hrtime.bigint()
   for (let i = 0; rows < rowsWanted; i++) parse(input[i % input.length])
   const seconds = Number(process.hrtime.bigint() - start) / 1e9
-  console.log(`${name.padEnd(34)} ${Math.round(rows / seconds).toLocaleString('en').padStart(10)} rows/s ${(bytes / seconds / 1e6).toFixed(0).padStart(5)} MB/s`)
+  console.log(
+    `${name.padEnd(34)} ${Math.round(rows / seconds)
+      .toLocaleString('en')
+      .padStart(10)} rows/s ${(bytes / seconds / 1e6).toFixed(0).padStart(5)} MB/s`,
+  )
 }
 
 let state = 1
 const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
 const inOrder = (_: number, i: number) => i
-run('integers', bodies(() => String(Math.floor(random() * 101)), inOrder))
-run('two decimals', bodies(() => (random() * 100).toFixed(2), inOrder))
-run('17 digits', bodies(() => String(random() * 100 + random() * 1e-9), inOrder))
-run('integers, hosts in random order', bodies(() => String(Math.floor(random() * 101)), () => Math.floor(random() * HOSTS)))
-run('integers with suffix', bodies(() => `${Math.floor(random() * 101)}i`, inOrder))
+run(
+  'integers',
+  bodies(() => String(Math.floor(random() * 101)), inOrder),
+)
+run(
+  'two decimals',
+  bodies(() => (random() * 100).toFixed(2), inOrder),
+)
+run(
+  '17 digits',
+  bodies(() => String(random() * 100 + random() * 1e-9), inOrder),
+)
+run(
+  'integers, hosts in random order',
+  bodies(
+    () => String(Math.floor(random() * 101)),
+    () => Math.floor(random() * HOSTS),
+  ),
+)
+run(
+  'integers with suffix',
+  bodies(() => `${Math.floor(random() * 101)}i`, inOrder),
+)

@@ -34,8 +34,36 @@ function number(random: Random): string {
   if (shape < 0.2) return `${sign}${digits(random, 22)}${pick(random, ['', 'i', 'u', 'd', 'x'])}`
   if (shape < 0.5) return `${sign}${digits(random, 20)}.${digits(random, 24)}${pick(random, ['', '', '', 'd', 'e3', 'e-7', 'E+12', 'i'])}`
   if (shape < 0.7) return String((random() - 0.5) * 10 ** Math.floor(random() * 40 - 20))
-  if (shape < 0.8) return pick(random, ['9223372036854775807i', '9223372036854775808i', '-9223372036854775808i', '-9223372036854775809i', '18446744073709551615u', '18446744073709551616u'])
-  if (shape < 0.9) return pick(random, ['0', '-0', '1.', '.5', '-.5', '-', '1e400', '1e-400', '1e', 'NaN', 'inf', '00012', '9007199254740993', '4.35', '0.1', '-0d', '0.00d', '5e-324'])
+  if (shape < 0.8)
+    return pick(random, [
+      '9223372036854775807i',
+      '9223372036854775808i',
+      '-9223372036854775808i',
+      '-9223372036854775809i',
+      '18446744073709551615u',
+      '18446744073709551616u',
+    ])
+  if (shape < 0.9)
+    return pick(random, [
+      '0',
+      '-0',
+      '1.',
+      '.5',
+      '-.5',
+      '-',
+      '1e400',
+      '1e-400',
+      '1e',
+      'NaN',
+      'inf',
+      '00012',
+      '9007199254740993',
+      '4.35',
+      '0.1',
+      '-0d',
+      '0.00d',
+      '5e-324',
+    ])
   return String(Math.floor(random() * 1000) / 100)
 }
 
@@ -59,11 +87,15 @@ function line(random: Random): string {
     const at = Math.floor(random() * text.length)
     text = text.slice(0, at) + pick(random, ODD) + text.slice(at + Math.floor(random() * 3))
   }
-  // A string that spans lines makes the two parsers number lines differently; parser.test.ts covers it.
-  return unclosed(text) ? 'skipped' : text
+  // A string that spans lines needs more than splitting at newlines, which is all the reference does; parser.test.ts has those.
+  return text.split('\n').some(opensString) ? 'skipped' : text
 }
 
-const unclosed = (text: string) => text.split('\n').some((part) => (part.match(/"/g) ?? []).length % 2 === 1 || /\\"/.test(part.replace(/="(?:\\["\\]|[^"])*"/g, '')))
+/** Whether a quoted value of this physical line is not closed on it. */
+function opensString(text: string): boolean {
+  const fields = text.replace(/^[ \t\r]*(?:\\[\s\S]|[^\\ ])*/, '')
+  return fields.replace(/="(?:\\[\s\S]|[^"\\])*"/g, '=').includes('="')
+}
 
 /** Runs for `milliseconds`; returns how many bodies were compared. @throws when the parsers differ. */
 export function fuzz(seed: number, milliseconds: number): number {
@@ -82,9 +114,14 @@ export function fuzz(seed: number, milliseconds: number): number {
       const outcome = parser.parse(Buffer.from(body), batch, { precision, now: NOW, maxPoints: 1e9 })
       try {
         deepStrictEqual(pointsOf(batch, resolver), expected.points)
-        deepStrictEqual(outcome.failures.map((f) => f.line), expected.bad)
+        deepStrictEqual(
+          outcome.failures.map((f) => f.line),
+          expected.bad,
+        )
       } catch (error) {
-        throw new Error(`parsers differ, seed ${seed}, body ${bodies}, precision ${precision}: ${JSON.stringify(body)}\n${(error as Error).message}\n${JSON.stringify(outcome.failures)}`)
+        throw new Error(
+          `parsers differ, seed ${seed}, body ${bodies}, precision ${precision}: ${JSON.stringify(body)}\n${(error as Error).message}\n${JSON.stringify(outcome.failures)}`,
+        )
       }
       batch.reset()
     }

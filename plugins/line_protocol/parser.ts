@@ -11,7 +11,7 @@ import { KeyTable } from '../../kernel/decode/key-table.ts'
 import { asciiText, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
-import { BOOL, DECIMAL, FLOAT, type FieldSlot, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
+import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import type { LineLimits } from './limits.ts'
 import { nameFault, readSeriesKey, unescapeName } from './series-key.ts'
 
@@ -256,7 +256,7 @@ export class LineParser {
     const order = state.order
     let at = start
     while (bytes[at] === SPACE || bytes[at] === 9) at++
-    if (bytes[at] === NEWLINE || bytes[at] === RETURN) return this.fail('missing fields')
+    if (bytes[at] === NEWLINE || (bytes[at] === RETURN && bytes[at + 1] === NEWLINE)) return this.fail('missing fields')
     let place = 0
     for (let count = 1; ; count++) {
       let slot: FieldSlot | undefined

@@ -54,7 +54,7 @@ function parseLine(line: string, position: number, precision: string, now: bigin
     if (key === '_time' || count > limits.maxFields) throw new Bad('field')
     take(/^=/)
     const string = STRING.exec(rest)
-    const field = string !== null ? { type: 'string', value: string[1].replace(/\\(["\\])/g, '$1') } : valueOf(take(/^[^, \r]+/))
+    const field = string !== null ? { type: 'string', value: string[1].replace(/\\(["\\])/g, '$1') } : typedValue(take(/^[^, \r]+/))
     if (string !== null) rest = rest.slice(string[0].length)
     const type = fields.get(key)?.type ?? types.get(`${measurement}\n${key}`) ?? field.type
     if (type !== field.type) throw new Bad('type')
@@ -63,21 +63,27 @@ function parseLine(line: string, position: number, precision: string, now: bigin
     if (!rest.startsWith(',')) break
     take(/^,/)
   }
-  const match = /^(?:[ \t]+(-?\d+)?[ \t]*)?\r?$/.exec(rest)
+  const match = /^(?: [ \t]*(-?\d+)?[ \t]*)?\r?$/.exec(rest)
   if (match === null) throw new Bad('end')
   const time = match[1] === undefined ? now : BigInt(match[1]) * UNITS[precision]
   if (time !== BigInt.asIntN(64, time)) throw new Bad('time')
   for (const [key, field] of fields) types.set(`${measurement}\n${key}`, field.type)
-  return { position, measurement, tags: Object.fromEntries([...tags].sort(([a], [b]) => (a < b ? -1 : 1))), time, fields: Object.fromEntries([...fields].map(([k, f]) => [k, f.value])) }
+  return {
+    position,
+    measurement,
+    tags: Object.fromEntries([...tags].sort(([a], [b]) => (a < b ? -1 : 1))),
+    time,
+    fields: Object.fromEntries([...fields].map(([k, f]) => [k, f.value])),
+  }
 }
 
-function name(raw: string, escape: RegExp, maxBytes: number): string {
-  const text = raw.replace(escape, '$1')
+function name(raw: string, escapes: RegExp, maxBytes: number): string {
+  const text = raw.replace(escapes, '$1')
   if (Buffer.byteLength(text) > maxBytes || text.includes('\u0000') || text.includes('\u0001')) throw new Bad('name')
   return text
 }
 
-function valueOf(text: string): { type: string; value: DecodedPoint['fields'][string] } {
+function typedValue(text: string): { type: string; value: DecodedPoint['fields'][string] } {
   if (/^(t|T|true|True|TRUE)$/.test(text)) return { type: 'bool', value: true }
   if (/^(f|F|false|False|FALSE)$/.test(text)) return { type: 'bool', value: false }
   if (/^-?\d+i$/.test(text)) return { type: 'int64', value: inRange(BigInt(text.slice(0, -1)), -(2n ** 63n), 2n ** 63n) }

@@ -1,0 +1,41 @@
+/** How a write is answered: the texts that InfluxDB clients match on, from what the parser and the storage refused. */
+import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import type { WriteResult } from '../../kernel/storage.ts'
+import type { LineFailure, ParseOutcome } from './parser.ts'
+
+/** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". */
+export function nothingParsed(outcome: ParseOutcome): SvcError {
+  const first = outcome.failures[0]
+  const code = onlyCode(outcome.failures) ?? 'INVALID_POINT'
+  return new SvcError(code, `${first.message} (line ${first.line}${others(outcome.rejected)})`, { detail: { written: 0, rejected: outcome.rejected } })
+}
+
+/** Undefined when all was written. A partial write begins with just these words: clients then do not send it again. */
+export function refusal(outcome: ParseOutcome, result: WriteResult): SvcError | undefined {
+  const rejected = outcome.rejected + result.rejected
+  if (rejected === 0) return undefined
+  const admission = result.rejections.map((r): LineFailure => ({ line: r.position, code: r.code, message: r.message }))
+  const failures = [...outcome.failures, ...admission].sort((a, b) => a.line - b.line)
+  const first = failures[0]
+  const detail = { written: result.written, rejected }
+  const only = onlyCode(failures)
+  if (result.written === 0 && outcome.rejected === 0 && only !== undefined && only !== 'PARTIAL_WRITE') {
+    return new SvcError(only, `${first.message} (line ${first.line}${others(rejected)})`, { detail })
+  }
+  const points = result.written === 1 ? '1 point' : `${result.written} points`
+  return new SvcError('PARTIAL_WRITE', `partial write: ${points} written, ${rejected} rejected; first: line ${first.line}: ${first.message}`, { detail })
+}
+
+export function tooManyPoints(limit: number): SvcError {
+  return new SvcError('BAD_REQUEST', `cannot write more than ${limit} points at once: max_write_batch_size is ${limit}; send smaller batches`)
+}
+
+/** The code that all failures share and that the table of errors knows. */
+function onlyCode(failures: readonly LineFailure[]): ErrorCode | undefined {
+  const code = failures[0].code
+  return failures.every((failure) => failure.code === code) && code in ERRORS ? (code as ErrorCode) : undefined
+}
+
+function others(rejected: number): string {
+  return rejected === 1 ? '' : `, the first of ${rejected} rejected`
+}

@@ -1,0 +1,17 @@
+/** What InfluxDB 1 clients ask before they write: a database is not a thing of its own here, so making one succeeds and does nothing. */
+import { SvcError } from '../../kernel/errors.ts'
+
+const OK = { results: [{ statement_id: 0 }] }
+const MAX_SHOWN = 128
+
+export function answerStatement(statement: string | undefined, namespace: string): object {
+  if (statement === undefined || statement.trim() === '') throw new SvcError('BAD_REQUEST', 'missing required parameter "q"')
+  if (/^\s*create\s+database\s+\S/i.test(statement)) return OK
+  if (/^\s*show\s+databases\s*;?\s*$/i.test(statement)) {
+    return { results: [{ statement_id: 0, series: [{ name: 'databases', columns: ['name'], values: [[namespace]] }] }] }
+  }
+  throw new SvcError(
+    'BAD_REQUEST',
+    `cannot answer "${statement.trim().slice(0, MAX_SHOWN)}": this endpoint knows CREATE DATABASE and SHOW DATABASES; query by POST /api/v1/svc/sql`,
+  )
+}
