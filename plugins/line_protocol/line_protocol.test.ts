@@ -1,0 +1,140 @@
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import plugin from './index.ts'
+
+let node: TestNode
+t.before(async () => {
+  node = await boot({ plugins: [plugin], config: { server: { max_write_batch_size: 100 }, database: { max_series_cardinality: 20 } } })
+})
+t.after(() => node.stop())
+
+const now = () => BigInt(Date.now()) * 1_000_000n
+const write = (payload: string | Buffer, path = '/write', headers: Record<string, string> = {}) =>
+  node.inject({ method: 'POST', url: path, payload, headers: { 'content-type': 'text/plain; charset=utf-8', ...headers } })
+
+async function stored(measurement: string): Promise<{ tags: Record<string, string>; time: bigint; values: Record<string, unknown> }[]> {
+  const rows = []
+  for await (const chunk of node.storage.scan({ namespace: '', measurement })) {
+    for (const [i, time] of chunk.times.entries()) {
+      rows.push({ tags: chunk.tags, time, values: Object.fromEntries(chunk.columns.filter((c) => c.validity?.[i] !== 0).map((c) => [c.name, c.values[i]])) })
+    }
+  }
+  return rows
+}
+
+t.test('each path stores what it is sent and answers 204 with nothing', async (t) => {
+  const at = now()
+  for (const [i, path] of ['/write?db=x&rp=y&consistency=all', '/api/v2/write?bucket=b&org=o', '/api/v1/write/influx'].entries()) {
+    const answer = await write(`paths,n=${i} v=${i}i ${at}\n`, path)
+    t.equal(answer.statusCode, 204, answer.body)
+    t.equal(answer.body, '')
+    t.ok(answer.headers['x-influxdb-version'])
+  }
+  t.same(
+    (await stored('paths')).map((r) => [r.tags, r.time, r.values]),
+    [0, 1, 2].map((i) => [{ n: String(i) }, at, { v: BigInt(i) }]),
+  )
+})
+
+t.test("gzip, precision, and the server's time for points without one", async (t) => {
+  const seconds = Math.floor(Date.now() / 1000)
+  const answer = await write(gzipSync(`zipped v=1 ${seconds}\nzipped v=2`), '/write?precision=s', { 'content-encoding': 'gzip' })
+  t.equal(answer.statusCode, 204, answer.body)
+  const rows = await stored('zipped')
+  t.equal(rows[0].time, BigInt(seconds) * 1_000_000_000n)
+  t.equal(rows.length, 2)
+  t.ok(rows[1].time - rows[0].time < 60_000_000_000n)
+})
+
+t.test('an empty body and a body of comments are fine', async (t) => {
+  for (const body of ['', '\n', '# only a comment\n']) t.equal((await write(body)).statusCode, 204, JSON.stringify(body))
+})
+
+t.test('good lines of a partly bad body are stored, the answer says partial write with counts', async (t) => {
+  const answer = await write(`part v=1 ${now()}\npart v=\npart v=2 ${now() + 1n}\npart v=3x\n`)
+  t.equal(answer.statusCode, 400)
+  t.same(answer.json(), {
+    error: "partial write: 2 points written, 2 rejected; first: line 2: unable to parse 'part v=': missing field value",
+    code: 'PARTIAL_WRITE',
+    written: 2,
+    rejected: 2,
+  })
+  t.equal(answer.headers['x-influx-error'], answer.json().error)
+  t.equal((await stored('part')).length, 2)
+})
+
+t.test('a body where nothing parses is a plain 400 that names the first failure', async (t) => {
+  const answer = await write('cpu value=\ncpu value=1x')
+  t.equal(answer.statusCode, 400)
+  t.same(answer.json(), {
+    error: "unable to parse 'cpu value=': missing field value (line 1, the first of 2 rejected)",
+    code: 'INVALID_POINT',
+    written: 0,
+    rejected: 2,
+  })
+})
+
+t.test('refusals of admission have their own code when they are alone, and are counted together with bad lines', async (t) => {
+  const future = await write(`adm v=1 ${now() + 86_400_000_000_000n}`)
+  t.equal(future.json().code, 'FUTURE_TIMESTAMP', future.body)
+  t.equal(future.statusCode, 400)
+  await write(`adm v=1 ${now()}`)
+  const schema = await write(`adm v=1i ${now()}`)
+  t.equal(schema.json().code, 'SCHEMA_ERROR', schema.body)
+  const old = await write(`adm v=1 ${now() - 864_000_000_000_000n}`)
+  t.equal(old.json().code, 'PARTIAL_WRITE', old.body)
+  t.match(old.json().error, /^partial write: 0 points written, 1 rejected.*backfill/)
+  t.equal((await write(`adm v=1 ${now() - 864_000_000_000_000n}`, '/write?backfill=true')).statusCode, 204)
+  const mixed = await write(`adm v=\nadm v=1 ${now() + 86_400_000_000_000n}\nadm v=5 ${now()}`)
+  t.match(mixed.json(), { code: 'PARTIAL_WRITE', written: 1, rejected: 2 })
+  t.match(mixed.json().error, /line 1: unable to parse/)
+  const many = await write(Array.from({ length: 40 }, (_, i) => `card,n=${i} v=1 ${now()}`).join('\n'))
+  t.equal(many.json().code, 'PARTIAL_WRITE')
+  t.equal(many.json().written + many.json().rejected, 40)
+  const none = await write(`card,n=new v=1 ${now()}`)
+  t.equal(none.json().code, 'CARDINALITY_EXCEEDED', none.body)
+})
+
+t.test('more points than max_write_batch_size are refused whole', async (t) => {
+  const answer = await write(Array.from({ length: 101 }, (_, i) => `big v=${i} ${now()}`).join('\n'))
+  t.equal(answer.statusCode, 400)
+  t.match(answer.json().error, /max_write_batch_size is 100/)
+  t.notOk(node.storage.measurements('').some((m) => m.name === 'big'))
+})
+
+t.test('an unknown precision is refused', async (t) => {
+  const answer = await write('m v=1', '/write?precision=days')
+  t.equal(answer.statusCode, 400)
+  t.match(answer.json().error, /cannot use precision "days"/)
+})
+
+t.test('a repeated Idempotency-Key is a conflict', async (t) => {
+  const body = `idem v=1 ${now()}`
+  t.equal((await write(body, '/write', { 'idempotency-key': 'k1' })).statusCode, 204)
+  t.equal((await write(body, '/write', { 'idempotency-key': 'k1' })).statusCode, 409)
+})
+
+t.test('CREATE DATABASE and SHOW DATABASES are answered, by form and by query', async (t) => {
+  const form = await node.inject({
+    method: 'POST',
+    url: '/query',
+    payload: `q=${encodeURIComponent('CREATE DATABASE "telegraf"')}`,
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+  })
+  t.equal(form.statusCode, 200, form.body)
+  t.same(form.json(), { results: [{ statement_id: 0 }] })
+  const query = await node.inject({ method: 'POST', url: `/query?q=${encodeURIComponent('create database x')}` })
+  t.same(query.json(), { results: [{ statement_id: 0 }] }, query.body)
+  const show = await node.inject(`/query?q=${encodeURIComponent('SHOW DATABASES')}`)
+  t.same(show.json().results[0].series[0].values, [['default']])
+  const other = await node.inject(`/query?q=${encodeURIComponent('SELECT * FROM cpu')}`)
+  t.equal(other.statusCode, 400)
+  t.match(other.json().error, /cannot answer "SELECT \* FROM cpu"/)
+  t.equal((await node.inject('/query')).json().error, 'missing required parameter "q"')
+})
+
+t.test('points are counted', async (t) => {
+  const text = (await node.inject('/metrics')).body
+  t.match(text, /^svc_influx_points_written_total \d+$/m)
+})
