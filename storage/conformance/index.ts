@@ -1,0 +1,57 @@
+/**
+ * The one suite that every storage engine runs: tables of rules, and random operations compared with the memory engine.
+ *
+ * An engine's test file calls `conformance('name', makeEngine)`. SVC_SEED=<n> runs a single seed, SVC_SEEDS=<n> that many from
+ * the fixed first one, SVC_STEPS=<n> operations in each.
+ */
+import t, { type Test } from 'tap'
+import type { StorageEngine } from '../../kernel/storage.ts'
+import { admissionConfig, admissionRules } from './admission.ts'
+import type { EngineUnderTest, MakeEngine } from './context.ts'
+import { persistenceRules } from './persistence.ts'
+import { NOW_MS } from './points.ts'
+import { randomRun } from './random.ts'
+import { pointRules, type Rule } from './rules.ts'
+import { serviceRules } from './services.ts'
+
+export { type EngineUnderTest, type MakeEngine, testContext } from './context.ts'
+
+const FIRST_SEED = 20_240_101
+
+export function conformance(name: string, makeEngine: MakeEngine): void {
+  const withEngine = async (config: Record<string, unknown>, body: (subject: EngineUnderTest) => Promise<void>) => {
+    const subject = await makeEngine(config, () => NOW_MS)
+    try {
+      await body(subject)
+    } finally {
+      await subject.dispose()
+    }
+  }
+  const table = (t: Test, rules: Rule[], config: Record<string, unknown>) =>
+    Promise.all(rules.map(([rule, body]) => t.test(rule, (t) => withEngine(config, ({ engine }: { engine: StorageEngine }) => body(t, engine)))))
+
+  t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
+  t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
+  t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))
+  t.test(`${name}: persistence`, async (t) => {
+    for (const [rule, body] of persistenceRules) {
+      await t.test(rule, (t) =>
+        withEngine(admissionConfig, async (subject) => {
+          const reopen = subject.reopen?.bind(subject)
+          if (reopen === undefined) t.plan(0, 'nothing outlives this engine')
+          else await body(t, subject, reopen)
+        }),
+      )
+    }
+  })
+  t.test(`${name}: random operations`, async (t) => {
+    const { SVC_SEED, SVC_SEEDS, SVC_STEPS } = process.env
+    const seeds = SVC_SEED === undefined ? Array.from({ length: Number(SVC_SEEDS ?? 6) }, (_, i) => FIRST_SEED + i) : [Number(SVC_SEED)]
+    for (const seed of seeds) {
+      await t.test(`SVC_SEED=${seed}`, async (t) => {
+        const { points, compared } = await randomRun(makeEngine, seed, Number(SVC_STEPS ?? 80))
+        t.ok(points > 0 && compared > 0, `${points} points written, ${compared} rows compared`)
+      })
+    }
+  })
+}

@@ -1,0 +1,237 @@
+/** What a point is, who it merges with, and how it is read. */
+import type { Test } from 'tap'
+import type { StorageEngine } from '../../kernel/storage.ts'
+import { INT64_MIN } from '../common/time.ts'
+import { bool, dec, f64, HOUR, hist, i64, lines, MINUTE, NOW, str, type TestPoint, u64, write } from './points.ts'
+
+export type Rule = [name: string, body: (t: Test, engine: StorageEngine) => Promise<void>]
+
+const point = (host: string, time: bigint, fields: TestPoint['fields'], measurement = 'cpu'): TestPoint => ({ measurement, tags: { host }, time, fields })
+
+export const pointRules: Rule[] = [
+  [
+    'every type comes back bit for bit',
+    async (t, engine) => {
+      const nines = '9'.repeat(38)
+      const values: TestPoint['fields'][] = [
+        {
+          f: f64(-0),
+          i: i64(2n ** 63n - 1n),
+          u: u64(2n ** 64n - 1n),
+          b: bool(true),
+          s: str(''),
+          d: dec(`${nines.slice(0, 34)}.9999`),
+          h: hist(Uint8Array.of()),
+        },
+        {
+          f: f64(5e-324),
+          i: i64(INT64_MIN),
+          u: u64(0n),
+          b: bool(false),
+          s: str('ünïcødé 😀 "\\\n\u0000'),
+          d: dec('-0.0001'),
+          h: hist(Uint8Array.of(0, 255, 1)),
+        },
+        {
+          f: f64(Number.MAX_VALUE),
+          i: i64(2n ** 53n + 1n),
+          u: u64(2n ** 63n),
+          b: bool(true),
+          s: str('x'.repeat(65_536)),
+          d: dec('0'),
+          h: hist(new Uint8Array(1000).fill(7)),
+        },
+        {
+          f: f64(0.1 + 0.2),
+          i: i64(-1n),
+          u: u64(2n ** 53n + 1n),
+          b: bool(false),
+          s: str('a'),
+          d: dec(`-${nines.slice(0, 34)}.0001`),
+          h: hist(Uint8Array.of(1)),
+        },
+      ]
+      t.match(
+        await write(
+          engine,
+          values.map((fields, i) => point('a', NOW + BigInt(i), fields)),
+        ),
+        { written: 4, rejected: 0, rejections: [] },
+      )
+      const read = await lines(engine, { measurement: 'cpu' })
+      const shown = (v: TestPoint['fields']) => [
+        `b=bool:${v.b.value}`.replace('true', '1').replace('false', '0'),
+        `d=decimal:${v.d.value === '0' ? '0.0000' : v.d.value}`,
+        `f=float64:${Object.is(v.f.value, -0) ? '-0' : v.f.value}`,
+        `h=histogram:${Buffer.from(v.h.value as Uint8Array).toString('hex')}`,
+        `i=int64:${v.i.value}`,
+        `s=string:${JSON.stringify(v.s.value)}`,
+        `u=uint64:${v.u.value}`,
+      ]
+      t.same(
+        read,
+        values.map((v, i) => `{"host":"a"} ${NOW + BigInt(i)} ${shown(v).join(' ')}`),
+      )
+    },
+  ],
+  [
+    'a series is the measurement and the set of tags',
+    async (t, engine) => {
+      const fields = { v: f64(1) }
+      await write(engine, [
+        { measurement: 'm', tags: { a: '1', b: '2' }, time: NOW, fields },
+        { measurement: 'm', tags: { b: '2', a: '1', c: '' }, time: NOW + 1n, fields },
+        { measurement: 'm', tags: { a: '1' }, time: NOW, fields },
+        { measurement: 'm', time: NOW, fields },
+        { measurement: 'other', tags: { a: '1', b: '2' }, time: NOW, fields },
+        { measurement: 'm', tags: { ab: '12' }, time: NOW, fields },
+      ])
+      t.same(await lines(engine, { measurement: 'm' }), [
+        `{"a":"1","b":"2"} ${NOW} v=float64:1`,
+        `{"a":"1","b":"2"} ${NOW + 1n} v=float64:1`,
+        `{"a":"1"} ${NOW} v=float64:1`,
+        `{"ab":"12"} ${NOW} v=float64:1`,
+        `{} ${NOW} v=float64:1`,
+      ])
+      t.same(
+        engine.measurements('default').map((m) => [m.name, m.tags]),
+        [
+          ['m', ['a', 'ab', 'b']],
+          ['other', ['a', 'b']],
+        ],
+      )
+      const ref = engine.resolver.measurement('default', 'm')
+      t.equal(engine.resolver.series(ref, ['b', '2', 'a', '1']), engine.resolver.series(ref, ['a', '1', 'x', '', 'b', '2']))
+      t.equal(engine.resolver.measurement('default', 'm'), ref)
+    },
+  ],
+  [
+    'fields of the same series and time merge, the last write wins',
+    async (t, engine) => {
+      const merged = [`{"host":"a"} ${NOW} x=float64:3 y=float64:2 z=float64:4`]
+      t.match(await write(engine, [point('a', NOW, { x: f64(1), y: f64(2) }), point('a', NOW, { x: f64(3) })]), { written: 2, rejected: 0 })
+      await write(engine, [point('a', NOW, { z: f64(4) })])
+      t.same(await lines(engine, { measurement: 'cpu' }), merged)
+      await engine.flush()
+      t.same(await lines(engine, { measurement: 'cpu' }), merged, 'after a flush')
+      await write(engine, [point('a', NOW, { y: f64(9) })])
+      const rewritten = [`{"host":"a"} ${NOW} x=float64:3 y=float64:9 z=float64:4`]
+      t.same(await lines(engine, { measurement: 'cpu' }), rewritten, 'across flushed and fresh')
+      await engine.flush()
+      t.same(await lines(engine, { measurement: 'cpu' }), rewritten, 'across two flushes')
+    },
+  ],
+  [
+    'points in any order are read in order, each time once',
+    async (t, engine) => {
+      const offsets = [5n, 1n, 9n, 1n, -4n, 5n, 0n, 3n]
+      for (const [i, offset] of offsets.entries()) {
+        await write(engine, [point('a', NOW + offset, { v: i64(BigInt(i)) })])
+        if (i % 3 === 2) await engine.flush()
+      }
+      t.same(
+        await lines(engine, { measurement: 'cpu' }),
+        [
+          [-4n, 4],
+          [0n, 6],
+          [1n, 3],
+          [3n, 7],
+          [5n, 5],
+          [9n, 2],
+        ].map(([offset, v]) => `{"host":"a"} ${NOW + BigInt(offset)} v=int64:${v}`),
+      )
+    },
+  ],
+  [
+    'a scan narrows by tags, fields and a half-open range',
+    async (t, engine) => {
+      const host = ['a', 'b', 'ab', 'c\nd']
+      await write(engine, [
+        ...host.map((h, i) => point(h, NOW + BigInt(i), { v: i64(BigInt(i)), ...(i % 2 === 0 ? { even: bool(true) } : {}) })),
+        { measurement: 'cpu', time: NOW, fields: { v: i64(9n) } },
+      ])
+      const hosts = async (request: Parameters<typeof lines>[1]) =>
+        (await lines(engine, request)).map((line) => JSON.parse(line.slice(0, line.indexOf('}') + 1)).host ?? '')
+      const by = (op: '=' | '!=' | '=~' | '!~', value: string) => hosts({ measurement: 'cpu', matchers: [{ tag: 'host', op, value }] })
+      t.same(await by('=', 'a'), ['a'])
+      t.same(await by('=', ''), [''], 'an absent tag is the empty string')
+      t.same(await by('!=', ''), ['a', 'ab', 'b', 'c\nd'])
+      t.same(await by('=~', 'a'), ['a'], 'anchored')
+      t.same(await by('=~', 'a.*'), ['a', 'ab'])
+      t.same(await by('=~', 'c.d'), ['c\nd'], 'the dot matches newline')
+      t.same(await by('=~', '.*'), ['a', 'ab', 'b', 'c\nd', ''])
+      t.same(await by('!~', 'a|b'), ['ab', 'c\nd', ''])
+      t.same(await hosts({ measurement: 'cpu', matchers: [{ tag: 'none', op: '=', value: 'x' }] }), [])
+      t.same(
+        await hosts({
+          measurement: 'cpu',
+          matchers: [
+            { tag: 'host', op: '!=', value: 'a' },
+            { tag: 'host', op: '=~', value: 'a.*' },
+          ],
+        }),
+        ['ab'],
+      )
+      t.same(await hosts({ measurement: 'cpu', start: NOW + 1n, end: NOW + 2n }), ['b'])
+      t.same(await hosts({ measurement: 'cpu', start: NOW + 2n, end: NOW + 2n }), [])
+      t.same(await lines(engine, { measurement: 'cpu', fields: ['even', 'unknown'], end: NOW + 1n }), [`{"host":"a"} ${NOW} even=bool:1`])
+      t.same(await hosts({ measurement: 'cpu', fields: ['even'] }), ['a', 'ab'], 'rows without any of the fields are left out')
+      t.same(await hosts({ measurement: 'cpu', fields: ['unknown'] }), [])
+      await t.rejects(lines(engine, { measurement: 'nope' }), { code: 'NOT_FOUND', message: /^cannot read measurement "nope": / })
+      await t.rejects(lines(engine, { measurement: 'cpu', namespace: 'other' }), { code: 'NOT_FOUND' })
+      await t.rejects(by('=~', '('), { code: 'BAD_REQUEST', message: /"\("/ })
+    },
+  ],
+  [
+    'a long series comes in bounded chunks',
+    async (t, engine) => {
+      const rows = 20_000
+      const points = Array.from({ length: rows }, (_, i) => point('a', NOW - BigInt(rows - i), { v: i64(BigInt(i)) }))
+      await write(engine, points.slice(rows / 2))
+      await engine.flush()
+      await write(engine, points.slice(0, rows / 2))
+      const read = await lines(engine, { measurement: 'cpu' })
+      t.equal(read.length, rows)
+      t.ok(read.every((line, i) => line === `{"host":"a"} ${NOW - BigInt(rows - i)} v=int64:${i}`))
+      let chunks = 0
+      for await (const chunk of engine.scan({ namespace: 'default', measurement: 'cpu' })) {
+        chunks++
+        t.ok(chunk.times.length <= 65_536)
+      }
+      t.ok(chunks >= 1)
+      const plan = await engine.explain({ namespace: 'default', measurement: 'cpu', start: NOW - 100n, end: NOW })
+      t.match(plan, { measurement: 'cpu', series: 1, time: { start: String(NOW - 100n), end: String(NOW) } })
+    },
+  ],
+  [
+    'namespaces do not see one another',
+    async (t, engine) => {
+      await write(engine, [point('a', NOW, { v: f64(1) })], { namespace: 'one' })
+      await write(engine, [point('a', NOW, { v: str('text') })], { namespace: 'two' })
+      t.same(await lines(engine, { namespace: 'one', measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=float64:1`])
+      t.same(await lines(engine, { namespace: 'two', measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=string:"text"`])
+      t.same(engine.measurements('three'), [])
+      const old = [point('a', NOW - 20n * HOUR, { v: f64(1) }, 'old')]
+      t.match(await write(engine, old, { namespace: 'one' }), { written: 0, rejected: 1 })
+      t.match(await write(engine, old, { namespace: 'three' }), { written: 1 }, 'each has a window of its own')
+    },
+  ],
+  [
+    'mixed tables carry rows of many measurements',
+    async (t, engine) => {
+      const mixed = (measurement: string, time: bigint, value: number): TestPoint => ({
+        measurement,
+        tags: { job: 'j' },
+        time,
+        fields: { value: f64(value) },
+        mixed: true,
+      })
+      await write(engine, [{ measurement: 'text', time: NOW, fields: { value: str('s') } }])
+      const result = await write(engine, [mixed('up', NOW, 1), mixed('down', NOW, 2), mixed('text', NOW, 3), mixed('up', NOW + MINUTE, 4)])
+      t.match(result, { written: 3, rejected: 1, rejections: [{ code: 'SCHEMA_ERROR', position: 2 }] })
+      t.same(await lines(engine, { measurement: 'up' }), [`{"job":"j"} ${NOW} value=float64:1`, `{"job":"j"} ${NOW + MINUTE} value=float64:4`])
+      t.same(await lines(engine, { measurement: 'down' }), [`{"job":"j"} ${NOW} value=float64:2`])
+      t.same(await lines(engine, { measurement: 'text' }), [`{} ${NOW} value=string:"s"`])
+    },
+  ],
+]

@@ -1,0 +1,191 @@
+/** Jobs, change notifications, state, and what a closed engine answers. */
+import { setTimeout } from 'node:timers/promises'
+import type { Change, Storage } from '../../kernel/storage.ts'
+import { dec, f64, lines, NOW, str, write } from './points.ts'
+import type { Rule } from './rules.ts'
+
+const jobModule = (name: string) => new URL(`./jobs/${name}${import.meta.url.slice(import.meta.url.lastIndexOf('.'))}`, import.meta.url)
+
+async function text(output: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = []
+  for await (const part of output) parts.push(part)
+  return Buffer.concat(parts).toString()
+}
+
+async function drain(items: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of items);
+}
+
+const seed = (engine: Storage) =>
+  write(engine, [
+    { measurement: 'a', tags: { h: '1' }, time: NOW, fields: { v: f64(1) } },
+    { measurement: 'b', time: NOW, fields: { v: f64(1) } },
+  ])
+
+export const serviceRules: Rule[] = [
+  [
+    'a job reads one snapshot beside the data',
+    async (t, engine) => {
+      await seed(engine)
+      const job = engine.run<{ rows: number; fields: number }>(jobModule('rows'), { namespace: 'default', measurement: 'a', pauseMs: 50 })
+      const output = text(job.output)
+      const late = setTimeout(25).then(() => write(engine, [{ measurement: 'a', tags: { h: '2' }, time: NOW, fields: { v: f64(2) } }]))
+      t.equal(await output, 'a\nb\n')
+      const first = await job.result
+      await late
+      t.equal(first.fields, 1)
+      t.ok(first.rows === 1 || first.rows === 2, 'the snapshot is taken when the job starts to read')
+      const again = engine.run<{ rows: number }>(jobModule('rows'), { namespace: 'default', measurement: 'a', pauseMs: 0 })
+      await text(again.output)
+      t.equal((await again.result).rows, 2)
+    },
+  ],
+  [
+    'the output of a job waits for its consumer',
+    async (t, engine) => {
+      const blockBytes = 1 << 16
+      const job = engine.run<number>(jobModule('flood'), { blocks: 400, blockBytes })
+      let expected = 0
+      let settled = false
+      job.result.finally(() => {
+        settled = true
+      })
+      for await (const block of job.output) {
+        if (expected === 0) {
+          await setTimeout(200)
+          t.notOk(settled, '25 MB do not fit into the queue')
+        }
+        if (new DataView(block.buffer, block.byteOffset).getInt32(0) !== expected++ || block.length !== blockBytes)
+          t.fail(`block ${expected - 1} is out of place`)
+      }
+      t.equal(expected, 400)
+      t.equal(await job.result, 400)
+    },
+  ],
+  [
+    'a job fails with its own code, in time, or when it is cancelled',
+    async (t, engine) => {
+      const coded = engine.run(jobModule('fail'), 'code')
+      await t.rejects(text(coded.output), { code: 'PROMQL_ERROR' })
+      await t.rejects(coded.result, { code: 'PROMQL_ERROR', message: /"x"/, detail: { position: 3 } })
+      const fault = engine.run(jobModule('fail'), 'error')
+      await t.rejects(text(fault.output), { message: /a fault of the job/ })
+      await t.rejects(fault.result, { message: /a fault of the job/ })
+      const slow = engine.run(jobModule('fail'), 'hang', { timeoutMs: 200, timeoutSetting: 'database.query_timeout_secs' })
+      await t.rejects(Promise.all([text(slow.output), slow.result]), { code: 'QUERY_TIMEOUT', message: /database\.query_timeout_secs/ })
+      const cancelled = engine.run(jobModule('fail'), 'hang')
+      await setTimeout(20)
+      cancelled.cancel()
+      await t.rejects(cancelled.result)
+      const controller = new AbortController()
+      const aborted = engine.run(jobModule('flood'), { blocks: 1_000_000, blockBytes: 1024 }, { signal: controller.signal })
+      await setTimeout(20)
+      controller.abort()
+      await t.rejects(aborted.result)
+      await t.rejects(drain(engine.scan({ namespace: 'default', measurement: 'a' }, { signal: AbortSignal.abort() })))
+    },
+  ],
+  [
+    'changes are told after they are visible, to those who listen',
+    async (t, engine) => {
+      const seen: Change[] = []
+      const stop = engine.subscribe((change) => seen.push(change))
+      const failing = engine.subscribe(() => {
+        throw new Error('a listener fails')
+      })
+      await write(engine, [
+        { measurement: 'm', tags: { h: 'x' }, time: NOW, fields: { d: dec('1.5'), s: str('ä') } },
+        { measurement: 'm', tags: { h: 'x' }, time: NOW + 1n, fields: { d: dec('0.25') } },
+        { measurement: 'm', tags: { h: 'x' }, time: NOW, fields: { s: f64(1) } },
+      ])
+      await write(engine, [{ measurement: 'm', time: NOW, fields: { v: f64(Number.NaN) } }])
+      await setTimeout(20)
+      t.equal(seen.length, 1, 'a write with nothing admitted is no change')
+      const [change] = seen
+      if (change.kind !== 'write') throw new Error('a write is told as a write')
+      t.match(change, { namespace: 'default', rows: 2, backfill: false })
+      t.same(
+        [...change.points()].sort((a, b) => (a.time < b.time ? -1 : 1)),
+        [
+          {
+            measurement: 'm',
+            tags: { h: 'x' },
+            time: NOW,
+            fields: [
+              { name: 'd', type: 'decimal', scale: 2, value: 150n },
+              { name: 's', type: 'string', value: 'ä' },
+            ],
+          },
+          { measurement: 'm', tags: { h: 'x' }, time: NOW + 1n, fields: [{ name: 'd', type: 'decimal', scale: 2, value: 25n }] },
+        ],
+      )
+      failing()
+      await write(engine, [{ measurement: 'm', time: NOW - 1n, fields: { v: f64(1) } }], { backfill: true })
+      await setTimeout(20)
+      t.match(seen[1], { kind: 'write', backfill: true })
+      t.ok(seen[1].sequence > change.sequence, 'sequence numbers rise')
+      stop()
+      await write(engine, [{ measurement: 'm', time: NOW, fields: { v: f64(1) } }])
+      await setTimeout(20)
+      t.equal(seen.length, 2)
+    },
+  ],
+  [
+    'state: ordered, transactional, each owner for itself',
+    async (t, engine) => {
+      const state = engine.state('one')
+      t.equal(state.get('k'), undefined)
+      const value = { list: [1, 'a', null, true], nested: { x: 1.5 } }
+      t.equal(
+        await state.transaction((tx) => {
+          tx.put('b/2', 2)
+          tx.put('b/1', value)
+          tx.put('c', 'c')
+          tx.put('a', null)
+          tx.put('bä', 'ä')
+          tx.delete('c')
+          t.equal(tx.get('c'), undefined, 'a transaction sees what it has done')
+          return tx.list({ prefix: 'b/' }).length
+        }),
+        2,
+      )
+      value.list.push('changed later')
+      t.same(state.get('b/1'), { list: [1, 'a', null, true], nested: { x: 1.5 } })
+      const keys = (range?: Parameters<typeof state.list>[0]) => state.list(range).map((e) => e.key)
+      t.same(keys(), ['a', 'b/1', 'b/2', 'bä'])
+      t.same(keys({ prefix: 'b/' }), ['b/1', 'b/2'])
+      t.same(keys({ start: 'b/1', end: 'b/2' }), ['b/1'])
+      t.same(keys({ start: 'b/2' }), ['b/2', 'bä'])
+      t.same(keys({ limit: 2 }), ['a', 'b/1'])
+      t.same(keys({ prefix: 'b', start: 'b/2', limit: 1 }), ['b/2'])
+      t.same(engine.state('two').list(), [])
+      t.same(engine.state('on').list(), [], 'a prefix of an owner is another owner')
+      await engine.state('two').transaction((tx) => tx.put('a', 'two'))
+      t.equal(state.get('a'), null)
+      t.equal(engine.state('one').get('b/2'), 2)
+      await t.rejects(
+        state.transaction((tx) => {
+          tx.put('a', 'lost')
+          throw new Error('the body fails')
+        }),
+        /the body fails/,
+      )
+      t.equal(state.get('a'), null, 'a failed transaction leaves nothing')
+      await Promise.all(Array.from({ length: 20 }, () => state.transaction((tx) => tx.put('n', (tx.get<number>('n') ?? 0) + 1))))
+      t.equal(state.get('n'), 20)
+    },
+  ],
+  [
+    'a closed engine refuses, twice closed is closed',
+    async (t, engine) => {
+      await seed(engine)
+      t.same(engine.status(), { accepting: true })
+      await engine.close()
+      await engine.close()
+      t.match(engine.status(), { accepting: false, reason: /closed/ })
+      await t.rejects(seed(engine), { code: 'DATABASE_CLOSED' })
+      await t.rejects(engine.declareField('default', 'x', { name: 'v', type: 'bool' }), { code: 'DATABASE_CLOSED' })
+      await t.rejects(lines(engine, { measurement: 'a' }), { code: 'DATABASE_CLOSED' })
+    },
+  ],
+]

@@ -1,0 +1,233 @@
+/**
+ * All points in plain maps: obviously correct rather than fast, nothing outlives the process. It is the oracle of the conformance
+ * suite and the engine of plugin tests. Rules live in `../common`, the order of checks in `admit.ts`.
+ */
+import { WriteBatch } from '../../kernel/batch.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type {
+  Capability,
+  Change,
+  ChangedPoint,
+  FieldInfo,
+  JobOptions,
+  MeasurementInfo,
+  RunningJob,
+  ScanPlan,
+  ScanRequest,
+  SeriesChunk,
+  StateStore,
+  StorageContext,
+  StorageEngine,
+  StorageStatus,
+  WriteOptions,
+  WriteResult,
+} from '../../kernel/storage.ts'
+import { MAX_DIGITS } from '../common/decimal.ts'
+import { type Limits, limitsOf } from '../common/limits.ts'
+import { checkFieldName } from '../common/names.ts'
+import { Window } from '../common/window.ts'
+import { admit } from './admit.ts'
+import { Deadline, startJob } from './job.ts'
+import { type IncomingRow, rowsOf } from './rows.ts'
+import { SeriesTable } from './series.ts'
+import { infoOf, Snapshot } from './snapshot.ts'
+import { MemoryState } from './state.ts'
+
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs'])
+/** Refusals that a write's result carries. */
+const KEPT_REJECTIONS = 16
+/** Empty batches kept for the next decoder. */
+const POOLED = 4
+
+export class MemoryEngine implements StorageEngine {
+  readonly capabilities = capabilities
+  readonly resolver: SeriesTable
+  private readonly context: StorageContext
+  private readonly limits: Limits
+  private readonly windows = new Map<string, Window>()
+  private readonly states = new Map<string, MemoryState>()
+  private readonly listeners = new Set<(change: Change) => void>()
+  private readonly pool: WriteBatch[] = []
+  private readonly openBatches = new Set<WriteBatch>()
+  private readonly jobs = new Set<RunningJob<unknown>>()
+  private sequence = 0
+  private accepting = false
+
+  constructor(context: StorageContext) {
+    this.context = context
+    this.limits = limitsOf(context.config)
+    this.resolver = new SeriesTable(this.limits)
+  }
+
+  async open(): Promise<void> {
+    this.accepting = true
+  }
+
+  async close(): Promise<void> {
+    this.accepting = false
+    for (const job of this.jobs) job.cancel()
+  }
+
+  batch(namespace: string): WriteBatch {
+    const batch = this.pool.pop() ?? new WriteBatch(this.resolver)
+    batch.namespace = namespace
+    this.openBatches.add(batch)
+    return batch
+  }
+
+  recycle(batch: WriteBatch): void {
+    if (!this.openBatches.delete(batch)) throw new Error('cannot take back a batch: it is not open; a batch is written or recycled once')
+    batch.reset()
+    if (this.pool.length < POOLED) this.pool.push(batch)
+    this.resolver.release(this.openBatches)
+  }
+
+  async write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
+    try {
+      this.assertOpen()
+      return this.apply(batch, options.backfill === true)
+    } finally {
+      this.recycle(batch)
+    }
+  }
+
+  private apply(batch: WriteBatch, backfill: boolean): WriteResult {
+    const window = this.window(batch.namespace)
+    const rows = rowsOf(batch, this.resolver)
+    admit(rows, window, window.open(this.context.now(), backfill), this.limits)
+    const admitted = rows.filter((row) => row.refused === undefined)
+    for (const row of admitted) {
+      window.advance(row.timeLow, row.timeHigh)
+      this.store(row)
+    }
+    if (admitted.length > 0) this.publish(batch.namespace, admitted, backfill)
+    const refused = rows.flatMap(({ refused, position }) => (refused === undefined ? [] : [{ code: refused.code, message: refused.message, position }]))
+    refused.sort((a, b) => a.position - b.position)
+    return { written: admitted.length, rejected: refused.length, rejections: refused.slice(0, KEPT_REJECTIONS) }
+  }
+
+  private store({ series, time, fields }: IncomingRow): void {
+    if (series.shared) {
+      series.points = new Map(series.points)
+      series.shared = false
+    }
+    const point = new Map(series.points.get(time))
+    for (const { name, value } of fields) point.set(name, value)
+    series.points.set(time, point)
+    this.resolver.makeLive(series)
+  }
+
+  async declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo> {
+    this.assertOpen()
+    checkFieldName(field.name, this.limits)
+    const { name, type, scale } = field
+    if (type === 'decimal' && !(Number.isInteger(scale) && (scale as number) >= 0 && (scale as number) <= MAX_DIGITS)) {
+      throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": a decimal needs a scale of 0 to ${MAX_DIGITS}`)
+    }
+    const target = this.resolver.measurement(namespace, measurement)
+    const known = target.fields.get(name)
+    const given: FieldInfo = type === 'decimal' ? { name, type, scale } : { name, type }
+    if (known === undefined && target.fields.size >= this.limits.maxFieldsPerMeasurement) {
+      const limit = this.limits.maxFieldsPerMeasurement
+      throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": max_fields_per_measurement of ${limit} is reached`)
+    }
+    if (known !== undefined && (known.type !== given.type || known.scale !== given.scale)) {
+      throw new SvcError('SCHEMA_ERROR', `cannot declare field "${name}" of measurement "${measurement}" as ${shown(given)}: it is of type ${shown(known)}`)
+    }
+    if (known === undefined) target.fields.set(name, given)
+    return infoOf(target)
+  }
+
+  measurements(namespace: string): MeasurementInfo[] {
+    return this.resolver.list(namespace).map(infoOf)
+  }
+
+  async *scan(request: ScanRequest, options: JobOptions = {}): AsyncIterable<SeriesChunk> {
+    this.assertOpen()
+    const deadline = new Deadline(options)
+    try {
+      for await (const chunk of this.snapshot(request.namespace).scan(request)) {
+        deadline.signal.throwIfAborted()
+        yield chunk
+      }
+      deadline.signal.throwIfAborted()
+    } finally {
+      deadline.clear()
+    }
+  }
+
+  async explain(request: ScanRequest): Promise<ScanPlan> {
+    this.assertOpen()
+    return this.snapshot(request.namespace).explain(request)
+  }
+
+  run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
+    this.assertOpen()
+    const job = startJob<R>(this.snapshot(), module, args, options)
+    this.jobs.add(job)
+    job.result.catch(() => {}).finally(() => this.jobs.delete(job))
+    return job
+  }
+
+  subscribe(listener: (change: Change) => void): () => void {
+    // A function of its own a call: the same listener may subscribe twice.
+    const own = (change: Change) => listener(change)
+    this.listeners.add(own)
+    return () => void this.listeners.delete(own)
+  }
+
+  state(owner: string): StateStore {
+    const state = this.states.get(owner) ?? new MemoryState()
+    this.states.set(owner, state)
+    return state
+  }
+
+  status(): StorageStatus {
+    return this.accepting ? { accepting: true } : { accepting: false, reason: 'the database is closed' }
+  }
+
+  async flush(): Promise<void> {
+    this.assertOpen()
+  }
+
+  private snapshot(namespace?: string): Snapshot {
+    return Snapshot.of(this.resolver, namespace === undefined ? this.resolver.allNamespaces() : [namespace])
+  }
+
+  private window(namespace: string): Window {
+    const window = this.windows.get(namespace) ?? new Window(this.limits)
+    this.windows.set(namespace, window)
+    return window
+  }
+
+  private publish(namespace: string, rows: IncomingRow[], backfill: boolean): void {
+    const sequence = ++this.sequence
+    if (this.listeners.size === 0) return
+    const change: Change = { kind: 'write', namespace, sequence, rows: rows.length, backfill, points: () => rows.map(changed) }
+    for (const listener of this.listeners) {
+      try {
+        listener(change)
+      } catch (error) {
+        this.context.log.error({ err: error, sequence }, 'cannot deliver a change: the listener failed')
+      }
+    }
+  }
+
+  private assertOpen(): void {
+    if (!this.accepting) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
+  }
+}
+
+function changed({ series, time, fields }: IncomingRow): ChangedPoint {
+  const { measurement, tags } = series
+  return {
+    measurement: measurement.name,
+    tags: { ...tags },
+    time,
+    fields: fields.map(({ name, value }) => ({ ...(measurement.fields.get(name) as FieldInfo), value })),
+  }
+}
+
+function shown({ type, scale }: FieldInfo): string {
+  return scale === undefined ? type : `${type}(38, ${scale})`
+}

@@ -1,0 +1,121 @@
+/**
+ * Measurements and series by name and by number.
+ *
+ * A series is provisional from the moment a decoder asks for its number until a row of it is admitted. Both kinds count against
+ * the budget. When a batch ends, provisional series that no open batch holds a row of are given back and `epoch` rises.
+ */
+import type { WriteBatch } from '../../kernel/batch.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { FieldInfo, MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { Limits } from '../common/limits.ts'
+import { canonicalTags, checkMeasurementName } from '../common/names.ts'
+import type { Value } from './rows.ts'
+
+/** One point's fields. Never changed once stored: a merge stores a new one. */
+export type Fields = ReadonlyMap<string, Value>
+
+export interface Series {
+  number: number
+  measurement: Measurement
+  tags: Record<string, string>
+  live: boolean
+  points: Map<bigint, Fields>
+  /** A snapshot holds `points`: copy before the next change. */
+  shared: boolean
+}
+
+export interface Measurement extends MeasurementRef {
+  fields: Map<string, FieldInfo>
+  series: Map<string, Series>
+}
+
+export class SeriesTable implements SeriesResolver {
+  epoch = 0
+  private readonly limits: Limits
+  private readonly namespaces = new Map<string, Map<string, Measurement>>()
+  private readonly numbers = new Map<number, Series>()
+  private readonly provisional = new Map<number, string>()
+  private nextMeasurement = 0
+  private nextSeries = 0
+
+  constructor(limits: Limits) {
+    this.limits = limits
+  }
+
+  /** Series that count against the budget. */
+  get size(): number {
+    return this.numbers.size
+  }
+
+  measurement(namespace: string, name: string): Measurement {
+    const known = this.find(namespace, name)
+    if (known !== undefined) return known
+    checkMeasurementName(name, this.limits)
+    const measurement: Measurement = { namespace, name, id: this.nextMeasurement++, fields: new Map(), series: new Map() }
+    const names = this.namespaces.get(namespace) ?? new Map<string, Measurement>()
+    this.namespaces.set(namespace, names.set(name, measurement))
+    return measurement
+  }
+
+  series(ref: MeasurementRef, tags: readonly string[]): number {
+    const measurement = this.measurement(ref.namespace, ref.name)
+    const sorted = canonicalTags(tags, this.limits)
+    const key = sorted.join('\0')
+    const known = measurement.series.get(key)
+    if (known !== undefined) return known.number
+    if (this.numbers.size >= this.limits.maxSeriesCardinality) {
+      throw new SvcError(
+        'CARDINALITY_EXCEEDED',
+        `cannot start another series of measurement "${ref.name}": max_series_cardinality of ${this.limits.maxSeriesCardinality} is reached; raise it, or send fewer distinct tag values`,
+      )
+    }
+    const number = this.nextSeries++
+    const pairs = sorted.flatMap((k, i) => (i % 2 === 0 ? [[k, sorted[i + 1]]] : []))
+    const series: Series = { number, measurement, tags: Object.fromEntries(pairs), live: false, points: new Map(), shared: false }
+    measurement.series.set(key, series)
+    this.numbers.set(number, series)
+    this.provisional.set(number, key)
+    return number
+  }
+
+  byNumber(number: number): Series {
+    const series = this.numbers.get(number)
+    if (series === undefined)
+      throw new SvcError('DATABASE_ERROR', `cannot write to series ${number}: the number is not in use; the decoder kept it past a change of epoch`)
+    return series
+  }
+
+  /** What exists: a measurement whose every row was refused does not. */
+  find(namespace: string, name: string): Measurement | undefined {
+    return this.namespaces.get(namespace)?.get(name)
+  }
+
+  list(namespace: string): Measurement[] {
+    const all = [...(this.namespaces.get(namespace)?.values() ?? [])]
+    return all.filter((m) => m.fields.size > 0).sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  allNamespaces(): string[] {
+    return [...this.namespaces.keys()]
+  }
+
+  makeLive(series: Series): void {
+    series.live = true
+    this.provisional.delete(series.number)
+  }
+
+  /** Call when a batch has ended. @param open the batches that are still with a decoder. */
+  release(open: Iterable<WriteBatch>): void {
+    if (this.provisional.size === 0) return
+    const held = new Set<number>()
+    for (const batch of open) for (const table of batch.tables) for (let row = 0; row < table.rows; row++) held.add(table.series[row])
+    const before = this.numbers.size
+    for (const [number, key] of this.provisional) {
+      if (held.has(number)) continue
+      this.byNumber(number).measurement.series.delete(key)
+      this.numbers.delete(number)
+      this.provisional.delete(number)
+    }
+    if (this.numbers.size < before) this.epoch++
+  }
+}

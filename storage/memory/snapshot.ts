@@ -1,0 +1,148 @@
+/** Reading: a snapshot shares the points with the engine until the engine changes them (`Series.shared`). */
+import { setImmediate } from 'node:timers/promises'
+import { SvcError } from '../../kernel/errors.ts'
+import type { ColumnChunk, FieldInfo, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from '../../kernel/storage.ts'
+import { compileMatchers } from '../common/matchers.ts'
+import { INT64_MAX, INT64_MIN } from '../common/time.ts'
+import type { Value } from './rows.ts'
+import type { Fields, Measurement, SeriesTable } from './series.ts'
+
+/** Rows of a chunk at most: what a reader holds at once. */
+export const CHUNK_ROWS = 8192
+
+interface FrozenSeries {
+  number: number
+  tags: Record<string, string>
+  points: ReadonlyMap<bigint, Fields>
+}
+
+interface FrozenMeasurement {
+  info: MeasurementInfo
+  series: FrozenSeries[]
+}
+
+type Point = [time: bigint, fields: Fields]
+
+export class Snapshot implements Reader {
+  private readonly namespaces: Map<string, Map<string, FrozenMeasurement>>
+
+  private constructor(namespaces: Map<string, Map<string, FrozenMeasurement>>) {
+    this.namespaces = namespaces
+  }
+
+  static of(table: SeriesTable, namespaces: Iterable<string>): Snapshot {
+    const frozen = [...namespaces].map((ns) => [ns, new Map(table.list(ns).map((m) => [m.name, freeze(m)]))] as const)
+    return new Snapshot(new Map(frozen))
+  }
+
+  measurements(namespace: string): MeasurementInfo[] {
+    return [...(this.namespaces.get(namespace)?.values() ?? [])].map((m) => m.info)
+  }
+
+  async *scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
+    const measurement = this.find(request)
+    const fields = wantedFields(measurement.info, request)
+    for (const series of matching(measurement, request)) {
+      const points = pointsIn(series, request, fields)
+      for (let at = 0; at < points.length; at += CHUNK_ROWS) {
+        // A reader that never waits would otherwise keep timers, and so its own time limit, from running.
+        await setImmediate()
+        yield chunkOf(series, points.slice(at, at + CHUNK_ROWS), fields)
+      }
+    }
+  }
+
+  explain(request: ScanRequest): ScanPlan {
+    const measurement = this.find(request)
+    const fields = wantedFields(measurement.info, request)
+    const series = matching(measurement, request)
+    return {
+      measurement: request.measurement,
+      series: series.length,
+      time: { start: String(request.start ?? INT64_MIN), end: String(request.end ?? INT64_MAX) },
+      segments: { total: 0, read: 0 },
+      memtableRows: series.reduce((rows, s) => rows + pointsIn(s, request, fields).length, 0),
+      deduplicated: false,
+    }
+  }
+
+  async sql(): Promise<SqlCursor> {
+    throw new SvcError('SQL_ERROR', 'cannot run SQL: the storage engine "memory" has none; choose another engine, or use a native query')
+  }
+
+  private find(request: ScanRequest): FrozenMeasurement {
+    const measurement = this.namespaces.get(request.namespace)?.get(request.measurement)
+    if (measurement === undefined) {
+      throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist; GET /api/v1/measurements lists those that do`)
+    }
+    return measurement
+  }
+}
+
+export function infoOf(measurement: Measurement): MeasurementInfo {
+  const tags = new Set<string>()
+  for (const series of measurement.series.values()) if (series.live) for (const key of Object.keys(series.tags)) tags.add(key)
+  return { name: measurement.name, tags: [...tags].sort(), fields: [...measurement.fields.values()].map((f) => ({ ...f })) }
+}
+
+function freeze(measurement: Measurement): FrozenMeasurement {
+  const live = [...measurement.series.values()].filter((s) => s.live).sort((a, b) => a.number - b.number)
+  for (const series of live) series.shared = true
+  return { info: infoOf(measurement), series: live.map(({ number, tags, points }) => ({ number, tags: { ...tags }, points })) }
+}
+
+function matching(measurement: FrozenMeasurement, request: ScanRequest): FrozenSeries[] {
+  const matches = compileMatchers(request.matchers ?? [])
+  return measurement.series.filter((s) => matches((key) => (Object.hasOwn(s.tags, key) ? s.tags[key] : undefined)))
+}
+
+function wantedFields(info: MeasurementInfo, request: ScanRequest): FieldInfo[] {
+  const wanted = request.fields
+  return wanted === undefined ? info.fields : info.fields.filter((f) => wanted.includes(f.name))
+}
+
+/** Points in ascending time that have at least one of the fields. */
+function pointsIn(series: FrozenSeries, request: ScanRequest, fields: FieldInfo[]): Point[] {
+  const { start, end } = request
+  const points = [...series.points].filter(
+    ([time, values]) => (start === undefined || time >= start) && (end === undefined || time < end) && fields.some((f) => values.has(f.name)),
+  )
+  return points.sort((a, b) => (a[0] < b[0] ? -1 : 1))
+}
+
+function chunkOf(series: FrozenSeries, points: Point[], fields: FieldInfo[]): SeriesChunk {
+  return {
+    series: series.number,
+    tags: { ...series.tags },
+    times: BigInt64Array.from(points, ([time]) => time),
+    columns: fields.filter((f) => points.some(([, values]) => values.has(f.name))).map((f) => columnOf(f, points)),
+  }
+}
+
+function columnOf(field: FieldInfo, points: Point[]): ColumnChunk {
+  const present = Uint8Array.from(points, ([, values]) => (values.has(field.name) ? 1 : 0))
+  const values = vectorOf(
+    field,
+    points.map(([, fields]) => fields.get(field.name)),
+  )
+  return { ...field, values, ...(present.includes(0) ? { validity: present } : {}) }
+}
+
+function vectorOf(field: FieldInfo, values: (Value | undefined)[]): ColumnChunk['values'] {
+  switch (field.type) {
+    case 'float64':
+      return Float64Array.from(values, (v) => (v ?? 0) as number)
+    case 'int64':
+      return BigInt64Array.from(values, (v) => (v ?? 0n) as bigint)
+    case 'uint64':
+      return BigUint64Array.from(values, (v) => (v ?? 0n) as bigint)
+    case 'bool':
+      return Uint8Array.from(values, (v) => (v === true ? 1 : 0))
+    case 'string':
+      return values.map((v) => (v ?? null) as string | null)
+    case 'decimal':
+      return values.map((v) => (v ?? 0n) as bigint)
+    case 'histogram':
+      return values.map((v) => (v ?? new Uint8Array(0)) as Uint8Array)
+  }
+}
