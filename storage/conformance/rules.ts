@@ -204,6 +204,19 @@ export const pointRules: Rule[] = [
     },
   ],
   [
+    'a scan under way does not see later writes',
+    async (t, engine) => {
+      await write(engine, [point('a', NOW, { v: f64(1) }), point('b', NOW, { v: f64(2) })])
+      const seen: string[] = []
+      for await (const { tags, times } of engine.scan({ namespace: 'default', measurement: 'cpu' })) {
+        seen.push(`${tags.host} ${times.length}`)
+        if (seen.length === 1) await write(engine, [point('b', NOW + 1n, { v: f64(3) }), point('b', NOW, { w: f64(4) }), point('c', NOW, { v: f64(5) })])
+      }
+      t.same(seen, ['a 1', 'b 1'])
+      t.equal((await lines(engine, { measurement: 'cpu' })).length, 4)
+    },
+  ],
+  [
     'namespaces do not see one another',
     async (t, engine) => {
       await write(engine, [point('a', NOW, { v: f64(1) })], { namespace: 'one' })
