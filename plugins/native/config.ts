@@ -1,0 +1,14 @@
+import { type Static, Type } from 'typebox'
+
+export const configSchema = Type.Object({
+  max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one point; a write with more is refused' }),
+  series_cache_bytes: Type.Integer({
+    default: 67_108_864,
+    minimum: 65_536,
+    maximum: 17_179_869_184,
+    description: 'Tag sets, as written, that are recognised without being parsed again, for each namespace; emptied when full',
+  }),
+  max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
+})
+
+export type NativeConfig = Static<typeof configSchema>

@@ -1,0 +1,205 @@
+/**
+ * JSON, token by token, over bytes: for bodies that become columns, and for numbers that a double cannot hold.
+ *
+ * The reader stands before a token. Every failure is a JsonError with the byte it happened at. Accepts exactly RFC 8259, as
+ * JSON.parse does, and text in UTF-8 only.
+ */
+import { isUtf8 } from 'node:buffer'
+import { asciiText } from '../../kernel/decode/numbers.ts'
+
+export class JsonError extends Error {
+  readonly at: number
+
+  constructor(message: string, at: number) {
+    super(message)
+    this.at = at
+  }
+}
+
+const QUOTE = 34
+const COMMA = 44
+const COLON = 58
+const BACKSLASH = 92
+/** Nesting that `skip` follows; deeper values are refused rather than risking the stack. */
+const MAX_DEPTH = 64
+const ESCAPES: Record<number, string> = { 34: '"', 92: '\\', 47: '/', 98: '\b', 102: '\f', 110: '\n', 114: '\r', 116: '\t' }
+
+export class JsonReader {
+  readonly bytes: Uint8Array
+  at = 0
+  private readonly ascii: boolean
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes
+    this.ascii = isAscii(bytes)
+    if (!this.ascii && !isUtf8(bytes)) throw new JsonError('the body is not UTF-8', 0)
+  }
+
+  /** The first byte of the next token, -1 at the end. */
+  peek(): number {
+    const { bytes } = this
+    let c = bytes[this.at]
+    while (c === 32 || c === 10 || c === 13 || c === 9) c = bytes[++this.at]
+    return this.at < bytes.length ? c : -1
+  }
+
+  /** Takes the token `byte` if it is next. */
+  take(byte: number): boolean {
+    if (this.peek() !== byte) return false
+    this.at++
+    return true
+  }
+
+  expect(byte: number): void {
+    if (!this.take(byte)) throw this.unexpected(`"${String.fromCharCode(byte)}"`)
+  }
+
+  unexpected(wanted: string): JsonError {
+    const c = this.peek()
+    const found = c < 0 ? 'the end of the body' : c > 32 && c < 127 ? `"${String.fromCharCode(c)}"` : `byte 0x${c.toString(16)}`
+    return new JsonError(`expected ${wanted}, found ${found} at byte ${this.at}`, this.at)
+  }
+
+  /**
+   * Between the members of an object or array: true when another follows.
+   * @param close the byte that ends it; @param first whether none was read yet
+   */
+  more(close: number, first: boolean): boolean {
+    if (first) {
+      if (this.take(close)) return false
+      return true
+    }
+    if (this.take(close)) return false
+    if (!this.take(COMMA)) throw this.unexpected(`"," or "${String.fromCharCode(close)}"`)
+    return true
+  }
+
+  /** A member's name and its colon. */
+  key(): string {
+    if (this.peek() !== QUOTE) throw this.unexpected('a member name')
+    const name = this.string()
+    this.expect(COLON)
+    return name
+  }
+
+  string(): string {
+    if (this.peek() !== QUOTE) throw this.unexpected('a string')
+    const start = this.at + 1
+    const end = this.stringEnd()
+    this.at = end + 1
+    const { bytes } = this
+    if (end - start < 64 && this.ascii) {
+      let text = ''
+      for (let i = start; i < end; i++) {
+        if (bytes[i] === BACKSLASH) return this.unescape(start, end)
+        text += String.fromCharCode(bytes[i])
+      }
+      return text
+    }
+    return this.unescape(start, end)
+  }
+
+  /** Index of the closing quote of the string at `at`. */
+  stringEnd(): number {
+    const { bytes } = this
+    let i = this.at + 1
+    for (;;) {
+      const c = bytes[i]
+      if (c === QUOTE) return i
+      if (c === undefined) throw new JsonError('the string is not closed', this.at)
+      if (c < 32)
+        throw new JsonError(
+          `control character 0x${c.toString(16).padStart(2, '0')} in a string at byte ${i}; write it as \\u00${c.toString(16).padStart(2, '0')}`,
+          i,
+        )
+      i += c === BACKSLASH ? 2 : 1
+    }
+  }
+
+  private unescape(start: number, end: number): string {
+    const { bytes } = this
+    let text = ''
+    let from = start
+    for (let i = start; i < end; i++) {
+      if (bytes[i] !== BACKSLASH) continue
+      text += utf8(bytes, from, i)
+      const plain = ESCAPES[bytes[++i]]
+      if (plain !== undefined) text += plain
+      else if (bytes[i] === 117) {
+        const hex = asciiText(bytes, i + 1, Math.min(i + 5, end))
+        if (!/^[0-9a-fA-F]{4}$/.test(hex)) throw new JsonError(`bad escape at byte ${i - 1}`, i - 1)
+        text += String.fromCharCode(Number.parseInt(hex, 16))
+        i += 4
+      } else throw new JsonError(`bad escape at byte ${i - 1}`, i - 1)
+      from = i + 1
+    }
+    text += utf8(bytes, from, end)
+    return text
+  }
+
+  /** Passes over a number and returns where it ends; `start` is `at` before the call. */
+  numberEnd(): number {
+    const { bytes } = this
+    const start = this.at
+    let i = bytes[start] === 45 ? start + 1 : start
+    const whole = i
+    while (bytes[i] > 47 && bytes[i] < 58) i++
+    if (i === whole || (bytes[whole] === 48 && i > whole + 1)) throw new JsonError(`bad number at byte ${start}`, start)
+    if (bytes[i] === 46) {
+      const fraction = ++i
+      while (bytes[i] > 47 && bytes[i] < 58) i++
+      if (i === fraction) throw new JsonError(`bad number at byte ${start}`, start)
+    }
+    if (bytes[i] === 101 || bytes[i] === 69) {
+      i++
+      if (bytes[i] === 43 || bytes[i] === 45) i++
+      const exponent = i
+      while (bytes[i] > 47 && bytes[i] < 58) i++
+      if (i === exponent) throw new JsonError(`bad number at byte ${start}`, start)
+    }
+    this.at = i
+    return i
+  }
+
+  /** Takes the word (true, false, null) if it is next. */
+  word(text: string): boolean {
+    this.peek()
+    for (let i = 0; i < text.length; i++) if (this.bytes[this.at + i] !== text.charCodeAt(i)) return false
+    this.at += text.length
+    return true
+  }
+
+  /** Passes over a whole value; its syntax is checked but for the escapes in its strings. */
+  skip(depth = 0): void {
+    const c = this.peek()
+    if (depth > MAX_DEPTH) throw new JsonError(`values are nested more than ${MAX_DEPTH} deep`, this.at)
+    if (c === QUOTE) this.at = this.stringEnd() + 1
+    else if (c === 123) {
+      this.at++
+      for (let first = true; this.more(125, first); first = false) {
+        if (this.peek() !== QUOTE) throw this.unexpected('a member name')
+        this.at = this.stringEnd() + 1
+        this.expect(COLON)
+        this.skip(depth + 1)
+      }
+    } else if (c === 91) {
+      this.at++
+      for (let first = true; this.more(93, first); first = false) this.skip(depth + 1)
+    } else if (c === 45 || (c > 47 && c < 58)) this.numberEnd()
+    else if (!this.word('true') && !this.word('false') && !this.word('null')) throw this.unexpected('a value')
+  }
+
+  end(): void {
+    if (this.peek() >= 0) throw this.unexpected('the end of the body')
+  }
+}
+
+function utf8(bytes: Uint8Array, start: number, end: number): string {
+  return start === end ? '' : Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8')
+}
+
+function isAscii(bytes: Uint8Array): boolean {
+  let bits = 0
+  for (let i = 0; i < bytes.length; i++) bits |= bytes[i]
+  return bits < 128
+}

@@ -1,0 +1,48 @@
+/** The native query beside the data: scans, merges the series by time, emits a JSON array of rows. */
+import { SvcError } from '../../kernel/errors.ts'
+import type { Job, JobIo, Reader, ScanRequest } from '../../kernel/storage.ts'
+import { TimeMerge } from './merge.ts'
+import { RowWriter } from './row-json.ts'
+
+export interface QueryArgs {
+  request: ScanRequest
+  limit?: number
+  offset: number
+  /** Rows an answer may have: server.sql_max_rows. */
+  maxRows: number
+}
+
+const EMIT_BYTES = 65_536
+
+export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
+  const { request, limit, offset, maxRows } = args
+  // Without a limit one row too many is enough to know that the answer is refused.
+  const merge = new TimeMerge(offset + (limit ?? maxRows + 1))
+  for await (const chunk of reader.scan(request)) {
+    io.signal.throwIfAborted()
+    merge.add(chunk)
+  }
+  if (limit === undefined && merge.held > offset + maxRows) {
+    throw new SvcError(
+      'BAD_REQUEST',
+      `cannot answer query: it has more than ${maxRows} rows, and server.sql_max_rows is ${maxRows}; name a limit or narrow the range`,
+    )
+  }
+  const writer = new RowWriter()
+  let text = '['
+  let place = 0
+  let written = 0
+  await merge.each((chunk, index) => {
+    if (written === limit) return false
+    if (place++ < offset) return true
+    text += (written++ === 0 ? '' : ',\n') + writer.row(chunk, index)
+    if (text.length < EMIT_BYTES) return true
+    const bytes = Buffer.from(text)
+    text = ''
+    return io.emit(bytes).then(() => true)
+  })
+  await io.emit(Buffer.from(`${text}]`))
+  return written
+}
+
+export default runQuery satisfies Job<QueryArgs, number>

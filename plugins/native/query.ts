@@ -1,0 +1,72 @@
+/** POST /api/v1/svc/query and its explain. */
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { ScanPlan, ScanRequest } from '../../kernel/storage.ts'
+import { type Plan, parsePlan } from './plan.ts'
+import type { QueryArgs } from './query-job.ts'
+
+const JOB = new URL('./query-job.ts', import.meta.url)
+
+export class QueryHandler {
+  private readonly svc: Svc
+  private readonly queries: Counter
+
+  constructor(svc: Svc) {
+    this.svc = svc
+    this.queries = svc.metrics.counter('http_queries_total', 'Native queries answered')
+  }
+
+  async query(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { svc } = this
+    const plan = this.plan(request)
+    const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
+    const args: QueryArgs = { request: this.scan(request, plan), offset: plan.offset, maxRows, ...(plan.limit === undefined ? {} : { limit: plan.limit }) }
+    const job = svc.storage.run<number>(JOB, args, { timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
+    job.result.catch(() => {}) // the output fails with the same error
+    request.raw.socket.once('close', job.cancel)
+    reply.raw.once('close', () => request.raw.socket.off('close', job.cancel))
+    const output = job.output[Symbol.asyncIterator]()
+    // A failure before the first bytes still has a status of its own.
+    const first = await output.next()
+    this.queries.inc()
+    return reply.type('application/json; charset=utf-8').send(Readable.from(rest(first, output, job.cancel), { objectMode: false }))
+  }
+
+  explain(request: HttpRequest): Promise<ScanPlan> {
+    return this.svc.storage.explain(this.scan(request, this.plan(request)))
+  }
+
+  private plan(request: HttpRequest): Plan {
+    const plan = parsePlan((request.body as Buffer | undefined) ?? new Uint8Array(0))
+    const maxRows = this.svc.server.sql_max_rows
+    if (plan.limit !== undefined && plan.limit > maxRows) {
+      throw new SvcError(
+        'BAD_REQUEST',
+        `cannot answer query: limit ${plan.limit} is above server.sql_max_rows, which is ${maxRows}; ask for fewer rows at once`,
+      )
+    }
+    return plan
+  }
+
+  private scan(request: HttpRequest, plan: Plan): ScanRequest {
+    return {
+      namespace: this.svc.context(request).dataNamespace,
+      measurement: plan.measurement,
+      matchers: Object.entries(plan.tags).map(([tag, value]) => ({ tag, op: '=' as const, value })),
+      ...(plan.fields === undefined ? {} : { fields: plan.fields }),
+      ...(plan.start === undefined ? {} : { start: plan.start }),
+      ...(plan.end === undefined ? {} : { end: plan.end }),
+    }
+  }
+}
+
+async function* rest(first: IteratorResult<Uint8Array>, output: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
+  try {
+    for (let next = first; next.done !== true; next = await output.next()) yield next.value
+  } finally {
+    cancel()
+  }
+}

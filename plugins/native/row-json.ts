@@ -1,0 +1,50 @@
+/** A row as JSON text: 64-bit integers exactly, decimals in the shape they are written in, only the fields that are present. */
+import type { ColumnChunk, SeriesChunk } from '../../kernel/storage.ts'
+
+export class RowWriter {
+  private chunk: SeriesChunk | undefined
+  private readonly prefixes = new Map<number, string>()
+  private columns: { key: string; column: ColumnChunk }[] = []
+
+  row(chunk: SeriesChunk, index: number): string {
+    if (chunk !== this.chunk) {
+      this.chunk = chunk
+      this.columns = chunk.columns.map((column) => ({ key: `${JSON.stringify(column.name)}:`, column }))
+    }
+    let tags = this.prefixes.get(chunk.series)
+    if (tags === undefined) this.prefixes.set(chunk.series, (tags = `,"tags":${JSON.stringify(chunk.tags)},"fields":{`))
+    let text = `{"timestamp":${chunk.times[index]}${tags}`
+    let separator = ''
+    for (const { key, column } of this.columns) {
+      if (column.validity !== undefined && column.validity[index] !== 1) continue
+      text += separator + key + cell(column, index)
+      separator = ','
+    }
+    return `${text}}}`
+  }
+}
+
+function cell(column: ColumnChunk, index: number): string {
+  const value = column.values[index]
+  switch (column.type) {
+    case 'float64':
+      return Object.is(value, -0) ? '-0' : String(value)
+    case 'int64':
+    case 'uint64':
+      return String(value)
+    case 'bool':
+      return value === 1 ? 'true' : 'false'
+    case 'string':
+      return JSON.stringify(value)
+    case 'decimal':
+      return `{"decimal":"${decimalText(value as bigint, column.scale ?? 0)}"}`
+    case 'histogram':
+      return `{"histogram":"${Buffer.from(value as unknown as Uint8Array).toString('base64')}"}`
+  }
+}
+
+function decimalText(unscaled: bigint, scale: number): string {
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
+  const text = scale === 0 ? digits : `${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+  return unscaled < 0n ? `-${text}` : text
+}

@@ -1,0 +1,63 @@
+/** POST /api/v1/write. */
+import { randomInt } from 'node:crypto'
+import type { FastifyReply } from 'fastify'
+import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { WriteResult } from '../../kernel/storage.ts'
+import type { NativeConfig } from './config.ts'
+import { PointsParser } from './points.ts'
+
+export class WriteHandler {
+  private readonly svc: Svc
+  private readonly config: NativeConfig
+  private readonly written: Counter
+  /** In order of use, the longest unused first. */
+  private readonly parsers = new Map<string, PointsParser>()
+
+  constructor(svc: Svc, config: NativeConfig) {
+    this.svc = svc
+    this.config = config
+    this.written = svc.metrics.counter('http_points_written_total', 'Points written as JSON')
+  }
+
+  async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { svc } = this
+    const context = svc.context(request)
+    const body = (request.body as Buffer | undefined) ?? new Uint8Array(0)
+    const batch = svc.storage.batch(context.dataNamespace)
+    let handedOver = false
+    try {
+      const options = { now: svc.clock.nowNanos(), maxPoints: svc.server.max_write_batch_size, maxFields: this.config.max_fields_per_point }
+      if (this.parser(context.dataNamespace).parse(body, batch, options) === 0) return reply.code(204).send()
+      handedOver = true
+      const idempotencyKey = request.headers['idempotency-key'] as string | undefined
+      const backfill = (request.query as { backfill?: boolean }).backfill === true
+      const result = await svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: svc.id })
+      this.written.inc(result.written)
+      if (result.rejected > 0) throw partialWrite(result)
+      return reply.code(204).send()
+    } finally {
+      if (!handedOver) svc.storage.recycle(batch)
+    }
+  }
+
+  private parser(namespace: string): PointsParser {
+    const { resolver } = this.svc.storage
+    const parser = this.parsers.get(namespace) ?? new PointsParser(resolver, namespace, this.config.series_cache_bytes, randomInt(2 ** 31))
+    this.parsers.delete(namespace)
+    this.parsers.set(namespace, parser)
+    if (this.parsers.size > this.config.max_cached_namespaces) this.parsers.delete(this.parsers.keys().next().value as string)
+    return parser
+  }
+}
+
+/** What admission refused; alone in its kind and with nothing written, it has its own code. */
+export function partialWrite(result: WriteResult): SvcError {
+  const first = result.rejections[0]
+  const detail = { written: result.written, rejected: result.rejected }
+  const place = `points[${first.position}]: ${first.message}`
+  const alike = result.rejections.every((rejection) => rejection.code === first.code)
+  if (result.written === 0 && alike && first.code in ERRORS && first.code !== 'PARTIAL_WRITE') return new SvcError(first.code as ErrorCode, place, { detail })
+  return new SvcError('PARTIAL_WRITE', `partial write: ${result.written} points written, ${result.rejected} rejected; first: ${place}`, { detail })
+}
