@@ -89,11 +89,6 @@ t.test('refusals of admission have their own code when they are alone, and are c
   const mixed = await write(`adm v=\nadm v=1 ${now() + 86_400_000_000_000n}\nadm v=5 ${now()}`)
   t.match(mixed.json(), { code: 'PARTIAL_WRITE', written: 1, rejected: 2 })
   t.match(mixed.json().error, /line 1: unable to parse/)
-  const many = await write(Array.from({ length: 40 }, (_, i) => `card,n=${i} v=1 ${now()}`).join('\n'))
-  t.equal(many.json().code, 'PARTIAL_WRITE')
-  t.equal(many.json().written + many.json().rejected, 40)
-  const none = await write(`card,n=new v=1 ${now()}`)
-  t.equal(none.json().code, 'CARDINALITY_EXCEEDED', none.body)
 })
 
 t.test('more points than max_write_batch_size are refused whole', async (t) => {
@@ -138,3 +133,13 @@ t.test('points are counted', async (t) => {
   const text = (await node.inject('/metrics')).body
   t.match(text, /^svc_influx_points_written_total \d+$/m)
 })
+
+t.test('a spent series budget refuses what is new, and only that', async (t) => {
+  const many = await write(Array.from({ length: 40 }, (_, i) => `card,n=${i} v=1 ${now()}`).join('\n'))
+  t.equal(many.json().code, 'PARTIAL_WRITE')
+  t.equal(many.json().written + many.json().rejected, 40)
+  const none = await write(`card,n=new v=1 ${now()}`)
+  t.equal(none.json().code, 'CARDINALITY_EXCEEDED', none.body)
+})
+
+t.end()

@@ -165,7 +165,7 @@ export class PointsParser {
   /** The series of the measurement and the tags in [start, end), recognised by their bytes; start -1 = no tags. */
   private series(reader: JsonReader, view: DataView, group: number, start: number, end: number): number {
     const { keys } = this
-    const from = start < 0 ? 0 : start
+    const from = Math.max(start, 0)
     const to = start < 0 ? 0 : end
     const hash = Math.imul(keys.hashOf(view, from, to) ^ group, 0x9e3779b1)
     const entry = keys.find(view, from, to, hash)
@@ -247,7 +247,7 @@ export class PointsParser {
 
   private value(reader: JsonReader, batch: WriteBatch, table: TableBatch, name: string, column: Column | undefined, row: number): void {
     const c = reader.peek()
-    if (column !== undefined && column.has(row)) throw new JsonError('the field occurs twice', reader.at)
+    if (column?.has(row)) throw new JsonError('the field occurs twice', reader.at)
     if (c === MINUS || (c > 47 && c < 58)) this.number(reader, table, name, row)
     else if (c === QUOTE) {
       const text = reader.string()
