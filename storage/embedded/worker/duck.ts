@@ -1,0 +1,206 @@
+/**
+ * DuckDB as the engine threads use it: one instance a thread, one connection a statement, rows handed in through one table function.
+ *
+ * Invariants: a connection runs one statement at a time (concurrent ones crash the process); a thread's JavaScript must never wait
+ * synchronously for DuckDB, which calls back into it; only the data directory's segments and scratch space can be reached.
+ */
+
+import { mkdirSync } from 'node:fs'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import duckdb from '@duckdb/node-bindings'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { FieldType } from '../../../kernel/storage.ts'
+import type { WorkerConfig } from '../layout.ts'
+import { paths } from '../paths.ts'
+
+/** What a table function call scans. */
+export interface RowSource {
+  columns: { name: string; type: duckdb.LogicalType }[]
+  rows: number
+  /** @param projected the columns wanted, as indexes into `columns`. */
+  open(projected: number[]): RowStream
+}
+
+export interface RowStream {
+  /** Fills the chunk's vectors and returns the number of rows, at most 2048; 0 ends the scan. */
+  next(vectors: duckdb.Vector[]): number
+}
+
+const KEPT_CONNECTIONS = 8
+export const SOURCE_FUNCTION = 'svc_source'
+
+export class Duck {
+  private readonly instance: DuckDBInstance
+  private readonly sources: Map<string, RowSource>
+  private readonly idle: DuckDBConnection[] = []
+  private nextSource = 0
+  private closed = false
+
+  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>) {
+    this.instance = instance
+    this.sources = sources
+  }
+
+  static async open(config: WorkerConfig, dataDir: string): Promise<Duck> {
+    const { segments } = paths(dataDir)
+    mkdirSync(segments, { recursive: true })
+    mkdirSync(config.tempDir, { recursive: true })
+    const instance = await DuckDBInstance.create(':memory:', {
+      threads: String(config.duckdbThreads),
+      memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
+      temp_directory: config.tempDir,
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+      allow_community_extensions: 'false',
+      allow_unsigned_extensions: 'false',
+    })
+    const connection = await instance.connect()
+    for (const statement of [
+      `SET TimeZone = 'UTC'`,
+      `SET parquet_metadata_cache = true`,
+      `SET preserve_insertion_order = true`,
+      `CREATE SCHEMA svc_tags`,
+      `SET allowed_directories = [${sqlText(segments)}, ${sqlText(config.tempDir)}]`,
+      `SET enable_external_access = false`,
+      `SET lock_configuration = true`,
+    ]) {
+      await connection.run(statement)
+    }
+    const sources = new Map<string, RowSource>()
+    registerSources(rawConnection(connection), sources)
+    const duck = new Duck(instance, sources)
+    duck.idle.push(connection)
+    return duck
+  }
+
+  /** Makes rows scannable under the SQL text returned; call `removeSource` with the same text once the statement is over. */
+  addSource(source: RowSource): string {
+    const token = String(this.nextSource++)
+    this.sources.set(token, source)
+    return `${SOURCE_FUNCTION}('${token}')`
+  }
+
+  removeSource(call: string): void {
+    this.sources.delete(call.slice(SOURCE_FUNCTION.length + 2, -2))
+  }
+
+  async connect(): Promise<DuckDBConnection> {
+    if (this.closed) throw new SvcError('DATABASE_CLOSED', 'cannot run a statement: the engine is closing')
+    return this.idle.pop() ?? this.instance.connect()
+  }
+
+  /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */
+  release(connection: DuckDBConnection, reusable: boolean): void {
+    if (reusable && !this.closed && this.idle.length < KEPT_CONNECTIONS) this.idle.push(connection)
+    else connection.disconnectSync()
+  }
+
+  /** Runs a statement on a connection of its own and returns its rows. */
+  async run(sql: string, signal?: AbortSignal): Promise<Record<string, unknown>[]> {
+    const connection = await this.connect()
+    const interrupt = () => connection.interrupt()
+    signal?.addEventListener('abort', interrupt)
+    let clean = false
+    try {
+      const reader = await connection.runAndReadAll(sql)
+      clean = true
+      return reader.getRowObjects() as Record<string, unknown>[]
+    } catch (error) {
+      throw engineError(error, signal)
+    } finally {
+      signal?.removeEventListener('abort', interrupt)
+      this.release(connection, clean)
+    }
+  }
+
+  close(): void {
+    if (this.closed) return
+    this.closed = true
+    for (const connection of this.idle.splice(0)) connection.disconnectSync()
+    this.instance.closeSync()
+  }
+}
+
+function rawConnection(connection: DuckDBConnection): duckdb.Connection {
+  return (connection as unknown as { connection: duckdb.Connection }).connection
+}
+
+function registerSources(connection: duckdb.Connection, sources: Map<string, RowSource>): void {
+  const fn = duckdb.create_table_function()
+  duckdb.table_function_set_name(fn, SOURCE_FUNCTION)
+  duckdb.table_function_add_parameter(fn, duckdb.create_logical_type(duckdb.Type.VARCHAR))
+  duckdb.table_function_set_bind(fn, (info) => {
+    const source = sources.get(duckdb.get_varchar(duckdb.bind_get_parameter(info, 0)))
+    if (source === undefined) {
+      duckdb.bind_set_error(info, 'no such row source')
+      return
+    }
+    for (const { name, type } of source.columns) duckdb.bind_add_result_column(info, name, type)
+    duckdb.bind_set_cardinality(info, source.rows, false)
+    duckdb.bind_set_bind_data(info, source)
+  })
+  duckdb.table_function_set_init(fn, (info) => {
+    const source = duckdb.init_get_bind_data(info) as RowSource
+    const projected: number[] = []
+    for (let i = 0, n = duckdb.init_get_column_count(info); i < n; i++) projected.push(duckdb.init_get_column_index(info, i))
+    duckdb.init_set_init_data(info, { stream: source.open(projected), width: projected.length })
+    duckdb.init_set_max_threads(info, 1)
+  })
+  duckdb.table_function_set_function(fn, (info, chunk) => {
+    try {
+      const { stream, width } = duckdb.function_get_init_data(info) as { stream: RowStream; width: number }
+      const vectors: duckdb.Vector[] = []
+      for (let i = 0; i < width; i++) vectors.push(duckdb.data_chunk_get_vector(chunk, i))
+      duckdb.data_chunk_set_size(chunk, stream.next(vectors))
+    } catch (error) {
+      duckdb.function_set_error(info, (error as Error).message)
+    }
+  })
+  duckdb.table_function_supports_projection_pushdown(fn, true)
+  duckdb.register_table_function(connection, fn)
+}
+
+/** What a failure of DuckDB means to a caller. */
+export function engineError(error: unknown, signal?: AbortSignal): Error {
+  if (error instanceof SvcError) return error
+  if (signal?.aborted) return signal.reason instanceof Error ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the statement was interrupted', { cause: error })
+  const message = error instanceof Error ? error.message : String(error)
+  if (/out of memory/i.test(message)) {
+    return new SvcError(
+      'OVERLOADED',
+      'cannot run the statement: it needs more memory than the engine thread may use; read a shorter time range or fewer columns, or raise [database] query_memory_limit',
+      { cause: error },
+    )
+  }
+  if (/No space left on device/i.test(message)) {
+    return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
+  }
+  return error instanceof Error ? error : new Error(message)
+}
+
+export function sqlText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}
+
+export function sqlName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+export function logicalType(type: FieldType, scale: number): duckdb.LogicalType {
+  if (type === 'decimal') return duckdb.create_decimal_type(38, scale)
+  return duckdb.create_logical_type(
+    {
+      float64: duckdb.Type.DOUBLE,
+      int64: duckdb.Type.BIGINT,
+      uint64: duckdb.Type.UBIGINT,
+      bool: duckdb.Type.BOOLEAN,
+      string: duckdb.Type.VARCHAR,
+      histogram: duckdb.Type.BLOB,
+    }[type],
+  )
+}
+
+/** The field's type in SQL. */
+export function sqlType(type: FieldType, scale: number): string {
+  return { float64: 'DOUBLE', int64: 'BIGINT', uint64: 'UBIGINT', bool: 'BOOLEAN', string: 'VARCHAR', decimal: `DECIMAL(38,${scale})`, histogram: 'BLOB' }[type]
+}

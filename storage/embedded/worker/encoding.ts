@@ -1,0 +1,59 @@
+/**
+ * Which float64 columns may lie in a segment as integers of value * 10^scale.
+ *
+ * Invariant: for every value v, its integer n satisfies n / 10^scale === v bit for bit: the division of two exactly represented
+ * doubles rounds correctly, and it is tried on each value before the choice (docs/formats/segments.md).
+ */
+import type { SegmentEncoding } from '../layout.ts'
+
+export const MAX_SCALE = 9
+const INT32_LIMIT = 2 ** 31
+const EXACT_LIMIT = 2 ** 53
+const PLAIN: SegmentEncoding = { kind: 'plain' }
+
+/** Feed it all values, and again until `settled`: a value that needs more digits reopens the question for those before it. */
+export class EncodingChoice {
+  private scale = 0
+  private power = 1
+  private largest = 0
+  private raised = false
+  private failed = false
+
+  /** @returns false when there is no need to go on: the column stays as it is. */
+  offer(values: Float64Array, from: number, to: number, bits: Uint8Array | undefined): boolean {
+    let { power, largest } = this
+    for (let i = from; i < to; i++) {
+      if (bits !== undefined && (bits[i >> 3] & (1 << (i & 7))) === 0) continue
+      const v = values[i]
+      let n = Math.round(v * power)
+      while (n / power !== v || (v === 0 && 1 / v < 0)) {
+        if (this.scale === MAX_SCALE || (v === 0 && 1 / v < 0)) {
+          this.failed = true
+          return false
+        }
+        power = 10 ** ++this.scale
+        this.raised = true
+        n = Math.round(v * power)
+      }
+      if (n < 0) n = -n
+      if (n > largest) largest = n
+    }
+    this.power = power
+    this.largest = largest
+    if (largest >= EXACT_LIMIT) this.failed = true
+    return !this.failed
+  }
+
+  /** True when all values have been tried at the scale chosen; otherwise feed them all once more. */
+  settled(): boolean {
+    if (this.failed || !this.raised) return true
+    this.raised = false
+    this.largest = 0
+    return false
+  }
+
+  result(): SegmentEncoding {
+    if (this.failed) return PLAIN
+    return this.largest < INT32_LIMIT ? { kind: 'scaled', scale: this.scale } : { kind: 'scaled', scale: this.scale, wide: true }
+  }
+}

@@ -1,0 +1,94 @@
+/** Runs job modules side by side in one engine thread, with cancellation and a bounded amount of output under way. */
+import { classify, SvcError } from '../../../kernel/errors.ts'
+import type { Job } from '../../../kernel/storage.ts'
+import type { FromWorker, WireError } from '../layout.ts'
+import { EngineReader } from './reader.ts'
+import type { RelationContext } from './relation.ts'
+
+/** Output handed over and not yet taken by its consumer, before `emit` makes its job wait. */
+const DEFAULT_WINDOW_BYTES = 4 << 20
+
+interface Running {
+  abort: AbortController
+  inFlight: number
+  wake: (() => void) | undefined
+}
+
+export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
+
+export class JobRunner {
+  private readonly running = new Map<number, Running>()
+  private readonly context: RelationContext
+  private readonly post: Post
+  private readonly window: number
+
+  constructor(context: RelationContext, post: Post, window: number = DEFAULT_WINDOW_BYTES) {
+    this.context = context
+    this.post = post
+    this.window = window
+  }
+
+  async start(id: number, module: string, args: unknown): Promise<void> {
+    const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined }
+    const { signal } = job.abort
+    this.running.set(id, job)
+    let reader: EngineReader | undefined
+    try {
+      // Before anything waits: what was acknowledged when the job was asked for is in the snapshot.
+      reader = new EngineReader(this.context, signal)
+      const { default: run } = (await import(module)) as { default: Job }
+      signal.throwIfAborted()
+      const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
+      this.post({ kind: 'done', id, result })
+    } catch (error) {
+      this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
+    } finally {
+      reader?.close()
+      this.running.delete(id)
+    }
+  }
+
+  cancel(id: number): void {
+    const job = this.running.get(id)
+    if (job === undefined) return
+    job.abort.abort(new SvcError('QUERY_TIMEOUT', 'the query was cancelled before it was done'))
+    job.wake?.()
+  }
+
+  taken(id: number, bytes: number): void {
+    const job = this.running.get(id)
+    if (job === undefined) return
+    job.inFlight -= bytes
+    if (job.inFlight < this.window) job.wake?.()
+  }
+
+  cancelAll(): void {
+    for (const id of this.running.keys()) this.cancel(id)
+  }
+
+  get active(): number {
+    return this.running.size
+  }
+
+  private async emit(id: number, job: Running, bytes: Uint8Array): Promise<void> {
+    job.abort.signal.throwIfAborted()
+    // Part of a larger buffer (a pooled one, say) is copied: transferring takes the whole buffer away from its owner.
+    const whole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer && Object.getPrototypeOf(bytes) === Uint8Array.prototype
+    const own = whole ? bytes : Uint8Array.from(bytes)
+    job.inFlight += own.byteLength
+    this.post({ kind: 'output', id, bytes: own }, [own.buffer as ArrayBuffer])
+    while (job.inFlight >= this.window && !job.abort.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        job.wake = resolve
+      })
+      job.wake = undefined
+    }
+    job.abort.signal.throwIfAborted()
+  }
+}
+
+export function wireError(error: unknown): WireError {
+  const known = classify(error)
+  const cause = known.cause instanceof Error ? known.cause.message : undefined
+  return { code: known.code, message: known.message, ...(cause === undefined || cause === known.message ? {} : { cause }) }
+}

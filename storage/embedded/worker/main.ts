@@ -1,0 +1,85 @@
+/** Entry of an engine thread: takes messages in order (layout.ts), keeps the state, runs jobs, flushes and compactions. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts'
+import { compactSegments } from './compactor.ts'
+import { Duck } from './duck.ts'
+import { JobRunner, wireError } from './jobs.ts'
+import type { RelationContext } from './relation.ts'
+import { flushMemtable, type SegmentTarget } from './segment-writer.ts'
+import { WorkerState } from './state.ts'
+import { TagDictionaries } from './tag-source.ts'
+
+const { dataDir, shared, config, state: events } = workerData as WorkerData
+const port = parentPort
+if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
+
+const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
+const state = new WorkerState(shared)
+for (const event of events) state.apply(event)
+// Messages queue up in the port until the listener is there.
+const duck = await Duck.open(config, dataDir)
+const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir }
+const target: SegmentTarget = { duck, dataDir, config }
+const jobs = new JobRunner(context, post, config.emitWindowBytes)
+/** Flushes and compactions run one after the other: each may use all memory there is. */
+let maintenance: Promise<void> = Promise.resolve()
+
+function maintain(id: number, work: () => Promise<FromWorker>): void {
+  maintenance = maintenance.then(work).then(post, (error) => post({ kind: 'failed', id, error: wireError(error) }))
+}
+
+async function close(): Promise<void> {
+  jobs.cancelAll()
+  await maintenance
+  while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
+  duck.close()
+  // The table function's callback would keep the thread alive.
+  process.exit(0)
+}
+
+function compactionInputs(message: Extract<ToWorker, { kind: 'compact' }>): SegmentMeta[] {
+  const known = new Map((state.segments.get(message.table) ?? []).map((segment) => [segment.id, segment]))
+  return message.segments.map((id) => {
+    const segment = known.get(id)
+    if (segment === undefined) throw new SvcError('INTERNAL_ERROR', `cannot compact segment ${id} of table ${message.table}: it is not in the manifest`)
+    return segment
+  })
+}
+
+port.on('message', (message: ToWorker) => {
+  switch (message.kind) {
+    case 'state':
+      for (const event of message.events) {
+        state.apply(event)
+        if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
+      }
+      break
+    case 'job':
+      void jobs.start(message.id, message.module, message.args)
+      break
+    case 'cancel':
+      jobs.cancel(message.id)
+      break
+    case 'taken':
+      jobs.taken(message.id, message.bytes)
+      break
+    case 'flush':
+      maintain(message.id, async () => ({
+        kind: 'flushed',
+        id: message.id,
+        segments: await flushMemtable(state, state.memtable(message.memtable), message.firstSegment, target),
+      }))
+      break
+    case 'compact':
+      maintain(message.id, async () => {
+        const isShared = (state.tables.get(message.table)?.measurement ?? 0) < 0
+        return { kind: 'compacted', id: message.id, segment: await compactSegments(compactionInputs(message), message, isShared, target) }
+      })
+      break
+    case 'close':
+      void close()
+      break
+  }
+})
+post({ kind: 'ready' })

@@ -1,0 +1,189 @@
+/**
+ * SQL over the pieces of a measurement (segments, memtables): a plain UNION ALL where no two pieces can hold the same (series, time),
+ * and a merge by field, last write first, in the time ranges that may repeat.
+ */
+import { join } from 'node:path'
+import type { FieldDef, SegmentMeta } from '../layout.ts'
+import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'
+import { memtableSource, ORDER_COLUMN, SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
+import { numberSource } from './number-source.ts'
+import type { MemtablePart } from './state.ts'
+
+export type Interval = [lo: bigint, hi: bigint]
+
+export interface Piece {
+  minTime: bigint
+  maxTime: bigint
+  dirty: Interval | null
+  segment?: SegmentMeta
+  memtable?: { part: MemtablePart; linked: boolean; series: Int32Array | undefined }
+  /** The measurement whose rows are wanted, when the piece holds those of others too. */
+  measurement: number | undefined
+}
+
+export interface UnionRequest {
+  duck: Duck
+  dataDir: string
+  /** Oldest first. */
+  pieces: Piece[]
+  time: Interval
+  fields: FieldDef[]
+  /** Ascending; all when absent. */
+  series?: Int32Array
+  /** Collects the row sources made, to be removed when the statement is over. */
+  sources: string[]
+  /** How a segment's column is read; decoded to the field's type when absent. */
+  read?: (segment: SegmentMeta, field: FieldDef) => string
+}
+
+/** A piece's row numbers stay below this. */
+const ORDER_BITS = 32n
+/** A longer list of series is a table of its own instead of a list of constants. */
+const SERIES_LISTED = 1000
+
+/** A SELECT with _series, _time and the fields. `merged` says whether rows had to be merged. */
+export function unionSql(request: UnionRequest): { sql: string; merged: boolean } {
+  const pieces = request.pieces.filter((piece) => piece.maxTime >= request.time[0] && piece.minTime <= request.time[1])
+  const dirty = dirtyIntervals(pieces, request.time)
+  const branches = plainBranches(request, pieces, dirty)
+  const merge = dirty.length > 0 ? mergedBranch(request, pieces, dirty) : undefined
+  if (merge !== undefined) branches.push(merge)
+  if (branches.length === 0) return { sql: emptySql(request.fields), merged: false }
+  return { sql: branches.join(' UNION ALL '), merged: merge !== undefined }
+}
+
+/** Where rows may repeat: disjoint, ascending, within the range asked for. */
+export function dirtyIntervals(pieces: readonly Piece[], [lo, hi]: Interval): Interval[] {
+  const found: Interval[] = []
+  for (const { dirty } of pieces)
+    if (dirty !== null && dirty[1] >= lo && dirty[0] <= hi) found.push([dirty[0] > lo ? dirty[0] : lo, dirty[1] < hi ? dirty[1] : hi])
+  found.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
+  const out: Interval[] = []
+  for (const interval of found) {
+    const last = out[out.length - 1]
+    if (last === undefined || interval[0] > last[1]) out.push([...interval])
+    else if (interval[1] > last[1]) last[1] = interval[1]
+  }
+  return out
+}
+
+function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string[] {
+  const branches: string[] = []
+  // Segments that are read alike share one read_parquet.
+  const groups = new Map<string, { files: string[]; head: string; tail: string }>()
+  for (const piece of pieces) {
+    if (dirty.some(([lo, hi]) => lo <= piece.minTime && hi >= piece.maxTime)) continue
+    const conditions = [
+      ...timeConditions(piece, request.time),
+      ...dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime).map((interval) => `NOT ${within(interval)}`),
+    ]
+    const tail = whereSql([...conditions, ...seriesConditions(request, piece)])
+    if (piece.segment === undefined) {
+      branches.push(
+        `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, 0n)}${tail}`,
+      )
+      continue
+    }
+    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment)}`
+    const key = `${head}\n${tail}`
+    const group = groups.get(key)
+    const file = join(request.dataDir, piece.segment.file)
+    if (group === undefined) groups.set(key, { files: [file], head, tail })
+    else group.files.push(file)
+  }
+  for (const { files, head, tail } of groups.values()) branches.push(`${head} FROM ${readSql(files)}${tail}`)
+  return branches
+}
+
+function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string | undefined {
+  const branches: string[] = []
+  for (const [i, piece] of pieces.entries()) {
+    const touching = dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime)
+    if (touching.length === 0) continue
+    const order = BigInt(i) << ORDER_BITS
+    const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, piece)])
+    branches.push(
+      piece.segment === undefined
+        ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, order)}${tail}`
+        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([join(request.dataDir, piece.segment.file)])}${tail}`,
+    )
+  }
+  if (branches.length === 0) return undefined
+  // arg_max passes over rows whose value is NULL, so that each field comes from the last write that set it.
+  const fields = fieldList(request.fields, (field) => `arg_max(${sqlName(field.column)}, ${ORDER_COLUMN}) AS ${sqlName(field.column)}`)
+  return `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`
+}
+
+function memtableCall(request: UnionRequest, piece: Piece, order: bigint): string {
+  const { part, linked, series } = piece.memtable!
+  const call = request.duck.addSource(memtableSource({ part, linked, series, fields: request.fields, lo: request.time[0], hi: request.time[1], order }))
+  request.sources.push(call)
+  return call
+}
+
+export function readSql(files: readonly string[]): string {
+  return `read_parquet([${files.map(sqlText).join(', ')}], hive_partitioning = false)`
+}
+
+function segmentFields(request: UnionRequest, segment: SegmentMeta): string {
+  const read = request.read ?? decodedColumn
+  return fieldList(request.fields, (field) => `${read(segment, field)} AS ${sqlName(field.column)}`)
+}
+
+/** A segment's column as a value of the field's type. */
+export function decodedColumn(segment: SegmentMeta, field: FieldDef): string {
+  const column = segment.columns.find((c) => c.field === field.id)
+  if (column === undefined) return `NULL::${sqlType(field.type, field.scale)}`
+  const name = sqlName(column.name)
+  if (column.encoding.kind === 'plain') return name
+  return column.encoding.scale === 0 ? `${name}::DOUBLE` : `${name}::DOUBLE / 1e${column.encoding.scale}`
+}
+
+function timeConditions(piece: Piece, [lo, hi]: Interval): string[] {
+  const out: string[] = []
+  if (piece.minTime < lo) out.push(`${TIME_COLUMN} >= ${timeSql(lo)}`)
+  if (piece.maxTime > hi) out.push(`${TIME_COLUMN} <= ${timeSql(hi)}`)
+  return out
+}
+
+function within([lo, hi]: Interval): string {
+  return `(${TIME_COLUMN} >= ${timeSql(lo)} AND ${TIME_COLUMN} <= ${timeSql(hi)})`
+}
+
+function timeSql(time: bigint): string {
+  return `make_timestamp_ns(${time})`
+}
+
+/** The range prunes row groups, the list decides. Memtable sources hold nothing but the series wanted. */
+function seriesConditions(request: UnionRequest, piece: Piece): string[] {
+  if (piece.segment === undefined) return []
+  const out = piece.measurement === undefined ? [] : [`_measurement = ${piece.measurement}`]
+  const { series } = request
+  if (series === undefined) return out
+  const first = series[0]
+  const last = series[series.length - 1]
+  if (first === last) return [...out, `${SERIES_COLUMN} = ${first}`]
+  out.push(`${SERIES_COLUMN} BETWEEN ${first} AND ${last}`)
+  if (last - first + 1 === series.length) return out
+  if (series.length <= SERIES_LISTED) out.push(`${SERIES_COLUMN} IN (${series.join(', ')})`)
+  else out.push(`${SERIES_COLUMN} IN (FROM ${seriesCall(request, series)})`)
+  return out
+}
+
+function seriesCall(request: UnionRequest, series: Int32Array): string {
+  const call = request.duck.addSource(numberSource(series))
+  request.sources.push(call)
+  return call
+}
+
+function whereSql(conditions: readonly string[]): string {
+  return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
+}
+
+function fieldList(fields: readonly FieldDef[], one: (field: FieldDef) => string): string {
+  return fields.map((field) => `, ${one(field)}`).join('')
+}
+
+function emptySql(fields: readonly FieldDef[]): string {
+  return `SELECT 0::INTEGER AS ${SERIES_COLUMN}, NULL::TIMESTAMP_NS AS ${TIME_COLUMN}${fieldList(fields, (field) => `NULL::${sqlType(field.type, field.scale)} AS ${sqlName(field.column)}`)} WHERE false`
+}

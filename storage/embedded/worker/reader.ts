@@ -1,0 +1,98 @@
+/** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
+import { SvcError } from '../../../kernel/errors.ts'
+import type { MeasurementInfo, Reader, ScanRequest, SeriesChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
+import type { MeasurementDef } from '../layout.ts'
+import type { SqlHost, SqlMeasurement } from '../sql/host.ts'
+import { fieldInfo, type RelationContext, relation } from './relation.ts'
+import { scanScope, scanSeries } from './scan.ts'
+import type { Snapshot } from './state.ts'
+import { streamOn } from './stream.ts'
+import { tagColumns } from './tag-source.ts'
+
+const NS_PER_MS = 1_000_000n
+
+export class EngineReader implements Reader {
+  private readonly context: RelationContext
+  private readonly snapshot: Snapshot
+  private readonly signal: AbortSignal | undefined
+  private readonly sources: string[] = []
+
+  constructor(context: RelationContext, signal?: AbortSignal) {
+    this.context = context
+    this.snapshot = context.state.snapshot()
+    this.signal = signal
+  }
+
+  scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
+    return scanSeries(this.context, this.snapshot, scanScope(this.context, request), this.signal)
+  }
+
+  measurements(namespace: string): MeasurementInfo[] {
+    const { state } = this.context
+    return state.measurementsOf(namespace).map((def) => ({ name: def.name, tags: state.series.tagKeys(def.id), fields: def.fields.map(fieldInfo) }))
+  }
+
+  async sql({ namespace, query }: SqlRequest): Promise<SqlCursor> {
+    const { duck } = this.context
+    const { prepareSql } = await import('../sql/index.ts')
+    const connection = await duck.connect()
+    const interrupt = () => connection.interrupt()
+    this.signal?.addEventListener('abort', interrupt)
+    let prepared = false
+    try {
+      const host: SqlHost = {
+        connection,
+        measurements: (name) => this.context.state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
+        relation: (request) => {
+          const def = this.context.state.measurement(namespace, request.measurement)
+          if (def === undefined)
+            throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist in namespace "${namespace}"`)
+          return this.relationSql(def, request)
+        },
+        now: () => BigInt(Date.now()) * NS_PER_MS,
+      }
+      const { sql, columns } = await prepareSql(host, { namespace, query })
+      prepared = true
+      const rows = streamOn(duck, connection, sql, this.signal)
+      return { columns, [Symbol.asyncIterator]: () => rows }
+    } finally {
+      this.signal?.removeEventListener('abort', interrupt)
+      if (!prepared) duck.release(connection, false)
+    }
+  }
+
+  /** Safe twice. */
+  close(): void {
+    for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
+  }
+
+  private relationSql(def: MeasurementDef, { columns, time, tags, enumTags }: Parameters<SqlHost['relation']>[0]): string {
+    const { series } = this.context.state
+    let wanted: Int32Array | undefined
+    const named = tagColumns(def, series.tagKeys(def.id))
+    for (const hint of tags) {
+      const tag = named.find(({ column }) => column === hint.tag)
+      if (tag === undefined) continue
+      const key = series.keySymbol(def.id, tag.key)
+      const values = new Set(hint.values)
+      wanted = (wanted ?? series.of(def.id)).filter((s) => {
+        const symbol = series.tagSymbol(s, key)
+        return symbol >= 0 && values.has(series.text(symbol))
+      })
+    }
+    const { sql, sources } = relation(this.context, this.snapshot, { measurement: def, columns, time, series: wanted, enumTags })
+    this.sources.push(...sources)
+    return sql
+  }
+
+  private sqlMeasurement(def: MeasurementDef): SqlMeasurement {
+    return {
+      name: def.name,
+      columns: [
+        { name: '_time', role: 'time' },
+        ...tagColumns(def, this.context.state.series.tagKeys(def.id)).map(({ column }) => ({ name: column, role: 'tag' as const })),
+        ...def.fields.map(({ column, type, scale }) => ({ name: column, role: 'field' as const, type, ...(type === 'decimal' ? { scale } : {}) })),
+      ],
+    }
+  }
+}

@@ -1,0 +1,112 @@
+/** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
+import type { FieldDef, MeasurementDef } from '../layout.ts'
+import { type Duck, sqlName } from './duck.ts'
+import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
+import { type Interval, type Piece, unionSql } from './pieces.ts'
+import type { Snapshot, WorkerState } from './state.ts'
+import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from './tag-source.ts'
+
+export interface RelationContext {
+  state: WorkerState
+  duck: Duck
+  dictionaries: TagDictionaries
+  dataDir: string
+}
+
+export interface RelationArgs {
+  measurement: MeasurementDef
+  /** SQL names of `_time`, tags and fields, in the order wanted; all when absent. */
+  columns?: readonly string[]
+  /** Inclusive. */
+  time: Interval
+  /** Ascending; all series when absent. */
+  series?: Int32Array
+  /** SQL names of the tags that may come as ENUM. */
+  enumTags?: readonly string[]
+}
+
+export interface Relation {
+  sql: string
+  /** Row sources to remove once the statement is over. */
+  sources: string[]
+  merged: boolean
+}
+
+/** Pieces of a measurement that can hold rows of the range and the series, oldest first. */
+export function piecesOf(state: WorkerState, snapshot: Snapshot, def: MeasurementDef, time: Interval, series: Int32Array | undefined): Piece[] {
+  const segments: Piece[] = []
+  const memtables: Piece[] = []
+  for (const id of def.tables) {
+    const shared = state.tables.get(id)?.measurement !== def.id
+    const measurement = shared ? def.id : undefined
+    const table = snapshot.table(id)
+    for (const segment of table.segments) {
+      const piece: Piece = {
+        minTime: BigInt(segment.minTime),
+        maxTime: BigInt(segment.maxTime),
+        dirty: segment.dirty === null ? null : [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])],
+        segment,
+        measurement,
+      }
+      if (!overlaps(piece, time)) continue
+      if (series !== undefined && !(series[series.length - 1] >= segment.minSeries && series[0] <= segment.maxSeries)) continue
+      segments.push(piece)
+    }
+    for (const part of table.memtables) {
+      // A series keeps its rows in one table of a memtable; its links are those of this table when no other one can have them.
+      const linked = def.tables.filter((other) => part.memtable.tables.has(other)).length === 1
+      const piece: Piece = {
+        minTime: part.minTime,
+        maxTime: part.maxTime,
+        dirty: part.dirty,
+        memtable: { part, linked, series: series ?? (shared ? state.series.of(def.id) : undefined) },
+        measurement,
+      }
+      if (overlaps(piece, time)) memtables.push(piece)
+    }
+  }
+  segments.sort((a, b) => a.segment!.sequence - b.segment!.sequence)
+  memtables.sort((a, b) => a.memtable!.part.memtable.sequence - b.memtable!.part.memtable.sequence)
+  return [...segments, ...memtables]
+}
+
+function overlaps(piece: Piece, [lo, hi]: Interval): boolean {
+  return piece.maxTime >= lo && piece.minTime <= hi
+}
+
+export function relation(context: RelationContext, snapshot: Snapshot, args: RelationArgs): Relation {
+  const { state, duck, dataDir } = context
+  const { measurement, time } = args
+  const tags = tagColumns(measurement, state.series.tagKeys(measurement.id))
+  const wanted = args.columns ?? [TIME_COLUMN, ...tags.map((tag) => tag.column), ...measurement.fields.map((field) => field.column)]
+  const fields = measurement.fields.filter((field) => wanted.includes(field.column))
+  const wantedTags = tags.filter((tag) => wanted.includes(tag.column))
+  const sources: string[] = []
+  const none = args.series !== undefined && args.series.length === 0
+  const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, args.series)
+  const union = unionSql({ duck, dataDir, pieces, time, fields, series: none ? undefined : args.series, sources })
+  const columns = wanted.map((name) => `${wantedTags.some((tag) => tag.column === name) ? 't' : 'p'}.${sqlName(name)}`).join(', ')
+  if (wantedTags.length === 0) return { sql: `SELECT ${columns} FROM (${union.sql}) p`, sources, merged: union.merged }
+  const call = tagCall(context, args, wantedTags)
+  sources.push(call)
+  return { sql: `SELECT ${columns} FROM (${union.sql}) p JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`, sources, merged: union.merged }
+}
+
+function tagCall({ state, duck, dictionaries }: RelationContext, args: RelationArgs, tags: readonly TagColumn[]): string {
+  const { measurement } = args
+  const enumerated = new Set(args.enumTags)
+  return duck.addSource(
+    tagSource(
+      state.series,
+      dictionaries,
+      measurement.id,
+      args.series ?? state.series.of(measurement.id),
+      tags.map((tag) => ({ ...tag, enumerated: enumerated.has(tag.column) })),
+    ),
+  )
+}
+
+/** A field as interfaces show it. */
+export function fieldInfo({ name, type, scale }: FieldDef): { name: string; type: FieldDef['type']; scale?: number } {
+  return type === 'decimal' ? { name, type, scale } : { name, type }
+}

@@ -1,0 +1,218 @@
+/**
+ * An engine thread's picture of the database: the sum of the StateEvents it was sent (layout.ts), and consistent snapshots of it.
+ *
+ * Invariants: lists (chunks, segments, memtables) are replaced, never changed in place, so that a snapshot can keep them; the row
+ * counts of a snapshot were taken while no batch was being applied.
+ */
+import { SvcError } from '../../../kernel/errors.ts'
+import { type MeasurementDef, type SegmentMeta, Shared, type StateEvent, Summary, type TableDef } from '../layout.ts'
+import { ChunkView } from './chunk-view.ts'
+import { SeriesView } from './series.ts'
+
+export interface MemtableState {
+  id: number
+  sequence: number
+  heads: Int32Array
+  heap: Uint8Array[]
+  tables: Map<number, MemtableTableState>
+}
+
+export interface MemtableTableState {
+  summary: BigInt64Array
+  chunks: ChunkView[]
+}
+
+/** The rows of one table in one memtable, as of a snapshot. */
+export interface MemtablePart {
+  memtable: MemtableState
+  chunks: ChunkView[]
+  /** Visible rows of each chunk. */
+  counts: number[]
+  rows: number
+  minTime: bigint
+  maxTime: bigint
+  dirty: [bigint, bigint] | null
+}
+
+export interface TableSnapshot {
+  segments: SegmentMeta[]
+  memtables: MemtablePart[]
+}
+
+const NO_SEGMENTS: SegmentMeta[] = []
+/** A batch is applied in milliseconds; a lock held this long means that the main thread is gone. */
+const LOCK_PATIENCE_MS = 10_000
+
+export class WorkerState {
+  readonly shared: Int32Array
+  readonly series: SeriesView
+  readonly measurements = new Map<number, MeasurementDef>()
+  readonly tables = new Map<number, TableDef>()
+  memtables: MemtableState[] = []
+  segments = new Map<number, SegmentMeta[]>()
+  private readonly byName = new Map<string, Map<string, MeasurementDef>>()
+
+  constructor(shared: Int32Array) {
+    this.shared = shared
+    this.series = new SeriesView(shared)
+  }
+
+  measurement(namespace: string, name: string): MeasurementDef | undefined {
+    return this.byName.get(namespace)?.get(name)
+  }
+
+  measurementsOf(namespace: string): MeasurementDef[] {
+    return [...(this.byName.get(namespace)?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  apply(event: StateEvent): void {
+    switch (event.kind) {
+      case 'series':
+        this.series.setArrays(event.arrays)
+        break
+      case 'measurement':
+        this.setMeasurement(event.def)
+        break
+      case 'measurement-gone':
+        this.removeMeasurement(event.id)
+        break
+      case 'table':
+        this.tables.set(event.def.id, event.def)
+        break
+      case 'memtable':
+        this.memtables = [...this.memtables, { id: event.id, sequence: event.sequence, heads: event.heads, heap: [], tables: new Map() }].sort(
+          (a, b) => a.sequence - b.sequence,
+        )
+        break
+      case 'heads':
+        this.memtable(event.memtable).heads = event.heads
+        break
+      case 'memtable-table':
+        this.memtable(event.memtable).tables.set(event.table, { summary: event.summary, chunks: [] })
+        break
+      case 'chunk': {
+        const table = this.memtableTable(event.memtable, event.table)
+        table.chunks = [...table.chunks, new ChunkView(event.chunk)]
+        break
+      }
+      case 'chunk-grown': {
+        const table = this.memtableTable(event.memtable, event.table)
+        table.chunks = [...table.chunks.slice(0, -1), new ChunkView(event.chunk)]
+        break
+      }
+      case 'heap':
+        // Appended in place: a snapshot only ever follows addresses of rows it sees, whose buffers came before them.
+        this.memtable(event.memtable).heap.push(new Uint8Array(event.buffer))
+        break
+      case 'segments':
+        this.changeSegments(event.added, event.removed)
+        if (event.droppedMemtable >= 0) this.memtables = this.memtables.filter((memtable) => memtable.id !== event.droppedMemtable)
+        break
+    }
+  }
+
+  memtable(id: number): MemtableState {
+    const memtable = this.memtables.find((m) => m.id === id)
+    if (memtable === undefined) throw new Error(`cannot find memtable ${id}: it was not announced to this thread`)
+    return memtable
+  }
+
+  /** One consistent view over all tables: whole batches only. */
+  snapshot(): Snapshot {
+    const deadline = Date.now() + LOCK_PATIENCE_MS
+    for (;;) {
+      const before = Atomics.load(this.shared, Shared.SEQ)
+      if ((before & 1) === 0) {
+        const parts = this.takeParts()
+        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments)
+      } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
+      if (Date.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
+    }
+  }
+
+  private takeParts(): Map<number, MemtablePart[]> {
+    const parts = new Map<number, MemtablePart[]>()
+    for (const memtable of this.memtables) {
+      for (const [id, table] of memtable.tables) {
+        const part = takePart(memtable, table)
+        if (part.rows === 0) continue
+        const list = parts.get(id)
+        if (list === undefined) parts.set(id, [part])
+        else list.push(part)
+      }
+    }
+    return parts
+  }
+
+  private memtableTable(memtable: number, table: number): MemtableTableState {
+    const found = this.memtable(memtable).tables.get(table)
+    if (found === undefined) throw new Error(`cannot find table ${table} of memtable ${memtable}: it was not announced to this thread`)
+    return found
+  }
+
+  private setMeasurement(def: MeasurementDef): void {
+    this.measurements.set(def.id, def)
+    let names = this.byName.get(def.namespace)
+    if (names === undefined) this.byName.set(def.namespace, (names = new Map()))
+    names.set(def.name, def)
+  }
+
+  private removeMeasurement(id: number): void {
+    const def = this.measurements.get(id)
+    if (def === undefined) return
+    this.measurements.delete(id)
+    const names = this.byName.get(def.namespace)
+    if (names?.get(def.name)?.id === id) names.delete(def.name)
+  }
+
+  private changeSegments(added: SegmentMeta[], removed: number[]): void {
+    const gone = new Set(removed)
+    const next = new Map<number, SegmentMeta[]>()
+    for (const [table, list] of this.segments) {
+      const kept = gone.size === 0 ? list : list.filter((segment) => !gone.has(segment.id))
+      if (kept.length > 0) next.set(table, kept)
+    }
+    for (const segment of added)
+      next.set(
+        segment.table,
+        [...(next.get(segment.table) ?? []), segment].sort((a, b) => a.sequence - b.sequence || a.id - b.id),
+      )
+    this.segments = next
+  }
+}
+
+export class Snapshot {
+  private readonly parts: Map<number, MemtablePart[]>
+  private readonly segments: Map<number, SegmentMeta[]>
+
+  constructor(parts: Map<number, MemtablePart[]>, segments: Map<number, SegmentMeta[]>) {
+    this.parts = parts
+    this.segments = segments
+  }
+
+  table(id: number): TableSnapshot {
+    return { segments: this.segments.get(id) ?? NO_SEGMENTS, memtables: this.parts.get(id) ?? [] }
+  }
+}
+
+export function takePart(memtable: MemtableState, table: MemtableTableState): MemtablePart {
+  const { chunks, summary } = table
+  const counts: number[] = []
+  let rows = 0
+  for (const chunk of chunks) {
+    const n = chunk.published()
+    counts.push(n)
+    rows += n
+  }
+  const dirtyMin = summary[Summary.DIRTY_MIN]
+  const dirtyMax = summary[Summary.DIRTY_MAX]
+  return {
+    memtable,
+    chunks,
+    counts,
+    rows,
+    minTime: summary[Summary.MIN_TIME],
+    maxTime: summary[Summary.MAX_TIME],
+    dirty: dirtyMin > dirtyMax ? null : [dirtyMin, dirtyMax],
+  }
+}

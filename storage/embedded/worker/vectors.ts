@@ -1,0 +1,147 @@
+/** DuckDB's result vectors as SqlVectors: typed arrays where the type has one, JavaScript values otherwise. */
+import {
+  DuckDBArrayValue,
+  DuckDBBlobValue,
+  type DuckDBDataChunk,
+  DuckDBDecimalValue,
+  DuckDBIntervalValue,
+  DuckDBListValue,
+  DuckDBMapValue,
+  DuckDBStructValue,
+  type DuckDBValue,
+} from '@duckdb/node-api'
+import duckdb from '@duckdb/node-bindings'
+import type { SqlVector } from '../../../kernel/storage.ts'
+
+const STRING_SLOT = 16
+const INLINE_BYTES = 12
+const { Type } = duckdb
+
+export interface ResultColumn {
+  type: duckdb.LogicalType
+  id: duckdb.Type
+  /** Of ENUM columns. */
+  dictionary: string[] | undefined
+}
+
+export function resultColumn(type: duckdb.LogicalType): ResultColumn {
+  const id = duckdb.get_type_id(type)
+  let dictionary: string[] | undefined
+  if (id === Type.ENUM) {
+    dictionary = []
+    for (let i = 0, n = duckdb.enum_dictionary_size(type); i < n; i++) dictionary.push(duckdb.enum_dictionary_value(type, i))
+  }
+  return { type, id, dictionary }
+}
+
+type TypedArray = { new (buffer: ArrayBuffer, offset: number, length: number): SqlVector['values'] & { BYTES_PER_ELEMENT?: number }; BYTES_PER_ELEMENT: number }
+const TYPED = new Map<duckdb.Type, TypedArray>([
+  [Type.BOOLEAN, Uint8Array],
+  [Type.TINYINT, Int8Array],
+  [Type.SMALLINT, Int16Array],
+  [Type.INTEGER, Int32Array],
+  [Type.BIGINT, BigInt64Array],
+  [Type.UTINYINT, Uint8Array],
+  [Type.USMALLINT, Uint16Array],
+  [Type.UINTEGER, Uint32Array],
+  [Type.UBIGINT, BigUint64Array],
+  [Type.FLOAT, Float32Array],
+  [Type.DOUBLE, Float64Array],
+  [Type.DATE, Int32Array],
+  [Type.TIME, BigInt64Array],
+  [Type.TIME_NS, BigInt64Array],
+  [Type.TIMESTAMP, BigInt64Array],
+  [Type.TIMESTAMP_S, BigInt64Array],
+  [Type.TIMESTAMP_MS, BigInt64Array],
+  [Type.TIMESTAMP_NS, BigInt64Array],
+  [Type.TIMESTAMP_TZ, BigInt64Array],
+])
+
+/**
+ * One column of a chunk. BOOLEAN 0 or 1; DATE days; times and timestamps in their unit; DECIMAL and HUGEINT bigint (unscaled); text and
+ * ENUM string; BLOB Uint8Array; INTERVAL {months, days, nanoseconds}; LIST and ARRAY arrays; STRUCT an object; MAP an array of {key, value}.
+ */
+export function readVector(chunk: DuckDBDataChunk, index: number, column: ResultColumn): SqlVector {
+  const rows = chunk.rowCount
+  const vector = duckdb.data_chunk_get_vector(chunk.chunk, index)
+  const validity = readValidity(vector, rows)
+  const typed = TYPED.get(column.id)
+  if (typed !== undefined) {
+    const data = duckdb.vector_get_data(vector, rows * typed.BYTES_PER_ELEMENT)
+    return { values: new typed(data.buffer as ArrayBuffer, data.byteOffset, rows), validity }
+  }
+  if (column.id === Type.VARCHAR) return { values: readTexts(vector, rows, validity, (bytes) => bytes.toString()), validity }
+  if (column.id === Type.BLOB) return { values: readTexts(vector, rows, validity, (bytes) => new Uint8Array(bytes)), validity }
+  if (column.dictionary !== undefined) return { values: readEnum(vector, rows, validity, column), validity }
+  if (column.id === Type.DECIMAL || column.id === Type.HUGEINT) return { values: readIntegers(vector, rows, validity, column), validity }
+  return { values: chunk.getColumnValues(index).map(plainValue), validity }
+}
+
+/** One byte a row, undefined when all are present. */
+function readValidity(vector: duckdb.Vector, rows: number): Uint8Array | undefined {
+  const bits: Uint8Array | null = duckdb.vector_get_validity(vector, Math.ceil(rows / 64) * 8)
+  if (bits === null || bits === undefined) return undefined
+  const out = new Uint8Array(rows)
+  let present = 0
+  for (let i = 0; i < rows; i++) present += out[i] = (bits[i >> 3] >> (i & 7)) & 1
+  return present === rows ? undefined : out
+}
+
+function readTexts<T>(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, convert: (bytes: Buffer) => T): (T | null)[] {
+  const data = duckdb.vector_get_data(vector, rows * STRING_SLOT)
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+  const out: (T | null)[] = new Array(rows)
+  for (let i = 0; i < rows; i++) {
+    if (validity !== undefined && validity[i] === 0) {
+      out[i] = null
+      continue
+    }
+    const at = i * STRING_SLOT
+    const length = bytes.readUInt32LE(at)
+    if (length <= INLINE_BYTES) out[i] = convert(bytes.subarray(at + 4, at + 4 + length))
+    else {
+      const long = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + at + 8, length)
+      out[i] = convert(Buffer.from(long.buffer, long.byteOffset, length))
+    }
+  }
+  return out
+}
+
+function readEnum(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, { type, dictionary }: ResultColumn): (string | null)[] {
+  const internal = duckdb.enum_internal_type(type)
+  const Codes = internal === Type.UTINYINT ? Uint8Array : internal === Type.USMALLINT ? Uint16Array : Uint32Array
+  const data = duckdb.vector_get_data(vector, rows * Codes.BYTES_PER_ELEMENT)
+  const codes = new Codes(data.buffer as ArrayBuffer, data.byteOffset, rows)
+  const out: (string | null)[] = new Array(rows)
+  for (let i = 0; i < rows; i++) out[i] = validity !== undefined && validity[i] === 0 ? null : dictionary![codes[i]]
+  return out
+}
+
+function readIntegers(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, { type, id }: ResultColumn): (bigint | null)[] {
+  const internal = id === Type.DECIMAL ? duckdb.decimal_internal_type(type) : id
+  const width = internal === Type.SMALLINT ? 2 : internal === Type.INTEGER ? 4 : internal === Type.BIGINT ? 8 : 16
+  const data = duckdb.vector_get_data(vector, rows * width)
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength)
+  const out: (bigint | null)[] = new Array(rows)
+  for (let i = 0, at = 0; i < rows; i++, at += width) {
+    if (validity !== undefined && validity[i] === 0) out[i] = null
+    else if (width === 2) out[i] = BigInt(view.getInt16(at, true))
+    else if (width === 4) out[i] = BigInt(view.getInt32(at, true))
+    else if (width === 8) out[i] = view.getBigInt64(at, true)
+    else out[i] = (view.getBigInt64(at + 8, true) << 64n) | view.getBigUint64(at, true)
+  }
+  return out
+}
+
+function plainValue(value: DuckDBValue): unknown {
+  if (value === null || typeof value !== 'object') return value
+  if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return value.items.map(plainValue)
+  if (value instanceof DuckDBStructValue) return Object.fromEntries(Object.entries(value.entries).map(([key, member]) => [key, plainValue(member)]))
+  if (value instanceof DuckDBMapValue) return value.entries.map((entry) => ({ key: plainValue(entry.key), value: plainValue(entry.value) }))
+  if (value instanceof DuckDBIntervalValue) return { months: value.months, days: value.days, nanoseconds: value.micros * 1000n }
+  if (value instanceof DuckDBDecimalValue) return value.value
+  if (value instanceof DuckDBBlobValue) return value.bytes
+  // Dates, times and timestamps inside nested values: their one number.
+  for (const unit of ['nanos', 'micros', 'millis', 'seconds', 'days'] as const) if (unit in value) return (value as unknown as Record<string, unknown>)[unit]
+  return String(value)
+}
