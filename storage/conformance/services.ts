@@ -75,7 +75,9 @@ export const serviceRules: Rule[] = [
       await t.rejects(Promise.all([text(slow.output), slow.result]), { code: 'QUERY_TIMEOUT', message: /database\.query_timeout_secs/ })
       const cancelled = engine.run(jobModule('fail'), 'hang')
       await setTimeout(20)
-      cancelled.cancel()
+      // Handed on as a listener, as plugins do.
+      const { cancel } = cancelled
+      cancel()
       await t.rejects(cancelled.result)
       const controller = new AbortController()
       const aborted = engine.run(jobModule('flood'), { blocks: 1_000_000, blockBytes: 1024 }, { signal: controller.signal })

@@ -1,0 +1,156 @@
+/**
+ * Kills the real server at random moments and checks after each restart that every acknowledged batch is there in full, no batch in
+ * part, no point twice and every value right.
+ *
+ *   node test/crash/kill-loop.ts [iterations] [seed]
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Random } from '../../storage/conformance/random.ts'
+import { countBySql, Ledger, readBatches } from './ledger.ts'
+import { ServerProcess } from './server.ts'
+import type { WriterOptions } from './writer.ts'
+
+const LONGEST_RUN_MS = 3000
+/** Part of the kills that hit the server while it starts. */
+const KILLED_WHILE_STARTING = 0.2
+const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
+
+/** So small that a few hundred batches flush and compact. */
+const SMALL = { wal_max_file_size: 131_072, memtable_flush_threshold: 131_072, maintenance_interval_secs: 1, compaction_fan_in: 2 }
+
+export interface KillLoopOptions {
+  iterations: number
+  seed: number
+  engine?: string
+  /** Compare with what SQL counts. */
+  sql?: boolean
+  /** The longest a start may take. */
+  readyLimitMs?: number
+  log?: (line: string) => void
+}
+
+export interface KillLoopReport {
+  kills: number
+  acknowledged: number
+  points: number
+  slowestReadyMs: number
+}
+
+export async function killLoop({
+  iterations,
+  seed,
+  engine = 'embedded',
+  sql = engine === 'embedded',
+  readyLimitMs = 10_000,
+  log = () => {},
+}: KillLoopOptions): Promise<KillLoopReport> {
+  const random = new Random(seed)
+  const folder = await mkdtemp(join(tmpdir(), 'svc-crash-'))
+  const base = BigInt(Date.now()) * 1_000_000n
+  const ledger = new Ledger(join(folder, 'ledger'), base)
+  const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0 }
+  /** Batches that a check has found; they may never go again. */
+  const seen = new Set<number>()
+  let server: ServerProcess | undefined
+  let iteration = 0
+
+  const start = async () => {
+    server = await ServerProcess.spawn({ folder, engine, sql, ...(engine === 'embedded' ? { database: SMALL } : {}) })
+    return server
+  }
+  const startReady = async () => {
+    const started = await start()
+    report.slowestReadyMs = Math.max(report.slowestReadyMs, await started.ready(readyLimitMs))
+    return started
+  }
+  const check = async (url: string, from: number) => {
+    const { present, points } = await readBatches(url, base, from, ledger.next)
+    for (let batch = from; batch < ledger.next; batch++) {
+      if (present.has(batch)) {
+        if (ledger.none.has(batch) && !seen.has(batch)) throw new Error(`batch ${batch} is there, though the server said that nothing of it is stored`)
+        seen.add(batch)
+      } else if (ledger.acknowledged.has(batch)) throw new Error(`acknowledged batch ${batch} is missing`)
+      else if (seen.has(batch)) throw new Error(`batch ${batch} is missing, though it was there after an earlier restart`)
+    }
+    return points
+  }
+
+  try {
+    let checked = 0
+    for (; iteration < iterations; iteration++) {
+      if (random.chance(KILLED_WHILE_STARTING)) {
+        const starting = await start()
+        await setTimeout(random.below(800))
+        await starting.end('SIGKILL')
+        report.kills++
+      }
+      const running = await startReady()
+      await check(running.url, checked)
+      // Batches of the round before are read once more, after another kill.
+      checked = ledger.next === 0 ? 0 : Math.max(0, Math.min(...ledger.unknown, ledger.next - 200))
+      const retry = [...ledger.unknown].filter(() => random.chance(0.5))
+      const options: WriterOptions = {
+        url: running.url,
+        ledger: join(folder, 'ledger'),
+        base: String(base),
+        retry,
+        first: ledger.next,
+        connections: 1 + random.below(4),
+        pauseMs: random.below(8),
+      }
+      const writer = spawn(process.execPath, [WRITER, JSON.stringify(options)], { stdio: ['ignore', 'inherit', 'inherit'] })
+      const finished = once(writer, 'exit')
+      // As many short runs as long ones: 1 ms, 55 ms and 3 s are equally far apart. The client's own start comes on top.
+      const runMs = Math.round(LONGEST_RUN_MS ** random.next())
+      await Promise.race([begun(ledger), finished])
+      await setTimeout(runMs)
+      await running.end('SIGKILL')
+      report.kills++
+      const [code] = (await finished) as [number]
+      if (code !== 0) throw new Error(`the client has exited with ${code}`)
+      await ledger.load()
+      log(`iteration ${iteration}: killed after ${runMs} ms, ${ledger.acknowledged.size} batches acknowledged, ${ledger.unknown.size} unknown`)
+    }
+    // Once more over everything: after a kill, and after a clean stop.
+    for (const round of ['kill', 'clean stop']) {
+      const running = await startReady()
+      report.points = await check(running.url, 0)
+      if (sql) {
+        const counted = await countBySql(running.url)
+        if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}, after a ${round}`)
+      }
+      const code = await running.end('SIGTERM')
+      if (code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${running.output}`)
+    }
+    report.acknowledged = ledger.acknowledged.size
+    await rm(folder, { recursive: true, force: true })
+    return report
+  } catch (error) {
+    if (server?.running) await server.end('SIGKILL')
+    const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
+    throw new Error(`seed ${seed}, iteration ${iteration}: ${(error as Error).message}; the data is kept in ${folder}${said}`, { cause: error })
+  }
+}
+
+/** Resolves when the client has sent something new. */
+async function begun(ledger: Ledger): Promise<void> {
+  const { next } = ledger
+  for (let i = 0; i < 500 && ledger.next === next; i++) {
+    await setTimeout(10)
+    await ledger.load()
+  }
+}
+
+if (import.meta.main) {
+  const [iterations = '100', seed = String(Date.now() % 1_000_000)] = process.argv.slice(2)
+  const log = (line: string) => void process.stdout.write(`${line}\n`)
+  log(`seed ${seed}`)
+  const report = await killLoop({ iterations: Number(iterations), seed: Number(seed), log })
+  log(`${report.kills} kills, ${report.acknowledged} batches acknowledged, ${report.points} points, slowest start ${Math.round(report.slowestReadyMs)} ms`)
+}

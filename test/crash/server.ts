@@ -1,0 +1,108 @@
+/** The real server as a process of its own, on a free port, with its config file and its output kept for messages. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** Characters of output that are kept. */
+const KEPT_OUTPUT = 64 * 1024
+
+export interface ServerOptions {
+  /** Where the config file goes; the data lies in `data` below it. */
+  folder: string
+  engine: string
+  /** Load the SQL plugin; the engine must be able to. */
+  sql: boolean
+  /** More keys of [database]. */
+  database?: Record<string, number | string>
+}
+
+export class ServerProcess {
+  readonly url: string
+  private readonly child: ChildProcess
+  private readonly exited: Promise<number | null>
+  private text = ''
+
+  private constructor(child: ChildProcess, url: string) {
+    this.child = child
+    this.url = url
+    this.exited = once(child, 'exit').then(([code]) => code as number | null)
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (data: Buffer) => {
+        this.text = (this.text + data.toString()).slice(-KEPT_OUTPUT)
+      })
+    }
+  }
+
+  /** Starts the process; it is not ready yet. */
+  static async spawn({ folder, engine, sql, database = {} }: ServerOptions): Promise<ServerProcess> {
+    const address = `127.0.0.1:${await freePort()}`
+    const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
+    const toml = [
+      `plugins = ["native", "line_protocol"${sql ? ', "sql"' : ''}]`,
+      '[server]',
+      `http_addr = "${address}"`,
+      'sql_max_rows = 10000000',
+      '[database]',
+      ...Object.entries(keys).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
+    ]
+    const file = join(folder, 'svc.toml')
+    await writeFile(file, `${toml.join('\n')}\n`)
+    const child = spawn(process.execPath, [join(ROOT, 'kernel/main.ts'), 'serve', '--config', file], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+    return new ServerProcess(child, `http://${address}`)
+  }
+
+  get output(): string {
+    return this.text
+  }
+
+  get running(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null
+  }
+
+  /** @returns milliseconds until /ready answered 200. @throws Error when it exits or takes longer than `limitMs`. */
+  async ready(limitMs: number): Promise<number> {
+    const started = performance.now()
+    while (true) {
+      const elapsed = performance.now() - started
+      if (!this.running) throw new Error(`the server has exited with ${this.child.exitCode ?? this.child.signalCode}:\n${this.text}`)
+      if (elapsed > limitMs) throw new Error(`the server is not ready after ${Math.round(elapsed)} ms:\n${this.text}`)
+      try {
+        const answer = await fetch(`${this.url}/ready`, { signal: AbortSignal.timeout(limitMs) })
+        await answer.arrayBuffer()
+        if (answer.status === 200) return elapsed
+      } catch {
+        // not listening yet
+      }
+      await setTimeout(10)
+    }
+  }
+
+  /** @returns the exit code, null after SIGKILL. @throws Error when the process outlives `limitMs`. */
+  async end(signal: 'SIGKILL' | 'SIGTERM', limitMs = 30_000): Promise<number | null> {
+    this.child.kill(signal)
+    const code = await Promise.race([this.exited, setTimeout(limitMs, 'late' as const, { ref: false })])
+    if (code === 'late') {
+      this.child.kill('SIGKILL')
+      throw new Error(`the server still runs ${limitMs} ms after ${signal}:\n${this.text}`)
+    }
+    return code
+  }
+
+  async exit(limitMs: number): Promise<number | null | 'running'> {
+    return Promise.race([this.exited, setTimeout(limitMs, 'running' as const, { ref: false })])
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

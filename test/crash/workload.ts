@@ -1,0 +1,106 @@
+/**
+ * What is written: a batch is a pure function of its number, so that the check needs no copy of what was sent.
+ *
+ * A point's time names its batch and place: base + batch * 1 ms + place. Batches go by line protocol or as JSON, each to a
+ * measurement of its own; every third line protocol batch sends each point as two lines, which the server must merge.
+ */
+export const NS_PER_BATCH = 1_000_000n
+
+export type Protocol = 'line_protocol' | 'json'
+
+export interface ExpectedPoint {
+  time: bigint
+  tags: Record<string, string>
+  /** As the native query shows them, in one canonical text. */
+  fields: string
+}
+
+export const MEASUREMENT: Record<Protocol, string> = { line_protocol: 'crash_lines', json: 'crash_json' }
+
+export function protocolOf(batch: number): Protocol {
+  return mix(batch, 1) % 2 === 0 ? 'line_protocol' : 'json'
+}
+
+export function sizeOf(batch: number): number {
+  return 1 + (mix(batch, 2) % 60)
+}
+
+export function timeOf(base: bigint, batch: number, place: number): bigint {
+  return base + BigInt(batch) * NS_PER_BATCH + BigInt(place)
+}
+
+export function batchAt(base: bigint, time: bigint): number {
+  return Number((time - base) / NS_PER_BATCH)
+}
+
+interface Values {
+  tags: Record<string, string>
+  float: number
+  integer: bigint
+  text: string
+  decimal: string
+  flag: boolean
+}
+
+function valuesOf(batch: number, place: number): Values {
+  const r = mix(batch, place + 3)
+  return {
+    tags: { host: `h${r % 7}`, zone: `z${(r >>> 4) % 3}` },
+    float: (r % 100_000) + 0.5,
+    // Beyond 2^53, where a float would show.
+    integer: 2n ** 62n + BigInt(batch) * 1000n + BigInt(place),
+    text: `b${batch} "p"${place} ${'é'.repeat(r % 9)}`,
+    decimal: `${r % 1000}.${String(r % 100).padStart(2, '0')}`,
+    flag: r % 2 === 0,
+  }
+}
+
+export function bodyOf(base: bigint, batch: number): string {
+  const protocol = protocolOf(batch)
+  const places = Array.from({ length: sizeOf(batch) }, (_, place) => place)
+  if (protocol === 'json') return `[${places.map((place) => jsonPoint(base, batch, place)).join(',')}]`
+  return places.map((place) => linePoint(base, batch, place)).join('\n')
+}
+
+export function expectedPoints(base: bigint, batch: number): ExpectedPoint[] {
+  return Array.from({ length: sizeOf(batch) }, (_, place) => {
+    const { tags, float, integer, text, decimal, flag } = valuesOf(batch, place)
+    const fields: Record<string, unknown> = { d: { decimal }, f: float, t: text }
+    if (protocolOf(batch) === 'json') fields.b = flag
+    else fields.i = integer
+    return { time: timeOf(base, batch, place), tags, fields: canonical(fields) }
+  })
+}
+
+/** Members in order, integers as their digits. */
+export function canonical(fields: Record<string, unknown>): string {
+  return Object.keys(fields)
+    .sort()
+    .map((key) => `${key}=${typeof fields[key] === 'bigint' ? fields[key] : JSON.stringify(fields[key])}`)
+    .join(' ')
+}
+
+function linePoint(base: bigint, batch: number, place: number): string {
+  const { tags, float, integer, text, decimal } = valuesOf(batch, place)
+  const key = `${MEASUREMENT.line_protocol},host=${tags.host},zone=${tags.zone}`
+  const time = timeOf(base, batch, place)
+  const numbers = `f=${float},i=${integer}i`
+  const rest = `t="${text.replaceAll('"', '\\"')}",d=${decimal}d`
+  return batch % 3 === 0 ? `${key} ${numbers} ${time}\n${key} ${rest} ${time}` : `${key} ${numbers},${rest} ${time}`
+}
+
+function jsonPoint(base: bigint, batch: number, place: number): string {
+  const { tags, float, text, decimal, flag } = valuesOf(batch, place)
+  const fields = { f: float, t: text, d: { decimal }, b: flag }
+  const head = JSON.stringify({ measurement: MEASUREMENT.json, tags, fields })
+  // The time is past 2^53: JSON.stringify would round it.
+  return `${head.slice(0, -1)},"timestamp":${timeOf(base, batch, place)}}`
+}
+
+/** A number of 31 bits that looks random and is the same every time. */
+function mix(a: number, b: number): number {
+  let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35)
+  h = Math.imul(h ^ (h >>> 15), 0x2c1b3c6d)
+  h = Math.imul(h ^ (h >>> 12), 0x297a2d39)
+  return (h ^ (h >>> 15)) & 0x7fffffff
+}

@@ -1,0 +1,68 @@
+/**
+ * The client, a process of its own: writes batches over several connections until the server is gone, and keeps a ledger of what
+ * was acknowledged. A line `ack <batch>` is fsynced before the next batch of that connection is sent; `begin <batch>` stands
+ * before sending, `none <batch>` after an answer that promises nothing was stored, `bad <batch> ...` after any other.
+ *
+ * Arguments: one JSON object, see WriterOptions.
+ */
+import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import { bodyOf, protocolOf } from './workload.ts'
+
+export interface WriterOptions {
+  url: string
+  ledger: string
+  /** Nanoseconds, as digits. */
+  base: string
+  /** Batches whose outcome is unknown, to send again first. */
+  retry: number[]
+  /** The first new batch. */
+  first: number
+  connections: number
+  /** Milliseconds between batches of a connection. */
+  pauseMs: number
+  /** Stop after so many batches; absent = when the server is gone. */
+  limit?: number
+}
+
+const options = JSON.parse(process.argv[2]) as WriterOptions
+const ledger = openSync(options.ledger, 'a')
+let next = options.first
+let sent = 0
+let gone = false
+
+function take(): number | undefined {
+  if (gone || (options.limit !== undefined && sent >= options.limit)) return undefined
+  sent++
+  return options.retry.shift() ?? next++
+}
+
+async function connection(): Promise<void> {
+  for (let batch = take(); batch !== undefined; batch = take()) {
+    writeSync(ledger, `begin ${batch}\n`)
+    const json = protocolOf(batch) === 'json'
+    try {
+      const answer = await fetch(`${options.url}${json ? '/api/v1/write' : '/api/v2/write?precision=ns'}`, {
+        method: 'POST',
+        headers: { 'content-type': json ? 'application/json' : 'text/plain; charset=utf-8' },
+        body: bodyOf(BigInt(options.base), batch),
+      })
+      const text = await answer.text()
+      if (answer.status === 204) {
+        writeSync(ledger, `ack ${batch}\n`)
+        fdatasyncSync(ledger)
+      } else if (answer.status === 503) {
+        writeSync(ledger, `none ${batch}\n`)
+        await setTimeout(50)
+      } else {
+        writeSync(ledger, `bad ${batch} ${answer.status} ${text.slice(0, 300).replaceAll('\n', ' ')}\n`)
+      }
+    } catch {
+      gone = true // killed: whether the batch is stored is not known
+    }
+    await setTimeout(options.pauseMs)
+  }
+}
+
+await Promise.all(Array.from({ length: options.connections }, connection))
+closeSync(ledger)
