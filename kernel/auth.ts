@@ -81,7 +81,8 @@ export class Auth {
 
   private async ask(credentials: Credentials, action: Action, resource: string): Promise<CallContext> {
     const context = this.contextOf(await this.identify(credentials), credentials)
-    if (action === 'admin' && !context.admin) throw new SvcError('FORBIDDEN', `cannot call "${resource}" as "${context.principal}": an admin credential is needed`)
+    if (action === 'admin' && !context.admin)
+      throw new SvcError('FORBIDDEN', `cannot call "${resource}" as "${context.principal}": an admin credential is needed`)
     for (const authorize of this.authorizers) {
       const refusal = await authorize({ context, action, resource })
       if (refusal !== undefined) throw refusal
@@ -97,16 +98,25 @@ export class Auth {
       if (answer !== undefined) return answer
     }
     const given = credentials.header('authorization') !== undefined
-    throw new SvcError('UNAUTHORIZED', given ? 'the credentials are not accepted; check the token' : 'no credentials were given; send "Authorization: Bearer <token>"')
+    throw new SvcError(
+      'UNAUTHORIZED',
+      given ? 'the credentials are not accepted; check the token' : 'no credentials were given; send "Authorization: Bearer <token>"',
+    )
   }
 
   private contextOf(identity: Identity, credentials: Credentials): CallContext {
     const namespace = credentials.header('x-namespace') || DEFAULT_NAMESPACE
     if (namespace.length > MAX_NAMESPACE_LENGTH || CONTROL.test(namespace)) {
-      throw new SvcError('BAD_REQUEST', `cannot use namespace ${JSON.stringify(namespace.slice(0, 64))}: it is longer than ${MAX_NAMESPACE_LENGTH} characters or has control characters`)
+      throw new SvcError(
+        'BAD_REQUEST',
+        `cannot use namespace ${JSON.stringify(namespace.slice(0, 64))}: it is longer than ${MAX_NAMESPACE_LENGTH} characters or has control characters`,
+      )
     }
     if (identity.namespaces.length > 0 && !identity.namespaces.includes(namespace)) {
-      throw new SvcError('FORBIDDEN', `cannot use namespace "${namespace}" as "${identity.principal}": the credential is for other namespaces; name one of them in X-Namespace`)
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot use namespace "${namespace}" as "${identity.principal}": the credential is for other namespaces; name one of them in X-Namespace`,
+      )
     }
     return { ...identity, namespace, dataNamespace: this.multiTenancy ? namespace : '', requestId: credentials.requestId }
   }

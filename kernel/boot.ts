@@ -158,9 +158,14 @@ export class SvcNode {
 
   private async setupPlugin(plugin: Plugin): Promise<void> {
     const shared = this.shared as SharedParts
-    // `register` gives the plugin an instance of its own, so that its parsers and hooks stay with its routes; `after` waits for it.
-    this.app.register(async (scope) => plugin.setup(createSvc(plugin, scope, shared, this.hooksOf(plugin)), this.config.sections.get(plugin.id) as never))
+    // `register` gives the plugin an instance of its own, so that its parsers and hooks stay with its routes. Its setup runs outside of
+    // it: fastify could not be closed while a setup that hangs is a part of its boot.
+    let own: FastifyInstance | undefined
+    this.app.register(async (scope) => {
+      own = scope
+    })
     await this.app.after()
+    await plugin.setup(createSvc(plugin, own as unknown as FastifyInstance, shared, this.hooksOf(plugin)), this.config.sections.get(plugin.id) as never)
     for (const name of plugin.provides ?? []) {
       if (!shared.services.has(name)) throw new Error(`it declares that it provides "${name}" but did not call provide`)
     }

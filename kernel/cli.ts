@@ -32,7 +32,7 @@ Commands:
 
 Flags:
   -c, --config FILE    TOML file; without it the defaults apply
-${OVERRIDES.map(({ flag, path, env }) => `  --${flag} VALUE`.padEnd(38) + `${path.join('.')} (${env.join(', ')})`).join('\n')}
+${OVERRIDES.map(({ flag, path, env }) => `${`  --${flag} VALUE`.padEnd(38)}${path.join('.')} (${env.join(', ')})`).join('\n')}
   -v, --version
 `
 
@@ -56,7 +56,8 @@ function parse(argv: readonly string[]): { command: string; flags: Record<string
   for (const arg of argv) {
     const name = /^--([^=]+)/.exec(arg)?.[1]
     const known = [...names, 'version', 'help']
-    if (name !== undefined && !known.includes(name)) throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(name, known, 'svc help lists them')}`)
+    if (name !== undefined && !known.includes(name))
+      throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(name, known, 'svc help lists them')}`)
   }
   const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const, ...(name === 'config' ? { short: 'c' } : {}) }]))
   const { values, positionals } = parseArgs({
@@ -65,7 +66,8 @@ function parse(argv: readonly string[]): { command: string; flags: Record<string
     allowPositionals: true,
   })
   const [command = 'serve', ...more] = positionals
-  if (!COMMANDS.includes(command)) throw new Error(`cannot run command "${command}": there is no such command; ${didYouMean(command, COMMANDS, `the commands are ${COMMANDS.join(', ')}`)}`)
+  if (!COMMANDS.includes(command))
+    throw new Error(`cannot run command "${command}": there is no such command; ${didYouMean(command, COMMANDS, `the commands are ${COMMANDS.join(', ')}`)}`)
   if (more.length > 0) throw new Error(`cannot use argument "${more[0]}": ${command} takes flags only`)
   return { command, flags: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === undefined ? undefined : String(value)])) }
 }
@@ -104,7 +106,11 @@ async function check(config: NodeConfig, io: Io): Promise<number> {
 }
 
 function describe(config: NodeConfig): string {
-  const lines = [`config: ${config.file}`, `storage engine: ${config.storage?.engine ?? 'none (no selected plugin uses one)'}`, `plugins: ${config.plugins.map((p) => p.id).join(', ') || 'none'}`]
+  const lines = [
+    `config: ${config.file}`,
+    `storage engine: ${config.storage?.engine ?? 'none (no selected plugin uses one)'}`,
+    `plugins: ${config.plugins.map((p) => p.id).join(', ') || 'none'}`,
+  ]
   const sections: [string, unknown][] = [['server', config.server]]
   if (config.tls !== undefined) sections.push(['tls', config.tls])
   if (config.storage !== undefined) sections.push(['database', config.storage.config])
@@ -120,8 +126,10 @@ function warnings(config: NodeConfig, open: boolean): string[] {
   const { host } = parseAddress(config.server.http_addr)
   if (!['0.0.0.0', '::'].includes(host)) return []
   const found: string[] = []
-  if (open) found.push(`server.http_addr "${config.server.http_addr}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`)
-  if (config.tls === undefined) found.push(`server.http_addr "${config.server.http_addr}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
+  if (open)
+    found.push(`server.http_addr "${config.server.http_addr}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`)
+  if (config.tls === undefined)
+    found.push(`server.http_addr "${config.server.http_addr}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
   return found
 }
 
@@ -131,7 +139,8 @@ async function listPlugins(): Promise<string> {
     const plugin = await loadPlugin(id, process.cwd())
     lines.push(`${plugin.id} (${plugin.stability}): ${plugin.summary}`)
     const keys = Object.entries((plugin.config as Schema | undefined)?.properties ?? {})
-    for (const [key, schema] of keys) lines.push(`  ${plugin.section ?? plugin.id}.${key} = ${JSON.stringify(schema.default) ?? '(none)'}: ${schema.description}`)
+    for (const [key, schema] of keys)
+      lines.push(`  ${plugin.section ?? plugin.id}.${key} = ${JSON.stringify(schema.default) ?? '(none)'}: ${schema.description}`)
     lines.push('')
   }
   return lines.length === 0 ? 'there are no built-in plugins\n' : lines.join('\n')

@@ -11,7 +11,10 @@ export const serverSchema = Type.Object({
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
   log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
-  log_level: Type.Enum([...LOG_LEVELS], { default: 'info', description: 'trace, debug, info, warn or error; changed at run time by PUT /api/v1/admin/log-level' }),
+  log_level: Type.Enum([...LOG_LEVELS], {
+    default: 'info',
+    description: 'trace, debug, info, warn or error; changed at run time by PUT /api/v1/admin/log-level',
+  }),
   cors_allowed_origins: Type.Array(Type.String(), { default: [], description: 'Origins that browsers may call from, such as "https://grafana.example"' }),
   allow_unsafe_cors: Type.Boolean({ default: false, description: 'Allows "*" in cors_allowed_origins' }),
   multi_tenancy: Type.Boolean({ default: false, description: 'Keeps the data of each namespace (header X-Namespace) apart' }),
@@ -23,8 +26,8 @@ export const serverSchema = Type.Object({
   sql_max_rows: count(100_000, 1, 100_000_000, 'Rows of one query answer'),
   keep_alive_timeout_secs: seconds(72, 'Idle connections are closed after this long', 1),
   request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none'),
-  setup_timeout_secs: seconds(10, 'Time limit of a plugin\'s setup', 0.01),
-  start_timeout_secs: seconds(600, 'Time limit of a plugin\'s start; the storage replays its log in it', 0.01),
+  setup_timeout_secs: seconds(10, "Time limit of a plugin's setup", 0.01),
+  start_timeout_secs: seconds(600, "Time limit of a plugin's start; the storage replays its log in it", 0.01),
   shutdown_timeout_secs: seconds(30, 'Time limit for requests in flight, and then for each plugin, when the server stops', 0.01),
 })
 export type ServerConfig = Static<typeof serverSchema>
@@ -32,7 +35,7 @@ export type ServerConfig = Static<typeof serverSchema>
 export const tlsSchema = Type.Object({
   cert: Type.String({ description: 'File of the certificate chain, PEM' }),
   key: Type.String({ description: 'File of the private key, PEM' }),
-  client_ca: Type.Optional(Type.String({ description: 'File of the authorities, PEM, one of which must have signed a client\'s certificate' })),
+  client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
   reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
 })
 export type TlsConfig = Static<typeof tlsSchema>

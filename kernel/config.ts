@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
-import { Type } from 'typebox'
+import { type TProperties, Type } from 'typebox'
 import { DEFAULT_ENGINE, engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './config-schema.ts'
 import { builtinPlugins, type EngineModule, loadEngine, loadPlugin } from './loader.ts'
 import { didYouMean } from './nearest.ts'
@@ -78,13 +78,18 @@ function expandVariables(value: unknown, path: string, file: string, env: Record
     return value.replace(/\$?\$\{([A-Za-z_]\w*)\}/g, (text, name: string) => {
       if (text.startsWith('$$')) return text.slice(1)
       const given = env[name]
-      if (given === undefined) problems.push(`cannot expand "\${${name}}" of "${path}" in ${file}: the environment variable ${name} is not set; set it, or write $\${${name}} for the text itself`)
+      if (given === undefined)
+        problems.push(
+          `cannot expand "\${${name}}" of "${path}" in ${file}: the environment variable ${name} is not set; set it, or write $\${${name}} for the text itself`,
+        )
       return given ?? ''
     })
   }
   if (Array.isArray(value)) return value.map((item, i) => expandVariables(item, `${path}[${i}]`, file, env, problems))
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, expandVariables(item, path === '' ? name : `${path}.${name}`, file, env, problems)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [name, expandVariables(item, path === '' ? name : `${path}.${name}`, file, env, problems)]),
+  )
 }
 
 export interface ResolveOptions {
@@ -117,7 +122,9 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   await sections.refuseRest(needsStorage)
 
   if (server.cors_allowed_origins?.includes?.('*') && server.allow_unsafe_cors !== true) {
-    problems.push(`cannot use "server.cors_allowed_origins" "*" in ${source.file}: any site could call the server from a browser; name the origins, or set server.allow_unsafe_cors`)
+    problems.push(
+      `cannot use "server.cors_allowed_origins" "*" in ${source.file}: any site could call the server from a browser; name the origins, or set server.allow_unsafe_cors`,
+    )
   }
   if (problems.length > 0) throw new ConfigError(problems)
   return { file: source.file, server, tls, plugins, sections: configs, storage }
@@ -167,12 +174,15 @@ async function resolveStorage(
       return undefined
     }
   }
-  const schema: Schema = { ...module.configSchema, properties: { ...engineSchema.properties, ...module.configSchema.properties } as Record<string, Schema> }
+  const schema = Type.Object({ ...engineSchema.properties, ...(module.configSchema.properties as TProperties) }) as Schema
   const config = sections.check('database', schema, origin) as Record<string, unknown>
   const capabilities = new Set<string>(module.capabilities)
   for (const plugin of plugins) {
     for (const needed of plugin.capabilities ?? []) {
-      if (!capabilities.has(needed)) problems.push(`cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; use another engine or remove the plugin`)
+      if (!capabilities.has(needed))
+        problems.push(
+          `cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; use another engine or remove the plugin`,
+        )
     }
   }
   return { engine: String(named), module, config }
@@ -240,14 +250,21 @@ class Sections {
     const known = ['plugins', ...this.owned]
     for (const [name, value] of Object.entries(this.tree)) {
       if (name === 'database' && !databaseUsed) {
-        this.problems.push(`cannot use section "[database]" in ${this.source.file}: no selected plugin uses a storage; remove the section or add a plugin that does`)
+        this.problems.push(
+          `cannot use section "[database]" in ${this.source.file}: no selected plugin uses a storage; remove the section or add a plugin that does`,
+        )
         continue
       }
       const table = typeof value === 'object' && value !== null
       const path = table && !Array.isArray(value) ? deepest(name, value as Tree, owners) : name
       const owner = owners.get(path)
-      const hint = owner === undefined ? didYouMean(path, known, `the sections are ${known.join(', ')}`) : `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the section`
-      this.problems.push(`cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`)
+      const hint =
+        owner === undefined
+          ? didYouMean(path, known, `the sections are ${known.join(', ')}`)
+          : `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the section`
+      this.problems.push(
+        `cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`,
+      )
     }
   }
 }

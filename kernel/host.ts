@@ -44,9 +44,11 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     server: shared.server,
     clock: shared.clock,
     get storage(): Storage {
-      if ((plugin.capabilities ?? []).length === 0) throw new Error(`cannot use the storage in plugin "${id}": it declares no capabilities; name what it needs in definePlugin`)
+      if ((plugin.capabilities ?? []).length === 0)
+        throw new Error(`cannot use the storage in plugin "${id}": it declares no capabilities; name what it needs in definePlugin`)
       const storage = shared.storage()
-      if (storage === undefined) throw new Error(`cannot use the storage in plugin "${id}" during setup: it opens in the start phase; use it in start() or in a handler`)
+      if (storage === undefined)
+        throw new Error(`cannot use the storage in plugin "${id}" during setup: it opens in the start phase; use it in start() or in a handler`)
       return storage
     },
     ingest: shared.ingest,

@@ -69,7 +69,10 @@ export class IngestGate implements Ingest {
       const claimed = options.idempotencyKey === undefined ? undefined : keyOf(context, options.idempotencyKey)
       if (claimed !== undefined && this.limits.dedupWindowMs > 0) {
         if (!this.keys.claim(claimed)) {
-          throw new SvcError('CONFLICT', `cannot repeat the write with Idempotency-Key "${options.idempotencyKey}": it was accepted before; use a new key for other points`)
+          throw new SvcError(
+            'CONFLICT',
+            `cannot repeat the write with Idempotency-Key "${options.idempotencyKey}": it was accepted before; use a new key for other points`,
+          )
         }
         key = claimed
       }

@@ -39,7 +39,9 @@ export async function loadEngine(name: string, folder: string): Promise<EngineMo
   const file = locate('storage', name, folder)
   if (file === undefined) {
     const ids = idsIn('storage')
-    throw new Error(`cannot find storage engine "${name}": it is no built-in engine, file, or package; ${didYouMean(name, ids, `the engines are ${ids.join(', ')}`)}`)
+    throw new Error(
+      `cannot find storage engine "${name}": it is no built-in engine, file, or package; ${didYouMean(name, ids, `the engines are ${ids.join(', ')}`)}`,
+    )
   }
   const module = await importFile('storage engine', name, file)
   if (typeof module.createEngine !== 'function' || module.configSchema === undefined || module.capabilities === undefined) {

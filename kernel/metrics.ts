@@ -75,7 +75,11 @@ export class Metrics {
   }
 
   counter(name: string, help: string, labelNames: readonly string[] = []): Counter {
-    return this.shared.claim(this.owner, name, (fullName) => new Counter({ name: fullName, help, labelNames: [...labelNames], registers: [this.shared.registry] }))
+    return this.shared.claim(
+      this.owner,
+      name,
+      (fullName) => new Counter({ name: fullName, help, labelNames: [...labelNames], registers: [this.shared.registry] }),
+    )
   }
 
   /** @param collect sets the value at each scrape. */

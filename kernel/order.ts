@@ -7,7 +7,8 @@ export function startOrder(plugins: readonly Plugin[], problems: string[]): Plug
   for (const plugin of plugins) {
     for (const name of [plugin.id, ...(plugin.provides ?? [])]) {
       const other = providers.get(name)
-      if (other !== undefined && other !== plugin) problems.push(`cannot run plugin "${plugin.id}": "${name}" is provided by plugin "${other.id}" already; select one of them`)
+      if (other !== undefined && other !== plugin)
+        problems.push(`cannot run plugin "${plugin.id}": "${name}" is provided by plugin "${other.id}" already; select one of them`)
       else providers.set(name, plugin)
     }
   }
@@ -16,14 +17,19 @@ export function startOrder(plugins: readonly Plugin[], problems: string[]): Plug
   const visit = (plugin: Plugin): void => {
     if (ordered.includes(plugin)) return
     if (path.includes(plugin)) {
-      problems.push(`cannot order plugin "${plugin.id}": it requires itself by way of ${[...path.slice(path.indexOf(plugin)), plugin].map((p) => p.id).join(' -> ')}`)
+      problems.push(
+        `cannot order plugin "${plugin.id}": it requires itself by way of ${[...path.slice(path.indexOf(plugin)), plugin].map((p) => p.id).join(' -> ')}`,
+      )
       return
     }
     path.push(plugin)
     for (const name of plugin.requires ?? []) {
       const provider = providers.get(name)
       if (provider !== undefined) visit(provider)
-      else problems.push(`cannot run plugin "${plugin.id}": it requires "${name}", which no selected plugin provides; ${didYouMean(name, providers.keys(), 'add the plugin to plugins')}`)
+      else
+        problems.push(
+          `cannot run plugin "${plugin.id}": it requires "${name}", which no selected plugin provides; ${didYouMean(name, providers.keys(), 'add the plugin to plugins')}`,
+        )
     }
     path.pop()
     ordered.push(plugin)

@@ -85,7 +85,7 @@ export interface HttpOptions extends Omit<RouteShorthandOptions, 'config'> {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the types of body, query and parameters follow the route's own schema
-export type HttpRequest = FastifyRequest<{ Body: any; Querystring: any; Params: any; Headers: any }>
+export type HttpRequest = FastifyRequest & { body: any; query: any; params: any }
 export type HttpHandler = (request: HttpRequest, reply: FastifyReply) => unknown
 
 export interface HttpRoutes {

@@ -30,7 +30,9 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     if (error.keyword === 'required') {
       for (const name of (error.params as { requiredProperties: string[] }).requiredProperties) {
         const key = keyOf(path, `${error.instancePath}/${name}`)
-        problems.push(`cannot find "${key}" in ${origin(key)}: the key is needed; ${schemaAt(schema, `${error.instancePath}/${name}`)?.description ?? 'set it'}`)
+        problems.push(
+          `cannot find "${key}" in ${origin(key)}: the key is needed; ${schemaAt(schema, `${error.instancePath}/${name}`)?.description ?? 'set it'}`,
+        )
       }
       continue
     }
@@ -56,7 +58,10 @@ function findUnknown(schema: Schema, value: unknown, path: string, origin: Origi
   for (const [name, member] of Object.entries(value)) {
     const key = `${path}.${name}`
     if (Object.hasOwn(schema.properties, name)) findUnknown(schema.properties[name], member, key, origin, problems)
-    else if (!open) problems.push(`cannot use "${key}" in ${origin(key)}: there is no such key; ${didYouMean(name, names, `the keys of [${path}] are ${names.join(', ') || 'none'}`)}`)
+    else if (!open)
+      problems.push(
+        `cannot use "${key}" in ${origin(key)}: there is no such key; ${didYouMean(name, names, `the keys of [${path}] are ${names.join(', ') || 'none'}`)}`,
+      )
   }
 }
 

@@ -27,13 +27,17 @@ if (!(existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint && exists
 }
 
 function install() {
-  say('installing packages (npm ci)')
+  say('installing packages')
+  // Not `npm ci`: it refuses a lock file that was written where the optional packages of other platforms could not be seen.
   // Under `npm test` the npm that runs this script, else the one on the path.
   const npm = process.env.npm_execpath
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
+  const args = ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
   const options = { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }
-  const result = npm?.endsWith('.js') ? spawnSync(process.execPath, [npm, ...args], options) : spawnSync('npm', args, { ...options, shell: process.platform === 'win32' })
-  if (result.error !== undefined || result.status !== 0) fail(`npm ci failed${result.error === undefined ? '' : `: ${result.error.message}`}; check the network and the registry, then run it by hand`)
+  const result = npm?.endsWith('.js')
+    ? spawnSync(process.execPath, [npm, ...args], options)
+    : spawnSync('npm', args, { ...options, shell: process.platform === 'win32' })
+  if (result.error !== undefined || result.status !== 0)
+    fail(`npm install failed${result.error === undefined ? '' : `: ${result.error.message}`}; check the network and the registry, then run it by hand`)
 }
 
 /** The `node` package fetches its binary in an install script; where scripts are not allowed, the same script is run here. */
@@ -43,16 +47,27 @@ function ensureRuntime() {
   say('fetching the runtime')
   const result = spawnSync(process.execPath, ['installArchSpecificPackage.js'], { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
   if (result.status !== 0 || versionOf(runtime) === undefined) {
-    fail(`cannot find the runtime ${runtime}: the install script of the package "node" did not run; allow install scripts, then remove node_modules and try again`)
+    fail(
+      `cannot find the runtime ${runtime}: the install script of the package "node" did not run; allow install scripts, then remove node_modules and try again`,
+    )
   }
 }
 
 function verify() {
   const version = versionOf(runtime)
-  if (Number(version?.split('.')[0]) !== RUNTIME_MAJOR) fail(`the runtime ${runtime} is version ${version}, and ${RUNTIME_MAJOR} is needed; remove node_modules and try again`)
+  if (Number(version?.split('.')[0]) !== RUNTIME_MAJOR)
+    fail(`the runtime ${runtime} is version ${version}, and ${RUNTIME_MAJOR} is needed; remove node_modules and try again`)
   const script = `for (const name of ${JSON.stringify(NATIVE)}) await import(name)`
   const result = spawnSync(runtime, ['--input-type=module', '-e', script], { cwd: root, encoding: 'utf8', shell: process.platform === 'win32' })
-  if (result.status !== 0) fail(`the native packages do not load on ${process.platform}-${process.arch}: ${result.stderr.trim().split('\n').find((line) => line.includes('Error')) ?? result.stderr}`)
+  if (result.status !== 0)
+    fail(
+      `the native packages do not load on ${process.platform}-${process.arch}: ${
+        result.stderr
+          .trim()
+          .split('\n')
+          .find((line) => line.includes('Error')) ?? result.stderr
+      }`,
+    )
 }
 
 function versionOf(file) {

@@ -106,7 +106,10 @@ export async function decompress(bytes: Buffer, encoding: string, limit: number)
         return (await decoders.gunzip(bytes, options)) as Buffer
       case 'deflate':
         // RFC 9110 means zlib's frame by "deflate"; some clients send the bare stream.
-        return (await ((bytes[0] & 0x0f) === 8 && bytes.length > 1 && bytes.readUInt16BE(0) % 31 === 0 ? decoders.inflate : decoders.inflateRaw)(bytes, options)) as Buffer
+        return (await ((bytes[0] & 0x0f) === 8 && bytes.length > 1 && bytes.readUInt16BE(0) % 31 === 0 ? decoders.inflate : decoders.inflateRaw)(
+          bytes,
+          options,
+        )) as Buffer
       case 'zstd':
         return (await decoders.zstd(bytes, options)) as Buffer
     }

@@ -43,7 +43,11 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const known = toSvcError(error)
   const kind: ErrorKind = known.kind
   // Returned to the caller or logged, not both: the log has what the caller is not told.
-  if (kind.redact) log.error({ err: known.cause ?? known, code: known.code, request_id: request.id, method: request.method, path: request.url.split('?', 1)[0] }, 'request failed')
+  if (kind.redact)
+    log.error(
+      { err: known.cause ?? known, code: known.code, request_id: request.id, method: request.method, path: request.url.split('?', 1)[0] },
+      'request failed',
+    )
   if (kind.retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', kind.retryAfter)
   if (kind.http === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
   // A serializer of the route's own answers must not see the envelope.
@@ -98,7 +102,8 @@ export class KnownPaths {
 export function unroutable(request: IncomingMessage, known: KnownPaths): { error: SvcError; allow?: string } {
   const path = (request.url ?? '/').split('?', 1)[0]
   const methods = known.methods(path)
-  if (methods.length === 0) return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path; GET /api/v1/openapi.json lists them`) }
+  if (methods.length === 0)
+    return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path; GET /api/v1/openapi.json lists them`) }
   const allow = methods.join(', ')
   return { error: new SvcError('METHOD_NOT_ALLOWED', `cannot ${request.method} "${path.slice(0, 256)}": the path answers to ${allow}`), allow }
 }

@@ -43,7 +43,8 @@ export function addLogLevelRoute(http: FastifyInstance, logs: Logs): void {
   const schema = { tags: ['admin'], summary: 'Changes the log level until the next start', body: Type.Object({ level: Type.String() }) }
   http.put<{ Body: { level: string } }>('/api/v1/admin/log-level', { config: { action: 'admin' }, schema }, async (request) => {
     const { level } = request.body
-    if (!LOG_LEVELS.includes(level as LogLevel)) throw new SvcError('BAD_REQUEST', `cannot set log level "${level.slice(0, 64)}": it is one of ${LOG_LEVELS.join(', ')}`)
+    if (!LOG_LEVELS.includes(level as LogLevel))
+      throw new SvcError('BAD_REQUEST', `cannot set log level "${level.slice(0, 64)}": it is one of ${LOG_LEVELS.join(', ')}`)
     const previous = logs.level
     logs.level = level as LogLevel
     return { previous, current: level }

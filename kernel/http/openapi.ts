@@ -15,7 +15,10 @@ export async function describeRoutes(http: FastifyInstance, options: { version: 
           Error: {
             type: 'object',
             required: ['error', 'code'],
-            properties: { error: { type: 'string', description: 'What went wrong, for people' }, code: { type: 'string', description: 'What went wrong, for programs' } },
+            properties: {
+              error: { type: 'string', description: 'What went wrong, for people' },
+              code: { type: 'string', description: 'What went wrong, for programs' },
+            },
           },
         },
       },
@@ -41,7 +44,14 @@ function withErrors(document: Description): Description {
 
 export function addOpenapiRoutes(http: FastifyInstance): void {
   http.get('/api/v1/openapi.json', { config: { action: 'read' }, schema: { tags: ['description'], summary: 'This description' } }, async () => http.swagger())
-  http.get('/api/v1/docs', { config: { action: 'read' }, schema: { tags: ['description'], summary: 'This description as a page' } }, async (_request, reply) => {
-    return reply.type('text/html; charset=utf-8').header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'").send(docsPage)
-  })
+  http.get(
+    '/api/v1/docs',
+    { config: { action: 'read' }, schema: { tags: ['description'], summary: 'This description as a page' } },
+    async (_request, reply) => {
+      return reply
+        .type('text/html; charset=utf-8')
+        .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
+        .send(docsPage)
+    },
+  )
 }

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
-import Fastify, { LogController, type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth.ts'
 import type { ServerConfig, TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
@@ -116,18 +116,32 @@ export class HttpServer {
         pool.give(pooled)
       }
       if (log.isLevelEnabled('debug')) {
-        log.debug({ request_id: request.id, method: request.method, path: request.url.split('?', 1)[0], status: reply.statusCode, ms: Math.round(reply.elapsedTime * 1000) / 1000 }, 'request')
+        log.debug(
+          {
+            request_id: request.id,
+            method: request.method,
+            path: request.url.split('?', 1)[0],
+            status: reply.statusCode,
+            ms: Math.round(reply.elapsedTime * 1000) / 1000,
+          },
+          'request',
+        )
       }
       done()
     })
     app.addHook('preValidation', (request, _reply, done) => {
       const { schema, config } = request.routeOptions
       // A body without a Content-Type, or no body at all, where JSON is expected.
-      if (schema?.body !== undefined && config.rawBody === undefined && request.body === undefined) return done(unsupportedType(undefined, ['application/json']))
+      if (schema?.body !== undefined && config.rawBody === undefined && request.body === undefined)
+        return done(unsupportedType(undefined, ['application/json']))
       done()
     })
     app.removeAllContentTypeParsers()
-    const parseJson = app.getDefaultJsonParser('error', 'error') as unknown as (request: FastifyRequest, body: string, done: (error: Error | null, value: unknown) => void) => void
+    const parseJson = app.getDefaultJsonParser('error', 'error') as unknown as (
+      request: FastifyRequest,
+      body: string,
+      done: (error: Error | null, value: unknown) => void,
+    ) => void
     app.addContentTypeParser('*', async (request: FastifyRequest) => {
       const type = request.headers['content-type']
       const { rawBody } = request.routeOptions.config

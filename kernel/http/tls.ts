@@ -20,7 +20,9 @@ export async function readTls(config: TlsConfig): Promise<SecureContextOptions> 
 }
 
 /** Options for the listener: with client_ca every client must show a certificate signed by it. */
-export async function tlsOptions(config: TlsConfig): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean; minVersion: 'TLSv1.2' }> {
+export async function tlsOptions(
+  config: TlsConfig,
+): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean; minVersion: 'TLSv1.2' }> {
   const mutual = config.client_ca !== undefined
   return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: mutual, minVersion: 'TLSv1.2' }
 }

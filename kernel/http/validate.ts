@@ -17,7 +17,8 @@ export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpP
   }
 }
 
-function describe(part: string, error: { instancePath: string; message: string; keyword: string; params: object } | undefined): string {
+function describe(part: string, error: { instancePath: string; message: string; keyword: string } | undefined): string {
   const where = `${part}${(error?.instancePath ?? '').replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')}`
-  return `${where} ${error?.message ?? 'does not match its schema'}`
+  // TypeBox reports a member that is not in the schema as one whose schema is `false`.
+  return `${where} ${error?.keyword === 'boolean' ? 'is not a known member' : (error?.message ?? 'does not match its schema')}`
 }

@@ -1,0 +1,251 @@
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import t from 'tap'
+import { Type } from 'typebox'
+import { SvcError } from '../errors.ts'
+import { definePlugin } from '../plugin.ts'
+import { boot } from '../testkit/index.ts'
+
+const probe = definePlugin({
+  id: 'probe',
+  summary: 'Routes for the tests',
+  stability: 'experimental',
+  setup(svc) {
+    const body = Type.Object({ a: Type.Integer() }, { additionalProperties: false })
+    svc.http.post('/json', { schema: { body } }, async (request) => ({ a: request.body.a }))
+    svc.http.get('/query/:name', { schema: { querystring: Type.Object({ n: Type.Integer({ default: 7 }) }) } }, async (request) => ({
+      n: request.query.n,
+      name: request.params.name,
+    }))
+    svc.http.post('/raw', { config: { rawBody: true } }, async (request) => ({ text: request.body?.toString() ?? null }))
+    svc.http.post('/raw-csv', { config: { rawBody: ['text/csv'] } }, async (request) => ({ length: request.body.length }))
+    svc.http.get('/boom', async () => {
+      throw new Error('the password is hunter2')
+    })
+    svc.http.get('/fails/:code', async (request) => {
+      throw new SvcError(request.params.code, 'told to', { detail: { written: 1 } })
+    })
+  },
+})
+
+const json = { 'content-type': 'application/json' }
+
+t.test('every failure has the envelope', async (t) => {
+  const node = await boot({ plugins: [probe], config: { server: { max_body_size: 1024 } } })
+  t.teardown(() => node.stop())
+  const cases: [string, Parameters<typeof node.inject>[0], number, string, RegExp][] = [
+    ['unknown path', { url: '/nope' }, 404, 'NOT_FOUND', /cannot find "\/nope"/],
+    ['unknown path with a body of any type', { method: 'POST', url: '/nope', payload: 'x', headers: { 'content-type': 'a/b' } }, 404, 'NOT_FOUND', /./],
+    ['wrong method', { method: 'PUT', url: '/json' }, 405, 'METHOD_NOT_ALLOWED', /cannot PUT "\/json": the path answers to POST/],
+    ['wrong method of a path with a parameter', { method: 'DELETE', url: '/query/x' }, 405, 'METHOD_NOT_ALLOWED', /GET, HEAD/],
+    ['no content type', { method: 'POST', url: '/json' }, 415, 'UNSUPPORTED_MEDIA_TYPE', /application\/json/],
+    [
+      'wrong content type',
+      { method: 'POST', url: '/json', payload: '{"a":1}', headers: { 'content-type': 'text/plain' } },
+      415,
+      'UNSUPPORTED_MEDIA_TYPE',
+      /"text\/plain"/,
+    ],
+    ['wrong type for raw bytes', { method: 'POST', url: '/raw-csv', payload: 'a', headers: json }, 415, 'UNSUPPORTED_MEDIA_TYPE', /text\/csv/],
+    [
+      'unknown encoding',
+      { method: 'POST', url: '/raw', payload: 'a', headers: { 'content-encoding': 'rot13' } },
+      415,
+      'UNSUPPORTED_MEDIA_TYPE',
+      /"rot13".*gzip/,
+    ],
+    [
+      'bad gzip',
+      { method: 'POST', url: '/raw', payload: 'a', headers: { 'content-encoding': 'gzip' } },
+      400,
+      'BAD_REQUEST',
+      /cannot decompress the body as gzip/,
+    ],
+    ['bad JSON', { method: 'POST', url: '/json', payload: '{"a":', headers: json }, 400, 'BAD_REQUEST', /not valid JSON/],
+    ['empty JSON', { method: 'POST', url: '/json', payload: '', headers: json }, 400, 'BAD_REQUEST', /empty/],
+    ['prototype poisoning', { method: 'POST', url: '/json', payload: '{"__proto__":{"x":1},"a":1}', headers: json }, 400, 'BAD_REQUEST', /./],
+    ['wrong shape', { method: 'POST', url: '/json', payload: '{"a":"1"}', headers: json }, 422, 'INVALID_BODY', /^body.a must be integer$/],
+    ['JSON null', { method: 'POST', url: '/json', payload: 'null', headers: json }, 422, 'INVALID_BODY', /^body must be object$/],
+    ['unknown member', { method: 'POST', url: '/json', payload: '{"a":1,"b":2}', headers: json }, 422, 'INVALID_BODY', /^body.b is not a known member$/],
+    ['bad query parameter', { url: '/query/x?n=abc' }, 400, 'BAD_REQUEST', /^querystring.n must be integer$/],
+    ['too large', { method: 'POST', url: '/raw', payload: 'x'.repeat(1025) }, 413, 'PAYLOAD_TOO_LARGE', /server.max_body_size/],
+    [
+      'too large once decompressed',
+      { method: 'POST', url: '/raw', payload: gzipSync('x'.repeat(5000)), headers: { 'content-encoding': 'gzip' } },
+      413,
+      'PAYLOAD_TOO_LARGE',
+      /./,
+    ],
+    ['own fault', { url: '/boom' }, 500, 'INTERNAL_ERROR', /^INTERNAL_ERROR: an internal error occurred$/],
+    ['bad path encoding', { url: '/%zz' }, 400, 'BAD_REQUEST', /./],
+  ]
+  for (const [name, request, status, code, text] of cases) {
+    const answer = await node.inject(request)
+    t.equal(answer.statusCode, status, `${name}: status`)
+    t.match(answer.json(), { code, error: text }, `${name}: body`)
+    t.match(answer.headers['content-type'], 'application/json', `${name}: type`)
+  }
+  const wrongMethod = await node.inject({ method: 'PUT', url: '/json' })
+  t.equal(wrongMethod.headers.allow, 'POST')
+})
+
+t.test('errors carry their status, Retry-After and detail', async (t) => {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  const full = await node.inject('/fails/STORAGE_FULL')
+  t.equal(full.statusCode, 507)
+  t.equal(full.headers['retry-after'], '5')
+  t.same(full.json(), { error: 'told to', code: 'STORAGE_FULL', written: 1 })
+  const refused = await node.inject('/fails/UNAUTHORIZED')
+  t.equal(refused.headers['www-authenticate'], 'Bearer')
+  t.equal((await node.inject('/fails/PARTIAL_WRITE')).headers['retry-after'], undefined)
+})
+
+t.test('the log has what a redacted answer leaves out', async (t) => {
+  const lines: string[] = []
+  const node = await boot({ plugins: [probe], log: (line) => lines.push(line) })
+  t.teardown(() => node.stop())
+  const answer = await node.inject({ url: '/boom', headers: { 'x-request-id': 'abc-1' } })
+  t.notMatch(answer.body, 'hunter2')
+  const line = lines.map((l) => JSON.parse(l)).find((l) => l.msg === 'request failed')
+  t.match(line, { request_id: 'abc-1', path: '/boom', err: { message: 'the password is hunter2' } })
+})
+
+t.test('bodies: JSON, raw bytes, encodings, conversion of query text', async (t) => {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  const post = async (url: string, payload: string | Buffer, headers: Record<string, string> = {}) =>
+    (await node.inject({ method: 'POST', url, payload, headers })).json()
+  t.same(await post('/json', '{"a":1}', { 'content-type': 'application/json; charset=utf-8' }), { a: 1 })
+  t.same(await post('/json', gzipSync('{"a":2}'), { ...json, 'content-encoding': 'gzip' }), { a: 2 })
+  t.same(await post('/raw', 'plain', { 'content-type': 'text/plain' }), { text: 'plain' })
+  t.same(await post('/raw', '{"not":"parsed"}', json), { text: '{"not":"parsed"}' })
+  t.same(await post('/raw', zstdCompressSync('squeezed'), { 'content-encoding': 'zstd' }), { text: 'squeezed' })
+  t.same(await post('/raw-csv', 'a,b', { 'content-type': 'Text/CSV; header=present' }), { length: 3 })
+  t.same((await node.inject('/query/m?n=5')).json(), { n: 5, name: 'm' })
+  t.same((await node.inject(`/query/${'x'.repeat(700)}`)).json().name.length, 700, 'long names travel in paths')
+})
+
+t.test('megabyte bodies over a socket arrive whole, whichever buffers are reused', async (t) => {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  const texts = Array.from({ length: 12 }, (_, i) => String.fromCharCode(97 + i).repeat(300_000 + i * 7000))
+  for (let round = 0; round < 3; round++) {
+    const answers = await Promise.all(
+      texts.map(async (text, i) => {
+        const encoded = i % 3 === 0 ? gzipSync(text) : Buffer.from(text)
+        const headers: Record<string, string> = i % 3 === 0 ? { 'content-encoding': 'gzip' } : {}
+        const answer = await fetch(`${node.url}/raw`, { method: 'POST', body: encoded, headers })
+        return (await answer.json()) as { text: string }
+      }),
+    )
+    t.ok(answers.every(({ text }, i) => text === texts[i]))
+  }
+})
+
+t.test('a chunked body above the limit is refused while it comes in', async (t) => {
+  const node = await boot({ plugins: [probe], config: { server: { max_body_size: 1024 } } })
+  t.teardown(() => node.stop())
+  const body = new ReadableStream({
+    start(controller) {
+      for (let i = 0; i < 8; i++) controller.enqueue(new Uint8Array(512))
+      controller.close()
+    },
+  })
+  const answer = await fetch(`${node.url}/raw`, { method: 'POST', body, duplex: 'half' } as RequestInit)
+  t.equal(answer.status, 413)
+})
+
+t.test('request ids are taken when sane, made otherwise, and returned', async (t) => {
+  const node = await boot()
+  t.teardown(() => node.stop())
+  t.equal((await node.inject({ url: '/health', headers: { 'x-request-id': 'my-id.1' } })).headers['x-request-id'], 'my-id.1')
+  const made = (await node.inject({ url: '/health', headers: { 'x-request-id': 'bad id "' } })).headers['x-request-id']
+  t.match(made, /^[0-9a-f-]{36}$/)
+  t.match((await node.inject('/nope')).headers['x-request-id'], /^[0-9a-f-]{36}$/)
+})
+
+t.test('what is not HTTP gets an envelope too', async (t) => {
+  const node = await boot()
+  t.teardown(() => node.stop())
+  const { connect } = await import('node:net')
+  const { port } = new URL(node.url)
+  const answer = await new Promise<string>((resolve) => {
+    let text = ''
+    const socket = connect(Number(port), '127.0.0.1', () => socket.write('NONSENSE\r\n\r\n'))
+    socket.on('data', (chunk) => (text += chunk))
+    socket.on('close', () => resolve(text))
+  })
+  t.match(answer, /^HTTP\/1.1 400 [\s\S]*{"error":"the request is not valid HTTP","code":"BAD_REQUEST"}$/)
+})
+
+t.test('health, readiness, ping and metrics', async (t) => {
+  let reason: string | undefined
+  const gated = definePlugin({ id: 'gated', summary: 's', stability: 'beta', setup: (svc) => svc.readiness(() => reason) })
+  const node = await boot({ plugins: [gated], config: { server: { metrics_path: '/internal/metrics' } } })
+  for (const path of ['/health', '/healthz']) t.match((await node.inject(path)).json(), { status: 'ok', uptime_secs: Number, version: String })
+  for (const path of ['/ready', '/readyz']) t.match((await node.inject(path)).json(), { ready: true, status: 'ready', uptime_secs: Number })
+  reason = 'the cache is cold'
+  const cold = await node.inject('/ready')
+  t.equal(cold.statusCode, 503)
+  t.same(cold.json(), { ready: false, reason })
+  for (const method of ['GET', 'HEAD'] as const) {
+    const ping = await node.inject({ method, url: '/ping' })
+    t.equal(ping.statusCode, 204)
+    t.ok(ping.headers['x-influxdb-version'])
+    t.ok(ping.headers['x-influxdb-build'])
+  }
+  const metrics = await node.inject('/internal/metrics')
+  t.match(metrics.headers['content-type'], 'text/plain')
+  t.match(metrics.body, /svc_main_loop_delay_seconds\{quantile="0.99"\} \d/)
+  t.match(metrics.body, /svc_process_resident_memory_bytes \d/)
+  t.equal((await node.inject('/metrics')).statusCode, 404)
+  await node.stop()
+})
+
+t.test('the log level changes at run time', async (t) => {
+  const node = await boot({ log: () => {} })
+  t.teardown(() => node.stop())
+  const put = (payload: unknown) => node.inject({ method: 'PUT', url: '/api/v1/admin/log-level', payload: payload as object })
+  t.same((await put({ level: 'warn' })).json(), { previous: 'debug', current: 'warn' })
+  t.equal(node.node.logs.child('http').level, 'warn')
+  const bad = await put({ level: 'loud' })
+  t.equal(bad.statusCode, 400)
+  t.match(bad.json(), { code: 'BAD_REQUEST', error: /"loud".*trace, debug, info, warn, error/ })
+  t.equal((await put({})).statusCode, 422)
+})
+
+t.test('the OpenAPI description lists what is loaded', async (t) => {
+  const node = await boot({ plugins: [probe], config: { server: { public_url: 'https://tsdb.example' } } })
+  t.teardown(() => node.stop())
+  const api = (await node.inject('/api/v1/openapi.json')).json()
+  t.equal(api.openapi, '3.1.0')
+  t.same(api.servers, [{ url: 'https://tsdb.example' }])
+  t.match(api.paths['/json'].post, {
+    tags: ['probe'],
+    requestBody: { content: { 'application/json': { schema: { properties: { a: { type: 'integer' } } } } } },
+  })
+  t.match(api.paths['/query/{name}'].get.parameters, [
+    { in: 'query', name: 'n' },
+    { in: 'path', name: 'name' },
+  ])
+  t.ok(api.paths['/ready'].get.responses.default.content['application/json'].schema.$ref)
+  const page = await node.inject('/api/v1/docs')
+  t.match(page.headers['content-type'], 'text/html')
+  t.notMatch(page.body, /(src|href)="?https?:/, 'the page loads nothing from elsewhere')
+})
+
+t.test('CORS', async (t) => {
+  const node = await boot({ plugins: [probe], config: { server: { cors_allowed_origins: ['https://a.example'] } } })
+  t.teardown(() => node.stop())
+  const preflight = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'x-namespace' }
+  const allowed = await node.inject({ method: 'OPTIONS', url: '/json', headers: { origin: 'https://a.example', ...preflight } })
+  t.equal(allowed.statusCode, 204)
+  t.match(allowed.headers, { 'access-control-allow-origin': 'https://a.example', 'access-control-allow-headers': 'x-namespace', vary: 'Origin' })
+  const other = await node.inject({ method: 'OPTIONS', url: '/json', headers: { origin: 'https://b.example', ...preflight } })
+  t.equal(other.headers['access-control-allow-origin'], undefined)
+  const failure = await node.inject({ url: '/nope', headers: { origin: 'https://a.example' } })
+  t.equal(failure.headers['access-control-allow-origin'], 'https://a.example', 'failures can be read too')
+  const any = await boot({ config: { server: { cors_allowed_origins: ['*'], allow_unsafe_cors: true } } })
+  t.teardown(() => any.stop())
+  t.equal((await any.inject({ url: '/health', headers: { origin: 'https://c.example' } })).headers['access-control-allow-origin'], '*')
+})
