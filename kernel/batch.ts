@@ -288,7 +288,10 @@ export function bytesPerValue(type: FieldType): number {
 }
 
 export function typeConflict(measurement: string, field: string, existing: FieldType, given: FieldType): SvcError {
-  return new SvcError('SCHEMA_ERROR', `cannot write field "${field}" of measurement "${measurement}": it is of type ${existing}, the point has ${given}; write it as ${existing} or under another field name`)
+  return new SvcError(
+    'SCHEMA_ERROR',
+    `cannot write field "${field}" of measurement "${measurement}": it is of type ${existing}, the point has ${given}; write it as ${existing} or under another field name`,
+  )
 }
 
 function copyInto<T extends Uint8Array | Int32Array>(target: T, source: T): T {

@@ -1,0 +1,95 @@
+/**
+ * The one table of error codes. Every listener maps a code to its own wire from here; texts are written where the error is thrown.
+ * `redact`: the fault is the server's own, so the text goes to the log and the caller reads "<CODE>: an internal error occurred".
+ */
+export interface ErrorKind {
+  http: number
+  /** gRPC status number, grpc/status.proto. */
+  grpc: number
+  /** Seconds for Retry-After. */
+  retryAfter?: number
+  redact?: boolean
+}
+
+const INVALID_ARGUMENT = 3
+const DEADLINE_EXCEEDED = 4
+const NOT_FOUND = 5
+const ALREADY_EXISTS = 6
+const PERMISSION_DENIED = 7
+const RESOURCE_EXHAUSTED = 8
+const FAILED_PRECONDITION = 9
+const INTERNAL = 13
+const UNAVAILABLE = 14
+const UNAUTHENTICATED = 16
+
+const bad: ErrorKind = { http: 400, grpc: INVALID_ARGUMENT }
+const fault: ErrorKind = { http: 500, grpc: INTERNAL, redact: true }
+
+export const ERRORS = {
+  BAD_REQUEST: bad,
+  INVALID_REQUEST: bad,
+  SCHEMA_ERROR: bad,
+  INVALID_POINT: bad,
+  PARTIAL_WRITE: bad,
+  FUTURE_TIMESTAMP: bad,
+  SQL_ERROR: bad,
+  PROMQL_ERROR: bad,
+  CARDINALITY_EXCEEDED: { http: 400, grpc: RESOURCE_EXHAUSTED },
+  UNAUTHORIZED: { http: 401, grpc: UNAUTHENTICATED },
+  FORBIDDEN: { http: 403, grpc: PERMISSION_DENIED },
+  NOT_FOUND: { http: 404, grpc: NOT_FOUND },
+  METHOD_NOT_ALLOWED: { http: 405, grpc: INVALID_ARGUMENT },
+  CONFLICT: { http: 409, grpc: ALREADY_EXISTS },
+  PAYLOAD_TOO_LARGE: { http: 413, grpc: RESOURCE_EXHAUSTED },
+  UNSUPPORTED_MEDIA_TYPE: { http: 415, grpc: INVALID_ARGUMENT },
+  INVALID_BODY: { http: 422, grpc: INVALID_ARGUMENT },
+  RATE_LIMITED: { http: 429, grpc: RESOURCE_EXHAUSTED, retryAfter: 1 },
+  DATABASE_ERROR: fault,
+  INTERNAL_ERROR: fault,
+  CONFIG_ERROR: fault,
+  TLS_ERROR: fault,
+  IO_ERROR: fault,
+  ENCRYPTION_KEY_UNAVAILABLE: { http: 500, grpc: FAILED_PRECONDITION },
+  BACKPRESSURE: { http: 503, grpc: UNAVAILABLE, retryAfter: 1 },
+  OVERLOADED: { http: 503, grpc: UNAVAILABLE, retryAfter: 60 },
+  DATABASE_CLOSED: { http: 503, grpc: UNAVAILABLE },
+  WRITE_TIMEOUT: { http: 504, grpc: DEADLINE_EXCEEDED },
+  QUERY_TIMEOUT: { http: 504, grpc: DEADLINE_EXCEEDED },
+  STORAGE_FULL: { http: 507, grpc: RESOURCE_EXHAUSTED, retryAfter: 5 },
+} as const satisfies Record<string, ErrorKind>
+
+export type ErrorCode = keyof typeof ERRORS
+
+export class SvcError extends Error {
+  readonly code: ErrorCode
+  /** Members for the answer's body beside error and code, such as the counts of a partial write. */
+  readonly detail: Record<string, unknown> | undefined
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; detail?: Record<string, unknown> }) {
+    super(message, options?.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'SvcError'
+    this.code = code
+    this.detail = options?.detail
+  }
+
+  get kind(): ErrorKind {
+    return ERRORS[this.code]
+  }
+}
+
+/** What any thrown value is to a caller. A full disk anywhere in the chain of causes wins over every other class. */
+export function classify(error: unknown): SvcError {
+  for (let e = error; e instanceof Error; e = e.cause) {
+    const code = (e as NodeJS.ErrnoException).code
+    if (code === 'ENOSPC' || code === 'EDQUOT') {
+      return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
+    }
+  }
+  if (error instanceof SvcError) return error
+  return new SvcError('INTERNAL_ERROR', error instanceof Error ? error.message : String(error), { cause: error })
+}
+
+/** The text a caller may read. */
+export function publicText(error: SvcError): string {
+  return (error.kind as ErrorKind).redact ? `${error.code}: an internal error occurred` : error.message
+}

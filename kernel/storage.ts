@@ -1,0 +1,264 @@
+/**
+ * The storage interface: the only way to data. Nothing in here may assume that the data is on this machine.
+ *
+ * Points go in as columns (`batch.ts`), come out as columns (`SeriesChunk`, `SqlChunk`). Code that reads a lot runs beside the
+ * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
+ * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
+ */
+import type { WriteBatch } from './batch.ts'
+
+export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
+
+/** A field of a measurement. `scale` is set for decimals only: digits behind the point, 0 to 38, fixed when the field is created. */
+export interface FieldInfo {
+  name: string
+  type: FieldType
+  scale?: number
+}
+
+export interface MeasurementInfo {
+  name: string
+  /** Tag keys in use, sorted. */
+  tags: string[]
+  /** Fields in the order of their creation. */
+  fields: FieldInfo[]
+}
+
+/** What an engine can do. A plugin names what it needs; a configuration whose engine lacks it is refused at start. */
+export type Capability = 'points' | 'sql' | 'state' | 'jobs'
+
+/**
+ * What the embedded engine calls a measurement, handed to decoders so that they can check types while they parse.
+ * Identity is stable until the measurement is dropped; compare by `===`.
+ */
+export interface MeasurementRef {
+  readonly namespace: string
+  readonly name: string
+  /** The engine's number for it, dense from 0. */
+  readonly id: number
+  /** Fields known so far, provisional ones of writes under way included. */
+  readonly fields: ReadonlyMap<string, FieldInfo>
+}
+
+/** Turns names into the engine's numbers. Every failure is a SvcError and leaves nothing behind. */
+export interface SeriesResolver {
+  /** Rises when a series number that was handed out has become invalid: a decoder must then forget the numbers it kept. */
+  readonly epoch: number
+  /** @throws INVALID_POINT when the name is empty, too long or holds a reserved character. */
+  measurement(namespace: string, name: string): MeasurementRef
+  /**
+   * The number of a series, created provisionally if it is new.
+   * @param tags key, value, key, value ... in any order; a key with an empty value is left out, as in Prometheus and InfluxDB.
+   * @throws INVALID_POINT for a refused key or value, CARDINALITY_EXCEEDED when the budget is spent.
+   */
+  series(measurement: MeasurementRef, tags: readonly string[]): number
+}
+
+export interface WriteOptions {
+  /** Admit points older than the live window. */
+  backfill?: boolean
+}
+
+/** A row that admission refused. */
+export interface Rejection {
+  code: string
+  message: string
+  /** The position its decoder gave it (line number, array index). */
+  position: number
+}
+
+export interface WriteResult {
+  written: number
+  rejected: number
+  /** The first refusals in order of arrival, at most 16. */
+  rejections: Rejection[]
+}
+
+export type MatcherOp = '=' | '!=' | '=~' | '!~'
+/** A tag condition. Regular expressions are RE2-like, fully anchored, `.` matches newline; an absent tag reads as the empty string. */
+export interface Matcher {
+  tag: string
+  op: MatcherOp
+  value: string
+}
+
+export interface ScanRequest {
+  namespace: string
+  measurement: string
+  matchers?: Matcher[]
+  /** Fields wanted; all when absent. Unknown names are ignored. */
+  fields?: string[]
+  start?: bigint
+  end?: bigint
+}
+
+export interface ColumnChunk {
+  name: string
+  type: FieldType
+  scale?: number
+  /**
+   * float64: Float64Array; int64 BigInt64Array; uint64 BigUint64Array; bool Uint8Array; string (string | null)[];
+   * decimal: bigint[] (unscaled); histogram: Uint8Array[] (encoded).
+   */
+  values: Float64Array | BigInt64Array | BigUint64Array | Uint8Array | (string | null)[] | bigint[] | Uint8Array[]
+  /** One byte a row, 1 = present; absent when every row has a value. */
+  validity?: Uint8Array
+}
+
+/** Rows of one series in ascending time, each time once. A series may come in several chunks, one after the other. */
+export interface SeriesChunk {
+  series: number
+  tags: Record<string, string>
+  times: BigInt64Array
+  columns: ColumnChunk[]
+}
+
+export interface SqlRequest {
+  namespace: string
+  query: string
+}
+
+/** A result column. `type` is an Arrow type name (`Int64`, `Float64`, `Utf8`, `Timestamp(ns)` ...), `decimal(p, s)` for decimals. */
+export interface SqlColumn {
+  name: string
+  type: string
+}
+
+/** Some rows of a result; `values` as the engine's vectors hold them, see docs/guides/write-a-plugin.md. */
+export interface SqlChunk {
+  rows: number
+  /** One entry a column: a typed array where the type has one, else an array of JavaScript values; null is a missing value. */
+  columns: SqlVector[]
+}
+
+export interface SqlVector {
+  values: ArrayLike<unknown>
+  /** One byte a row, 1 = present; absent when every row has a value. */
+  validity?: Uint8Array
+}
+
+export interface SqlCursor extends AsyncIterable<SqlChunk> {
+  columns: SqlColumn[]
+}
+
+/** Read access beside the data, over one consistent snapshot. */
+export interface Reader {
+  /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number. */
+  scan(request: ScanRequest): AsyncIterable<SeriesChunk>
+  /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
+  sql(request: SqlRequest): Promise<SqlCursor>
+  measurements(namespace: string): MeasurementInfo[]
+}
+
+export interface JobIo {
+  signal: AbortSignal
+  /** Hands bytes to the caller. Resolves when there is room for more. The buffer belongs to the caller afterwards. */
+  emit(bytes: Uint8Array): Promise<void>
+}
+
+/** The default export of a job module. `args` and the result cross threads: structured-cloneable values only. */
+export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo) => Promise<R>
+
+export interface JobOptions {
+  signal?: AbortSignal
+  /** @throws QUERY_TIMEOUT after this long; 0 = none. */
+  timeoutMs?: number
+  /** The setting to name in the timeout's text. */
+  timeoutSetting?: string
+}
+
+export interface RunningJob<R> {
+  /** What the job emits, in order. Must be consumed or `cancel` called. */
+  output: AsyncIterable<Uint8Array>
+  result: Promise<R>
+  cancel(): void
+}
+
+/** A change to data, handed to subscribers after it is durable and visible. Lazy: `points` decodes only what is asked for. */
+export type Change =
+  | { kind: 'write'; namespace: string; sequence: number; rows: number; backfill: boolean; points(): Iterable<ChangedPoint> }
+  | { kind: 'measurement_dropped'; namespace: string; sequence: number; measurement: string }
+
+export interface ChangedPoint {
+  measurement: string
+  tags: Record<string, string>
+  time: bigint
+  fields: { name: string; type: FieldType; scale?: number; value: number | bigint | boolean | string | Uint8Array }[]
+}
+
+export interface StateTransaction {
+  get<T>(key: string): T | undefined
+  put(key: string, value: unknown): void
+  delete(key: string): void
+  list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
+}
+
+/** What a plugin must remember: ordered keys, JSON-like values, transactions; durable when the promise resolves. One owner never sees another's keys. */
+export interface StateStore {
+  get<T>(key: string): T | undefined
+  list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
+  transaction<T>(body: (tx: StateTransaction) => T): Promise<T>
+}
+
+export interface StorageStatus {
+  accepting: boolean
+  /** Why writes are refused, when they are. */
+  reason?: string
+}
+
+/** How a scan would be answered: for explain and for tests. */
+export interface ScanPlan {
+  measurement: string
+  series: number
+  time: { start: string; end: string }
+  segments: { total: number; read: number }
+  memtableRows: number
+  deduplicated: boolean
+}
+
+export interface Storage {
+  readonly capabilities: ReadonlySet<Capability>
+  readonly resolver: SeriesResolver
+
+  /** An empty batch from the pool. Hand it to `write`, or give it back with `recycle`. */
+  batch(namespace: string): WriteBatch
+  recycle(batch: WriteBatch): void
+  /**
+   * Admits, makes durable, applies. The batch belongs to the storage from the call on and may not be touched again.
+   * Resolves when what was admitted is durable and visible; rows that admission refused are counted, not thrown.
+   * @throws SvcError BACKPRESSURE, STORAGE_FULL, OVERLOADED, DATABASE_CLOSED: nothing of the batch was or will be stored.
+   */
+  write(batch: WriteBatch, options?: WriteOptions): Promise<WriteResult>
+
+  /** Declares a field; the same type again changes nothing. @throws SCHEMA_ERROR for another type, INVALID_POINT for a bad name. */
+  declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo>
+  measurements(namespace: string): MeasurementInfo[]
+
+  scan(request: ScanRequest, options?: JobOptions): AsyncIterable<SeriesChunk>
+  explain(request: ScanRequest): Promise<ScanPlan>
+  /** Loads `module` beside the engine and runs its default export (see `Job`). */
+  run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R>
+
+  /** Calls `listener` for each change until the returned function is called. Costs nothing while nobody listens. */
+  subscribe(listener: (change: Change) => void): () => void
+  state(owner: string): StateStore
+  status(): StorageStatus
+  /** Writes the memtable out; resolves when all that was written before the call needs no replay. */
+  flush(): Promise<void>
+}
+
+/** What an engine's constructor is given. */
+export interface StorageContext {
+  /** The resolved [database] section. */
+  config: Record<string, unknown>
+  log: { debug(o: object, m?: string): void; info(o: object, m?: string): void; warn(o: object, m?: string): void; error(o: object, m?: string): void }
+  metrics: import('./metrics.ts').Metrics
+  /** Wall clock, milliseconds since the Unix epoch. */
+  now(): number
+}
+
+/** An engine as the lifecycle sees it. `close` is safe twice and after a failed `open`. */
+export interface StorageEngine extends Storage {
+  open(): Promise<void>
+  close(): Promise<void>
+}

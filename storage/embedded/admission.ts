@@ -1,0 +1,388 @@
+/**
+ * What of a batch may be stored, decided before the log sees it: window, future bound, values, schema, series. Refused rows are counted and
+ * named, the rest is routed to tables. Nothing here waits; what it changes in schema and series index can be undone.
+ */
+import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Rejection } from '../../kernel/storage.ts'
+import { rescale } from '../common/decimal.ts'
+import type { Limits } from '../common/limits.ts'
+import { checkFieldName } from '../common/names.ts'
+import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
+import type { FieldDef } from './layout.ts'
+import { copyRows, type Rows } from './rows.ts'
+import { type Measurement, type Schema, type Table, tooManyFields, type Undo } from './schema.ts'
+import { RELEASED, type SeriesIndex } from './series-index.ts'
+import type { Definitions, SeriesDefinition, TableRows } from './wal/record.ts'
+
+const KEPT_REJECTIONS = 16
+
+/** A batch after admission. */
+export interface Admitted {
+  rows: number
+  rejected: number
+  rejections: Rejection[]
+  tables: TableRows[]
+  definitions: Definitions | undefined
+  series: SeriesDefinition[]
+  /** Highest series number with a row, -1 when there is none. */
+  lastSeries: number
+  undo: Undo
+}
+
+export class Admission {
+  private readonly schema: Schema
+  private readonly index: SeriesIndex
+  private readonly limits: Limits
+
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits) {
+    this.schema = schema
+    this.index = index
+    this.limits = limits
+  }
+
+  /** @param window of the batch's namespace. */
+  admit(batch: WriteBatch, window: Window, backfill: boolean, nowMs: number): Admitted {
+    const work = new Work(this.schema, this.index, this.limits)
+    const bounds = window.open(nowMs, backfill)
+    for (const table of batch.tables) {
+      if (table.rows === 0) continue
+      const refused = judge(table, bounds, window, work)
+      const rows = refused === undefined ? table : copyRows(table, refused, 0)
+      if (rows.rows > 0) work.route(table, rows)
+    }
+    const admitted = work.finish()
+    if (admitted.rows > 0) {
+      const before = window.newest
+      window.advance(work.newestLow, work.newestHigh)
+      admitted.undo.push(() => {
+        window.newest = before
+      })
+    }
+    return admitted
+  }
+}
+
+/** Judges all times of a table: a byte a row, 1 = refused; undefined when all rows are good. */
+function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work): Uint8Array | undefined {
+  const { time, rows } = table
+  let refused: Uint8Array | undefined
+  for (let row = 0; row < rows; row++) {
+    const low = time[row * 2]
+    const high = time[row * 2 + 1]
+    const answer = verdict(bounds, low, high)
+    if (answer === ADMITTED) continue
+    refused ??= new Uint8Array(rows)
+    refused[row] = 1
+    work.reject(() => window.refusal(answer, bounds, low, high), table.position[row])
+  }
+  return refused
+}
+
+/** One batch's way through admission. */
+class Work {
+  /** Halves of the newest time stored. */
+  newestLow = 0
+  newestHigh = -0x80000000
+  private readonly schema: Schema
+  private readonly index: SeriesIndex
+  private readonly limits: Limits
+  private readonly definitions: Definitions = {}
+  private readonly undo: Undo = []
+  private readonly series: SeriesDefinition[] = []
+  private readonly tables: TableRows[] = []
+  private readonly rejections: Rejection[] = []
+  private rejected = 0
+  private rows = 0
+  private lastSeries = -1
+
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits) {
+    this.schema = schema
+    this.index = index
+    this.limits = limits
+  }
+
+  reject(reason: () => SvcError, position: number): void {
+    this.rejected++
+    if (this.rejections.length >= KEPT_REJECTIONS) return
+    const { code, message } = reason()
+    this.rejections.push({ code, message, position })
+  }
+
+  route(batch: TableBatch, rows: Rows): void {
+    if (batch.measurement !== null) return this.single(batch.measurement as Measurement, rows)
+    this.mixed(rows)
+  }
+
+  finish(): Admitted {
+    const { definitions, undo, series, tables, rejections, rejected, rows, lastSeries } = this
+    rejections.sort((a, b) => a.position - b.position)
+    return { rows, rejected, rejections, tables, definitions: Object.keys(definitions).length === 0 ? undefined : definitions, series, lastSeries, undo }
+  }
+
+  /** Rows of one measurement. A row is refused for its values before its schema, as every engine does it. */
+  private single(measurement: Measurement, rows: Rows): void {
+    if (this.schema.byId[measurement.id] !== measurement) return this.stale(rows)
+    const whole = this.sifted(rows, (refused) => this.checkValues(measurement.name, rows, refused))
+    const fit = this.sifted(whole, (refused) => this.checkSchema(measurement, whole, refused))
+    const scales = newScales(measurement, fit)
+    const good = this.sifted(fit, (refused) => checkDecimals(measurement, fit, scales, refused))
+    const columns = used(good)
+    if (columns.length === 0) return
+    this.schema.keep(measurement, this.definitions, this.undo)
+    for (const { name, type } of columns) {
+      if (!measurement.fields.has(name)) this.schema.addField(measurement, name, type, scales.get(name) ?? 0, this.definitions, this.undo)
+    }
+    const table = this.schema.settle(measurement, this.definitions, this.undo)
+    const fields = columns.map((column) => (table.measurement < 0 ? table.fields[0] : (measurement.fields.get(column.name) as FieldDef)))
+    for (const [i, column] of columns.entries()) if (column.type === 'decimal') rescaleColumn(column, fields[i].scale)
+    this.store(table, good, columns, fields)
+  }
+
+  /** The rows that a check leaves: the same object when it refuses none. */
+  private sifted(rows: Rows, check: (refused: Refusals) => void): Rows {
+    const refused = new Refusals(rows, this)
+    check(refused)
+    return refused.flags === undefined ? rows : copyRows(rows, refused.flags, 0)
+  }
+
+  /** Rows of many measurements. Those whose measurement lies in the one shared table go together, the others by measurement. */
+  private mixed(rows: Rows): void {
+    const columns = used(rows)
+    const shared = columns.length === 1 ? this.sharedHome(rows, columns[0]) : undefined
+    if (shared !== undefined) {
+      const good = this.sifted(rows, (refused) => this.checkValues('', rows, refused))
+      const [column] = used(good)
+      if (column !== undefined) this.store(shared, good, [column], [shared.fields[0]])
+      return
+    }
+    const groups = new Map<number, Uint8Array>()
+    for (let row = 0; row < rows.rows; row++) {
+      const id = this.index.measurementOf(rows.series[row])
+      let skip = groups.get(id)
+      if (skip === undefined) {
+        skip = new Uint8Array(rows.rows).fill(1)
+        groups.set(id, skip)
+      }
+      skip[row] = 0
+    }
+    for (const [id, skip] of groups) {
+      const measurement = id === RELEASED ? undefined : this.schema.byId[id]
+      const own = copyRows(rows, skip, 0)
+      if (measurement === undefined) this.stale(own)
+      else this.single(measurement, own)
+    }
+  }
+
+  /** The shared table, when every row's measurement keeps (or, being new, will keep) its rows there under this column's type. */
+  private sharedHome(rows: Rows, column: Column): Table | undefined {
+    if (column.type === 'decimal') return undefined
+    let table: Table | undefined
+    let lastId = RELEASED
+    for (let row = 0; row < rows.rows; row++) {
+      const id = this.index.measurementOf(rows.series[row])
+      if (id === lastId) continue
+      lastId = id
+      const measurement = id === RELEASED ? undefined : this.schema.byId[id]
+      if (measurement === undefined) return undefined
+      if (measurement.home === undefined) {
+        if (measurement.list.length > 0) return undefined
+        this.schema.keep(measurement, this.definitions, this.undo)
+        this.schema.addField(measurement, column.name, column.type, column.scale, this.definitions, this.undo)
+        this.schema.settle(measurement, this.definitions, this.undo)
+      }
+      const { home } = measurement
+      if (home === undefined || home.measurement >= 0 || home.fields[0].name !== column.name || home.fields[0].type !== column.type) return undefined
+      if (table !== undefined && table !== home) return undefined
+      table = home
+    }
+    return table
+  }
+
+  private store(table: Table, rows: Rows, columns: Column[], fields: FieldDef[]): void {
+    const { series, time } = rows
+    for (let row = 0; row < rows.rows; row++) {
+      const s = series[row]
+      const low = time[row * 2]
+      const high = time[row * 2 + 1]
+      if (high > this.newestHigh || (high === this.newestHigh && low >>> 0 > this.newestLow >>> 0)) {
+        this.newestLow = low
+        this.newestHigh = high
+      }
+      if (s > this.lastSeries) this.lastSeries = s
+      if (!this.index.isLive(s)) this.admitSeries(s)
+    }
+    this.rows += rows.rows
+    this.tables.push({ table: table.id, rows: rows.rows, series, time, columns, fields })
+  }
+
+  private admitSeries(series: number): void {
+    this.index.admit(series)
+    const measurement = this.index.measurementOf(series)
+    const tags = this.index.tagsOf(series)
+    this.series.push({ series, measurement, tags })
+    const keys = this.schema.byId[measurement]?.tagKeys
+    if (keys !== undefined) for (let i = 0; i < tags.length; i += 2) keys.add(tags[i])
+    this.undo.push(() => this.index.revoke(series))
+  }
+
+  private checkValues(measurement: string, rows: Rows, refused: Refusals): void {
+    const columns = used(rows)
+    if (!columns.some((column) => column.validity === undefined && column.next >= rows.rows)) {
+      for (let row = 0; row < rows.rows; row++) {
+        if (columns.some((column) => column.has(row))) continue
+        refused.row(row, () => new SvcError('INVALID_POINT', `cannot write point of measurement "${measurement}": it has no field; a point has at least one`))
+      }
+    }
+    for (const column of columns) {
+      if (column.type === 'float64') checkNumbers(column, rows, measurement, refused)
+      else if (column.type === 'string') checkStrings(column, rows, measurement, this.limits.maxStringBytes, refused)
+    }
+  }
+
+  private checkSchema(measurement: Measurement, rows: Rows, refused: Refusals): void {
+    const fresh: Column[] = []
+    for (const column of used(rows)) {
+      const known = measurement.fields.get(column.name)
+      if (known === undefined) fresh.push(column)
+      else if (known.type !== column.type) refused.all(column, () => typeConflict(measurement.name, column.name, known.type, column.type))
+    }
+    const good = fresh.filter((column) => {
+      try {
+        checkFieldName(column.name, this.limits)
+        return true
+      } catch (error) {
+        refused.all(column, () => error as SvcError)
+        return false
+      }
+    })
+    if (measurement.list.length + good.length > this.limits.maxFieldsPerMeasurement) this.checkFieldCount(measurement, good, rows, refused)
+  }
+
+  /** More new fields than there is room for: rows create theirs in order of arrival, and those that find none left are refused. */
+  private checkFieldCount(measurement: Measurement, fresh: Column[], rows: Rows, refused: Refusals): void {
+    const created = new Set<Column>()
+    for (let row = 0; row < rows.rows; row++) {
+      if (refused.has(row)) continue
+      const wanted = fresh.filter((column) => !created.has(column) && column.has(row))
+      if (wanted.length === 0) continue
+      const total = measurement.list.length + created.size + wanted.length
+      if (total > this.limits.maxFieldsPerMeasurement)
+        refused.row(row, () => tooManyFields(measurement.name, wanted[0].name, total, this.limits.maxFieldsPerMeasurement))
+      else for (const column of wanted) created.add(column)
+    }
+  }
+
+  /** Rows of a measurement or series that went while their batch was being decoded. */
+  private stale(rows: Rows): void {
+    for (let row = 0; row < rows.rows; row++)
+      this.reject(() => new SvcError('CONFLICT', 'cannot write point: its measurement was dropped meanwhile; send it again'), rows.position[row])
+  }
+}
+
+/** Rows to leave out, found column by column; a row is counted once. */
+class Refusals {
+  /** A byte a row, 1 = refused; absent while none is. */
+  flags: Uint8Array | undefined
+  private readonly rows: Rows
+  private readonly work: Work
+
+  constructor(rows: Rows, work: Work) {
+    this.rows = rows
+    this.work = work
+  }
+
+  has(row: number): boolean {
+    return this.flags !== undefined && this.flags[row] === 1
+  }
+
+  row(row: number, reason: () => SvcError): void {
+    if (this.has(row)) return
+    this.flags ??= new Uint8Array(this.rows.rows)
+    this.flags[row] = 1
+    this.work.reject(reason, this.rows.position[row])
+  }
+
+  /** All rows that have the column. */
+  all(column: Column, reason: () => SvcError): void {
+    for (let row = 0; row < this.rows.rows; row++) if (column.has(row)) this.row(row, reason)
+  }
+}
+
+const used = (rows: Rows): Column[] => rows.columns.filter((column) => column.next > 0)
+
+/** NaN and infinities are never stored. */
+function checkNumbers(column: Column, rows: Rows, measurement: string, refused: Refusals): void {
+  const { f64 } = column
+  const n = Math.min(column.next, rows.rows)
+  let sum = 0
+  for (let row = 0; row < n; row++) sum += f64[row] * 0 // NaN as soon as one value is not finite
+  if (sum === 0) return
+  for (let row = 0; row < n; row++) {
+    if (Number.isFinite(f64[row]) || !column.has(row)) continue
+    refused.row(
+      row,
+      () =>
+        new SvcError('INVALID_POINT', `cannot write field "${column.name}" of measurement "${measurement}": ${f64[row]} is not stored; leave the field out`),
+    )
+  }
+}
+
+function checkStrings(column: Column, rows: Rows, measurement: string, limit: number, refused: Refusals): void {
+  for (let row = 0; row < Math.min(column.next, rows.rows); row++) {
+    const bytes = column.i32[row * 2 + 1]
+    if (bytes <= limit || !column.has(row)) continue
+    refused.row(
+      row,
+      () =>
+        new SvcError(
+          'INVALID_POINT',
+          `cannot write field "${column.name}" of measurement "${measurement}": the text takes ${bytes} bytes of UTF-8, max_string_bytes is ${limit}`,
+        ),
+    )
+  }
+}
+
+/** The scale each new decimal field gets: the most fractional digits among the rows that are left. */
+function newScales(measurement: Measurement, rows: Rows): Map<string, number> {
+  const scales = new Map<string, number>()
+  for (const column of used(rows)) {
+    if (column.type !== 'decimal' || measurement.fields.has(column.name)) continue
+    let most = 0
+    for (let row = 0; row < column.next; row++) if (column.has(row)) most = Math.max(most, (column.scales as Uint8Array)[row])
+    scales.set(column.name, most)
+  }
+  return scales
+}
+
+function checkDecimals(measurement: Measurement, rows: Rows, newFields: ReadonlyMap<string, number>, refused: Refusals): void {
+  for (const column of used(rows)) {
+    if (column.type !== 'decimal') continue
+    const scale = measurement.fields.get(column.name)?.scale ?? newFields.get(column.name) ?? 0
+    for (let row = 0; row < Math.min(column.next, rows.rows); row++) {
+      if (!column.has(row)) continue
+      try {
+        rescale(unscaledAt(column, row), (column.scales as Uint8Array)[row], scale, measurement.name, column.name)
+      } catch (error) {
+        refused.row(row, () => error as SvcError)
+      }
+    }
+  }
+}
+
+/** Brings all values to the field's scale; they were checked. */
+function rescaleColumn(column: Column, scale: number): void {
+  const scales = column.scales as Uint8Array
+  for (let row = 0; row < column.next; row++) {
+    if (scales[row] === scale || !column.has(row)) continue
+    const value = unscaledAt(column, row) * 10n ** BigInt(scale - scales[row])
+    for (let lane = 0; lane < 4; lane++) column.i32[row * 4 + lane] = Number(BigInt.asIntN(32, value >> BigInt(32 * lane)))
+    scales[row] = scale
+  }
+}
+
+function unscaledAt(column: Column, row: number): bigint {
+  let value = BigInt(column.i32[row * 4 + 3])
+  for (let lane = 2; lane >= 0; lane--) value = (value << 32n) | BigInt(column.i32[row * 4 + lane] >>> 0)
+  return value
+}

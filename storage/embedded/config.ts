@@ -1,0 +1,103 @@
+/** The [database] section of the embedded engine. */
+import { availableParallelism } from 'node:os'
+import { type Static, Type } from 'typebox'
+import { SvcError } from '../../kernel/errors.ts'
+import { admissionKeys } from '../common/limits.ts'
+import type { FsyncPolicy } from './wal/wal.ts'
+
+const MIB = 1 << 20
+
+export const configSchema = Type.Object({
+  data_dir: Type.String({ default: './svc-data', description: 'Where the data lies; one server at a time' }),
+  preset: Type.Union([Type.Literal('default'), Type.Literal('small')], {
+    default: 'default',
+    description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
+  }),
+  ...admissionKeys,
+  wal_fsync_policy: Type.String({
+    default: 'per_batch',
+    pattern: '^(per_write|per_batch|periodic_[1-9][0-9]{0,5})$',
+    description:
+      'When a write is on disk: per_batch (one fsync for all that wait, before the answer), per_write (one each), periodic_<ms> (after the answer; a crash can lose that long)',
+  }),
+  wal_max_file_size: Type.Integer({ default: 32 * MIB, minimum: 65_536, maximum: 1 << 30, description: 'Bytes after which a new log file begins' }),
+  wal_max_unflushed: Type.Integer({ default: 4, minimum: 1, maximum: 1000, description: 'Log files after which the memtable is flushed' }),
+  memtable_flush_threshold: Type.Integer({
+    default: 64 * MIB,
+    minimum: 65_536,
+    maximum: 2 ** 36,
+    description: 'Bytes of rows after which the memtable is flushed',
+  }),
+  max_memtable_memory: Type.Integer({
+    default: 256 * MIB,
+    minimum: 1 << 20,
+    maximum: 2 ** 38,
+    description: 'Bytes of all memtables above which writes answer 503 BACKPRESSURE',
+  }),
+  maintenance_interval_secs: Type.Integer({
+    default: 30,
+    minimum: 1,
+    maximum: 86_400,
+    description: 'How often compaction looks for work beside after each flush',
+  }),
+  compaction_fan_in: Type.Integer({ default: 4, minimum: 2, maximum: 64, description: 'Segments of one size that are merged into one' }),
+  compaction_max_segment_rows: Type.Integer({
+    default: 32_000_000,
+    minimum: 1000,
+    maximum: 2_000_000_000,
+    description: 'Rows above which a segment is left as it is',
+  }),
+  compression: Type.Union([Type.Literal('zstd'), Type.Literal('lz4'), Type.Literal('none')], { default: 'zstd', description: 'Compression of segments' }),
+  zstd_level: Type.Integer({ default: 3, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
+  row_group_rows: Type.Integer({ default: 65_536, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
+  per_query_memory_limit: Type.Integer({
+    default: 256 * MIB,
+    minimum: 16 * MIB,
+    maximum: 2 ** 40,
+    description: 'Bytes an engine thread may use for its queries',
+  }),
+  query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
+  query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
+})
+
+export type DatabaseConfig = Static<typeof configSchema>
+
+/** What `preset = "small"` changes where the file says nothing. */
+const SMALL: Partial<DatabaseConfig> = {
+  wal_fsync_policy: 'periodic_5000',
+  wal_max_file_size: 8 * MIB,
+  memtable_flush_threshold: 8 * MIB,
+  max_memtable_memory: 24 * MIB,
+  per_query_memory_limit: 64 * MIB,
+  query_threads: 1,
+  query_parallelism: 1,
+  row_group_rows: 16_384,
+}
+
+/** @param given the [database] section, defaults filled in. @throws CONFIG_ERROR for values that do not fit together. */
+export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
+  const properties = configSchema.properties as unknown as Record<string, { default?: unknown }>
+  const config: Record<string, unknown> = {}
+  for (const [key, schema] of Object.entries(properties)) {
+    const value = given[key] ?? schema.default
+    // A value equal to the default counts as not given: the preset then decides.
+    const preset = given.preset === 'small' && value === schema.default ? (SMALL as Record<string, unknown>)[key] : undefined
+    config[key] = preset ?? value
+  }
+  const resolved = config as DatabaseConfig
+  if (resolved.max_memtable_memory < resolved.memtable_flush_threshold) {
+    throw new SvcError(
+      'CONFIG_ERROR',
+      `cannot use [database] max_memtable_memory = ${resolved.max_memtable_memory}: it is below memtable_flush_threshold = ${resolved.memtable_flush_threshold}; raise the first or lower the second`,
+    )
+  }
+  return resolved
+}
+
+export function fsyncPolicy(text: string): FsyncPolicy {
+  if (text === 'per_write' || text === 'per_batch') return { kind: text }
+  return { kind: 'periodic', ms: Number(text.slice('periodic_'.length)) }
+}
+
+export const queryThreads = (config: DatabaseConfig): number => config.query_threads || Math.max(1, Math.min(4, availableParallelism() - 1))
+export const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()

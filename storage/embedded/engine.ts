@@ -1,0 +1,350 @@
+/**
+ * The embedded storage engine: write-ahead log, memtable, Parquet segments, catalog; one process, one data directory.
+ * This file puts the parts together and is the storage interface; what each part guarantees stands at its head.
+ */
+import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { deserialize } from 'node:v8'
+import type { WriteBatch } from '../../kernel/batch.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type {
+  Capability,
+  Change,
+  FieldInfo,
+  JobOptions,
+  MeasurementInfo,
+  MeasurementRef,
+  RunningJob,
+  ScanPlan,
+  ScanRequest,
+  SeriesChunk,
+  SeriesResolver,
+  StateStore,
+  StorageContext,
+  StorageEngine,
+  StorageStatus,
+  WriteOptions,
+  WriteResult,
+} from '../../kernel/storage.ts'
+import { limitsOf } from '../common/limits.ts'
+import { canonicalTags, checkFieldName, checkMeasurementName } from '../common/names.ts'
+import { Catalog } from './catalog.ts'
+import { Changes } from './changes.ts'
+import { type DatabaseConfig, fsyncPolicy, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { declareField } from './declare.ts'
+import { Shared, type StateEvent, type WorkerConfig } from './layout.ts'
+import { DirectoryLock } from './lock.ts'
+import { Maintenance, removeOrphans } from './maintenance.ts'
+import { engineGauges, engineMetrics } from './metrics.ts'
+import { paths } from './paths.ts'
+import { WorkerPool } from './pool.ts'
+import { Publisher } from './publisher.ts'
+import { describe, type Measurement, Schema } from './schema.ts'
+import { RELEASED, SeriesIndex } from './series-index.ts'
+import { LmdbState } from './state-store.ts'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
+import { replay } from './wal/replay.ts'
+import { Wal } from './wal/wal.ts'
+import { WritePath } from './write-path.ts'
+
+export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs'])
+
+const CLOSED = 'the database is closed; retry after the restart'
+
+export class EmbeddedEngine implements StorageEngine {
+  readonly capabilities = capabilities
+  readonly resolver: SeriesResolver
+  private readonly config: DatabaseConfig
+  private readonly context: StorageContext
+  private readonly fs: FileSystem
+  private readonly dataDir: string
+  private readonly paths: ReturnType<typeof paths>
+  private readonly lock: DirectoryLock
+  private readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
+  private readonly publisher = new Publisher()
+  private readonly schema = new Schema()
+  private readonly index: SeriesIndex
+  private readonly changes: Changes
+  private readonly writes: WritePath
+  private maintenance: Maintenance | undefined
+  private pool: WorkerPool | undefined
+  private catalog: Catalog | undefined
+  private phase: 'new' | 'open' | 'closed' = 'new'
+
+  /** @param fs the log's file system; tests put faults in its place. */
+  constructor(context: StorageContext, fs: FileSystem = realFileSystem) {
+    this.context = context
+    this.fs = fs
+    this.config = resolveConfig(context.config)
+    this.dataDir = resolve(this.config.data_dir)
+    this.paths = paths(this.dataDir)
+    this.lock = new DirectoryLock(this.paths.lock)
+    const limits = limitsOf(this.config)
+    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() }))
+    this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
+    this.resolver = this.makeResolver(limits)
+    this.writes = new WritePath({
+      config: this.config,
+      limits,
+      log: context.log,
+      now: context.now,
+      shared: this.shared,
+      schema: this.schema,
+      index: this.index,
+      publisher: this.publisher,
+      changes: this.changes,
+      resolver: this.resolver,
+      frozen: () => this.maintenance?.flushSoon(),
+    })
+  }
+
+  async open(): Promise<void> {
+    for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) mkdirSync(dir, { recursive: true })
+    this.lock.acquire()
+    rmSync(this.paths.temp, { recursive: true, force: true })
+    mkdirSync(this.paths.temp)
+    const began = performance.now()
+    const catalog = new Catalog(this.paths.catalog)
+    this.catalog = catalog
+    const metrics = engineMetrics(this.context.metrics)
+    this.pool = new WorkerPool(
+      {
+        dataDir: this.dataDir,
+        shared: this.shared,
+        queryThreads: queryThreads(this.config),
+        config: { query: this.workerConfig(queryParallelism(this.config)), maintenance: this.workerConfig(1) },
+        state: () => this.stateEvents(),
+      },
+      this.publisher,
+      this.context.log,
+    )
+    this.writes.wal = new Wal(this.paths.wal, fsyncPolicy(this.config.wal_fsync_policy), this.fs, {
+      fsyncs: () => metrics.walFsyncs.inc(),
+      written: (bytes) => metrics.walBytes.inc(bytes),
+    })
+    const maintenance = new Maintenance({
+      dataDir: this.dataDir,
+      walDir: this.paths.wal,
+      config: this.config,
+      log: this.context.log,
+      fs: this.fs,
+      schema: this.schema,
+      index: this.index,
+      catalog,
+      pool: this.pool,
+      publisher: this.publisher,
+      writes: this.writes,
+      metrics,
+    })
+    this.loadCatalog(catalog, maintenance)
+    const floor = catalog.counters()?.walFloor ?? 1
+    this.writes.start(floor)
+    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file))
+    this.writes.wal.openFile(Math.max(replayed.lastFile, floor - 1) + 1)
+    this.maintenance = maintenance
+    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance })
+    if (replayed.records > 0 || replayed.torn > 0)
+      this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
+    this.phase = 'open'
+    maintenance.start()
+  }
+
+  async close(): Promise<void> {
+    if (this.phase === 'closed') return
+    const wasOpen = this.phase === 'open'
+    this.phase = 'closed'
+    this.writes.refusal = new SvcError('DATABASE_CLOSED', CLOSED)
+    try {
+      if (wasOpen) await this.flushAtEnd()
+      await this.pool?.close()
+      await this.catalog?.close()
+    } finally {
+      this.lock.release()
+    }
+  }
+
+  batch(namespace: string): WriteBatch {
+    return this.writes.batch(namespace)
+  }
+
+  recycle(batch: WriteBatch): void {
+    this.writes.recycle(batch)
+  }
+
+  write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
+    return this.writes.write(batch, options)
+  }
+
+  async declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo> {
+    const limits = limitsOf(this.config)
+    checkMeasurementName(measurement, limits)
+    checkFieldName(field.name, limits)
+    const known = this.schema.resolve(namespace, measurement)
+    const { definitions, undo } = declareField(this.schema, known, field, limits.maxFieldsPerMeasurement)
+    if (Object.keys(definitions).length > 0) await this.writes.define(definitions, undo)
+    return describe(known)
+  }
+
+  measurements(namespace: string): MeasurementInfo[] {
+    return this.schema.list(namespace).map(describe)
+  }
+
+  async *scan(request: ScanRequest, options?: JobOptions): AsyncGenerator<SeriesChunk> {
+    const job = this.run<void>(new URL('./jobs/scan-job.ts', import.meta.url), request, options)
+    for await (const bytes of job.output) yield deserialize(bytes) as SeriesChunk
+    await job.result
+  }
+
+  explain(request: ScanRequest): Promise<ScanPlan> {
+    return this.run<ScanPlan>(new URL('./jobs/explain-job.ts', import.meta.url), request).result
+  }
+
+  run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
+    if (this.pool === undefined || this.phase !== 'open') throw new SvcError('DATABASE_CLOSED', CLOSED)
+    return this.pool.run<R>(module, args, options)
+  }
+
+  subscribe(listener: (change: Change) => void): () => void {
+    return this.changes.subscribe(listener)
+  }
+
+  state(owner: string): StateStore {
+    if (this.catalog === undefined) throw new SvcError('DATABASE_CLOSED', CLOSED)
+    return new LmdbState(this.catalog, owner)
+  }
+
+  status(): StorageStatus {
+    if (this.phase !== 'open') return { accepting: false, reason: this.phase === 'new' ? 'the database is opening' : 'the database is closed' }
+    const fault = this.writes.refusal ?? this.writes.wal.poisoned
+    return fault === undefined ? { accepting: true } : { accepting: false, reason: fault.message }
+  }
+
+  async flush(): Promise<void> {
+    if (this.maintenance === undefined) throw new SvcError('DATABASE_CLOSED', CLOSED)
+    const newest = this.writes.active.id
+    await this.writes.rotate()
+    await this.maintenance.flushed(newest)
+  }
+
+  private async flushAtEnd(): Promise<void> {
+    const { writes, context } = this
+    const maintenance = this.maintenance as Maintenance
+    await maintenance.stop()
+    try {
+      if (writes.wal.poisoned === undefined) {
+        await writes.wal.close()
+        writes.freeze(writes.wal.file + 1)
+        await maintenance.drain()
+        // A memtable without rows begins with the file after the last: nothing is left to replay.
+        if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
+        await maintenance.commit({})
+        maintenance.removeOldLogs()
+      }
+    } catch (error) {
+      context.log.error({ err: error as Error }, 'cannot flush at the end; the next start replays the write-ahead log')
+    }
+  }
+
+  private loadCatalog(catalog: Catalog, maintenance: Maintenance): void {
+    const counters = catalog.counters()
+    if (counters !== undefined) {
+      maintenance.nextSegment = counters.nextSegment
+      this.writes.nextSequence = counters.nextSequence
+      this.schema.nextTable = counters.nextTable
+      this.schema.nextMeasurement = counters.nextMeasurement
+      for (const [namespace, time] of Object.entries(counters.newest)) this.writes.window(namespace).newest = BigInt(time)
+    }
+    this.schema.restore(catalog.tables(), catalog.measurements())
+    const segments = catalog.segments()
+    const missing = segments.filter(({ file }) => !existsSync(join(this.dataDir, file)))
+    if (missing.length > 0) {
+      throw new SvcError(
+        'DATABASE_ERROR',
+        `cannot open data directory "${this.dataDir}": segment file "${missing[0].file}" is missing${missing.length > 1 ? ` and ${missing.length - 1} more` : ''}; restore it from a backup`,
+      )
+    }
+    for (const { file, bytes } of segments) {
+      const found = statSync(join(this.dataDir, file)).size
+      if (found !== bytes)
+        throw new SvcError(
+          'DATABASE_ERROR',
+          `cannot open data directory "${this.dataDir}": segment file "${file}" has ${found} bytes, the catalog says ${bytes}; restore it from a backup`,
+        )
+    }
+    for (const segment of segments) maintenance.insert(segment)
+    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(segments.map(({ file }) => file)))
+    if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
+    catalog.loadSeries(this.index)
+    this.index.publish(this.index.count - 1)
+    this.seedSeries(maintenance)
+  }
+
+  /** Tag keys of the measurements, and for each series a time above which a new row cannot repeat a stored one. */
+  private seedSeries(maintenance: Maintenance): void {
+    const { index, schema } = this
+    const newestOf = schema.byId.map((measurement) => newestTime(measurement, maintenance))
+    const lastShape: (number[] | undefined)[] = []
+    for (let series = 0; series < index.count; series++) {
+      const id = index.measurement[series]
+      if (id === RELEASED) continue
+      const newest = newestOf[id]
+      if (newest !== undefined) this.writes.times.seed(series, newest)
+      const from = index.offsets[series]
+      const to = index.offsets[series + 1]
+      const shape = lastShape[id]
+      let same = shape !== undefined && shape.length === (to - from) / 2
+      for (let i = from, j = 0; same && i < to; i += 2, j++) same = (shape as number[])[j] === index.tags[i]
+      if (same) continue
+      const keys: number[] = []
+      for (let i = from; i < to; i += 2) keys.push(index.tags[i])
+      lastShape[id] = keys
+      for (const key of keys) schema.byId[id]?.tagKeys.add(index.symbols.text(key))
+    }
+  }
+
+  private stateEvents(): StateEvent[] {
+    const events: StateEvent[] = [{ kind: 'series', arrays: this.index.arrays() }]
+    for (const table of this.schema.tables) if (table !== undefined) events.push({ kind: 'table', def: table.def() })
+    for (const measurement of this.schema.byId) if (measurement?.kept) events.push({ kind: 'measurement', def: measurement.def() })
+    const added = [...(this.maintenance?.segments.values() ?? [])].flat()
+    events.push({ kind: 'segments', added, removed: [], droppedMemtable: -1 })
+    for (const memtable of [...this.writes.frozen, this.writes.active]) events.push(...memtable.events())
+    return events
+  }
+
+  private workerConfig(threads: number): WorkerConfig {
+    const { config } = this
+    return {
+      duckdbThreads: threads,
+      memoryLimitBytes: config.per_query_memory_limit,
+      tempDir: this.paths.temp,
+      rowGroupRows: config.row_group_rows,
+      compression: config.compression,
+      zstdLevel: config.zstd_level,
+    }
+  }
+
+  private makeResolver(limits: ReturnType<typeof limitsOf>): SeriesResolver {
+    const { index, schema } = this
+    return {
+      get epoch() {
+        return index.epoch
+      },
+      measurement: (namespace, name) => {
+        const known = schema.find(namespace, name)
+        if (known !== undefined) return known
+        checkMeasurementName(name, limits)
+        return schema.resolve(namespace, name)
+      },
+      series: (measurement: MeasurementRef, tags: readonly string[]) => index.resolve(measurement, canonicalTags(tags, limits)),
+    }
+  }
+}
+
+function newestTime(measurement: Measurement | undefined, maintenance: Maintenance): bigint | undefined {
+  let newest: bigint | undefined
+  for (const table of measurement?.tables ?? []) {
+    for (const { maxTime } of maintenance.segments.get(table.id) ?? []) if (newest === undefined || BigInt(maxTime) > newest) newest = BigInt(maxTime)
+  }
+  return newest
+}

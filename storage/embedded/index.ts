@@ -1,0 +1,10 @@
+/** Storage engine "embedded": what the kernel loads. */
+import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
+import { EmbeddedEngine } from './engine.ts'
+
+export { configSchema } from './config.ts'
+export { capabilities } from './engine.ts'
+
+export function createEngine(context: StorageContext): StorageEngine {
+  return new EmbeddedEngine(context)
+}

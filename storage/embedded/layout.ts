@@ -1,0 +1,200 @@
+/**
+ * What the main thread and the engine threads share: the memory layout of the memtable and the series index, the segment manifest
+ * entry, and the messages between threads.
+ *
+ * Invariants
+ * - The main thread alone writes; engine threads only read. A chunk's rows below its published count never change.
+ * - `Shared.SEQ` is a sequence lock: odd while a batch is being applied. A reader takes the row counts it needs, and if SEQ was odd
+ *   or has moved, takes them again; then it sees whole batches only.
+ * - A row is addressed by chunk << ROW_BITS | offset. `prev` and the memtable's heads link the rows of a series, newest first.
+ *   A reader may meet links to rows it does not see yet: it follows them down to the rows it does.
+ */
+import type { FieldType } from '../../kernel/storage.ts'
+
+export const ROW_BITS = 16
+export const CHUNK_ROWS = 1 << ROW_BITS
+export const NO_ROW = -1
+
+/** Int32 slots of the process-wide shared header. */
+export const Shared = { SEQ: 0, SERIES: 1, SYMBOLS: 2, SLOTS: 16 } as const
+
+/** A field of a table. `id` is its place in the measurement's field list; `column` its name in SQL and in segments. */
+export interface FieldDef {
+  id: number
+  name: string
+  type: FieldType
+  scale: number
+  column: string
+}
+
+/**
+ * A measurement. `shared`: it has (so far) one field and keeps its rows in the table shared by all such measurements; `tables` are all
+ * tables that may hold rows of it, oldest first (a shared one and its own, once it has grown a second field).
+ */
+export interface MeasurementDef {
+  id: number
+  namespace: string
+  name: string
+  fields: FieldDef[]
+  tables: number[]
+}
+
+/** A table of rows: one measurement's own, or (measurement -1) the one shared by measurements whose only field is `fields[0]`. */
+export interface TableDef {
+  id: number
+  measurement: number
+  fields: FieldDef[]
+}
+
+/** A column of a memtable chunk; offsets in bytes from the chunk's start. Validity is a bit a row, least significant first, valid only when the header's flag says so. */
+export interface ChunkColumn {
+  field: number
+  type: FieldType
+  offset: number
+  validityOffset: number
+}
+
+/**
+ * One chunk: header (Int32: published rows, then one has-nulls flag a column), series Int32, time Int64, prev Int32, columns.
+ * float64, int64, uint64: 8 bytes; bool 1; decimal 16 (little endian 128 bit, at the field's scale); string and histogram:
+ * two Uint32 (position in the memtable's heap: heap buffer index << HEAP_BITS | offset; length).
+ */
+export interface ChunkDef {
+  buffer: SharedArrayBuffer
+  capacity: number
+  seriesOffset: number
+  timeOffset: number
+  prevOffset: number
+  columns: ChunkColumn[]
+}
+export const CHUNK_HEADER_ROWS = 0
+export const CHUNK_HEADER_NULLS = 1
+
+export const HEAP_BITS = 20
+export const HEAP_BUFFER = 1 << HEAP_BITS
+
+/** BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat an older row (of this memtable or of a segment); DIRTY_MIN > DIRTY_MAX = none. */
+export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, SLOTS: 4 } as const
+
+/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. */
+export type SegmentEncoding = { kind: 'plain' } | { kind: 'scaled'; scale: number; wide?: true }
+
+export interface SegmentColumn {
+  field: number
+  /** The field's `column` when the segment was written: the column's name in the file. */
+  name: string
+  type: FieldType
+  scale: number
+  encoding: SegmentEncoding
+}
+
+/**
+ * A segment: a Parquet file with columns `_series` INTEGER, `_time` TIMESTAMP_NS, in shared tables `_measurement` INTEGER before them, and one
+ * column a field; sorted by (_measurement,) _series, _time; (series, time) unique within. Times are decimal text so that the entry is JSON.
+ * `sequence` orders segments of a table: on equal (series, time) fields of the higher one win. `dirty` as in Summary, null = no row repeats one of an older segment.
+ */
+export interface SegmentMeta {
+  id: number
+  table: number
+  sequence: number
+  level: number
+  /** Relative to the data directory. */
+  file: string
+  rows: number
+  bytes: number
+  minTime: string
+  maxTime: string
+  dirty: [string, string] | null
+  minSeries: number
+  maxSeries: number
+  columns: SegmentColumn[]
+}
+
+/** The growable shared arrays of the series index. Entries below Shared.SERIES / Shared.SYMBOLS are valid and never change. */
+export interface SeriesArrays {
+  /** Series number → measurement id. */
+  measurement: Int32Array
+  /** Series number → start of its tags in `tags`; the end is the next one's start. */
+  offsets: Int32Array
+  /** Pairs (key symbol, value symbol), ordered by key text. */
+  tags: Int32Array
+  /** Symbol → start of its UTF-8 bytes in `symbolBytes`; the end is the next one's start. */
+  symbolOffsets: Int32Array
+  symbolBytes: Uint8Array
+}
+
+/** What the main thread tells every engine thread, in order; the state a thread has is the sum of these. */
+export type StateEvent =
+  | { kind: 'series'; arrays: SeriesArrays }
+  | { kind: 'measurement'; def: MeasurementDef }
+  | { kind: 'measurement-gone'; id: number }
+  | { kind: 'table'; def: TableDef }
+  | { kind: 'memtable'; id: number; sequence: number; heads: Int32Array }
+  | { kind: 'heads'; memtable: number; heads: Int32Array }
+  | { kind: 'memtable-table'; memtable: number; table: number; summary: BigInt64Array }
+  | { kind: 'chunk'; memtable: number; table: number; chunk: ChunkDef }
+  /** The last chunk of the table was outgrown: replaced by a larger copy (row numbers stay). */
+  | { kind: 'chunk-grown'; memtable: number; table: number; chunk: ChunkDef }
+  | { kind: 'heap'; memtable: number; buffer: SharedArrayBuffer }
+  /** One visible step: a flush drops its memtable and adds segments; a compaction replaces segments. */
+  | { kind: 'segments'; added: SegmentMeta[]; removed: number[]; droppedMemtable: number }
+
+export interface WorkerData {
+  role: 'query' | 'maintenance'
+  dataDir: string
+  shared: Int32Array
+  config: WorkerConfig
+  state: StateEvent[]
+}
+
+export interface WorkerConfig {
+  duckdbThreads: number
+  memoryLimitBytes: number
+  tempDir: string
+  rowGroupRows: number
+  compression: 'zstd' | 'lz4' | 'none'
+  zstdLevel: number
+  /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */
+  emitWindowBytes?: number
+}
+
+export type ToWorker =
+  | { kind: 'state'; events: StateEvent[] }
+  | { kind: 'job'; id: number; module: string; args: unknown }
+  | { kind: 'cancel'; id: number }
+  /** The consumer has taken `bytes` of the job's output. */
+  | { kind: 'taken'; id: number; bytes: number }
+  /** Write the frozen memtable out. `firstSegment`: ids from here on are free to use. */
+  | { kind: 'flush'; id: number; memtable: number; firstSegment: number }
+  | {
+      kind: 'compact'
+      id: number
+      table: number
+      segments: number[]
+      segment: number
+      sequence: number
+      level: number
+      deduplicate: boolean
+      dirty: [string, string] | null
+    }
+  | { kind: 'close' }
+
+export interface WireError {
+  code: string
+  message: string
+  detail?: Record<string, unknown>
+  cause?: string
+}
+
+export type FromWorker =
+  | { kind: 'ready' }
+  | { kind: 'output'; id: number; bytes: Uint8Array }
+  | { kind: 'done'; id: number; result: unknown }
+  | { kind: 'failed'; id: number; error: WireError }
+  | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
+  | { kind: 'compacted'; id: number; segment: SegmentMeta | null }
+
+/** A segment's path below the data directory; every name on disk comes from here or from `paths.ts`. */
+export function segmentFile(shard: number, id: number): string {
+  return `segments/shard_${shard}/${String(id).padStart(10, '0')}.parquet`
+}

@@ -1,0 +1,305 @@
+/**
+ * Background work: frozen memtables become segments, segments are merged, files nobody needs go. Each step is one catalog transaction;
+ * a failed step is logged, counted and tried again, and nothing is lost meanwhile: the log still has the rows.
+ */
+import { readdirSync, rmSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import type { StorageContext } from '../../kernel/storage.ts'
+import type { Catalog, CatalogChange, Counters } from './catalog.ts'
+import { type Merge, planMerge } from './compaction-plan.ts'
+import type { DatabaseConfig } from './config.ts'
+import type { SegmentMeta } from './layout.ts'
+import type { Memtable } from './memtable.ts'
+import type { EngineMetrics } from './metrics.ts'
+import { walFileName } from './paths.ts'
+import type { WorkerPool } from './pool.ts'
+import type { Publisher } from './publisher.ts'
+import type { Schema } from './schema.ts'
+import type { SeriesIndex } from './series-index.ts'
+import type { FileSystem } from './wal/file-system.ts'
+import { walFiles } from './wal/replay.ts'
+import type { WritePath } from './write-path.ts'
+
+const RETRY_FIRST_MS = 200
+const RETRY_MOST_MS = 10_000
+
+export interface MaintenanceParts {
+  dataDir: string
+  walDir: string
+  config: DatabaseConfig
+  log: StorageContext['log']
+  fs: FileSystem
+  schema: Schema
+  index: SeriesIndex
+  catalog: Catalog
+  pool: WorkerPool
+  publisher: Publisher
+  writes: WritePath
+  metrics: EngineMetrics
+}
+
+export class Maintenance {
+  /** Segments of each table, ascending by sequence. */
+  readonly segments = new Map<number, SegmentMeta[]>()
+  nextSegment = 1
+  /** Segments replaced but not yet deleted because a reader may have them open. */
+  retired = 0
+  private flushing: Promise<void> | undefined
+  private compacting: Promise<void> | undefined
+  private compactionWanted = false
+  private timer: NodeJS.Timeout | undefined
+  private stopped = false
+  private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
+  private wake: (() => void) | undefined
+  private readonly parts: MaintenanceParts
+
+  constructor(parts: MaintenanceParts) {
+    this.parts = parts
+  }
+
+  start(): void {
+    this.timer = setInterval(() => this.compactSoon(), this.parts.config.maintenance_interval_secs * 1000).unref()
+    this.flushSoon()
+    this.compactSoon()
+  }
+
+  flushSoon(): void {
+    if (this.flushing === undefined && !this.stopped) {
+      this.flushing = this.flushAll().finally(() => {
+        this.flushing = undefined
+        if (this.parts.writes.frozen.length > 0) this.flushSoon()
+      })
+    }
+  }
+
+  /** Resolves when the memtable, and those before it, are segments. */
+  flushed(memtable: number): Promise<void> {
+    if (!this.parts.writes.frozen.some(({ id }) => id <= memtable)) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      this.waiters.push({ memtable, resolve, reject })
+      this.flushSoon()
+    })
+  }
+
+  /** Ends compaction and, once what is frozen is written or has failed, flushing. */
+  async stop(): Promise<void> {
+    clearInterval(this.timer)
+    this.timer = undefined
+    this.stopped = true
+    this.wake?.()
+    await this.compacting
+    await this.flushing
+  }
+
+  /** One try to write everything frozen out, for the end. @throws what the flush threw. */
+  async drain(): Promise<void> {
+    await this.flushing
+    while (this.parts.writes.frozen.length > 0) await this.flush(this.parts.writes.frozen[0])
+  }
+
+  /** The change that makes the catalog know what is defined now, the WAL position included. */
+  counters(): Counters {
+    const { writes, schema } = this.parts
+    const oldest = writes.frozen[0] ?? writes.active
+    return {
+      nextSegment: this.nextSegment,
+      nextSequence: writes.nextSequence,
+      nextTable: schema.nextTable,
+      nextMeasurement: schema.nextMeasurement,
+      walFloor: oldest.firstWal,
+      newest: Object.fromEntries([...writes.windows].flatMap(([namespace, { newest }]) => (newest === undefined ? [] : [[namespace, String(newest)]]))),
+    }
+  }
+
+  /** Removes log files below the floor and, at the start, segment files that no entry names. */
+  removeOldLogs(): void {
+    const { fs, walDir } = this.parts
+    const { walFloor } = this.counters()
+    for (const file of walFiles(walDir, fs)) if (file < walFloor) fs.unlinkSync(join(walDir, walFileName(file)))
+  }
+
+  private async flushAll(): Promise<void> {
+    const { writes, log, metrics } = this.parts
+    let delay = RETRY_FIRST_MS
+    while (writes.frozen.length > 0 && !this.stopped) {
+      try {
+        await this.flush(writes.frozen[0])
+        delay = RETRY_FIRST_MS
+      } catch (error) {
+        metrics.flushFailures.inc()
+        log.error({ err: error }, 'cannot flush the memtable; trying again, the write-ahead log still has its rows')
+        for (const { reject } of this.waiters.splice(0)) reject(error as Error)
+        await this.pause(delay)
+        delay = Math.min(delay * 2, RETRY_MOST_MS)
+      }
+    }
+  }
+
+  private async flush(memtable: Memtable): Promise<void> {
+    const { pool, publisher, writes, log, metrics } = this.parts
+    const began = performance.now()
+    const first = this.nextSegment
+    this.nextSegment += memtable.tables.size
+    const added = await pool.flush(memtable.id, first)
+    writes.frozen = writes.frozen.filter((other) => other !== memtable)
+    try {
+      await this.commit({ segmentsAdded: added })
+    } catch (error) {
+      writes.frozen = [memtable, ...writes.frozen]
+      throw error
+    }
+    for (const segment of added) this.insert(segment)
+    publisher.tell({ kind: 'segments', added, removed: [], droppedMemtable: memtable.id })
+    publisher.flush()
+    this.removeOldLogs()
+    metrics.flushes.inc()
+    metrics.flushSeconds.observe((performance.now() - began) / 1000)
+    log.debug({ rows: memtable.rows, segments: added.length, ms: Math.round(performance.now() - began) }, 'flushed a memtable')
+    this.waiters = this.waiters.filter((waiter) => {
+      if (writes.frozen.some(({ id }) => id <= waiter.memtable)) return true
+      waiter.resolve()
+      return false
+    })
+    this.compactSoon()
+  }
+
+  private compactSoon(): void {
+    this.compactionWanted = true
+    if (this.compacting !== undefined || this.stopped) return
+    this.compacting = this.compactAll().finally(() => {
+      this.compacting = undefined
+    })
+  }
+
+  private async compactAll(): Promise<void> {
+    const { log, metrics } = this.parts
+    while (this.compactionWanted && !this.stopped) {
+      this.compactionWanted = false
+      for (const [table, segments] of this.segments) {
+        if (this.stopped) return
+        const merge = this.plan(table, segments)
+        if (merge === undefined) continue
+        try {
+          await this.compact(table, merge)
+          this.compactionWanted = true
+        } catch (error) {
+          if (this.stopped) return
+          metrics.compactionFailures.inc()
+          log.error({ err: error, table }, 'cannot merge segments; they stay as they are until the next pass')
+        }
+      }
+    }
+  }
+
+  private plan(table: number, segments: SegmentMeta[]): Merge | undefined {
+    const { config, schema } = this.parts
+    const owner = schema.tables[table]?.measurement ?? -1
+    // Rows of a series may lie in a shared table and in its measurement's own.
+    const alone = owner < 0 || (schema.byId[owner]?.tables.length ?? 1) === 1
+    return planMerge(segments, { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows }, alone)
+  }
+
+  private async compact(table: number, merge: Merge): Promise<void> {
+    const { pool, publisher, metrics, dataDir } = this.parts
+    const began = performance.now()
+    const removed = merge.segments.map(({ id }) => id)
+    const last = merge.segments.at(-1) as SegmentMeta
+    const segment = this.nextSegment++
+    const made = await pool.compact({
+      table,
+      segments: removed,
+      segment,
+      sequence: last.sequence,
+      level: merge.level,
+      deduplicate: merge.deduplicate,
+      dirty: merge.dirty,
+    })
+    const added = made === null ? [] : [made]
+    await this.commit({ segmentsAdded: added, segmentsRemoved: removed })
+    this.segments.set(
+      table,
+      (this.segments.get(table) ?? []).filter(({ id }) => !removed.includes(id)),
+    )
+    for (const one of added) this.insert(one)
+    publisher.tell({ kind: 'segments', added, removed, droppedMemtable: -1 })
+    publisher.flush()
+    metrics.compactions.inc()
+    metrics.compactedBytes.inc(merge.segments.reduce((sum, { bytes }) => sum + bytes, 0))
+    metrics.compactionSeconds.observe((performance.now() - began) / 1000)
+    this.retire(merge.segments.map(({ file }) => join(dataDir, file)))
+  }
+
+  private retire(files: string[]): void {
+    this.retired += files.length
+    this.parts.pool.afterReaders(() => {
+      this.retired -= files.length
+      for (const file of files) {
+        try {
+          unlinkSync(file)
+          this.parts.metrics.segmentsDeleted.inc()
+        } catch (error) {
+          this.parts.log.warn({ err: error, file }, 'cannot delete a merged segment; the next start removes it')
+        }
+      }
+    })
+  }
+
+  /** Commits a change with everything defined so far. */
+  async commit(change: Omit<CatalogChange, 'counters' | 'measurements' | 'tables'>): Promise<void> {
+    const { catalog, schema, index, writes, metrics } = this.parts
+    const measurements = [...writes.changedMeasurements]
+    const tables = [...writes.changedTables]
+    writes.changedMeasurements.clear()
+    writes.changedTables.clear()
+    try {
+      await catalog.commit(
+        {
+          ...change,
+          counters: this.counters(),
+          measurements: measurements.flatMap((id) => (schema.byId[id] === undefined ? [] : [schema.byId[id].def()])),
+          tables: tables.flatMap((id) => (schema.tables[id] === undefined ? [] : [schema.tables[id].def()])),
+        },
+        index,
+        index.publishedCount,
+      )
+      metrics.catalogFsyncs.inc()
+    } catch (error) {
+      for (const id of measurements) writes.changedMeasurements.add(id)
+      for (const id of tables) writes.changedTables.add(id)
+      throw error
+    }
+  }
+
+  insert(segment: SegmentMeta): void {
+    const segments = [...(this.segments.get(segment.table) ?? []), segment]
+    this.segments.set(
+      segment.table,
+      segments.sort((a, b) => a.sequence - b.sequence),
+    )
+  }
+
+  private pause(ms: number): Promise<void> {
+    if (this.stopped) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}
+
+/** Deletes files below segments/ that the manifest does not name: left by a crash between writing a file and its catalog entry. */
+export function removeOrphans(dir: string, dataDir: string, known: ReadonlySet<string>): number {
+  let removed = 0
+  for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue
+    const path = join(entry.parentPath, entry.name)
+    const relative = path.slice(dataDir.length + 1)
+    if (known.has(relative)) continue
+    rmSync(path)
+    removed++
+  }
+  return removed
+}

@@ -1,0 +1,371 @@
+/**
+ * Rows not yet in a segment: columns in shared memory, append-only in order of arrival, with a link from each row to the previous row
+ * of its series. Layout and reader rules: layout.ts; on threads: docs/formats/memtable.md.
+ *
+ * Invariants: only applied (durable) batches come in; a row below a chunk's published count never changes; a series keeps its rows
+ * in one table of a memtable.
+ */
+import { bytesPerValue, type Column } from '../../kernel/batch.ts'
+import { widened } from './grow.ts'
+import {
+  CHUNK_HEADER_NULLS,
+  CHUNK_HEADER_ROWS,
+  CHUNK_ROWS,
+  type ChunkColumn,
+  type ChunkDef,
+  type FieldDef,
+  HEAP_BITS,
+  HEAP_BUFFER,
+  NO_ROW,
+  ROW_BITS,
+  type StateEvent,
+  Summary,
+} from './layout.ts'
+
+const FIRST_ROWS = 256
+/** A chunk of a wide table holds fewer rows, so that it stays near this size. */
+const CHUNK_BYTES = 8 << 20
+const NO_TIME_HIGH = -0x80000000
+
+/** The newest time of each series since the engine opened; what lets a row prove that it repeats no other. */
+export class SeriesTimes {
+  private low: Int32Array = new Int32Array(1024)
+  private high: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
+
+  ensure(series: number): void {
+    if (series < this.low.length) return
+    const length = Math.max(this.low.length * 2, series + 1)
+    this.low = widened(this.low, length)
+    this.high = widened(this.high, length, NO_TIME_HIGH)
+  }
+
+  /** A series that has rows in segments up to `time` already. */
+  seed(series: number, time: bigint): void {
+    this.ensure(series)
+    this.low[series] = Number(BigInt.asIntN(32, time))
+    this.high[series] = Number(time >> 32n)
+  }
+
+  /** True when the time is above all times of the series so far; remembers it then. */
+  advance(series: number, low: number, high: number): boolean {
+    const h = this.high[series]
+    if (high > h || (high === h && low >>> 0 > this.low[series] >>> 0)) {
+      this.low[series] = low
+      this.high[series] = high
+      return true
+    }
+    return false
+  }
+
+  get memory(): number {
+    return this.low.length * 8
+  }
+}
+
+/** Rows to append: a decoder's table or a replayed one. */
+export interface AppendedRows {
+  rows: number
+  series: Int32Array
+  /** Low and high half of each time. */
+  time: Int32Array
+  columns: Column[]
+}
+
+interface Chunk {
+  def: ChunkDef
+  header: Int32Array
+  series: Int32Array
+  time: Int32Array
+  prev: Int32Array
+  columns: { field: FieldDef; bytes: Uint8Array; i32: Int32Array; validity: Uint8Array; nulls: boolean }[]
+  rows: number
+}
+
+export class MemtableTable {
+  readonly id: number
+  readonly chunks: Chunk[] = []
+  readonly summary = new BigInt64Array(new SharedArrayBuffer(Summary.SLOTS * 8))
+  rows = 0
+  bytes = 0
+
+  constructor(id: number) {
+    this.id = id
+    this.summary[Summary.MIN_TIME] = this.summary[Summary.DIRTY_MIN] = 0x7fffffffffffffffn
+    this.summary[Summary.MAX_TIME] = this.summary[Summary.DIRTY_MAX] = -0x8000000000000000n
+  }
+}
+
+export class Memtable {
+  readonly id: number
+  readonly sequence: number
+  /** The first WAL file with rows of this memtable. */
+  readonly firstWal: number
+  readonly tables = new Map<number, MemtableTable>()
+  heads: Int32Array
+  /** Bytes of rows and text in use. */
+  bytes = 0
+  /** Bytes of memory taken. */
+  allocated = 0
+  rows = 0
+  private heap: SharedArrayBuffer[] = []
+  private heapBytes: Uint8Array = new Uint8Array(0)
+  private heapUsed = HEAP_BUFFER
+  private readonly tell: (event: StateEvent) => void
+
+  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, tell: (event: StateEvent) => void) {
+    this.id = id
+    this.sequence = sequence
+    this.firstWal = firstWal
+    this.tell = tell
+    this.heads = new Int32Array(new SharedArrayBuffer(Math.max(1024, seriesCapacity) * 4)).fill(NO_ROW)
+    this.allocated = this.heads.length * 4
+    tell({ kind: 'memtable', id, sequence, heads: this.heads })
+  }
+
+  /** What a thread that starts late must be told. */
+  events(): StateEvent[] {
+    const events: StateEvent[] = [{ kind: 'memtable', id: this.id, sequence: this.sequence, heads: this.heads }]
+    for (const buffer of this.heap) events.push({ kind: 'heap', memtable: this.id, buffer })
+    for (const table of this.tables.values()) {
+      events.push({ kind: 'memtable-table', memtable: this.id, table: table.id, summary: table.summary })
+      for (const chunk of table.chunks) events.push({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
+    }
+    return events
+  }
+
+  /**
+   * Appends all rows of one table of a batch. The caller holds the sequence lock.
+   * @param fields the table's fields, all of them; `columns[i]` of the batch stores field `targets[i]`.
+   */
+  append(tableId: number, batch: AppendedRows, heapBytes: Uint8Array, fields: readonly FieldDef[], targets: readonly FieldDef[], times: SeriesTimes): void {
+    let table = this.tables.get(tableId)
+    if (table === undefined) {
+      table = new MemtableTable(tableId)
+      this.tables.set(tableId, table)
+      this.tell({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
+    }
+    const rowBytes = 16 + fields.reduce((sum, field) => sum + bytesPerValue(field.type), 0)
+    for (let from = 0; from < batch.rows; ) {
+      const index = this.chunkFor(table, fields, targets, batch.rows - from, rowBytes)
+      const chunk = table.chunks[index]
+      const n = Math.min(chunk.def.capacity - chunk.rows, batch.rows - from)
+      this.link(table, chunk, index, batch, from, n, times)
+      for (const column of chunk.columns) {
+        const source = targets.indexOf(column.field)
+        this.store(chunk, column, source < 0 ? undefined : batch.columns[source], from, n, heapBytes)
+      }
+      chunk.rows += n
+      Atomics.store(chunk.header, CHUNK_HEADER_ROWS, chunk.rows)
+      table.rows += n
+      from += n
+    }
+    this.rows += batch.rows
+    table.bytes += batch.rows * rowBytes
+    this.bytes += batch.rows * rowBytes
+  }
+
+  /** Room for the heads of all series up to this one. */
+  ensureSeries(series: number): void {
+    if (series < this.heads.length) return
+    const grown = new Int32Array(new SharedArrayBuffer(Math.max(this.heads.length * 2, series + 1) * 4))
+    grown.set(this.heads)
+    grown.fill(NO_ROW, this.heads.length)
+    this.allocated += (grown.length - this.heads.length) * 4
+    this.heads = grown
+    this.tell({ kind: 'heads', memtable: this.id, heads: grown })
+  }
+
+  /** Writes series, time and links of n rows and keeps the summary. */
+  private link(table: MemtableTable, chunk: Chunk, index: number, batch: AppendedRows, from: number, n: number, times: SeriesTimes): void {
+    const { series, time } = batch
+    const { heads } = this
+    const at = chunk.rows
+    chunk.series.set(series.subarray(from, from + n), at)
+    chunk.time.set(time.subarray(from * 2, (from + n) * 2), at * 2)
+    const prev = chunk.prev
+    let row = (index << ROW_BITS) | at
+    for (let i = from, j = at, end = from + n; i < end; i++, j++, row++) {
+      const s = series[i]
+      prev[j] = heads[s]
+      heads[s] = row
+      if (!times.advance(s, time[i * 2], time[i * 2 + 1])) this.dirty(table, time[i * 2], time[i * 2 + 1])
+    }
+    const [min, max] = timeRange(time, from, n)
+    if (min < table.summary[Summary.MIN_TIME]) table.summary[Summary.MIN_TIME] = min
+    if (max > table.summary[Summary.MAX_TIME]) table.summary[Summary.MAX_TIME] = max
+  }
+
+  private dirty(table: MemtableTable, low: number, high: number): void {
+    const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
+    if (time < table.summary[Summary.DIRTY_MIN]) table.summary[Summary.DIRTY_MIN] = time
+    if (time > table.summary[Summary.DIRTY_MAX]) table.summary[Summary.DIRTY_MAX] = time
+  }
+
+  private store(chunk: Chunk, column: Chunk['columns'][number], source: Column | undefined, from: number, n: number, heapBytes: Uint8Array): void {
+    const at = chunk.rows
+    const present = source === undefined ? 0 : Math.max(0, Math.min(source.next, from + n) - from)
+    const sparse = source === undefined || source.validity !== undefined || present < n
+    if (sparse && !column.nulls) {
+      column.validity.fill(0xff, 0, (at + 7) >> 3)
+      column.nulls = true
+      chunk.header[CHUNK_HEADER_NULLS + chunk.columns.indexOf(column)] = 1
+    }
+    if (column.nulls) setBits(column.validity, at, n, source, from, present)
+    if (source === undefined || present === 0) return
+    const { type } = column.field
+    if (type === 'string' || type === 'histogram') this.storeText(column.i32, at, source, from, present, heapBytes)
+    else {
+      const width = bytesPerValue(type)
+      column.bytes.set(source.u8.subarray(from * width, (from + present) * width), at * width)
+    }
+  }
+
+  private storeText(target: Int32Array, at: number, source: Column, from: number, n: number, heapBytes: Uint8Array): void {
+    let lastStart = -1
+    let lastLength = -1
+    let lastPlace = 0
+    for (let i = from, j = at * 2; i < from + n; i++, j += 2) {
+      if (source.validity !== undefined && source.validity[i] === 0) continue
+      const start = source.i32[i * 2]
+      const length = source.i32[i * 2 + 1]
+      // Runs of one text are common (states, messages): keep it once.
+      if (length !== lastLength || !sameBytes(heapBytes, start, lastStart, length)) lastPlace = this.keep(heapBytes, start, length)
+      lastStart = start
+      lastLength = length
+      target[j] = lastPlace
+      target[j + 1] = length
+    }
+  }
+
+  private keep(source: Uint8Array, start: number, length: number): number {
+    if (this.heapUsed + length > HEAP_BUFFER || this.heap.length === 0) {
+      // A text longer than a buffer gets one of its own size: the address needs only its start.
+      const size = Math.max(HEAP_BUFFER, length)
+      const buffer = new SharedArrayBuffer(size)
+      this.heap.push(buffer)
+      this.heapBytes = new Uint8Array(buffer)
+      this.heapUsed = 0
+      this.allocated += size
+      this.tell({ kind: 'heap', memtable: this.id, buffer })
+    }
+    const at = this.heapUsed
+    this.heapBytes.set(source.subarray(start, start + length), at)
+    this.heapUsed += length
+    this.bytes += length
+    return ((this.heap.length - 1) << HEAP_BITS) | at
+  }
+
+  /** The chunk to append to: the last one with room and all columns wanted, or a new or larger one. */
+  private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number, rowBytes: number): number {
+    const index = table.chunks.length - 1
+    const last = table.chunks[index]
+    const most = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, 1 << Math.floor(Math.log2(CHUNK_BYTES / rowBytes))))
+    if (last !== undefined && targets.every((field) => last.columns.some((column) => column.field === field))) {
+      if (last.rows < last.def.capacity) return index
+      if (last.def.capacity < most) {
+        table.chunks[index] = this.grown(table, last, Math.min(most, powerOfTwo(last.rows + rows)))
+        return index
+      }
+    }
+    const chunk = this.newChunk(fields, Math.min(most, Math.max(FIRST_ROWS, powerOfTwo(rows))))
+    table.chunks.push(chunk)
+    this.tell({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
+    return index + 1
+  }
+
+  private newChunk(fields: readonly FieldDef[], capacity: number): Chunk {
+    let offset = align(4 * (1 + fields.length))
+    const take = (bytes: number): number => {
+      const at = offset
+      offset = align(offset + bytes)
+      return at
+    }
+    const seriesOffset = take(capacity * 4)
+    const timeOffset = take(capacity * 8)
+    const prevOffset = take(capacity * 4)
+    const columns: ChunkColumn[] = fields.map((field) => ({
+      field: field.id,
+      type: field.type,
+      offset: take(capacity * bytesPerValue(field.type)),
+      validityOffset: take(capacity / 8),
+    }))
+    const buffer = new SharedArrayBuffer(offset)
+    this.allocated += offset
+    const def: ChunkDef = { buffer, capacity, seriesOffset, timeOffset, prevOffset, columns }
+    return {
+      def,
+      header: new Int32Array(buffer, 0, 1 + fields.length),
+      series: new Int32Array(buffer, seriesOffset, capacity),
+      time: new Int32Array(buffer, timeOffset, capacity * 2),
+      prev: new Int32Array(buffer, prevOffset, capacity),
+      columns: columns.map((column, i) => ({
+        field: fields[i],
+        bytes: new Uint8Array(buffer, column.offset, capacity * bytesPerValue(column.type)),
+        i32: column.type === 'bool' ? EMPTY : new Int32Array(buffer, column.offset, (capacity * bytesPerValue(column.type)) / 4),
+        validity: new Uint8Array(buffer, column.validityOffset, capacity / 8),
+        nulls: false,
+      })),
+      rows: 0,
+    }
+  }
+
+  private grown(table: MemtableTable, old: Chunk, capacity: number): Chunk {
+    const chunk = this.newChunk(
+      old.columns.map((column) => column.field),
+      capacity,
+    )
+    chunk.series.set(old.series)
+    chunk.time.set(old.time)
+    chunk.prev.set(old.prev)
+    for (const [i, column] of chunk.columns.entries()) {
+      column.bytes.set(old.columns[i].bytes)
+      column.validity.set(old.columns[i].validity)
+      column.nulls = old.columns[i].nulls
+    }
+    chunk.header.set(old.header)
+    chunk.rows = old.rows
+    this.allocated -= old.def.buffer.byteLength
+    this.tell({ kind: 'chunk-grown', memtable: this.id, table: table.id, chunk: chunk.def })
+    return chunk
+  }
+}
+
+const EMPTY = new Int32Array(0)
+const align = (offset: number): number => (offset + 7) & ~7
+const powerOfTwo = (n: number): number => 1 << (32 - Math.clz32(n - 1))
+
+/** Marks rows [at, at + n): present ones from the source's validity, those past `present` and of no source absent. */
+function setBits(bits: Uint8Array, at: number, n: number, source: Column | undefined, from: number, present: number): void {
+  const validity = source?.validity
+  for (let i = 0; i < n; i++) {
+    const row = at + i
+    const has = i < present && (validity === undefined || validity[from + i] === 1)
+    if (has) bits[row >> 3] |= 1 << (row & 7)
+    else bits[row >> 3] &= ~(1 << (row & 7))
+  }
+}
+
+function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {
+  for (let i = 0; i < length; i++) if (bytes[a + i] !== bytes[b + i]) return false
+  return true
+}
+
+/** The least and greatest of n times from row `from` on. */
+export function timeRange(time: Int32Array, from: number, n: number): [min: bigint, max: bigint] {
+  let minHigh = time[from * 2 + 1]
+  let minLow = time[from * 2] >>> 0
+  let maxHigh = minHigh
+  let maxLow = minLow
+  for (let i = from + 1, end = from + n; i < end; i++) {
+    const high = time[i * 2 + 1]
+    const low = time[i * 2] >>> 0
+    if (high > maxHigh || (high === maxHigh && low > maxLow)) {
+      maxHigh = high
+      maxLow = low
+    } else if (high < minHigh || (high === minHigh && low < minLow)) {
+      minHigh = high
+      minLow = low
+    }
+  }
+  return [(BigInt(minHigh) << 32n) | BigInt(minLow), (BigInt(maxHigh) << 32n) | BigInt(maxLow)]
+}

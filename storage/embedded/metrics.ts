@@ -1,0 +1,51 @@
+/** The engine's metrics. */
+import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
+import type { Maintenance } from './maintenance.ts'
+import type { SeriesIndex } from './series-index.ts'
+import type { WritePath } from './write-path.ts'
+
+export interface EngineMetrics {
+  walFsyncs: Counter
+  walBytes: Counter
+  catalogFsyncs: Counter
+  flushes: Counter
+  flushFailures: Counter
+  flushSeconds: Histogram
+  compactions: Counter
+  compactionFailures: Counter
+  compactedBytes: Counter
+  compactionSeconds: Histogram
+  segmentsDeleted: Counter
+}
+
+export function engineMetrics(metrics: Metrics): EngineMetrics {
+  return {
+    walFsyncs: metrics.counter('wal_fsync_total', 'Group commits of the write-ahead log'),
+    walBytes: metrics.counter('wal_written_bytes_total', 'Bytes written to the write-ahead log'),
+    catalogFsyncs: metrics.counter('catalog_fsync_total', 'Durable transactions of the catalog'),
+    flushes: metrics.counter('flushes_total', 'Memtables written out as segments'),
+    flushFailures: metrics.counter('flush_failures_total', 'Flushes that failed and were tried again'),
+    flushSeconds: metrics.histogram('flush_duration_seconds', 'Time to write a memtable out'),
+    compactions: metrics.counter('compactions_total', 'Merges of segments'),
+    compactionFailures: metrics.counter('compaction_failures_total', 'Merges of segments that failed'),
+    compactedBytes: metrics.counter('compaction_read_bytes_total', 'Bytes of segments that were merged'),
+    compactionSeconds: metrics.histogram('compaction_duration_seconds', 'Time to merge segments'),
+    segmentsDeleted: metrics.counter('gc_segments_deleted_total', 'Segment files deleted after a merge'),
+  }
+}
+
+/** Gauges read from the parts at each scrape. */
+export function engineGauges(metrics: Metrics, parts: { writes: WritePath; index: SeriesIndex; maintenance: Maintenance }): void {
+  const { writes, index, maintenance } = parts
+  const gauge = (name: string, help: string, value: () => number): void => {
+    metrics.gauge(name, help, [], (g) => g.set(value()))
+  }
+  const segments = () => [...maintenance.segments.values()].flat()
+  gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
+  gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)
+  gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => writes.wal.memory)
+  gauge('series', 'Live series', () => index.live)
+  gauge('segments', 'Segment files', () => segments().length)
+  gauge('segment_bytes', 'Bytes of all segment files', () => segments().reduce((sum, { bytes }) => sum + bytes, 0))
+  gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => maintenance.retired)
+}

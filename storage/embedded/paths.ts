@@ -1,0 +1,17 @@
+/** Every file name in the data directory. Formats: docs/formats/. */
+import { join } from 'node:path'
+
+export const paths = (dataDir: string) => ({
+  lock: join(dataDir, 'LOCK'),
+  wal: join(dataDir, 'wal'),
+  catalog: join(dataDir, 'catalog'),
+  segments: join(dataDir, 'segments'),
+  /** Scratch space of the engine threads; emptied at open. */
+  temp: join(dataDir, 'tmp'),
+})
+
+export const walFileName = (sequence: number): string => `${String(sequence).padStart(12, '0')}.wal`
+export const walFileSequence = (name: string): number | undefined => {
+  const match = /^(\d{12})\.wal$/.exec(name)
+  return match === null ? undefined : Number(match[1])
+}

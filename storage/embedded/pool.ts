@@ -1,0 +1,194 @@
+/**
+ * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries. A thread that dies fails what it
+ * was doing and is replaced with the next request.
+ */
+import { Worker } from 'node:worker_threads'
+import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import type { JobOptions, RunningJob, StorageContext } from '../../kernel/storage.ts'
+import { Job } from './job.ts'
+import type { FromWorker, SegmentMeta, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './layout.ts'
+import type { Publisher } from './publisher.ts'
+
+export interface PoolSettings {
+  dataDir: string
+  shared: Int32Array
+  queryThreads: number
+  config: Record<'query' | 'maintenance', WorkerConfig>
+  /** The whole state, for a thread that starts. */
+  state(): StateEvent[]
+}
+
+type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
+
+class EngineThread {
+  readonly jobs = new Map<number, Job>()
+  readonly tasks = new Map<number, Pending>()
+  readonly worker: Worker
+  private readonly unsubscribe: () => void
+  private readonly exited: Promise<void>
+  private readonly log: StorageContext['log']
+
+  constructor(role: 'query' | 'maintenance', settings: PoolSettings, publisher: Publisher, log: StorageContext['log'], gone: (thread: EngineThread) => void) {
+    this.log = log
+    publisher.flush()
+    const workerData: WorkerData = { role, dataDir: settings.dataDir, shared: settings.shared, config: settings.config[role], state: settings.state() }
+    this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), { workerData, name: `svc-${role}` })
+    this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
+    this.worker.on('message', (message: FromWorker) => this.receive(message))
+    this.worker.on('error', (error) => this.log.error({ err: error, role }, 'engine thread failed'))
+    this.exited = new Promise((resolve) => {
+      this.worker.once('exit', (code) => {
+        this.unsubscribe()
+        gone(this)
+        const error = new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}`)
+        for (const job of this.jobs.values()) job.fail(error)
+        for (const task of this.tasks.values()) task.reject(error)
+        resolve()
+      })
+    })
+  }
+
+  post(message: ToWorker): void {
+    this.worker.postMessage(message)
+  }
+
+  async close(): Promise<void> {
+    this.post({ kind: 'close' })
+    const timer = setTimeout(() => void this.worker.terminate(), 5000)
+    await this.exited
+    clearTimeout(timer)
+  }
+
+  private receive(message: FromWorker): void {
+    switch (message.kind) {
+      case 'ready':
+        return
+      case 'output':
+        return this.jobs.get(message.id)?.push(message.bytes)
+      case 'done':
+        this.jobs.get(message.id)?.done(message.result)
+        this.jobs.delete(message.id)
+        return
+      case 'failed': {
+        const error = fromWire(message.error)
+        this.jobs.get(message.id)?.fail(error)
+        this.jobs.delete(message.id)
+        this.tasks.get(message.id)?.reject(error)
+        this.tasks.delete(message.id)
+        return
+      }
+      case 'flushed':
+      case 'compacted':
+        this.tasks.get(message.id)?.resolve(message)
+        this.tasks.delete(message.id)
+    }
+  }
+}
+
+export class WorkerPool {
+  private readonly settings: PoolSettings
+  private readonly publisher: Publisher
+  private readonly log: StorageContext['log']
+  private queries: EngineThread[] = []
+  private maintenance: EngineThread | undefined
+  private nextId = 1
+  private closed = false
+  /** Ids of running jobs: a file retired now may be read by jobs up to the newest of them. */
+  private readonly running = new Set<number>()
+  private readonly waiting: { after: number; done: () => void }[] = []
+
+  constructor(settings: PoolSettings, publisher: Publisher, log: StorageContext['log']) {
+    this.settings = settings
+    this.publisher = publisher
+    this.log = log
+  }
+
+  run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
+    const id = this.nextId++
+    const thread = this.queryThread()
+    this.running.add(id)
+    const job = new Job<R>(options, {
+      cancel: () => thread.post({ kind: 'cancel', id }),
+      taken: (bytes) => thread.post({ kind: 'taken', id, bytes }),
+      ended: () => this.ended(id),
+    })
+    thread.jobs.set(id, job as Job)
+    this.publisher.flush()
+    thread.post({ kind: 'job', id, module: module.href, args })
+    return job
+  }
+
+  async flush(memtable: number, firstSegment: number): Promise<SegmentMeta[]> {
+    const answer = await this.task((id) => ({ kind: 'flush', id, memtable, firstSegment }))
+    if (answer.kind !== 'flushed') throw new Error(`a flush was answered by "${answer.kind}"`)
+    return answer.segments
+  }
+
+  async compact(request: Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>): Promise<SegmentMeta | null> {
+    const answer = await this.task((id) => ({ kind: 'compact', id, ...request }))
+    if (answer.kind !== 'compacted') throw new Error(`a compaction was answered by "${answer.kind}"`)
+    return answer.segment
+  }
+
+  /** Calls `done` when every job that runs now has ended. */
+  afterReaders(done: () => void): void {
+    if (this.running.size === 0) return done()
+    this.waiting.push({ after: this.nextId, done })
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    const threads = [...this.queries, ...(this.maintenance === undefined ? [] : [this.maintenance])]
+    await Promise.all(threads.map((thread) => thread.close()))
+  }
+
+  private queryThread(): EngineThread {
+    if (this.closed) throw new SvcError('DATABASE_CLOSED', 'the database is shutting down; retry after the restart')
+    const idle = this.queries.find((thread) => thread.jobs.size === 0)
+    if (idle !== undefined) return idle
+    if (this.queries.length < this.settings.queryThreads) {
+      const thread = this.start('query', (gone) => {
+        this.queries = this.queries.filter((t) => t !== gone)
+      })
+      this.queries.push(thread)
+      return thread
+    }
+    return this.queries.reduce((least, thread) => (thread.jobs.size < least.jobs.size ? thread : least))
+  }
+
+  private task(message: (id: number) => ToWorker): Promise<FromWorker> {
+    if (this.closed) return Promise.reject(new SvcError('DATABASE_CLOSED', 'the database is shutting down'))
+    this.maintenance ??= this.start('maintenance', () => {
+      this.maintenance = undefined
+    })
+    const thread = this.maintenance
+    const id = this.nextId++
+    this.publisher.flush()
+    return new Promise((resolve, reject) => {
+      thread.tasks.set(id, { resolve, reject })
+      thread.post(message(id))
+    })
+  }
+
+  private start(role: 'query' | 'maintenance', gone: (thread: EngineThread) => void): EngineThread {
+    return new EngineThread(role, this.settings, this.publisher, this.log, gone)
+  }
+
+  private ended(id: number): void {
+    this.running.delete(id)
+    if (this.waiting.length === 0) return
+    const oldest = Math.min(...this.running, Number.MAX_SAFE_INTEGER)
+    for (let i = this.waiting.length - 1; i >= 0; i--) {
+      if (this.waiting[i].after > oldest) continue
+      const [{ done }] = this.waiting.splice(i, 1)
+      done()
+    }
+  }
+}
+
+function fromWire(error: WireError): SvcError {
+  return new SvcError(error.code as ErrorCode, error.message, {
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.cause === undefined ? {} : { cause: new Error(error.cause) }),
+  })
+}

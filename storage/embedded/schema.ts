@@ -1,0 +1,260 @@
+/**
+ * Measurements, their fields, and the tables their rows lie in.
+ *
+ * A measurement with one field keeps its rows in a table shared by all measurements whose only field has that name and type: thousands of
+ * metrics then fill a handful of segments. With a second field it gets a table of its own; rows written before stay where they are.
+ *
+ * Invariant: every change by a write that is not durable yet can be undone, newest first (`Undo`).
+ */
+import { SvcError } from '../../kernel/errors.ts'
+import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from '../../kernel/storage.ts'
+import type { FieldDef, MeasurementDef, TableDef } from './layout.ts'
+import type { Definitions } from './wal/record.ts'
+
+export type Undo = (() => void)[]
+
+export class Measurement implements MeasurementRef {
+  readonly id: number
+  readonly namespace: string
+  readonly name: string
+  readonly fields = new Map<string, FieldDef>()
+  readonly list: FieldDef[] = []
+  /** Where new rows go; undefined until the first write. */
+  home: Table | undefined
+  /** All tables that may hold rows of it, oldest first. */
+  tables: Table[] = []
+  /** Tag keys of its series so far. */
+  readonly tagKeys = new Set<string>()
+  /** Named in a durable record; one that is not may be forgotten. */
+  kept = false
+
+  constructor(id: number, namespace: string, name: string) {
+    this.id = id
+    this.namespace = namespace
+    this.name = name
+  }
+
+  def(): MeasurementDef {
+    return { id: this.id, namespace: this.namespace, name: this.name, fields: [...this.list], tables: this.tables.map((table) => table.id) }
+  }
+}
+
+export class Table {
+  readonly id: number
+  /** Its measurement's id; -1 when it is shared. */
+  readonly measurement: number
+  readonly fields: FieldDef[]
+
+  constructor(id: number, measurement: number, fields: FieldDef[]) {
+    this.id = id
+    this.measurement = measurement
+    this.fields = fields
+  }
+
+  def(): TableDef {
+    return { id: this.id, measurement: this.measurement, fields: [...this.fields] }
+  }
+}
+
+export class Schema {
+  readonly byId: (Measurement | undefined)[] = []
+  readonly tables: (Table | undefined)[] = []
+  nextMeasurement = 0
+  nextTable = 0
+  private readonly byName = new Map<string, Map<string, Measurement>>()
+  private readonly sharedTables = new Map<string, Table>()
+  private provisional: Measurement[] = []
+
+  find(namespace: string, name: string): Measurement | undefined {
+    return this.byName.get(namespace)?.get(name)
+  }
+
+  /** The measurement of that name, provisional when new. The name has been checked. */
+  resolve(namespace: string, name: string): Measurement {
+    const known = this.find(namespace, name)
+    if (known !== undefined) return known
+    const measurement = new Measurement(this.nextMeasurement++, namespace, name)
+    this.insert(measurement)
+    this.provisional.push(measurement)
+    return measurement
+  }
+
+  /** Forgets measurements no durable write has named. Returns whether there were any. */
+  releaseProvisional(): boolean {
+    const gone = this.provisional.filter((measurement) => !measurement.kept)
+    this.provisional = []
+    for (const { id, namespace, name } of gone) {
+      this.byId[id] = undefined
+      this.byName.get(namespace)?.delete(name)
+    }
+    return gone.length > 0
+  }
+
+  list(namespace: string): Measurement[] {
+    const all = [...(this.byName.get(namespace)?.values() ?? [])]
+    return all.filter((m) => m.kept).sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** Marks a measurement as named by a write. */
+  keep(measurement: Measurement, definitions: Definitions, undo: Undo): void {
+    if (measurement.kept) return
+    measurement.kept = true
+    const { id, namespace, name } = measurement
+    ;(definitions.measurements ??= []).push({ id, namespace, name })
+    undo.push(() => {
+      measurement.kept = false
+      this.provisional.push(measurement)
+    })
+  }
+
+  addField(measurement: Measurement, name: string, type: FieldType, scale: number, definitions: Definitions, undo: Undo): FieldDef {
+    const field: FieldDef = { id: measurement.list.length, name, type, scale, column: columnName(name, measurement.list) }
+    measurement.list.push(field)
+    measurement.fields.set(name, field)
+    ;(definitions.fields ??= []).push({ measurement: measurement.id, field })
+    undo.push(() => {
+      measurement.list.pop()
+      measurement.fields.delete(name)
+    })
+    return field
+  }
+
+  /** Decides where the measurement's rows go from now on: the shared table while it has one field, else its own. */
+  settle(measurement: Measurement, definitions: Definitions, undo: Undo): Table {
+    const { home } = measurement
+    if (home !== undefined && (home.measurement >= 0 || measurement.list.length === 1)) {
+      if (home.measurement >= 0) home.fields.splice(0, home.fields.length, ...measurement.list)
+      return home
+    }
+    const table = measurement.list.length === 1 ? this.shared(measurement.list[0], definitions, undo) : this.own(measurement, definitions, undo)
+    measurement.home = table
+    measurement.tables = [...measurement.tables, table]
+    ;(definitions.homes ??= []).push({ measurement: measurement.id, table: table.id })
+    undo.push(() => {
+      measurement.home = home
+      measurement.tables = measurement.tables.slice(0, -1)
+    })
+    return table
+  }
+
+  /** Applies definitions read from the log. */
+  apply(definitions: Definitions): void {
+    for (const { id, namespace, name } of definitions.measurements ?? []) {
+      this.nextMeasurement = Math.max(this.nextMeasurement, id + 1)
+      if (this.byId[id] !== undefined) continue
+      const measurement = new Measurement(id, namespace, name)
+      measurement.kept = true
+      this.insert(measurement)
+    }
+    for (const { measurement, field } of definitions.fields ?? []) {
+      const owner = this.byId[measurement]
+      if (owner === undefined || owner.fields.has(field.name)) continue
+      owner.list.push(field)
+      owner.fields.set(field.name, field)
+      if (owner.home !== undefined && owner.home.measurement >= 0) owner.home.fields.splice(0, owner.home.fields.length, ...owner.list)
+    }
+    for (const { id, measurement } of definitions.tables ?? [])
+      this.restoreTable({ id, measurement, fields: measurement >= 0 ? [...(this.byId[measurement]?.list ?? [])] : [] })
+    for (const { table, field } of definitions.sharedFields ?? []) {
+      const shared = this.tables[table]
+      if (shared === undefined || shared.fields.length > 0) continue
+      shared.fields.push(field)
+      this.sharedTables.set(sharedKey(field), shared)
+    }
+    for (const { measurement, table } of definitions.homes ?? []) {
+      const owner = this.byId[measurement]
+      const home = this.tables[table]
+      if (owner === undefined || home === undefined || owner.tables.includes(home)) continue
+      owner.home = home
+      owner.tables = [...owner.tables, home]
+      if (home.measurement >= 0) home.fields.splice(0, home.fields.length, ...owner.list)
+    }
+  }
+
+  /** Puts back what the catalog stored; tables first. */
+  restore(tables: readonly TableDef[], measurements: readonly MeasurementDef[]): void {
+    for (const def of tables) {
+      const table = this.restoreTable(def)
+      if (def.measurement < 0) this.sharedTables.set(sharedKey(def.fields[0]), table)
+    }
+    for (const def of measurements) {
+      const measurement = new Measurement(def.id, def.namespace, def.name)
+      measurement.kept = true
+      for (const field of def.fields) {
+        measurement.list.push(field)
+        measurement.fields.set(field.name, field)
+      }
+      measurement.tables = def.tables.map((id) => this.tables[id] as Table)
+      measurement.home = measurement.tables.at(-1)
+      if (measurement.home !== undefined && measurement.home.measurement >= 0)
+        measurement.home.fields.splice(0, measurement.home.fields.length, ...measurement.list)
+      this.insert(measurement)
+      this.nextMeasurement = Math.max(this.nextMeasurement, def.id + 1)
+    }
+  }
+
+  private restoreTable(def: TableDef): Table {
+    const known = this.tables[def.id]
+    if (known !== undefined) return known
+    const table = new Table(def.id, def.measurement, [...def.fields])
+    this.tables[def.id] = table
+    this.nextTable = Math.max(this.nextTable, def.id + 1)
+    return table
+  }
+
+  private shared(field: FieldDef, definitions: Definitions, undo: Undo): Table {
+    const known = this.sharedTables.get(sharedKey(field))
+    if (known !== undefined) return known
+    const table = this.newTable(-1, [{ ...field, id: 0, column: columnName(field.name, []) }], definitions, undo)
+    this.sharedTables.set(sharedKey(field), table)
+    ;(definitions.sharedFields ??= []).push({ table: table.id, field: table.fields[0] })
+    undo.push(() => this.sharedTables.delete(sharedKey(field)))
+    return table
+  }
+
+  private own(measurement: Measurement, definitions: Definitions, undo: Undo): Table {
+    return this.newTable(measurement.id, [...measurement.list], definitions, undo)
+  }
+
+  private newTable(measurement: number, fields: FieldDef[], definitions: Definitions, undo: Undo): Table {
+    const table = new Table(this.nextTable++, measurement, fields)
+    this.tables[table.id] = table
+    ;(definitions.tables ??= []).push({ id: table.id, measurement })
+    undo.push(() => {
+      this.tables[table.id] = undefined
+    })
+    return table
+  }
+
+  private insert(measurement: Measurement): void {
+    this.byId[measurement.id] = measurement
+    let names = this.byName.get(measurement.namespace)
+    if (names === undefined) {
+      names = new Map()
+      this.byName.set(measurement.namespace, names)
+    }
+    names.set(measurement.name, measurement)
+  }
+}
+
+export function describe(measurement: Measurement): MeasurementInfo {
+  const fields = measurement.list.map(({ name, type, scale }): FieldInfo => (type === 'decimal' ? { name, type, scale } : { name, type }))
+  return { name: measurement.name, tags: [...measurement.tagKeys].sort(), fields }
+}
+
+/** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart. */
+function columnName(name: string, earlier: readonly FieldDef[]): string {
+  const taken = new Set(earlier.map((field) => field.column.toLowerCase()))
+  let column = name
+  for (let n = 2; taken.has(column.toLowerCase()); n++) column = `${name}_${n}`
+  return column
+}
+
+const sharedKey = (field: { name: string; type: FieldType; scale: number }): string => `${field.type}/${field.scale}/${field.name}`
+
+export function tooManyFields(measurement: string, field: string, total: number, limit: number): SvcError {
+  return new SvcError(
+    'INVALID_POINT',
+    `cannot add field "${field}" to measurement "${measurement}": it would have ${total} fields, max_fields_per_measurement is ${limit}; write under another measurement or raise the limit`,
+  )
+}

@@ -1,0 +1,266 @@
+/**
+ * Series numbers: measurement + tag set → a dense number, and back. Lies in shared memory for the engine threads.
+ *
+ * Invariants
+ * - A number is never given to another series. Entries below Shared.SERIES never change, but for the measurement, which becomes
+ *   RELEASED when a series is given back.
+ * - A new series is provisional until a row of it is admitted (`admit`); provisional ones that nobody can be holding any more are
+ *   given back by `releaseProvisional`, and if they were the newest their numbers are taken back too.
+ * - live + provisional never exceeds the budget.
+ */
+import { SvcError } from '../../kernel/errors.ts'
+import type { MeasurementRef } from '../../kernel/storage.ts'
+import { grownInt32, sharedInt32, widened } from './grow.ts'
+import { type SeriesArrays, Shared } from './layout.ts'
+import { mix, SymbolTable } from './symbols.ts'
+
+export const RELEASED = -1
+const PROVISIONAL = 0
+const LIVE = 1
+const GONE = -2 // a hash slot whose series was given back
+
+export class SeriesIndex {
+  readonly symbols: SymbolTable
+  measurement: Int32Array = sharedInt32(1024)
+  offsets: Int32Array = sharedInt32(1025)
+  tags: Int32Array = sharedInt32(8192)
+  count = 0
+  live = 0
+  epoch = 0
+  private published = 0
+  private state = new Uint8Array(1024)
+  private hashes = new Int32Array(1024)
+  private slots = new Int32Array(4096) // series + 1; 0 = free; GONE = was used
+  private used = 0
+  private provisional: number[] = []
+  private readonly keySymbols = new Map<string, number>()
+  private pairs = new Int32Array(128)
+  private readonly shared: Int32Array
+  private readonly budget: number
+  private readonly onGrow: () => void
+
+  constructor(shared: Int32Array, budget: number, onGrow: () => void) {
+    this.shared = shared
+    this.budget = budget
+    this.onGrow = onGrow
+    this.symbols = new SymbolTable(shared, onGrow)
+  }
+
+  arrays(): SeriesArrays {
+    return { measurement: this.measurement, offsets: this.offsets, tags: this.tags, symbolOffsets: this.symbols.offsets, symbolBytes: this.symbols.bytes }
+  }
+
+  /** Bytes held in memory. */
+  get memory(): number {
+    return (
+      this.symbols.memory + (this.measurement.length + this.offsets.length + this.tags.length + this.hashes.length + this.slots.length) * 4 + this.state.length
+    )
+  }
+
+  /** @param tags key, value ... validated by the caller, no empty values, any order. */
+  resolve(measurement: MeasurementRef, tags: readonly string[]): number {
+    const length = this.tuple(measurement.id, tags)
+    const hash = hashTuple(this.pairs, length)
+    const mask = this.slots.length - 1
+    let slot = hash & mask
+    for (let entry = this.slots[slot]; entry !== 0; entry = this.slots[slot]) {
+      if (entry !== GONE && this.hashes[entry - 1] === hash && this.equals(entry - 1, length)) return entry - 1
+      slot = (slot + 1) & mask
+    }
+    if (this.live + this.provisional.length >= this.budget) {
+      throw new SvcError(
+        'CARDINALITY_EXCEEDED',
+        `cannot create a series of measurement "${measurement.name}": the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`,
+      )
+    }
+    const series = this.append(measurement.id, length, hash, slot)
+    this.state[series] = PROVISIONAL
+    this.provisional.push(series)
+    return series
+  }
+
+  /** Puts a series of the log back under its number; one the catalog knew already is left as it is. Numbers left out stay released. */
+  restore(series: number, measurementId: number, tags: readonly string[]): void {
+    if (series < this.count) return
+    while (this.count < series) this.restoreReleased()
+    const length = this.tuple(measurementId, tags)
+    this.insertLive(measurementId, length)
+  }
+
+  /** As `restore`, by symbols already interned: pairs of (key, value) in the order of key text. */
+  restoreSymbols(measurementId: number, pairs: Int32Array, pairCount: number): void {
+    if (this.pairs.length < pairCount * 2 + 1) this.pairs = new Int32Array(pairCount * 4 + 1)
+    this.pairs[0] = measurementId
+    for (let i = 0; i < pairCount * 2; i++) this.pairs[i + 1] = pairs[i]
+    const length = pairCount * 2 + 1
+    this.insertLive(measurementId, length)
+  }
+
+  /** A number that was given back in an earlier life of the database. */
+  restoreReleased(): void {
+    this.room(0)
+    this.measurement[this.count] = RELEASED
+    this.offsets[this.count + 1] = this.offsets[this.count]
+    this.count++
+  }
+
+  /** Series visible to the engine threads: all that durable rows name, and maybe others in between. */
+  get publishedCount(): number {
+    return this.published
+  }
+
+  isLive(series: number): boolean {
+    return this.state[series] === LIVE
+  }
+
+  /** A row of a provisional series was admitted. */
+  admit(series: number): void {
+    this.state[series] = LIVE
+    this.live++
+  }
+
+  /** The write that admitted the series has failed. */
+  revoke(series: number): void {
+    this.state[series] = PROVISIONAL
+    this.live--
+    this.provisional.push(series)
+  }
+
+  /** Makes all series up to this one visible to the engine threads. */
+  publish(series: number): void {
+    if (series < this.published) return
+    this.published = series + 1
+    Atomics.store(this.shared, Shared.SERIES, this.published)
+  }
+
+  /** Gives provisional series back. Call only when no batch is in a decoder's hands. */
+  releaseProvisional(): void {
+    if (this.provisional.length === 0) return
+    let released = false
+    for (let i = this.provisional.length - 1; i >= 0; i--) {
+      const series = this.provisional[i]
+      if (this.state[series] !== PROVISIONAL) continue
+      this.forget(series)
+      released = true
+    }
+    this.provisional = []
+    if (released) this.epoch++
+  }
+
+  measurementOf(series: number): number {
+    return this.measurement[series]
+  }
+
+  /** key, value, key, value ... ordered by key. */
+  tagsOf(series: number): string[] {
+    const out: string[] = []
+    for (let i = this.offsets[series]; i < this.offsets[series + 1]; i++) out.push(this.symbols.text(this.tags[i]))
+    return out
+  }
+
+  /** Appends the tuple in `pairs`, known to be new, as a live series. */
+  private insertLive(measurementId: number, length: number): void {
+    const hash = hashTuple(this.pairs, length)
+    const mask = this.slots.length - 1
+    let slot = hash & mask
+    while (this.slots[slot] !== 0) slot = (slot + 1) & mask
+    this.state[this.append(measurementId, length, hash, slot)] = LIVE
+    this.live++
+  }
+
+  private forget(series: number): void {
+    const mask = this.slots.length - 1
+    let slot = this.hashes[series] & mask
+    while (this.slots[slot] !== series + 1) slot = (slot + 1) & mask
+    this.slots[slot] = GONE
+    this.measurement[series] = RELEASED
+    if (series === this.count - 1 && series >= this.published) this.count--
+  }
+
+  /** Fills `pairs` with measurement id and the tags' symbols in key order; returns its length. */
+  private tuple(measurementId: number, tags: readonly string[]): number {
+    const n = tags.length
+    if (this.pairs.length < n + 1) this.pairs = new Int32Array(n * 2 + 1)
+    this.pairs[0] = measurementId
+    let sorted = true
+    for (let i = 2; i < n; i += 2) if (tags[i] < tags[i - 2]) sorted = false
+    if (!sorted) tags = sortPairs(tags)
+    for (let i = 0; i < n; i += 2) {
+      let key = this.keySymbols.get(tags[i])
+      if (key === undefined) {
+        key = this.symbols.intern(tags[i])
+        this.keySymbols.set(tags[i], key)
+      }
+      this.pairs[i + 1] = key
+      this.pairs[i + 2] = this.symbols.intern(tags[i + 1])
+    }
+    return n + 1
+  }
+
+  private append(measurementId: number, length: number, hash: number, slot: number): number {
+    const series = this.count
+    this.room(length - 1)
+    const at = this.offsets[series]
+    this.measurement[series] = measurementId
+    for (let i = 1; i < length; i++) this.tags[at + i - 1] = this.pairs[i]
+    this.offsets[series + 1] = at + length - 1
+    this.hashes[series] = hash
+    this.slots[slot] = series + 1
+    this.count = series + 1
+    if (++this.used * 2 > this.slots.length) this.rehash()
+    return series
+  }
+
+  private room(tags: number): void {
+    const series = this.count
+    let replaced = false
+    if (series + 2 > this.offsets.length || series + 1 > this.measurement.length) {
+      this.measurement = grownInt32(this.measurement, series + 1)
+      this.offsets = grownInt32(this.offsets, this.measurement.length + 1)
+      replaced = true
+    }
+    if (this.offsets[series] + tags > this.tags.length) {
+      this.tags = grownInt32(this.tags, this.offsets[series] + tags)
+      replaced = true
+    }
+    if (series >= this.state.length) {
+      this.state = widened(this.state, this.measurement.length)
+      this.hashes = widened(this.hashes, this.measurement.length)
+    }
+    if (replaced) this.onGrow()
+  }
+
+  private rehash(): void {
+    this.slots = new Int32Array(this.slots.length * 2)
+    const mask = this.slots.length - 1
+    this.used = 0
+    for (let series = 0; series < this.count; series++) {
+      if (this.measurement[series] === RELEASED) continue
+      let slot = this.hashes[series] & mask
+      while (this.slots[slot] !== 0) slot = (slot + 1) & mask
+      this.slots[slot] = series + 1
+      this.used++
+    }
+  }
+
+  private equals(series: number, length: number): boolean {
+    if (this.measurement[series] !== this.pairs[0]) return false
+    const at = this.offsets[series]
+    if (this.offsets[series + 1] - at !== length - 1) return false
+    for (let i = 1; i < length; i++) if (this.tags[at + i - 1] !== this.pairs[i]) return false
+    return true
+  }
+}
+
+function hashTuple(tuple: Int32Array, length: number): number {
+  let hash = 0x9747b28c
+  for (let i = 0; i < length; i++) hash = Math.imul(hash ^ tuple[i], 0x01000193) ^ (hash >>> 15)
+  return mix(hash)
+}
+
+function sortPairs(tags: readonly string[]): string[] {
+  const order: number[] = []
+  for (let i = 0; i < tags.length; i += 2) order.push(i)
+  order.sort((a, b) => (tags[a] < tags[b] ? -1 : 1))
+  return order.flatMap((i) => [tags[i], tags[i + 1]])
+}

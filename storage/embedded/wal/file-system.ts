@@ -1,0 +1,32 @@
+/** The calls the WAL makes, so that tests can put faults in their place. */
+import { close, closeSync, fdatasync, fsyncSync, ftruncate, openSync, readdirSync, readFileSync, truncateSync, unlinkSync, write, writeSync } from 'node:fs'
+
+export interface FileSystem {
+  openSync(path: string, flags: string): number
+  closeSync(fd: number): void
+  writeSync(fd: number, bytes: Uint8Array): number
+  fsyncSync(fd: number): void
+  readdirSync(path: string): string[]
+  readFileSync(path: string): Uint8Array
+  unlinkSync(path: string): void
+  truncateSync(path: string, length: number): void
+  write(fd: number, bytes: Uint8Array, offset: number, length: number, position: number, done: (error: Error | null, written: number) => void): void
+  fdatasync(fd: number, done: (error: Error | null) => void): void
+  ftruncate(fd: number, length: number, done: (error: Error | null) => void): void
+  close(fd: number, done: (error?: Error | null) => void): void
+}
+
+export const realFileSystem: FileSystem = {
+  openSync: (path, flags) => openSync(path, flags),
+  closeSync,
+  writeSync: (fd, bytes) => writeSync(fd, bytes),
+  fsyncSync,
+  readdirSync: (path) => readdirSync(path),
+  readFileSync: (path) => readFileSync(path),
+  unlinkSync,
+  truncateSync,
+  write: (fd, bytes, offset, length, position, done) => write(fd, bytes, offset, length, position, done),
+  fdatasync,
+  ftruncate: (fd, length, done) => ftruncate(fd, length, done),
+  close: (fd, done) => close(fd, done),
+}

@@ -1,0 +1,212 @@
+/**
+ * One write as a WAL record: what it defines (measurements, fields, tables, series) and its rows. Layout: docs/formats/wal.md.
+ * Decoding checks every length; what does not decode is corruption, never a guess.
+ */
+import { bytesPerValue, Column } from '../../../kernel/batch.ts'
+import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldDef } from '../layout.ts'
+import { ByteReader, type ByteWriter } from './bytes.ts'
+import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
+
+const RECORD_WRITE = 1
+const TYPES: FieldType[] = ['float64', 'int64', 'uint64', 'bool', 'string', 'decimal', 'histogram']
+
+/** Definitions that must exist before the rows; applied in this order. */
+export interface Definitions {
+  measurements?: { id: number; namespace: string; name: string }[]
+  tables?: { id: number; measurement: number }[]
+  fields?: { measurement: number; field: FieldDef }[]
+  homes?: { measurement: number; table: number }[]
+  sharedFields?: { table: number; field: FieldDef }[]
+}
+
+export interface SeriesDefinition {
+  series: number
+  measurement: number
+  /** key, value, key, value ... ordered by key. */
+  tags: string[]
+}
+
+/** Rows for one table; `columns[i]` stores `fields[i]`. */
+export interface TableRows {
+  table: number
+  rows: number
+  series: Int32Array
+  time: Int32Array
+  columns: Column[]
+  fields: FieldDef[]
+}
+
+export interface WriteRecord {
+  sequence: number
+  definitions: Definitions | undefined
+  series: SeriesDefinition[]
+  tables: TableRows[]
+  heap: Uint8Array
+}
+
+export function encodeWrite(out: ByteWriter, record: WriteRecord): void {
+  out.u8(RECORD_WRITE)
+  out.varint(record.sequence)
+  out.text(record.definitions === undefined ? '' : JSON.stringify(record.definitions))
+  out.varint(record.series.length)
+  for (const { series, measurement, tags } of record.series) {
+    out.varint(series)
+    out.varint(measurement)
+    out.varint(tags.length / 2)
+    for (const text of tags) out.text(text)
+  }
+  out.varint(record.tables.length)
+  for (const table of record.tables) {
+    out.varint(table.table)
+    out.varint(table.rows)
+    encodeInts(out, table.series, table.rows)
+    encodeTimes(out, table.time, table.rows)
+    out.varint(table.columns.length)
+    for (const [i, column] of table.columns.entries()) {
+      out.varint(table.fields[i].id)
+      encodeColumn(out, column, table.rows, record.heap)
+    }
+  }
+}
+
+function encodeColumn(out: ByteWriter, column: Column, rows: number, heap: Uint8Array): void {
+  out.u8(TYPES.indexOf(column.type))
+  const dense = column.validity === undefined && column.next >= rows
+  out.u8(dense ? 0 : 1)
+  let source = column
+  let n = rows
+  if (!dense) {
+    const at = out.reserve((rows + 7) >> 3)
+    out.bytes.fill(0, at, at + ((rows + 7) >> 3))
+    for (let i = 0; i < rows; i++) if (column.has(i)) out.bytes[at + (i >> 3)] |= 1 << (i & 7)
+    ;[source, n] = gathered(column, rows)
+  }
+  switch (column.type) {
+    case 'float64':
+      return encodeFloats(out, source.f64, n)
+    case 'int64':
+    case 'uint64':
+      return encodeInt64s(out, source.i32, n)
+    case 'bool':
+      return out.put(source.u8.subarray(0, n))
+    case 'decimal':
+      return out.put(source.u8.subarray(0, n * 16))
+    default: {
+      encodeInts(out, source.i32, n, 2, 1)
+      for (let i = 0; i < n; i++) out.put(heap.subarray(source.i32[i * 2], source.i32[i * 2] + source.i32[i * 2 + 1]))
+    }
+  }
+}
+
+/** The present values of a sparse column, close together. */
+function gathered(column: Column, rows: number): [Column, number] {
+  const width = bytesPerValue(column.type)
+  const dense = new Column(column.name, column.type, rows)
+  let n = 0
+  for (let i = 0; i < rows; i++) if (column.has(i)) dense.u8.set(column.u8.subarray(i * width, (i + 1) * width), n++ * width)
+  return [dense, n]
+}
+
+/** @throws RangeError (or SyntaxError, TypeError of its parts) when the bytes are not a record. */
+export function decodeWrite(bytes: Uint8Array, start: number, end: number): WriteRecord {
+  const reader = new ByteReader(bytes, start, end)
+  const kind = reader.u8()
+  if (kind !== RECORD_WRITE) throw new RangeError(`unknown record kind ${kind}`)
+  const sequence = reader.varint()
+  const json = reader.text()
+  const definitions = json === '' ? undefined : (JSON.parse(json) as Definitions)
+  const series: SeriesDefinition[] = []
+  for (let left = reader.varint(); left > 0; left--) {
+    const number = reader.varint()
+    const measurement = reader.varint()
+    const tags: string[] = []
+    for (let texts = reader.varint() * 2; texts > 0; texts--) tags.push(reader.text())
+    series.push({ series: number, measurement, tags })
+  }
+  const heap: Uint8Array[] = []
+  let heapLength = 0
+  const keep = (piece: Uint8Array): number => {
+    heap.push(piece)
+    heapLength += piece.length
+    return heapLength - piece.length
+  }
+  const tables: TableRows[] = []
+  for (let left = reader.varint(); left > 0; left--) tables.push(decodeTable(reader, keep))
+  if (reader.position !== end) throw new RangeError(`the record has ${end - reader.position} bytes too many`)
+  const joined = new Uint8Array(heapLength)
+  let at = 0
+  for (const piece of heap) {
+    joined.set(piece, at)
+    at += piece.length
+  }
+  return { sequence, definitions, series, tables, heap: joined }
+}
+
+function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number): TableRows {
+  const table = reader.varint()
+  const rows = reader.varint()
+  // A row takes at least a bit somewhere; this refuses a count that damage has made huge before memory is taken for it.
+  if (rows > (reader.end - reader.position + 16) * 4096) throw new RangeError(`the record cannot hold ${rows} rows`)
+  const series = new Int32Array(rows)
+  decodeInts(reader, series, rows)
+  const time = new Int32Array(rows * 2)
+  decodeTimes(reader, time, rows)
+  const columns: Column[] = []
+  const fields: FieldDef[] = []
+  for (let left = reader.varint(); left > 0; left--) {
+    const id = reader.varint()
+    const column = decodeColumn(reader, rows, keep)
+    columns.push(column)
+    fields.push({ id, name: '', type: column.type, scale: 0, column: '' })
+  }
+  return { table, rows, series, time, columns, fields }
+}
+
+function decodeColumn(reader: ByteReader, rows: number, keep: (piece: Uint8Array) => number): Column {
+  const type = TYPES[reader.u8()]
+  if (type === undefined) throw new RangeError('unknown column type')
+  const sparse = reader.u8() === 1
+  const present: number[] = []
+  if (sparse) {
+    const at = reader.take((rows + 7) >> 3)
+    for (let i = 0; i < rows; i++) if (reader.bytes[at + (i >> 3)] & (1 << (i & 7))) present.push(i)
+  }
+  const n = sparse ? present.length : rows
+  const column = new Column('', type, rows)
+  const packed = sparse ? new Column('', type, n) : column
+  switch (type) {
+    case 'float64':
+      decodeFloats(reader, packed.f64, n)
+      break
+    case 'int64':
+    case 'uint64':
+      decodeInt64s(reader, packed.i32, n)
+      break
+    case 'bool':
+    case 'decimal': {
+      const length = n * bytesPerValue(type)
+      const at = reader.take(length)
+      packed.u8.set(reader.bytes.subarray(at, at + length))
+      break
+    }
+    default: {
+      const lengths = new Int32Array(n)
+      decodeInts(reader, lengths, n)
+      for (let i = 0; i < n; i++) {
+        const at = reader.take(lengths[i])
+        packed.i32[i * 2] = keep(reader.bytes.subarray(at, at + lengths[i]))
+        packed.i32[i * 2 + 1] = lengths[i]
+      }
+    }
+  }
+  if (!sparse) column.next = rows
+  else {
+    const width = bytesPerValue(type)
+    for (const [i, row] of present.entries()) {
+      column.mark(row)
+      column.u8.set(packed.u8.subarray(i * width, (i + 1) * width), row * width)
+    }
+  }
+  return column
+}

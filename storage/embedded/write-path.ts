@@ -1,0 +1,338 @@
+/**
+ * From an admitted batch to visible rows: log, then memtable, then the answer. Owns the memtables and decides when one is frozen.
+ *
+ * Invariants
+ * - Rows become visible only after their record is durable, in the order of the log.
+ * - A memtable and the log files with its rows begin together (`firstWal`): files below the oldest memtable's are not needed.
+ */
+import { WriteBatch } from '../../kernel/batch.ts'
+import { classify, SvcError } from '../../kernel/errors.ts'
+import type { SeriesResolver, StorageContext, WriteOptions, WriteResult } from '../../kernel/storage.ts'
+import type { Limits } from '../common/limits.ts'
+import { Window } from '../common/window.ts'
+import { Admission, type Admitted } from './admission.ts'
+import type { Changes } from './changes.ts'
+import type { DatabaseConfig } from './config.ts'
+import { Shared } from './layout.ts'
+import { Memtable, SeriesTimes } from './memtable.ts'
+import type { Publisher } from './publisher.ts'
+import type { Schema, Table } from './schema.ts'
+import type { SeriesIndex } from './series-index.ts'
+import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
+import type { Wal } from './wal/wal.ts'
+
+/** Batches kept for reuse. */
+const POOLED = 16
+
+export interface WritePathParts {
+  config: DatabaseConfig
+  limits: Limits
+  log: StorageContext['log']
+  now(): number
+  shared: Int32Array
+  schema: Schema
+  index: SeriesIndex
+  publisher: Publisher
+  changes: Changes
+  resolver: SeriesResolver
+  /** A memtable has been frozen. */
+  frozen(): void
+}
+
+export class WritePath {
+  readonly times = new SeriesTimes()
+  readonly windows = new Map<string, Window>()
+  /** Measurements and tables whose definitions the catalog does not have yet. */
+  readonly changedMeasurements = new Set<number>()
+  readonly changedTables = new Set<number>()
+  active!: Memtable
+  frozen: Memtable[] = []
+  nextSequence = 1
+  wal!: Wal
+  /** Set when writes are refused: shutting down, or maintenance has died. */
+  refusal: SvcError | undefined
+  private walSequence = 0
+  private rotating = false
+  private pool: WriteBatch[] = []
+  /** Batches in the hands of decoders. */
+  private outstanding = 0
+  private readonly parts: WritePathParts
+  private readonly admission: Admission
+
+  constructor(parts: WritePathParts) {
+    this.parts = parts
+    this.admission = new Admission(parts.schema, parts.index, parts.limits)
+  }
+
+  batch(namespace: string): WriteBatch {
+    this.outstanding++
+    const batch = this.pool.pop() ?? new WriteBatch(this.parts.resolver)
+    batch.namespace = namespace
+    return batch
+  }
+
+  recycle(batch: WriteBatch): void {
+    this.outstanding--
+    this.release(batch)
+    this.giveBack()
+  }
+
+  write(batch: WriteBatch, options: WriteOptions): Promise<WriteResult> {
+    this.outstanding--
+    const refusal = this.refused()
+    if (refusal !== undefined) {
+      this.release(batch)
+      this.giveBack()
+      return Promise.reject(refusal)
+    }
+    const window = this.window(batch.namespace)
+    const admitted = this.admission.admit(batch, window, options.backfill === true, this.parts.now())
+    const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
+    this.giveBack()
+    if (admitted.rows === 0) {
+      this.release(batch)
+      return Promise.resolve(result)
+    }
+    return new Promise((resolve, reject) => {
+      this.append(
+        admitted,
+        batch.heap.bytes,
+        () => {
+          const kept = this.parts.changes.written(batch.namespace, admitted.tables, batch.heap.bytes, options.backfill === true)
+          if (!kept) this.release(batch)
+          resolve(result)
+        },
+        (error) => {
+          this.release(batch)
+          reject(classify(error))
+        },
+      )
+    })
+  }
+
+  /** Makes definitions durable that come with no rows. */
+  define(definitions: Definitions, undo: (() => void)[]): Promise<void> {
+    const refusal = this.refused()
+    if (refusal !== undefined) {
+      for (const step of undo.reverse()) step()
+      return Promise.reject(refusal)
+    }
+    const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, undo }
+    return new Promise((resolve, reject) => this.append(admitted, NO_HEAP, resolve, (error) => reject(classify(error))))
+  }
+
+  /** Puts a record of the log back. */
+  restore(record: WriteRecord, file: number): void {
+    const { schema, index } = this.parts
+    this.walSequence = Math.max(this.walSequence, record.sequence)
+    if (record.definitions !== undefined) {
+      if (moves(record.definitions, schema)) this.freeze(file)
+      schema.apply(record.definitions)
+      this.defined(record.definitions)
+    }
+    for (const { series, measurement, tags } of record.series) {
+      index.restore(series, measurement, tags)
+      const keys = schema.byId[measurement]?.tagKeys
+      if (keys !== undefined) for (let i = 0; i < tags.length; i += 2) keys.add(tags[i])
+    }
+    let lastSeries = -1
+    for (const table of record.tables) for (let row = 0; row < table.rows; row++) if (table.series[row] > lastSeries) lastSeries = table.series[row]
+    for (const table of record.tables) {
+      const { fields } = this.table(table.table)
+      table.fields = table.fields.map((field) => fields[field.id])
+      this.seeWindow(table)
+    }
+    this.apply(record.tables, record.heap, lastSeries)
+    if (this.active.bytes >= this.parts.config.memtable_flush_threshold) this.freeze(file)
+  }
+
+  /** Ends the active memtable; the next one's first rows may be in log file `file`. */
+  freeze(file: number): void {
+    if (this.active.rows === 0) return
+    this.frozen.push(this.active)
+    this.start(file)
+    this.parts.frozen()
+  }
+
+  start(file: number): void {
+    const sequence = this.nextSequence++
+    this.active = new Memtable(sequence, sequence, file, this.parts.index.measurement.length, (event) => this.parts.publisher.tell(event))
+  }
+
+  /** Freezes what is there and resolves when no write is in flight any more before it. */
+  rotate(): Promise<void> {
+    return new Promise((resolve) =>
+      this.wal.barrier(() => {
+        this.rotateNow(true)
+        resolve()
+      }),
+    )
+  }
+
+  /** Bytes of all memtables. */
+  get memory(): number {
+    return this.frozen.reduce((sum, memtable) => sum + memtable.allocated, this.active.allocated)
+  }
+
+  window(namespace: string): Window {
+    let window = this.windows.get(namespace)
+    if (window === undefined) {
+      window = new Window(this.parts.limits)
+      this.windows.set(namespace, window)
+    }
+    return window
+  }
+
+  private refused(): SvcError | undefined {
+    if (this.refusal !== undefined) return this.refusal
+    if (this.wal.poisoned !== undefined) return this.wal.poisoned
+    const { max_memtable_memory } = this.parts.config
+    if (this.memory < max_memtable_memory) return undefined
+    return new SvcError(
+      'BACKPRESSURE',
+      `the memtables hold ${this.memory} bytes, [database] max_memtable_memory is ${max_memtable_memory}: flushing is behind; retry in a second`,
+    )
+  }
+
+  private append(admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
+    const { tables, definitions, series } = admitted
+    if (definitions !== undefined && moves(definitions, this.parts.schema)) this.requestRotation(true)
+    const sequence = ++this.walSequence
+    this.wal.append(
+      (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }),
+      () => {
+        if (definitions !== undefined) this.defined(definitions)
+        this.apply(tables, heap, admitted.lastSeries)
+        this.afterApply()
+        done()
+      },
+      (error) => {
+        for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
+        for (const { measurement } of definitions?.fields ?? []) this.changedMeasurements.add(measurement)
+        this.giveBack()
+        failed(error)
+      },
+    )
+  }
+
+  private apply(tables: TableRows[], heap: Uint8Array, lastSeries: number): void {
+    if (tables.length === 0) return
+    const { shared, index } = this.parts
+    index.publish(lastSeries)
+    this.active.ensureSeries(lastSeries)
+    this.times.ensure(lastSeries)
+    Atomics.add(shared, Shared.SEQ, 1)
+    for (const rows of tables) {
+      const table = this.table(rows.table)
+      this.active.append(table.id, rows, heap, table.fields, rows.fields, this.times)
+    }
+    Atomics.add(shared, Shared.SEQ, 1)
+  }
+
+  private afterApply(): void {
+    const { config } = this.parts
+    if (this.rotating) return
+    const full = this.active.bytes >= config.memtable_flush_threshold
+    if (full) this.requestRotation(true)
+    else if (this.wal.length >= config.wal_max_file_size) this.requestRotation(this.wal.file - this.active.firstWal + 1 >= config.wal_max_unflushed)
+  }
+
+  private requestRotation(freeze: boolean): void {
+    if (this.rotating && !freeze) return
+    this.rotating = true
+    this.wal.barrier(() => {
+      this.rotating = false
+      this.rotateNow(freeze)
+    })
+  }
+
+  private rotateNow(freeze: boolean): void {
+    if (this.active.rows === 0 && freeze && this.wal.length < this.parts.config.wal_max_file_size) return
+    try {
+      this.wal.openFile(this.wal.file + 1)
+    } catch (error) {
+      // The disk is full or failing: go on with the file there is, the next write says why.
+      this.parts.log.warn({ err: error }, 'cannot start a new log file')
+      return
+    }
+    if (freeze) this.freeze(this.wal.file)
+  }
+
+  private defined(definitions: Definitions): void {
+    const { schema, publisher } = this.parts
+    const measurements = new Set([
+      ...(definitions.measurements ?? []).map((d) => d.id),
+      ...(definitions.fields ?? []).map((d) => d.measurement),
+      ...(definitions.homes ?? []).map((d) => d.measurement),
+    ])
+    const tables = new Set([...(definitions.tables ?? []).map((d) => d.id), ...(definitions.sharedFields ?? []).map((d) => d.table)])
+    for (const id of measurements) {
+      const home = schema.byId[id]?.home
+      if (home !== undefined && home.measurement >= 0) tables.add(home.id)
+    }
+    for (const id of tables) {
+      this.changedTables.add(id)
+      publisher.tell({ kind: 'table', def: this.table(id).def() })
+    }
+    for (const id of measurements) {
+      this.changedMeasurements.add(id)
+      const measurement = schema.byId[id]
+      if (measurement !== undefined) publisher.tell({ kind: 'measurement', def: measurement.def() })
+    }
+  }
+
+  /** Moves the windows to the newest rows of a replayed table. */
+  private seeWindow(rows: TableRows): void {
+    const { schema, index } = this.parts
+    let lastId = -1
+    let window: Window | undefined
+    let low = 0
+    let high = -0x80000000
+    for (let row = 0; row < rows.rows; row++) {
+      const id = index.measurementOf(rows.series[row])
+      if (id !== lastId) {
+        const next = this.window(schema.byId[id]?.namespace ?? '')
+        if (window !== undefined && next !== window) {
+          window.advance(low, high)
+          high = -0x80000000
+        }
+        window = next
+        lastId = id
+      }
+      if (rows.time[row * 2 + 1] > high || (rows.time[row * 2 + 1] === high && rows.time[row * 2] >>> 0 > low >>> 0)) {
+        low = rows.time[row * 2]
+        high = rows.time[row * 2 + 1]
+      }
+    }
+    window?.advance(low, high)
+  }
+
+  private table(id: number): Table {
+    const table = this.parts.schema.tables[id]
+    if (table === undefined) throw new Error(`table ${id} is not defined`)
+    return table
+  }
+
+  private release(batch: WriteBatch): void {
+    batch.reset()
+    if (this.pool.length < POOLED) this.pool.push(batch)
+  }
+
+  /** Gives back series and measurements that no admitted row names, once no decoder can hold them. */
+  private giveBack(): void {
+    if (this.outstanding > 0) return
+    const { index, schema } = this.parts
+    index.releaseProvisional()
+    if (schema.releaseProvisional()) index.epoch++
+  }
+}
+
+const NO_HEAP = new Uint8Array(0)
+
+/** Whether a measurement leaves the shared table: its series must then begin anew in a fresh memtable. */
+function moves(definitions: Definitions, schema: Schema): boolean {
+  return (definitions.homes ?? []).some(({ measurement, table }) => {
+    const known = schema.byId[measurement]
+    return known !== undefined && known.tables.some(({ id }) => id !== table)
+  })
+}
