@@ -65,8 +65,7 @@ export function pointsOf(batch: WriteBatch, resolver: FakeResolver): DecodedPoin
       const { measurement, tags } = resolver.tagSets[table.series[row]]
       int.low = table.time[row * 2]
       int.high = table.time[row * 2 + 1]
-      const fields: DecodedPoint['fields'] = {}
-      for (const column of table.columns) if (column.has(row)) fields[column.name] = cellOf(batch, column, row)
+      const fields = Object.fromEntries(table.columns.filter((column) => column.has(row)).map((column) => [column.name, cellOf(batch, column, row)]))
       points.push({ position: table.position[row], measurement: measurement.name, tags, time: int.toBigInt(), fields })
     }
   }

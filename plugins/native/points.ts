@@ -83,8 +83,8 @@ export class PointsParser {
         this.path = ''
         this.field = undefined
         this.point(reader, view, batch, options.maxFields)
+        this.index = -1
       }
-      this.index = -1
       reader.end()
       return count
     } catch (error) {
@@ -170,7 +170,9 @@ export class PointsParser {
     const hash = Math.imul(keys.hashOf(view, from, to) ^ group, 0x9e3779b1)
     const entry = keys.find(view, from, to, hash)
     if (entry >= 0 && keys.group[entry] === group) return keys.series[entry]
-    const series = this.resolver.series(this.measurements[group], start < 0 ? [] : this.tags(reader, start))
+    const tags = start < 0 ? [] : this.tags(reader, start)
+    this.path = '.tags'
+    const series = this.resolver.series(this.measurements[group], tags)
     if (entry < 0) keys.add(reader.bytes, from, to, hash, series, group)
     return series
   }

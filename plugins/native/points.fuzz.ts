@@ -1,0 +1,144 @@
+/**
+ * Random JSON bodies through the column parser and through JSON.parse. node plugins/native/points.fuzz.ts [seconds] [seed]
+ * Values are small enough for JSON.parse to be right; what a double cannot hold is in points.test.ts.
+ */
+import { deepStrictEqual } from 'node:assert'
+import { WriteBatch } from '../../kernel/batch.ts'
+import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import { PointsParser } from './points.ts'
+
+type Random = () => number
+const NOW = 77n
+
+/** mulberry32 */
+function seeded(seed: number): Random {
+  let a = seed >>> 0
+  return () => {
+    a = (a + 0x6d2b79f5) | 0
+    let t = Math.imul(a ^ (a >>> 15), 1 | a)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+  }
+}
+
+const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
+const NAMES = ['a', 'b', 'usage', 'x y', 'quo"te', 'back\\slash', 'é', '漢字', 'tab\t', 'nul', '__proto__', 'constructor', '']
+const WORDS = [...NAMES, 'line\nbreak', '\u2028', 'true', '{}', 'a longer value that does not fit a short loop, of more than sixty-four bytes']
+const BROKEN = ['{', '}', '[', ']', ',', ':', '"', '\\', 'null', '1', 'tru', '.', 'e', '\u0001', '01', '{"a":1}', '"timestamp":1.5']
+
+function value(random: Random): unknown {
+  const shape = random()
+  if (shape < 0.6) return pick(random, [0, 1, -1, 0.1, 1.5e-9, 123456789.123, -4.35, 1e21, 5e-324, random() * 1000, Math.round(random() * 1e6)])
+  if (shape < 0.75) return random() < 0.5
+  if (shape < 0.95) return pick(random, WORDS)
+  return { decimal: pick(random, ['1', '-0.50', '12.340']) }
+}
+
+function point(random: Random): Record<string, unknown> {
+  const entries: [string, unknown][] = [['measurement', pick(random, ['cpu', 'm"e\\m', 'é'])]]
+  if (random() < 0.7) entries.push(['tags', ownObject(random, 3, () => pick(random, WORDS))])
+  entries.push(['fields', ownObject(random, 5, () => value(random))])
+  if (random() < 0.7) entries.push(['timestamp', Math.round((random() - 0.3) * 2 ** 50)])
+  if (random() < 0.05) entries.push([pick(random, NAMES), 1])
+  return Object.fromEntries(random() < 0.6 ? entries : entries.sort(() => random() - 0.5))
+}
+
+function ownObject(random: Random, most: number, make: () => unknown): Record<string, unknown> {
+  return Object.fromEntries(Array.from({ length: Math.floor(random() * (most + 1)) }, () => [pick(random, NAMES), make()]))
+}
+
+/** What JSON.parse makes of the body, or undefined when it is to be refused. */
+function reference(body: string): DecodedPoint[] | undefined {
+  let points: unknown
+  try {
+    points = JSON.parse(body)
+  } catch {
+    return undefined
+  }
+  if (!Array.isArray(points)) return undefined
+  const types = new Map<string, string>()
+  const decoded: DecodedPoint[] = []
+  for (const [position, given] of points.entries()) {
+    if (!isObject(given) || Object.keys(given).some((key) => !['measurement', 'tags', 'fields', 'timestamp'].includes(key))) return undefined
+    const { measurement, tags = {}, fields, timestamp = Number(NOW) } = given
+    if (typeof measurement !== 'string' || !isObject(tags) || !isObject(fields) || !Number.isInteger(timestamp)) return undefined
+    if (Object.values(tags).some((tag) => typeof tag !== 'string') || Object.keys(fields).length === 0) return undefined
+    for (const [name, field] of Object.entries(fields)) {
+      if (!['number', 'boolean', 'string'].includes(typeof field) && !(isObject(field) && typeof field.decimal === 'string' && Object.keys(field).length === 1))
+        return undefined
+      const key = JSON.stringify([measurement, name])
+      const type = types.get(key) ?? typeof field
+      if (type !== typeof field || field === Number.POSITIVE_INFINITY || field === Number.NEGATIVE_INFINITY) return undefined
+      if (isObject(field)) {
+        if (!/^-?(\d+\.?\d*|\.\d+)$/.test(field.decimal as string)) return undefined
+        field.decimal = decimalText(field.decimal as string)
+      }
+      types.set(key, type)
+    }
+    const present = Object.entries(tags as Record<string, string>).filter(([, tag]) => tag !== '')
+    decoded.push({
+      position,
+      measurement,
+      tags: Object.fromEntries(present.sort(([a], [b]) => (a < b ? -1 : 1))),
+      time: BigInt(timestamp as number),
+      fields: fields as DecodedPoint['fields'],
+    })
+  }
+  return decoded
+}
+
+/** Without needless leading zeros and minus zero, as the batch gives it back. */
+function decimalText(text: string): string {
+  const [whole, fraction = ''] = text.replace('-', '').split('.')
+  const body = `${whole.replace(/^0+(?=.)/, '') || '0'}${fraction === '' ? '' : `.${fraction}`}`
+  return text.startsWith('-') && /[1-9]/.test(text) ? `-${body}` : body
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Runs for `milliseconds`; returns how many bodies were compared. @throws when the parsers differ. */
+export function fuzz(seed: number, milliseconds: number): number {
+  const random = seeded(seed)
+  const until = Date.now() + milliseconds
+  let bodies = 0
+  while (Date.now() < until) {
+    const resolver = new FakeResolver()
+    const parser = new PointsParser(resolver, 'default', 512, bodies)
+    for (let round = 0; round < 4; round++) {
+      const batch = new WriteBatch(resolver)
+      const points = Array.from({ length: Math.floor(random() * 5) }, () => point(random))
+      let body = JSON.stringify(points, null, random() < 0.3 ? 2 : undefined)
+      const broken = random() < 0.3
+      if (broken) {
+        const at = Math.floor(random() * body.length)
+        body = body.slice(0, at) + pick(random, BROKEN) + body.slice(at + Math.floor(random() * 3))
+      }
+      bodies++
+      if (broken && /\d{16}/.test(body)) continue // may be beyond a double
+      const expected = reference(body)
+      let found: DecodedPoint[] | undefined
+      let message = ''
+      try {
+        parser.parse(Buffer.from(body), batch, { now: NOW, maxPoints: 100, maxFields: 100 })
+        found = pointsOf(batch, resolver)
+      } catch (error) {
+        if (!(error instanceof SvcError)) throw error
+        message = error.message
+        // Breaking a body can make what JSON.parse is laxer about: a member twice, a time such as 1e3.
+        if (broken && /occurs twice|is not an integer of nanoseconds/.test(message)) continue
+      }
+      try {
+        deepStrictEqual(found, expected)
+      } catch (error) {
+        throw new Error(`parsers differ, seed ${seed}, body ${bodies}: ${JSON.stringify(body)}\n${(error as Error).message}\n${message}`)
+      }
+    }
+  }
+  return bodies
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const seed = Number(process.argv[3] ?? Date.now() % 1e9)
+  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} bodies, no difference`)
+}
