@@ -1,0 +1,103 @@
+/**
+ * The syntax tree of DuckDB's own parser, as `json_serialize_sql` gives it (defaults, empty members and nulls left out).
+ * Nothing may be believed about its shape: every printer names the members it knows and refuses a node that has others, so that
+ * syntax of a newer DuckDB is refused, not passed on.
+ */
+import { SvcError } from '../../../kernel/errors.ts'
+import type { SqlHost } from './host.ts'
+
+// The tree is data from outside: members are looked at one by one.
+// biome-ignore lint/suspicious/noExplicitAny: see above
+export type Node = Record<string, any>
+
+const SERIALIZE = 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
+
+/** Integers of 64 and 128 bits lie as plain JSON numbers under these keys; JSON.parse would round them. Inside a string the quotes are escaped, so this cannot match there. */
+const LONG_INTEGER = /"(value|upper|lower)":(-?\d{16,})(?=[,}\]])/g
+
+export function refuse(message: string): SvcError {
+  return new SvcError('SQL_ERROR', message)
+}
+
+/** The one statement of `text`. @throws SQL_ERROR when it does not parse, is no query, or is not alone. */
+export async function parse(host: SqlHost, text: string): Promise<Node> {
+  const prepared = await host.connection.prepare(SERIALIZE)
+  let json: string
+  try {
+    prepared.bindVarchar(1, text)
+    const chunk = await (await prepared.run()).fetchChunk()
+    json = String(chunk?.getColumnVector(0).getItem(0))
+  } finally {
+    prepared.destroySync()
+  }
+  const tree = JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
+  if (tree.error === true) {
+    if (tree.error_type === 'not implemented') {
+      throw refuse('cannot run this statement: only queries are allowed (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); data is written by the write API')
+    }
+    throw refuse(`cannot parse the query: ${tree.error_message}`)
+  }
+  const statements = tree.statements as Node[]
+  if (statements.length !== 1) throw refuse(`cannot run ${statements.length} statements: a request holds exactly one`)
+  members(statements[0], ['node', 'named_param_map'])
+  if (statements[0].named_param_map !== undefined) throw refuse('cannot run a query with parameters: write the values into the text')
+  return statements[0].node as Node
+}
+
+/** @throws SQL_ERROR when the node has a member that is not listed: it means something we do not print. */
+export function members(node: Node, known: readonly string[]): void {
+  for (const key in node) {
+    if (key === 'query_location' || known.includes(key)) continue
+    throw refuse(`cannot run this query: "${key.replaceAll('_', ' ')}" is not supported here`)
+  }
+}
+
+/** Calls `visit` on every node of the tree. */
+export function walk(node: unknown, visit: (node: Node) => void): void {
+  if (Array.isArray(node)) {
+    for (const child of node) walk(child, visit)
+  } else if (typeof node === 'object' && node !== null) {
+    visit(node as Node)
+    for (const key in node) walk((node as Node)[key], visit)
+  }
+}
+
+export function ident(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+export function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}
+
+/** The text of a constant string, else undefined. */
+export function constantText(node: Node | undefined): string | undefined {
+  return node?.class === 'CONSTANT' && node.value?.is_null === false && node.value.type?.id === 'VARCHAR' ? String(node.value.value) : undefined
+}
+
+const INTEGERS = new Set(['TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT', 'UTINYINT', 'USMALLINT', 'UINTEGER', 'UBIGINT', 'UHUGEINT'])
+
+export function constantInteger(node: Node | undefined): bigint | undefined {
+  if (node?.class !== 'CONSTANT' || node.value?.is_null !== false || !INTEGERS.has(node.value.type?.id)) return undefined
+  const value = node.value.value
+  return typeof value === 'object' ? (BigInt(value.upper ?? 0) << 64n) + BigInt(value.lower ?? 0) : BigInt(value)
+}
+
+/** Any constant number as a JavaScript number. */
+export function constantNumber(node: Node | undefined): number | undefined {
+  const integer = constantInteger(node)
+  if (integer !== undefined) return Number(integer)
+  if (node?.class !== 'CONSTANT' || node.value?.is_null !== false) return undefined
+  if (node.value.type?.id === 'DOUBLE') return Number(node.value.value)
+  if (node.value.type?.id === 'DECIMAL') return Number(decimalText(node.value))
+  return undefined
+}
+
+/** Digits of a DECIMAL constant. */
+export function decimalText(value: Node): string {
+  const raw = typeof value.value === 'object' ? (BigInt(value.value.upper ?? 0) << 64n) + BigInt(value.value.lower ?? 0) : BigInt(value.value)
+  const scale = Number(value.type.type_info?.scale ?? 0)
+  const negative = raw < 0n
+  const digits = (negative ? -raw : raw).toString().padStart(scale + 1, '0')
+  return `${negative ? '-' : ''}${digits.slice(0, digits.length - scale)}${scale > 0 ? `.${digits.slice(digits.length - scale)}` : ''}`
+}

@@ -1,0 +1,43 @@
+/** What SHOW, DESCRIBE and information_schema answer: the namespace's measurements and nothing of DuckDB's own. */
+import { literal } from './ast.ts'
+import { duckType, type SqlMeasurement } from './host.ts'
+
+function values(columns: readonly string[], rows: readonly (string | number | null)[][]): string {
+  const cell = (value: string | number | null): string => (value === null ? 'NULL' : typeof value === 'number' ? String(value) : literal(value))
+  const list = columns.map((name) => `"${name}"`).join(', ')
+  if (rows.length === 0) return `SELECT ${columns.map((name) => `NULL::VARCHAR AS "${name}"`).join(', ')} WHERE FALSE`
+  return `SELECT * FROM (VALUES ${rows.map((row) => `(${row.map(cell).join(', ')})`).join(', ')}) AS t(${list})`
+}
+
+export function showTables(measurements: readonly SqlMeasurement[]): string {
+  return values(
+    ['name'],
+    measurements.map((m) => [m.name]).sort((a, b) => (a[0] < b[0] ? -1 : 1)),
+  )
+}
+
+export function showColumns(measurement: SqlMeasurement): string {
+  return values(
+    ['column_name', 'data_type', 'is_nullable', 'role'],
+    measurement.columns.map((column) => [column.name, duckType(column), nullable(column.role), column.role]),
+  )
+}
+
+const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')
+
+/** @param view tables, columns or schemata. */
+export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): string {
+  if (view === 'schemata') return values(['catalog_name', 'schema_name'], [[namespace, 'main']])
+  if (view === 'tables') {
+    return values(
+      ['table_catalog', 'table_schema', 'table_name', 'table_type'],
+      measurements.map((m) => [namespace, 'main', m.name, 'BASE TABLE']),
+    )
+  }
+  return values(
+    ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
+    measurements.flatMap((m) =>
+      m.columns.map((column, i) => [namespace, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), column.role]),
+    ),
+  )
+}

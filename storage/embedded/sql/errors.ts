@@ -1,0 +1,39 @@
+/** DuckDB's errors, sorted into the caller's and ours. */
+import { SvcError } from '../../../kernel/errors.ts'
+
+const CALLERS =
+  /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
+
+export interface ErrorContext {
+  /** The statement was stopped by its deadline or by the caller. */
+  interrupted?: boolean
+}
+
+/** @returns an SvcError whose text names neither files nor the rewritten statement; anything that is not DuckDB's passes unchanged. */
+export function sqlError(error: unknown, context: ErrorContext = {}): unknown {
+  if (!(error instanceof Error) || error instanceof SvcError) return error
+  const text = error.message
+  if (/^INTERRUPT Error/i.test(text) || context.interrupted === true)
+    return new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
+  if (/^Out of Memory Error/i.test(text)) {
+    return new SvcError(
+      'SQL_ERROR',
+      'cannot run this query: it needs more memory than per_query_memory_limit allows; narrow the time range, group less finely or raise the limit',
+      { cause: error },
+    )
+  }
+  if (CALLERS.test(text)) return new SvcError('SQL_ERROR', `cannot run this query: ${clean(text)}`, { cause: error })
+  return new SvcError('DATABASE_ERROR', text, { cause: error })
+}
+
+/** Leaves the reason: not the excerpt of the rewritten statement, not paths, not the names of what a statement is rewritten to. */
+function clean(text: string): string {
+  return text
+    .replace(CALLERS, '')
+    .replace(/\n\s*LINE \d+:[\s\S]*$/, '')
+    .replace(/\(?\b(?:read_parquet|parquet_scan)\([^)]*\)\)?/g, 'a measurement')
+    .replace(/(?:[A-Za-z]:)?[\\/][^\s'"]*\.parquet/g, 'a segment')
+    .replace(/__svc_\w+/g, 'an internal function')
+    .replace(/\n+/g, ' ')
+    .trim()
+}

@@ -1,0 +1,471 @@
+/** Expressions. Every class, and every member of it, is named: what is not is refused. */
+import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
+import { printBucket } from './bucket-sql.ts'
+import { foldInstant } from './fold.ts'
+import { AGGREGATES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
+import { parseInstant, parseTime } from './instant.ts'
+import type { Printer } from './printer.ts'
+import { kindOf, type Scope } from './scope.ts'
+import { printQuery } from './select.ts'
+import { printType } from './types.ts'
+import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
+
+const COMPARISONS: Record<string, string> = {
+  COMPARE_EQUAL: '=',
+  COMPARE_NOTEQUAL: '<>',
+  COMPARE_LESSTHAN: '<',
+  COMPARE_GREATERTHAN: '>',
+  COMPARE_LESSTHANOREQUALTO: '<=',
+  COMPARE_GREATERTHANOREQUALTO: '>=',
+  COMPARE_DISTINCT_FROM: 'IS DISTINCT FROM',
+  COMPARE_NOT_DISTINCT_FROM: 'IS NOT DISTINCT FROM',
+}
+
+/** The times DuckDB's TIMESTAMP_NS has a literal for; beyond them epoch_ns is compared, which is exact everywhere. */
+const FIRST_LITERAL = -9_223_286_400_000_000_000n
+const LAST_LITERAL = 9_223_372_036_854_775_806n
+
+export function printExpr(p: Printer, node: Node, scope: Scope): string {
+  return p.put(print(p, node, scope))
+}
+
+function print(p: Printer, node: Node, scope: Scope): string {
+  switch (node.class) {
+    case 'COLUMN_REF':
+      return columnRef(p, node)
+    case 'CONSTANT':
+      members(node, ['class', 'type', 'alias', 'value'])
+      return constant(node.value)
+    case 'CAST':
+      return cast(p, node, scope)
+    case 'COMPARISON':
+      return comparison(p, node, scope)
+    case 'BETWEEN':
+      return between(p, node, scope)
+    case 'CONJUNCTION':
+      members(node, ['class', 'type', 'alias', 'children'])
+      return `(${list(p, node.children, scope, node.type === 'CONJUNCTION_OR' ? ' OR ' : ' AND ')})`
+    case 'CASE':
+      return caseExpr(p, node, scope)
+    case 'OPERATOR':
+      return operator(p, node, scope)
+    case 'FUNCTION':
+      return functionCall(p, node, scope)
+    case 'WINDOW':
+      return windowCall(p, node, scope)
+    case 'SUBQUERY':
+      return subquery(p, node, scope)
+    case 'STAR':
+      return star(p, node, scope)
+    case 'LAMBDA':
+      members(node, ['class', 'type', 'alias', 'lhs', 'expr'])
+      return `(${printExpr(p, node.lhs, scope)} -> ${printExpr(p, node.expr, scope)})` // outside of list functions: JSON extraction
+    case 'COLLATE':
+      members(node, ['class', 'type', 'alias', 'child', 'collation'])
+      if (!/^[A-Za-z_.]+$/.test(node.collation)) throw refuse(`cannot use collation "${node.collation}": there is no such collation`)
+      return `(${printExpr(p, node.child, scope)} COLLATE ${node.collation})`
+    case 'POSITIONAL_REFERENCE':
+      members(node, ['class', 'type', 'alias', 'index'])
+      return `#${Number(node.index)}`
+    case 'DEFAULT':
+    case 'PARAMETER':
+      throw refuse('cannot run a query with parameters: write the values into the text')
+    default:
+      throw refuse(`cannot run this query: expressions of kind "${String(node.class).toLowerCase()}" are not supported here`)
+  }
+}
+
+function list(p: Printer, nodes: Node[] | undefined, scope: Scope, separator = ', '): string {
+  return (nodes ?? []).map((node) => printExpr(p, node, scope)).join(separator)
+}
+
+function columnRef(p: Printer, node: Node): string {
+  members(node, ['class', 'type', 'alias', 'column_names'])
+  let names = node.column_names as string[]
+  if (names.length > 2 && names[0].toLowerCase() === 'main') names = names.slice(1)
+  return names.map((name) => p.ident(name)).join('.')
+}
+
+function constant(value: Node): string {
+  members(value, ['type', 'is_null', 'value'])
+  if (value.is_null === true) return 'NULL'
+  switch (value.type?.id) {
+    case 'VARCHAR':
+      return literal(String(value.value))
+    case 'BOOLEAN':
+      return value.value === true ? 'TRUE' : 'FALSE'
+    case 'DECIMAL':
+      return decimalText(value)
+    case 'DOUBLE':
+    case 'FLOAT': {
+      const text = String(Number(value.value))
+      return /e/i.test(text) ? text : `${text}e0`
+    }
+    default: {
+      const integer = constantInteger({ class: 'CONSTANT', value })
+      if (integer !== undefined) return integer < 0n ? `(${integer})` : String(integer)
+      throw refuse(`cannot run this query: constants of type ${value.type?.id} are not supported here`)
+    }
+  }
+}
+
+/** A timestamp's text with a zone or more than six digits behind the point is read exactly; DuckDB would drop the offset and cut the digits. */
+function cast(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'child', 'cast_type', 'try_cast'])
+  const text = constantText(node.child)
+  const time = text === undefined || p.plain || node.cast_type.id !== 'TIMESTAMP' ? undefined : parseTime(text)
+  if (time !== undefined && (time.offset !== undefined || time.fractionDigits > 6)) {
+    p.rewrites++
+    const ns = parseInstant(text as string) as bigint
+    if (time.fractionDigits > 6 && ns >= FIRST_LITERAL && ns <= LAST_LITERAL) return `make_timestamp_ns(${ns})`
+    return `make_timestamp(${ns / 1000n})`
+  }
+  return `${node.try_cast === true ? 'TRY_CAST' : 'CAST'}(${printExpr(p, node.child, scope)} AS ${printType(node.cast_type)})`
+}
+
+/** `other` as it is compared with a time: exact nanoseconds if it can be read off the tree. */
+function instant(p: Printer, other: Node): bigint | undefined {
+  return p.plain ? undefined : foldInstant(other, p.now)
+}
+
+const fits = (ns: bigint): boolean => ns >= FIRST_LITERAL && ns <= LAST_LITERAL
+
+function comparison(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'left', 'right'])
+  const sign = COMPARISONS[node.type]
+  if (sign === undefined) throw refuse(`cannot run this query: the comparison "${node.type}" is not supported here`)
+  const left = printExpr(p, node.left, scope)
+  const right = printExpr(p, node.right, scope)
+  const time = (side: Node): boolean => side.class !== 'CONSTANT' && kindOf(side, scope) === 'time'
+  if (time(node.left)) return `(${timeCompared(p, left, sign, right, instant(p, node.right), false)})`
+  if (time(node.right)) return `(${timeCompared(p, right, sign, left, instant(p, node.left), true)})`
+  return `(${left} ${sign} ${right})`
+}
+
+function timeCompared(p: Printer, time: string, sign: string, other: string, ns: bigint | undefined, swapped: boolean): string {
+  let [a, b] = [time, other]
+  if (ns !== undefined) {
+    p.rewrites++
+    if (fits(ns)) b = `make_timestamp_ns(${ns})`
+    else [a, b] = [`epoch_ns(${time})`, `(${ns})`]
+  }
+  return swapped ? `${b} ${sign} ${a}` : `${a} ${sign} ${b}`
+}
+
+function between(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'input', 'lower', 'upper'])
+  const input = printExpr(p, node.input, scope)
+  const [lower, upper] = [printExpr(p, node.lower, scope), printExpr(p, node.upper, scope)]
+  if (kindOf(node.input, scope) !== 'time') return `(${input} BETWEEN ${lower} AND ${upper})`
+  const low = timeCompared(p, input, '>=', lower, instant(p, node.lower), false)
+  return `(${low} AND ${timeCompared(p, input, '<=', upper, instant(p, node.upper), false)})`
+}
+
+function caseExpr(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'case_checks', 'else_expr'])
+  const checks = (node.case_checks as Node[]).map((check) => {
+    members(check, ['when_expr', 'then_expr'])
+    return ` WHEN ${printExpr(p, check.when_expr, scope)} THEN ${printExpr(p, check.then_expr, scope)}`
+  })
+  return `CASE${checks.join('')} ELSE ${node.else_expr === undefined ? 'NULL' : printExpr(p, node.else_expr, scope)} END`
+}
+
+function operator(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'children'])
+  const children = node.children as Node[]
+  const args = children.map((child) => printExpr(p, child, scope))
+  switch (node.type) {
+    case 'OPERATOR_NOT':
+      return `(NOT ${args[0]})`
+    case 'OPERATOR_IS_NULL':
+      return `(${args[0]} IS NULL)`
+    case 'OPERATOR_IS_NOT_NULL':
+      return `(${args[0]} IS NOT NULL)`
+    case 'OPERATOR_COALESCE':
+      return `COALESCE(${args.join(', ')})`
+    case 'OPERATOR_TRY':
+      return `TRY(${args[0]})`
+    case 'ARRAY_EXTRACT':
+      return `(${args[0]})[${args[1]}]`
+    case 'ARRAY_SLICE':
+      return `(${args[0]})[${args.slice(1).join(':')}]`
+    case 'STRUCT_EXTRACT':
+      return `struct_extract(${args.join(', ')})`
+    case 'GROUPING_FUNCTION':
+      return `GROUPING(${args.join(', ')})`
+    case 'ARRAY_CONSTRUCTOR':
+      return `[${args.join(', ')}]`
+    case 'COMPARE_IN':
+    case 'COMPARE_NOT_IN':
+      return inList(p, node, args, scope)
+    default:
+      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+  }
+}
+
+function inList(p: Printer, node: Node, args: string[], scope: Scope): string {
+  const word = node.type === 'COMPARE_IN' ? 'IN' : 'NOT IN'
+  if (kindOf(node.children[0], scope) !== 'time') return `(${args[0]} ${word} (${args.slice(1).join(', ')}))`
+  const times = (node.children.slice(1) as Node[]).map((child) => instant(p, child))
+  if (times.some((ns) => ns !== undefined)) p.rewrites++
+  if (times.every((ns) => ns !== undefined)) return `(epoch_ns(${args[0]}) ${word} (${times.map((ns) => `(${ns})`).join(', ')}))`
+  const values = times.map((ns, i) => (ns !== undefined && fits(ns) ? `make_timestamp_ns(${ns})` : args[i + 1]))
+  return `(${args[0]} ${word} (${values.join(', ')}))`
+}
+
+const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'children', 'filter', 'order_bys', 'distinct', 'is_operator']
+
+function functionCall(p: Printer, node: Node, scope: Scope): string {
+  members(node, CALL)
+  const name = checkName(node)
+  if (ANALYTIC_WINDOWS.has(name)) throw refuse(`cannot call ${name}: it is a window function and needs OVER (...)`)
+  if (name === 'time_bucket' && !p.plain) {
+    p.rewrites++
+    return printBucket(p, node, scope)
+  }
+  const children = (node.children ?? []) as Node[]
+  if (ANALYTIC_AGGREGATES.has(name) && children.length === 2 && !p.plain) {
+    p.rewrites++
+    const filter = node.filter === undefined ? undefined : printExpr(p, node.filter, scope)
+    return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter, '')
+  }
+  if (name === 'count_star') return `count(*)${filterOf(p, node, scope)}`
+  if (!SCALARS.has(name) && !OPERATORS.has(name) && !AGGREGATES.has(name) && name !== 'time_bucket' && !ANALYTIC_AGGREGATES.has(name)) throw unknown(name)
+  checkAggregateName(name, children)
+  if (isDivision(name) && children.length === 2) return division(p, name, children, scope)
+  if (OPERATORS.has(name)) return operatorCall(p, name, children, scope)
+  const args = children.map((child) => argument(p, child, LAMBDA_TAKERS.has(name), scope))
+  const order = orderList(p, node.order_bys, scope)
+  return `${name}(${node.distinct === true ? 'DISTINCT ' : ''}${args.join(', ')}${order})${filterOf(p, node, scope)}`
+}
+
+const unknown = (name: string): Error => refuse(`cannot call function "${name}": there is none of that name, or it is not allowed here`)
+
+/** The function's name in lower case; a qualified one only if the qualifier is the built-in schema. */
+function checkName(node: Node): string {
+  const name = String(node.function_name).toLowerCase()
+  if (node.catalog !== undefined || (node.schema !== undefined && node.schema !== 'main'))
+    throw unknown([node.catalog, node.schema, name].filter(Boolean).join('.'))
+  return name
+}
+
+/** list_aggregate(l, 'sum') reaches a function by a string: it must be a constant that names an allowed aggregate. */
+function checkAggregateName(name: string, children: Node[]): void {
+  if (!BY_NAME.has(name)) return
+  const text = constantText(children[1])?.toLowerCase()
+  if (text === undefined || !AGGREGATES.has(text))
+    throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
+}
+
+function argument(p: Printer, node: Node, lambda: boolean, scope: Scope): string {
+  const named = node.alias === undefined ? '' : `${ident(String(node.alias))} := `
+  return `${named}${lambda && node.class === 'LAMBDA' ? lambdaText(p, node, scope) : printExpr(p, node, scope)}`
+}
+
+function lambdaText(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'lhs', 'expr'])
+  const left = node.lhs as Node
+  const parameters = left.class === 'COLUMN_REF' ? [left] : left.function_name === 'row' ? (left.children as Node[]) : []
+  if (parameters.length === 0 || parameters.some((each) => each.class !== 'COLUMN_REF' || each.column_names.length !== 1)) {
+    throw refuse('cannot read a lambda: its parameters must be plain names')
+  }
+  const names = parameters.map((each) => String(each.column_names[0]))
+  const hidden = new Set(names.map((name) => name.toLowerCase()))
+  scope.hidden.push(hidden)
+  const body = printExpr(p, node.expr, scope)
+  scope.hidden.splice(scope.hidden.indexOf(hidden), 1)
+  return `lambda ${names.map((name) => p.ident(name)).join(', ')}: ${body}`
+}
+
+function operatorCall(p: Printer, name: string, children: Node[], scope: Scope): string {
+  const args = children.map((child) => printExpr(p, child, scope))
+  if (name === '!__postfix') return `factorial(${args[0]})`
+  if (args.length === 1) return `(${name} ${args[0]})`
+  if (name === '-' && !p.plain) return timeDifference(p, children, args, scope)
+  return `(${args[0]} ${name} ${args[1]})`
+}
+
+/** now() - _time: DuckDB has no such operator over TIMESTAMP_NS and an instant with a zone. */
+function timeDifference(p: Printer, children: Node[], args: string[], scope: Scope): string {
+  for (const [i, j] of [
+    [0, 1],
+    [1, 0],
+  ]) {
+    if (children[j].class === 'CONSTANT' || kindOf(children[i], scope) !== 'time') continue
+    const ns = instant(p, children[j])
+    if (ns === undefined || !fits(ns)) continue
+    p.rewrites++
+    args[j] = `make_timestamp_ns(${ns})`
+    break
+  }
+  return `(${args[0]} - ${args[1]})`
+}
+
+const isDivision = (name: string): boolean => name === '/' || name === '//' || name === '%' || name === 'mod' || name === 'divide'
+
+/**
+ * Integers and decimals refuse a zero divisor, floats follow IEEE 754. Types that only the binder knows are asked for by typeof, which it
+ * folds, so that float columns pay nothing.
+ */
+function division(p: Printer, name: string, [a, b]: Node[], scope: Scope): string {
+  const [left, right] = [printExpr(p, a, scope), printExpr(p, b, scope)]
+  const text = (divisor: string): string => (name === 'mod' || name === 'divide' ? `${name}(${left}, ${divisor})` : `(${left} ${name} ${divisor})`)
+  const kinds = [kindOf(a, scope), kindOf(b, scope)]
+  if (p.plain || kinds.includes('float') || isNonZero(b)) return text(right)
+  const typed = [left, right].filter((_, i) => kinds[i] !== 'exact').map((each) => ` AND typeof(${each}) NOT IN ('DOUBLE', 'FLOAT')`)
+  p.rewrites++
+  return text(`CASE WHEN ${right} = 0 AND ${left} IS NOT NULL${typed.join('')} THEN error('division by zero') ELSE ${right} END`)
+}
+
+function isNonZero(node: Node): boolean {
+  const integer = constantInteger(node)
+  if (integer !== undefined) return integer !== 0n
+  return node.class === 'CONSTANT' && node.value?.is_null === false && node.value.type?.id === 'DECIMAL' && /[1-9]/.test(decimalText(node.value))
+}
+
+function filterOf(p: Printer, node: Node, scope: Scope): string {
+  return node.filter === undefined ? '' : ` FILTER (WHERE ${printExpr(p, node.filter, scope)})`
+}
+
+const NULL_ORDER: Record<string, string> = { ORDER_DEFAULT: '', 'NULLS FIRST': ' NULLS FIRST', 'NULLS LAST': ' NULLS LAST' }
+const DIRECTION: Record<string, string> = { ORDER_DEFAULT: '', ASCENDING: ' ASC', DESCENDING: ' DESC' }
+
+/** ` ORDER BY ...`, or nothing. */
+export function orderList(p: Printer, modifier: Node | undefined, scope: Scope): string {
+  if (modifier === undefined) return ''
+  members(modifier, ['type', 'orders'])
+  return orderText(p, modifier.orders, scope)
+}
+
+export function orderText(p: Printer, orders: Node[] | undefined, scope: Scope): string {
+  if (orders === undefined || orders.length === 0) return ''
+  const items = orders.map((order) => {
+    members(order, ['type', 'null_order', 'expression'])
+    const direction = DIRECTION[order.type]
+    const nulls = NULL_ORDER[order.null_order]
+    if (direction === undefined || nulls === undefined) throw refuse('cannot run this query: unknown sort order')
+    const expression = order.expression as Node
+    // ORDER BY ALL
+    const text = expression.class === 'STAR' && expression.columns === true && expression.expr === undefined ? 'ALL' : printExpr(p, expression, scope)
+    return text + direction + nulls
+  })
+  return ` ORDER BY ${items.join(', ')}`
+}
+
+const WINDOW = [
+  ...['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'children', 'partitions', 'orders', 'start', 'end', 'start_expr', 'end_expr'],
+  ...['offset_expr', 'default_expr', 'ignore_nulls', 'filter_expr', 'exclude_clause', 'distinct', 'arg_orders'],
+]
+
+function windowCall(p: Printer, node: Node, scope: Scope): string {
+  members(node, WINDOW)
+  const name = checkName(node)
+  const children = (node.children ?? []) as Node[]
+  const partition = node.partitions === undefined ? '' : `PARTITION BY ${list(p, node.partitions, scope)}`
+  const order = orderText(p, node.orders, scope)
+  if (ANALYTIC_WINDOWS.has(name) && !p.plain) {
+    p.rewrites++
+    if (!isDefaultFrame(node)) throw refuse(`cannot call ${name} with a frame: it has a window of its own; leave ROWS, RANGE and GROUPS out`)
+    if (node.filter_expr !== undefined || node.distinct === true || node.arg_orders !== undefined || node.ignore_nulls === true) {
+      throw refuse(`cannot call ${name} with DISTINCT, FILTER, ORDER BY among the arguments, or IGNORE NULLS`)
+    }
+    return printAnalyticWindow(p, name, children, (child) => printExpr(p, child, scope), partition, order)
+  }
+  const over = `OVER (${[partition, order.trim(), frame(p, node, scope)].filter((part) => part !== '').join(' ')})`
+  const filter = node.filter_expr === undefined ? '' : printExpr(p, node.filter_expr, scope)
+  if (ANALYTIC_AGGREGATES.has(name) && children.length === 2 && !p.plain) {
+    p.rewrites++
+    return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter === '' ? undefined : filter, ` ${over}`)
+  }
+  const star = name === 'count_star'
+  if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name)) throw unknown(name)
+  const args = [...children, node.offset_expr, node.default_expr].filter((child) => child !== undefined).map((child) => printExpr(p, child, scope))
+  const inner = star
+    ? '*'
+    : `${node.distinct === true ? 'DISTINCT ' : ''}${args.join(', ')}${orderText(p, node.arg_orders, scope)}${node.ignore_nulls === true ? ' IGNORE NULLS' : ''}`
+  return `${star ? 'count' : name}(${inner})${filter === '' ? '' : ` FILTER (WHERE ${filter})`} ${over}`
+}
+
+function isDefaultFrame(node: Node): boolean {
+  return node.start === 'UNBOUNDED_PRECEDING' && node.end === 'CURRENT_ROW_RANGE' && node.exclude_clause === undefined
+}
+
+function frame(p: Printer, node: Node, scope: Scope): string {
+  if (isDefaultFrame(node)) return ''
+  const unit = /_(ROWS|GROUPS|RANGE)$/.exec(`${node.end}`)?.[1] ?? /_(ROWS|GROUPS|RANGE)$/.exec(`${node.start}`)?.[1] ?? 'ROWS'
+  const bound = (text: string, expr: Node | undefined): string => {
+    const match = /^(UNBOUNDED_PRECEDING|UNBOUNDED_FOLLOWING|CURRENT_ROW|EXPR_PRECEDING|EXPR_FOLLOWING)(?:_(?:ROWS|GROUPS|RANGE))?$/.exec(text)
+    if (match === null) throw refuse('cannot run this query: unknown window frame')
+    if (!match[1].startsWith('EXPR')) return match[1].replace('_', ' ')
+    if (expr === undefined) throw refuse('cannot run this query: unknown window frame')
+    return `${printExpr(p, expr, scope)} ${match[1] === 'EXPR_PRECEDING' ? 'PRECEDING' : 'FOLLOWING'}`
+  }
+  const exclude: Record<string, string> = { CURRENT_ROW: ' EXCLUDE CURRENT ROW', GROUP: ' EXCLUDE GROUP', TIES: ' EXCLUDE TIES', NO_OTHER: '' }
+  const excluded = node.exclude_clause === undefined ? '' : exclude[node.exclude_clause]
+  if (excluded === undefined) throw refuse('cannot run this query: unknown window frame')
+  return `${unit} BETWEEN ${bound(node.start, node.start_expr)} AND ${bound(node.end, node.end_expr)}${excluded}`
+}
+
+function subquery(p: Printer, node: Node, scope: Scope): string {
+  members(node, ['class', 'type', 'alias', 'subquery_type', 'subquery', 'child', 'comparison_type'])
+  if (p.plain) return '(subquery)'
+  members(node.subquery, ['node'])
+  const text = `(${printQuery(p, node.subquery.node, scope).text})`
+  switch (node.subquery_type) {
+    case 'SCALAR':
+      return text
+    case 'EXISTS':
+      return `(EXISTS ${text})`
+    case 'NOT_EXISTS':
+      return `(NOT EXISTS ${text})`
+    case 'ANY': {
+      const sign = COMPARISONS[node.comparison_type]
+      if (sign === undefined || sign.startsWith('IS ')) throw refuse('cannot run this query: this comparison with a subquery is not supported here')
+      return `(${printExpr(p, node.child, scope)} ${sign} ANY ${text})`
+    }
+    default:
+      throw refuse('cannot run this query: this kind of subquery is not supported here')
+  }
+}
+
+export function star(p: Printer, node: Node, scope: Scope): string {
+  members(node, [
+    'class',
+    'type',
+    'alias',
+    'relation_name',
+    'exclude_list',
+    'qualified_exclude_list',
+    'replace_list',
+    'rename_list',
+    'columns',
+    'expr',
+    'unpacked',
+  ])
+  if (node.columns === true && node.expr !== undefined) return `${node.unpacked === true ? '*' : ''}COLUMNS(${columnsArgument(p, node.expr, scope)})`
+  const exclude = [
+    ...((node.exclude_list ?? []) as string[]).map(ident),
+    ...((node.qualified_exclude_list ?? []) as Node[]).map((each) => [each.table, each.column].filter(Boolean).map(ident).join('.')),
+  ]
+  const replace = ((node.replace_list ?? []) as Node[]).map((each) => `${printExpr(p, each.value, scope)} AS ${ident(each.key)}`)
+  const rename = ((node.rename_list ?? []) as Node[]).map((each) => {
+    members(each.key, ['table', 'column'])
+    return `${[each.key.table, each.key.column].filter(Boolean).map(ident).join('.')} AS ${ident(each.value)}`
+  })
+  const parts = [
+    `${node.relation_name === undefined ? '' : `${ident(node.relation_name)}.`}*`,
+    exclude.length > 0 ? `EXCLUDE (${exclude.join(', ')})` : '',
+    replace.length > 0 ? `REPLACE (${replace.join(', ')})` : '',
+    rename.length > 0 ? `RENAME (${rename.join(', ')})` : '',
+  ]
+  const text = parts.filter((part) => part !== '').join(' ')
+  return node.columns === true ? `COLUMNS(${text})` : text
+}
+
+/** COLUMNS(lambda c: ...) is list_filter over the star of the columns' names. */
+function columnsArgument(p: Printer, node: Node, scope: Scope): string {
+  const [first, second] = (node.children ?? []) as Node[]
+  if (node.class === 'FUNCTION' && String(node.function_name) === 'list_filter' && first?.class === 'STAR' && second?.class === 'LAMBDA')
+    return lambdaText(p, second, scope)
+  return printExpr(p, node, scope)
+}

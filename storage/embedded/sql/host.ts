@@ -1,0 +1,76 @@
+/** What the SQL layer needs from the engine thread it runs in. */
+import type { DuckDBConnection } from '@duckdb/node-api'
+import type { FieldType } from '../../../kernel/storage.ts'
+
+/** A column as SQL sees it: `name` is its name in SQL and in the relation. */
+export interface SqlMeasurementColumn {
+  name: string
+  role: 'time' | 'tag' | 'field'
+  /** Of fields. */
+  type?: FieldType
+  /** Of decimals. */
+  scale?: number
+}
+
+/** A measurement of one namespace, its columns in the order of `SELECT *`: `_time`, tags, fields. */
+export interface SqlMeasurement {
+  name: string
+  columns: SqlMeasurementColumn[]
+}
+
+/** Only series whose tag has one of the values can matter. A hint: the WHERE clause filters again. Values are never empty. */
+export interface TagHint {
+  tag: string
+  values: string[]
+}
+
+export interface RelationRequest {
+  measurement: string
+  /** Names from `SqlMeasurement.columns`, at least one, in that order. */
+  columns: string[]
+  /** Nanoseconds, both ends inclusive; low > high: no row can match. */
+  time: [low: bigint, high: bigint]
+  tags: TagHint[]
+  /**
+   * Tags that may come as ENUM: faster to group and join by, equal in order and comparison, but not under lag/lead defaults, COLLATE,
+   * typeof, hash, enum_* or inside lists. Name a tag only where the tree uses it plainly; result columns are decoded to text anyway.
+   */
+  enumTags?: readonly string[]
+}
+
+export interface SqlHost {
+  connection: DuckDBConnection
+  measurements(namespace: string): SqlMeasurement[]
+  /**
+   * SQL text that can stand behind FROM in parentheses: a SELECT with exactly the requested columns. `_time` is TIMESTAMP_NS; tags are
+   * VARCHAR, or ENUM whose values are in byte order; an absent tag or field is NULL.
+   */
+  relation(request: RelationRequest): string
+  /** Wall clock for now(), nanoseconds. */
+  now(): bigint
+}
+
+export const MIN_TIME: bigint = -(2n ** 63n)
+export const MAX_TIME: bigint = 2n ** 63n - 1n
+
+/** DuckDB's type of a column. */
+export function duckType(column: SqlMeasurementColumn): string {
+  if (column.role === 'time') return 'TIMESTAMP_NS'
+  if (column.role === 'tag') return 'VARCHAR'
+  switch (column.type) {
+    case 'float64':
+      return 'DOUBLE'
+    case 'int64':
+      return 'BIGINT'
+    case 'uint64':
+      return 'UBIGINT'
+    case 'bool':
+      return 'BOOLEAN'
+    case 'decimal':
+      return `DECIMAL(38,${column.scale ?? 0})`
+    case 'histogram':
+      return 'BLOB'
+    default:
+      return 'VARCHAR'
+  }
+}

@@ -1,0 +1,79 @@
+/** Runs a caller's statement: gate and rewriting, DuckDB, results as a cursor. */
+import type { DuckDBResult } from '@duckdb/node-api'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { SqlChunk, SqlColumn, SqlCursor } from '../../../kernel/storage.ts'
+import { sqlError } from './errors.ts'
+import type { SqlHost } from './host.ts'
+import { type PreparedSql, prepareSql } from './prepare.ts'
+import type { Scan } from './printer.ts'
+import { arrowName } from './types.ts'
+import { toSqlChunk } from './vectors.ts'
+
+/**
+ * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left.
+ * `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
+ */
+export async function openSql(host: SqlHost, namespace: string, text: string, signal?: AbortSignal): Promise<SqlCursor> {
+  const interrupt = (): void => host.connection.interrupt()
+  const fail = (error: unknown): unknown => sqlError(error, { interrupted: signal?.aborted === true })
+  if (signal?.aborted) throw new SvcError('QUERY_TIMEOUT', 'the query was stopped before it began')
+  signal?.addEventListener('abort', interrupt, { once: true })
+  const release = (): void => signal?.removeEventListener('abort', interrupt)
+  try {
+    const prepared = await prepareSql(host, namespace, text)
+    if (prepared.explain !== 'no') {
+      const cursor = await explained(host, prepared)
+      release()
+      return cursor
+    }
+    const result = await host.connection.stream(prepared.sql)
+    return cursorOf(result, fail, release)
+  } catch (error) {
+    release()
+    throw fail(error)
+  }
+}
+
+function cursorOf(result: DuckDBResult, fail: (error: unknown) => unknown, release: () => void): SqlCursor {
+  const types = result.columnTypes()
+  const columns = result.columnNames().map((name, i): SqlColumn => ({ name, type: arrowName(types[i]) }))
+  async function* chunks(): AsyncGenerator<SqlChunk> {
+    try {
+      for (;;) {
+        const chunk = await result.fetchChunk()
+        if (chunk === null || chunk.rowCount === 0) return
+        yield toSqlChunk(chunk, types)
+      }
+    } catch (error) {
+      throw fail(error)
+    } finally {
+      release()
+    }
+  }
+  const iterable = chunks()
+  return { columns, [Symbol.asyncIterator]: () => iterable }
+}
+
+/** Rows (plan_type, plan): a row `scan` for each measurement read, with its time range, then DuckDB's own plans. */
+async function explained(host: SqlHost, prepared: PreparedSql): Promise<SqlCursor> {
+  const reader = await host.connection.runAndReadAll(`EXPLAIN ${prepared.explain === 'analyze' ? 'ANALYZE ' : ''}${prepared.sql}`)
+  const plans = reader.getRows().map((row) => [String(row[0]), withoutPaths(String(row[1]))])
+  const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
+  const columns = ['plan_type', 'plan'].map((name) => ({ name, type: 'Utf8' }))
+  const chunk: SqlChunk = { rows: rows.length, columns: [0, 1].map((i) => ({ values: rows.map((row) => row[i]) })) }
+  return {
+    columns,
+    async *[Symbol.asyncIterator]() {
+      yield chunk
+    },
+  }
+}
+
+function scanLine(scan: Scan): string {
+  const tags = scan.tags.map(({ tag, values }) => ` ${tag} in [${values.join(', ')}]`).join('')
+  return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
+}
+
+function withoutPaths(plan: string): string {
+  return plan.replace(/(?:[A-Za-z]:)?[\\/][\w./\\-]*[\w-]/g, '…')
+}

@@ -1,0 +1,89 @@
+/**
+ * From the tree back to SQL, in one pass that is the gate as well: only what is printed here runs. Measurements become relations
+ * of the host, time literals become exact, divisions refuse a zero, `time_bucket` and the analytic functions become what DuckDB has.
+ * `expr.ts` prints expressions, `select.ts` queries; this file holds what they share.
+ */
+import { ident, refuse } from './ast.ts'
+import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
+import type { Output } from './scope.ts'
+
+/** A scan of the statement, for EXPLAIN. */
+export type Scan = RelationRequest
+
+/** Names anywhere in the statement, lower case: parts of column references, and those that may mean a table's whole row. */
+export interface Mentioned {
+  columns: ReadonlySet<string>
+  rows: ReadonlySet<string>
+}
+
+export interface Cte {
+  name: string
+  outputs: Output[] | undefined
+}
+
+/** The text of one statement may not grow beyond this: a guard against expressions that multiply when they are rewritten. */
+export const MAX_PRINTED = 8 << 20
+
+export class Printer {
+  readonly host: SqlHost
+  readonly namespace: string
+  readonly now: bigint
+  readonly mentioned: Mentioned
+  readonly scans: Scan[] = []
+  readonly ctes: Cte[] = []
+  /** Counts rewritten nodes: a select item that was rewritten keeps the name it had. */
+  rewrites = 0
+  /** Prints for a reader (column names): nothing is rewritten, nothing checked. */
+  plain = false
+  private byName: Map<string, SqlMeasurement> | undefined
+  private byLower: Map<string, SqlMeasurement[]> | undefined
+  private printed = 0
+
+  constructor(host: SqlHost, namespace: string, mentioned: Mentioned) {
+    this.host = host
+    this.namespace = namespace
+    this.now = host.now()
+    this.mentioned = mentioned
+  }
+
+  /** The measurement of that name: exactly, else without regard to case if there is only one such. */
+  measurement(name: string): SqlMeasurement {
+    this.index()
+    const exact = this.byName!.get(name)
+    if (exact !== undefined) return exact
+    const similar = this.byLower!.get(name.toLowerCase()) ?? []
+    if (similar.length === 1) return similar[0]
+    if (similar.length > 1)
+      throw refuse(`cannot read measurement "${name}": ${similar.map((m) => `"${m.name}"`).join(' and ')} differ from it in case only; write the exact name`)
+    throw refuse(`cannot read measurement "${name}": there is none of that name in namespace "${this.namespace}"; SHOW TABLES lists them`)
+  }
+
+  all(): SqlMeasurement[] {
+    this.index()
+    return [...this.byName!.values()]
+  }
+
+  private index(): void {
+    if (this.byName !== undefined) return
+    this.byName = new Map()
+    this.byLower = new Map()
+    for (const measurement of this.host.measurements(this.namespace)) {
+      this.byName.set(measurement.name, measurement)
+      const lower = measurement.name.toLowerCase()
+      const same = this.byLower.get(lower)
+      if (same === undefined) this.byLower.set(lower, [measurement])
+      else same.push(measurement)
+    }
+  }
+
+  ident(name: string): string {
+    return this.plain && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : ident(name)
+  }
+
+  /** Accounts for text that was put into the statement. */
+  put(text: string): string {
+    this.printed += text.length
+    if (this.printed > MAX_PRINTED * 8 || text.length > MAX_PRINTED) throw refuse('cannot run this query: it is too large; split it or nest less')
+    return text
+  }
+}

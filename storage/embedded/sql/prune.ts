@@ -1,0 +1,153 @@
+/**
+ * Which times and series a scan can need, read off WHERE and ON.
+ *
+ * The rule that makes it safe: a condition may restrict a scan only if every row of the result must satisfy it with the scan's own
+ * column, and it is never true of NULL. Then rows outside cannot be in the result, whatever the joins do. Whatever is not understood
+ * restricts nothing; the conditions stay in the statement.
+ */
+import { constantText, type Node } from './ast.ts'
+import { foldInstant } from './fold.ts'
+import { MAX_TIME, MIN_TIME } from './host.ts'
+import { resolveHere, type Scope, type Source } from './scope.ts'
+
+/** FROM as far as pruning must know it. */
+export type FromPlan =
+  | { kind: 'source'; source: Source }
+  | { kind: 'join'; left: FromPlan; right: FromPlan; type: string; ref: string; on: Node | undefined }
+  | { kind: 'other' }
+
+type Range = [bigint, bigint]
+const FULL: Range = [MIN_TIME, MAX_TIME]
+const EMPTY: Range = [1n, 0n]
+
+export function prune(plan: FromPlan, conditions: readonly Node[], scope: Scope, now: bigint): void {
+  if (plan.kind === 'other') return
+  if (plan.kind === 'source') {
+    if (plan.source.measurement === undefined) return
+    for (const condition of conditions) restrict(plan.source, condition, scope, now)
+    return
+  }
+  // A positional join pairs rows by number, an ASOF join picks its partner from all rows of the right side: nothing may go missing there.
+  if (plan.ref === 'POSITIONAL') return
+  if (plan.ref === 'ASOF') {
+    if (plan.type === 'INNER' || plan.type === 'LEFT') prune(plan.left, conditions, scope, now)
+    return
+  }
+  const on = conjuncts(plan.on)
+  const both = on.length > 0 ? [...conditions, ...on] : conditions
+  const keepsLeft = plan.type === 'LEFT' || plan.type === 'OUTER' || plan.type === 'ANTI'
+  const keepsRight = plan.type === 'RIGHT' || plan.type === 'OUTER'
+  prune(plan.left, keepsLeft ? conditions : both, scope, now)
+  prune(plan.right, keepsRight ? conditions : both, scope, now)
+}
+
+export function conjuncts(node: Node | undefined): Node[] {
+  if (node === undefined) return []
+  return node.class === 'CONJUNCTION' && node.type === 'CONJUNCTION_AND' ? (node.children as Node[]).flatMap(conjuncts) : [node]
+}
+
+function restrict(source: Source, condition: Node, scope: Scope, now: bigint): void {
+  const isTime = (node: Node): boolean => refersTo(node, source, scope, 'time') !== undefined
+  source.time = intersect(source.time, rangeOf(condition, isTime, now) ?? FULL)
+  const hint = tagHint(condition, source, scope)
+  if (hint !== undefined) source.tags.push(hint)
+}
+
+function refersTo(node: Node, source: Source, scope: Scope, role: 'time' | 'tag'): string | undefined {
+  if (node?.class !== 'COLUMN_REF') return undefined
+  const found = resolveHere(node.column_names, scope).find((hit) => hit.source === source)
+  return found?.column.column?.role === role ? found.column.name : undefined
+}
+
+/** The times for which the condition can hold; undefined: any. */
+export function rangeOf(node: Node, isTime: (node: Node) => boolean, now: bigint): Range | undefined {
+  switch (node.class) {
+    case 'COMPARISON': {
+      if (isTime(node.left)) return compared(node.type, foldInstant(node.right, now))
+      if (isTime(node.right)) return compared(MIRROR[node.type] ?? node.type, foldInstant(node.left, now))
+      return undefined
+    }
+    case 'BETWEEN': {
+      if (!isTime(node.input)) return undefined
+      const low = compared('COMPARE_GREATERTHANOREQUALTO', foldInstant(node.lower, now)) ?? FULL
+      const high = compared('COMPARE_LESSTHANOREQUALTO', foldInstant(node.upper, now)) ?? FULL
+      return intersect(low, high)
+    }
+    case 'OPERATOR': {
+      if (node.type !== 'COMPARE_IN' || !isTime(node.children[0])) return undefined
+      return hull((node.children.slice(1) as Node[]).map((child) => compared('COMPARE_EQUAL', foldInstant(child, now))))
+    }
+    case 'CONJUNCTION': {
+      const parts = (node.children as Node[]).map((child) => rangeOf(child, isTime, now))
+      if (node.type === 'CONJUNCTION_OR') return hull(parts)
+      return parts.reduce<Range>((range, part) => intersect(range, part ?? FULL), FULL)
+    }
+    default:
+      return undefined
+  }
+}
+
+const MIRROR: Record<string, string> = {
+  COMPARE_LESSTHAN: 'COMPARE_GREATERTHAN',
+  COMPARE_GREATERTHAN: 'COMPARE_LESSTHAN',
+  COMPARE_LESSTHANOREQUALTO: 'COMPARE_GREATERTHANOREQUALTO',
+  COMPARE_GREATERTHANOREQUALTO: 'COMPARE_LESSTHANOREQUALTO',
+}
+
+function compared(type: string, at: bigint | undefined): Range | undefined {
+  if (at === undefined) return undefined
+  switch (type) {
+    case 'COMPARE_EQUAL':
+      return clamp(at, at)
+    case 'COMPARE_LESSTHAN':
+      return clamp(MIN_TIME, at - 1n)
+    case 'COMPARE_LESSTHANOREQUALTO':
+      return clamp(MIN_TIME, at)
+    case 'COMPARE_GREATERTHAN':
+      return clamp(at + 1n, MAX_TIME)
+    case 'COMPARE_GREATERTHANOREQUALTO':
+      return clamp(at, MAX_TIME)
+    default:
+      return undefined
+  }
+}
+
+function clamp(low: bigint, high: bigint): Range {
+  if (low > high || low > MAX_TIME || high < MIN_TIME) return EMPTY
+  return [low < MIN_TIME ? MIN_TIME : low, high > MAX_TIME ? MAX_TIME : high]
+}
+
+function intersect(a: Range, b: Range): Range {
+  const low = a[0] > b[0] ? a[0] : b[0]
+  const high = a[1] < b[1] ? a[1] : b[1]
+  return low > high ? EMPTY : [low, high]
+}
+
+function hull(parts: (Range | undefined)[]): Range | undefined {
+  let range: Range = EMPTY
+  for (const part of parts) {
+    if (part === undefined) return undefined
+    if (part[0] > part[1]) continue
+    range = range[0] > range[1] ? part : [part[0] < range[0] ? part[0] : range[0], part[1] > range[1] ? part[1] : range[1]]
+  }
+  return range
+}
+
+/** tag = 'x', tag IN ('x', 'y'), and ORs of those over one tag. The empty string is left alone: an absent tag may read as that. */
+function tagHint(node: Node, source: Source, scope: Scope): { tag: string; values: string[] } | undefined {
+  if (node.class === 'COMPARISON' && node.type === 'COMPARE_EQUAL')
+    return hintOf([node.left, node.right], source, scope) ?? hintOf([node.right, node.left], source, scope)
+  if (node.class === 'OPERATOR' && node.type === 'COMPARE_IN') return hintOf(node.children, source, scope)
+  if (node.class !== 'CONJUNCTION' || node.type !== 'CONJUNCTION_OR') return undefined
+  const parts = (node.children as Node[]).map((child) => tagHint(child, source, scope))
+  const first = parts[0]
+  if (first === undefined || parts.some((part) => part?.tag !== first.tag)) return undefined
+  return { tag: first.tag, values: [...new Set(parts.flatMap((part) => part?.values ?? []))] }
+}
+
+function hintOf([column, ...values]: Node[], source: Source, scope: Scope): { tag: string; values: string[] } | undefined {
+  const tag = refersTo(column, source, scope, 'tag')
+  if (tag === undefined) return undefined
+  const texts = values.map(constantText)
+  return texts.every((text) => text !== undefined && text !== '') ? { tag, values: texts as string[] } : undefined
+}

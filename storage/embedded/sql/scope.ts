@@ -1,0 +1,154 @@
+/** Names: what FROM brings in, which column a reference means, and what kind of value an expression surely has. */
+import { constantInteger, type Node } from './ast.ts'
+import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
+
+/** What is known of a value without DuckDB's binder: enough to type literals and to tell float from exact division. */
+export type Kind = 'time' | 'float' | 'exact' | 'text' | 'bool' | 'other'
+
+export interface SourceColumn {
+  name: string
+  kind: Kind | undefined
+  column?: SqlMeasurementColumn
+}
+
+export interface Source {
+  /** Lower case. */
+  alias: string
+  columns: Map<string, SourceColumn>
+  /** All columns are in `columns`. */
+  complete: boolean
+  measurement?: SqlMeasurement
+  /** Of measurements: what pruning found. */
+  time: [bigint, bigint]
+  tags: TagHint[]
+}
+
+export interface Output {
+  name: string | undefined
+  kind: Kind | undefined
+}
+
+export interface Scope {
+  sources: Source[]
+  parent: Scope | undefined
+  /** Columns joined by USING, lower case; natural joins make every unqualified name uncertain. */
+  using: Set<string>
+  natural: boolean
+  /** Every join of the FROM clause is an inner one. */
+  inner: boolean
+  /** Names that mean something else for now: lambda parameters, and in ORDER BY and the like the aliases of the select list. */
+  hidden: Set<string>[]
+}
+
+export function newScope(parent: Scope | undefined): Scope {
+  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [] }
+}
+
+/** The sources of this scope alone that a reference can mean; several only for a column that USING has merged. */
+export function resolveHere(names: readonly string[], scope: Scope): { source: Source; column: SourceColumn }[] {
+  const lower = names.map((name) => name.toLowerCase())
+  if (lower.length === 3 && lower[0] === 'main') lower.shift()
+  if (lower.length === 2) {
+    const found = scope.sources.filter((source) => source.alias === lower[0])
+    const column = found.length === 1 ? found[0].columns.get(lower[1]) : undefined
+    return column === undefined ? [] : [{ source: found[0], column }]
+  }
+  if (lower.length !== 1 || scope.natural || scope.hidden.some((names) => names.has(lower[0]))) return []
+  const found = scope.sources.flatMap((source) => {
+    const column = source.columns.get(lower[0])
+    return column === undefined ? [] : [{ source, column }]
+  })
+  if (found.length > 1 || scope.using.has(lower[0])) return scope.using.has(lower[0]) && scope.inner ? found : []
+  return found
+}
+
+/** The column a reference means, looked for from the inside out; undefined when it is not certain. */
+export function resolve(names: readonly string[], scope: Scope | undefined): { source: Source; column: SourceColumn } | undefined {
+  for (let at = scope; at !== undefined; at = at.parent) {
+    if (names.length === 1 && at.hidden.some((hidden) => hidden.has(names[0].toLowerCase()))) return undefined
+    const found = resolveHere(names, at)
+    if (found.length > 0) return found[0]
+    if (at.sources.some((source) => !source.complete)) return undefined
+  }
+  return undefined
+}
+
+const FLOAT_FUNCTIONS = new Set(
+  'avg mean favg fsum kahan_sum sumkahan stddev stddev_pop stddev_samp var_pop var_samp variance corr covar_pop covar_samp sqrt cbrt ln log log10 log2 exp sin cos tan asin acos atan atan2 pi random degrees radians pow power ^ ** / entropy kurtosis skewness sem rate irate diff pct_change rolling_mean rolling_std rolling_corr zscore ewm anomaly_score stl_trend stl_seasonal stl_residual correlation cross_correlation multivariate_anomaly epoch'.split(
+    ' ',
+  ),
+)
+const EXACT_FUNCTIONS = new Set(
+  'count count_star row_number rank dense_rank ntile length len strlen date_diff datediff date_part epoch_ns epoch_us epoch_ms approx_count_distinct count_if'.split(
+    ' ',
+  ),
+)
+/** Functions that answer a value of their first argument's kind. */
+const SAME_KIND = new Set(
+  'min max any_value first last arg_min arg_max argmin argmax min_by max_by first_value last_value nth_value lag lead abs sum median mode coalesce round floor ceil trunc'.split(
+    ' ',
+  ),
+)
+const ARITHMETIC = new Set(['+', '-', '*', '%', '//', 'mod', 'divide', 'add', 'subtract', 'multiply'])
+const EXACT_TYPES = new Set(['TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT', 'UTINYINT', 'USMALLINT', 'UINTEGER', 'UBIGINT', 'UHUGEINT', 'DECIMAL'])
+
+export function kindOfColumn(column: SqlMeasurementColumn): Kind {
+  if (column.role === 'time') return 'time'
+  if (column.role === 'tag') return 'text'
+  switch (column.type) {
+    case 'float64':
+      return 'float'
+    case 'int64':
+    case 'uint64':
+    case 'decimal':
+      return 'exact'
+    case 'bool':
+      return 'bool'
+    case 'string':
+      return 'text'
+    default:
+      return 'other'
+  }
+}
+
+/** Undefined when only the binder can tell. */
+export function kindOf(node: Node, scope: Scope): Kind | undefined {
+  switch (node.class) {
+    case 'COLUMN_REF':
+      return resolve(node.column_names, scope)?.column.kind
+    case 'CONSTANT':
+      if (constantInteger(node) !== undefined) return 'exact'
+      return kindOfType(node.value?.type?.id)
+    case 'CAST':
+      return kindOfType(node.cast_type?.id)
+    case 'COMPARISON':
+    case 'CONJUNCTION':
+    case 'BETWEEN':
+      return 'bool'
+    case 'FUNCTION':
+    case 'WINDOW': {
+      const name = String(node.function_name).toLowerCase()
+      if (FLOAT_FUNCTIONS.has(name)) return 'float'
+      if (EXACT_FUNCTIONS.has(name)) return 'exact'
+      if (name === 'time_bucket' || name === 'make_timestamp_ns') return 'time'
+      const children = (node.children ?? []) as Node[]
+      if (SAME_KIND.has(name) && children.length > 0) return kindOf(children[0], scope)
+      if (ARITHMETIC.has(name)) {
+        const kinds = children.map((child) => kindOf(child, scope))
+        if (kinds.includes('float') && kinds.every((kind) => kind === 'float' || kind === 'exact' || kind === undefined)) return 'float'
+        return kinds.every((kind) => kind === 'exact') ? 'exact' : undefined
+      }
+      return undefined
+    }
+    default:
+      return undefined
+  }
+}
+
+function kindOfType(id: string | undefined): Kind | undefined {
+  if (id === 'DOUBLE' || id === 'FLOAT') return 'float'
+  if (id === 'TIMESTAMP_NS') return 'time'
+  if (id === 'VARCHAR') return 'text'
+  if (id === 'BOOLEAN') return 'bool'
+  return id !== undefined && EXACT_TYPES.has(id) ? 'exact' : undefined
+}

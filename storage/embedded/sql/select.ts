@@ -1,0 +1,385 @@
+/** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
+import { ident, members, type Node, refuse, walk } from './ast.ts'
+import { informationSchema } from './catalog.ts'
+import { orderText, printExpr, star } from './expr.ts'
+import { TABLE_FUNCTIONS } from './functions.ts'
+import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
+import type { Mentioned, Printer } from './printer.ts'
+import { conjuncts, type FromPlan, prune } from './prune.ts'
+import { kindOf, kindOfColumn, newScope, type Output, type Scope, type Source, type SourceColumn } from './scope.ts'
+
+export interface PrintedQuery {
+  text: string
+  /** Undefined when the columns are not known without the binder. */
+  outputs: Output[] | undefined
+}
+
+const QUERY = ['type', 'modifiers', 'cte_map']
+
+export function printQuery(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+  const visible = p.ctes.length
+  const prefix = printCtes(p, node.cte_map, parent)
+  const query = printBody(p, node, parent)
+  p.ctes.length = visible
+  return { text: p.put(prefix + query.text), outputs: query.outputs }
+}
+
+function printBody(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+  switch (node.type) {
+    case 'SELECT_NODE':
+      return printSelect(p, node, parent)
+    case 'SET_OPERATION_NODE':
+      return printSetOperation(p, node, parent)
+    case 'RECURSIVE_CTE_NODE':
+      return printRecursive(p, node, parent)
+    default:
+      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+  }
+}
+
+function printCtes(p: Printer, map: Node | undefined, parent: Scope | undefined): string {
+  if (map === undefined) return ''
+  members(map, ['map'])
+  let recursive = false
+  const items = ((map.map ?? []) as Node[]).map(({ key, value }) => {
+    members(value, ['query', 'aliases', 'materialized'])
+    members(value.query, ['node'])
+    const inner = value.query.node as Node
+    const name = String(key)
+    const aliases = (value.aliases ?? []) as string[]
+    const isRecursive = inner.type === 'RECURSIVE_CTE_NODE'
+    recursive ||= isRecursive
+    const at = p.ctes.length
+    // A recursive query sees itself; what its columns hold is known only when its first part is printed.
+    if (isRecursive) p.ctes.push({ name: name.toLowerCase(), outputs: undefined })
+    const query = printQuery(p, inner, parent)
+    p.ctes.length = at
+    p.ctes.push({ name: name.toLowerCase(), outputs: renamed(query.outputs, aliases) })
+    const materialized = { CTE_MATERIALIZE_ALWAYS: ' MATERIALIZED', CTE_MATERIALIZE_NEVER: ' NOT MATERIALIZED' }[String(value.materialized)] ?? ''
+    return `${ident(name)}${columnList(aliases)} AS${materialized} (${query.text})`
+  })
+  return items.length === 0 ? '' : `WITH ${recursive ? 'RECURSIVE ' : ''}${items.join(', ')} `
+}
+
+function printRecursive(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+  members(node, [...QUERY, 'cte_name', 'union_all', 'left', 'right', 'aliases'])
+  const left = printQuery(p, node.left, parent)
+  const right = printQuery(p, node.right, parent)
+  return { text: `(${left.text}) UNION ${node.union_all === true ? 'ALL ' : ''}(${right.text})${modifiers(p, node, newScope(parent))}`, outputs: undefined }
+}
+
+const SET_OPERATIONS: Record<string, string> = { UNION: 'UNION', UNION_BY_NAME: 'UNION', EXCEPT: 'EXCEPT', INTERSECT: 'INTERSECT' }
+
+function printSetOperation(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+  members(node, [...QUERY, 'setop_type', 'left', 'right', 'setop_all'])
+  const word = SET_OPERATIONS[node.setop_type]
+  if (word === undefined) throw refuse('cannot run this query: unknown set operation')
+  const left = printQuery(p, node.left, parent)
+  const right = printQuery(p, node.right, parent)
+  const byName = node.setop_type === 'UNION_BY_NAME'
+  const how = `${word}${node.setop_all === false ? '' : ' ALL'}${byName ? ' BY NAME' : ''}`
+  const outputs = byName || left.outputs?.length !== right.outputs?.length ? undefined : left.outputs
+  const kept = outputs?.map((output, i) => (output.kind === right.outputs?.[i].kind ? output : { ...output, kind: undefined }))
+  return { text: `(${left.text}) ${how} (${right.text})${modifiers(p, node, newScope(parent))}`, outputs: kept }
+}
+
+/** ORDER BY and LIMIT. DISTINCT is printed with the select list. */
+function modifiers(p: Printer, node: Node, scope: Scope): string {
+  let text = ''
+  for (const modifier of (node.modifiers ?? []) as Node[]) {
+    switch (modifier.type) {
+      case 'DISTINCT_MODIFIER':
+        if (node.type !== 'SELECT_NODE') throw refuse('cannot run this query: DISTINCT is not supported here')
+        break
+      case 'ORDER_MODIFIER':
+        members(modifier, ['type', 'orders'])
+        text += orderText(p, modifier.orders, scope)
+        break
+      case 'LIMIT_MODIFIER':
+      case 'LIMIT_PERCENT_MODIFIER': {
+        members(modifier, ['type', 'limit', 'offset'])
+        const percent = modifier.type === 'LIMIT_PERCENT_MODIFIER' ? '%' : ''
+        if (modifier.limit !== undefined) text += ` LIMIT ${percent === '' ? printExpr(p, modifier.limit, scope) : `(${printExpr(p, modifier.limit, scope)})%`}`
+        if (modifier.offset !== undefined) text += ` OFFSET ${printExpr(p, modifier.offset, scope)}`
+        break
+      }
+      default:
+        throw refuse('cannot run this query: unknown clause')
+    }
+  }
+  return text
+}
+
+const SELECT = [...QUERY, 'select_list', 'from_table', 'where_clause', 'group_expressions', 'group_sets', 'aggregate_handling', 'having', 'qualify']
+
+function printSelect(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+  members(node, SELECT)
+  const scope = newScope(parent)
+  const from = planFrom(p, node.from_table, scope)
+  prune(from.plan, conjuncts(node.where_clause), scope, p.now)
+  const starred = new Set<Source>()
+  for (const part of [node.select_list, node.where_clause, node.group_expressions, node.having, node.qualify]) markStarred(part, scope, starred)
+  const distinct = printDistinct(p, node, scope)
+  const items = ((node.select_list ?? []) as Node[]).map((item) => selectItem(p, item, scope))
+  const where = node.where_clause === undefined ? '' : ` WHERE ${printExpr(p, node.where_clause, scope)}`
+  const group = groupBy(p, node, scope)
+  const source = from.print(starred)
+  // Aliases of the select list may stand in for columns from here on.
+  scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [item.alias.toLowerCase()] : []))))
+  const having = node.having === undefined ? '' : ` HAVING ${printExpr(p, node.having, scope)}`
+  const qualify = node.qualify === undefined ? '' : ` QUALIFY ${printExpr(p, node.qualify, scope)}`
+  const tail = modifiers(p, node, scope)
+  const outputs = items.flatMap((item) => item.outputs ?? [])
+  return {
+    text: `SELECT ${distinct}${items.map((item) => item.text).join(', ')}${source === '' ? '' : ` FROM ${source}`}${where}${group}${having}${qualify}${tail}`,
+    outputs: items.every((item) => item.outputs !== undefined) ? outputs : undefined,
+  }
+}
+
+function printDistinct(p: Printer, node: Node, scope: Scope): string {
+  const modifier = ((node.modifiers ?? []) as Node[]).find((each) => each.type === 'DISTINCT_MODIFIER')
+  if (modifier === undefined) return ''
+  members(modifier, ['type', 'distinct_on_targets'])
+  const targets = (modifier.distinct_on_targets ?? []) as Node[]
+  return targets.length === 0 ? 'DISTINCT ' : `DISTINCT ON (${targets.map((target) => printExpr(p, target, scope)).join(', ')}) `
+}
+
+function selectItem(p: Printer, item: Node, scope: Scope): { text: string; outputs: Output[] | undefined } {
+  if (item.class === 'STAR') return { text: star(p, item, scope), outputs: starOutputs(item, scope) }
+  const before = p.rewrites
+  const text = printExpr(p, item, scope)
+  let name = item.alias as string | undefined
+  if (name === undefined && p.rewrites > before) name = plainName(p, item, scope)
+  const last = item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : undefined
+  return { text: name === undefined ? text : `${text} AS ${ident(name)}`, outputs: [{ name: name ?? last, kind: kindOf(item, scope) }] }
+}
+
+/** The name a rewritten expression would have had. */
+function plainName(p: Printer, item: Node, scope: Scope): string {
+  p.plain = true
+  try {
+    const text = printExpr(p, item, scope)
+    return text.startsWith('(') && text.endsWith(')') && balanced(text) ? text.slice(1, -1) : text
+  } finally {
+    p.plain = false
+  }
+}
+
+/** The first parenthesis is closed by the last character. */
+function balanced(text: string): boolean {
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === '(') depth++
+    else if (text[i] === ')' && --depth === 0) return i === text.length - 1
+  }
+  return false
+}
+
+function starOutputs(item: Node, scope: Scope): Output[] | undefined {
+  if (
+    item.columns === true ||
+    item.replace_list !== undefined ||
+    item.rename_list !== undefined ||
+    item.exclude_list !== undefined ||
+    item.qualified_exclude_list !== undefined
+  ) {
+    return undefined
+  }
+  if (scope.using.size > 0 || scope.natural) return undefined
+  const relation = typeof item.relation_name === 'string' ? item.relation_name.toLowerCase() : undefined
+  const sources = scope.sources.filter((source) => relation === undefined || source.alias === relation)
+  if (sources.length === 0 || sources.some((source) => !source.complete)) return undefined
+  return sources.flatMap((source) => [...source.columns.values()].map(({ name, kind }) => ({ name, kind })))
+}
+
+function groupBy(p: Printer, node: Node, scope: Scope): string {
+  if (node.aggregate_handling === 'FORCE_AGGREGATES') return ' GROUP BY ALL'
+  if (node.aggregate_handling !== 'STANDARD_HANDLING') throw refuse('cannot run this query: unknown grouping')
+  const keys = ((node.group_expressions ?? []) as Node[]).map((key) => printExpr(p, key, scope))
+  const sets = (node.group_sets ?? []) as number[][]
+  if (sets.length === 0) return ''
+  if (sets.length === 1 && sets[0].length === keys.length && keys.length > 0) return ` GROUP BY ${keys.join(', ')}`
+  return ` GROUP BY GROUPING SETS (${sets.map((set) => `(${set.map((i) => keys[i]).join(', ')})`).join(', ')})`
+}
+
+interface From {
+  plan: FromPlan
+  print(starred: ReadonlySet<Source>): string
+}
+
+function planFrom(p: Printer, node: Node, scope: Scope): From {
+  switch (node.type) {
+    case 'EMPTY':
+      members(node, ['type'])
+      return { plan: { kind: 'other' }, print: () => '' }
+    case 'BASE_TABLE':
+      return baseTable(p, node, scope)
+    case 'SUBQUERY': {
+      members(node, ['type', 'alias', 'subquery', 'column_name_alias'])
+      members(node.subquery, ['node'])
+      const query = printQuery(p, node.subquery.node, scope)
+      addOpaque(scope, node.alias, renamed(query.outputs, node.column_name_alias ?? []))
+      return fixedFrom(`(${query.text})${aliasOf(node)}`)
+    }
+    case 'JOIN':
+      return join(p, node, scope)
+    case 'TABLE_FUNCTION':
+      return tableFunction(p, node, scope)
+    case 'EXPRESSION_LIST': {
+      members(node, ['type', 'alias', 'values', 'column_name_alias'])
+      const rows = (node.values as Node[][]).map((row) => `(${row.map((value) => printExpr(p, value, scope)).join(', ')})`)
+      addOpaque(scope, node.alias, undefined)
+      return fixedFrom(`(VALUES ${rows.join(', ')})${aliasOf(node)}`)
+    }
+    case 'PIVOT':
+      throw refuse('cannot run this query: PIVOT and UNPIVOT are not supported; use FILTER clauses or UNION ALL')
+    case 'SHOW_REF':
+      throw refuse(
+        'cannot run this statement: only SHOW TABLES, SHOW COLUMNS FROM <measurement>, DESCRIBE <measurement> and DESCRIBE <query> are supported, as statements of their own',
+      )
+    default:
+      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported behind FROM`)
+  }
+}
+
+const fixedFrom = (text: string): From => ({ plan: { kind: 'other' }, print: () => text })
+
+function aliasOf(node: Node): string {
+  return node.alias === undefined ? '' : ` AS ${ident(String(node.alias))}${columnList(node.column_name_alias ?? [])}`
+}
+
+function columnList(names: readonly string[]): string {
+  return names.length === 0 ? '' : `(${names.map(ident).join(', ')})`
+}
+
+function renamed(outputs: Output[] | undefined, aliases: readonly string[]): Output[] | undefined {
+  if (outputs === undefined || aliases.length === 0) return outputs
+  return outputs.map((output, i) => ({ ...output, name: aliases[i] ?? output.name }))
+}
+
+function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | undefined): void {
+  const columns = new Map<string, SourceColumn>()
+  let complete = outputs !== undefined
+  for (const { name, kind } of outputs ?? []) {
+    const lower = name?.toLowerCase()
+    if (lower === undefined) complete = false
+    else columns.set(lower, { name: name as string, kind: columns.has(lower) ? undefined : kind })
+  }
+  scope.sources.push({ alias: (alias ?? '').toLowerCase(), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [] })
+}
+
+const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
+
+function baseTable(p: Printer, node: Node, scope: Scope): From {
+  members(node, ['type', 'alias', 'schema_name', 'table_name', 'catalog_name', 'column_name_alias'])
+  const table = String(node.table_name)
+  const schema = node.schema_name === undefined ? '' : String(node.schema_name).toLowerCase()
+  if (node.catalog_name !== undefined)
+    throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here`)
+  if (schema === 'information_schema' && INFORMATION_SCHEMA.has(table.toLowerCase())) {
+    addOpaque(scope, node.alias ?? table, undefined)
+    const text = informationSchema(table.toLowerCase(), p.all(), p.namespace)
+    return fixedFrom(`(${text}) AS ${ident(String(node.alias ?? table))}${columnList(node.column_name_alias ?? [])}`)
+  }
+  if (schema !== '' && schema !== 'main')
+    throw refuse(
+      `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none, and information_schema has tables, columns and schemata`,
+    )
+  const cte = schema === '' ? p.ctes.findLast((each) => each.name === table.toLowerCase()) : undefined
+  if (cte !== undefined) {
+    addOpaque(scope, node.alias ?? table, renamed(cte.outputs, node.column_name_alias ?? []))
+    return fixedFrom(`${ident(table)}${aliasOf(node)}`)
+  }
+  return measurementTable(p, node, p.measurement(table), scope)
+}
+
+function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, scope: Scope): From {
+  const alias = String(node.alias ?? node.table_name)
+  const aliases = (node.column_name_alias ?? []) as string[]
+  const columns = new Map<string, SourceColumn>()
+  measurement.columns.forEach((column, i) => {
+    const name = aliases[i] ?? column.name
+    columns.set(name.toLowerCase(), { name: column.name, kind: kindOfColumn(column), column })
+  })
+  const source: Source = { alias: alias.toLowerCase(), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [] }
+  scope.sources.push(source)
+  const print = (starred: ReadonlySet<Source>): string => {
+    const all = starred.has(source) || aliases.length > 0 || scope.natural || p.mentioned.rows.has(source.alias)
+    const wanted = measurement.columns.filter((column) => all || p.mentioned.columns.has(column.name.toLowerCase())).map((column) => column.name)
+    const request = { measurement: measurement.name, columns: wanted.length > 0 ? wanted : ['_time'], time: source.time, tags: source.tags }
+    p.scans.push(request)
+    return `(${p.host.relation(request)}) AS ${ident(alias)}${columnList(aliases)}`
+  }
+  return { plan: { kind: 'source', source }, print }
+}
+
+/** Notes the measurements whose columns a star asks for: `*` all of this FROM, `m.*` the one. Subqueries answer for themselves. */
+function markStarred(part: unknown, scope: Scope, starred: Set<Source>): void {
+  const visit = (node: unknown): void => {
+    if (Array.isArray(node)) {
+      for (const child of node) visit(child)
+      return
+    }
+    if (typeof node !== 'object' || node === null) return
+    const each = node as Node
+    if (each.class === 'SUBQUERY') return
+    if (each.class === 'STAR') {
+      const relation = each.relation_name === undefined ? undefined : String(each.relation_name).toLowerCase()
+      for (const source of scope.sources) if (relation === undefined || source.alias === relation) starred.add(source)
+    }
+    for (const key in each) visit(each[key])
+  }
+  visit(part)
+}
+
+const JOIN_WORDS: Record<string, string> = { INNER: 'JOIN', LEFT: 'LEFT JOIN', RIGHT: 'RIGHT JOIN', OUTER: 'FULL JOIN', SEMI: 'SEMI JOIN', ANTI: 'ANTI JOIN' }
+
+function join(p: Printer, node: Node, scope: Scope): From {
+  members(node, ['type', 'alias', 'left', 'right', 'condition', 'join_type', 'ref_type', 'using_columns'])
+  const ref = String(node.ref_type)
+  const word = JOIN_WORDS[node.join_type]
+  if (word === undefined || !['REGULAR', 'NATURAL', 'CROSS', 'POSITIONAL', 'ASOF'].includes(ref) || node.alias !== undefined)
+    throw refuse('cannot run this query: this kind of join is not supported here')
+  if (node.join_type !== 'INNER' || (ref !== 'REGULAR' && ref !== 'CROSS')) scope.inner = false
+  if (ref === 'NATURAL') scope.natural = true
+  const using = (node.using_columns ?? []) as string[]
+  for (const name of using) scope.using.add(name.toLowerCase())
+  const left = planFrom(p, node.left, scope)
+  const right = planFrom(p, node.right, scope)
+  const joined = ref === 'CROSS' ? 'CROSS JOIN' : ref === 'POSITIONAL' ? 'POSITIONAL JOIN' : ref === 'REGULAR' ? word : `${ref} ${word}`
+  return {
+    plan: { kind: 'join', left: left.plan, right: right.plan, type: node.join_type, ref, on: node.condition },
+    print: (starred) => {
+      const on = node.condition !== undefined ? ` ON ${printExpr(p, node.condition, scope)}` : using.length > 0 ? ` USING (${using.map(ident).join(', ')})` : ''
+      return `(${left.print(starred)} ${joined} ${right.print(starred)}${on})`
+    },
+  }
+}
+
+function tableFunction(p: Printer, node: Node, scope: Scope): From {
+  members(node, ['type', 'alias', 'function', 'column_name_alias', 'with_ordinality'])
+  const call = node.function as Node
+  members(call, ['class', 'type', 'alias', 'function_name', 'schema', 'children', 'order_bys'])
+  const name = String(call.function_name).toLowerCase()
+  if (!TABLE_FUNCTIONS.has(name) || (call.schema !== undefined && call.schema !== 'main')) {
+    throw refuse(`cannot call table function "${[call.schema, name].filter(Boolean).join('.')}": only ${[...TABLE_FUNCTIONS].sort().join(', ')} are allowed`)
+  }
+  const args = ((call.children ?? []) as Node[]).map((child) => printExpr(p, child, scope))
+  addOpaque(scope, node.alias ?? name, undefined)
+  return fixedFrom(`${name}(${args.join(', ')})${node.with_ordinality === 'WITH_ORDINALITY' ? ' WITH ORDINALITY' : ''}${aliasOf(node)}`)
+}
+
+/** What the statement mentions anywhere, lower case: the columns a scan must bring. More than needed is harmless. */
+export function mentionedNames(tree: Node): Mentioned {
+  const columns = new Set<string>()
+  const rows = new Set<string>()
+  walk(tree, (node) => {
+    if (node.class === 'COLUMN_REF') {
+      for (const name of node.column_names as string[]) columns.add(name.toLowerCase())
+      if (node.column_names.length === 1) rows.add(String(node.column_names[0]).toLowerCase())
+    }
+    if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(String(node.relation_name).toLowerCase())
+    if (node.type === 'JOIN') for (const name of (node.using_columns ?? []) as string[]) columns.add(name.toLowerCase())
+  })
+  return { columns, rows }
+}

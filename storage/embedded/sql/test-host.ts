@@ -1,0 +1,71 @@
+/** A host for tests: measurements are tables of an in-memory DuckDB, the time range and tag hints become a WHERE clause. */
+import { DuckDBInstance } from '@duckdb/node-api'
+import { registerSqlFunctions } from './analytic-functions.ts'
+import { ident, literal } from './ast.ts'
+import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
+import { openSql } from './open.ts'
+
+export interface TestHost extends SqlHost {
+  requests: RelationRequest[]
+  clock: bigint
+  close(): void
+  /** Columns and rows, times and integers as bigint. */
+  query(text: string): Promise<{ columns: string[]; types: string[]; rows: unknown[][] }>
+}
+
+export const CPU: SqlMeasurement = {
+  name: 'cpu',
+  columns: [
+    { name: '_time', role: 'time' },
+    { name: 'hostname', role: 'tag' },
+    { name: 'region', role: 'tag' },
+    { name: 'usage_user', role: 'field', type: 'float64' },
+    { name: 'usage_idle', role: 'field', type: 'float64' },
+    { name: 'procs', role: 'field', type: 'int64' },
+    { name: 'price', role: 'field', type: 'decimal', scale: 4 },
+  ],
+}
+
+/** `tables`: measurement and the SELECT that fills it. */
+export async function testHost(tables: [SqlMeasurement, string][]): Promise<TestHost> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' })
+  const connection = await instance.connect()
+  await connection.run("SET TimeZone = 'UTC'")
+  registerSqlFunctions(connection)
+  for (const [i, [, select]] of tables.entries()) await connection.run(`CREATE TABLE __m${i} AS ${select}`)
+  const host: TestHost = {
+    connection,
+    requests: [],
+    clock: 1_767_225_600_000_000_000n, // 2026-01-01
+    now: () => host.clock,
+    measurements: (namespace) => (namespace === 'default' ? tables.map(([measurement]) => measurement) : []),
+    relation(request) {
+      host.requests.push(request)
+      const at = tables.findIndex(([measurement]) => measurement.name === request.measurement)
+      const conditions = [`epoch_ns(_time) BETWEEN (${request.time[0]}) AND ${request.time[1]}`]
+      for (const { tag, values } of request.tags) conditions.push(`${ident(tag)} IN (${values.map(literal).join(', ')})`)
+      return `SELECT ${request.columns.map(ident).join(', ')} FROM __m${at} WHERE ${conditions.join(' AND ')}`
+    },
+    close() {
+      connection.closeSync()
+      instance.closeSync()
+    },
+    async query(text) {
+      host.requests.length = 0
+      const cursor = await openSql(host, 'default', text)
+      const rows: unknown[][] = []
+      for await (const chunk of cursor) {
+        for (let i = 0; i < chunk.rows; i++) {
+          rows.push(chunk.columns.map(({ values, validity }) => (validity?.[i] === 0 ? null : values[i])))
+        }
+      }
+      return { columns: cursor.columns.map(({ name }) => name), types: cursor.columns.map(({ type }) => type), rows }
+    },
+  }
+  return host
+}
+
+/** Two hosts, a row a minute from 2024-01-01T00:00:00Z, 120 rows each. */
+export const CPU_ROWS = `SELECT make_timestamp_ns(1704067200000000000 + i * 60000000000) AS _time, h::ENUM('a', 'b', 'c') AS hostname, CASE h WHEN 'a' THEN 'eu' ELSE 'us' END AS region,
+  i::DOUBLE AS usage_user, (100 - i)::DOUBLE AS usage_idle, i::BIGINT AS procs, (i / 4)::DECIMAL(38,4) AS price
+  FROM range(120) r(i), (VALUES ('a'), ('b')) hosts(h) ORDER BY h, i`
