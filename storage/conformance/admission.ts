@@ -201,7 +201,7 @@ export const admissionRules: Rule[] = [
       t.ok(engine.resolver.epoch > before, 'numbers that were given back are called in')
       const result = await write(engine, [of('f'), of('g'), of('h'), of('a')])
       t.match(result, { written: 3, rejected: 1, rejections: [{ code: 'CARDINALITY_EXCEEDED', position: 2 }] })
-      t.match(result.rejections[0].message, /max_series_cardinality of 5/)
+      t.match(result.rejections[0].message, /max_series_cardinality/)
 
       const unused = fill(engine, [of('a', 2)])
       engine.recycle(unused.batch)

@@ -38,7 +38,7 @@ export function replay(dir: string, firstFile: number, fs: FileSystem, apply: (r
   const result: ReplayResult = { lastFile: files.at(-1) ?? 0, records: 0, rows: 0, bytes: 0, torn: 0 }
   const wanted = files.filter((file) => file >= firstFile)
   for (const [i, file] of wanted.entries()) {
-    if (i > 0 && file !== wanted[i - 1] + 1) throw corrupt(walFileName(file), 0, `the file before it, ${walFileName(file - 1)}, is missing`)
+    if (file !== firstFile + i) throw corrupt(walFileName(file), 0, `the file before it, ${walFileName(firstFile + i)}, is missing`)
     replayFile(dir, file, i === wanted.length - 1, fs, apply, result)
   }
   return result

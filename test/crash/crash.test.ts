@@ -1,0 +1,24 @@
+/** The short form of both commands. SVC_CRASH_ITERATIONS, SVC_CRASH_ROUNDS and SVC_CRASH_SEED set the length and the seed. */
+import t from 'tap'
+import { killLoop } from './kill-loop.ts'
+import { tornWal } from './torn-wal.ts'
+
+t.setTimeout(600_000)
+const { SVC_CRASH_ITERATIONS = '20', SVC_CRASH_ROUNDS = '1', SVC_CRASH_SEED } = process.env
+const seed = Number(SVC_CRASH_SEED ?? Date.now() % 1_000_000)
+
+t.test('the check notices an engine that forgets', async (t) => {
+  await t.rejects(killLoop({ iterations: 2, seed: 1, engine: 'memory' }), /acknowledged batch \d+ is missing/)
+})
+
+t.test('acknowledged batches survive SIGKILL', async (t) => {
+  const report = await killLoop({ iterations: Number(SVC_CRASH_ITERATIONS), seed })
+  t.comment(`seed ${seed}: ${report.kills} kills, ${report.acknowledged} batches acknowledged, slowest start ${Math.round(report.slowestReadyMs)} ms`)
+  t.ok(report.acknowledged > 0 && report.points > report.acknowledged)
+})
+
+t.test('a damaged log is cut, refused or reported, never misread', async (t) => {
+  const { cases } = await tornWal({ rounds: Number(SVC_CRASH_ROUNDS), seed })
+  t.comment(`seed ${seed}: ${cases.map((c) => `${c.damage}: ${c.started ? `${c.lost} lost` : 'refused'}`).join('; ')}`)
+  t.ok(cases.some((c) => c.started) && cases.some((c) => !c.started), 'some start, some are refused')
+})
