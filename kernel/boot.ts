@@ -94,7 +94,8 @@ export class SvcNode {
     })
     for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => inOrder(this.hooksOf(plugin).ready) })
     await this.lifecycle.up(steps)
-    if (this.state === 'starting') this.state = 'running'
+    if (this.state !== 'starting') return // it was stopped meanwhile
+    this.state = 'running'
     const log = this.logs.child('kernel')
     log.info({ url: this.url, version: VERSION, storage: storage?.engine ?? 'none', plugins: plugins.map((p) => p.id).join(',') }, 'ready')
     if (this.auth.open) log.warn('no plugin authenticates: anyone who reaches the server may read, write and administer it')
@@ -131,6 +132,7 @@ export class SvcNode {
       addLogLevelRoute(scope, this.logs)
       addOpenapiRoutes(scope)
     })
+    await app.after()
     const storage = (): Storage => {
       if (this.open === undefined) throw new SvcError('DATABASE_CLOSED', 'the storage is not open; retry when /ready answers 200')
       return this.open

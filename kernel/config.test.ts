@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { Type } from 'typebox'
+import { fuzz } from './config.fuzz.ts'
 import { ConfigError, readConfig, resolveConfig } from './config.ts'
 import type { EngineModule } from './loader.ts'
 import { definePlugin } from './plugin.ts'
@@ -134,6 +135,8 @@ t.test('plugins may own a section under another name, nested ones and lists too'
     /"auth.api_keys\[0\].nme".*did you mean "name"/,
     /cannot find "auth.api_keys\[0\].name"/,
   ])
+  const copy = definePlugin({ id: 'copy', section: 'auth.api_keys', summary: 's', stability: 'beta', config: Type.Array(Type.Object({})), setup() {} })
+  t.match(await problemsOf('', [keys, copy]), [/plugin "copy": its section \[auth.api_keys\] belongs to another/])
   t.match(await problemsOf('[auth]\nother = 1\n[[auth.api_keys]]\nname = "a"\n', [keys]), [/section "\[auth\]"/])
 })
 
@@ -192,4 +195,10 @@ t.test('definePlugin refuses bad ids and keys without a description', async (t) 
     () => definePlugin({ ...base, id: 'x', config: Type.Object({ a: Type.Object({ b: Type.String() }, { description: 'A' }) }) }),
     /config key "a.b" has no description/,
   )
+})
+
+t.test('random files are refused or right', async (t) => {
+  const seed = Date.now() % 2 ** 31
+  t.comment(`seed ${seed}`)
+  t.ok((await fuzz(seed, 1000)).refused > 50)
 })

@@ -116,7 +116,11 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   // Plugins first: one may own a section within [database].
   const configs = new Map<string, unknown>()
   const pluginSections = plugins.map((plugin) => ({ plugin, section: plugin.section ?? plugin.id })).sort((a, b) => b.section.length - a.section.length)
-  for (const { plugin, section } of pluginSections) configs.set(plugin.id, sections.check(section, (plugin.config ?? Type.Object({})) as Schema, origin))
+  for (const { plugin, section } of pluginSections) {
+    if (sections.owns(section))
+      problems.push(`cannot run plugin "${plugin.id}": its section [${section}] belongs to another selected plugin; select one of them`)
+    configs.set(plugin.id, sections.check(section, (plugin.config ?? Type.Object({})) as Schema, origin))
+  }
 
   const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins, origin, problems) : undefined
   await sections.refuseRest(needsStorage)
@@ -203,6 +207,10 @@ class Sections {
 
   has(section: string): boolean {
     return section in this.tree || [...this.source.overrides.keys()].some((key) => key.startsWith(`${section}.`))
+  }
+
+  owns(section: string): boolean {
+    return this.owned.has(section)
   }
 
   peek(section: string, key: string): unknown {

@@ -173,7 +173,7 @@ export class HttpServer {
     const address = this.parts.server.http_addr
     const { host, port } = parseAddress(address)
     try {
-      await this.app.listen({ host, port, listenTextResolver: () => '' })
+      await this.app.listen({ host, port, listenTextResolver: (url) => `listening on ${url}` })
     } catch (error) {
       throw new SvcError('IO_ERROR', `cannot listen on server.http_addr "${address}": ${(error as Error).message}`, { cause: error })
     }
