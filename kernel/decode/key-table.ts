@@ -67,10 +67,11 @@ export class KeyTable {
     return -1
   }
 
-  /** Where the key of `entry` ends if view[start ...] begins with it, else -1. The view must hold one byte more than the key. */
+  /** Where the key of `entry` (-1 = none) ends if view[start ...] begins with it, else -1. The view must hold one byte more than the key. */
   matchEnd(entry: number, view: DataView, start: number): number {
+    if (entry < 0 || entry >= this.size) return -1
     const end = start + this.length[entry]
-    return entry < this.size && end < view.byteLength && this.sameBytes(entry, view, start) ? end : -1
+    return end < view.byteLength && this.sameBytes(entry, view, start) ? end : -1
   }
 
   private sameBytes(entry: number, view: DataView, start: number): boolean {

@@ -197,7 +197,7 @@ export class LineParser {
   private key(start: number): number {
     const { keys, view } = this
     let entry = this.last < 0 ? 0 : keys.following[this.last]
-    let at = entry < 0 ? -1 : keys.matchEnd(entry, view, start)
+    let at = keys.matchEnd(entry, view, start)
     // The same bytes and then a space are the same key, since the entry was ended by a space too.
     if (at < 0 || this.bytes[at] !== SPACE) {
       at = this.keyEnd(start)

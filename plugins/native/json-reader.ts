@@ -4,8 +4,8 @@
  * The reader stands before a token. Every failure is a JsonError with the byte it happened at. Accepts exactly RFC 8259, as
  * JSON.parse does, and text in UTF-8 only.
  */
-import { isUtf8 } from 'node:buffer'
-import { asciiText } from '../../kernel/decode/numbers.ts'
+import { isAscii, isUtf8 } from 'node:buffer'
+import { asciiText, floatOf, POW10 } from '../../kernel/decode/numbers.ts'
 
 export class JsonError extends Error {
   readonly at: number
@@ -161,6 +161,38 @@ export class JsonReader {
     return i
   }
 
+  /** Reads the number that is next as a double; equal to `Number(text)`, infinite where that is. */
+  float(): number {
+    const { bytes } = this
+    const start = this.at
+    const negative = bytes[start] === 45
+    const whole = negative ? start + 1 : start
+    let i = whole
+    let value = 0
+    let c = bytes[i]
+    while (c > 47 && c < 58) {
+      value = value * 10 + (c - 48)
+      c = bytes[++i]
+    }
+    let scale = 0
+    if (i > whole && c === 46) {
+      const fraction = ++i
+      c = bytes[i]
+      while (c > 47 && c < 58) {
+        value = value * 10 + (c - 48)
+        c = bytes[++i]
+      }
+      scale = i - fraction
+      if (scale === 0) c = 101
+    }
+    // Digits and power of ten are exact doubles, so their quotient is the correctly rounded number.
+    const simple = i > whole && (bytes[whole] !== 48 || i === whole + 1 || bytes[whole + 1] === 46) && c !== 101 && c !== 69
+    if (!simple || value >= 9007199254740992 || scale > 22) return floatOf(bytes, start, this.numberEnd())
+    this.at = i
+    if (scale !== 0) value /= POW10[scale]
+    return negative ? -value : value
+  }
+
   /** Takes the word (true, false, null) if it is next. */
   word(text: string): boolean {
     this.peek()
@@ -196,10 +228,4 @@ export class JsonReader {
 
 function utf8(bytes: Uint8Array, start: number, end: number): string {
   return start === end ? '' : Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8')
-}
-
-function isAscii(bytes: Uint8Array): boolean {
-  let bits = 0
-  for (let i = 0; i < bytes.length; i++) bits |= bytes[i]
-  return bits < 128
 }

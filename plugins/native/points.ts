@@ -37,6 +37,8 @@ export class PointsParser {
   private readonly measurements: MeasurementRef[] = []
   private readonly byName = new Map<string, number>()
   private epoch: number
+  /** Entry of the point before, -1 = none. */
+  private last = -1
   private readonly int = new Int64()
   private readonly now = new Int64()
   private readonly time = new Int64()
@@ -101,6 +103,7 @@ export class PointsParser {
     let fieldsAt = -1
     let table: TableBatch | undefined
     let row = -1
+    let predicted = -1
     let seen = 0
     let timed = false
     for (let first = true; reader.more(CLOSE_OBJECT, first); first = false) {
@@ -116,8 +119,15 @@ export class PointsParser {
       if (bit === 1) group = this.measurement(reader)
       else if (bit === 2) {
         tagsAt = reader.at
-        reader.skip()
-        tagsEnd = reader.at
+        // The same bytes are the same object, closing brace included.
+        tagsEnd = this.last < 0 ? -1 : this.keys.matchEnd(this.keys.following[this.last], view, tagsAt)
+        if (tagsEnd > tagsAt) {
+          predicted = this.keys.following[this.last]
+          reader.at = tagsEnd
+        } else {
+          reader.skip()
+          tagsEnd = reader.at
+        }
       } else if (bit === 8) {
         timed = true
         this.timestamp(reader)
@@ -135,7 +145,7 @@ export class PointsParser {
     if ((seen & 4) === 0) this.missing('fields')
     this.field = undefined
     this.path = '.tags'
-    series = this.series(reader, view, group, tagsAt, tagsEnd)
+    series = this.series(reader, view, group, tagsAt, tagsEnd, predicted)
     const low = timed ? this.time.low : this.now.low
     const high = timed ? this.time.high : this.now.high
     if (table === undefined) {
@@ -162,19 +172,35 @@ export class PointsParser {
     return group
   }
 
-  /** The series of the measurement and the tags in [start, end), recognised by their bytes; start -1 = no tags. */
-  private series(reader: JsonReader, view: DataView, group: number, start: number, end: number): number {
+  /**
+   * The series of the measurement and the tags in [start, end), recognised by their bytes; start -1 = no tags.
+   * @param predicted an entry with just these bytes, or -1
+   */
+  private series(reader: JsonReader, view: DataView, group: number, start: number, end: number, predicted: number): number {
     const { keys } = this
+    if (predicted >= 0 && keys.group[predicted] === group) {
+      this.last = predicted
+      return keys.series[predicted]
+    }
     const from = Math.max(start, 0)
     const to = start < 0 ? 0 : end
     const hash = Math.imul(keys.hashOf(view, from, to) ^ group, 0x9e3779b1)
     const entry = keys.find(view, from, to, hash)
-    if (entry >= 0 && keys.group[entry] === group) return keys.series[entry]
+    if (entry >= 0 && keys.group[entry] === group) {
+      this.follow(entry)
+      return keys.series[entry]
+    }
     const tags = start < 0 ? [] : this.tags(reader, start)
     this.path = '.tags'
     const series = this.resolver.series(this.measurements[group], tags)
-    if (entry < 0) keys.add(reader.bytes, from, to, hash, series, group)
+    if (entry < 0) this.follow(keys.add(reader.bytes, from, to, hash, series, group))
     return series
+  }
+
+  /** Remembers that the series of `entry` came after the last one. */
+  private follow(entry: number): void {
+    if (entry >= 0 && this.last >= 0) this.keys.following[this.last] = entry
+    this.last = entry
   }
 
   private tags(reader: JsonReader, start: number): string[] {
@@ -250,8 +276,12 @@ export class PointsParser {
   private value(reader: JsonReader, batch: WriteBatch, table: TableBatch, name: string, column: Column | undefined, row: number): void {
     const c = reader.peek()
     if (column?.has(row)) throw new JsonError('the field occurs twice', reader.at)
-    if (c === MINUS || (c > 47 && c < 58)) this.number(reader, table, name, row)
-    else if (c === QUOTE) {
+    if (c === MINUS || (c > 47 && c < 58)) {
+      if (column === undefined || column.type !== 'float64' || column.next === 0) return this.number(reader, table, name, row)
+      const value = reader.float()
+      if (!Number.isFinite(value)) throw new JsonError('the number is out of the range of a 64-bit float', reader.at)
+      column.setF64(row, value)
+    } else if (c === QUOTE) {
       const text = reader.string()
       if (!text.isWellFormed()) throw new JsonError('the text holds half a surrogate pair, which has no UTF-8 form', reader.at)
       const target = table.column(name, 'string')
