@@ -1,0 +1,122 @@
+import { readdirSync, rmSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from './testing/harness.ts'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
+
+/** The real file system, but for what `faults` replaces. */
+const withFaults = (faults: Partial<FileSystem>): FileSystem => ({ ...realFileSystem, ...faults })
+
+t.test('a full disk: the write answers STORAGE_FULL, never appears, and writes resume by themselves', async (t) => {
+  const dir = tempDir()
+  let full = false
+  const fs = withFaults({
+    write: (fd, bytes, offset, length, position, done) => {
+      if (!full) return realFileSystem.write(fd, bytes, offset, length, position, done)
+      // A full disk often takes the first part.
+      realFileSystem.write(fd, bytes, offset, Math.min(20, length), position, () => done(Object.assign(new Error('no space'), { code: 'ENOSPC' }), 0))
+    },
+  })
+  const engine = await openEngine(dir, {}, fs)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  full = true
+  const failed = [writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), writeFloat(engine, 'm', 'new', NOW, { w: 3 }), writeFloat(engine, 'other', 'a', NOW, { v: 4 })]
+  for (const write of failed) await t.rejects(write, { code: 'STORAGE_FULL' })
+  t.match(engine.status(), { accepting: true }, 'ready all the same')
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`], 'reads go on')
+  t.match(engine.measurements(''), [{ name: 'm', fields: [{ name: 'v', type: 'float64' }] }], 'what the failed writes defined is gone')
+  t.equal(engine.measurements('').length, 1)
+  full = false
+  await writeFloat(engine, 'm', 'new', NOW + 2n, { w: 5 })
+  const expected = [`a ${NOW} v=1`, `new ${NOW + 2n} w=5`]
+  t.same(await rowsOf(engine, 'm'), expected)
+  const copy = crashCopy(dir)
+  const recovered = await openEngine(copy)
+  t.same(await rowsOf(recovered, 'm'), expected, 'the same after a crash')
+  await closeAndRemove(recovered, copy)
+  await closeAndRemove(engine, dir)
+})
+
+t.test('a failed fsync refuses every later write; a restart has what was acknowledged', async (t) => {
+  const dir = tempDir()
+  let fail = false
+  const fs = withFaults({
+    fdatasync: (fd, done) => (fail ? done(Object.assign(new Error('input/output error'), { code: 'EIO' })) : realFileSystem.fdatasync(fd, done)),
+  })
+  const engine = await openEngine(dir, {}, fs)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  fail = true
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), { code: 'OVERLOADED', message: /restart/ })
+  fail = false
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW + 2n, { v: 3 }), { code: 'OVERLOADED' }, 'no later acknowledgement')
+  t.match(engine.status(), { accepting: false, reason: /write-ahead log failed/ })
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`], 'reads go on')
+  await engine.close()
+  const again = await openEngine(dir)
+  const rows = await rowsOf(again, 'm')
+  t.equal(rows[0], `a ${NOW} v=1`)
+  t.ok(rows.length <= 2, 'the write of unknown outcome is there whole or not at all')
+  await closeAndRemove(again, dir)
+})
+
+t.test('short writes and interrupted calls are carried on', async (t) => {
+  const dir = tempDir()
+  let calls = 0
+  const fs = withFaults({
+    write: (fd, bytes, offset, length, position, done) => {
+      if (++calls % 3 === 0) return done(Object.assign(new Error('interrupted'), { code: 'EINTR' }), 0)
+      realFileSystem.write(fd, bytes, offset, Math.min(length, 7), position, done)
+    },
+  })
+  const engine = await openEngine(dir, {}, fs)
+  for (let i = 0; i < 5; i++) await writeFloat(engine, 'm', 'a', NOW + BigInt(i), { v: i })
+  const copy = crashCopy(dir)
+  await closeAndRemove(engine, dir)
+  const again = await openEngine(copy)
+  t.equal((await rowsOf(again, 'm')).length, 5)
+  await closeAndRemove(again, copy)
+})
+
+t.test('a clean stop leaves nothing to replay', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await engine.close()
+  await engine.close()
+  t.same(readdirSync(join(dir, 'wal')), [])
+  const again = await openEngine(dir)
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`])
+  await closeAndRemove(again, dir)
+})
+
+t.test('a data directory is opened by one process', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  await t.rejects(openEngine(dir), { code: 'CONFIG_ERROR', message: /process \d+ has it open/ })
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await closeAndRemove(engine, dir)
+})
+
+t.test('a missing or shortened segment stops the start and is named', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await engine.close()
+  const [file] = readdirSync(join(dir, 'segments'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.parquet'))
+  unlinkSync(join(dir, 'segments', file))
+  await t.rejects(openEngine(dir), { code: 'DATABASE_ERROR', message: new RegExp(file.replace(/.*\//, '')) })
+  rmSync(dir, { recursive: true })
+})
+
+for (const policy of ['per_write', 'per_batch', 'periodic_50']) {
+  t.test(`wal_fsync_policy ${policy}: concurrent writes are there after a crash`, async (t) => {
+    const dir = tempDir()
+    const engine = await openEngine(dir, { wal_fsync_policy: policy, wal_max_file_size: 65_536, wal_max_unflushed: 2 })
+    await Promise.all(Array.from({ length: 400 }, (_, i) => writeFloat(engine, 'm', `h${i % 7}`, NOW + BigInt(i), { v: i, w: i / 3 })))
+    const copy = crashCopy(dir)
+    const again = await openEngine(copy)
+    t.equal((await rowsOf(again, 'm')).length, 400)
+    await closeAndRemove(again, copy)
+    await closeAndRemove(engine, dir)
+  })
+}

@@ -1,0 +1,60 @@
+/** An engine over a temporary directory, and points in and out of it as plain objects, for the engine's own tests. */
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { StorageEngine, WriteOptions, WriteResult } from '../../../kernel/storage.ts'
+import { testContext } from '../../conformance/index.ts'
+import { EmbeddedEngine } from '../engine.ts'
+import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
+
+export const NOW_MS = Date.UTC(2024, 0, 1, 12)
+export const NOW = BigInt(NOW_MS) * 1_000_000n
+
+export function tempDir(): string {
+  return mkdtempSync(join(tmpdir(), 'svc-embedded-'))
+}
+
+/** A copy of a data directory as a crash at this moment would leave it (the page cache survives a killed process). */
+export function crashCopy(dir: string): string {
+  const copy = tempDir()
+  cpSync(dir, copy, { recursive: true, filter: (path) => !path.endsWith('LOCK') })
+  return copy
+}
+
+export async function openEngine(dir: string, config: Record<string, unknown> = {}, fs: FileSystem = realFileSystem): Promise<EmbeddedEngine> {
+  const engine = new EmbeddedEngine(
+    testContext({ ...config, data_dir: dir }, () => NOW_MS),
+    fs,
+  )
+  await engine.open()
+  return engine
+}
+
+export async function closeAndRemove(engine: StorageEngine, ...dirs: string[]): Promise<void> {
+  await engine.close()
+  for (const dir of dirs) rmSync(dir, { recursive: true, force: true })
+}
+
+/** Writes one point with float fields. */
+export function writeFloat(engine: StorageEngine, measurement: string, host: string, time: bigint, fields: Record<string, number>, options?: WriteOptions): Promise<WriteResult> {
+  const batch = engine.batch('')
+  const ref = engine.resolver.measurement('', measurement)
+  const series = engine.resolver.series(ref, ['host', host])
+  const table = batch.table(ref)
+  const row = table.addRow(series, Number(BigInt.asIntN(32, time)), Number(time >> 32n), 0)
+  for (const [name, value] of Object.entries(fields)) table.column(name, 'float64').setF64(row, value)
+  return engine.write(batch, options)
+}
+
+/** All rows of a measurement, one text each: `host time field=value ...`, sorted. */
+export async function rowsOf(engine: StorageEngine, measurement: string): Promise<string[]> {
+  if (!engine.measurements('').some(({ name }) => name === measurement)) return []
+  const rows: string[] = []
+  for await (const { tags, times, columns } of engine.scan({ namespace: '', measurement })) {
+    for (let i = 0; i < times.length; i++) {
+      const values = columns.flatMap(({ name, values, validity }) => (validity !== undefined && validity[i] === 0 ? [] : [`${name}=${values[i]}`]))
+      rows.push(`${tags.host} ${times[i]} ${values.join(' ')}`)
+    }
+  }
+  return rows.sort()
+}
