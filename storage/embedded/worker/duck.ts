@@ -17,6 +17,8 @@ import { paths } from '../paths.ts'
 export interface RowSource {
   columns: { name: string; type: duckdb.LogicalType }[]
   rows: number
+  /** Blocks may go to several DuckDB threads, and so out of order; they are still made one at a time. */
+  unordered?: boolean
   /** @param projected the columns wanted, as indexes into `columns`. */
   open(projected: number[]): RowStream
 }
@@ -27,12 +29,16 @@ export interface RowStream {
 }
 
 const KEPT_CONNECTIONS = 8
+/** What comes after a source is worth this many threads at most: one thread fills the blocks. */
+const UNORDERED_THREADS = 4
+const INTERRUPT_EVERY_MS = 20
 export const SOURCE_FUNCTION = 'svc_source'
 
 export class Duck {
   private readonly instance: DuckDBInstance
   private readonly sources: Map<string, RowSource>
   private readonly idle: DuckDBConnection[] = []
+  private readonly extensions = new Set<unknown>()
   private nextSource = 0
   private closed = false
 
@@ -84,6 +90,13 @@ export class Duck {
     this.sources.delete(call.slice(SOURCE_FUNCTION.length + 2, -2))
   }
 
+  /** Registers functions, once for the instance. */
+  extend(register: (connection: DuckDBConnection) => void, connection: DuckDBConnection): void {
+    if (this.extensions.has(register)) return
+    this.extensions.add(register)
+    register(connection)
+  }
+
   async connect(): Promise<DuckDBConnection> {
     if (this.closed) throw new SvcError('DATABASE_CLOSED', 'cannot run a statement: the engine is closing')
     return this.idle.pop() ?? this.instance.connect()
@@ -98,8 +111,7 @@ export class Duck {
   /** Runs a statement on a connection of its own and returns its rows. */
   async run(sql: string, signal?: AbortSignal): Promise<Record<string, unknown>[]> {
     const connection = await this.connect()
-    const interrupt = () => connection.interrupt()
-    signal?.addEventListener('abort', interrupt)
+    const calm = interruptOn(signal, connection)
     let clean = false
     try {
       const reader = await connection.runAndReadAll(sql)
@@ -108,7 +120,7 @@ export class Duck {
     } catch (error) {
       throw engineError(error, signal)
     } finally {
-      signal?.removeEventListener('abort', interrupt)
+      calm()
       this.release(connection, clean)
     }
   }
@@ -118,6 +130,23 @@ export class Duck {
     this.closed = true
     for (const connection of this.idle.splice(0)) connection.disconnectSync()
     this.instance.closeSync()
+  }
+}
+
+/** Interrupts the connection's statement when the signal says so. @returns what to call when the statement is over. */
+export function interruptOn(signal: AbortSignal | undefined, connection: DuckDBConnection): () => void {
+  if (signal === undefined) return () => {}
+  let timer: NodeJS.Timeout | undefined
+  const interrupt = (): void => {
+    connection.interrupt()
+    // An interruption between two steps of a statement is lost when the next one starts: repeat it.
+    timer ??= setInterval(() => connection.interrupt(), INTERRUPT_EVERY_MS)
+  }
+  if (signal.aborted) interrupt()
+  signal.addEventListener('abort', interrupt)
+  return () => {
+    signal.removeEventListener('abort', interrupt)
+    clearInterval(timer)
   }
 }
 
@@ -144,7 +173,7 @@ function registerSources(connection: duckdb.Connection, sources: Map<string, Row
     const projected: number[] = []
     for (let i = 0, n = duckdb.init_get_column_count(info); i < n; i++) projected.push(duckdb.init_get_column_index(info, i))
     duckdb.init_set_init_data(info, { stream: source.open(projected), width: projected.length })
-    duckdb.init_set_max_threads(info, 1)
+    duckdb.init_set_max_threads(info, source.unordered ? UNORDERED_THREADS : 1)
   })
   duckdb.table_function_set_function(fn, (info, chunk) => {
     try {

@@ -194,7 +194,7 @@ t.test('measurements that share a table stay apart', async (t) => {
   // The measurement grows a second field and moves to a table of its own.
   await db.flush()
   const grown = db.measurement('m', { value: 'float64', more: 'int64' })
-  const late = [
+  const late: TestPoint[] = [
     { tags: { host: 'h0' }, time: 3n, fields: { more: 5n } },
     { tags: { host: 'h0' }, time: 900n, fields: { value: 1.5, more: 6n } },
   ]
@@ -202,4 +202,56 @@ t.test('measurements that share a table stay apart', async (t) => {
   model.add(late)
   t.strictSame(await readAll(db), model.rows(), 'rows in both tables')
   t.strictSame(await readSql(db), model.rows(), 'by sql')
+})
+
+t.test('SQL over memtable and segments, with tag hints and an early end', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { value: 'float64', note: 'string' })
+  const write = (from: number) =>
+    db.write(
+      m,
+      Array.from({ length: 5000 }, (_, i) => ({
+        tags: { host: `h${i % 5}`, ...(i % 2 === 0 ? { zone: 'z' } : {}) },
+        time: BigInt(from + i),
+        fields: { value: i / 4, note: `note ${i}` },
+      })),
+    )
+  write(0)
+  await db.flush()
+  write(5000)
+  const context = await db.context()
+  const ask = async (query: string): Promise<unknown[][]> => {
+    const reader = new EngineReader(context)
+    try {
+      const rows: unknown[][] = []
+      const cursor = await reader.sql({ namespace: 'default', query })
+      for await (const chunk of cursor)
+        for (let i = 0; i < chunk.rows; i++) rows.push(chunk.columns.map(({ values, validity }) => (validity?.[i] === 0 ? null : values[i])))
+      return rows
+    } finally {
+      reader.close()
+    }
+  }
+  t.strictSame(await ask('SELECT count(*), min(_time), max(_time) FROM m'), [[10000n, 0n, 9999n]])
+  t.strictSame(await ask(`SELECT host, count(*) FROM m WHERE host = 'h3' AND _time >= 4000 AND _time < 6000 GROUP BY host`), [['h3', 400n]])
+  t.strictSame(await ask(`SELECT zone, count(*) FROM m GROUP BY zone ORDER BY zone NULLS FIRST`), [
+    [null, 5000n],
+    ['z', 5000n],
+  ])
+  t.strictSame(await ask(`SELECT note FROM m WHERE host IN ('h1', 'none') AND _time IN (6, 7)`), [['note 6']])
+  t.strictSame(await ask(`SELECT count(*) FROM m WHERE host = 'none'`), [[0n]])
+  await t.rejects(ask(`SELECT * FROM svc_source('0')`), { code: 'SQL_ERROR' }, 'row sources are out of reach')
+
+  const reader = new EngineReader(context)
+  for await (const chunk of reader.scan({ namespace: 'default', measurement: 'm' })) {
+    t.ok(chunk.times.length > 0)
+    break
+  }
+  await reader.sql({ namespace: 'default', query: 'SELECT * FROM m' }) // never read
+  const cursor = await reader.sql({ namespace: 'default', query: 'SELECT * FROM m' })
+  for await (const _ of cursor) break
+  reader.close()
+  t.strictSame(await ask('SELECT count(*) FROM m'), [[10000n]], 'statements that were left do no harm')
+  t.throws(() => new EngineReader(context).scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND' })
 })

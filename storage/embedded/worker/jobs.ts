@@ -39,6 +39,7 @@ export class JobRunner {
       const { default: run } = (await import(module)) as { default: Job }
       signal.throwIfAborted()
       const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
+      signal.throwIfAborted()
       this.post({ kind: 'done', id, result })
     } catch (error) {
       this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
@@ -90,5 +91,10 @@ export class JobRunner {
 export function wireError(error: unknown): WireError {
   const known = classify(error)
   const cause = known.cause instanceof Error ? known.cause.message : undefined
-  return { code: known.code, message: known.message, ...(cause === undefined || cause === known.message ? {} : { cause }) }
+  return {
+    code: known.code,
+    message: known.message,
+    ...(known.detail === undefined ? {} : { detail: known.detail }),
+    ...(cause === undefined || cause === known.message ? {} : { cause }),
+  }
 }

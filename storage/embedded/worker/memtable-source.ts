@@ -45,6 +45,7 @@ export function memtableSource(scan: MemtableScan): RowSource {
       ...scan.fields.map((field) => ({ name: field.column, type: logicalType(field.type, field.scale) })),
     ],
     rows: places?.length ?? scan.part.rows,
+    unordered: (places?.length ?? scan.part.rows) > BLOCK_ROWS,
     open: (projected) => (places === undefined ? new BlockStream(scan, projected) : new PlaceStream(scan, places, projected)),
   }
 }
@@ -195,7 +196,7 @@ export function memtablePlaces(scan: PlaceScope, series: Int32Array): Int32Array
   return sweep(scan, series)
 }
 
-/** Follows the links; undefined when they turn out longer than a sweep is, or lead to chunks this thread does not know yet. */
+/** Follows the links; undefined when they turn out longer than a sweep is, or lead to what this thread does not know yet. */
 function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
   const { part, lo, hi } = scan
   const { chunks, counts } = part
@@ -215,6 +216,7 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
       const row = place & OFFSET
       if (row >= chunk.def.capacity) return undefined
       if (row < counts[place >>> ROW_BITS]) {
+        if (chunk.series[row] !== s) return undefined
         const time = timeOf(chunk.time, row)
         if (time >= lo && time <= hi) {
           if (n === out.length) {

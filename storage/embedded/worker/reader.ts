@@ -1,12 +1,13 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
+import type { DuckDBConnection } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementInfo, Reader, ScanRequest, SeriesChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
+import type { MeasurementInfo, Reader, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
 import type { MeasurementDef } from '../layout.ts'
 import type { SqlHost, SqlMeasurement } from '../sql/host.ts'
+import { interruptOn } from './duck.ts'
 import { fieldInfo, type RelationContext, relation } from './relation.ts'
 import { scanScope, scanSeries } from './scan.ts'
 import type { Snapshot } from './state.ts'
-import { streamOn } from './stream.ts'
 import { tagColumns } from './tag-source.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -16,6 +17,8 @@ export class EngineReader implements Reader {
   private readonly snapshot: Snapshot
   private readonly signal: AbortSignal | undefined
   private readonly sources: string[] = []
+  /** How to end each statement whose connection is still out. */
+  private readonly statements = new Set<(reusable: boolean) => void>()
 
   constructor(context: RelationContext, signal?: AbortSignal) {
     this.context = context
@@ -34,36 +37,45 @@ export class EngineReader implements Reader {
 
   async sql({ namespace, query }: SqlRequest): Promise<SqlCursor> {
     const { duck } = this.context
-    const { prepareSql } = await import('../sql/index.ts')
+    // A thread that only flushes, or a node nobody asks in SQL, never loads it.
+    const { openSql, registerSqlFunctions } = await import('../sql/index.ts')
     const connection = await duck.connect()
-    const interrupt = () => connection.interrupt()
-    this.signal?.addEventListener('abort', interrupt)
-    let prepared = false
+    duck.extend(registerSqlFunctions, connection)
+    const calm = interruptOn(this.signal, connection)
+    const release = (reusable: boolean): void => {
+      if (!this.statements.delete(release)) return
+      calm()
+      duck.release(connection, reusable)
+    }
+    this.statements.add(release)
     try {
-      const host: SqlHost = {
-        connection,
-        measurements: (name) => this.context.state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
-        relation: (request) => {
-          const def = this.context.state.measurement(namespace, request.measurement)
-          if (def === undefined)
-            throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist in namespace "${namespace}"`)
-          return this.relationSql(def, request)
-        },
-        now: () => BigInt(Date.now()) * NS_PER_MS,
-      }
-      const { sql, columns } = await prepareSql(host, { namespace, query })
-      prepared = true
-      const rows = streamOn(duck, connection, sql, this.signal)
-      return { columns, [Symbol.asyncIterator]: () => rows }
-    } finally {
-      this.signal?.removeEventListener('abort', interrupt)
-      if (!prepared) duck.release(connection, false)
+      const cursor = await openSql(this.host(namespace, connection), namespace, query, this.signal)
+      return { columns: cursor.columns, [Symbol.asyncIterator]: () => releasing(cursor, release) }
+    } catch (error) {
+      release(false)
+      throw error
     }
   }
 
   /** Safe twice. */
   close(): void {
+    for (const release of [...this.statements]) release(false)
     for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
+  }
+
+  private host(namespace: string, connection: DuckDBConnection): SqlHost {
+    const { state } = this.context
+    return {
+      connection,
+      measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
+      relation: (request) => {
+        const def = state.measurement(namespace, request.measurement)
+        if (def === undefined)
+          throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist in namespace "${namespace}"`)
+        return this.relationSql(def, request)
+      },
+      now: () => BigInt(Date.now()) * NS_PER_MS,
+    }
   }
 
   private relationSql(def: MeasurementDef, { columns, time, tags, enumTags }: Parameters<SqlHost['relation']>[0]): string {
@@ -94,5 +106,15 @@ export class EngineReader implements Reader {
         ...def.fields.map(({ column, type, scale }) => ({ name: column, role: 'field' as const, type, ...(type === 'decimal' ? { scale } : {}) })),
       ],
     }
+  }
+}
+
+async function* releasing(cursor: SqlCursor, release: (reusable: boolean) => void): AsyncGenerator<SqlChunk> {
+  let finished = false
+  try {
+    yield* cursor
+    finished = true
+  } finally {
+    release(finished)
   }
 }

@@ -88,15 +88,16 @@ async function copySource(target: SegmentTarget, source: RowSource, columns: Seg
 }
 
 /**
- * Version 2 pages write integers as DELTA_BINARY_PACKED, but only where no dictionary is used. On random walks deltas take a third
- * less than dictionaries, times and series next to nothing; floats that cannot be scaled and text fare better with dictionaries, so a
- * table with nothing but those keeps them (segment.bench.ts).
+ * Version 2 pages write integers as DELTA_BINARY_PACKED, but only where no dictionary is used, and dictionaries can be had for all columns
+ * or none. On random walks deltas take a quarter less than dictionaries; text and floats that cannot be scaled fare better with
+ * dictionaries, so a table that has more of those keeps them (flush.bench.ts).
  */
 export function copyOptions(config: WorkerConfig, columns: readonly SegmentColumn[]): string {
   const compression = config.compression === 'none' ? 'UNCOMPRESSED' : config.compression.toUpperCase()
   const level = config.compression === 'zstd' ? `, COMPRESSION_LEVEL ${config.zstdLevel}` : ''
-  const whole = columns.filter((column) => column.encoding.kind === 'scaled' || column.type === 'int64' || column.type === 'uint64').length
-  const delta = whole * 2 >= columns.length ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  const whole = columns.filter(({ encoding, type }) => encoding.kind === 'scaled' || type === 'int64' || type === 'uint64').length
+  const booleans = columns.filter(({ type }) => type === 'bool').length
+  const delta = whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${config.rowGroupRows}${delta}`
 }
 

@@ -1,19 +1,13 @@
 /** Runs one statement and hands its rows out chunk by chunk, as they are made. */
-import type { DuckDBConnection, DuckDBResult } from '@duckdb/node-api'
+import type { DuckDBResult } from '@duckdb/node-api'
 import type { SqlChunk } from '../../../kernel/storage.ts'
-import { type Duck, engineError } from './duck.ts'
+import { type Duck, engineError, interruptOn } from './duck.ts'
 import { type ResultColumn, readVector, resultColumn } from './vectors.ts'
 
 export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | undefined): AsyncGenerator<SqlChunk> {
   signal?.throwIfAborted()
   const connection = await duck.connect()
-  yield* streamOn(duck, connection, sql, signal)
-}
-
-/** Takes the connection over: it goes back when the stream ends, however it ends. */
-export async function* streamOn(duck: Duck, connection: DuckDBConnection, sql: string, signal: AbortSignal | undefined): AsyncGenerator<SqlChunk> {
-  const interrupt = () => connection.interrupt()
-  signal?.addEventListener('abort', interrupt)
+  const calm = interruptOn(signal, connection)
   let finished = false
   try {
     signal?.throwIfAborted()
@@ -29,7 +23,7 @@ export async function* streamOn(duck: Duck, connection: DuckDBConnection, sql: s
   } catch (error) {
     throw engineError(error, signal)
   } finally {
-    signal?.removeEventListener('abort', interrupt)
+    calm()
     duck.release(connection, finished)
   }
 }

@@ -21,7 +21,7 @@ export interface TestPoint {
 
 export type FieldSpec = Record<string, FieldType | { decimal: number }>
 
-interface TestMeasurement {
+export interface TestMeasurement {
   def: MeasurementDef
   ref: MeasurementRef
   table: TableDef
@@ -91,11 +91,7 @@ export class TestDatabase {
     const heap = new ByteHeap()
     const batch = new TableBatch(measurement.ref)
     for (const { tags = {}, time, fields } of points) {
-      const series = this.index.resolve(measurement.ref, Object.entries(tags).flat())
-      if (!this.index.isLive(series)) this.index.admit(series)
-      this.times.ensure(series)
-      this.memtable.ensureSeries(series)
-      const row = batch.addRow(series, Number(BigInt.asIntN(32, time)), Number(time >> 32n), 0)
+      const row = batch.addRow(this.series(measurement, tags), Number(BigInt.asIntN(32, time)), Number(time >> 32n), 0)
       for (const [name, value] of Object.entries(fields)) {
         const field = measurement.def.fields.find((f) => f.name === name)!
         const column = batch.column(name, field.type)
@@ -110,10 +106,25 @@ export class TestDatabase {
         } else column.setPair(row, Number(BigInt.asIntN(32, value as bigint)), Number(BigInt.asIntN(32, (value as bigint) >> 32n)))
       }
     }
+    this.append(measurement, batch, heap.bytes)
+  }
+
+  /** The number of a series, new or known. */
+  series(measurement: TestMeasurement, tags: Record<string, string>): number {
+    const series = this.index.resolve(measurement.ref, Object.entries(tags).flat())
+    if (!this.index.isLive(series)) this.index.admit(series)
+    return series
+  }
+
+  append(measurement: TestMeasurement, batch: TableBatch, heapBytes: Uint8Array = new Uint8Array(0)): void {
+    for (let row = 0; row < batch.rows; row++) {
+      this.times.ensure(batch.series[row])
+      this.memtable.ensureSeries(batch.series[row])
+    }
     const targets = batch.columns.map((column) => measurement.def.fields.find((f) => f.name === column.name)!)
     Atomics.add(this.shared, Shared.SEQ, 1)
     this.index.publish(this.index.count - 1)
-    this.memtable.append(measurement.table.id, batch, heap.bytes, measurement.table.fields, targets, this.times)
+    this.memtable.append(measurement.table.id, batch, heapBytes, measurement.table.fields, targets, this.times)
     Atomics.add(this.shared, Shared.SEQ, 1)
   }
 
