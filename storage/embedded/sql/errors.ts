@@ -4,17 +4,16 @@ import { SvcError } from '../../../kernel/errors.ts'
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
 
-export interface ErrorContext {
-  /** The statement was stopped by its deadline or by the caller. */
-  interrupted?: boolean
-}
-
-/** @returns an SvcError whose text names neither files nor the rewritten statement; anything that is not DuckDB's passes unchanged. */
-export function sqlError(error: unknown, context: ErrorContext = {}): unknown {
+/** @returns an SvcError whose text names neither files nor the rewritten statement; what is not DuckDB's error passes unchanged. */
+export function sqlError(error: unknown, signal?: AbortSignal): unknown {
+  if (signal?.aborted)
+    return signal.reason instanceof SvcError ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
   if (!(error instanceof Error) || error instanceof SvcError) return error
   const text = error.message
-  if (/^INTERRUPT Error/i.test(text) || context.interrupted === true)
-    return new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
+  if (/^INTERRUPT Error/i.test(text)) return new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
+  if (/No space left on device/i.test(text)) {
+    return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
+  }
   if (/^Out of Memory Error/i.test(text)) {
     return new SvcError(
       'SQL_ERROR',

@@ -2,12 +2,12 @@
 import type { DuckDBResult } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { SqlChunk, SqlColumn, SqlCursor } from '../../../kernel/storage.ts'
+import { readVector, resultColumn } from '../worker/vectors.ts'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
 import { type PreparedSql, prepareSql } from './prepare.ts'
 import type { Scan } from './printer.ts'
 import { arrowName } from './types.ts'
-import { toSqlChunk } from './vectors.ts'
 
 /**
  * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left.
@@ -15,7 +15,7 @@ import { toSqlChunk } from './vectors.ts'
  */
 export async function openSql(host: SqlHost, namespace: string, text: string, signal?: AbortSignal): Promise<SqlCursor> {
   const interrupt = (): void => host.connection.interrupt()
-  const fail = (error: unknown): unknown => sqlError(error, { interrupted: signal?.aborted === true })
+  const fail = (error: unknown): unknown => sqlError(error, signal)
   if (signal?.aborted) throw new SvcError('QUERY_TIMEOUT', 'the query was stopped before it began')
   signal?.addEventListener('abort', interrupt, { once: true })
   const release = (): void => signal?.removeEventListener('abort', interrupt)
@@ -37,12 +37,13 @@ export async function openSql(host: SqlHost, namespace: string, text: string, si
 function cursorOf(result: DuckDBResult, fail: (error: unknown) => unknown, release: () => void): SqlCursor {
   const types = result.columnTypes()
   const columns = result.columnNames().map((name, i): SqlColumn => ({ name, type: arrowName(types[i]) }))
+  const readers = columns.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
   async function* chunks(): AsyncGenerator<SqlChunk> {
     try {
       for (;;) {
         const chunk = await result.fetchChunk()
         if (chunk === null || chunk.rowCount === 0) return
-        yield toSqlChunk(chunk, types)
+        yield { rows: chunk.rowCount, columns: readers.map((reader, i) => readVector(chunk, i, reader)) }
       }
     } catch (error) {
       throw fail(error)
@@ -74,6 +75,10 @@ function scanLine(scan: Scan): string {
   return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
 }
 
+/** EXPLAIN ANALYZE prints the statement as it was rewritten, and scans print their files. */
 function withoutPaths(plan: string): string {
-  return plan.replace(/(?:[A-Za-z]:)?[\\/][\w./\\-]*[\w-]/g, '…')
+  return plan
+    .split('\n')
+    .filter((line) => !/[\\/][\w.-]+\.parquet|svc_source\(|\bEXPLAIN ANALYZE\b/.test(line))
+    .join('\n')
 }

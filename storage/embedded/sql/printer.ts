@@ -14,6 +14,8 @@ export type Scan = RelationRequest
 export interface Mentioned {
   columns: ReadonlySet<string>
   rows: ReadonlySet<string>
+  /** Columns that an expression works on as text, so that an ENUM in their place could show; undefined: any column. */
+  worked: ReadonlySet<string> | undefined
 }
 
 export interface Cte {

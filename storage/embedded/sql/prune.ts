@@ -118,9 +118,20 @@ function clamp(low: bigint, high: bigint): Range {
 }
 
 function intersect(a: Range, b: Range): Range {
-  const low = a[0] > b[0] ? a[0] : b[0]
-  const high = a[1] < b[1] ? a[1] : b[1]
+  const low = later(a[0], b[0])
+  const high = earlier(a[1], b[1])
   return low > high ? EMPTY : [low, high]
+}
+
+// Math.min and Math.max do not take bigint.
+function earlier(a: bigint, b: bigint): bigint {
+  if (a < b) return a
+  return b
+}
+
+function later(a: bigint, b: bigint): bigint {
+  if (a > b) return a
+  return b
 }
 
 function hull(parts: (Range | undefined)[]): Range | undefined {
@@ -128,7 +139,7 @@ function hull(parts: (Range | undefined)[]): Range | undefined {
   for (const part of parts) {
     if (part === undefined) return undefined
     if (part[0] > part[1]) continue
-    range = range[0] > range[1] ? part : [part[0] < range[0] ? part[0] : range[0], part[1] > range[1] ? part[1] : range[1]]
+    range = range[0] > range[1] ? part : [earlier(part[0], range[0]), later(part[1], range[1])]
   }
   return range
 }

@@ -21,6 +21,8 @@ export interface Source {
   /** Of measurements: what pruning found. */
   time: [bigint, bigint]
   tags: TagHint[]
+  /** Tags that are grouped by. */
+  grouped: Set<string>
 }
 
 export interface Output {

@@ -1,12 +1,12 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
-import { ident, members, type Node, refuse, walk } from './ast.ts'
+import { constantInteger, ident, members, type Node, refuse, walk } from './ast.ts'
 import { informationSchema } from './catalog.ts'
 import { orderText, printExpr, star } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
 import type { Mentioned, Printer } from './printer.ts'
 import { conjuncts, type FromPlan, prune } from './prune.ts'
-import { kindOf, kindOfColumn, newScope, type Output, type Scope, type Source, type SourceColumn } from './scope.ts'
+import { kindOf, kindOfColumn, newScope, type Output, resolveHere, type Scope, type Source, type SourceColumn } from './scope.ts'
 
 export interface PrintedQuery {
   text: string
@@ -123,6 +123,7 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   const items = ((node.select_list ?? []) as Node[]).map((item) => selectItem(p, item, scope))
   const where = node.where_clause === undefined ? '' : ` WHERE ${printExpr(p, node.where_clause, scope)}`
   const group = groupBy(p, node, scope)
+  markGrouped(node, scope)
   const source = from.print(starred)
   // Aliases of the select list may stand in for columns from here on.
   scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [item.alias.toLowerCase()] : []))))
@@ -202,6 +203,20 @@ function groupBy(p: Printer, node: Node, scope: Scope): string {
   return ` GROUP BY GROUPING SETS (${sets.map((set) => `(${set.map((i) => keys[i]).join(', ')})`).join(', ')})`
 }
 
+/** Tags that are a key of GROUP BY as they are: by name, by the select list's alias or number, or by GROUP BY ALL. */
+function markGrouped(node: Node, scope: Scope): void {
+  const items = (node.select_list ?? []) as Node[]
+  const keys = node.aggregate_handling === 'FORCE_AGGREGATES' ? items : ((node.group_expressions ?? []) as Node[])
+  for (const key of keys) {
+    const at = constantInteger(key)
+    const alias = key.class === 'COLUMN_REF' ? items.find((item) => item.alias === key.column_names[0]) : undefined
+    for (const each of [key, at === undefined ? undefined : items[Number(at) - 1], alias]) {
+      if (each?.class !== 'COLUMN_REF') continue
+      for (const { source, column } of resolveHere(each.column_names, scope)) if (column.column?.role === 'tag') source.grouped.add(column.name)
+    }
+  }
+}
+
 interface From {
   plan: FromPlan
   print(starred: ReadonlySet<Source>): string
@@ -265,7 +280,7 @@ function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | 
     if (lower === undefined) complete = false
     else columns.set(lower, { name: name as string, kind: columns.has(lower) ? undefined : kind })
   }
-  scope.sources.push({ alias: (alias ?? '').toLowerCase(), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [] })
+  scope.sources.push({ alias: (alias ?? '').toLowerCase(), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
 }
 
 const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
@@ -301,12 +316,19 @@ function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, s
     const name = aliases[i] ?? column.name
     columns.set(name.toLowerCase(), { name: column.name, kind: kindOfColumn(column), column })
   })
-  const source: Source = { alias: alias.toLowerCase(), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [] }
+  const source: Source = { alias: alias.toLowerCase(), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
   scope.sources.push(source)
   const print = (starred: ReadonlySet<Source>): string => {
     const all = starred.has(source) || aliases.length > 0 || scope.natural || p.mentioned.rows.has(source.alias)
     const wanted = measurement.columns.filter((column) => all || p.mentioned.columns.has(column.name.toLowerCase())).map((column) => column.name)
-    const request = { measurement: measurement.name, columns: wanted.length > 0 ? wanted : ['_time'], time: source.time, tags: source.tags }
+    const columns = wanted.length > 0 ? wanted : ['_time']
+    const request = {
+      measurement: measurement.name,
+      columns,
+      time: source.time,
+      tags: source.tags,
+      enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(name.toLowerCase()) === false),
+    }
     p.scans.push(request)
     return `(${p.host.relation(request)}) AS ${ident(alias)}${columnList(aliases)}`
   }
@@ -373,6 +395,8 @@ function tableFunction(p: Printer, node: Node, scope: Scope): From {
 export function mentionedNames(tree: Node): Mentioned {
   const columns = new Set<string>()
   const rows = new Set<string>()
+  const worked = new Set<string>()
+  let typed = false
   walk(tree, (node) => {
     if (node.class === 'COLUMN_REF') {
       for (const name of node.column_names as string[]) columns.add(name.toLowerCase())
@@ -380,6 +404,16 @@ export function mentionedNames(tree: Node): Mentioned {
     }
     if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(String(node.relation_name).toLowerCase())
     if (node.type === 'JOIN') for (const name of (node.using_columns ?? []) as string[]) columns.add(name.toLowerCase())
+    const name = String(node.function_name).toLowerCase()
+    if (name === 'typeof' || name === 'hash') typed = true
+    if (TEXT_WORK.has(node.class) && !ENUM_SAFE.has(name)) {
+      for (const child of [...((node.children ?? []) as Node[]), node.child, node.lhs, node.expr, node.default_expr]) {
+        if (child?.class === 'COLUMN_REF') worked.add(String(child.column_names.at(-1)).toLowerCase())
+      }
+    }
   })
-  return { columns, rows }
+  return { columns, rows, worked: typed ? undefined : worked }
 }
+
+const TEXT_WORK = new Set(['FUNCTION', 'WINDOW', 'CAST', 'COLLATE', 'LAMBDA'])
+const ENUM_SAFE = new Set(['count', 'min', 'max', 'approx_count_distinct'])
