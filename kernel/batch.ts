@@ -11,6 +11,11 @@ import type { FieldType, MeasurementRef, SeriesResolver } from './storage.ts'
 const FIRST_CAPACITY = 16
 /** A pooled batch keeps the tables of at most this many measurements; more would hold memory for names seen once. */
 const KEPT_TABLES = 64
+/**
+ * Rows times columns of one table, set or not: a small body that names ever new fields must not reserve memory without end. A body of
+ * 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
+ */
+const MAX_CELLS = 2 ** 25
 const encoder = new TextEncoder()
 
 /** Bytes of strings and histograms of one batch; a value is (offset, length). */
@@ -164,7 +169,7 @@ export class TableBatch {
     this.measurement = measurement
   }
 
-  /** Starts a row and returns its number. */
+  /** Starts a row and returns its number. @throws INVALID_POINT when rows times fields are too many. */
   addRow(series: number, timeLow: number, timeHigh: number, position: number): number {
     const row = this.rows
     if (row === this.capacity) this.grow()
@@ -196,6 +201,7 @@ export class TableBatch {
     }
     const declared = this.measurement?.fields.get(name)
     if (declared !== undefined && declared.type !== type) throw typeConflict(this.measurement?.name ?? '', name, declared.type, type)
+    this.requireRoom(this.columns.length + 1, this.capacity)
     const column = new Column(name, type, this.capacity)
     if (known === undefined) this.columns.push(column)
     else this.columns[this.columns.indexOf(known)] = column
@@ -216,7 +222,17 @@ export class TableBatch {
     }
   }
 
+  private requireRoom(columns: number, rows: number): void {
+    if (columns * rows <= MAX_CELLS) return
+    const name = this.measurement === null ? '' : ` of measurement "${this.measurement.name}"`
+    throw new SvcError(
+      'INVALID_POINT',
+      `cannot hold ${columns} fields${name} for ${rows} points in one write; send fewer points at once, or fewer different fields`,
+    )
+  }
+
   private grow(): void {
+    this.requireRoom(this.columns.length, this.capacity * 2)
     this.capacity *= 2
     this.series = copyInto(new Int32Array(this.capacity), this.series)
     this.time = copyInto(new Int32Array(this.capacity * 2), this.time)

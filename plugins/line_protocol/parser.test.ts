@@ -302,3 +302,13 @@ t.test('fuzz against the reference', async (t) => {
   t.comment(`seed ${seed}`)
   t.ok(fuzz(seed, 1500) > 100)
 })
+
+t.test('a small body cannot reserve much memory by naming ever new fields', async (t) => {
+  const many = 'm a=1\n'.repeat(40_000)
+  const wide = Array.from({ length: 1000 }, (_, i) => `f${i}=1`).join(',')
+  const before = process.memoryUsage().arrayBuffers
+  const { outcome } = parse(`${many}m ${wide}\nm a=2`, { maxPoints: 50_000 })
+  t.equal(outcome.rows, 40_001)
+  t.match(outcome.failures, [{ line: 40_001, code: 'INVALID_POINT', message: /cannot hold \d+ fields of measurement "m"/ }])
+  t.ok(process.memoryUsage().arrayBuffers - before < 400e6)
+})
