@@ -26,6 +26,7 @@ declare module 'fastify' {
 const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
 /** Names of measurements travel in paths, percent-encoded up to three times their length. */
 const MAX_PARAM_LENGTH = 4096
+const IDLE_SWEEP_MS = 20
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
 export interface HttpParts {
@@ -191,9 +192,12 @@ export class HttpServer {
       this.parts.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')
       server.closeAllConnections()
     }, graceMs)
+    // A connection whose answer was under way is kept alive by it, and would hold the listener open until the limit.
+    const idle = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS)
     try {
       await this.app.close()
     } finally {
+      clearInterval(idle)
       clearTimeout(timer)
     }
   }

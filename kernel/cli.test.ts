@@ -1,0 +1,66 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { run } from './cli.ts'
+
+async function svc(args: string[], env: Record<string, string> = {}): Promise<{ code: number; out: string; err: string }> {
+  const text = { out: '', err: '' }
+  const code = await run(args, { env, out: (s) => void (text.out += s), err: (s) => void (text.err += s), stopSignal: Promise.resolve('SIGTERM') })
+  return { code, ...text }
+}
+
+function config(toml: string): string {
+  const file = join(mkdtempSync(join(tmpdir(), 'svc-cli-')), 'svc.toml')
+  writeFileSync(file, toml)
+  return file
+}
+
+t.test('check says what would run, and warns of listeners open to the world', async (t) => {
+  const file = config('[server]\nhttp_addr = "127.0.0.1:0"\n')
+  const open = await svc(['check', '--config', file, '--bind', '0.0.0.0:8086'])
+  t.equal(open.code, 0)
+  t.match(open.out, /plugins: none[\s\S]*http_addr = "0.0.0.0:8086"[\s\S]*warning: .*no selected plugin authenticates[\s\S]*warning: .*without TLS/)
+  const local = await svc(['check'], { SVC_CONFIG: file })
+  t.equal(local.code, 0)
+  t.notMatch(local.out, 'warning')
+})
+
+t.test('check prints no secret', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const source = `
+    import { definePlugin, Secret, Type } from '${new URL('./index.ts', import.meta.url).href}'
+    export default definePlugin({ id: 'vault', summary: 's', stability: 'beta', config: Type.Object({ password: Secret.schema({ description: 'p' }) }), setup() {} })`
+  writeFileSync(join(folder, 'vault.ts'), source)
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the config language
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["./vault.ts"]\n[vault]\npassword = "${VAULT}"\n')
+  const answer = await svc(['check', '-c', join(folder, 'svc.toml')], { VAULT: 'hunter2' })
+  t.equal(answer.code, 0)
+  t.match(answer.out, '[vault]\npassword = "[redacted]"')
+  t.notMatch(answer.out, 'hunter2')
+})
+
+t.test('a refused config prints each problem on a line of its own', async (t) => {
+  const { code, err } = await svc(['serve', '-c', config('[server]\nhttp_adr = "x"\n[databse]\n')])
+  t.equal(code, 1)
+  t.match(err, /^svc: .*did you mean "http_addr"\?\nsvc: .*"\[databse\]".*\n$/)
+})
+
+t.test('a bad address is refused by check too', async (t) => {
+  const { code, err } = await svc(['check', '--bind', 'nowhere'])
+  t.equal(code, 1)
+  t.match(err, /^svc: .*"nowhere": write host:port/)
+})
+
+t.test('help, version, plugins', async (t) => {
+  t.match(await svc(['help']), { code: 0, out: /--data-dir VALUE +database.data_dir \(SVC_DATA_DIR\)/ })
+  t.match(await svc(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await svc(['plugins']), { code: 0, out: /^line_protocol \(stable\): [\s\S]*\n {2}line_protocol\.\w+ = .*: ./m })
+})
+
+t.test('what is mistyped gets the nearest name', async (t) => {
+  t.match(await svc(['serve', '--bnd', 'x']), { code: 1, err: 'svc: cannot use flag "--bnd": there is no such flag; did you mean "bind"?\n' })
+  t.match(await svc(['chek']), { code: 1, err: 'did you mean "check"?' })
+  t.match(await svc(['serve', 'more']), { code: 1, err: /cannot use argument "more"/ })
+  t.match(await svc(['serve', '--bind']), { code: 1, err: /--bind/ })
+})
