@@ -20,7 +20,11 @@ t.test('a full disk: the write answers STORAGE_FULL, never appears, and writes r
   const engine = await openEngine(dir, {}, fs)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
   full = true
-  const failed = [writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), writeFloat(engine, 'm', 'new', NOW, { w: 3 }), writeFloat(engine, 'other', 'a', NOW, { v: 4 })]
+  const failed = [
+    writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }),
+    writeFloat(engine, 'm', 'new', NOW, { w: 3 }),
+    writeFloat(engine, 'other', 'a', NOW, { v: 4 }),
+  ]
   for (const write of failed) await t.rejects(write, { code: 'STORAGE_FULL' })
   t.match(engine.status(), { accepting: true }, 'ready all the same')
   t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`], 'reads go on')

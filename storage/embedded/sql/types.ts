@@ -101,7 +101,7 @@ export function arrowName(type: DuckDBType): string {
       return `List(${arrowName((type as unknown as { valueType: DuckDBType }).valueType)})`
     case DuckDBTypeId.STRUCT: {
       const { entryNames, entryTypes } = type as unknown as { entryNames: string[]; entryTypes: DuckDBType[] }
-      return `Struct(${entryNames.map((name, i) => `${name}: ${arrowName(entryTypes[i])}`).join(', ')})`
+      return `Struct(${entryNames.map((name, i) => `${JSON.stringify(name)}: ${arrowName(entryTypes[i])}`).join(', ')})`
     }
     case DuckDBTypeId.MAP: {
       const { keyType, valueType } = type as unknown as { keyType: DuckDBType; valueType: DuckDBType }

@@ -86,7 +86,8 @@ t.test('every single-bit flip is found, named with file and offset, and never re
     } catch (error) {
       fault = error as SvcError
     }
-    if (fault === undefined || !/000000000001\.wal" at offset \d+/.test(fault.message)) t.fail(`bit ${bit & 7} of byte ${bit >> 3}: ${fault?.message ?? 'not found'}`)
+    if (fault === undefined || !/000000000001\.wal" at offset \d+/.test(fault.message))
+      t.fail(`bit ${bit & 7} of byte ${bit >> 3}: ${fault?.message ?? 'not found'}`)
   }
   t.pass(`${bytes.length * 8} flips found`)
   rmSync(dir, { recursive: true })

@@ -1,0 +1,70 @@
+/** The worked example of docs/formats/wal.md is what the code reads and writes. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { Column } from '../../kernel/batch.ts'
+import { ByteWriter } from '../../storage/embedded/wal/bytes.ts'
+import { crc32c } from '../../storage/embedded/wal/crc32c.ts'
+import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'
+import { encodeWrite, type WriteRecord } from '../../storage/embedded/wal/record.ts'
+import { replay } from '../../storage/embedded/wal/replay.ts'
+
+const page = readFileSync(new URL('../../docs/formats/wal.md', import.meta.url), 'utf8')
+const example = Buffer.from((/```hex\n([^`]*)```/.exec(page)?.[1] ?? '').replace(/\s/g, ''), 'hex')
+
+function exampleRecord(): WriteRecord {
+  const v = { id: 0, name: 'v', type: 'float64' as const, scale: 0, column: 'v' }
+  const n = { id: 1, name: 'n', type: 'int64' as const, scale: 0, column: 'n' }
+  const floats = new Column('v', 'float64', 1)
+  floats.setF64(0, 1.5)
+  const ints = new Column('n', 'int64', 1)
+  ints.setPair(0, 2, 0)
+  return {
+    sequence: 1,
+    definitions: {
+      measurements: [{ id: 0, namespace: '', name: 'cpu' }],
+      fields: [v, n].map((field) => ({ measurement: 0, field })),
+      tables: [{ id: 0, measurement: 0 }],
+      homes: [{ measurement: 0, table: 0 }],
+    },
+    series: [{ series: 0, measurement: 0, tags: ['host', 'a'] }],
+    tables: [{ table: 0, rows: 1, series: Int32Array.of(0), time: Int32Array.of(1000, 0), columns: [floats, ints], fields: [v, n] }],
+    heap: new Uint8Array(0),
+  }
+}
+
+t.test('the example decodes', async (t) => {
+  const records: WriteRecord[] = []
+  const fs = { ...realFileSystem, readdirSync: () => ['000000000001.wal'], readFileSync: () => example }
+  t.match(
+    replay('', 1, fs, (record) => records.push(record)),
+    { records: 1, rows: 1, torn: 0 },
+  )
+  const [record] = records
+  const wanted = exampleRecord()
+  t.same(record.definitions, wanted.definitions)
+  t.same(record.series, wanted.series)
+  const [{ table, series, time, columns, fields }] = record.tables
+  t.same({ table, series, time }, { table: 0, series: Int32Array.of(0), time: Int32Array.of(1000, 0) })
+  t.same(
+    fields.map(({ id, type }) => ({ id, type })),
+    [
+      { id: 0, type: 'float64' },
+      { id: 1, type: 'int64' },
+    ],
+  )
+  t.equal(columns[0].f64[0], 1.5)
+  t.same([...columns[1].i32.subarray(0, 2)], [2, 0])
+})
+
+t.test('the example is what is written', async (t) => {
+  const out = new ByteWriter()
+  out.put(Buffer.from('SVCWAL01'))
+  const start = out.reserve(16)
+  encodeWrite(out, exampleRecord())
+  out.setU32(start, out.length - start - 16)
+  out.setU32(start + 4, crc32c(out.bytes, start + 16, out.length))
+  out.setU32(start + 8, 8)
+  out.setU32(start + 12, crc32c(out.bytes, start, start + 12))
+  const hex = Buffer.from(out.bytes.subarray(0, out.length)).toString('hex')
+  t.equal(hex, example.toString('hex'))
+})
