@@ -16,9 +16,12 @@ import { serviceRules } from './services.ts'
 
 export { type EngineUnderTest, type MakeEngine, testContext } from './context.ts'
 
+/** A slow engine on a busy machine; a hang still ends the test. */
+const TIMEOUT_MS = 600_000
 const FIRST_SEED = 20_240_101
 
 export function conformance(name: string, makeEngine: MakeEngine): void {
+  t.setTimeout(TIMEOUT_MS)
   const withEngine = async (config: Record<string, unknown>, body: (subject: EngineUnderTest) => Promise<void>) => {
     const subject = await makeEngine(config, () => NOW_MS)
     try {
@@ -44,11 +47,11 @@ export function conformance(name: string, makeEngine: MakeEngine): void {
       )
     }
   })
-  t.test(`${name}: random operations`, async (t) => {
+  t.test(`${name}: random operations`, { timeout: TIMEOUT_MS }, async (t) => {
     const { SVC_SEED, SVC_SEEDS, SVC_STEPS } = process.env
     const seeds = SVC_SEED === undefined ? Array.from({ length: Number(SVC_SEEDS ?? 6) }, (_, i) => FIRST_SEED + i) : [Number(SVC_SEED)]
     for (const seed of seeds) {
-      await t.test(`SVC_SEED=${seed}`, async (t) => {
+      await t.test(`SVC_SEED=${seed}`, { timeout: TIMEOUT_MS }, async (t) => {
         const { points, compared } = await randomRun(makeEngine, seed, Number(SVC_STEPS ?? 80))
         t.ok(points > 0 && compared > 0, `${points} points written, ${compared} rows compared`)
       })

@@ -58,7 +58,6 @@ export const pointRules: Rule[] = [
         ),
         { written: 4, rejected: 0, rejections: [] },
       )
-      const read = await lines(engine, { measurement: 'cpu' })
       const shown = (v: TestPoint['fields']) => [
         `b=bool:${v.b.value}`.replace('true', '1').replace('false', '0'),
         `d=decimal:${v.d.value === '0' ? '0.0000' : v.d.value}`,
@@ -68,10 +67,30 @@ export const pointRules: Rule[] = [
         `s=string:${JSON.stringify(v.s.value)}`,
         `u=uint64:${v.u.value}`,
       ]
-      t.same(
-        read,
-        values.map((v, i) => `{"host":"a"} ${NOW + BigInt(i)} ${shown(v).join(' ')}`),
+      const expected = values.map((v, i) => `{"host":"a"} ${NOW + BigInt(i)} ${shown(v).join(' ')}`)
+      t.same(await lines(engine, { measurement: 'cpu' }), expected)
+      await engine.flush()
+      t.same(await lines(engine, { measurement: 'cpu' }), expected, 'after a flush')
+    },
+  ],
+  [
+    'zero keeps its sign',
+    async (t, engine) => {
+      // Equal numbers with different bits: a dictionary of values takes them for one.
+      const zeros = [0, -0, 1.5, -0, 0]
+      await write(
+        engine,
+        zeros.map((v, i) => point('a', NOW + BigInt(i), { v: f64(v) })),
       )
+      for (const state of ['fresh', 'flushed']) {
+        const read = await lines(engine, { measurement: 'cpu' })
+        t.same(
+          read.map((line) => line.split(':').at(-1)),
+          ['0', '-0', '1.5', '-0', '0'],
+          state,
+        )
+        await engine.flush()
+      }
     },
   ],
   [
