@@ -85,6 +85,27 @@ t.test('admin routes need an admin, and authorizers see the action and the route
   t.equal(level.statusCode, 403)
 })
 
+t.test('a listener of a plugin admits its calls by the same rules', async (t) => {
+  let admit: ((token: string) => Promise<CallContext>) | undefined
+  const listener = definePlugin({
+    id: 'listener',
+    summary: 'A listener for the tests',
+    stability: 'experimental',
+    setup(svc) {
+      admit = async (token) =>
+        svc.auth.admit(
+          { surface: 'grpc', header: (name) => ({ authorization: token, 'x-namespace': 'red' })[name], address: undefined, requestId: 'r1' },
+          'write',
+          'Write',
+        )
+    },
+  })
+  const node = await boot({ plugins: [locks, listener] })
+  t.teardown(() => node.stop())
+  t.match(await admit?.('first'), { principal: 'ann', namespace: 'red', requestId: 'r1' })
+  await t.rejects(admit?.('bad') as Promise<CallContext>, { code: 'UNAUTHORIZED' })
+})
+
 t.test('credentials are checked before the body is read', async (t) => {
   const node = await boot({ plugins: [locks, routes] })
   t.teardown(() => node.stop())

@@ -61,6 +61,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
         declare('an authorizer')
         shared.auth.addAuthorizer(authorize)
       },
+      admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
     },
     context(request: FastifyRequest) {
       const context = request.svcContext

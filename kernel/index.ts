@@ -11,6 +11,7 @@ export type { Logger } from './log.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, MetricsRegistry } from './metrics.ts'
 export {
   type Action,
+  type AuthSeam,
   type Clock,
   definePlugin,
   type Hook,

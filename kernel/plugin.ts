@@ -6,7 +6,7 @@
  */
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { Authenticator, Authorizer, CallContext } from './auth.ts'
+import type { Authenticator, Authorizer, CallContext, Credentials } from './auth.ts'
 import type { ServerConfig } from './config-schema.ts'
 import type { Ingest } from './ingest.ts'
 import type { Logger } from './log.ts'
@@ -102,6 +102,15 @@ export interface HttpRoutes {
   parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
 }
 
+export interface AuthSeam {
+  /** Tried in the order of the plugins. */
+  authenticator(authenticate: Authenticator): void
+  /** Asked about every call that is not public. */
+  authorizer(authorize: Authorizer): void
+  /** For a listener of the plugin's own: the context of one call. HTTP routes are admitted already. @throws UNAUTHORIZED, FORBIDDEN. */
+  admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext>
+}
+
 export type Hook = () => void | Promise<void>
 
 export interface Svc {
@@ -116,7 +125,7 @@ export interface Svc {
   readonly ingest: Ingest
   /** The resolved [server] section. */
   readonly server: Readonly<ServerConfig>
-  readonly auth: { authenticator(authenticate: Authenticator): void; authorizer(authorize: Authorizer): void }
+  readonly auth: AuthSeam
   readonly clock: Clock
   /** Who calls, and for which namespace. */
   context(request: FastifyRequest): CallContext

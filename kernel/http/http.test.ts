@@ -229,6 +229,22 @@ t.test('the OpenAPI description lists what is loaded', async (t) => {
     { in: 'path', name: 'name' },
   ])
   t.ok(api.paths['/ready'].get.responses.default.content['application/json'].schema.$ref)
+  for (const [path, item] of Object.entries(
+    api.paths as Record<
+      string,
+      Record<string, { responses: Record<string, { description: string }>; parameters?: { in: string; name: string; required: boolean }[] }>
+    >,
+  )) {
+    for (const [method, { responses, parameters = [] }] of Object.entries(item)) {
+      t.ok(
+        Object.values(responses).every(({ description }) => typeof description === 'string'),
+        `${method} ${path}: answers are described`,
+      )
+      const named = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1])
+      const declared = parameters.filter((p) => p.in === 'path' && p.required).map((p) => p.name)
+      t.same(declared.sort(), named.sort(), `${method} ${path}: path parameters are declared`)
+    }
+  }
   const page = await node.inject('/api/v1/docs')
   t.match(page.headers['content-type'], 'text/html')
   t.notMatch(page.body, /(src|href)="?https?:/, 'the page loads nothing from elsewhere')
