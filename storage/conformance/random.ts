@@ -196,7 +196,9 @@ async function outcome(storage: StorageEngine, request: ScanRequest): Promise<st
 }
 
 function schemas(storage: StorageEngine, namespace: string): MeasurementInfo[] {
-  return storage.measurements(namespace)
+  // Fields that one write creates have no order among them.
+  const sorted = (m: MeasurementInfo) => [...m.fields].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return storage.measurements(namespace).map((m) => ({ ...m, fields: sorted(m) }))
 }
 
 function same(what: string, expected: unknown, found: unknown): void {

@@ -76,19 +76,15 @@ export const pointRules: Rule[] = [
   [
     'zero keeps its sign',
     async (t, engine) => {
-      // Equal numbers with different bits: a dictionary of values takes them for one.
-      const zeros = [0, -0, 1.5, -0, 0]
+      // Equal numbers with different bits: a dictionary of values takes them for one. Enough rows that a dictionary pays.
+      const zeros = Array.from({ length: 3000 }, (_, i) => [0, -0, 1.5, -0][i % 4])
       await write(
         engine,
         zeros.map((v, i) => point('a', NOW + BigInt(i), { v: f64(v) })),
       )
       for (const state of ['fresh', 'flushed']) {
-        const read = await lines(engine, { measurement: 'cpu' })
-        t.same(
-          read.map((line) => line.split(':').at(-1)),
-          ['0', '-0', '1.5', '-0', '0'],
-          state,
-        )
+        const wrong = (await lines(engine, { measurement: 'cpu' })).filter((line, i) => line.split(':').at(-1) !== ['0', '-0', '1.5', '-0'][i % 4])
+        t.same([wrong.length, wrong[0]], [0, undefined], state)
         await engine.flush()
       }
     },
