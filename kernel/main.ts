@@ -15,6 +15,9 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   })
 }
 
+// A reader that goes away early, such as `head`, is no failure of ours.
+process.stdout.on('error', () => {})
+
 const code = await run(process.argv.slice(2), {
   env: process.env,
   out: (text) => void process.stdout.write(text),

@@ -12,6 +12,9 @@ export interface Health {
   uptimeSecs(): number
 }
 
+/** The InfluxDB whose write API is spoken: clients choose their dialect by it. */
+export const INFLUX_VERSION = '1.8.10-svc'
+
 const open = { action: 'public' as const }
 
 export function addHealthRoutes(http: FastifyInstance, health: Health): void {
@@ -28,8 +31,8 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
     })
   }
   // InfluxDB clients ask for it and read the two headers.
-  http.get('/ping', { config: open, schema: { tags: ['health'], summary: 'Empty answer with the version in its headers' } }, async (_request, reply) => {
-    return reply.code(204).header('x-influxdb-version', health.version).header('x-influxdb-build', 'svc').send()
+  http.get('/ping', { config: open, schema: { tags: ['health'], summary: 'Empty answer with the InfluxDB version that is spoken' } }, async (_request, reply) => {
+    return reply.code(204).header('x-influxdb-version', INFLUX_VERSION).header('x-influxdb-build', 'svc').send()
   })
 }
 
