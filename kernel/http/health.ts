@@ -31,9 +31,13 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
     })
   }
   // InfluxDB clients ask for it and read the two headers.
-  http.get('/ping', { config: open, schema: { tags: ['health'], summary: 'Empty answer with the InfluxDB version that is spoken' } }, async (_request, reply) => {
-    return reply.code(204).header('x-influxdb-version', INFLUX_VERSION).header('x-influxdb-build', 'svc').send()
-  })
+  http.get(
+    '/ping',
+    { config: open, schema: { tags: ['health'], summary: 'Empty answer with the InfluxDB version that is spoken' } },
+    async (_request, reply) => {
+      return reply.code(204).header('x-influxdb-version', INFLUX_VERSION).header('x-influxdb-build', 'svc').send()
+    },
+  )
 }
 
 export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry): void {
