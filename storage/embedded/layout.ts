@@ -76,8 +76,8 @@ export const HEAP_BUFFER = 1 << HEAP_BITS
 /** BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat an older row (of this memtable or of a segment); DIRTY_MIN > DIRTY_MAX = none. */
 export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, SLOTS: 4 } as const
 
-/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. */
-export type SegmentEncoding = { kind: 'plain' } | { kind: 'scaled'; scale: number; wide?: true }
+/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. */
+export type SegmentEncoding = { kind: 'plain'; negativeZero?: true } | { kind: 'scaled'; scale: number; wide?: true }
 
 export interface SegmentColumn {
   field: number

@@ -90,7 +90,7 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
   const scales = new Set<number>()
   let wide = false
   for (const { column } of found) {
-    if (column.encoding.kind === 'plain') return { kind: 'plain' }
+    if (column.encoding.kind === 'plain') return found.some((other) => negativeZero(other.column)) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
     scales.add(column.encoding.scale)
     wide ||= column.encoding.wide === true
   }
@@ -113,6 +113,10 @@ function storedColumn(segment: SegmentMeta, field: FieldDef, encoding: SegmentEn
   const type = encoding.wide ? 'BIGINT' : 'INTEGER'
   if (column === undefined || column.encoding.kind === 'plain') return `NULL::${type}`
   return `(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`
+}
+
+function negativeZero({ encoding }: SegmentColumn): boolean {
+  return encoding.kind === 'plain' && encoding.negativeZero === true
 }
 
 /** Math.min takes no bigint. */

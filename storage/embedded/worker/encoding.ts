@@ -9,7 +9,6 @@ import type { SegmentEncoding } from '../layout.ts'
 export const MAX_SCALE = 9
 const INT32_LIMIT = 2 ** 31
 const EXACT_LIMIT = 2 ** 53
-const PLAIN: SegmentEncoding = { kind: 'plain' }
 
 /** Feed it all values, and again until `settled`: a value that needs more digits reopens the question for those before it. */
 export class EncodingChoice {
@@ -18,18 +17,25 @@ export class EncodingChoice {
   private largest = 0
   private raised = false
   private failed = false
+  private negativeZero = false
 
-  /** @returns false when there is no need to go on: the column stays as it is. */
+  /** @returns false when there is no need to go on: the answer is known. */
   offer(values: Float64Array, from: number, to: number, bits: Uint8Array | undefined): boolean {
     let { power, largest } = this
     for (let i = from; i < to; i++) {
       if (bits !== undefined && (bits[i >> 3] & (1 << (i & 7))) === 0) continue
       const v = values[i]
+      if (v === 0 && 1 / v < 0) {
+        this.failed = this.negativeZero = true
+        return false
+      }
+      if (this.failed) continue
       let n = Math.round(v * power)
-      while (n / power !== v || (v === 0 && 1 / v < 0)) {
-        if (this.scale === MAX_SCALE || (v === 0 && 1 / v < 0)) {
+      while (n / power !== v) {
+        if (this.scale === MAX_SCALE) {
+          // The rest is only looked through for the sign of zero.
           this.failed = true
-          return false
+          break
         }
         power = 10 ** ++this.scale
         this.raised = true
@@ -41,7 +47,7 @@ export class EncodingChoice {
     this.power = power
     this.largest = largest
     if (largest >= EXACT_LIMIT) this.failed = true
-    return !this.failed
+    return true
   }
 
   /** True when all values have been tried at the scale chosen; otherwise feed them all once more. */
@@ -53,7 +59,7 @@ export class EncodingChoice {
   }
 
   result(): SegmentEncoding {
-    if (this.failed) return PLAIN
+    if (this.failed) return this.negativeZero ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
     return this.largest < INT32_LIMIT ? { kind: 'scaled', scale: this.scale } : { kind: 'scaled', scale: this.scale, wide: true }
   }
 }

@@ -1,12 +1,12 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementInfo, Reader, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
+import type { MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
 import type { MeasurementDef } from '../layout.ts'
 import type { SqlHost, SqlMeasurement } from '../sql/host.ts'
 import { interruptOn } from './duck.ts'
 import { fieldInfo, type RelationContext, relation } from './relation.ts'
-import { scanScope, scanSeries } from './scan.ts'
+import { explainScan, scanScope, scanSeries } from './scan.ts'
 import type { Snapshot } from './state.ts'
 import { tagColumns } from './tag-source.ts'
 
@@ -28,6 +28,10 @@ export class EngineReader implements Reader {
 
   scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
     return scanSeries(this.context, this.snapshot, scanScope(this.context, request), this.signal)
+  }
+
+  explain(request: ScanRequest): ScanPlan {
+    return explainScan(this.context, this.snapshot, request, scanScope(this.context, request))
   }
 
   measurements(namespace: string): MeasurementInfo[] {

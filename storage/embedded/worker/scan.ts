@@ -3,16 +3,16 @@
  * series. Memory: one batch of result rows, one series' pending rows, and four bytes a memtable row that matches.
  */
 import { SvcError } from '../../../kernel/errors.ts'
-import type { Matcher, ScanRequest, SeriesChunk } from '../../../kernel/storage.ts'
+import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from '../../../kernel/storage.ts'
 import type { FieldDef, MeasurementDef } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'
 import type { ChunkView } from './chunk-view.ts'
 import { memtablePlaces } from './memtable-source.ts'
-import { type Interval, type Piece, unionSql } from './pieces.ts'
+import { dirtyIntervals, type Interval, type Piece, unionSql } from './pieces.ts'
 import { piecesOf, type RelationContext } from './relation.ts'
 import { GatheredColumn } from './row-gather.ts'
 import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from './row-order.ts'
-import { concatRows, memtableRows, mergeRows, type SeriesRows, sliceRows } from './series-rows.ts'
+import { concatRows, memtableRows, mergeRows, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import type { Snapshot } from './state.ts'
 import { streamSql } from './stream.ts'
 
@@ -57,7 +57,7 @@ export async function* scanSeries(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<SeriesChunk> {
   const { measurement, fields, time, series } = scope
-  if (time[0] > time[1] || series?.length === 0) return
+  if (time[0] > time[1] || series?.length === 0 || fields.length === 0) return
   const pieces = piecesOf(context.state, snapshot, measurement, time, series)
   const memtables = pieces.filter((piece) => piece.memtable !== undefined)
   // A shared table's rows are told apart by their series.
@@ -65,36 +65,51 @@ export async function* scanSeries(
   const recent = new RecentRows(memtables, scope, wanted)
   const segments = pieces.filter((piece) => piece.segment !== undefined)
   const turn = new Turn(signal)
-  const chunk = (number: number, rows: SeriesRows): SeriesChunk => ({
-    series: number,
-    tags: context.state.series.tags(number),
-    times: rows.times,
-    columns: rows.columns.map(({ values, validity }, i) => ({
-      name: fields[i].name,
-      type: fields[i].type,
-      ...(fields[i].type === 'decimal' ? { scale: fields[i].scale } : {}),
-      values,
-      ...(validity === undefined ? {} : { validity }),
-    })),
-  })
+  const chunks = function* (number: number, all: SeriesRows): Generator<SeriesChunk> {
+    const rows = withValues(all)
+    const tags = context.state.series.tags(number)
+    for (let from = 0; from < rows.times.length; from += CHUNK_ROWS_OUT) {
+      const part = rows.times.length <= CHUNK_ROWS_OUT ? rows : sliceRows(rows, from, Math.min(from + CHUNK_ROWS_OUT, rows.times.length))
+      yield { series: number, tags, times: part.times, columns: part.columns.map(({ values, validity }, i) => columnChunk(fields[i], values, validity)) }
+    }
+  }
   for await (const { series: number, rows, last } of segmentRuns(context, segments, scope, signal)) {
     while (recent.next < number) {
       const first = recent.next
-      yield chunk(first, recent.take())
+      yield* chunks(first, recent.take())
       await turn.pass()
     }
-    if (recent.next !== number) yield chunk(number, rows)
+    if (recent.next !== number) yield* chunks(number, rows)
     else {
       // More of the series is to come: hold back what memtable rows later than this part may still belong behind.
       const young = last ? recent.take() : recent.takeUpTo(rows.times[rows.times.length - 1])
-      yield chunk(number, young === undefined ? rows : mergeRows(fields, rows, young))
+      yield* chunks(number, young === undefined ? rows : mergeRows(fields, rows, young))
     }
     await turn.pass()
   }
   while (recent.next !== Number.POSITIVE_INFINITY) {
     const number = recent.next
-    yield chunk(number, recent.take())
+    yield* chunks(number, recent.take())
     await turn.pass()
+  }
+}
+
+function columnChunk({ name, type, scale }: FieldDef, values: ColumnChunk['values'], validity: Uint8Array | undefined): ColumnChunk {
+  return { name, type, ...(type === 'decimal' ? { scale } : {}), values, ...(validity === undefined ? {} : { validity }) }
+}
+
+/** How a scan would be answered. Rows of memtables are those that would be looked at. */
+export function explainScan({ state }: RelationContext, snapshot: Snapshot, request: ScanRequest, { measurement, time, series }: ScanScope): ScanPlan {
+  const none = time[0] > time[1] || series?.length === 0
+  const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, series)
+  const segments = pieces.filter((piece) => piece.segment !== undefined).length
+  return {
+    measurement: request.measurement,
+    series: (series ?? state.series.of(measurement.id)).length,
+    time: { start: String(request.start ?? MIN_TIME), end: String(request.end ?? MAX_TIME) },
+    segments: { total: measurement.tables.reduce((sum, table) => sum + snapshot.table(table).segments.length, 0), read: segments },
+    memtableRows: pieces.reduce((sum, { memtable }) => sum + (memtable?.part.rows ?? 0), 0),
+    deduplicated: dirtyIntervals(pieces, time).length > 0,
   }
 }
 

@@ -97,7 +97,9 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
   const level = config.compression === 'zstd' ? `, COMPRESSION_LEVEL ${config.zstdLevel}` : ''
   const whole = columns.filter(({ encoding, type }) => encoding.kind === 'scaled' || type === 'int64' || type === 'uint64').length
   const booleans = columns.filter(({ type }) => type === 'bool').length
-  const delta = whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  // Dictionaries take -0 and 0 for one value.
+  const zero = columns.some(({ encoding }) => encoding.kind === 'plain' && encoding.negativeZero)
+  const delta = zero || whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${config.rowGroupRows}${delta}`
 }
 

@@ -63,6 +63,24 @@ export function concatRows(fields: readonly FieldDef[], parts: readonly SeriesRo
   return { times, columns }
 }
 
+/** Leaves out rows that have none of the fields. */
+export function withValues(rows: SeriesRows): SeriesRows {
+  const { columns, times } = rows
+  if (columns.some(({ validity }) => validity === undefined)) return rows
+  const kept: number[] = []
+  for (let i = 0; i < times.length; i++) if (columns.some(({ validity }) => validity![i] === 1)) kept.push(i)
+  if (kept.length === times.length) return rows
+  return {
+    times: BigInt64Array.from(kept, (i) => times[i]),
+    columns: columns.map(({ values, validity }) => ({
+      values: (values as unknown as { filter(keep: (value: unknown, i: number) => boolean): ColumnChunk['values'] }).filter((_, i) =>
+        columns.some((column) => column.validity![i] === 1),
+      ),
+      validity: Uint8Array.from(kept, (i) => validity![i]),
+    })),
+  }
+}
+
 /** Both in ascending time; where a time is in both, fields of `newer` win. */
 export function mergeRows(fields: readonly FieldDef[], older: SeriesRows, newer: SeriesRows): SeriesRows {
   const from: [a: number, b: number][] = []

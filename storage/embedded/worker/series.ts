@@ -1,6 +1,6 @@
 /** Reads the shared series index: the series of a measurement, their tags, and which of them match. */
-import { SvcError } from '../../../kernel/errors.ts'
 import type { Matcher } from '../../../kernel/storage.ts'
+import { compileRegex } from '../../common/matchers.ts'
 import { type SeriesArrays, Shared } from '../layout.ts'
 
 const EMPTY: SeriesArrays = {
@@ -155,22 +155,6 @@ function predicate(matcher: Matcher): (value: string) => boolean {
   const { op, value } = matcher
   if (op === '=') return (v) => v === value
   if (op === '!=') return (v) => v !== value
-  const re = anchored(matcher)
+  const re = compileRegex(value)
   return op === '=~' ? (v) => re.test(v) : (v) => !re.test(v)
-}
-
-/** Fully anchored, `.` matches newline. RE2 writes flags of the whole expression as a leading `(?i)`. */
-function anchored(matcher: Matcher): RegExp {
-  const leading = /^\(\?([ims]+)\)/.exec(matcher.value)
-  const body = leading === null ? matcher.value : matcher.value.slice(leading[0].length)
-  const flags = new Set(['s', 'u', ...(leading?.[1] ?? '')])
-  try {
-    return new RegExp(`^(?:${body})$`, [...flags].join(''))
-  } catch (cause) {
-    throw new SvcError(
-      'INVALID_REQUEST',
-      `cannot use the regular expression "${matcher.value}" for tag "${matcher.tag}": ${(cause as Error).message}; correct the expression`,
-      { cause },
-    )
-  }
 }
