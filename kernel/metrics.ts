@@ -50,6 +50,14 @@ export class MetricsRegistry {
     return metric
   }
 
+  /** What is declared, by whom: for the reference in docs/. */
+  declared(): { name: string; owner: string; type: string; help: string; labels: readonly string[] }[] {
+    type Declared = { name: string; type: string; help: string; labelNames: readonly string[] }
+    return (this.registry.getMetricsAsArray() as unknown as Declared[]).map(({ name, type, help, labelNames }) => {
+      return { name, owner: this.owners.get(name.slice(PREFIX.length))?.owner ?? 'process', type, help, labels: labelNames }
+    })
+  }
+
   text(): Promise<string> {
     return this.registry.metrics()
   }

@@ -4,6 +4,8 @@
  * Phases: setup declares and does no I/O; start opens what the plugin needs; ready runs when the listeners are open; drain stops
  * producing; stop releases, and must be safe after a failed start. Dependencies go first on the way up and last on the way down.
  */
+// What a route says about itself in the OpenAPI description: summary, tags, consumes.
+import type {} from '@fastify/swagger'
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Authenticator, Authorizer, CallContext, Credentials } from './auth.ts'

@@ -1,0 +1,72 @@
+/** The real server on a config file of the repository, on a free port and with its data in a temporary folder. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ROOT } from './tree.ts'
+
+const READY = /ready url=(\S+)/
+const READY_LIMIT_MS = 60_000
+
+export interface RunOptions {
+  /** Of the new process; default the repository. */
+  cwd?: string
+  /** Where kernel/main.ts is. */
+  main?: string
+  env?: Record<string, string>
+}
+
+export interface RunningServer {
+  url: string
+  pid: number
+  /** Milliseconds from the start of the process to ready. */
+  readyMs: number
+  output(): string
+  /** @returns the exit code of a clean stop. */
+  stop(): Promise<number | null>
+}
+
+/** @throws Error with the server's output when it does not become ready. */
+export async function runServer(config: string, options: RunOptions = {}): Promise<RunningServer> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'svc-run-'))
+  const began = performance.now()
+  const child: ChildProcess = spawn(process.execPath, [options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config], {
+    cwd: options.cwd ?? ROOT,
+    env: { PATH: process.env.PATH, SVC_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const exited = once(child, 'close').then(([code]) => code as number | null)
+  let found: (url: string) => void = () => {}
+  const ready = new Promise<string>((resolve) => {
+    found = resolve
+  })
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => {
+      output += chunk
+      const url = READY.exec(output)?.[1]
+      if (url !== undefined) found(url)
+    })
+  }
+  const late = new Promise<undefined>((resolve) => setTimeout(resolve, READY_LIMIT_MS, undefined).unref())
+  const url = await Promise.race([ready, exited.then(() => undefined), late])
+  const readyMs = performance.now() - began
+  if (url === undefined) {
+    child.kill('SIGKILL')
+    await rm(dataDir, { recursive: true, force: true })
+    throw new Error(`the server on ${config} did not become ready:\n${output}`)
+  }
+  return {
+    url,
+    pid: child.pid as number,
+    readyMs,
+    output: () => output,
+    async stop() {
+      child.kill('SIGTERM')
+      const code = await exited
+      await rm(dataDir, { recursive: true, force: true })
+      return code
+    },
+  }
+}
