@@ -12,9 +12,11 @@ export class Gathered {
   readonly i32: Int32Array
   readonly u8: Uint8Array
   readonly bits: Uint8Array
+  readonly rows: number
   hasNulls = false
 
   constructor(rows: number = BLOCK_ROWS) {
+    this.rows = rows
     this.buffer = new ArrayBuffer(rows * 16)
     this.f64 = new Float64Array(this.buffer)
     this.i32 = new Int32Array(this.buffer)

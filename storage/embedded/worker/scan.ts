@@ -10,7 +10,7 @@ import type { ChunkView } from './chunk-view.ts'
 import { memtablePlaces } from './memtable-source.ts'
 import { dirtyIntervals, type Interval, type Piece, unionSql } from './pieces.ts'
 import { piecesOf, type RelationContext } from './relation.ts'
-import { GatheredColumn } from './row-gather.ts'
+import { Gathered, GatheredColumn } from './row-gather.ts'
 import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from './row-order.ts'
 import { concatRows, memtableRows, mergeRows, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import type { Snapshot } from './state.ts'
@@ -140,6 +140,7 @@ class RecentRows {
   private readonly fields: FieldDef[]
   private at = 0
   private pending: SeriesRows | undefined
+  private out = new Gathered(64)
 
   constructor(pieces: readonly Piece[], { fields, time }: ScanScope, wanted: Int32Array | undefined) {
     this.fields = fields
@@ -188,8 +189,9 @@ class RecentRows {
     if (this.pending !== undefined) return this.pending
     const { rows, starts, repeats, series } = this.ordered
     const places = rows.subarray(starts[this.at], starts[this.at + 1])
+    if (places.length > this.out.rows) this.out = new Gathered(places.length * 2)
     const groups = repeats ? repeated(this.chunks, places, series[this.at]) : undefined
-    return (this.pending = memtableRows(this.chunks, (place) => this.heaps[place >>> ROW_BITS], this.fields, this.columns, places, groups))
+    return (this.pending = memtableRows(this.chunks, (place) => this.heaps[place >>> ROW_BITS], this.fields, this.columns, places, groups, this.out))
   }
 }
 

@@ -1,5 +1,5 @@
 /** Segment files: encodings, order, atomicity, and what another Parquet reader makes of them. */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
@@ -7,7 +7,7 @@ import t from 'tap'
 import { Duck } from './duck.ts'
 import { EncodingChoice } from './encoding.ts'
 import { segmentPath, writeSegmentFile } from './segment-file.ts'
-import { TestDatabase } from './testing.ts'
+import { TestDatabase, type TestPoint } from './testing.ts'
 
 t.test('another reader reads the values of a segment', async (t) => {
   const db = new TestDatabase()
@@ -50,6 +50,30 @@ t.test('another reader reads the values of a segment', async (t) => {
   t.strictSame(
     rows.map((row) => ({ ...row, plain: row.plain ?? undefined })),
     expected,
+  )
+})
+
+t.test('the example in docs/formats/segments.md is what a flush writes', async (t) => {
+  const page = readFileSync(new URL('../../../docs/formats/segments.md', import.meta.url), 'utf8')
+  const block = (name: string): Record<string, unknown>[] => JSON.parse(new RegExp(`\`\`\`json ${name}\\n([^\`]*)\`\`\``).exec(page)![1])
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { temp: 'float64', ratio: 'float64', state: 'string' })
+  db.write(
+    m,
+    block('points').map((point) => ({ ...(point as unknown as TestPoint), time: BigInt(point.time as string) })),
+  )
+  const [segment] = await db.flush()
+  t.ok(page.includes(`\`${segment.file}\``))
+  t.strictSame(segment.columns[0].encoding, { kind: 'scaled', scale: 2 })
+  const rows = await parquetReadObjects({
+    file: await asyncBufferFromFile(join(db.dataDir, segment.file)),
+    compressors,
+    parsers: { timestampFromNanoseconds: (ns: bigint) => ns } as never,
+  })
+  t.strictSame(
+    rows.map((row) => ({ ...row, _time: String(row._time), ratio: row.ratio ?? null, state: row.state ?? null })),
+    block('rows'),
   )
 })
 

@@ -3,7 +3,7 @@ import type { ColumnChunk, FieldType } from '../../../kernel/storage.ts'
 import type { FieldDef } from '../layout.ts'
 import { type ChunkView, valueBytes } from './chunk-view.ts'
 import { gatherTimes } from './memtable-source.ts'
-import { Gathered, type GatheredColumn, heapBytes } from './row-gather.ts'
+import { type Gathered, type GatheredColumn, heapBytes } from './row-gather.ts'
 
 export interface SeriesRows {
   times: BigInt64Array
@@ -109,6 +109,7 @@ export function mergeRows(fields: readonly FieldDef[], older: SeriesRows, newer:
 
 /**
  * Rows of one series out of memtables.
+ * @param out room for all of them, overwritten.
  * @param places in ascending time. @param groups where each output row starts in `places`, when times repeat.
  */
 export function memtableRows(
@@ -118,9 +119,9 @@ export function memtableRows(
   columns: readonly GatheredColumn[],
   places: Int32Array,
   groups: Int32Array | undefined,
+  out: Gathered,
 ): SeriesRows {
   const n = groups === undefined ? places.length : groups.length - 1
-  const out = new Gathered(n)
   const picked = groups === undefined ? places : new Int32Array(n)
   if (groups !== undefined) for (let i = 0; i < n; i++) picked[i] = places[groups[i]]
   gatherTimes(chunks, picked, 0, n, out.i32)

@@ -126,3 +126,29 @@ t.test('an engine thread runs jobs, flushes and compacts', async (t) => {
   t.equal(await thread.close(), 0)
   db.close()
 })
+
+t.test('jobs see whole batches only, and all that was written before they were asked for', async (t) => {
+  const db = new TestDatabase()
+  const m = db.measurement('m', { value: 'float64' })
+  const thread = new Thread(db)
+  await thread.wait((message) => message.kind === 'ready')
+  const BATCH = 500
+  const expected: number[] = []
+  for (let round = 0; round < 60; round++) {
+    db.write(
+      m,
+      Array.from({ length: BATCH }, (_, i) => ({ tags: { host: `h${(round * BATCH + i) % 1700}` }, time: BigInt(round * BATCH + i), fields: { value: i } })),
+    )
+    expected.push((round + 1) * BATCH)
+    thread.job(round, { kind: 'count' })
+    // Every few rounds the thread gets the time to run into the writes.
+    if (round % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+  for (const [id, least] of expected.entries()) {
+    const message = await thread.end(id)
+    const { rows } = (message as { result: { rows: number } }).result
+    t.ok(rows >= least && rows % BATCH === 0, `${rows} rows, at least ${least}`)
+  }
+  t.equal(await thread.close(), 0)
+  db.close()
+})
