@@ -10,7 +10,7 @@ import type { SqlHost } from './host.ts'
 // biome-ignore lint/suspicious/noExplicitAny: see above
 export type Node = Record<string, any>
 
-const SERIALIZE = 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
+const SERIALIZE = 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_default := true)'
 
 /** Integers of 64 and 128 bits lie as plain JSON numbers under these keys; JSON.parse would round them. Inside a string the quotes are escaped, so this cannot match there. */
 const LONG_INTEGER = /"(value|upper|lower)":(-?\d{16,})(?=[,}\]])/g
@@ -30,6 +30,7 @@ export async function parse(host: SqlHost, text: string): Promise<Node> {
   } finally {
     prepared.destroySync()
   }
+  // Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS.
   const tree = JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
   if (tree.error === true) {
     if (tree.error_type === 'not implemented') {
@@ -40,8 +41,22 @@ export async function parse(host: SqlHost, text: string): Promise<Node> {
   const statements = tree.statements as Node[]
   if (statements.length !== 1) throw refuse(`cannot run ${statements.length} statements: a request holds exactly one`)
   members(statements[0], ['node', 'named_param_map'])
-  if (statements[0].named_param_map !== undefined) throw refuse('cannot run a query with parameters: write the values into the text')
-  return statements[0].node as Node
+  if ((statements[0].named_param_map ?? []).length > 0) throw refuse('cannot run a query with parameters: write the values into the text')
+  return withoutEmpty(statements[0].node) as Node
+}
+
+/** Takes out members that are empty, except where empty means something: the value of a constant, a grouping set. */
+function withoutEmpty(node: unknown): unknown {
+  if (Array.isArray(node)) for (const child of node) withoutEmpty(child)
+  else if (typeof node === 'object' && node !== null) {
+    const object = node as Node
+    for (const key in object) {
+      const value = object[key]
+      if (key === 'group_sets' ? value.length === 0 : value === '' ? key !== 'value' : Array.isArray(value) && value.length === 0) delete object[key]
+      else if (typeof value === 'object' && key !== 'group_sets') withoutEmpty(value)
+    }
+  }
+  return node
 }
 
 /** @throws SQL_ERROR when the node has a member that is not listed: it means something we do not print. */
@@ -70,9 +85,9 @@ export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
 }
 
-/** The text of a constant string, else undefined. */
+/** The text of a constant string, else undefined */
 export function constantText(node: Node | undefined): string | undefined {
-  return node?.class === 'CONSTANT' && node.value?.is_null === false && node.value.type?.id === 'VARCHAR' ? String(node.value.value) : undefined
+  return node?.class === 'CONSTANT' && node.value?.is_null === false && node.value.type?.id === 'VARCHAR' ? String(node.value.value ?? '') : undefined
 }
 
 const INTEGERS = new Set(['TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'HUGEINT', 'UTINYINT', 'USMALLINT', 'UINTEGER', 'UBIGINT', 'UHUGEINT'])

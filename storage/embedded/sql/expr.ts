@@ -91,7 +91,7 @@ function constant(value: Node): string {
   if (value.is_null === true) return 'NULL'
   switch (value.type?.id) {
     case 'VARCHAR':
-      return literal(String(value.value))
+      return literal(String(value.value ?? ''))
     case 'BOOLEAN':
       return value.value === true ? 'TRUE' : 'FALSE'
     case 'DECIMAL':

@@ -35,8 +35,8 @@ export function prune(plan: FromPlan, conditions: readonly Node[], scope: Scope,
   }
   const on = conjuncts(plan.on)
   const both = on.length > 0 ? [...conditions, ...on] : conditions
-  const keepsLeft = plan.type === 'LEFT' || plan.type === 'OUTER' || plan.type === 'ANTI'
-  const keepsRight = plan.type === 'RIGHT' || plan.type === 'OUTER'
+  const keepsLeft = plan.type === 'LEFT' || plan.type === 'FULL' || plan.type === 'ANTI'
+  const keepsRight = plan.type === 'RIGHT' || plan.type === 'FULL'
   prune(plan.left, keepsLeft ? conditions : both, scope, now)
   prune(plan.right, keepsRight ? conditions : both, scope, now)
 }

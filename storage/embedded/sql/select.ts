@@ -354,7 +354,7 @@ function markStarred(part: unknown, scope: Scope, starred: Set<Source>): void {
   visit(part)
 }
 
-const JOIN_WORDS: Record<string, string> = { INNER: 'JOIN', LEFT: 'LEFT JOIN', RIGHT: 'RIGHT JOIN', OUTER: 'FULL JOIN', SEMI: 'SEMI JOIN', ANTI: 'ANTI JOIN' }
+const JOIN_WORDS: Record<string, string> = { INNER: 'JOIN', LEFT: 'LEFT JOIN', RIGHT: 'RIGHT JOIN', FULL: 'FULL JOIN', SEMI: 'SEMI JOIN', ANTI: 'ANTI JOIN' }
 
 function join(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'left', 'right', 'condition', 'join_type', 'ref_type', 'using_columns'])
