@@ -378,7 +378,7 @@ function windowCall(p: Printer, node: Node, scope: Scope): string {
     return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter === '' ? undefined : filter, ` ${over}`)
   }
   const star = name === 'count_star'
-  if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name)) throw unknown(name)
+  if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name) && !ANALYTIC_AGGREGATES.has(name)) throw unknown(name)
   const args = [...children, node.offset_expr, node.default_expr].filter((child) => child !== undefined).map((child) => printExpr(p, child, scope))
   const inner = star
     ? '*'

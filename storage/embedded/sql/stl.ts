@@ -118,7 +118,9 @@ function bisquare(values: Float64Array, trend: Float64Array, seasonal: Float64Ar
   const residual = values.map((v, i) => Math.abs(v - trend[i] - seasonal[i]))
   const sorted = residual.toSorted()
   const middle = sorted.length >> 1
-  const h = 6 * (sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2)
+  const median = sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+  // Residuals that are rounding errors alone tell nothing of outliers.
+  const h = Math.max(6 * median, 1e-9 * values.reduce((most, v) => Math.max(most, Math.abs(v)), 0))
   for (let i = 0; i < weights.length; i++) {
     const u = h === 0 ? 0 : residual[i] / h
     weights[i] = u >= 1 ? 0 : (1 - u * u) ** 2

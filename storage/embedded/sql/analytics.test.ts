@@ -1,0 +1,221 @@
+import t, { type Test } from 'tap'
+import { crossCorrelation, ewm, mahalanobis, rate } from './analytics.ts'
+import { stl } from './stl.ts'
+import { type TestHost, testHost } from './test-host.ts'
+
+const series = (values: (number | null)[]): string =>
+  `SELECT make_timestamp_ns(i * 60000000000) AS _time, 'a' AS host, v::DOUBLE AS v, w::DOUBLE AS w, n::BIGINT AS n FROM (VALUES ${values
+    .map((v, i) => `(${i}, ${v ?? 'NULL'}, ${i === 3 ? 'NULL' : (i * i) % 7}, ${i})`)
+    .join(', ')}) s(i, v, w, n)`
+const VALUES = [3, 5, null, 4, 8, 1, 9, 2, 6, 7]
+const M = {
+  name: 'm',
+  columns: [
+    { name: '_time', role: 'time' as const },
+    { name: 'host', role: 'tag' as const },
+    ...['v', 'w'].map((name) => ({ name, role: 'field' as const, type: 'float64' as const })),
+    { name: 'n', role: 'field' as const, type: 'int64' as const },
+  ],
+}
+let host: TestHost
+t.before(async () => {
+  host = await testHost([[M, series(VALUES)]])
+})
+t.after(() => host.close())
+
+const column = async (expression: string): Promise<(number | null)[]> =>
+  (await host.query(`SELECT ${expression} OVER (PARTITION BY host ORDER BY _time) FROM m ORDER BY _time`)).rows.map((row) => row[0] as number | null)
+const near = (t: Test, found: (number | null)[], wanted: (number | null)[], what: string): void => {
+  t.equal(found.length, wanted.length, what)
+  const off = found.findIndex((v, i) => (v === null || Number.isNaN(v) ? wanted[i] !== null : wanted[i] === null || Math.abs(v - (wanted[i] as number)) > 1e-9))
+  t.equal(off, -1, `${what}: row ${off} is ${found[off]}, wanted ${wanted[off]}`)
+}
+const present = VALUES.filter((v) => v !== null)
+const mean = (xs: number[]): number => xs.reduce((a, b) => a + b, 0) / xs.length
+const std = (xs: number[]): number => Math.sqrt(xs.reduce((sum, x) => sum + (x - mean(xs)) ** 2, 0) / (xs.length - 1))
+
+t.test('differences skip missing samples', async (t) => {
+  near(t, await column('diff(v)'), [null, 2, null, -1, 4, -7, 8, -7, 4, 1], 'diff')
+  near(t, await column('diff(v, 2)'), [null, null, null, -3, 5, -11, 15, -15, 11, -3], 'diff of order 2')
+  near(t, await column('diff(n, 1)'), [null, ...Array(9).fill(1)], 'diff of integers')
+  near(t, await column('pct_change(v)'), [null, 2 / 3, null, -0.2, 1, -7 / 8, 8, -7 / 9, 2, 1 / 6], 'pct_change')
+})
+
+t.test('rolling windows count rows', async (t) => {
+  const rolling = (f: (xs: number[]) => number, width: number, least: number): (number | null)[] =>
+    VALUES.map((_, i) => {
+      const xs = VALUES.slice(Math.max(0, i - width + 1), i + 1).filter((v) => v !== null)
+      return xs.length < least ? null : f(xs)
+    })
+  near(t, await column('rolling_mean(v, 3)'), rolling(mean, 3, 1), 'rolling_mean')
+  near(t, await column('rolling_std(v, 4)'), rolling(std, 4, 2), 'rolling_std')
+  near(
+    t,
+    await column('rolling_std(v, 1)'),
+    VALUES.map(() => null),
+    'one value has no spread',
+  )
+  const same = await column('rolling_corr(v, v, 5)')
+  near(
+    t,
+    same.slice(1),
+    same.slice(1).map(() => 1),
+    'correlation with itself',
+  )
+})
+
+t.test('scores over the partition', async (t) => {
+  const z = VALUES.map((v) => (v === null ? null : (v - mean(present)) / std(present)))
+  near(t, await column('zscore(v)'), z, 'zscore')
+  near(
+    t,
+    await column('anomaly_score(v, 2)'),
+    z.map((v) => (v === null ? null : Math.abs(v) / 2)),
+    'anomaly_score',
+  )
+  near(
+    t,
+    await column('anomaly_score(v, 2.5)'),
+    z.map((v) => (v === null ? null : Math.abs(v) / 2.5)),
+    'a decimal threshold',
+  )
+  near(
+    t,
+    await column('zscore(v * 0)'),
+    VALUES.map((v) => (v === null ? null : 0)),
+    'no spread: 0',
+  )
+  near(
+    t,
+    await column('correlation(v, -v)'),
+    VALUES.map(() => -1),
+    'correlation',
+  )
+  near(
+    t,
+    await column('multivariate_anomaly(v, v, 1)'),
+    z.map((v) => (v === null ? null : Math.abs(v))),
+    'a copy adds nothing',
+  )
+})
+
+t.test('ewm, cross_correlation', async (t) => {
+  let s = Number.NaN
+  const wanted = VALUES.map((v) => (v === null ? null : (s = Number.isNaN(s) ? v : 0.3 * v + 0.7 * s)))
+  near(t, await column('ewm(v, 0.3)'), wanted, 'ewm')
+  const shifted = Float64Array.from([9, 9, 1, 5, 2, 8, 3])
+  t.ok(Math.abs(crossCorrelation(shifted, Float64Array.from([1, 5, 2, 8, 3, 7, 7]), 2) - 1) < 1e-12, 'b leads by 2')
+  near(
+    t,
+    await column('cross_correlation(n, n, 3)'),
+    VALUES.map(() => 1),
+    'cross_correlation',
+  )
+  near(
+    t,
+    await column('cross_correlation(v, v, -20)'),
+    VALUES.map(() => null),
+    'no pairs',
+  )
+  t.same(Array.from(ewm(Float64Array.from([Number.NaN, 1]), 0.5)), [Number.NaN, 1])
+  t.ok(Math.abs(mahalanobis(1, 1, 0) - Math.SQRT2) < 1e-12)
+  t.ok(mahalanobis(1, -1, 0.9) > mahalanobis(1, 1, 0.9))
+})
+
+t.test('partitions do not mix', async (t) => {
+  const two = await testHost([[M, `${series(VALUES)} UNION ALL SELECT _time, 'b', v * 10, w, n FROM (${series(VALUES)})`]])
+  t.teardown(() => two.close())
+  const { rows } = await two.query(
+    'SELECT host, _time, ewm(v, 0.5) OVER (PARTITION BY host ORDER BY _time), zscore(v) OVER (PARTITION BY host) FROM m ORDER BY host, _time',
+  )
+  const [a, b] = [rows.slice(0, 10), rows.slice(10)]
+  near(
+    t,
+    b.map((row) => row[2] as number | null),
+    a.map((row) => (row[2] === null ? null : (row[2] as number) * 10)),
+    'ewm',
+  )
+  near(
+    t,
+    b.map((row) => row[3] as number | null),
+    a.map((row) => row[3] as number | null),
+    'zscore',
+  )
+})
+
+t.test('STL takes a season and a trend apart', async (t) => {
+  const n = 240
+  const period = 24
+  const season = (i: number): number => 5 * Math.sin((2 * Math.PI * i) / period)
+  const clean = Float64Array.from({ length: n }, (_, i) => 10 + 0.05 * i + season(i))
+  const parts = stl(clean, period, false)!
+  for (let i = 0; i < n; i++) {
+    if (Math.abs(parts.trend[i] - (10 + 0.05 * i)) > 0.05) t.fail(`trend at ${i}: ${parts.trend[i]}`)
+    if (Math.abs(parts.seasonal[i] - season(i)) > 0.05) t.fail(`season at ${i}: ${parts.seasonal[i]}`)
+    if (Math.abs(parts.trend[i] + parts.seasonal[i] + parts.residual[i] - clean[i]) > 1e-9) t.fail(`sum at ${i}`)
+  }
+  const spoilt = clean.slice()
+  spoilt[100] += 50
+  const [plain, robust] = [stl(spoilt, period, false)!, stl(spoilt, period, true)!]
+  t.ok(Math.abs(robust.residual[100] - 50) < 1, 'robust leaves an outlier to the residual')
+  t.ok(Math.abs(robust.residual[100] - 50) < Math.abs(plain.residual[100] - 50))
+  const holes = clean.slice()
+  holes[50] = Number.NaN
+  t.ok(Number.isNaN(stl(holes, period, false)!.residual[50]), 'a missing sample has no residual')
+  t.equal(stl(clean.slice(0, 40), period, false), undefined, 'fewer than two periods')
+  const table = `SELECT make_timestamp_ns(i * 60000000000) AS _time, 'a' AS host, (10 + 0.05 * i + 5 * sin(2 * pi() * i / 24))::DOUBLE AS v, 0::DOUBLE AS w, i AS n FROM range(5000) r(i)`
+  const many = await testHost([[M, table]])
+  t.teardown(() => many.close())
+  const { rows, types } = await many.query(
+    `SELECT v, stl_decompose(v, 24) OVER (ORDER BY _time) AS d, stl_trend(v, 24, true) OVER (ORDER BY _time) AS r, stl_residual(v, 24) OVER (ORDER BY _time) FROM m ORDER BY _time`,
+  )
+  t.equal(types[1], 'Struct("trend": Float64, "seasonal": Float64, "residual": Float64)')
+  const off = rows.findIndex(([v, d]) => {
+    const { trend, seasonal, residual } = d as Record<string, number>
+    return Math.abs(trend + seasonal + residual - (v as number)) > 1e-9
+  })
+  t.equal(off, -1)
+  t.ok(Math.abs((rows[4000][2] as number) - 210) < 0.1)
+  t.ok(Math.abs(rows[4000][3] as number) < 0.1)
+})
+
+t.test('first, last, rate and irate', async (t) => {
+  t.same((await host.query('SELECT first(v, _time), last(v, _time), first(v, _time) FILTER (WHERE n > 1), last(n, -n) FROM m')).rows, [[3, 7, 4, 0n]])
+  t.equal(
+    rate(Float64Array.from([1, 3, 2, 6]), BigInt64Array.from([0n, 1_000_000_000n, 2_000_000_000n, 4_000_000_000n]), false),
+    8 / 4,
+    'a reset starts from 0',
+  )
+  t.equal(rate(Float64Array.from([1, 3, 2, 6]), BigInt64Array.from([0n, 1_000_000_000n, 2_000_000_000n, 4_000_000_000n]), true), 2)
+  t.ok(Number.isNaN(rate(Float64Array.from([1]), BigInt64Array.from([0n]), false)))
+  t.ok(Number.isNaN(rate(Float64Array.from([1, 2]), BigInt64Array.from([5n, 5n]), false)))
+  // 3 5 4 8 1 9 2 6 7: up 2, reset 4, up 4, reset 1, up 8, reset 2, up 4, up 1 = 26 over 540 s
+  const { rows } = await host.query('SELECT rate(v, _time), irate(v, _time), rate(v, _time) FILTER (WHERE n > 100) FROM m GROUP BY host')
+  near(t, rows[0] as (number | null)[], [26 / 540, 1 / 60, null], 'rate')
+  near(t, await column('rate(n, _time)'), [null, ...Array(9).fill(1 / 60)], 'rate with OVER')
+})
+
+t.test("wrong use is the caller's error", async (t) => {
+  for (const expression of [
+    'zscore(v)',
+    'ewm(v, 0.5)',
+    'diff()  OVER ()',
+    'diff(v, 0) OVER ()',
+    'diff(v, 17) OVER ()',
+    'diff(v, n) OVER ()',
+    'rolling_mean(v) OVER ()',
+    'rolling_mean(v, 0) OVER ()',
+    'rolling_mean(v, 2.5) OVER ()',
+    'ewm(v, 0) OVER ()',
+    'ewm(v, 1.1) OVER ()',
+    'anomaly_score(v, 0) OVER ()',
+    `stl_trend(v, 12, 'yes') OVER ()`,
+    'stl_trend(v, 1) OVER ()',
+    'zscore(v) OVER (ROWS 2 PRECEDING)',
+    'zscore(v) FILTER (WHERE n > 1) OVER ()',
+    'rate(host, _time)',
+    'forecast(v, _time, 3)',
+  ]) {
+    await t.rejects(host.query(`SELECT ${expression} FROM m`), { code: 'SQL_ERROR' }, expression)
+  }
+})
