@@ -61,7 +61,7 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly paths: ReturnType<typeof paths>
   private readonly lock: DirectoryLock
   private readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
-  private readonly publisher = new Publisher()
+  private readonly publisher = new Publisher(this.shared)
   private readonly schema = new Schema()
   private readonly index: SeriesIndex
   private readonly changes: Changes

@@ -5,7 +5,8 @@
  * Invariants
  * - The main thread alone writes; engine threads only read. A chunk's rows below its published count never change.
  * - `Shared.SEQ` is a sequence lock: odd while a batch is being applied. A reader takes the row counts it needs, and if SEQ was odd
- *   or has moved, takes them again; then it sees whole batches only.
+ *   or has moved, takes them again. `Shared.EVENTS` counts the state events told so far: a reader that has applied fewer lacks chunks
+ *   of batches that are visible already, and lets the messages under way come in first. Then it sees whole batches only.
  * - A row is addressed by chunk << ROW_BITS | offset. `prev` and the memtable's heads link the rows of a series, newest first.
  *   A reader may meet links to rows it does not see yet: it follows them down to the rows it does.
  */
@@ -16,7 +17,7 @@ export const CHUNK_ROWS = 1 << ROW_BITS
 export const NO_ROW = -1
 
 /** Int32 slots of the process-wide shared header. */
-export const Shared = { SEQ: 0, SERIES: 1, SYMBOLS: 2, SLOTS: 16 } as const
+export const Shared = { SEQ: 0, SERIES: 1, SYMBOLS: 2, EVENTS: 3, SLOTS: 16 } as const
 
 /** A field of a table. `id` is its place in the measurement's field list; `column` its name in SQL and in segments. */
 export interface FieldDef {
@@ -145,6 +146,8 @@ export interface WorkerData {
   shared: Int32Array
   config: WorkerConfig
   state: StateEvent[]
+  /** `Shared.EVENTS` when `state` was taken. */
+  eventsTold: number
 }
 
 export interface WorkerConfig {

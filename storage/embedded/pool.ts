@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
 import type { JobOptions, RunningJob, StorageContext } from '../../kernel/storage.ts'
 import { Job } from './job.ts'
-import type { FromWorker, SegmentMeta, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './layout.ts'
+import { type FromWorker, type SegmentMeta, Shared, type StateEvent, type ToWorker, type WireError, type WorkerConfig, type WorkerData } from './layout.ts'
 import type { Publisher } from './publisher.ts'
 
 export interface PoolSettings {
@@ -31,7 +31,14 @@ class EngineThread {
   constructor(role: 'query' | 'maintenance', settings: PoolSettings, publisher: Publisher, log: StorageContext['log'], gone: (thread: EngineThread) => void) {
     this.log = log
     publisher.flush()
-    const workerData: WorkerData = { role, dataDir: settings.dataDir, shared: settings.shared, config: settings.config[role], state: settings.state() }
+    const workerData: WorkerData = {
+      role,
+      dataDir: settings.dataDir,
+      shared: settings.shared,
+      config: settings.config[role],
+      state: settings.state(),
+      eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
+    }
     this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), { workerData, name: `svc-${role}` })
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))

@@ -1,13 +1,19 @@
 /** Tells the engine threads of changes, in order. A thread that starts late is sent the whole state first. */
-import type { StateEvent } from './layout.ts'
+import { Shared, type StateEvent } from './layout.ts'
 
 export class Publisher {
   private readonly listeners = new Set<(events: StateEvent[]) => void>()
   private pending: StateEvent[] = []
   private scheduled = false
+  private readonly shared: Int32Array
+
+  constructor(shared: Int32Array) {
+    this.shared = shared
+  }
 
   /** Events of one turn of the loop travel together. */
   tell(event: StateEvent): void {
+    Atomics.add(this.shared, Shared.EVENTS, 1)
     if (this.listeners.size === 0) return
     this.pending.push(event)
     if (this.scheduled) return

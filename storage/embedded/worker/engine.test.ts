@@ -65,7 +65,7 @@ function randomPoints(rnd: () => number, n: number, now: number): TestPoint[] {
 }
 
 async function readAll(db: TestDatabase, request: object = {}): Promise<{ tags: Record<string, string>; time: bigint; fields: Record<string, unknown> }[]> {
-  const reader = new EngineReader(await db.context())
+  const reader = await EngineReader.open(await db.context())
   const rows = await collect(reader.scan({ namespace: 'default', measurement: 'm', ...request }))
   reader.close()
   return sorted(rows)
@@ -75,7 +75,7 @@ async function readAll(db: TestDatabase, request: object = {}): Promise<{ tags: 
 async function readSql(db: TestDatabase, enumTags: string[] = []): Promise<{ tags: Record<string, string>; time: bigint; fields: Record<string, unknown> }[]> {
   const context = await db.context()
   const def = db.state.measurement('default', 'm')!
-  const { sql, sources } = relation(context, db.state.snapshot(), { measurement: def, time: ALL, enumTags })
+  const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: def, time: ALL, enumTags })
   const rows = await context.duck.run(`SELECT * REPLACE (epoch_ns(_time) AS _time) FROM (${sql})`)
   for (const source of sources) context.duck.removeSource(source)
   const tagNames = db.state.series.tagKeys(def.id)
@@ -148,7 +148,7 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
       model.rows((tags, time) => time >= lo && time < hi && (tags.host === 'h1' || tags.host === 'h2') && tags.zone === undefined),
       'a range and matchers',
     )
-    const inputs = db.state.snapshot().table(m.table.id).segments
+    const inputs = db.state.snapshotNow()!.table(m.table.id).segments
     const merged = await compactSegments(
       inputs,
       { table: m.table.id, segments: inputs.map((s) => s.id), segment: 100, sequence: 3, level: 1, deduplicate: true, dirty: null },
@@ -179,7 +179,7 @@ t.test('measurements that share a table stay apart', async (t) => {
   }
   t.strictSame(await readAll(db), model.rows())
   t.strictSame(await readSql(db), model.rows())
-  const inputs = db.state.snapshot().table(7).segments
+  const inputs = db.state.snapshotNow()!.table(7).segments
   t.equal(inputs.length, 2)
   const merged = await compactSegments(
     inputs,
@@ -222,7 +222,7 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   write(5000)
   const context = await db.context()
   const ask = async (query: string): Promise<unknown[][]> => {
-    const reader = new EngineReader(context)
+    const reader = await EngineReader.open(context)
     try {
       const rows: unknown[][] = []
       const cursor = await reader.sql({ namespace: 'default', query })
@@ -243,7 +243,7 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   t.strictSame(await ask(`SELECT count(*) FROM m WHERE host = 'none'`), [[0n]])
   await t.rejects(ask(`SELECT * FROM svc_source('0')`), { code: 'SQL_ERROR' }, 'row sources are out of reach')
 
-  const reader = new EngineReader(context)
+  const reader = await EngineReader.open(context)
   for await (const chunk of reader.scan({ namespace: 'default', measurement: 'm' })) {
     t.ok(chunk.times.length > 0)
     break
@@ -253,5 +253,5 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   for await (const _ of cursor) break
   reader.close()
   t.strictSame(await ask('SELECT count(*) FROM m'), [[10000n]], 'statements that were left do no harm')
-  t.throws(() => new EngineReader(context).scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND' })
+  t.throws(() => reader.scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND' })
 })

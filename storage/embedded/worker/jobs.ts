@@ -35,7 +35,7 @@ export class JobRunner {
     let reader: EngineReader | undefined
     try {
       // Before anything waits: what was acknowledged when the job was asked for is in the snapshot.
-      reader = new EngineReader(this.context, signal)
+      reader = await EngineReader.open(this.context, signal)
       const { default: run } = (await import(module)) as { default: Job }
       signal.throwIfAborted()
       const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })

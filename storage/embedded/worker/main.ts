@@ -10,13 +10,14 @@ import { flushMemtable, type SegmentTarget } from './segment-writer.ts'
 import { WorkerState } from './state.ts'
 import { TagDictionaries } from './tag-source.ts'
 
-const { dataDir, shared, config, state: events } = workerData as WorkerData
+const { dataDir, shared, config, state: events, eventsTold } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
 
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 const state = new WorkerState(shared)
 for (const event of events) state.apply(event)
+state.applied = eventsTold
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
 const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir }

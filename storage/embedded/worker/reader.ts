@@ -20,10 +20,15 @@ export class EngineReader implements Reader {
   /** How to end each statement whose connection is still out. */
   private readonly statements = new Set<(reusable: boolean) => void>()
 
-  constructor(context: RelationContext, signal?: AbortSignal) {
+  private constructor(context: RelationContext, snapshot: Snapshot, signal: AbortSignal | undefined) {
     this.context = context
-    this.snapshot = context.state.snapshot()
+    this.snapshot = snapshot
     this.signal = signal
+  }
+
+  /** Sees all that was visible at the call. */
+  static async open(context: RelationContext, signal?: AbortSignal): Promise<EngineReader> {
+    return new EngineReader(context, await context.state.snapshot(), signal)
   }
 
   scan(request: ScanRequest): AsyncIterable<SeriesChunk> {

@@ -25,14 +25,14 @@ async function time(name: string, work: () => Promise<unknown>): Promise<void> {
 }
 
 async function sql(select: string, args: Omit<RelationArgs, 'measurement'>, tail = ''): Promise<number> {
-  const { sql, sources } = relation(context, db.state.snapshot(), { measurement: def, ...args })
+  const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: def, ...args })
   const result = await context.duck.run(`SELECT ${select} FROM (${sql}) ${tail}`)
   for (const source of sources) context.duck.removeSource(source)
   return result.length
 }
 
 async function scan(request: object): Promise<number> {
-  const reader = new EngineReader(context)
+  const reader = await EngineReader.open(context)
   let n = 0
   for await (const chunk of reader.scan({ namespace: 'default', measurement: 'cpu', ...request })) n += chunk.times.length
   reader.close()

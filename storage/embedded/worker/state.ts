@@ -40,11 +40,13 @@ export interface TableSnapshot {
 }
 
 const NO_SEGMENTS: SegmentMeta[] = []
-/** A batch is applied in milliseconds; a lock held this long means that the main thread is gone. */
-const LOCK_PATIENCE_MS = 10_000
+/** A batch is applied, and a message arrives, in milliseconds; longer than this means that the main thread is gone. */
+const PATIENCE_MS = 10_000
 
 export class WorkerState {
   readonly shared: Int32Array
+  /** State events applied, counted as in Shared.EVENTS. */
+  applied = 0
   readonly series: SeriesView
   readonly measurements = new Map<number, MeasurementDef>()
   readonly tables = new Map<number, TableDef>()
@@ -66,6 +68,7 @@ export class WorkerState {
   }
 
   apply(event: StateEvent): void {
+    this.applied = (this.applied + 1) | 0
     switch (event.kind) {
       case 'series':
         this.series.setArrays(event.arrays)
@@ -117,12 +120,24 @@ export class WorkerState {
     return memtable
   }
 
-  /** One consistent view over all tables: whole batches only. */
-  snapshot(): Snapshot {
-    const deadline = Date.now() + LOCK_PATIENCE_MS
+  /** One consistent view over all tables: whole batches only. Waits for state events under way. */
+  async snapshot(): Promise<Snapshot> {
+    const deadline = Date.now() + PATIENCE_MS
+    for (;;) {
+      const snapshot = this.snapshotNow()
+      if (snapshot !== undefined) return snapshot
+      if (Date.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were told have not arrived')
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  /** The same, or undefined while state events are under way. */
+  snapshotNow(): Snapshot | undefined {
+    const deadline = Date.now() + PATIENCE_MS
     for (;;) {
       const before = Atomics.load(this.shared, Shared.SEQ)
       if ((before & 1) === 0) {
+        if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) return undefined
         const parts = this.takeParts()
         if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)

@@ -155,6 +155,7 @@ export class TestDatabase {
 
   tell(event: StateEvent): void {
     this.events.push(event)
+    Atomics.add(this.shared, Shared.EVENTS, 1)
     this.state.apply(event)
     this.listener?.(event)
   }

@@ -15,7 +15,14 @@ class Thread {
   private readonly waiting: { test: (m: FromWorker) => boolean; resolve: (m: FromWorker) => void }[] = []
 
   constructor(db: TestDatabase, overrides: Partial<WorkerData['config']> = {}) {
-    const workerData: WorkerData = { role: 'query', dataDir: db.dataDir, shared: db.shared, config: { ...db.config, ...overrides }, state: [...db.events] }
+    const workerData: WorkerData = {
+      role: 'query',
+      dataDir: db.dataDir,
+      shared: db.shared,
+      config: { ...db.config, ...overrides },
+      state: [...db.events],
+      eventsTold: db.events.length,
+    }
     this.worker = new Worker(new URL('./main.ts', import.meta.url), { workerData })
     db.listener = (event) => this.send({ kind: 'state', events: [event] })
     this.worker.on('message', (message: FromWorker) => {
