@@ -1,12 +1,12 @@
 /** The generated documentation as text: from schemas, a node that declares all its metrics, and the table of errors. */
 import { STATUS_CODES } from 'node:http'
-import type { EngineModule } from '../kernel/loader.ts'
-import { builtinPlugins, loadEngine, loadPlugin } from '../kernel/loader.ts'
 import { engineSchema, OVERRIDES, serverSchema, tlsSchema } from '../kernel/config-schema.ts'
 import { ERRORS, type ErrorKind } from '../kernel/errors.ts'
+import type { EngineModule } from '../kernel/loader.ts'
+import { builtinPlugins, loadEngine, loadPlugin } from '../kernel/loader.ts'
 import type { Plugin } from '../kernel/plugin.ts'
-import type { Schema } from '../kernel/section.ts'
 import { isSecretSchema } from '../kernel/secret.ts'
+import type { Schema } from '../kernel/section.ts'
 import { boot } from '../kernel/testkit/index.ts'
 
 const ENGINES = ['embedded', 'memory']
@@ -60,7 +60,7 @@ function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, Eng
     GENERATED,
     '',
     'A config file is TOML. `plugins` lists what the node runs; every other top-level name is a section. Unknown keys and sections of plugins that are not selected',
-    'are refused at start. `${NAME}` in a string is the environment variable NAME. [Operating](../guides/operate.md) explains the sources.',
+    `are refused at start. \`\${NAME}\` in a string is the environment variable NAME. [Operating](../guides/operate.md) explains the sources.`,
     '',
     '| Flag | Environment | Key |',
     '|---|---|---|',
@@ -91,7 +91,16 @@ function metricsPage(metrics: readonly DeclaredMetric[]): string {
       .map((id): [string, (owner: string) => boolean] => [`Plugin ${id}`, (owner) => owner === id]),
     ['Process and runtime', (owner) => owner === 'process'],
   ]
-  for (const [title, matches] of titles) lines.push('', `## ${title}`, '', ...metricTable(metrics.filter(({ owner }) => matches(owner)), true))
+  for (const [title, matches] of titles)
+    lines.push(
+      '',
+      `## ${title}`,
+      '',
+      ...metricTable(
+        metrics.filter(({ owner }) => matches(owner)),
+        true,
+      ),
+    )
   return `${lines.join('\n')}\n`
 }
 
@@ -118,7 +127,11 @@ export function configKeys(schema: Schema | undefined, path = ''): { key: string
   const at = schema?.items ?? schema
   return Object.entries(at?.properties ?? {}).flatMap(([name, property]) => {
     const key = path + name
-    const own = { key, value: isSecretSchema(property) ? 'none (secret)' : defaultOf(property, at?.required?.includes(name) === true), meaning: property.description ?? '' }
+    const own = {
+      key,
+      value: isSecretSchema(property) ? 'none (secret)' : defaultOf(property, at?.required?.includes(name) === true),
+      meaning: property.description ?? '',
+    }
     return [own, ...configKeys(property, `${key}.`)]
   })
 }
