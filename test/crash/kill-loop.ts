@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -40,6 +40,8 @@ export interface KillLoopReport {
   acknowledged: number
   points: number
   slowestReadyMs: number
+  /** Data files after the last kill: that flushes did happen. */
+  segments: number
 }
 
 export async function killLoop({
@@ -54,7 +56,7 @@ export async function killLoop({
   const folder = await mkdtemp(join(tmpdir(), 'svc-crash-'))
   const base = BigInt(Date.now()) * 1_000_000n
   const ledger = new Ledger(join(folder, 'ledger'), base)
-  const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0 }
+  const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0, segments: 0 }
   /** Batches that a check has found; they may never go again. */
   const seen = new Set<number>()
   let server: ServerProcess | undefined
@@ -106,8 +108,8 @@ export async function killLoop({
       }
       const writer = spawn(process.execPath, [WRITER, JSON.stringify(options)], { stdio: ['ignore', 'inherit', 'inherit'] })
       const finished = once(writer, 'exit')
-      // As many short runs as long ones: 1 ms, 55 ms and 3 s are equally far apart. The client's own start comes on top.
-      const runMs = Math.round(LONGEST_RUN_MS ** random.next())
+      // Half of the runs are short: 1 ms, 55 ms and 3 s are equally far apart; the others last long enough to flush and compact.
+      const runMs = random.chance(0.5) ? Math.round(LONGEST_RUN_MS ** random.next()) : 1 + random.below(LONGEST_RUN_MS)
       await Promise.race([begun(ledger), finished])
       await setTimeout(runMs)
       await running.end('SIGKILL')
@@ -125,6 +127,8 @@ export async function killLoop({
         const counted = await countBySql(running.url)
         if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}, after a ${round}`)
       }
+      // Before the clean stop, which flushes in any case.
+      if (round === 'kill') report.segments = await filesIn(join(folder, 'data', 'segments'))
       const code = await running.end('SIGTERM')
       if (code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${running.output}`)
     }
@@ -136,6 +140,11 @@ export async function killLoop({
     const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
     throw new Error(`seed ${seed}, iteration ${iteration}: ${(error as Error).message}; the data is kept in ${folder}${said}`, { cause: error })
   }
+}
+
+async function filesIn(folder: string): Promise<number> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+  return entries.filter((entry) => entry.isFile()).length
 }
 
 /** Resolves when the client has sent something new. */
@@ -152,5 +161,7 @@ if (import.meta.main) {
   const log = (line: string) => void process.stdout.write(`${line}\n`)
   log(`seed ${seed}`)
   const report = await killLoop({ iterations: Number(iterations), seed: Number(seed), log })
-  log(`${report.kills} kills, ${report.acknowledged} batches acknowledged, ${report.points} points, slowest start ${Math.round(report.slowestReadyMs)} ms`)
+  log(
+    `${report.kills} kills, ${report.acknowledged} batches acknowledged, ${report.points} points in ${report.segments} segments, slowest start ${Math.round(report.slowestReadyMs)} ms`,
+  )
 }
