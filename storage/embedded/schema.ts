@@ -242,9 +242,12 @@ export function describe(measurement: Measurement): MeasurementInfo {
   return { name: measurement.name, tags: [...measurement.tagKeys].sort(), fields }
 }
 
-/** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart. */
+/** Columns that are no field's: the engine threads add them to segments and relations. */
+const RESERVED_COLUMNS = ['_time', '_series', '_measurement', '_order']
+
+/** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart, or it is reserved. */
 function columnName(name: string, earlier: readonly FieldDef[]): string {
-  const taken = new Set(earlier.map((field) => field.column.toLowerCase()))
+  const taken = new Set([...RESERVED_COLUMNS, ...earlier.map((field) => field.column.toLowerCase())])
   let column = name
   for (let n = 2; taken.has(column.toLowerCase()); n++) column = `${name}_${n}`
   return column

@@ -204,7 +204,7 @@ export function engineError(error: unknown, signal?: AbortSignal): Error {
   if (/No space left on device/i.test(message)) {
     return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
   }
-  return error instanceof Error ? error : new Error(message)
+  return new SvcError('DATABASE_ERROR', message, { cause: error })
 }
 
 export function sqlText(text: string): string {

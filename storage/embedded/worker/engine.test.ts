@@ -255,3 +255,26 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   t.strictSame(await ask('SELECT count(*) FROM m'), [[10000n]], 'statements that were left do no harm')
   t.throws(() => reader.scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND' })
 })
+
+t.test('a tag may have the name of a field or of the time', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { Host: 'float64' })
+  db.write(m, [{ tags: { host: 'a', _time: 'b', host_tag: 'c' }, time: 5n, fields: { Host: 1.5 } }])
+  const reader = await EngineReader.open(await db.context())
+  const cursor = await reader.sql({ namespace: 'default', query: 'SELECT * FROM m' })
+  const chunks = []
+  for await (const chunk of cursor) chunks.push(chunk)
+  const [chunk] = chunks
+  t.strictSame(
+    cursor.columns.map(({ name }, i) => [name, chunk.columns[i].values[0]]),
+    [
+      ['_time', 5n],
+      ['_time_tag', 'b'],
+      ['host_tag', 'a'],
+      ['host_tag_tag', 'c'],
+      ['Host', 1.5],
+    ],
+  )
+  reader.close()
+})

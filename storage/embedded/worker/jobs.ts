@@ -74,8 +74,8 @@ export class JobRunner {
   private async emit(id: number, job: Running, bytes: Uint8Array): Promise<void> {
     job.abort.signal.throwIfAborted()
     // Part of a larger buffer (a pooled one, say) is copied: transferring takes the whole buffer away from its owner.
-    const whole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer && Object.getPrototypeOf(bytes) === Uint8Array.prototype
-    const own = whole ? bytes : Uint8Array.from(bytes)
+    const whole = bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+    const own = whole ? new Uint8Array(bytes.buffer) : Uint8Array.from(bytes)
     job.inFlight += own.byteLength
     this.post({ kind: 'output', id, bytes: own }, [own.buffer as ArrayBuffer])
     while (job.inFlight >= this.window && !job.abort.signal.aborted) {
