@@ -25,19 +25,20 @@ export function showColumns(measurement: SqlMeasurement): string {
 
 const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')
 
-/** @param view tables, columns or schemata. */
+/** @param view tables, columns or schemata. @param namespace the catalogue's name in the answer; empty without tenants, then `svc`. */
 export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): string {
-  if (view === 'schemata') return values(['catalog_name', 'schema_name'], [[namespace, 'main']])
+  const catalog = namespace === '' ? 'svc' : namespace
+  if (view === 'schemata') return values(['catalog_name', 'schema_name'], [[catalog, 'main']])
   if (view === 'tables') {
     return values(
       ['table_catalog', 'table_schema', 'table_name', 'table_type'],
-      measurements.map((m) => [namespace, 'main', m.name, 'BASE TABLE']),
+      measurements.map((m) => [catalog, 'main', m.name, 'BASE TABLE']),
     )
   }
   return values(
     ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
     measurements.flatMap((m) =>
-      m.columns.map((column, i) => [namespace, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), column.role]),
+      m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), column.role]),
     ),
   )
 }

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { AGGREGATES, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
+import { prepareSql } from './prepare.ts'
 import { CPU, CPU_ROWS, type TestHost, testHost } from './test-host.ts'
 
 let host: TestHost
@@ -248,6 +249,13 @@ t.test('SHOW, DESCRIBE and information_schema list the measurements of the names
   ])
   t.same((await host.query(`SELECT column_name FROM information_schema.columns WHERE table_name = 'cpu' AND role = 'tag'`)).rows.flat(), ['hostname', 'region'])
   t.same((await host.query('SELECT schema_name FROM information_schema.schemata')).rows, [['main']])
+})
+
+t.test('another namespace has its own measurements', async (t) => {
+  await t.rejects(prepareSql(host, 'other', 'SELECT * FROM cpu'), { code: 'SQL_ERROR', message: /namespace "other"/ })
+  await t.rejects(prepareSql(host, 'other', 'DESCRIBE cpu'), { code: 'SQL_ERROR' })
+  t.notMatch((await prepareSql(host, 'other', 'SHOW TABLES')).sql, /cpu/)
+  t.notMatch((await prepareSql(host, 'other', 'SELECT * FROM information_schema.columns')).sql, /hostname/)
 })
 
 t.test('every function on the list exists in this DuckDB', async (t) => {

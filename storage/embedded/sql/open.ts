@@ -57,8 +57,10 @@ function cursorOf(result: DuckDBResult, fail: (error: unknown) => unknown, relea
 
 /** Rows (plan_type, plan): a row `scan` for each measurement read, with its time range, then DuckDB's own plans. */
 async function explained(host: SqlHost, prepared: PreparedSql): Promise<SqlCursor> {
-  const reader = await host.connection.runAndReadAll(`EXPLAIN ${prepared.explain === 'analyze' ? 'ANALYZE ' : ''}${prepared.sql}`)
-  const plans = reader.getRows().map((row) => [String(row[0]), withoutPaths(String(row[1]))])
+  const statement = `EXPLAIN ${prepared.explain === 'analyze' ? 'ANALYZE ' : ''}${prepared.sql}`
+  const reader = await host.connection.runAndReadAll(statement)
+  // EXPLAIN ANALYZE repeats the statement, as it was rewritten.
+  const plans = reader.getRows().map((row) => [String(row[0]), withoutPaths(String(row[1]).replaceAll(statement, ''))])
   const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
   const columns = ['plan_type', 'plan'].map((name) => ({ name, type: 'Utf8' }))
   const chunk: SqlChunk = { rows: rows.length, columns: [0, 1].map((i) => ({ values: rows.map((row) => row[i]) })) }
@@ -75,10 +77,17 @@ function scanLine(scan: Scan): string {
   return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
 }
 
-/** EXPLAIN ANALYZE prints the statement as it was rewritten, and scans print their files. */
+/** Blanks the boxes' lists of file names: DuckDB draws plans as boxes and breaks long names over lines. */
 function withoutPaths(plan: string): string {
-  return plan
-    .split('\n')
-    .filter((line) => !/[\\/][\w.-]+\.parquet|svc_source\(|\bEXPLAIN ANALYZE\b/.test(line))
-    .join('\n')
+  const lines = plan.split('\n')
+  for (let i = 0; i < lines.length; i++) {
+    const at = lines[i].indexOf('Filename(s):')
+    if (at < 0) continue
+    const [from, to] = [lines[i].lastIndexOf('│', at) + 1, lines[i].indexOf('│', at)]
+    for (let j = i; j < lines.length && lines[j].slice(from, to).trim() !== '' && !lines[j].slice(from, to).includes('─'); j++) {
+      lines[j] = lines[j].slice(0, from) + ' '.repeat(to - from) + lines[j].slice(to)
+    }
+    i-- // another box on the same line may have a list as well
+  }
+  return lines.join('\n')
 }

@@ -57,7 +57,9 @@ export class Printer {
     if (similar.length === 1) return similar[0]
     if (similar.length > 1)
       throw refuse(`cannot read measurement "${name}": ${similar.map((m) => `"${m.name}"`).join(' and ')} differ from it in case only; write the exact name`)
-    throw refuse(`cannot read measurement "${name}": there is none of that name in namespace "${this.namespace}"; SHOW TABLES lists them`)
+    throw refuse(
+      `cannot read measurement "${name}": there is none of that name${this.namespace === '' ? '' : ` in namespace "${this.namespace}"`}; SHOW TABLES lists them`,
+    )
   }
 
   all(): SqlMeasurement[] {

@@ -1,0 +1,173 @@
+/**
+ * A SQL result as JSON text (spec 001, "Value encoding by Arrow type"), one encoder a column, made from the column's type name.
+ * Integers are written with all their digits, NaN and infinities as null, decimals as a string of digits, times as integers in the unit
+ * that the type names.
+ */
+import type { SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
+
+/** JSON text of one value that is not null. */
+export type Encode = (value: unknown) => string
+
+/** @throws Error for a type name that is not one of `SqlColumn.type`. */
+export function encoderOf(type: string): Encode {
+  const parser = new TypeReader(type)
+  const encode = parser.read()
+  parser.end()
+  return encode
+}
+
+const integer: Encode = (value) => String(value)
+const text: Encode = (value) => JSON.stringify(typeof value === 'string' ? value : String(value))
+const float: Encode = (value) => {
+  const number = value as number
+  if (!Number.isFinite(number)) return 'null'
+  return Object.is(number, -0) ? '-0.0' : String(number)
+}
+/** Float32 values are written with the digits that bring the same Float32 back. */
+const float32: Encode = (value) => {
+  const number = value as number
+  if (!Number.isFinite(number)) return 'null'
+  for (let digits = 6; digits < 9; digits++) {
+    const short = Number(number.toPrecision(digits))
+    if (Math.fround(short) === number) return float(short)
+  }
+  return float(number)
+}
+const boolean: Encode = (value) => (value === true || value === 1 ? 'true' : 'false')
+const binary: Encode = (value) => {
+  const bytes = value as Uint8Array
+  return `"${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')}"`
+}
+const interval: Encode = (value) => {
+  const { months, days, nanoseconds } = value as { months: number; days: number; nanoseconds: bigint }
+  return `{"months":${months},"days":${days},"nanoseconds":${nanoseconds}}`
+}
+const orNull =
+  (encode: Encode): Encode =>
+  (value) =>
+    value === null || value === undefined ? 'null' : encode(value)
+
+const decimal =
+  (scale: number): Encode =>
+  (value) => {
+    if (typeof value === 'string') return `"${value}"`
+    const unscaled = BigInt(value as bigint)
+    const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
+    const point = digits.length - scale
+    return `"${unscaled < 0n ? '-' : ''}${digits.slice(0, point)}${scale > 0 ? `.${digits.slice(point)}` : ''}"`
+  }
+
+const SIMPLE: Record<string, Encode> = {
+  Boolean: boolean,
+  Utf8: text,
+  Binary: binary,
+  Interval: interval,
+  Float64: float,
+  Float32: float32,
+  Null: () => 'null',
+  Date32: integer,
+}
+for (const bits of [8, 16, 32, 64]) SIMPLE[`Int${bits}`] = SIMPLE[`UInt${bits}`] = integer
+
+/** Reads `Struct(a: List(Int32), b: decimal(10, 2))` and the like. */
+class TypeReader {
+  private readonly source: string
+  private at = 0
+
+  constructor(source: string) {
+    this.source = source
+  }
+
+  read(): Encode {
+    const name = /^[A-Za-z0-9]+/.exec(this.source.slice(this.at))?.[0] ?? ''
+    this.at += name.length
+    if (!this.take('(')) return SIMPLE[name] ?? this.fail()
+    switch (name) {
+      case 'decimal': {
+        const match = /^\d+, (\d+)\)/.exec(this.source.slice(this.at)) ?? this.fail()
+        this.at += match[0].length
+        return decimal(Number(match[1]))
+      }
+      case 'Timestamp':
+      case 'Time64':
+        this.at = this.source.indexOf(')', this.at) + 1
+        return integer
+      case 'List': {
+        const item = orNull(this.read())
+        this.expect(')')
+        return (value) => `[${Array.from(value as ArrayLike<unknown>, item).join(',')}]`
+      }
+      case 'Map': {
+        const key = orNull(this.read())
+        this.expect(', ')
+        const inner = orNull(this.read())
+        this.expect(')')
+        return (value) =>
+          `[${(value as { key: unknown; value: unknown }[]).map((entry) => `{"key":${key(entry.key)},"value":${inner(entry.value)}}`).join(',')}]`
+      }
+      case 'Struct':
+        return this.struct()
+      default:
+        return this.fail()
+    }
+  }
+
+  end(): void {
+    if (this.at !== this.source.length) this.fail()
+  }
+
+  /** Members are JSON strings: a name may hold anything. */
+  private struct(): Encode {
+    const members: { name: string; key: string; encode: Encode }[] = []
+    do {
+      const name = /^"(?:[^"\\]|\\.)*"/.exec(this.source.slice(this.at))?.[0] ?? this.fail()
+      this.at += name.length
+      this.expect(': ')
+      members.push({ name: JSON.parse(name) as string, key: name, encode: orNull(this.read()) })
+    } while (this.take(', '))
+    this.expect(')')
+    return (value) => `{${members.map(({ name, key, encode }) => `${key}:${encode((value as Record<string, unknown>)[name])}`).join(',')}}`
+  }
+
+  private take(token: string): boolean {
+    if (!this.source.startsWith(token, this.at)) return false
+    this.at += token.length
+    return true
+  }
+
+  private expect(token: string): void {
+    if (!this.take(token)) this.fail()
+  }
+
+  private fail(): never {
+    throw new Error(`cannot encode type "${this.source}": it is not the name of a result type`)
+  }
+}
+
+/** Writes rows, a chunk at a time. */
+export class RowEncoder {
+  private readonly encoders: Encode[]
+
+  constructor(columns: readonly SqlColumn[]) {
+    this.encoders = columns.map(({ type }) => encoderOf(type))
+  }
+
+  /** Rows [from, to) as `[..],[..]`. */
+  rows(chunk: SqlChunk, from: number, to: number): string {
+    const { encoders } = this
+    const { columns } = chunk
+    let out = ''
+    for (let row = from; row < to; row++) {
+      let line = row === from ? '[' : ',['
+      for (let i = 0; i < encoders.length; i++) line += (i === 0 ? '' : ',') + cell(columns[i], row, encoders[i])
+      out += `${line}]`
+    }
+    return out
+  }
+}
+
+function cell({ values, validity }: SqlVector, row: number, encode: Encode): string {
+  if (validity !== undefined && validity[row] === 0) return 'null'
+  const value = values[row]
+  return value === null || value === undefined ? 'null' : encode(value)
+}

@@ -1,0 +1,17 @@
+import { definePlugin } from '../../kernel/plugin.ts'
+import { configSchema } from './config.ts'
+import { SqlHandler } from './handler.ts'
+import { sqlAnswer, sqlBody } from './schemas.ts'
+
+export default definePlugin({
+  id: 'sql',
+  summary: 'Answers read-only SQL over the measurements of a namespace',
+  stability: 'stable',
+  config: configSchema,
+  capabilities: ['sql', 'jobs'],
+  setup(svc) {
+    const handler = new SqlHandler(svc)
+    const schema = { tags: ['query'], summary: 'Runs one SQL query', body: sqlBody, response: { 200: sqlAnswer } }
+    svc.http.post('/api/v1/svc/sql', { config: { action: 'read' }, schema }, (request, reply) => handler.query(request, reply))
+  },
+})

@@ -1,0 +1,14 @@
+/** Shapes of the route, for validation and for the OpenAPI description. */
+import { Type } from 'typebox'
+
+export const sqlBody = Type.Object(
+  { query: Type.String({ minLength: 1, description: 'One SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN', examples: ['SELECT max(usage_user) FROM cpu'] }) },
+  { additionalProperties: false },
+)
+
+export const sqlAnswer = Type.Object({
+  columns: Type.Array(Type.Object({ name: Type.String(), data_type: Type.String({ description: 'Arrow type name' }) })),
+  rows: Type.Array(Type.Array(Type.Any())),
+  row_count: Type.Integer(),
+  truncated: Type.Boolean({ description: 'server.sql_max_rows cut the answer' }),
+})

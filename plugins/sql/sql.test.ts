@@ -1,0 +1,146 @@
+import { connect } from 'node:net'
+import t from 'tap'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import line from '../line_protocol/index.ts'
+import plugin from './index.ts'
+
+let node: TestNode
+t.before(async () => {
+  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 1 } } })
+  const now = BigInt(Date.now()) * 1_000_000n
+  base = now - (now % 3_600_000_000_000n) - 3_600_000_000_000n
+  const lines = Array.from(
+    { length: 600 },
+    (_, i) =>
+      `cpu,host=h${i % 3},region=eu user=${i % 10},idle=${i}i,big=${9007199254740993n + BigInt(i)}u,ok=${i % 2 === 0},note="n${i}",price=1.25d ${base + BigInt(i) * 1_000_000_000n}`,
+  )
+  const written = await node.inject({ method: 'POST', url: '/write', payload: lines.join('\n'), headers: { 'content-type': 'text/plain' } })
+  if (written.statusCode !== 204) throw new Error(written.body)
+})
+t.after(() => node.stop())
+
+let base = 0n
+const post = (payload: unknown, headers: Record<string, string> = {}) =>
+  node.inject({
+    method: 'POST',
+    url: '/api/v1/svc/sql',
+    payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
+    headers: { 'content-type': 'application/json', ...headers },
+  })
+const sql = async (query: string) => {
+  const answer = await post({ query })
+  if (answer.statusCode !== 200) throw new Error(`${answer.statusCode} ${answer.body}`)
+  return answer
+}
+const metric = async (name: string): Promise<number> => Number(new RegExp(`^${name} (.*)$`, 'm').exec((await node.inject('/metrics')).body)?.[1] ?? 0)
+
+t.test('the shape of an answer, values exact', async (t) => {
+  const answer = await sql(`SELECT _time, host, "user", idle, big, ok, note, price FROM cpu WHERE _time = ${base}`)
+  t.match(answer.headers['content-type'], /^application\/json/)
+  t.equal(
+    answer.body,
+    `{"columns":[{"name":"_time","data_type":"Timestamp(ns)"},{"name":"host","data_type":"Utf8"},{"name":"user","data_type":"Float64"},{"name":"idle","data_type":"Int64"},` +
+      `{"name":"big","data_type":"UInt64"},{"name":"ok","data_type":"Boolean"},{"name":"note","data_type":"Utf8"},{"name":"price","data_type":"decimal(38, 2)"}],` +
+      `"rows":[[${base},"h0",0,0,9007199254740993,true,"n0","1.25"]],"row_count":1,"truncated":false}`,
+  )
+  t.same((await sql('SELECT 1 WHERE false')).json(), { columns: [{ name: '1', data_type: 'Int32' }], rows: [], row_count: 0, truncated: false })
+  const kinds = (
+    await sql(
+      `SELECT [1.5::DOUBLE, 'nan'::DOUBLE], {'a': 1}, map {'k': 1}, interval '1 day', '\\x41'::BLOB, NULL, DATE '1970-01-02', 1.50, TIMESTAMP '1970-01-01 00:00:01'`,
+    )
+  ).json()
+  t.same(kinds.rows, [[[1.5, null], { a: 1 }, [{ key: 'k', value: 1 }], { months: 0, days: 1, nanoseconds: 0 }, 'QQ==', null, 1, '1.50', 1_000_000]])
+})
+
+t.test('groups, buckets and analytic functions over stored points', async (t) => {
+  const grouped = (
+    await sql(`SELECT time_bucket('5m', _time) AS t, host, count(*), avg("user") FROM cpu WHERE _time >= ${base} GROUP BY 1, 2 ORDER BY 1, 2`)
+  ).json()
+  t.equal(grouped.row_count, 6)
+  t.same(
+    grouped.rows.map((row: unknown[]) => row.slice(1, 3)),
+    ['h0', 'h1', 'h2', 'h0', 'h1', 'h2'].map((host) => [host, 100]),
+  )
+  const last = (await sql('SELECT host, last(idle, _time), rate(idle, _time) FROM cpu GROUP BY host ORDER BY host')).json()
+  t.same(last.rows, [
+    ['h0', 597, 1],
+    ['h1', 598, 1],
+    ['h2', 599, 1],
+  ])
+  const days = (await sql(`SELECT time_bucket('1d', _time, 'Europe/Berlin'), count(*) FROM cpu GROUP BY 1 ORDER BY 1`)).json()
+  t.equal(
+    days.rows.reduce((sum: number, row: number[]) => sum + row[1], 0),
+    600,
+  )
+  const plan = (await sql(`EXPLAIN SELECT * FROM cpu WHERE _time >= ${base} AND host = 'h1'`)).json()
+  t.match(plan.rows[0][1], `time=[${base}..9223372036854775807]`)
+  t.notMatch(JSON.stringify(plan), /parquet|svc_source/)
+  t.match((await sql('SHOW TABLES')).json().rows, [['cpu']])
+  t.same((await sql(`SELECT count(*) FROM cpu WHERE host IN ('h1', 'nope') OR region = 'us'`)).json().rows, [[200]])
+})
+
+t.test('after a flush the same answers come from segments', async (t) => {
+  const query = `SELECT host, max(_time), sum(idle), min(note), count(ok) FROM cpu GROUP BY host ORDER BY host DESC`
+  const before = (await sql(query)).body
+  await node.storage.flush()
+  t.equal((await sql(query)).body, before)
+  const plan = JSON.stringify((await sql(`EXPLAIN ANALYZE ${query}`)).json())
+  t.match(plan, /Scan: cpu/)
+  t.notMatch(plan, /svc-test|segments|shard_|parquet\b/)
+})
+
+t.test('sql_max_rows cuts, says so and counts it', async (t) => {
+  const cut = (await sql('SELECT idle FROM cpu ORDER BY idle')).json()
+  t.equal(cut.row_count, 500)
+  t.equal(cut.rows.length, 500)
+  t.equal(cut.truncated, true)
+  t.equal((await sql('SELECT idle FROM cpu LIMIT 500')).json().truncated, false, 'exactly the ceiling is whole')
+  t.equal(await metric('svc_sql_results_truncated_total'), 1)
+  t.ok((await metric('svc_sql_queries_total')) > 5)
+})
+
+t.test('bad requests', async (t) => {
+  for (const [payload, status, code] of [
+    ['{', 400, 'BAD_REQUEST'],
+    [{}, 422, 'INVALID_BODY'],
+    [{ query: 5 }, 422, 'INVALID_BODY'],
+    [{ query: 'SELECT 1', limit: 5 }, 422, 'INVALID_BODY'],
+    [{ query: 'SELEC 1' }, 400, 'SQL_ERROR'],
+    [{ query: 'SELECT * FROM nope' }, 400, 'SQL_ERROR'],
+    [{ query: 'DROP TABLE cpu' }, 400, 'SQL_ERROR'],
+    [{ query: `SELECT * FROM read_text('/etc/passwd')` }, 400, 'SQL_ERROR'],
+    [{ query: 'SELECT idle / (idle - idle) FROM cpu' }, 400, 'SQL_ERROR'],
+    [{ query: 'SELECT note::INTEGER FROM cpu' }, 400, 'SQL_ERROR'],
+    [{ query: `SELECT time_bucket('1d', _time, 'Nope/Zone') FROM cpu` }, 400, 'SQL_ERROR'],
+    [{ query: `SELECT date_trunc('eon', _time) FROM cpu` }, 400, 'SQL_ERROR'],
+  ] as const) {
+    const answer = await post(payload)
+    t.equal(answer.statusCode, status, `${JSON.stringify(payload)}: ${answer.body}`)
+    t.equal(answer.json().code, code)
+  }
+  t.equal((await post('SELECT 1', { 'content-type': 'text/plain' })).statusCode, 415)
+})
+
+const HEAVY = 'SELECT sum(a.i * b.i % 7) FROM range(10000000) a(i), range(10000000) b(i)'
+
+t.test('a query that takes too long is stopped and names the setting', async (t) => {
+  const began = performance.now()
+  const answer = await post({ query: HEAVY })
+  t.equal(answer.statusCode, 504, answer.body)
+  t.equal(answer.json().code, 'QUERY_TIMEOUT')
+  t.match(answer.json().error, /sql_query_timeout_secs/)
+  t.ok(performance.now() - began < 5000)
+  t.same((await sql('SELECT 1')).json().rows, [[1]], 'the engine goes on')
+})
+
+t.test('a caller who leaves stops the query', async (t) => {
+  const { port, hostname } = new URL(node.url)
+  const body = JSON.stringify({ query: HEAVY })
+  const socket = connect(Number(port), hostname)
+  socket.write(`POST /api/v1/svc/sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  socket.destroy()
+  t.same((await sql('SELECT count(*) FROM cpu')).json().rows, [[600]])
+})
+
+t.end()
