@@ -1,5 +1,7 @@
 /** The generated documentation as text: from schemas, a node that declares all its metrics, and the table of errors. */
+import { readdirSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
+import { join } from 'node:path'
 import { engineSchema, OVERRIDES, serverSchema, tlsSchema } from '../kernel/config-schema.ts'
 import { ERRORS, type ErrorKind } from '../kernel/errors.ts'
 import type { EngineModule } from '../kernel/loader.ts'
@@ -30,6 +32,7 @@ export async function generatedDocs(read: (file: string) => string | undefined):
     ['docs/reference/config.md', configPage(plugins, engines)],
     ['docs/reference/metrics.md', metricsPage(metrics)],
     ['docs/reference/errors.md', errorsPage()],
+    ['docs/decisions/README.md', decisionsPage(read)],
   ])
   for (const plugin of plugins) {
     const file = `plugins/${plugin.id}/README.md`
@@ -119,6 +122,13 @@ function errorsPage(): string {
       row(code(name), `${http} ${STATUS_CODES[http]}`, String(grpc), retryAfter === undefined ? '' : String(retryAfter), redact ? 'withheld' : 'shown'),
     ),
   ]
+  return `${lines.join('\n')}\n`
+}
+
+function decisionsPage(read: (file: string) => string | undefined): string {
+  const lines = ['# Decisions', '', GENERATED, '', 'One page each: what was decided, why, and what was refused.', '']
+  const files = readdirSync(join(import.meta.dirname, '../docs/decisions')).filter((file) => /^\d/.test(file))
+  for (const file of files.sort()) lines.push(`- [${/^# (.+)$/m.exec(read(`docs/decisions/${file}`) ?? '')?.[1]}](${file})`)
   return `${lines.join('\n')}\n`
 }
 

@@ -27,13 +27,21 @@ export interface RunningServer {
   stop(): Promise<number | null>
 }
 
+/**
+ * Arguments for the program `env`, which starts the command with nothing else in its environment: the test runner adds loaders of its own
+ * to whatever node process a test starts.
+ */
+export function bare(env: Record<string, string>, ...command: string[]): string[] {
+  return ['-i', `PATH=${process.env.PATH}`, ...Object.entries(env).map(([name, value]) => `${name}=${value}`), ...command]
+}
+
 /** @throws Error with the server's output when it does not become ready. */
 export async function runServer(config: string, options: RunOptions = {}): Promise<RunningServer> {
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-run-'))
   const began = performance.now()
-  const child: ChildProcess = spawn(process.execPath, [options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config], {
+  const env = { SVC_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env }
+  const child: ChildProcess = spawn('env', bare(env, process.execPath, options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config), {
     cwd: options.cwd ?? ROOT,
-    env: { PATH: process.env.PATH, SVC_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

@@ -5,7 +5,8 @@ export type Reading = Record<string, number>
 
 /** @throws SvcError INVALID_BODY, naming the member at fault. */
 export function checkReading(body: unknown, maxFields: number): Reading {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new SvcError('INVALID_BODY', 'cannot read the reading: it must be an object of numbers')
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw new SvcError('INVALID_BODY', 'cannot read the reading: it must be an object of numbers')
   const members = Object.entries(body)
   if (members.length === 0) throw new SvcError('INVALID_BODY', 'cannot read the reading: it is empty; send at least one number')
   if (members.length > maxFields)
