@@ -52,7 +52,7 @@ for (const sql of [
 ]) {
   t.test(sql.slice(0, 100), async (t) => {
     const { columns, rows } = await host.query(sql)
-    await host.connection.run('CREATE OR REPLACE TEMP VIEW cpu AS SELECT * FROM __m0')
+    await host.connection.run('CREATE OR REPLACE TEMP VIEW cpu AS SELECT * REPLACE (hostname::VARCHAR AS hostname) FROM __m0')
     const direct = await host.connection.stream(sql)
     const names = direct.columnNames()
     const { readVector, resultColumn } = await import('../worker/vectors.ts')

@@ -2,7 +2,7 @@
 import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
 import { foldInstant } from './fold.ts'
-import { AGGREGATES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
+import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { parseInstant, parseTime } from './instant.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, type Scope } from './scope.ts'
@@ -217,7 +217,7 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
-  const name = checkName(node)
+  const name = checkName(p, node)
   if (ANALYTIC_WINDOWS.has(name)) throw refuse(`cannot call ${name}: it is a window function and needs OVER (...)`)
   if (name === 'time_bucket' && !p.plain) {
     p.rewrites++
@@ -230,7 +230,8 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
     return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter, '')
   }
   if (name === 'count_star') return `count(*)${filterOf(p, node, scope)}`
-  if (!SCALARS.has(name) && !OPERATORS.has(name) && !AGGREGATES.has(name) && name !== 'time_bucket' && !ANALYTIC_AGGREGATES.has(name)) throw unknown(name)
+  if (!SCALARS.has(name) && !OPERATORS.has(name) && !AGGREGATES.has(name) && name !== 'time_bucket' && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
+    throw unknown(name)
   checkAggregateName(name, children)
   if (isDivision(name) && children.length === 2) return division(p, name, children, scope)
   if (OPERATORS.has(name)) return operatorCall(p, name, children, scope)
@@ -242,11 +243,14 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
 const unknown = (name: string): Error => refuse(`cannot call function "${name}": there is none of that name, or it is not allowed here`)
 
 /** The function's name in lower case; a qualified one only if the qualifier is the built-in schema. */
-function checkName(node: Node): string {
+function checkName(p: Printer, node: Node): string {
   const name = String(node.function_name).toLowerCase()
   if (node.catalog !== undefined || (node.schema !== undefined && node.schema !== 'main'))
     throw unknown([node.catalog, node.schema, name].filter(Boolean).join('.'))
-  return name
+  const alias = p.plain ? undefined : ALIASES.get(name)
+  if (alias === undefined) return name
+  p.rewrites++
+  return alias
 }
 
 /** list_aggregate(l, 'sum') reaches a function by a string: it must be a constant that names an allowed aggregate. */
@@ -359,7 +363,7 @@ const WINDOW = [
 
 function windowCall(p: Printer, node: Node, scope: Scope): string {
   members(node, WINDOW)
-  const name = checkName(node)
+  const name = checkName(p, node)
   const children = (node.children ?? []) as Node[]
   const partition = node.partitions === undefined ? '' : `PARTITION BY ${list(p, node.partitions, scope)}`
   const order = orderText(p, node.orders, scope)
@@ -378,7 +382,8 @@ function windowCall(p: Printer, node: Node, scope: Scope): string {
     return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter === '' ? undefined : filter, ` ${over}`)
   }
   const star = name === 'count_star'
-  if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name) && !ANALYTIC_AGGREGATES.has(name)) throw unknown(name)
+  if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name) && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
+    throw unknown(name)
   const args = [...children, node.offset_expr, node.default_expr].filter((child) => child !== undefined).map((child) => printExpr(p, child, scope))
   const inner = star
     ? '*'

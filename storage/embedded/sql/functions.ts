@@ -80,3 +80,10 @@ export const LAMBDA_TAKERS: ReadonlySet<string> = words(`
 
 /** Table functions: they make rows from their arguments only. */
 export const TABLE_FUNCTIONS: ReadonlySet<string> = words('range generate_series unnest')
+
+/** Names that other engines give to functions of the lists above. */
+export const ALIASES: ReadonlyMap<string, string> = new Map([
+  ['approx_percentile', 'approx_quantile'],
+  ['approx_percentile_cont', 'approx_quantile'],
+  ['approx_distinct', 'approx_count_distinct'],
+])

@@ -210,6 +210,7 @@ t.test('what is allowed is answered', async (t) => {
   t.equal(await first('SELECT sum(i)::INT FROM range(4) r(i)'), 6)
   t.equal(await first('SELECT max(u) FROM (SELECT unnest([1, 2, 3]) u)'), 3)
   t.equal(await first('SELECT 1;'), 1)
+  t.same((await host.query('SELECT approx_percentile(procs, 0.5) FROM cpu')).columns, ['approx_percentile(procs, 0.5)'])
   t.equal(await first(`/* a 'comment" */ SELECT 'it''s; -- fine'`), `it's; -- fine`)
   t.equal(await first('SELECT count(*) FROM cpu a JOIN cpu b USING (_time, hostname)'), 240n)
   t.equal(await first('SELECT count(*) FROM cpu a ASOF JOIN cpu b ON a.hostname = b.hostname AND a._time >= b._time'), 240n)

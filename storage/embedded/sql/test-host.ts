@@ -44,7 +44,9 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
       const at = tables.findIndex(([measurement]) => measurement.name === request.measurement)
       const conditions = [`epoch_ns(_time) BETWEEN (${request.time[0]}) AND ${request.time[1]}`]
       for (const { tag, values } of request.tags) conditions.push(`${ident(tag)} IN (${values.map(literal).join(', ')})`)
-      return `SELECT ${request.columns.map(ident).join(', ')} FROM __m${at} WHERE ${conditions.join(' AND ')}`
+      const tags = new Set(tables[at][0].columns.filter(({ role }) => role === 'tag').map(({ name }) => name))
+      const column = (name: string): string => (tags.has(name) && !request.enumTags?.includes(name) ? `${ident(name)}::VARCHAR AS ${ident(name)}` : ident(name))
+      return `SELECT ${request.columns.map(column).join(', ')} FROM __m${at} WHERE ${conditions.join(' AND ')}`
     },
     close() {
       connection.closeSync()
