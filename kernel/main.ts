@@ -1,6 +1,10 @@
 #!/usr/bin/env node
 /** argv, signals, and the only process.exit. */
-import { run } from './cli.ts'
+
+// Engines run long native calls in libuv's thread pool, where the log's fdatasync must not wait behind them. libuv reads the size when
+// it first needs the pool, so it is set before anything is loaded.
+process.env.UV_THREADPOOL_SIZE ??= '16'
+const { run } = await import('./cli.ts')
 
 let stop: (signal: string) => void = () => {}
 const stopSignal = new Promise<string>((resolve) => {

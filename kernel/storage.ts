@@ -52,6 +52,12 @@ export interface SeriesResolver {
    * @throws INVALID_POINT for a refused key or value, CARDINALITY_EXCEEDED when the budget is spent.
    */
   series(measurement: MeasurementRef, tags: readonly string[]): number
+  /**
+   * As `series`, without making strings: for decoders that meet millions of new series. Keys and values are printable ASCII and not empty.
+   * @param ranges start and end in `bytes` of key, value, key, value ... of `pairs` tags, in any order.
+   * @returns the number, or -1 when the tags need `series` (which then says what is wrong with them).
+   */
+  seriesAscii?(measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number): number
 }
 
 export interface WriteOptions {

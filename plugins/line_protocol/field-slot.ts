@@ -45,8 +45,20 @@ export class MeasurementState {
   order: FieldSlot[] = []
   private slots = new Map<string, FieldSlot>()
 
+  private readonly name: Uint8Array
+
   constructor(ref: MeasurementRef) {
     this.ref = ref
+    this.name = Buffer.from(ref.name)
+  }
+
+  /** Whether the series key in bytes[start, end) begins with the name as it is, then ends or goes on with a comma. */
+  isNamed(bytes: Uint8Array, start: number, end: number): boolean {
+    const { name } = this
+    const after = start + name.length
+    if (after > end || (after < end && bytes[after] !== 44)) return false
+    for (let i = 0; i < name.length; i++) if (bytes[start + i] !== name[i]) return false
+    return true
   }
 
   /** The slot of the raw name in bytes[start, end), the equals sign last. */

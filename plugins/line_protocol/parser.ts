@@ -13,7 +13,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import type { LineLimits } from './limits.ts'
-import { nameFault, readSeriesKey, unescapeName } from './series-key.ts'
+import { nameFault, readPlainKey, readSeriesKey, unescapeName } from './series-key.ts'
 
 export type Precision = 'ns' | 'us' | 'ms' | 's' | 'm' | 'h'
 
@@ -103,6 +103,8 @@ export class LineParser {
   private tailDigits = 9
   private tailFactor = 1
   private leadFactor = 1
+  /** Start and end of keys and values of a plain series key. */
+  private readonly ranges = new Int32Array(64 * 4)
   private readonly int = new Int64()
   private readonly now = new Int64()
 
@@ -227,6 +229,30 @@ export class LineParser {
 
   /** Takes a new key apart and asks for its numbers; false when it is refused. */
   private intern(start: number, end: number, hash: number): boolean {
+    if (!this.resolvePlain(start, end) && !this.resolve(start, end)) return false
+    const entry = this.keys.add(this.bytes, start, end, hash, this.series, this.group)
+    if (entry >= 0 && this.last >= 0) this.keys.following[this.last] = entry
+    this.last = entry
+    return true
+  }
+
+  /** The common new key: of the measurement of the line before, with nothing to unescape. */
+  private resolvePlain(start: number, end: number): boolean {
+    const state = this.measurements[this.group]
+    if (this.resolver.seriesAscii === undefined || state === undefined || !state.isNamed(this.bytes, start, end)) return false
+    const pairs = readPlainKey(this.bytes, start, end, this.ranges)
+    if (pairs < 0) return false
+    try {
+      const series = this.resolver.seriesAscii(state.ref, this.bytes, this.ranges, pairs)
+      if (series < 0) return false
+      this.series = series
+      return true
+    } catch {
+      return false // `resolve` meets the same refusal and reports it
+    }
+  }
+
+  private resolve(start: number, end: number): boolean {
     const key = readSeriesKey(this.bytes, start, end, this.limits)
     if (typeof key === 'string') {
       this.fail(key)
@@ -245,9 +271,6 @@ export class LineParser {
       this.refuse(error)
       return false
     }
-    const entry = this.keys.add(this.bytes, start, end, hash, this.series, this.group)
-    if (entry >= 0 && this.last >= 0) this.keys.following[this.last] = entry
-    this.last = entry
     return true
   }
 

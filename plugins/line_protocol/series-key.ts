@@ -87,3 +87,31 @@ function endOfPart(bytes: Uint8Array, from: number, end: number, equalsToo: bool
   }
   return end
 }
+
+/**
+ * Takes a plain key apart without making strings: printable ASCII, no escapes, every tag with a key and a value.
+ * @param ranges filled with start and end of key, value, key, value ...
+ * @returns the number of tags, or -1 when the key is not plain or has more than `ranges` holds: `readSeriesKey` then reads it.
+ */
+export function readPlainKey(bytes: Uint8Array, start: number, end: number, ranges: Int32Array): number {
+  let at = start
+  while (at < end && bytes[at] !== COMMA) if (!plain(bytes[at++])) return -1
+  if (at === start) return -1
+  let pairs = 0
+  while (at < end) {
+    const place = pairs * 4
+    if (place === ranges.length) return -1
+    ranges[place] = ++at
+    for (; at < end && bytes[at] !== EQUALS; at++) if (!plain(bytes[at]) || bytes[at] === COMMA) return -1
+    if (at === ranges[place] || at >= end) return -1
+    ranges[place + 1] = at
+    ranges[place + 2] = ++at
+    for (; at < end && bytes[at] !== COMMA; at++) if (!plain(bytes[at]) || bytes[at] === EQUALS) return -1
+    if (at === ranges[place + 2]) return -1
+    ranges[place + 3] = at
+    pairs++
+  }
+  return pairs
+}
+
+const plain = (byte: number): boolean => byte > SPACE && byte < 127 && byte !== BACKSLASH

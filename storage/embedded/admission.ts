@@ -13,7 +13,7 @@ import type { FieldDef } from './layout.ts'
 import { copyRows, type Rows } from './rows.ts'
 import { type Measurement, type Schema, type Table, tooManyFields, type Undo } from './schema.ts'
 import { RELEASED, type SeriesIndex } from './series-index.ts'
-import type { Definitions, SeriesDefinition, TableRows } from './wal/record.ts'
+import type { Definitions, NewSeries, TableRows } from './wal/record.ts'
 
 const KEPT_REJECTIONS = 16
 
@@ -24,7 +24,7 @@ export interface Admitted {
   rejections: Rejection[]
   tables: TableRows[]
   definitions: Definitions | undefined
-  series: SeriesDefinition[]
+  series: NewSeries[]
   /** Highest series number with a row, -1 when there is none. */
   lastSeries: number
   undo: Undo
@@ -89,7 +89,7 @@ class Work {
   private readonly limits: Limits
   private readonly definitions: Definitions = {}
   private readonly undo: Undo = []
-  private readonly series: SeriesDefinition[] = []
+  private readonly series: NewSeries[] = []
   private readonly tables: TableRows[] = []
   private readonly rejections: Rejection[] = []
   private rejected = 0
@@ -219,10 +219,9 @@ class Work {
   private admitSeries(series: number): void {
     this.index.admit(series)
     const measurement = this.index.measurementOf(series)
-    const tags = this.index.tagsOf(series)
-    this.series.push({ series, measurement, tags })
-    const keys = this.schema.byId[measurement]?.tagKeys
-    if (keys !== undefined) for (let i = 0; i < tags.length; i += 2) keys.add(tags[i])
+    this.series.push({ series, measurement })
+    const owner = this.schema.byId[measurement]
+    if (owner !== undefined) this.index.collectKeys(series, owner.keySymbols, owner.tagKeys)
     this.undo.push(() => this.index.revoke(series))
   }
 

@@ -48,7 +48,7 @@ export const configSchema = Type.Object({
     description: 'Rows above which a segment is left as it is',
   }),
   compression: Type.Union([Type.Literal('zstd'), Type.Literal('lz4'), Type.Literal('none')], { default: 'zstd', description: 'Compression of segments' }),
-  zstd_level: Type.Integer({ default: 3, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
+  zstd_level: Type.Integer({ default: 6, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
   row_group_rows: Type.Integer({ default: 65_536, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
   per_query_memory_limit: Type.Integer({
     default: 256 * MIB,

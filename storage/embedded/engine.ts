@@ -49,6 +49,7 @@ import { WritePath } from './write-path.ts'
 
 export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs'])
 
+const UNDERSCORE = 95
 const CLOSED = 'the database is closed; retry after the restart'
 
 export class EmbeddedEngine implements StorageEngine {
@@ -283,22 +284,13 @@ export class EmbeddedEngine implements StorageEngine {
   private seedSeries(maintenance: Maintenance): void {
     const { index, schema } = this
     const newestOf = schema.byId.map((measurement) => newestTime(measurement, maintenance))
-    const lastShape: (number[] | undefined)[] = []
     for (let series = 0; series < index.count; series++) {
       const id = index.measurement[series]
       if (id === RELEASED) continue
       const newest = newestOf[id]
       if (newest !== undefined) this.writes.times.seed(series, newest)
-      const from = index.offsets[series]
-      const to = index.offsets[series + 1]
-      const shape = lastShape[id]
-      let same = shape !== undefined && shape.length === (to - from) / 2
-      for (let i = from, j = 0; same && i < to; i += 2, j++) same = (shape as number[])[j] === index.tags[i]
-      if (same) continue
-      const keys: number[] = []
-      for (let i = from; i < to; i += 2) keys.push(index.tags[i])
-      lastShape[id] = keys
-      for (const key of keys) schema.byId[id]?.tagKeys.add(index.symbols.text(key))
+      const owner = schema.byId[id]
+      if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
     }
   }
 
@@ -337,6 +329,16 @@ export class EmbeddedEngine implements StorageEngine {
         return schema.resolve(namespace, name)
       },
       series: (measurement: MeasurementRef, tags: readonly string[]) => index.resolve(measurement, canonicalTags(tags, limits)),
+      seriesAscii: (measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number) => {
+        if (pairs > limits.maxTagsPerSeries) return -1
+        for (let i = 0; i < pairs; i++) {
+          const start = ranges[i * 4]
+          // Reserved names begin with an underscore.
+          if (bytes[start] === UNDERSCORE || ranges[i * 4 + 1] - start > limits.maxNameBytes || ranges[i * 4 + 3] - ranges[i * 4 + 2] > limits.maxTagValueBytes)
+            return -1
+        }
+        return index.resolveAscii(measurement, bytes, ranges, pairs)
+      },
     }
   }
 }

@@ -25,6 +25,7 @@ export class Measurement implements MeasurementRef {
   tables: Table[] = []
   /** Tag keys of its series so far. */
   readonly tagKeys = new Set<string>()
+  readonly keySymbols = new Set<number>()
   /** Named in a durable record; one that is not may be forgotten. */
   kept = false
 
@@ -184,7 +185,8 @@ export class Schema {
         measurement.list.push(field)
         measurement.fields.set(field.name, field)
       }
-      measurement.tables = def.tables.map((id) => this.tables[id] as Table)
+      // A table that is not there belongs to a write that was under way at the crash: the log defines it, or it never came to be.
+      measurement.tables = def.tables.map((id) => this.tables[id]).filter((table) => table !== undefined)
       measurement.home = measurement.tables.at(-1)
       if (measurement.home !== undefined && measurement.home.measurement >= 0)
         measurement.home.fields.splice(0, measurement.home.fields.length, ...measurement.list)

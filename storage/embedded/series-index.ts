@@ -13,6 +13,7 @@ import type { MeasurementRef } from '../../kernel/storage.ts'
 import { grownInt32, sharedInt32, widened } from './grow.ts'
 import { type SeriesArrays, Shared } from './layout.ts'
 import { mix, SymbolTable } from './symbols.ts'
+import type { ByteWriter } from './wal/bytes.ts'
 
 export const RELEASED = -1
 const PROVISIONAL = 0
@@ -35,6 +36,8 @@ export class SeriesIndex {
   private provisional: number[] = []
   private readonly keySymbols = new Map<string, number>()
   private pairs = new Int32Array(128)
+  /** Keys of the series before, as they arrived, and their places in order of text: neighbours mostly have the same. */
+  private order: { keys: Int32Array; places: Int32Array } = { keys: new Int32Array(0), places: new Int32Array(0) }
   private readonly shared: Int32Array
   private readonly budget: number
   private readonly onGrow: () => void
@@ -59,24 +62,28 @@ export class SeriesIndex {
 
   /** @param tags key, value ... validated by the caller, no empty values, any order. */
   resolve(measurement: MeasurementRef, tags: readonly string[]): number {
-    const length = this.tuple(measurement.id, tags)
-    const hash = hashTuple(this.pairs, length)
-    const mask = this.slots.length - 1
-    let slot = hash & mask
-    for (let entry = this.slots[slot]; entry !== 0; entry = this.slots[slot]) {
-      if (entry !== GONE && this.hashes[entry - 1] === hash && this.equals(entry - 1, length)) return entry - 1
-      slot = (slot + 1) & mask
+    return this.findOrCreate(measurement, this.tuple(measurement.id, tags))
+  }
+
+  /** As `resolve`, from ASCII bytes; see SeriesResolver.seriesAscii. Returns -1 for a key that occurs twice. */
+  resolveAscii(measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number): number {
+    if (this.pairs.length < pairs * 2 + 1) this.pairs = new Int32Array(pairs * 4 + 1)
+    const { order, symbols } = this
+    let known = order.keys.length === pairs
+    for (let i = 0; i < pairs; i++) {
+      const key = symbols.internBytes(bytes, ranges[i * 4], ranges[i * 4 + 1])
+      if (known && order.keys[i] !== key) known = false
+      this.pairs[i] = key // in the order of arrival, for now
     }
-    if (this.live + this.provisional.length >= this.budget) {
-      throw new SvcError(
-        'CARDINALITY_EXCEEDED',
-        `cannot create a series of measurement "${measurement.name}": the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`,
-      )
+    if (!known && !this.reorder(pairs)) return -1
+    const { keys, places } = this.order
+    this.pairs[0] = measurement.id
+    for (let i = 0; i < pairs; i++) {
+      const from = places[i]
+      this.pairs[i * 2 + 1] = keys[from]
+      this.pairs[i * 2 + 2] = symbols.internBytes(bytes, ranges[from * 4 + 2], ranges[from * 4 + 3])
     }
-    const series = this.append(measurement.id, length, hash, slot)
-    this.state[series] = PROVISIONAL
-    this.provisional.push(series)
-    return series
+    return this.findOrCreate(measurement, pairs * 2 + 1)
   }
 
   /** Puts a series of the log back under its number; one the catalog knew already is left as it is. Numbers left out stay released. */
@@ -158,6 +165,36 @@ export class SeriesIndex {
     return out
   }
 
+  private findOrCreate(measurement: MeasurementRef, length: number): number {
+    const hash = hashTuple(this.pairs, length)
+    const mask = this.slots.length - 1
+    let slot = hash & mask
+    for (let entry = this.slots[slot]; entry !== 0; entry = this.slots[slot]) {
+      if (entry !== GONE && this.hashes[entry - 1] === hash && this.equals(entry - 1, length)) return entry - 1
+      slot = (slot + 1) & mask
+    }
+    if (this.live + this.provisional.length >= this.budget) {
+      throw new SvcError(
+        'CARDINALITY_EXCEEDED',
+        `cannot create a series of measurement "${measurement.name}": the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`,
+      )
+    }
+    const series = this.append(measurement.id, length, hash, slot)
+    this.state[series] = PROVISIONAL
+    this.provisional.push(series)
+    return series
+  }
+
+  /** Remembers how the keys in `pairs` are ordered by text. False when one occurs twice. */
+  private reorder(count: number): boolean {
+    const keys = this.pairs.slice(0, count)
+    const texts = Array.from(keys, (key) => this.symbols.text(key))
+    const places = Int32Array.from(texts.keys()).sort((a, b) => (texts[a] < texts[b] ? -1 : 1))
+    if (new Set(texts).size < count) return false
+    this.order = { keys, places }
+    return true
+  }
+
   /** Appends the tuple in `pairs`, known to be new, as a live series. */
   private insertLive(measurementId: number, length: number): void {
     const hash = hashTuple(this.pairs, length)
@@ -166,6 +203,30 @@ export class SeriesIndex {
     while (this.slots[slot] !== 0) slot = (slot + 1) & mask
     this.state[this.append(measurementId, length, hash, slot)] = LIVE
     this.live++
+  }
+
+  /** Writes the tags as the log has them: count, then length and bytes of each key and value, ordered by key. */
+  writeTags(out: ByteWriter, series: number): void {
+    const { offsets, bytes } = this.symbols
+    const end = this.offsets[series + 1]
+    out.varint((end - this.offsets[series]) / 2)
+    for (let i = this.offsets[series]; i < end; i++) {
+      const start = offsets[this.tags[i]]
+      const length = offsets[this.tags[i] + 1] - start
+      out.varint(length)
+      const at = out.reserve(length)
+      for (let j = 0; j < length; j++) out.bytes[at + j] = bytes[start + j]
+    }
+  }
+
+  /** Key symbols of a series, added to `seen`; the new ones' texts to `texts`. */
+  collectKeys(series: number, seen: Set<number>, texts: Set<string>): void {
+    for (let i = this.offsets[series]; i < this.offsets[series + 1]; i += 2) {
+      const key = this.tags[i]
+      if (seen.has(key)) continue
+      seen.add(key)
+      texts.add(this.symbols.text(key))
+    }
   }
 
   private forget(series: number): void {

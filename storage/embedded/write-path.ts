@@ -132,8 +132,8 @@ export class WritePath {
     }
     for (const { series, measurement, tags } of record.series) {
       index.restore(series, measurement, tags)
-      const keys = schema.byId[measurement]?.tagKeys
-      if (keys !== undefined) for (let i = 0; i < tags.length; i += 2) keys.add(tags[i])
+      const owner = schema.byId[measurement]
+      if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
     }
     let lastSeries = -1
     for (const table of record.tables) for (let row = 0; row < table.rows; row++) if (table.series[row] > lastSeries) lastSeries = table.series[row]
@@ -199,7 +199,7 @@ export class WritePath {
     if (definitions !== undefined && moves(definitions, this.parts.schema)) this.requestRotation(true)
     const sequence = ++this.walSequence
     this.wal.append(
-      (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }),
+      (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index),
       () => {
         if (definitions !== undefined) this.defined(definitions)
         this.apply(tables, heap, admitted.lastSeries)
@@ -208,7 +208,8 @@ export class WritePath {
       },
       (error) => {
         for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
-        for (const { measurement } of definitions?.fields ?? []) this.changedMeasurements.add(measurement)
+        // A commit in between may have stored what is now taken back.
+        for (const { measurement } of [...(definitions?.fields ?? []), ...(definitions?.homes ?? [])]) this.changedMeasurements.add(measurement)
         this.giveBack()
         failed(error)
       },

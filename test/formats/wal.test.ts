@@ -60,7 +60,9 @@ t.test('the example is what is written', async (t) => {
   const out = new ByteWriter()
   out.put(Buffer.from('SVCWAL01'))
   const start = out.reserve(16)
-  encodeWrite(out, exampleRecord())
+  const record = exampleRecord()
+  const tags = { writeTags: (to: ByteWriter) => [to.varint(1), ...record.series[0].tags.map((text) => to.text(text))] }
+  encodeWrite(out, record, tags)
   out.setU32(start, out.length - start - 16)
   out.setU32(start + 4, crc32c(out.bytes, start + 16, out.length))
   out.setU32(start + 8, 8)

@@ -20,9 +20,13 @@ export interface Definitions {
   sharedFields?: { table: number; field: FieldDef }[]
 }
 
-export interface SeriesDefinition {
+/** A series that a write names for the first time. */
+export interface NewSeries {
   series: number
   measurement: number
+}
+
+export interface SeriesDefinition extends NewSeries {
   /** key, value, key, value ... ordered by key. */
   tags: string[]
 }
@@ -45,16 +49,21 @@ export interface WriteRecord {
   heap: Uint8Array
 }
 
-export function encodeWrite(out: ByteWriter, record: WriteRecord): void {
+/** What is encoded: as `WriteRecord`, with the tags of new series still where they are. */
+export interface PendingWrite extends Omit<WriteRecord, 'series'> {
+  series: NewSeries[]
+}
+
+/** @param index writes the tags of a series: varint count, then text of each key and value, ordered by key. */
+export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writeTags(out: ByteWriter, series: number): void }): void {
   out.u8(RECORD_WRITE)
   out.varint(record.sequence)
   out.text(record.definitions === undefined ? '' : JSON.stringify(record.definitions))
   out.varint(record.series.length)
-  for (const { series, measurement, tags } of record.series) {
+  for (const { series, measurement } of record.series) {
     out.varint(series)
     out.varint(measurement)
-    out.varint(tags.length / 2)
-    for (const text of tags) out.text(text)
+    index.writeTags(out, series)
   }
   out.varint(record.tables.length)
   for (const table of record.tables) {

@@ -197,7 +197,7 @@ export function engineError(error: unknown, signal?: AbortSignal): Error {
   if (/out of memory/i.test(message)) {
     return new SvcError(
       'OVERLOADED',
-      'cannot run the statement: it needs more memory than the engine thread may use; read a shorter time range or fewer columns, or raise [database] query_memory_limit',
+      'cannot run the statement: it needs more memory than the engine thread may use; read a shorter time range or fewer columns, or raise [database] per_query_memory_limit',
       { cause: error },
     )
   }
