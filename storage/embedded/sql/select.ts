@@ -405,7 +405,7 @@ export function mentionedNames(tree: Node): Mentioned {
     if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(String(node.relation_name).toLowerCase())
     if (node.type === 'JOIN') for (const name of (node.using_columns ?? []) as string[]) columns.add(name.toLowerCase())
     const name = String(node.function_name).toLowerCase()
-    if (name === 'typeof' || name === 'hash') typed = true
+    if (name === 'typeof' || name === 'hash' || node.class === 'COLLATE') typed = true
     if (TEXT_WORK.has(node.class) && !ENUM_SAFE.has(name)) {
       for (const child of [...((node.children ?? []) as Node[]), node.child, node.lhs, node.expr, node.default_expr]) {
         if (child?.class === 'COLUMN_REF') worked.add(String(child.column_names.at(-1)).toLowerCase())
