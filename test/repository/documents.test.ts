@@ -1,0 +1,118 @@
+/** What the documents claim is what the code does. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { readConfig, resolveConfig } from '../../kernel/config.ts'
+import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
+import type { Schema } from '../../kernel/section.ts'
+import { boot } from '../../kernel/testkit/index.ts'
+import { configKeys, generatedDocs } from '../../scripts/reference.ts'
+import { fences, section, tableRows } from '../support/markdown.ts'
+import { bare } from '../support/server.ts'
+import { filesBelow, ROOT, read } from '../support/tree.ts'
+
+const run = promisify(execFile)
+const documents = filesBelow('.', /\.md$/)
+const plugins = await Promise.all(builtinPlugins().map((id) => loadPlugin(id, '.')))
+
+// The process metrics are those of Linux.
+t.test('the generated pages and tables are up to date', { skip: process.platform === 'linux' ? false : 'it needs Linux' }, async (t) => {
+  const files = await generatedDocs((file) => (filesBelow(dirname(file)).includes(file) ? read(file) : undefined))
+  t.ok(files.size > 4)
+  for (const [file, text] of files) t.equal(filesBelow(dirname(file)).includes(file) ? read(file) : '', text, `${file}; npm run docs writes it`)
+})
+
+t.test('every config key is documented where it belongs, and no other', async (t) => {
+  for (const { id, config } of plugins) {
+    const documented = tableRows(section(read(`plugins/${id}/README.md`), 'Configuration') ?? '').map(([key]) => key)
+    t.same(
+      documented,
+      configKeys(config as Schema | undefined).map(({ key }) => key),
+      id,
+    )
+  }
+})
+
+t.test('every metric that documents name exists, and a full node exposes those of the reference', async (t) => {
+  const node = await boot({ plugins, storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const text = (await node.inject('/metrics')).body
+  const exposed = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map((match) => match[1]))
+  const reference = new Set(fencesAndTables(read('docs/reference/metrics.md')))
+  t.same(
+    [...exposed].filter((name) => !reference.has(name)),
+    [],
+  )
+  t.same(
+    [...reference].filter((name) => !exposed.has(name)),
+    [],
+  )
+  // Examples have plugins of their own.
+  for (const file of documents.filter((name) => !name.startsWith('examples/'))) {
+    const unknown = fencesAndTables(read(file)).filter((name) => !exposed.has(name.replace(/_(bucket|sum|count)$/, '')) && !exposed.has(name))
+    t.same(unknown, [], file)
+  }
+})
+
+/** Names of metrics, wherever they stand. */
+function fencesAndTables(markdown: string): string[] {
+  return [...markdown.matchAll(/\bsvc_[a-z][a-z0-9_]*\b/g)].map((match) => match[0])
+}
+
+t.test('every TOML example is a config that the kernel takes', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-documents-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  let checked = 0
+  for (const file of documents) {
+    for (const { language, text, line } of fences(read(file))) {
+      if (language !== 'toml' || /^\s*# (telegraf|prometheus|other)/.test(text)) continue
+      const id = /^plugins\/(\w+)\//.exec(file)?.[1]
+      // An excerpt in a plugin's README is of a node with that plugin.
+      const toml = /^plugins = /m.test(text) || id === undefined ? text : `plugins = ["${id}"]\n${text}`
+      const name = join(folder, 'svc.toml')
+      const from = text.includes('./hello.ts') ? 'examples/hello-world' : undefined
+      await writeFile(name, from === undefined ? toml : toml.replaceAll('"./', `"${join(ROOT, from)}/`))
+      await t.resolves(resolveConfig(readConfig({ config: name }, {})), `${file}:${line}`)
+      checked++
+    }
+  }
+  t.ok(checked >= 4, `${checked} examples`)
+})
+
+t.test('every svc.toml of the repository is taken', async (t) => {
+  for (const file of filesBelow('.', /(^|\/)svc\.toml$/)) {
+    if (file.startsWith('examples/third-party-plugin/')) continue // needs the package installed; test/examples does that
+    await t.resolves(resolveConfig(readConfig({ config: join(ROOT, file) }, {})), file)
+  }
+})
+
+t.test('the modules that guides show compile', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-guides-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const files: string[] = []
+  for (const file of filesBelow('docs', /\.md$/)) {
+    for (const { language, text, line } of fences(read(file))) {
+      if (language !== 'ts' || !text.startsWith('import ')) continue
+      const name = join(folder, `${file.replaceAll(/\W/g, '-')}-${line}.ts`)
+      await writeFile(name, text)
+      files.push(name)
+    }
+  }
+  t.ok(files.length >= 4)
+  const paths = { svc: [join(ROOT, 'kernel/index.ts')], 'svc/testkit': [join(ROOT, 'kernel/testkit/index.ts')] }
+  const compilerOptions = { paths, types: [join(ROOT, 'node_modules/@types/node')], typeRoots: [join(ROOT, 'node_modules/@types')] }
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ extends: join(ROOT, 'tsconfig.json'), compilerOptions, files, include: [] }))
+  const outcome = await run('env', bare({}, join(ROOT, 'node_modules/.bin/tsc'), '-p', folder)).catch((error: { stdout: string }) => error)
+  t.equal(outcome.stdout, '')
+})
+
+t.test('error codes that tables name exist', async (t) => {
+  const { ERRORS } = await import('../../kernel/errors.ts')
+  for (const file of documents) {
+    for (const [, code] of read(file).matchAll(/^\| `?(?:\d{3} )?([A-Z]+_[A-Z_]+)`?\b/gm)) t.ok(code in ERRORS, `${file}: ${code}`)
+  }
+})

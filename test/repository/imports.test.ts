@@ -1,0 +1,112 @@
+/** Who may import whom: plugins and storage → kernel, and nothing else across. */
+import { builtinModules } from 'node:module'
+import { posix } from 'node:path'
+import t from 'tap'
+import { filesBelow, importsOf, read } from '../support/tree.ts'
+
+interface Import {
+  from: string
+  /** A file of the repository, or a package's name. */
+  to: string
+  local: boolean
+}
+
+/** Its strings look like imports. */
+const OWN = 'test/repository/imports.test.ts'
+const sources = ['kernel', 'plugins', 'storage', 'test', 'scripts', 'examples'].flatMap((folder) => filesBelow(folder, /\.ts$/)).filter((file) => file !== OWN)
+
+const imports: Import[] = sources.flatMap((from) =>
+  importsOf(read(from)).flatMap((target): Import[] => {
+    if (target.startsWith('.') && !/\.\w+$/.test(target)) return [] // the URL of a folder
+    if (target.startsWith('.')) return [{ from, to: posix.normalize(posix.join(posix.dirname(from), target)), local: true }]
+    if (target.startsWith('node:') || builtinModules.includes(target) || !/^(@[\w.-]+\/)?[a-z]/.test(target) || target.includes(':')) return []
+    return [{ from, to: target.startsWith('@') ? target.split('/', 2).join('/') : target.split('/', 1)[0], local: false }]
+  }),
+)
+
+/** `plugins/sql`, `storage/common`, `kernel`. */
+const unit = (file: string): string => {
+  const [top, name] = file.split('/')
+  return top === 'plugins' || top === 'storage' ? `${top}/${name}` : top
+}
+const show = ({ from, to }: Import): string => `${from} imports ${to}`
+/** Tests, and what only tests and benchmarks use. */
+const isTest = (file: string): boolean => /\.(test|bench|fuzz)\.ts$|(^|\/)(testing|test-|bench-data)[^/]*(\.ts$|\/)|^storage\/conformance\//.test(file)
+const withoutTypes = (source: string): string => source.replace(/\b(?:import|export) type\s[^'"]*?\bfrom\s+'[^']+'/g, '')
+const runtime = imports.filter(({ from }) => !isTest(from))
+
+t.test('the check sees imports of every kind', async (t) => {
+  const source = `import a from 'a'\nimport type { B } from './b.ts'\nexport * from './c.ts'\nconst d = await import('d')\nnew URL('./e.ts', import.meta.url)\nimport {\n  f,\n} from 'f'\n// import g from 'g'\nimport 'h'`
+  t.same(importsOf(source).sort(), ['./b.ts', './c.ts', './e.ts', 'a', 'd', 'f', 'h'])
+  t.ok(imports.length > 300)
+})
+
+t.test('the kernel imports no plugin and no storage engine', async (t) => {
+  t.same(runtime.filter(({ from, to, local }) => local && from.startsWith('kernel/') && !to.startsWith('kernel/') && to !== 'package.json').map(show), [])
+})
+
+t.test('plugins import themselves and the kernel, never one another or the storage', async (t) => {
+  const wrong = imports.filter(({ from, to, local }) => local && from.startsWith('plugins/') && unit(to) !== unit(from) && unit(to) !== 'kernel')
+  t.same(wrong.filter(({ from }) => !isTest(from)).map(show), [])
+  // A test may compare with another plugin or read files from below test/, but not reach into the storage.
+  t.same(wrong.filter(({ to }) => to.startsWith('storage/')).map(show), [])
+})
+
+t.test('storage engines import the kernel and storage/common', async (t) => {
+  const allowed = (from: string, to: string) => [unit(from), 'kernel', 'storage/common'].includes(unit(to))
+  t.same(runtime.filter(({ from, to, local }) => local && from.startsWith('storage/') && !allowed(from, to)).map(show), [])
+})
+
+t.test('nothing imports a test, and only tests import from test/', async (t) => {
+  t.same(imports.filter(({ to, local }) => local && /\.test\.ts$/.test(to)).map(show), [])
+  t.same(runtime.filter(({ from, to, local }) => local && /^(kernel|plugins|storage)\//.test(from) && to.startsWith('test/')).map(show), [])
+})
+
+t.test('modules have no cycles', async (t) => {
+  // Types are erased, so that only what is loaded counts.
+  const values = new Map(sources.map((file) => [file, withoutTypes(read(file))]))
+  const loads = new Map<string, string[]>()
+  for (const [file, source] of values) {
+    const statics = importsOf(source.replace(/\bnew URL\([^)]*\)/g, '').replace(/\bimport\([^)]*\)/g, ''))
+    loads.set(
+      file,
+      statics.filter((target) => target.startsWith('.')).map((target) => posix.normalize(posix.join(posix.dirname(file), target))),
+    )
+  }
+  const done = new Set<string>()
+  const cycles: string[] = []
+  const visit = (file: string, path: string[]): void => {
+    if (path.includes(file)) return void cycles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+    if (done.has(file)) return
+    for (const next of loads.get(file) ?? []) visit(next, [...path, file])
+    done.add(file)
+  }
+  for (const file of sources) visit(file, [])
+  t.same(cycles, [])
+})
+
+/** The schema language is a part of the plugin API. */
+const SHARED = new Set(['typebox'])
+const isServer = (file: string): boolean => /^(kernel|plugins|storage)\//.test(file) && !isTest(file)
+
+/** Packages whose code, not only types, the server loads, with the folders that import them. */
+const libraries = new Map<string, Set<string>>()
+for (const from of sources.filter(isServer)) {
+  const loaded = new Set(importsOf(withoutTypes(read(from))))
+  for (const { to, local } of imports.filter((one) => one.from === from)) {
+    const used = [...loaded].some((target) => target === to || target.startsWith(`${to}/`))
+    if (!local && used) libraries.set(to, (libraries.get(to) ?? new Set()).add(unit(from)))
+  }
+}
+
+t.test('a library is imported by one folder only', async (t) => {
+  t.ok(libraries.size > 5)
+  for (const [library, folders] of libraries) if (!SHARED.has(library)) t.equal(folders.size, 1, `${library}: ${[...folders].join(', ')}`)
+})
+
+t.test('what the server imports is what package.json lists', async (t) => {
+  const { dependencies, devDependencies } = JSON.parse(read('package.json'))
+  for (const [library, folders] of libraries) t.ok(library in dependencies, `${library}, imported by ${[...folders].join(', ')}, is a dependency`)
+  const others = new Set(imports.filter(({ from, local }) => !local && !/^(examples|test\/interop)\//.test(from) && !isServer(from)).map(({ to }) => to))
+  for (const library of others) t.ok(library in dependencies || library in devDependencies || library === 'svc', `${library}, imported by tests, is listed`)
+})

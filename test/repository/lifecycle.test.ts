@@ -1,0 +1,60 @@
+/** What holds for every plugin, whatever it does. */
+import t from 'tap'
+import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
+import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
+import type { Schema } from '../../kernel/section.ts'
+import { boot } from '../../kernel/testkit/index.ts'
+import { configKeys } from '../../scripts/reference.ts'
+import { createEngine } from '../../storage/memory/index.ts'
+
+const plugins = await Promise.all(builtinPlugins().map((id) => loadPlugin(id, '.')))
+t.ok(plugins.length >= 3)
+
+/** The plugin and those that it needs. */
+function withRequired(plugin: Plugin): Plugin[] {
+  const needed = (plugin.requires ?? []).map((name) => plugins.find((other) => other.id === name || other.provides?.includes(name)) as Plugin)
+  return [...new Set([...needed.flatMap(withRequired), plugin])]
+}
+
+for (const plugin of plugins) {
+  t.test(`plugin ${plugin.id}`, async (t) => {
+    t.test('starts alone, twice in a row, and stops twice', async (t) => {
+      for (let i = 0; i < 2; i++) {
+        const node = await boot({ plugins: withRequired(plugin), storage: 'embedded' })
+        t.equal((await node.inject('/ready')).statusCode, 200)
+        t.same(await node.stop(), [])
+        t.same(await node.stop(), [])
+      }
+    })
+
+    t.test('is stopped cleanly when the storage does not open', async (t) => {
+      const engine = createEngine({ config: {}, log: console, metrics: undefined as never, now: Date.now })
+      engine.open = () => Promise.reject(new Error('no disk'))
+      await t.rejects(boot({ plugins: withRequired(plugin), storage: engine }), /cannot start storage engine .*no disk/)
+    })
+
+    t.test('is stopped cleanly when another plugin fails to start', async (t) => {
+      const failing = definePlugin({
+        id: 'failing',
+        summary: 'Fails to start',
+        stability: 'experimental',
+        requires: [plugin.id],
+        setup(svc) {
+          svc.start(() => Promise.reject(new Error('out of luck')))
+        },
+      })
+      await t.rejects(boot({ plugins: [...withRequired(plugin), failing], storage: 'embedded' }), /cannot start plugin "failing": out of luck/)
+    })
+
+    t.test('describes itself and its routes', async (t) => {
+      t.match(plugin.summary, /^[A-Z].*[^.]$/, 'one line, without a full stop')
+      for (const { key, meaning } of configKeys(plugin.config as Schema | undefined)) t.ok(meaning.length > 0, key)
+      const node = await boot({ plugins: withRequired(plugin), storage: 'embedded' })
+      t.teardown(() => node.stop())
+      const { paths } = (await node.inject('/api/v1/openapi.json')).json() as { paths: Record<string, Record<string, { tags?: string[]; summary?: string }>> }
+      for (const [path, methods] of Object.entries(paths)) {
+        for (const [method, { summary, tags }] of Object.entries(methods)) t.ok(summary && tags?.length, `${method} ${path} has a summary and a tag`)
+      }
+    })
+  })
+}
