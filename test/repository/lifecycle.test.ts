@@ -29,7 +29,8 @@ for (const plugin of plugins) {
 
     t.test('is stopped cleanly when the storage does not open', async (t) => {
       const engine = createEngine({ config: {}, log: console, metrics: undefined as never, now: Date.now })
-      engine.open = () => Promise.reject(new Error('no disk'))
+      const capabilities = new Set(['points', 'sql', 'state', 'jobs'])
+      Object.assign(engine, { capabilities, open: () => Promise.reject(new Error('no disk')) })
       await t.rejects(boot({ plugins: withRequired(plugin), storage: engine }), /cannot start storage engine .*no disk/)
     })
 
