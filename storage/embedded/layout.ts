@@ -74,8 +74,12 @@ export const CHUNK_HEADER_NULLS = 1
 export const HEAP_BITS = 20
 export const HEAP_BUFFER = 1 << HEAP_BITS
 
-/** BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat an older row (of this memtable or of a segment); DIRTY_MIN > DIRTY_MAX = none. */
-export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, SLOTS: 4 } as const
+/**
+ * BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat a row of an older memtable or of a segment; REPEAT_*: of
+ * rows that may repeat a row of this memtable; a least above the greatest = none. LATENESS: no row is older than its series' newest row
+ * before it by more than this many nanoseconds.
+ */
+export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, REPEAT_MIN: 4, REPEAT_MAX: 5, LATENESS: 6, SLOTS: 7 } as const
 
 /** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. */
 export type SegmentEncoding = { kind: 'plain'; negativeZero?: true } | { kind: 'scaled'; scale: number; wide?: true }

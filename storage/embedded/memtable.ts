@@ -26,24 +26,40 @@ const FIRST_ROWS = 256
 /** A chunk of a wide table holds fewer rows, so that it stays near this size. */
 const CHUNK_BYTES = 8 << 20
 const NO_TIME_HIGH = -0x80000000
+const OFFSET = CHUNK_ROWS - 1
+/** Rows of a series looked at to prove that a late row repeats none: covers senders that write in parallel. */
+const LATE_SEARCH = 64
 
-/** The newest time of each series since the engine opened; what lets a row prove that it repeats no other. */
+/**
+ * The newest time of each series, and what it was when the active memtable began (its base): a row above the first repeats no row at all,
+ * a row above the second none outside the memtable.
+ */
 export class SeriesTimes {
   private low: Int32Array = new Int32Array(1024)
   private high: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
+  private baseLow: Int32Array = new Int32Array(1024)
+  private baseHigh: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
 
   ensure(series: number): void {
     if (series < this.low.length) return
     const length = Math.max(this.low.length * 2, series + 1)
     this.low = widened(this.low, length)
     this.high = widened(this.high, length, NO_TIME_HIGH)
+    this.baseLow = widened(this.baseLow, length)
+    this.baseHigh = widened(this.baseHigh, length, NO_TIME_HIGH)
   }
 
   /** A series that has rows in segments up to `time` already. */
   seed(series: number, time: bigint): void {
     this.ensure(series)
-    this.low[series] = Number(BigInt.asIntN(32, time))
-    this.high[series] = Number(time >> 32n)
+    this.low[series] = this.baseLow[series] = Number(BigInt.asIntN(32, time))
+    this.high[series] = this.baseHigh[series] = Number(time >> 32n)
+  }
+
+  /** A new memtable begins. */
+  rebase(): void {
+    this.baseLow.set(this.low)
+    this.baseHigh.set(this.high)
   }
 
   /** True when the time is above all times of the series so far; remembers it then. */
@@ -57,9 +73,24 @@ export class SeriesTimes {
     return false
   }
 
-  get memory(): number {
-    return this.low.length * 8
+  aboveBase(series: number, low: number, high: number): boolean {
+    const h = this.baseHigh[series]
+    return high > h || (high === h && low >>> 0 > this.baseLow[series] >>> 0)
   }
+
+  /** Nanoseconds from a time to the newest of its series. */
+  lateness(series: number, low: number, high: number): number {
+    return behind(this.low[series], this.high[series], low, high)
+  }
+
+  get memory(): number {
+    return this.low.length * 16
+  }
+}
+
+/** Nanoseconds from b to a; exact up to 2^53. */
+function behind(aLow: number, aHigh: number, bLow: number, bHigh: number): number {
+  return (aHigh - bHigh) * 4294967296 + ((aLow >>> 0) - (bLow >>> 0))
 }
 
 /** Rows to append: a decoder's table or a replayed one. */
@@ -87,11 +118,14 @@ export class MemtableTable {
   readonly summary = new BigInt64Array(new SharedArrayBuffer(Summary.SLOTS * 8))
   rows = 0
   bytes = 0
+  /** As Summary.LATENESS. */
+  lateness = 0
 
   constructor(id: number) {
     this.id = id
-    this.summary[Summary.MIN_TIME] = this.summary[Summary.DIRTY_MIN] = 0x7fffffffffffffffn
-    this.summary[Summary.MAX_TIME] = this.summary[Summary.DIRTY_MAX] = -0x8000000000000000n
+    const { summary } = this
+    summary[Summary.MIN_TIME] = summary[Summary.DIRTY_MIN] = summary[Summary.REPEAT_MIN] = 0x7fffffffffffffffn
+    summary[Summary.MAX_TIME] = summary[Summary.DIRTY_MAX] = summary[Summary.REPEAT_MAX] = -0x8000000000000000n
   }
 }
 
@@ -188,17 +222,42 @@ export class Memtable {
       const s = series[i]
       prev[j] = heads[s]
       heads[s] = row
-      if (!times.advance(s, time[i * 2], time[i * 2 + 1])) this.dirty(table, time[i * 2], time[i * 2 + 1])
+      if (!times.advance(s, time[i * 2], time[i * 2 + 1])) this.late(table, s, prev[j], time[i * 2], time[i * 2 + 1], times)
     }
     const [min, max] = timeRange(time, from, n)
     if (min < table.summary[Summary.MIN_TIME]) table.summary[Summary.MIN_TIME] = min
     if (max > table.summary[Summary.MAX_TIME]) table.summary[Summary.MAX_TIME] = max
   }
 
-  private dirty(table: MemtableTable, low: number, high: number): void {
-    const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
-    if (time < table.summary[Summary.DIRTY_MIN]) table.summary[Summary.DIRTY_MIN] = time
-    if (time > table.summary[Summary.DIRTY_MAX]) table.summary[Summary.DIRTY_MAX] = time
+  /** A row that is not the newest of its series: may it repeat another one, and of which piece? */
+  private late(table: MemtableTable, series: number, previous: number, low: number, high: number, times: SeriesTimes): void {
+    const { summary } = table
+    const lateness = times.lateness(series, low, high)
+    if (lateness > table.lateness) {
+      table.lateness = lateness
+      summary[Summary.LATENESS] = BigInt(lateness)
+    }
+    if (!times.aboveBase(series, low, high)) widen(summary, Summary.DIRTY_MIN, low, high)
+    else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.REPEAT_MIN, low, high)
+  }
+
+  /**
+   * Looks for the time among the rows of its series, newest first. A row lies at most the table's lateness below the newest before it, so one that
+   * is further below the time than that ends the search. A long search counts as found.
+   */
+  private mayRepeat(table: MemtableTable, previous: number, low: number, high: number): boolean {
+    const { chunks, lateness } = table
+    let place = previous
+    for (let steps = 0; place !== NO_ROW; steps++) {
+      if (steps === LATE_SEARCH) return true
+      const { time, prev } = chunks[place >>> ROW_BITS]
+      const row = place & OFFSET
+      const gap = behind(low, high, time[row * 2], time[row * 2 + 1])
+      if (gap === 0) return true
+      if (gap > lateness) return false
+      place = prev[row]
+    }
+    return false
   }
 
   private store(chunk: Chunk, column: Chunk['columns'][number], source: Column | undefined, from: number, n: number, heapBytes: Uint8Array): void {
@@ -343,6 +402,13 @@ function setBits(bits: Uint8Array, at: number, n: number, source: Column | undef
     if (has) bits[row >> 3] |= 1 << (row & 7)
     else bits[row >> 3] &= ~(1 << (row & 7))
   }
+}
+
+/** Widens the range whose least value is in `slot` and its greatest in the next one. */
+function widen(summary: BigInt64Array, slot: number, low: number, high: number): void {
+  const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
+  if (time < summary[slot]) summary[slot] = time
+  if (time > summary[slot + 1]) summary[slot + 1] = time
 }
 
 function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {

@@ -156,6 +156,7 @@ export class WritePath {
 
   start(file: number): void {
     const sequence = this.nextSequence++
+    this.times.rebase()
     this.active = new Memtable(sequence, sequence, file, this.parts.index.measurement.length, (event) => this.parts.publisher.tell(event))
   }
 

@@ -1,6 +1,6 @@
 /**
  * The write path without HTTP: admit, log with fsync, append to the memtable, flush behind it. Rows a second and processor time a row.
- * node storage/embedded/bench/write.bench.ts [rows] [hosts] [decimals]
+ * node storage/embedded/bench/write.bench.ts [rows] [hosts] [decimals] [late]: with late, batches arrive in reverse, four at a time
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,6 +11,7 @@ import { createEngine } from '../index.ts'
 const rowsWanted = Number(process.argv[2] ?? 1_000_000)
 const hosts = Number(process.argv[3] ?? 1000)
 const scale = 10 ** Number(process.argv[4] ?? 0)
+const late = process.argv[5] === "late"
 const BATCH = 5000
 const FIELDS = ['user', 'system', 'idle', 'nice', 'iowait', 'irq', 'softirq', 'steal', 'guest', 'guest_nice'].map((f) => `usage_${f}`)
 
@@ -48,7 +49,10 @@ function batch() {
 
 const cpu0 = process.cpuUsage()
 const began = performance.now()
-while (sent < rowsWanted) await Promise.all([batch(), batch(), batch(), batch()].map((write) => engine.write(write)))
+while (sent < rowsWanted) {
+  const batches = [batch(), batch(), batch(), batch()]
+  await Promise.all((late ? batches.reverse() : batches).map((write) => engine.write(write)))
+}
 const seconds = (performance.now() - began - building) / 1000
 const used = process.cpuUsage(cpu0)
 console.log(

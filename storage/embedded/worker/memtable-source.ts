@@ -201,8 +201,8 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
   const { part, lo, hi } = scan
   const { chunks, counts } = part
   const { heads } = part.memtable
-  // Without late rows the links lead to ever older times.
-  const ordered = part.dirty === null
+  // The links lead to ever older times, but for late rows. Rows that came after the snapshot may be later still: none of theirs is wanted.
+  const end = lo - part.lateness
   const budget = Math.floor(part.rows / LINK_COST) + series.length
   let out = new Int32Array(256)
   let n = 0
@@ -225,7 +225,7 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
             out = grown
           }
           out[n++] = place
-        } else if (ordered && time < lo) break
+        } else if (time < end) break
       }
       place = chunk.prev[row]
     }

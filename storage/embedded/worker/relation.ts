@@ -58,7 +58,7 @@ export function piecesOf(state: WorkerState, snapshot: Snapshot, def: Measuremen
       const piece: Piece = {
         minTime: part.minTime,
         maxTime: part.maxTime,
-        dirty: part.dirty,
+        dirty: hull(part.dirty, part.repeats),
         memtable: { part, linked, series: series ?? (shared ? state.series.of(def.id) : undefined) },
         measurement,
       }
@@ -68,6 +68,11 @@ export function piecesOf(state: WorkerState, snapshot: Snapshot, def: Measuremen
   segments.sort((a, b) => a.segment!.sequence - b.segment!.sequence)
   memtables.sort((a, b) => a.memtable!.part.memtable.sequence - b.memtable!.part.memtable.sequence)
   return [...segments, ...memtables]
+}
+
+function hull(a: Interval | null, b: Interval | null): Interval | null {
+  if (a === null || b === null) return a ?? b
+  return [a[0] < b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1]]
 }
 
 function overlaps(piece: Piece, [lo, hi]: Interval): boolean {

@@ -31,7 +31,12 @@ export interface MemtablePart {
   rows: number
   minTime: bigint
   maxTime: bigint
+  /** Times of rows that may repeat a row of an older memtable or of a segment. */
   dirty: [bigint, bigint] | null
+  /** Times of rows that may repeat a row of this memtable. */
+  repeats: [bigint, bigint] | null
+  /** Nanoseconds a row may lie below the newest of its series before it. */
+  lateness: bigint
 }
 
 export interface TableSnapshot {
@@ -219,8 +224,8 @@ export function takePart(memtable: MemtableState, table: MemtableTableState): Me
     counts.push(n)
     rows += n
   }
-  const dirtyMin = summary[Summary.DIRTY_MIN]
-  const dirtyMax = summary[Summary.DIRTY_MAX]
+  const dirty = rangeAt(summary, Summary.DIRTY_MIN)
+  const repeats = rangeAt(summary, Summary.REPEAT_MIN)
   return {
     memtable,
     chunks,
@@ -228,6 +233,12 @@ export function takePart(memtable: MemtableState, table: MemtableTableState): Me
     rows,
     minTime: summary[Summary.MIN_TIME],
     maxTime: summary[Summary.MAX_TIME],
-    dirty: dirtyMin > dirtyMax ? null : [dirtyMin, dirtyMax],
+    dirty,
+    repeats,
+    lateness: summary[Summary.LATENESS],
   }
+}
+
+function rangeAt(summary: BigInt64Array, slot: number): [bigint, bigint] | null {
+  return summary[slot] > summary[slot + 1] ? null : [summary[slot], summary[slot + 1]]
 }

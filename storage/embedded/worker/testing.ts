@@ -167,6 +167,7 @@ export class TestDatabase {
 
   private newMemtable(): Memtable {
     const id = this.nextMemtable++
+    this.times.rebase()
     return new Memtable(id, id + 1, 0, 1024, (event) => this.tell(event))
   }
 }
