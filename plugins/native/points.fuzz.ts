@@ -116,6 +116,8 @@ export function fuzz(seed: number, milliseconds: number): number {
       }
       bodies++
       if (broken && /\d{16}/.test(body)) continue // may be beyond a double
+      // V8 of Node.js 24: once JSON.parse has seen {"a":1,"b\\":1}, it reads the last key of {"a":1,"b\t":1} as the earlier one.
+      if (broken && body.includes('\\\\"')) continue
       const expected = reference(body)
       let found: DecodedPoint[] | undefined
       let message = ''
