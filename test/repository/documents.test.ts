@@ -116,3 +116,12 @@ t.test('error codes that tables name exist', async (t) => {
     for (const [, code] of read(file).matchAll(/^\| `?(?:\d{3} )?([A-Z]+_[A-Z_]+)`?\b/gm)) t.ok(code in ERRORS, `${file}: ${code}`)
   }
 })
+
+t.test('commands that documents name exist', async (t) => {
+  const { scripts } = JSON.parse(read('package.json'))
+  const named = documents
+    .filter((file) => !file.startsWith('examples/'))
+    .flatMap((file) => [...read(file).matchAll(/`npm run ([\w:]+)/g)].map(([, name]) => ({ file, name })))
+  t.ok(named.length > 8)
+  for (const { file, name } of named) t.ok(name in scripts, `${file}: npm run ${name}`)
+})
