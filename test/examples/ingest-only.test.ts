@@ -1,6 +1,8 @@
 /** An ingest-only node loads no query code: checked on the running process. */
-import { readdirSync, readFileSync } from 'node:fs'
-import t from 'tap'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
 import { runServer } from '../support/server.ts'
 
 /** Bodies stay far below the memtable's limit, so that no flush starts an engine thread. */
@@ -46,4 +48,34 @@ t.test('the same look finds both in a full node that has answered a query', { sk
   t.match(mapped(server.pid), /duckdb/)
   t.ok(threads(server.pid).some((name) => name.startsWith('svc-')))
   t.equal(await server.stop(), 0)
+})
+
+/** Modules of the repository that a node loads from start to a clean stop, by what V8 counts. */
+async function modules(t: Test, config: string, use: (url: string) => Promise<unknown>): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-modules-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const server = await runServer(config, { env: { NODE_V8_COVERAGE: folder } })
+  await use(server.url)
+  t.equal(await server.stop(), 0)
+  const scripts = readdirSync(folder).flatMap((file) => JSON.parse(readFileSync(join(folder, file), 'utf8')).result as { url: string }[])
+  return scripts.map(({ url }) => url)
+}
+
+t.test('it loads no module of another plugin, of SQL or of the engine threads', async (t) => {
+  const query = /\/plugins\/(?!line_protocol\/)|\/storage\/embedded\/(sql|worker)\/|duckdb/
+  const ingest = await modules(t, 'examples/ingest-only/svc.toml', (url) => fetch(`${url}/ping`))
+  t.ok(ingest.some((url) => url.includes('/plugins/line_protocol/index.ts')))
+  t.same(
+    ingest.filter((url) => query.test(url)),
+    [],
+  )
+  const body = '{"query":"SELECT 1 AS one"}'
+  const headers = { 'content-type': 'application/json' }
+  const full = await modules(t, 'examples/full/svc.toml', (url) => fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers, body }))
+  for (const part of ['/plugins/sql/', '/storage/embedded/sql/', '/storage/embedded/worker/', 'duckdb']) {
+    t.ok(
+      full.some((url) => url.includes(part)),
+      `the same look finds ${part} in a full node`,
+    )
+  }
 })
