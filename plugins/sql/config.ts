@@ -1,6 +1,13 @@
 import { type Static, Type } from 'typebox'
 
 /** The limits of SQL hold on every surface that takes it, so they are keys of [server]. */
-export const configSchema = Type.Object({})
+export const configSchema = Type.Object({
+  warm_up_statements: Type.Integer({
+    default: 30,
+    minimum: 0,
+    maximum: 10_000,
+    description: 'Statements run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; 0 = none',
+  }),
+})
 
 export type SqlConfig = Static<typeof configSchema>

@@ -6,6 +6,7 @@ import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { SqlArgs, SqlOutcome } from './sql-job.ts'
 
 const JOB = new URL('./sql-job.ts', import.meta.url)
+const WARM_UP = new URL('./warm-up.ts', import.meta.url)
 
 export class SqlHandler {
   private readonly svc: Svc
@@ -36,14 +37,24 @@ export class SqlHandler {
     const output = job.output[Symbol.asyncIterator]()
     // A failure before the first bytes still has a status of its own.
     const first = await output.next()
+    const second = await output.next()
     this.queries.inc()
-    return reply.type('application/json; charset=utf-8').send(Readable.from(rest(first, output, job.cancel), { objectMode: false }))
+    reply.type('application/json; charset=utf-8')
+    if (second.done === true) return reply.send(first.value)
+    return reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
+  }
+
+  /** In the background: the server is ready meanwhile. */
+  warmUp(statements: number): void {
+    this.svc.storage.run(WARM_UP, { statements }).result.catch((error: Error) => this.svc.log.debug({ err: error }, 'warm-up ended early'))
   }
 }
 
-async function* rest(first: IteratorResult<Uint8Array>, output: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
+async function* pieces(first: Uint8Array, second: Uint8Array, more: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
   try {
-    for (let next = first; next.done !== true; next = await output.next()) yield next.value
+    yield first
+    yield second
+    for (let next = await more.next(); next.done !== true; next = await more.next()) yield next.value
   } finally {
     cancel()
   }

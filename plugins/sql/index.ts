@@ -9,9 +9,10 @@ export default definePlugin({
   stability: 'stable',
   config: configSchema,
   capabilities: ['sql', 'jobs'],
-  setup(svc) {
+  setup(svc, { warm_up_statements: statements }) {
     const handler = new SqlHandler(svc)
     const schema = { tags: ['query'], summary: 'Runs one SQL query', body: sqlBody, response: { 200: sqlAnswer } }
+    if (statements > 0) svc.ready(() => handler.warmUp(statements))
     svc.http.post('/api/v1/svc/sql', { config: { action: 'read' }, schema }, (request, reply) => handler.query(request, reply))
   },
 })

@@ -49,7 +49,7 @@ export const configSchema = Type.Object({
   }),
   compression: Type.Union([Type.Literal('zstd'), Type.Literal('lz4'), Type.Literal('none')], { default: 'zstd', description: 'Compression of segments' }),
   zstd_level: Type.Integer({ default: 6, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
-  row_group_rows: Type.Integer({ default: 65_536, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
+  row_group_rows: Type.Integer({ default: 32_768, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
   per_query_memory_limit: Type.Integer({
     default: 256 * MIB,
     minimum: 16 * MIB,

@@ -18,6 +18,9 @@ export interface PoolSettings {
   state(): StateEvent[]
 }
 
+/** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */
+const YOUNG_MIB = 16
+
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
 class EngineThread {
@@ -39,7 +42,7 @@ class EngineThread {
       state: settings.state(),
       eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
     }
-    this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), { workerData, name: `svc-${role}` })
+    this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), { workerData, name: `svc-${role}`, resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MIB } })
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
     this.worker.on('error', (error) => this.log.error({ err: error, role }, 'engine thread failed'))

@@ -11,7 +11,7 @@ import { createEngine } from '../index.ts'
 const rowsWanted = Number(process.argv[2] ?? 1_000_000)
 const hosts = Number(process.argv[3] ?? 1000)
 const scale = 10 ** Number(process.argv[4] ?? 0)
-const late = process.argv[5] === "late"
+const late = process.argv[5] === 'late'
 const BATCH = 5000
 const FIELDS = ['user', 'system', 'idle', 'nice', 'iowait', 'irq', 'softirq', 'steal', 'guest', 'guest_nice'].map((f) => `usage_${f}`)
 

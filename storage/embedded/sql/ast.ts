@@ -10,7 +10,10 @@ import type { SqlHost } from './host.ts'
 // biome-ignore lint/suspicious/noExplicitAny: see above
 export type Node = Record<string, any>
 
-const SERIALIZE = 'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_default := true)'
+/** Trees of the last statements, as text: dashboards ask the same again and again, and asking DuckDB takes longer than reading the text. */
+const KEPT_TREES = 256
+const KEPT_LENGTH = 16_384
+const trees = new Map<string, string>()
 
 /** Integers of 64 and 128 bits lie as plain JSON numbers under these keys; JSON.parse would round them. Inside a string the quotes are escaped, so this cannot match there. */
 const LONG_INTEGER = /"(value|upper|lower)":(-?\d{16,})(?=[,}\]])/g
@@ -21,15 +24,7 @@ export function refuse(message: string): SvcError {
 
 /** The one statement of `text`. @throws SQL_ERROR when it does not parse, is no query, or is not alone. */
 export async function parse(host: SqlHost, text: string): Promise<Node> {
-  const prepared = await host.connection.prepare(SERIALIZE)
-  let json: string
-  try {
-    prepared.bindVarchar(1, text)
-    const chunk = await (await prepared.run()).fetchChunk()
-    json = String(chunk?.getColumnVector(0).getItem(0))
-  } finally {
-    prepared.destroySync()
-  }
+  const json = trees.get(text) ?? (await serialize(host, text))
   // Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS.
   const tree = JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
   if (tree.error === true) {
@@ -43,6 +38,16 @@ export async function parse(host: SqlHost, text: string): Promise<Node> {
   members(statements[0], ['node', 'named_param_map'])
   if ((statements[0].named_param_map ?? []).length > 0) throw refuse('cannot run a query with parameters: write the values into the text')
   return withoutEmpty(statements[0].node) as Node
+}
+
+async function serialize(host: SqlHost, text: string): Promise<string> {
+  const result = await host.connection.run(`SELECT json_serialize_sql(${literal(text)}, skip_null := true, skip_default := true)`)
+  const json = String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
+  if (text.length <= KEPT_LENGTH) {
+    trees.set(text, json)
+    if (trees.size > KEPT_TREES) trees.delete(trees.keys().next().value as string)
+  }
+  return json
 }
 
 /** Takes out members that are empty, except where empty means something: the value of a constant, a grouping set. */

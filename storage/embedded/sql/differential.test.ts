@@ -49,6 +49,16 @@ for (const sql of [
   'SELECT array(SELECT procs FROM cpu WHERE procs < 2 ORDER BY procs)',
   'SELECT #1 FROM (SELECT 5)',
   "FROM (VALUES (1, 'a'), (2, 'b')) v(n, s) SELECT s, n ORDER BY n DESC",
+  // Grouped by series first.
+  "SELECT date_trunc('hour', _time) AS t, hostname, avg(usage_user), sum(procs), sum(price), count(*), count(usage_idle) FROM cpu GROUP BY 1, 2 ORDER BY 1, 2",
+  'SELECT hostname, max(_time), arg_max(usage_user, _time), min_by(procs, _time), min(price) AS cheapest FROM cpu GROUP BY hostname ORDER BY hostname',
+  "SELECT region, hostname AS h, avg(usage_user) a FROM cpu WHERE region = 'eu' AND procs > 7 AND 1 = 1 GROUP BY region, h ORDER BY a DESC LIMIT 1",
+  'SELECT count(*) AS n, region FROM cpu WHERE usage_user > 1000 GROUP BY region ORDER BY region',
+  'SELECT region, max(CASE WHEN procs > 3 THEN usage_user END) FROM cpu c WHERE c.procs < 90 GROUP BY ALL ORDER BY c.region',
+  'SELECT hostname, sum(procs) / count(*) FROM cpu GROUP BY hostname ORDER BY 1',
+  "SELECT hostname, avg(procs), max(hostname || 'x') FROM cpu GROUP BY hostname ORDER BY 1",
+  'SELECT upper(hostname) AS u, max(procs) FROM cpu GROUP BY u ORDER BY u',
+  "SELECT hostname, max(procs) FROM cpu WHERE procs < 5 OR hostname = 'a' GROUP BY hostname ORDER BY max(procs) DESC",
 ]) {
   t.test(sql.slice(0, 100), async (t) => {
     const { columns, rows } = await host.query(sql)

@@ -5,7 +5,7 @@ import { foldInstant } from './fold.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { parseInstant, parseTime } from './instant.ts'
 import type { Printer } from './printer.ts'
-import { kindOf, type Scope } from './scope.ts'
+import { kindOf, resolve, type Scope } from './scope.ts'
 import { printQuery } from './select.ts'
 import { printType } from './types.ts'
 import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
@@ -227,7 +227,9 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
   if (ANALYTIC_AGGREGATES.has(name) && children.length === 2 && !p.plain) {
     p.rewrites++
     const filter = node.filter === undefined ? undefined : printExpr(p, node.filter, scope)
-    return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter, '')
+    const time = printExpr(p, children[1], scope)
+    const fast = (name === 'first' || name === 'last') && isTimeColumn(children[1], scope)
+    return printAnalyticAggregate(name, printExpr(p, children[0], scope), fast ? `epoch_ns(${time})` : time, filter, '')
   }
   if (name === 'count_star') return `count(*)${filterOf(p, node, scope)}`
   if (!SCALARS.has(name) && !OPERATORS.has(name) && !AGGREGATES.has(name) && name !== 'time_bucket' && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
@@ -236,8 +238,19 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
   if (isDivision(name) && children.length === 2) return division(p, name, children, scope)
   if (OPERATORS.has(name)) return operatorCall(p, name, children, scope)
   const args = children.map((child) => argument(p, child, LAMBDA_TAKERS.has(name), scope))
+  if (BY_EXTREME.has(name) && args.length === 2 && !p.plain && isTimeColumn(children[1], scope)) {
+    // DuckDB has a fast path for integers but none for TIMESTAMP_NS.
+    p.rewrites++
+    args[1] = `epoch_ns(${args[1]})`
+  }
   const order = orderList(p, node.order_bys, scope)
   return `${name}(${node.distinct === true ? 'DISTINCT ' : ''}${args.join(', ')}${order})${filterOf(p, node, scope)}`
+}
+
+const BY_EXTREME = new Set(['arg_max', 'arg_min', 'argmax', 'argmin', 'max_by', 'min_by'])
+
+function isTimeColumn(node: Node, scope: Scope): boolean {
+  return node.class === 'COLUMN_REF' && resolve(node.column_names, scope)?.column.column?.role === 'time'
 }
 
 const unknown = (name: string): Error => refuse(`cannot call function "${name}": there is none of that name, or it is not allowed here`)

@@ -18,7 +18,7 @@ export interface SqlMeasurement {
   columns: SqlMeasurementColumn[]
 }
 
-/** Only series whose tag has one of the values can matter. A hint: the WHERE clause filters again. Values are never empty. */
+/** The relation holds only rows of series whose tag has one of the values: the statement does not filter again. Values are never empty. */
 export interface TagHint {
   tag: string
   values: string[]
@@ -28,7 +28,7 @@ export interface RelationRequest {
   measurement: string
   /** Names from `SqlMeasurement.columns`, at least one, in that order. */
   columns: string[]
-  /** Nanoseconds, both ends inclusive; low > high: no row can match. */
+  /** Nanoseconds, both ends inclusive; low > high: no row. The relation holds no row outside. */
   time: [low: bigint, high: bigint]
   tags: TagHint[]
   /**
@@ -46,6 +46,11 @@ export interface SqlHost {
    * VARCHAR, or ENUM whose values are in byte order; an absent tag or field is NULL.
    */
   relation(request: RelationRequest): string
+  /**
+   * The same rows in two parts, joined by a column `_series`: `rows` has it with `_time` and the fields requested, `tags` (one row a series) with
+   * the tags requested. Undefined when grouping rows by series first would gain nothing: few rows a series.
+   */
+  split?(request: RelationRequest): { rows: string; tags: string } | undefined
   /** Wall clock for now(), nanoseconds. */
   now(): bigint
 }

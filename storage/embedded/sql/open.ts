@@ -26,7 +26,8 @@ export async function openSql(host: SqlHost, namespace: string, text: string, si
       release()
       return cursor
     }
-    const result = await host.connection.stream(prepared.sql)
+    const statement = await host.connection.prepare(prepared.sql)
+    const result = await statement.stream().finally(() => statement.destroySync())
     return cursorOf(result, fail, release)
   } catch (error) {
     release()

@@ -22,7 +22,7 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string)
   if (text.length > MAX_QUERY_LENGTH) throw refuse(`cannot run a query of ${text.length} characters: at most ${MAX_QUERY_LENGTH} are allowed`)
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
   const statement = classifyStatement(text)
-  const bare = (): Printer => new Printer(host, namespace, { columns: new Set(), rows: new Set(), worked: undefined })
+  const bare = (): Printer => new Printer(host, namespace, { columns: new Map(), rows: new Set(), worked: undefined })
   switch (statement.kind) {
     case 'tables':
       return { sql: showTables(bare().all()), explain: statement.explain, scans: [] }

@@ -12,7 +12,8 @@ export type Scan = RelationRequest
 
 /** Names anywhere in the statement, lower case: parts of column references, and those that may mean a table's whole row. */
 export interface Mentioned {
-  columns: ReadonlySet<string>
+  /** How often. */
+  columns: ReadonlyMap<string, number>
   rows: ReadonlySet<string>
   /** Columns that an expression works on as text, so that an ENUM in their place could show; undefined: any column. */
   worked: ReadonlySet<string> | undefined
@@ -39,6 +40,8 @@ export class Printer {
   plain = false
   private byName: Map<string, SqlMeasurement> | undefined
   private byLower: Map<string, SqlMeasurement[]> | undefined
+  /** Mentions in conditions that are not printed, because a scan settles them. */
+  private readonly settled = new Map<string, number>()
   private printed = 0
 
   constructor(host: SqlHost, namespace: string, mentioned: Mentioned) {
@@ -78,6 +81,16 @@ export class Printer {
       if (same === undefined) this.byLower.set(lower, [measurement])
       else same.push(measurement)
     }
+  }
+
+  /** Whether a column of that name is needed beyond what the scans settle. */
+  mentions(name: string): boolean {
+    const lower = name.toLowerCase()
+    return (this.mentioned.columns.get(lower) ?? 0) > (this.settled.get(lower) ?? 0)
+  }
+
+  settle(names: ReadonlyMap<string, number>): void {
+    for (const [name, times] of names) this.settled.set(name, (this.settled.get(name) ?? 0) + times)
   }
 
   ident(name: string): string {

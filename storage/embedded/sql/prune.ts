@@ -20,13 +20,17 @@ type Range = [bigint, bigint]
 const FULL: Range = [MIN_TIME, MAX_TIME]
 const EMPTY: Range = [1n, 0n]
 
-export function prune(plan: FromPlan, conditions: readonly Node[], scope: Scope, now: bigint): void {
-  if (plan.kind === 'other') return
-  if (plan.kind === 'source') {
-    if (plan.source.measurement === undefined) return
-    for (const condition of conditions) restrict(plan.source, condition, scope, now)
-    return
+/** @returns the conditions that the scan settles by itself: every row it brings satisfies them, so the statement need not ask again. */
+export function prune(plan: FromPlan, conditions: readonly Node[], scope: Scope, now: bigint): Set<Node> {
+  if (plan.kind === 'source' && plan.source.measurement !== undefined) {
+    const { source } = plan
+    return new Set(conditions.filter((condition) => restrict(source, condition, scope, now)))
   }
+  if (plan.kind === 'join') pruneJoin(plan, conditions, scope, now)
+  return new Set()
+}
+
+function pruneJoin(plan: Extract<FromPlan, { kind: 'join' }>, conditions: readonly Node[], scope: Scope, now: bigint): void {
   // A positional join pairs rows by number, an ASOF join picks its partner from all rows of the right side: nothing may go missing there.
   if (plan.ref === 'POSITIONAL') return
   if (plan.ref === 'ASOF') {
@@ -46,11 +50,21 @@ export function conjuncts(node: Node | undefined): Node[] {
   return node.class === 'CONJUNCTION' && node.type === 'CONJUNCTION_AND' ? (node.children as Node[]).flatMap(conjuncts) : [node]
 }
 
-function restrict(source: Source, condition: Node, scope: Scope, now: bigint): void {
+/** @returns whether the range or the hint says all that the condition says. */
+function restrict(source: Source, condition: Node, scope: Scope, now: bigint): boolean {
   const isTime = (node: Node): boolean => refersTo(node, source, scope, 'time') !== undefined
-  source.time = intersect(source.time, rangeOf(condition, isTime, now) ?? FULL)
+  const range = rangeOf(condition, isTime, now)
+  if (range !== undefined) source.time = intersect(source.time, range)
   const hint = tagHint(condition, source, scope)
   if (hint !== undefined) source.tags.push(hint)
+  return hint !== undefined || (range !== undefined && saysARange(condition, isTime, now))
+}
+
+/** A plain comparison of the time with instants; of BETWEEN both ends must be known, and a list is only one value. */
+function saysARange(node: Node, isTime: (node: Node) => boolean, now: bigint): boolean {
+  if (node.class === 'COMPARISON') return true
+  if (node.class === 'BETWEEN') return foldInstant(node.lower, now) !== undefined && foldInstant(node.upper, now) !== undefined
+  return node.class === 'OPERATOR' && node.children.length === 2 && isTime(node.children[0])
 }
 
 function refersTo(node: Node, source: Source, scope: Scope, role: 'time' | 'tag'): string | undefined {

@@ -1,6 +1,7 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
 import { constantInteger, ident, members, type Node, refuse, walk } from './ast.ts'
 import { informationSchema } from './catalog.ts'
+import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr, star } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
@@ -116,17 +117,20 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   members(node, SELECT)
   const scope = newScope(parent)
   const from = planFrom(p, node.from_table, scope)
-  prune(from.plan, conjuncts(node.where_clause), scope, p.now)
+  const settled = prune(from.plan, conjuncts(node.where_clause), scope, p.now)
+  for (const condition of settled) p.settle(columnMentions(condition))
+  const conditions = conjuncts(node.where_clause).filter((condition) => !settled.has(condition))
   const starred = new Set<Source>()
   for (const part of [node.select_list, node.where_clause, node.group_expressions, node.having, node.qualify]) markStarred(part, scope, starred)
   const distinct = printDistinct(p, node, scope)
   const items = ((node.select_list ?? []) as Node[]).map((item) => selectItem(p, item, scope))
-  const where = node.where_clause === undefined ? '' : ` WHERE ${printExpr(p, node.where_clause, scope)}`
-  const group = groupBy(p, node, scope)
   markGrouped(node, scope)
+  const early = planEarlyGroups(p, node, scope, from.plan.kind === 'source' ? from.plan.source : undefined, conditions)
+  if (early !== undefined) return earlySelect(p, node, scope, items, early)
+  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.map((condition) => printExpr(p, condition, scope)).join(' AND ')}`
+  const group = groupBy(p, node, scope)
   const source = from.print(starred)
-  // Aliases of the select list may stand in for columns from here on.
-  scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [item.alias.toLowerCase()] : []))))
+  hideAliases(node, scope)
   const having = node.having === undefined ? '' : ` HAVING ${printExpr(p, node.having, scope)}`
   const qualify = node.qualify === undefined ? '' : ` QUALIFY ${printExpr(p, node.qualify, scope)}`
   const tail = modifiers(p, node, scope)
@@ -137,6 +141,22 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   }
 }
 
+function earlySelect(p: Printer, node: Node, scope: Scope, items: Item[], early: EarlyGroups): PrintedQuery {
+  hideAliases(node, scope)
+  const tail = modifiers(p, node, scope)
+  const list = ((node.select_list ?? []) as Node[]).map((item, i) => {
+    const name =
+      item.alias ?? (item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : (items[i].outputs?.[0].name ?? plainName(p, item, scope)))
+    return `${early.items[i]} AS ${ident(String(name))}`
+  })
+  return { text: `SELECT ${list.join(', ')} FROM ${early.from}${early.where}${early.group}${tail}`, outputs: items.flatMap((item) => item.outputs ?? []) }
+}
+
+/** Aliases of the select list may stand in for columns from here on. */
+function hideAliases(node: Node, scope: Scope): void {
+  scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [item.alias.toLowerCase()] : []))))
+}
+
 function printDistinct(p: Printer, node: Node, scope: Scope): string {
   const modifier = ((node.modifiers ?? []) as Node[]).find((each) => each.type === 'DISTINCT_MODIFIER')
   if (modifier === undefined) return ''
@@ -145,7 +165,12 @@ function printDistinct(p: Printer, node: Node, scope: Scope): string {
   return targets.length === 0 ? 'DISTINCT ' : `DISTINCT ON (${targets.map((target) => printExpr(p, target, scope)).join(', ')}) `
 }
 
-function selectItem(p: Printer, item: Node, scope: Scope): { text: string; outputs: Output[] | undefined } {
+interface Item {
+  text: string
+  outputs: Output[] | undefined
+}
+
+function selectItem(p: Printer, item: Node, scope: Scope): Item {
   if (item.class === 'STAR') return { text: star(p, item, scope), outputs: starOutputs(item, scope) }
   const before = p.rewrites
   const text = printExpr(p, item, scope)
@@ -320,7 +345,7 @@ function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, s
   scope.sources.push(source)
   const print = (starred: ReadonlySet<Source>): string => {
     const all = starred.has(source) || aliases.length > 0 || scope.natural || p.mentioned.rows.has(source.alias)
-    const wanted = measurement.columns.filter((column) => all || p.mentioned.columns.has(column.name.toLowerCase())).map((column) => column.name)
+    const wanted = measurement.columns.filter((column) => all || p.mentions(column.name)).map((column) => column.name)
     const columns = wanted.length > 0 ? wanted : ['_time']
     const request = {
       measurement: measurement.name,
@@ -393,17 +418,14 @@ function tableFunction(p: Printer, node: Node, scope: Scope): From {
 
 /** What the statement mentions anywhere, lower case: the columns a scan must bring. More than needed is harmless. */
 export function mentionedNames(tree: Node): Mentioned {
-  const columns = new Set<string>()
   const rows = new Set<string>()
   const worked = new Set<string>()
   let typed = false
   walk(tree, (node) => {
     if (node.class === 'COLUMN_REF') {
-      for (const name of node.column_names as string[]) columns.add(name.toLowerCase())
       if (node.column_names.length === 1) rows.add(String(node.column_names[0]).toLowerCase())
     }
     if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(String(node.relation_name).toLowerCase())
-    if (node.type === 'JOIN') for (const name of (node.using_columns ?? []) as string[]) columns.add(name.toLowerCase())
     const name = String(node.function_name).toLowerCase()
     if (name === 'typeof' || name === 'hash' || node.class === 'COLLATE') typed = true
     if (TEXT_WORK.has(node.class) && !ENUM_SAFE.has(name)) {
@@ -412,7 +434,18 @@ export function mentionedNames(tree: Node): Mentioned {
       }
     }
   })
-  return { columns, rows, worked: typed ? undefined : worked }
+  return { columns: columnMentions(tree), rows, worked: typed ? undefined : worked }
+}
+
+/** Parts of column references and of USING lists, lower case, and how often each occurs. */
+function columnMentions(tree: Node): Map<string, number> {
+  const counts = new Map<string, number>()
+  const add = (name: string): void => void counts.set(name.toLowerCase(), (counts.get(name.toLowerCase()) ?? 0) + 1)
+  walk(tree, (node) => {
+    if (node.class === 'COLUMN_REF') (node.column_names as string[]).forEach(add)
+    if (node.type === 'JOIN') ((node.using_columns ?? []) as string[]).forEach(add)
+  })
+  return counts
 }
 
 const TEXT_WORK = new Set(['FUNCTION', 'WINDOW', 'CAST', 'COLLATE', 'LAMBDA'])

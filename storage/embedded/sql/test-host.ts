@@ -48,6 +48,17 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
       const column = (name: string): string => (tags.has(name) && !request.enumTags?.includes(name) ? `${ident(name)}::VARCHAR AS ${ident(name)}` : ident(name))
       return `SELECT ${request.columns.map(column).join(', ')} FROM __m${at} WHERE ${conditions.join(' AND ')}`
     },
+    split(request) {
+      const { columns } = tables.find(([measurement]) => measurement.name === request.measurement)![0]
+      const tags = columns.filter(({ role, name }) => role === 'tag' && request.columns.includes(name)).map(({ name }) => name)
+      const key = `concat_ws('|', ${columns.flatMap(({ role, name }) => (role === 'tag' ? [ident(name)] : [])).join(', ')})`
+      const all = { ...request, columns: columns.map(({ name }) => name) }
+      const rows = request.columns.filter((name) => !tags.includes(name)).map(ident)
+      return {
+        rows: `SELECT ${[`${key} AS _series`, ...rows].join(', ')} FROM (${host.relation(all)})`,
+        tags: `SELECT DISTINCT ${[`${key} AS _series`, ...tags.map(ident)].join(', ')} FROM (${host.relation(all)})`,
+      }
+    },
     close() {
       connection.closeSync()
       instance.closeSync()

@@ -36,7 +36,14 @@ export async function closeAndRemove(engine: StorageEngine, ...dirs: string[]): 
 }
 
 /** Writes one point with float fields. */
-export function writeFloat(engine: StorageEngine, measurement: string, host: string, time: bigint, fields: Record<string, number>, options?: WriteOptions): Promise<WriteResult> {
+export function writeFloat(
+  engine: StorageEngine,
+  measurement: string,
+  host: string,
+  time: bigint,
+  fields: Record<string, number>,
+  options?: WriteOptions,
+): Promise<WriteResult> {
   const batch = engine.batch('')
   const ref = engine.resolver.measurement('', measurement)
   const series = engine.resolver.series(ref, ['host', host])

@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts'
+import { collectGarbage } from './collect.ts'
 import { compactSegments } from './compactor.ts'
 import { Duck } from './duck.ts'
 import { JobRunner, wireError } from './jobs.ts'
@@ -23,16 +24,16 @@ const duck = await Duck.open(config, dataDir)
 const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir }
 const target: SegmentTarget = { duck, dataDir, config }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
-/** Flushes and compactions run one after the other: each may use all memory there is. */
-let maintenance: Promise<void> = Promise.resolve()
+/** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
+const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 
-function maintain(id: number, work: () => Promise<FromWorker>): void {
-  maintenance = maintenance.then(work).then(post, (error) => post({ kind: 'failed', id, error: wireError(error) }))
+function maintain(chain: keyof typeof chains, id: number, work: () => Promise<FromWorker>): void {
+  chains[chain] = chains[chain].then(work).then(post, (error) => post({ kind: 'failed', id, error: wireError(error) }))
 }
 
 async function close(): Promise<void> {
   jobs.cancelAll()
-  await maintenance
+  await Promise.all(Object.values(chains))
   while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
   duck.close()
   // The table function's callback would keep the thread alive.
@@ -55,6 +56,7 @@ port.on('message', (message: ToWorker) => {
         state.apply(event)
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
       }
+      if (message.events.some((event) => event.kind === 'segments' && event.droppedMemtable >= 0)) setImmediate(collectGarbage)
       break
     case 'job':
       void jobs.start(message.id, message.module, message.args)
@@ -66,14 +68,14 @@ port.on('message', (message: ToWorker) => {
       jobs.taken(message.id, message.bytes)
       break
     case 'flush':
-      maintain(message.id, async () => ({
+      maintain('flush', message.id, async () => ({
         kind: 'flushed',
         id: message.id,
         segments: await flushMemtable(state, state.memtable(message.memtable), message.firstSegment, target),
       }))
       break
     case 'compact':
-      maintain(message.id, async () => {
+      maintain('compact', message.id, async () => {
         const isShared = (state.tables.get(message.table)?.measurement ?? 0) < 0
         return { kind: 'compacted', id: message.id, segment: await compactSegments(compactionInputs(message), message, isShared, target) }
       })

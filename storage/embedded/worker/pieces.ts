@@ -69,30 +69,41 @@ export function dirtyIntervals(pieces: readonly Piece[], [lo, hi]: Interval): In
 
 function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string[] {
   const branches: string[] = []
-  // Segments that are read alike share one read_parquet.
-  const groups = new Map<string, { files: string[]; head: string; tail: string }>()
+  // Segments that are read alike share one read_parquet. A time bound that only some of them need costs the others nothing: their statistics settle it.
+  const groups = new Map<string, { files: string[]; head: string; conditions: string[]; bounds: Set<string> }>()
   for (const piece of pieces) {
     if (dirty.some(([lo, hi]) => lo <= piece.minTime && hi >= piece.maxTime)) continue
+    const bounds = timeConditions(piece, request.time)
     const conditions = [
-      ...timeConditions(piece, request.time),
       ...dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime).map((interval) => `NOT ${within(interval)}`),
+      ...seriesConditions(request, piece),
     ]
-    const tail = whereSql([...conditions, ...seriesConditions(request, piece)])
     if (piece.segment === undefined) {
-      branches.push(
-        `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, 0n)}${tail}`,
-      )
+      const fields = fieldList(request.fields, (field) => sqlName(field.column))
+      branches.push(`SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM ${memtableCall(request, piece, 0n)}${whereSql([...bounds, ...conditions])}`)
       continue
     }
     const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment)}`
-    const key = `${head}\n${tail}`
-    const group = groups.get(key)
+    const key = [head, storedTypes(request, piece.segment), ...conditions].join('\n')
     const file = join(request.dataDir, piece.segment.file)
-    if (group === undefined) groups.set(key, { files: [file], head, tail })
-    else group.files.push(file)
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, { files: [file], head, conditions, bounds: new Set(bounds) })
+    else {
+      group.files.push(file)
+      for (const bound of bounds) group.bounds.add(bound)
+    }
   }
-  for (const { files, head, tail } of groups.values()) branches.push(`${head} FROM ${readSql(files)}${tail}`)
+  for (const { files, head, conditions, bounds } of groups.values()) branches.push(`${head} FROM ${readSql(files)}${whereSql([...bounds, ...conditions])}`)
   return branches
+}
+
+/** Which columns are 64-bit integers: files read together must have the same types. */
+function storedTypes(request: UnionRequest, segment: SegmentMeta): string {
+  const wide = (field: FieldDef): boolean => {
+    const encoding = segment.columns.find((column) => column.field === field.id)?.encoding
+    return encoding?.kind === 'scaled' && encoding.wide === true
+  }
+  return request.fields.map((field) => (wide(field) ? 'w' : '-')).join('')
 }
 
 function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string | undefined {

@@ -3,9 +3,9 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
 import type { MeasurementDef } from '../layout.ts'
-import type { SqlHost, SqlMeasurement } from '../sql/host.ts'
+import type { RelationRequest, SqlHost, SqlMeasurement } from '../sql/host.ts'
 import { interruptOn } from './duck.ts'
-import { fieldInfo, type RelationContext, relation } from './relation.ts'
+import { fieldInfo, type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
 import type { Snapshot } from './state.ts'
 import { tagColumns } from './tag-source.ts'
@@ -83,11 +83,24 @@ export class EngineReader implements Reader {
           throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist in namespace "${namespace}"`)
         return this.relationSql(def, request)
       },
+      split: (request) => {
+        const def = state.measurement(namespace, request.measurement)
+        const parts = def === undefined ? undefined : splitRelation(this.context, this.snapshot, this.relationArgs(def, request))
+        this.sources.push(...(parts?.sources ?? []))
+        return parts
+      },
       now: () => BigInt(Date.now()) * NS_PER_MS,
     }
   }
 
-  private relationSql(def: MeasurementDef, { columns, time, tags, enumTags }: Parameters<SqlHost['relation']>[0]): string {
+  private relationSql(def: MeasurementDef, request: RelationRequest): string {
+    const { sql, sources } = relation(this.context, this.snapshot, this.relationArgs(def, request))
+    this.sources.push(...sources)
+    return sql
+  }
+
+  /** Tag hints become the series that satisfy them. */
+  private relationArgs(def: MeasurementDef, { columns, time, tags, enumTags }: RelationRequest): RelationArgs {
     const { series } = this.context.state
     let wanted: Int32Array | undefined
     const named = tagColumns(def, series.tagKeys(def.id))
@@ -96,14 +109,15 @@ export class EngineReader implements Reader {
       if (tag === undefined) continue
       const key = series.keySymbol(def.id, tag.key)
       const values = new Set(hint.values)
+      const known = new Map<number, boolean>()
       wanted = (wanted ?? series.of(def.id)).filter((s) => {
         const symbol = series.tagSymbol(s, key)
-        return symbol >= 0 && values.has(series.text(symbol))
+        let match = known.get(symbol)
+        if (match === undefined) known.set(symbol, (match = symbol >= 0 && values.has(series.text(symbol))))
+        return match
       })
     }
-    const { sql, sources } = relation(this.context, this.snapshot, { measurement: def, columns, time, series: wanted, enumTags })
-    this.sources.push(...sources)
-    return sql
+    return { measurement: def, columns, time, series: wanted, enumTags }
   }
 
   private sqlMeasurement(def: MeasurementDef): SqlMeasurement {

@@ -1,6 +1,6 @@
 /** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
 import type { FieldDef, MeasurementDef } from '../layout.ts'
-import { type Duck, sqlName } from './duck.ts'
+import { type Duck, sqlName, sqlText } from './duck.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { type Interval, type Piece, unionSql } from './pieces.ts'
 import type { Snapshot, WorkerState } from './state.ts'
@@ -97,8 +97,42 @@ export function relation(context: RelationContext, snapshot: Snapshot, args: Rel
   return { sql: `SELECT ${columns} FROM (${union.sql}) p JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`, sources, merged: union.merged }
 }
 
+/**
+ * The measurement in two parts that share `_series`: its rows without tags, and its series' tags. Undefined when there are few rows a series, so that
+ * grouping them by series first would gain nothing.
+ */
+export function splitRelation(context: RelationContext, snapshot: Snapshot, args: RelationArgs): { rows: string; tags: string; sources: string[] } | undefined {
+  const { state, duck, dataDir } = context
+  const { measurement, time, series } = args
+  if (series?.length === 0) return undefined
+  const pieces = piecesOf(state, snapshot, measurement, time, series)
+  const rowCount = pieces.reduce((sum, { segment, memtable }) => sum + (segment?.rows ?? memtable?.part.rows ?? 0), 0)
+  const shared = pieces.some((piece) => piece.measurement !== undefined) // its rows are of other measurements as well
+  if (shared || rowCount < EARLY_ROWS * (series ?? state.series.of(measurement.id)).length) return undefined
+  const tags = tagColumns(measurement, state.series.tagKeys(measurement.id)).filter((tag) => args.columns?.includes(tag.column) ?? true)
+  const fields = measurement.fields.filter((field) => args.columns?.includes(field.column) ?? true)
+  if (tags.length === 0) return undefined
+  const sources: string[] = []
+  const union = unionSql({ duck, dataDir, pieces, time, fields, series, sources })
+  const call = tagCall(context, args, tags)
+  sources.push(call)
+  const rows = [SERIES_COLUMN, TIME_COLUMN, ...fields.map((field) => field.column)].map(sqlName).join(', ')
+  return {
+    rows: `SELECT ${rows} FROM (${union.sql}) p`,
+    tags: `SELECT ${[SERIES_COLUMN, ...tags.map((tag) => tag.column)].map(sqlName).join(', ')} FROM ${call} t`,
+    sources,
+  }
+}
+
+/** From here on rows are worth grouping by series before their tags are looked up. */
+const EARLY_ROWS = 16
+
+/** With few series their tags are written out: cheaper than asking this thread for them twice. */
+const LISTED_SERIES = 16
+
 function tagCall({ state, duck, dictionaries }: RelationContext, args: RelationArgs, tags: readonly TagColumn[]): string {
-  const { measurement } = args
+  const { measurement, series } = args
+  if (series !== undefined && series.length > 0 && series.length <= LISTED_SERIES) return tagValues(state, series, tags)
   const enumerated = new Set(args.enumTags)
   return duck.addSource(
     tagSource(
@@ -109,6 +143,14 @@ function tagCall({ state, duck, dictionaries }: RelationContext, args: RelationA
       tags.map((tag) => ({ ...tag, enumerated: enumerated.has(tag.column) })),
     ),
   )
+}
+
+function tagValues(state: WorkerState, series: Int32Array, tags: readonly TagColumn[]): string {
+  const rows = Array.from(series, (number) => {
+    const own = state.series.tags(number)
+    return `(${[`${number}::INTEGER`, ...tags.map(({ key }) => (own[key] === undefined ? 'NULL::VARCHAR' : sqlText(own[key])))].join(', ')})`
+  })
+  return `(SELECT * FROM (VALUES ${rows.join(', ')}) v(${[SERIES_COLUMN, ...tags.map(({ column }) => column)].map(sqlName).join(', ')}))`
 }
 
 /** A field as interfaces show it. */

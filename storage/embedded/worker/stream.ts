@@ -11,7 +11,8 @@ export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | 
   let finished = false
   try {
     signal?.throwIfAborted()
-    const result = await connection.stream(sql)
+    const statement = await connection.prepare(sql)
+    const result = await statement.stream().finally(() => statement.destroySync())
     const columns = resultColumns(result)
     for (;;) {
       const chunk = await result.fetchChunk()
