@@ -8,8 +8,9 @@ import type { ServerConfig, TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
+import { admission } from './admission.ts'
 import { BodyPool, readBody } from './body.ts'
-import { addCors } from './cors.ts'
+import { cors } from './cors.ts'
 import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
 import { reloadTls, tlsOptions } from './tls.ts'
 import { validatorCompiler } from './validate.ts'
@@ -88,27 +89,8 @@ export class HttpServer {
       paths.add(route.url, route.method)
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
-    if (server.cors_allowed_origins.length > 0) addCors(app, server.cors_allowed_origins)
-    app.addHook('onRequest', (request, reply, done) => {
-      reply.header('x-request-id', request.id)
-      if (this.draining) reply.header('connection', 'close')
-      // Before its body is read: an unknown path is 404 whatever it carries.
-      if (request.is404) return this.refuse(request, reply, paths)
-      const { config, url } = request.routeOptions
-      try {
-        const context = auth.admit(credentialsOf(request), config.action as Action, url ?? request.url)
-        if (!(context instanceof Promise)) {
-          request.svcContext = context
-          return done()
-        }
-        context.then((admitted) => {
-          request.svcContext = admitted
-          done()
-        }, done)
-      } catch (error) {
-        done(error as Error)
-      }
-    })
+    if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
+    app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
     app.addHook('onResponse', (request, reply, done) => {
       const pooled = request.pooledBody
       if (pooled !== null) {
@@ -205,21 +187,6 @@ export class HttpServer {
 
 function requestIdOf(given: string | string[] | undefined): string {
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
-}
-
-function credentialsOf(request: FastifyRequest) {
-  return {
-    surface: 'http' as const,
-    header: (name: string) => request.headers[name] as string | undefined,
-    get certificate(): Uint8Array | undefined {
-      const socket = request.raw.socket as { getPeerCertificate?: () => { raw?: Buffer } }
-      return socket.getPeerCertificate?.().raw
-    },
-    get address() {
-      return request.raw.socket.remoteAddress
-    },
-    requestId: request.id,
-  }
 }
 
 function defaultAction(method: string | readonly string[]): Action {

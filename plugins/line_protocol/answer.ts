@@ -1,7 +1,7 @@
 /** How a write is answered: the texts that InfluxDB clients match on, from what the parser and the storage refused. */
 import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
-import type { LineFailure, ParseOutcome } from './parser.ts'
+import type { LineFailure, ParseOutcome } from './outcome.ts'
 
 /** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". */
 export function nothingParsed(outcome: ParseOutcome): SvcError {

@@ -7,7 +7,8 @@ import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import { nothingParsed, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
-import { LineParser, type Precision } from './parser.ts'
+import type { Precision } from './outcome.ts'
+import { LineParser } from './parser.ts'
 
 /** InfluxDB 2 names and the older ones of InfluxDB 1. */
 const PRECISIONS: Record<string, Precision> = { ns: 'ns', n: 'ns', us: 'us', u: 'us', µ: 'us', ms: 'ms', s: 's', m: 'm', h: 'h' }
@@ -84,13 +85,15 @@ function precisionOf(text: string | undefined): Precision {
   return PRECISIONS[text]
 }
 
-/** Clients of InfluxDB 2 read the reason from a header, which holds printable ASCII only. */
+/** Clients of InfluxDB 2 read the reason from the body's `message`, or from a header, which holds printable ASCII only. */
 export async function addInfluxHeaders(_request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
   reply.header('x-influxdb-version', INFLUX_VERSION)
   if (reply.statusCode < 400 || typeof payload !== 'string') return payload
-  const { error } = JSON.parse(payload) as { error?: string }
-  if (error !== undefined) reply.header('x-influx-error', error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?'))
-  return payload
+  const body = JSON.parse(payload) as { error?: string }
+  if (body.error === undefined) return payload
+  reply.header('x-influx-error', body.error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?'))
+  // InfluxDB 2 has the reason in a member of this name, and its clients log it from there.
+  return JSON.stringify({ ...body, message: body.error })
 }
 
 /** What the write endpoint speaks: clients choose the dialect by it. */

@@ -6,7 +6,8 @@ import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
-import { LineParser, type Precision } from './parser.ts'
+import type { Precision } from './outcome.ts'
+import { LineParser } from './parser.ts'
 import { referenceParse } from './reference.ts'
 
 type Random = () => number

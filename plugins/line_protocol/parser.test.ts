@@ -3,8 +3,9 @@ import t from 'tap'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
 import { DEFAULT_LIMITS, type LineLimits } from './limits.ts'
+import type { ParseOutcome, Precision } from './outcome.ts'
 import { fuzz } from './parser.fuzz.ts'
-import { LineParser, type ParseOutcome, type Precision } from './parser.ts'
+import { LineParser } from './parser.ts'
 
 const NOW = 42n
 

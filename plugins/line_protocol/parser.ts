@@ -13,43 +13,9 @@ import { SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import type { LineLimits } from './limits.ts'
+import { endOfLine, quotedLine } from './lines.ts'
+import { type ParseOptions, type ParseOutcome, type ParserOptions, TIME_UNITS } from './outcome.ts'
 import { nameFault, readPlainKey, readSeriesKey, unescapeName } from './series-key.ts'
-
-export type Precision = 'ns' | 'us' | 'ms' | 's' | 'm' | 'h'
-
-export interface LineFailure {
-  /** Physical line of the body, from 1. */
-  line: number
-  code: string
-  message: string
-}
-
-export interface ParseOptions {
-  precision: Precision
-  /** The time of points that carry none, nanoseconds since the epoch. */
-  now: bigint
-  /** Lines with points above this end the parse. */
-  maxPoints: number
-}
-
-export interface ParseOutcome {
-  rows: number
-  rejected: number
-  /** The first failures, in order. */
-  failures: LineFailure[]
-  /** There were more points than allowed; nothing of the batch should be written. */
-  tooMany: boolean
-}
-
-export interface ParserOptions {
-  limits: LineLimits
-  /** Bytes of series keys kept; the table is emptied when they are exceeded. */
-  maxInternedBytes: number
-  /** Failures of one body kept with their text; the others are counted. */
-  maxFailures: number
-  /** Any number, best a random one: seeds the hash of series keys. */
-  seed: number
-}
 
 const NEWLINE = 10
 const RETURN = 13
@@ -63,20 +29,8 @@ const EQUALS = 61
 const BACKSLASH = 92
 const MAX_SAFE = 9007199254740992
 const EMPTY = new Uint8Array(0)
-/** Of a line that cannot be parsed, so much is quoted. */
-const QUOTED_LENGTH = 512
 /** A field that was left out shifts the others by one; so many places ahead are tried before the name is looked up. */
 const LOOK_AHEAD = 3
-/** Digits behind the unit of the precision that belong to the nanosecond part of a time, and the factor of what stands before. */
-const TIME_UNITS: Record<Precision, { tailDigits: number; leadFactor: number }> = {
-  ns: { tailDigits: 9, leadFactor: 1 },
-  us: { tailDigits: 6, leadFactor: 1 },
-  ms: { tailDigits: 3, leadFactor: 1 },
-  s: { tailDigits: 0, leadFactor: 1 },
-  m: { tailDigits: 0, leadFactor: 60 },
-  h: { tailDigits: 0, leadFactor: 3600 },
-}
-
 export class LineParser {
   private readonly resolver: SeriesResolver
   private readonly namespace: string
@@ -525,41 +479,15 @@ export class LineParser {
   private note(outcome: ParseOutcome, start: number): void {
     outcome.rejected++
     if (outcome.failures.length >= this.maxFailures) return
-    const text = this.code === 'INVALID_POINT' ? `unable to parse '${this.quoted(start)}': ${this.reason}` : this.reason
+    const text = this.code === 'INVALID_POINT' ? `unable to parse '${quotedLine(this.bytes, start, this.end)}': ${this.reason}` : this.reason
     outcome.failures.push({ line: this.line, code: this.code, message: text })
-  }
-
-  private quoted(start: number): string {
-    let end = this.endOfLine(start)
-    if (this.bytes[end - 1] === RETURN) end--
-    const cut = end - start > QUOTED_LENGTH
-    const text = Buffer.from(this.bytes.subarray(start, cut ? start + QUOTED_LENGTH : end)).toString('utf8')
-    return cut ? `${text}...` : text
   }
 
   /** Where the line after the failed one at `start` begins; counts the lines passed. */
   private lineEnd(start: number): number {
-    const end = this.endOfLine(start)
+    const end = endOfLine(this.bytes, start, this.end)
     for (let i = start; i <= end; i++) if (this.bytes[i] === NEWLINE) this.line++
     return end + 1
-  }
-
-  /**
-   * Index of the newline that ends the line at `start`. A newline inside a quoted field value does not, unless the quote is never
-   * closed: then the first one does, so that one bad line does not swallow the rest of the body.
-   */
-  private endOfLine(start: number): number {
-    const { bytes, end } = this
-    let at = start
-    while (bytes[at] !== SPACE && bytes[at] !== NEWLINE) at += bytes[at] === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
-    for (; bytes[at] !== NEWLINE; at++) {
-      if (bytes[at] !== QUOTE || bytes[at - 1] !== EQUALS) continue
-      let close = at + 1
-      while (close < end && bytes[close] !== QUOTE) close += bytes[close] === BACKSLASH ? 2 : 1
-      if (close >= end) return bytes.indexOf(NEWLINE, at)
-      at = close
-    }
-    return at
   }
 }
 

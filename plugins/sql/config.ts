@@ -6,7 +6,8 @@ export const configSchema = Type.Object({
     default: 30,
     minimum: 0,
     maximum: 10_000,
-    description: 'Statements run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; 0 = none',
+    description:
+      'Statements run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; 0 = none',
   }),
 })
 

@@ -6,7 +6,7 @@ import plugin from './index.ts'
 
 let node: TestNode
 t.before(async () => {
-  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 1 } } })
+  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 2 } } })
   const now = BigInt(Date.now()) * 1_000_000n
   base = now - (now % 3_600_000_000_000n) - 3_600_000_000_000n
   const lines = Array.from(
@@ -129,7 +129,7 @@ t.test('a query that takes too long is stopped and names the setting', async (t)
   t.equal(answer.statusCode, 504, answer.body)
   t.equal(answer.json().code, 'QUERY_TIMEOUT')
   t.match(answer.json().error, /sql_query_timeout_secs/)
-  t.ok(performance.now() - began < 5000)
+  t.ok(performance.now() - began < 10_000)
   t.same((await sql('SELECT 1')).json().rows, [[1]], 'the engine goes on')
 })
 

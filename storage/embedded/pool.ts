@@ -42,7 +42,11 @@ class EngineThread {
       state: settings.state(),
       eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
     }
-    this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), { workerData, name: `svc-${role}`, resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MIB } })
+    this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), {
+      workerData,
+      name: `svc-${role}`,
+      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MIB },
+    })
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
     this.worker.on('error', (error) => this.log.error({ err: error, role }, 'engine thread failed'))

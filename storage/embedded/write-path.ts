@@ -335,6 +335,6 @@ const NO_HEAP = new Uint8Array(0)
 function moves(definitions: Definitions, schema: Schema): boolean {
   return (definitions.homes ?? []).some(({ measurement, table }) => {
     const known = schema.byId[measurement]
-    return known !== undefined && known.tables.some(({ id }) => id !== table)
+    return known?.tables.some(({ id }) => id !== table) === true
   })
 }

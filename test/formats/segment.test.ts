@@ -1,4 +1,4 @@
-/** A segment is plain Parquet: another reader finds the rows that docs/formats/segment.md promises. */
+/** A segment is plain Parquet: another reader finds the rows that docs/formats/segments.md promises. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'

@@ -1,7 +1,6 @@
 /** `time_bucket(width, time [, timezone [, origin]])` as SQL: fixed widths are integer arithmetic, calendar widths ask `__svc_bucket`. */
 import { constantText, literal, type Node, refuse } from './ast.ts'
 import { type Bucketing, bucketing } from './bucket.ts'
-import { printExpr } from './expr.ts'
 import { foldInstant, foldSpan } from './fold.ts'
 import type { Printer } from './printer.ts'
 import { resolve, type Scope } from './scope.ts'
@@ -34,7 +33,7 @@ export function printBucket(p: Printer, node: Node, scope: Scope): string {
 
 function nanoseconds(p: Printer, time: Node, scope: Scope): string {
   const folded = constantText(time) === undefined ? undefined : foldInstant(time, p.now)
-  return folded !== undefined ? `(${folded})::BIGINT` : `epoch_ns(${printExpr(p, time, scope)})`
+  return folded !== undefined ? `(${folded})::BIGINT` : `epoch_ns(${p.expr(time, scope)})`
 }
 
 /** The earliest time the scan lets through: from the anchor on, the remainder needs no correction for negative numbers. */

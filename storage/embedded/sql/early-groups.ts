@@ -9,7 +9,6 @@
  * or aggregates that combine, conditions that look at tags alone or not at all. Everything else is printed as it stands.
  */
 import { constantInteger, ident, type Node, walk } from './ast.ts'
-import { printExpr } from './expr.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolveHere, type Scope, type Source } from './scope.ts'
 
@@ -57,13 +56,13 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
   const parts = p.host.split(request)
   if (parts === undefined) return undefined
   p.scans.push(request)
-  const inner: string[] = timeKeys.map((key, i) => `${printExpr(p, key, scope)} AS k${i}`)
+  const inner: string[] = timeKeys.map((key, i) => `${p.expr(key, scope)} AS k${i}`)
   inner.push('_series AS s')
   const texts = items.map((item, i) => {
     const at = timeKeys.indexOf(item)
     if (at >= 0) return `p.k${at}`
     const step = steps[i]
-    if (step === undefined) return printExpr(p, item, scope)
+    if (step === undefined) return p.expr(item, scope)
     const names = step.inner.map((text, j) => {
       inner.push(`${text} AS a${i}_${j}`)
       return `p.a${i}_${j}`
@@ -72,14 +71,14 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
   })
   const alias = ident(source.alias)
   const where = (side: boolean): string => {
-    const chosen = conditions.filter((_, i) => (sides[i] === 'tag') === side).map((condition) => printExpr(p, condition, scope))
+    const chosen = conditions.filter((_, i) => (sides[i] === 'tag') === side).map((condition) => p.expr(condition, scope))
     return chosen.length === 0 ? '' : ` WHERE ${chosen.join(' AND ')}`
   }
   return {
     items: texts,
     from: `(SELECT ${inner.join(', ')} FROM (${parts.rows}) AS ${alias}${where(false)} GROUP BY ALL) AS p JOIN (${parts.tags}) AS ${alias} ON ${alias}._series = p.s`,
     where: where(true),
-    group: ` GROUP BY ${[...timeKeys.map((_, i) => `p.k${i}`), ...tagKeys.map((key) => printExpr(p, key, scope))].join(', ')}`,
+    group: ` GROUP BY ${[...timeKeys.map((_, i) => `p.k${i}`), ...tagKeys.map((key) => p.expr(key, scope))].join(', ')}`,
   }
 }
 
@@ -136,7 +135,8 @@ function rolesIn(part: Node, scope: Scope, source: Source): Role {
 
 /** The aggregate an item is, if it is one that combines. */
 function combiner(item: Node): string | undefined {
-  if (item.class !== 'FUNCTION' || item.distinct === true || item.filter !== undefined || ((item.order_bys?.orders ?? []) as Node[]).length > 0) return undefined
+  if (item.class !== 'FUNCTION' || item.distinct === true || item.filter !== undefined || ((item.order_bys?.orders ?? []) as Node[]).length > 0)
+    return undefined
   if (item.schema !== undefined && item.schema !== 'main') return undefined
   const name = String(item.function_name).toLowerCase()
   return COMBINERS.has(name) ? name : undefined
@@ -150,7 +150,7 @@ function twoStep(p: Printer, item: Node, scope: Scope, roleOf: (part: Node) => R
   const args = (item.children ?? []) as Node[]
   if (args.some((arg) => !['row', 'time', 'none'].includes(roleOf(arg)))) return undefined
   const [value, by] = args
-  const text = (node: Node): string => printExpr(p, node, scope)
+  const text = (node: Node): string => p.expr(node, scope)
   switch (name) {
     case 'count_star':
     case 'count':

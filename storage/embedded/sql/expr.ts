@@ -6,7 +6,6 @@ import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOW
 import { parseInstant, parseTime } from './instant.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolve, type Scope } from './scope.ts'
-import { printQuery } from './select.ts'
 import { printType } from './types.ts'
 import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
 
@@ -428,7 +427,7 @@ function subquery(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'subquery_type', 'subquery', 'child', 'comparison_type'])
   if (p.plain) return '(subquery)'
   members(node.subquery, ['node'])
-  const text = `(${printQuery(p, node.subquery.node, scope).text})`
+  const text = `(${p.query(node.subquery.node, scope)})`
   switch (node.subquery_type) {
     case 'SCALAR':
       return text

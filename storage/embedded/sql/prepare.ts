@@ -1,8 +1,9 @@
 /** A caller's text to the statement that runs: sort it, parse it, print it. */
 import { parse, refuse } from './ast.ts'
 import { showColumns, showTables } from './catalog.ts'
+import { printExpr } from './expr.ts'
 import type { SqlHost } from './host.ts'
-import { Printer, type Scan } from './printer.ts'
+import { Printer, type Printers, type Scan } from './printer.ts'
 import { mentionedNames, printQuery } from './select.ts'
 import { classifyStatement, type Explain } from './tokens.ts'
 
@@ -14,6 +15,8 @@ export interface PreparedSql {
   scans: Scan[]
 }
 
+const PRINTERS: Printers = { expr: printExpr, query: printQuery }
+
 /** Texts longer than this are refused unread. */
 export const MAX_QUERY_LENGTH = 1 << 20
 
@@ -22,7 +25,7 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string)
   if (text.length > MAX_QUERY_LENGTH) throw refuse(`cannot run a query of ${text.length} characters: at most ${MAX_QUERY_LENGTH} are allowed`)
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
   const statement = classifyStatement(text)
-  const bare = (): Printer => new Printer(host, namespace, { columns: new Map(), rows: new Set(), worked: undefined })
+  const bare = (): Printer => new Printer(host, namespace, { columns: new Map(), rows: new Set(), worked: undefined }, PRINTERS)
   switch (statement.kind) {
     case 'tables':
       return { sql: showTables(bare().all()), explain: statement.explain, scans: [] }
@@ -30,7 +33,7 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string)
       return { sql: showColumns(bare().measurement(statement.name)), explain: statement.explain, scans: [] }
     default: {
       const tree = await parse(host, statement.text)
-      const printer = new Printer(host, namespace, mentionedNames(tree))
+      const printer = new Printer(host, namespace, mentionedNames(tree), PRINTERS)
       const { text: sql } = printQuery(printer, tree, undefined)
       if (statement.kind === 'query') return { sql, explain: statement.explain, scans: printer.scans }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`

@@ -3,9 +3,9 @@
  * of the host, time literals become exact, divisions refuse a zero, `time_bucket` and the analytic functions become what DuckDB has.
  * `expr.ts` prints expressions, `select.ts` queries; this file holds what they share.
  */
-import { ident, refuse } from './ast.ts'
+import { ident, type Node, refuse } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
-import type { Output } from './scope.ts'
+import type { Output, Scope } from './scope.ts'
 
 /** A scan of the statement, for EXPLAIN. */
 export type Scan = RelationRequest
@@ -27,7 +27,14 @@ export interface Cte {
 /** The text of one statement may not grow beyond this: a guard against expressions that multiply when they are rewritten. */
 export const MAX_PRINTED = 8 << 20
 
+/** What prints expressions and queries, which nest in each other: given to the printer, so that the modules need not import each other. */
+export interface Printers {
+  expr(p: Printer, node: Node, scope: Scope): string
+  query(p: Printer, node: Node, parent: Scope | undefined): { text: string }
+}
+
 export class Printer {
+  private readonly printers: Printers
   readonly host: SqlHost
   readonly namespace: string
   readonly now: bigint
@@ -44,11 +51,22 @@ export class Printer {
   private readonly settled = new Map<string, number>()
   private printed = 0
 
-  constructor(host: SqlHost, namespace: string, mentioned: Mentioned) {
+  constructor(host: SqlHost, namespace: string, mentioned: Mentioned, printers: Printers) {
+    this.printers = printers
     this.host = host
     this.namespace = namespace
     this.now = host.now()
     this.mentioned = mentioned
+  }
+
+  /** An expression within another part of the statement. */
+  expr(node: Node, scope: Scope): string {
+    return this.printers.expr(this, node, scope)
+  }
+
+  /** A query within an expression. */
+  query(node: Node, parent: Scope): string {
+    return this.printers.query(this, node, parent).text
   }
 
   /** The measurement of that name: exactly, else without regard to case if there is only one such. */

@@ -72,7 +72,8 @@ export function piecesOf(state: WorkerState, snapshot: Snapshot, def: Measuremen
 
 function hull(a: Interval | null, b: Interval | null): Interval | null {
   if (a === null || b === null) return a ?? b
-  return [a[0] < b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1]]
+  const ends = [...a, ...b].sort((x, y) => (x < y ? -1 : 1))
+  return [ends[0], ends[3]]
 }
 
 function overlaps(piece: Piece, [lo, hi]: Interval): boolean {

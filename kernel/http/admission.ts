@@ -1,0 +1,53 @@
+/** Who is asking, before anything of the body is read: request id, unknown paths, credentials. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fastifyPlugin from 'fastify-plugin'
+import type { Auth } from '../auth.ts'
+import type { Action } from '../plugin.ts'
+
+export interface AdmissionOptions {
+  auth: Auth
+  draining(): boolean
+  /** Answers for a path or method that no route has. */
+  refuse(request: FastifyRequest, reply: FastifyReply): unknown
+}
+
+export const admission = fastifyPlugin<AdmissionOptions>(
+  async (http, { auth, draining, refuse }) => {
+    http.addHook('onRequest', (request, reply, done) => {
+      reply.header('x-request-id', request.id)
+      if (draining()) reply.header('connection', 'close')
+      // Before its body is read: an unknown path is 404 whatever it carries.
+      if (request.is404) return void refuse(request, reply)
+      const { config, url } = request.routeOptions
+      try {
+        const context = auth.admit(credentialsOf(request), config.action as Action, url ?? request.url)
+        if (!(context instanceof Promise)) {
+          request.svcContext = context
+          return done()
+        }
+        context.then((admitted) => {
+          request.svcContext = admitted
+          done()
+        }, done)
+      } catch (error) {
+        done(error as Error)
+      }
+    })
+  },
+  { name: 'svc-admission' },
+)
+
+function credentialsOf(request: FastifyRequest) {
+  return {
+    surface: 'http' as const,
+    header: (name: string) => request.headers[name] as string | undefined,
+    get certificate(): Uint8Array | undefined {
+      const socket = request.raw.socket as { getPeerCertificate?: () => { raw?: Buffer } }
+      return socket.getPeerCertificate?.().raw
+    },
+    get address() {
+      return request.raw.socket.remoteAddress
+    },
+    requestId: request.id,
+  }
+}
