@@ -86,14 +86,13 @@ function precisionOf(text: string | undefined): Precision {
 }
 
 /** Clients of InfluxDB 2 read the reason from the body's `message`, or from a header, which holds printable ASCII only. */
-export async function addInfluxHeaders(_request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
+export async function addInfluxHeaders(request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
   reply.header('x-influxdb-version', INFLUX_VERSION)
   if (reply.statusCode < 400 || typeof payload !== 'string') return payload
   const body = JSON.parse(payload) as { error?: string }
   if (body.error === undefined) return payload
   reply.header('x-influx-error', body.error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?'))
-  // InfluxDB 2 has the reason in a member of this name, and its clients log it from there.
-  return JSON.stringify({ ...body, message: body.error })
+  return request.url.startsWith('/api/v2/') ? JSON.stringify({ ...body, message: body.error }) : payload
 }
 
 /** What the write endpoint speaks: clients choose the dialect by it. */

@@ -64,6 +64,13 @@ t.test('good lines of a partly bad body are stored, the answer says partial writ
   t.equal((await stored('part')).length, 2)
 })
 
+t.test('on the v2 path the reason is in the member that v2 clients read, too', async (t) => {
+  const answer = await node.inject({ method: 'POST', url: '/api/v2/write?org=o&bucket=b', payload: 'v2 v=' })
+  t.equal(answer.statusCode, 400)
+  t.match(answer.json().error, /missing field value/)
+  t.equal(answer.json().message, answer.json().error)
+})
+
 t.test('a body where nothing parses is a plain 400 that names the first failure', async (t) => {
   const answer = await write('cpu value=\ncpu value=1x')
   t.equal(answer.statusCode, 400)
