@@ -40,7 +40,7 @@ export class SqlHandler {
     const second = await output.next()
     this.queries.inc()
     reply.type('application/json; charset=utf-8')
-    if (second.done === true) return reply.send(first.value)
+    if (second.done === true) return sendOnce(reply, first.value)
     return reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
   }
 
@@ -48,6 +48,12 @@ export class SqlHandler {
   warmUp(statements: number): void {
     this.svc.storage.run(WARM_UP, { statements }).result.catch((error: Error) => this.svc.log.debug({ err: error }, 'warm-up ended early'))
   }
+}
+
+/** Sends one buffer and frees it at once: answers of a megabyte would otherwise pile up until the next garbage collection. */
+function sendOnce(reply: FastifyReply, bytes: Uint8Array): FastifyReply {
+  reply.raw.once('finish', () => (bytes.buffer as ArrayBuffer).transfer(0))
+  return reply.send(bytes)
 }
 
 async function* pieces(first: Uint8Array, second: Uint8Array, more: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
