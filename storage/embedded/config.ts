@@ -56,6 +56,12 @@ export const configSchema = Type.Object({
     maximum: 2 ** 40,
     description: 'Bytes an engine thread may use for its queries',
   }),
+  engine_niceness: Type.Integer({
+    default: 10,
+    minimum: 0,
+    maximum: 19,
+    description: 'How far engine threads step back behind ingest when processors are short, as of nice(1); Linux only',
+  }),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
 })

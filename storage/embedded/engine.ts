@@ -307,6 +307,7 @@ export class EmbeddedEngine implements StorageEngine {
   private workerConfig(threads: number): WorkerConfig {
     const { config } = this
     return {
+      niceness: config.engine_niceness,
       duckdbThreads: threads,
       memoryLimitBytes: config.per_query_memory_limit,
       tempDir: this.paths.temp,

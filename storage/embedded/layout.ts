@@ -155,6 +155,8 @@ export interface WorkerData {
 }
 
 export interface WorkerConfig {
+  /** How far the thread steps back behind the main one, 0 to 19; Linux only. */
+  niceness: number
   duckdbThreads: number
   memoryLimitBytes: number
   tempDir: string

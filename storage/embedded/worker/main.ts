@@ -1,4 +1,5 @@
 /** Entry of an engine thread: takes messages in order (layout.ts), keeps the state, runs jobs, flushes and compactions. */
+import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts'
@@ -14,6 +15,9 @@ import { TagDictionaries } from './tag-source.ts'
 const { dataDir, shared, config, state: events, eventsTold } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
+
+// On Linux this is the thread alone, and those it starts from here on: DuckDB's. Ingest then keeps its processor while queries run.
+if (process.platform === 'linux' && config.niceness > 0) setPriority(0, config.niceness)
 
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 const state = new WorkerState(shared)

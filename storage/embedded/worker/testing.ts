@@ -34,6 +34,7 @@ export class TestDatabase {
   readonly events: StateEvent[] = []
   readonly state = new WorkerState(this.shared)
   readonly config: WorkerConfig = {
+    niceness: 0,
     duckdbThreads: 2,
     memoryLimitBytes: 512e6,
     tempDir: join(this.dataDir, 'tmp'),
