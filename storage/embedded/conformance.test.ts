@@ -1,27 +1,36 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { conformance, testContext } from '../conformance/index.ts'
+import { conformance, type MakeEngine, testContext } from '../conformance/index.ts'
 import { createEngine } from './index.ts'
 
-conformance('embedded', async (config, now) => {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-embedded-'))
-  const make = () => createEngine(testContext({ ...config, data_dir: dir }, now))
-  let engine = make()
-  await engine.open()
-  return {
-    get engine() {
-      return engine
-    },
-    async reopen() {
-      await engine.close()
-      engine = make()
-      await engine.open()
-      return engine
-    },
-    async dispose() {
-      await engine.close()
-      rmSync(dir, { recursive: true })
-    },
+const make =
+  (settings: Record<string, unknown>): MakeEngine =>
+  async (config, now) => {
+    const dir = mkdtempSync(join(tmpdir(), 'svc-embedded-'))
+    const create = () => createEngine(testContext({ ...config, ...settings, data_dir: dir }, now))
+    let engine = create()
+    await engine.open()
+    return {
+      get engine() {
+        return engine
+      },
+      async reopen() {
+        await engine.close()
+        engine = create()
+        await engine.open()
+        return engine
+      },
+      async dispose() {
+        await engine.close()
+        rmSync(dir, { recursive: true })
+      },
+    }
   }
-})
+
+conformance('embedded', make({}))
+// Flushes and merges all the time.
+conformance(
+  'embedded, restless',
+  make({ memtable_flush_threshold: 65_536, wal_max_file_size: 65_536, wal_max_unflushed: 1, compaction_fan_in: 2, maintenance_interval_secs: 1 }),
+)

@@ -158,6 +158,7 @@ export class EmbeddedEngine implements StorageEngine {
     try {
       if (wasOpen) await this.flushAtEnd()
       await this.pool?.close()
+      await this.maintenance?.settled()
       await this.catalog?.close()
     } finally {
       this.lock.release()

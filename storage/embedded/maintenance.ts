@@ -81,14 +81,18 @@ export class Maintenance {
     })
   }
 
-  /** Ends compaction and, once what is frozen is written or has failed, flushing. */
+  /** No new work; resolves when the flush under way has ended. A merge under way may take long: its result is not waited for and left unused. */
   async stop(): Promise<void> {
     clearInterval(this.timer)
     this.timer = undefined
     this.stopped = true
     this.wake?.()
-    await this.compacting
     await this.flushing
+  }
+
+  /** Resolves when nothing runs any more; call when the engine threads have ended. */
+  async settled(): Promise<void> {
+    await this.compacting
   }
 
   /** One try to write everything frozen out, for the end. @throws what the flush threw. */
@@ -214,6 +218,7 @@ export class Maintenance {
       deduplicate: merge.deduplicate,
       dirty: merge.dirty,
     })
+    if (this.stopped) return // the file has no entry: the next start removes it
     const added = made === null ? [] : [made]
     await this.commit({ segmentsAdded: added, segmentsRemoved: removed })
     this.segments.set(

@@ -199,22 +199,27 @@ export class WritePath {
     const { tables, definitions, series } = admitted
     if (definitions !== undefined && moves(definitions, this.parts.schema)) this.requestRotation(true)
     const sequence = ++this.walSequence
-    this.wal.append(
-      (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index),
-      () => {
-        if (definitions !== undefined) this.defined(definitions)
-        this.apply(tables, heap, admitted.lastSeries)
-        this.afterApply()
-        done()
-      },
-      (error) => {
-        for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
-        // A commit in between may have stored what is now taken back.
-        for (const { measurement } of [...(definitions?.fields ?? []), ...(definitions?.homes ?? [])]) this.changedMeasurements.add(measurement)
-        this.giveBack()
-        failed(error)
-      },
-    )
+    const revoke = (error: Error): void => {
+      for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
+      // A commit in between may have stored what is now taken back.
+      for (const { measurement } of [...(definitions?.fields ?? []), ...(definitions?.homes ?? [])]) this.changedMeasurements.add(measurement)
+      this.giveBack()
+      failed(error)
+    }
+    try {
+      this.wal.append(
+        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index),
+        () => {
+          if (definitions !== undefined) this.defined(definitions)
+          this.apply(tables, heap, admitted.lastSeries)
+          this.afterApply()
+          done()
+        },
+        revoke,
+      )
+    } catch (error) {
+      revoke(error as Error) // it could not be encoded, for want of memory say: the log has nothing of it
+    }
   }
 
   private apply(tables: TableRows[], heap: Uint8Array, lastSeries: number): void {

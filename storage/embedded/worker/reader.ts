@@ -107,15 +107,7 @@ export class EngineReader implements Reader {
     for (const hint of tags) {
       const tag = named.find(({ column }) => column === hint.tag)
       if (tag === undefined) continue
-      const key = series.keySymbol(def.id, tag.key)
-      const values = new Set(hint.values)
-      const known = new Map<number, boolean>()
-      wanted = (wanted ?? series.of(def.id)).filter((s) => {
-        const symbol = series.tagSymbol(s, key)
-        let match = known.get(symbol)
-        if (match === undefined) known.set(symbol, (match = symbol >= 0 && values.has(series.text(symbol))))
-        return match
-      })
+      wanted = series.withTag(wanted ?? series.of(def.id), series.keySymbol(def.id, tag.key), hint.values)
     }
     return { measurement: def, columns, time, series: wanted, enumTags }
   }

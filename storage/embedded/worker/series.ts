@@ -11,7 +11,10 @@ const EMPTY: SeriesArrays = {
   symbolBytes: new Uint8Array(0),
 }
 const ABSENT = -1
+/** Texts whose symbol is remembered. */
+const KEPT_SYMBOLS = 10_000
 const decoder = new TextDecoder()
+const encoder = new TextEncoder()
 
 /** A growing list of numbers. */
 class IntList {
@@ -33,6 +36,7 @@ export class SeriesView {
   private arrays: SeriesArrays = EMPTY
   private readonly texts: (string | undefined)[] = []
   private readonly keySymbols = new Map<string, number>()
+  private readonly symbols = new Map<string, { symbol: number; searched: number }>()
   private scanned = 0
   private readonly byMeasurement = new Map<number, IntList>()
   private readonly keys = new Map<number, { upTo: number; symbols: Set<number>; names: string[] }>()
@@ -84,6 +88,57 @@ export class SeriesView {
     return ABSENT
   }
 
+  /** Those of `series` whose tag has one of the values, none of them empty. Compares numbers: no text is made, however many values the tag has. */
+  withTag(series: Int32Array, key: number, values: readonly string[]): Int32Array {
+    const wanted = new Set<number>()
+    for (const value of values) {
+      const symbol = this.symbolOf(value)
+      if (symbol !== ABSENT) wanted.add(symbol)
+    }
+    const out = new Int32Array(wanted.size === 0 ? 0 : series.length)
+    if (wanted.size === 0) return out
+    const { offsets, tags } = this.arrays
+    const only = wanted.size === 1 ? (wanted.values().next().value as number) : ABSENT
+    let n = 0
+    let place = 0 // where the series before had the key: neighbours mostly have it there too
+    for (let i = 0; i < series.length; i++) {
+      const start = offsets[series[i]]
+      const end = offsets[series[i] + 1]
+      if (start + place >= end || tags[start + place] !== key) {
+        place = 0
+        while (start + place < end && tags[start + place] !== key) place += 2
+        if (start + place >= end) continue
+      }
+      const symbol = tags[start + place + 1]
+      if (symbol === only || (only === ABSENT && wanted.has(symbol))) out[n++] = series[i]
+    }
+    return out.subarray(0, n)
+  }
+
+  /** The symbol of a text, or ABSENT. Symbols are never removed, so that a search goes on where the last one for this text ended. */
+  private symbolOf(text: string): number {
+    let entry = this.symbols.get(text)
+    if (entry === undefined) {
+      if (this.symbols.size >= KEPT_SYMBOLS) this.symbols.clear()
+      this.symbols.set(text, (entry = { symbol: ABSENT, searched: 0 }))
+    }
+    if (entry.symbol !== ABSENT) return entry.symbol
+    const bytes = encoder.encode(text)
+    const { symbolOffsets, symbolBytes } = this.arrays
+    const count = Math.min(Atomics.load(this.shared, Shared.SYMBOLS), symbolOffsets.length - 1)
+    for (let symbol = entry.searched; symbol < count; symbol++) {
+      const start = symbolOffsets[symbol]
+      if (symbolOffsets[symbol + 1] - start !== bytes.length) continue
+      let same = 0
+      while (same < bytes.length && symbolBytes[start + same] === bytes[same]) same++
+      if (same < bytes.length) continue
+      entry.symbol = symbol
+      break
+    }
+    entry.searched = count
+    return entry.symbol
+  }
+
   /** Tag keys in use by a measurement, sorted. */
   tagKeys(measurement: number): string[] {
     const list = this.of(measurement)
@@ -118,6 +173,7 @@ export class SeriesView {
 
   private filter(measurement: number, series: Int32Array, matcher: Matcher): Int32Array {
     const key = this.keySymbol(measurement, matcher.tag)
+    if (matcher.op === '=' && matcher.value !== '' && key !== ABSENT) return this.withTag(series, key, [matcher.value])
     const test = predicate(matcher)
     const absent = test('')
     const verdicts = new Map<number, boolean>()
