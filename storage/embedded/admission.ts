@@ -91,6 +91,8 @@ class Work {
   private readonly undo: Undo = []
   private readonly series: NewSeries[] = []
   private readonly tables: TableRows[] = []
+  /** Checked rows whose table is not settled yet; those without a measurement are of many. */
+  private readonly pending: { measurement: Measurement | undefined; rows: Rows; columns: Column[] }[] = []
   private readonly rejections: Rejection[] = []
   private rejected = 0
   private rows = 0
@@ -115,6 +117,7 @@ class Work {
   }
 
   finish(): Admitted {
+    this.settleAll()
     const { definitions, undo, series, tables, rejections, rejected, rows, lastSeries } = this
     rejections.sort((a, b) => a.position - b.position)
     return { rows, rejected, rejections, tables, definitions: Object.keys(definitions).length === 0 ? undefined : definitions, series, lastSeries, undo }
@@ -126,17 +129,14 @@ class Work {
     const whole = this.sifted(rows, (refused) => this.checkValues(measurement.name, rows, refused))
     const fit = this.sifted(whole, (refused) => this.checkSchema(measurement, whole, refused))
     const scales = newScales(measurement, fit)
-    const good = this.sifted(fit, (refused) => checkDecimals(measurement, fit, scales, refused))
+    const good = this.sifted(fit, (refused) => checkDecimals(measurement.name, fit, scales, refused))
     const columns = used(good)
     if (columns.length === 0) return
     this.schema.keep(measurement, this.definitions, this.undo)
     for (const { name, type } of columns) {
       if (!measurement.fields.has(name)) this.schema.addField(measurement, name, type, scales.get(name) ?? 0, this.definitions, this.undo)
     }
-    const table = this.schema.settle(measurement, this.definitions, this.undo)
-    const fields = columns.map((column) => (table.measurement < 0 ? table.fields[0] : (measurement.fields.get(column.name) as FieldDef)))
-    for (const [i, column] of columns.entries()) if (column.type === 'decimal') rescaleColumn(column, fields[i].scale)
-    this.store(table, good, columns, fields)
+    this.pending.push({ measurement, rows: good, columns })
   }
 
   /** The rows that a check leaves: the same object when it refuses none. */
@@ -146,57 +146,79 @@ class Work {
     return refused.flags === undefined ? rows : copyRows(rows, refused.flags, 0)
   }
 
-  /** Rows of many measurements. Those whose measurement lies in the one shared table go together, the others by measurement. */
+  /** Rows of many measurements: together while all of them have just this one field, else by measurement. */
   private mixed(rows: Rows): void {
     const columns = used(rows)
-    const shared = columns.length === 1 ? this.sharedHome(rows, columns[0]) : undefined
-    if (shared !== undefined) {
+    if (columns.length === 1 && this.allHaveJust(columns[0], rows)) {
       const good = this.sifted(rows, (refused) => this.checkValues('', rows, refused))
       const [column] = used(good)
-      if (column !== undefined) this.store(shared, good, [column], [shared.fields[0]])
+      if (column === undefined) return
+      this.forEachMeasurement(good, (measurement) => {
+        this.schema.keep(measurement, this.definitions, this.undo)
+        if (measurement.list.length === 0) this.schema.addField(measurement, column.name, column.type, column.scale, this.definitions, this.undo)
+      })
+      this.pending.push({ measurement: undefined, rows: good, columns: [column] })
       return
     }
-    const groups = new Map<number, Uint8Array>()
-    for (let row = 0; row < rows.rows; row++) {
-      const id = this.index.measurementOf(rows.series[row])
-      let skip = groups.get(id)
-      if (skip === undefined) {
-        skip = new Uint8Array(rows.rows).fill(1)
-        groups.set(id, skip)
-      }
-      skip[row] = 0
-    }
-    for (const [id, skip] of groups) {
-      const measurement = id === RELEASED ? undefined : this.schema.byId[id]
-      const own = copyRows(rows, skip, 0)
+    for (const [measurement, own] of this.byMeasurement(rows)) {
       if (measurement === undefined) this.stale(own)
       else this.single(measurement, own)
     }
   }
 
-  /** The shared table, when every row's measurement keeps (or, being new, will keep) its rows there under this column's type. */
-  private sharedHome(rows: Rows, column: Column): Table | undefined {
-    if (column.type === 'decimal') return undefined
-    let table: Table | undefined
-    let lastId = RELEASED
+  private allHaveJust(column: Column, rows: Rows): boolean {
+    if (column.type === 'decimal') return false // its scale is each measurement's own
+    let all = true
+    const known = this.forEachMeasurement(rows, ({ list }) => {
+      if (list.length > 1 || (list.length === 1 && (list[0].name !== column.name || list[0].type !== column.type))) all = false
+    })
+    return known && all
+  }
+
+  /** Once a run of rows of one measurement; false when a row's measurement is gone. */
+  private forEachMeasurement(rows: Rows, visit: (measurement: Measurement) => void): boolean {
+    let last = RELEASED
     for (let row = 0; row < rows.rows; row++) {
       const id = this.index.measurementOf(rows.series[row])
-      if (id === lastId) continue
-      lastId = id
+      if (id === last && id !== RELEASED) continue
       const measurement = id === RELEASED ? undefined : this.schema.byId[id]
-      if (measurement === undefined) return undefined
-      if (measurement.home === undefined) {
-        if (measurement.list.length > 0) return undefined
-        this.schema.keep(measurement, this.definitions, this.undo)
-        this.schema.addField(measurement, column.name, column.type, column.scale, this.definitions, this.undo)
-        this.schema.settle(measurement, this.definitions, this.undo)
-      }
-      const { home } = measurement
-      if (home === undefined || home.measurement >= 0 || home.fields[0].name !== column.name || home.fields[0].type !== column.type) return undefined
-      if (table !== undefined && table !== home) return undefined
-      table = home
+      if (measurement === undefined) return false
+      visit(measurement)
+      last = id
     }
-    return table
+    return true
+  }
+
+  private byMeasurement(rows: Rows): [Measurement | undefined, Rows][] {
+    const skips = new Map<number, Uint8Array>()
+    for (let row = 0; row < rows.rows; row++) {
+      const id = this.index.measurementOf(rows.series[row])
+      let skip = skips.get(id)
+      if (skip === undefined) skips.set(id, (skip = new Uint8Array(rows.rows).fill(1)))
+      skip[row] = 0
+    }
+    return [...skips].map(([id, skip]) => [id === RELEASED ? undefined : this.schema.byId[id], copyRows(rows, skip, 0)])
+  }
+
+  /** Where each part's rows go: decided when all fields of the write are known, so that a measurement's rows stay together. */
+  private settleAll(): void {
+    for (const { measurement, rows, columns } of this.pending) {
+      if (measurement !== undefined) this.settle(measurement, rows, columns)
+      else if (this.allHaveJust(columns[0], rows)) {
+        let table: Table | undefined
+        this.forEachMeasurement(rows, (each) => {
+          table = this.schema.settle(each, this.definitions, this.undo)
+        })
+        if (table !== undefined) this.store(table, rows, columns, [table.fields[0]])
+      } else for (const [each, own] of this.byMeasurement(rows)) if (each !== undefined) this.settle(each, own, used(own))
+    }
+  }
+
+  private settle(measurement: Measurement, rows: Rows, columns: Column[]): void {
+    const table = this.schema.settle(measurement, this.definitions, this.undo)
+    const fields = columns.map((column) => (table.measurement < 0 ? table.fields[0] : (measurement.fields.get(column.name) as FieldDef)))
+    for (const [i, column] of columns.entries()) if (column.type === 'decimal') rescaleColumn(column, fields[i].scale)
+    this.store(table, rows, columns, fields)
   }
 
   private store(table: Table, rows: Rows, columns: Column[], fields: FieldDef[]): void {
@@ -246,6 +268,8 @@ class Work {
       if (known === undefined) fresh.push(column)
       else if (known.type !== column.type) refused.all(column, () => typeConflict(measurement.name, column.name, known.type, column.type))
     }
+    const scales = new Map(measurement.list.flatMap(({ name, type, scale }) => (type === 'decimal' ? [[name, scale] as const] : [])))
+    if (scales.size > 0) checkDecimals(measurement.name, rows, scales, refused)
     const good = fresh.filter((column) => {
       try {
         checkFieldName(column.name, this.limits)
@@ -354,14 +378,15 @@ function newScales(measurement: Measurement, rows: Rows): Map<string, number> {
   return scales
 }
 
-function checkDecimals(measurement: Measurement, rows: Rows, newFields: ReadonlyMap<string, number>, refused: Refusals): void {
+/** Refuses decimals of these fields that do not fit the scale: of a field that exists, or the one it is about to get. */
+function checkDecimals(measurement: string, rows: Rows, scales: ReadonlyMap<string, number>, refused: Refusals): void {
   for (const column of used(rows)) {
-    if (column.type !== 'decimal') continue
-    const scale = measurement.fields.get(column.name)?.scale ?? newFields.get(column.name) ?? 0
+    const scale = scales.get(column.name)
+    if (column.type !== 'decimal' || scale === undefined) continue
     for (let row = 0; row < Math.min(column.next, rows.rows); row++) {
       if (!column.has(row)) continue
       try {
-        rescale(unscaledAt(column, row), (column.scales as Uint8Array)[row], scale, measurement.name, column.name)
+        rescale(unscaledAt(column, row), (column.scales as Uint8Array)[row], scale, measurement, column.name)
       } catch (error) {
         refused.row(row, () => error as SvcError)
       }

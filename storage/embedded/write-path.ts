@@ -197,7 +197,7 @@ export class WritePath {
 
   private append(admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
     const { tables, definitions, series } = admitted
-    if (definitions !== undefined && moves(definitions, this.parts.schema)) this.requestRotation(true)
+    const moving = definitions !== undefined && moves(definitions, this.parts.schema)
     const sequence = ++this.walSequence
     const revoke = (error: Error): void => {
       for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
@@ -210,6 +210,8 @@ export class WritePath {
       this.wal.append(
         (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index),
         () => {
+          // Here and not before the commit: records of the same commit may have rows in the table that is being left.
+          if (moving) this.freeze(this.wal.file)
           if (definitions !== undefined) this.defined(definitions)
           this.apply(tables, heap, admitted.lastSeries)
           this.afterApply()
