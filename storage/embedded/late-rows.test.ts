@@ -61,3 +61,16 @@ t.test('after a restart a row below the newest stored one may repeat it', async 
   t.same(await rowsOf(engine, 'm'), [`a ${NOW + 5n} v=2`, `b ${NOW + 6n} v=3`])
   await closeAndRemove(engine, dir)
 })
+
+t.test('rows at both ends of time: a query of one series finds those in between', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  const first = -(2n ** 63n) + 2n
+  // Enough other series for the rows of one to be found along their links.
+  for (let host = 0; host < 40; host++) await writeFloat(engine, 'm', `h${host}`, NOW, { v: host })
+  for (const time of [NOW + 10n, NOW + 5n, first, NOW + 7n]) await writeFloat(engine, 'm', 'a', time, { v: 1 }, { backfill: true })
+  const found: bigint[] = []
+  for await (const { times } of engine.scan({ ...request, matchers: [{ tag: 'host', op: '=', value: 'a' }], start: NOW })) found.push(...times)
+  t.same(found, [NOW + 5n, NOW + 7n, NOW + 10n])
+  await closeAndRemove(engine, dir)
+})

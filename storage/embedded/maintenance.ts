@@ -44,6 +44,8 @@ export class Maintenance {
   nextSegment = 1
   /** Segments replaced but not yet deleted because a reader may have them open. */
   retired = 0
+  /** The memtable whose segments are being committed: the log is not needed for it any more. */
+  private leaving: Memtable | undefined
   private flushing: Promise<void> | undefined
   private compacting: Promise<void> | undefined
   private compactionWanted = false
@@ -104,7 +106,7 @@ export class Maintenance {
   /** The change that makes the catalog know what is defined now, the WAL position included. */
   counters(): Counters {
     const { writes, schema } = this.parts
-    const oldest = writes.frozen[0] ?? writes.active
+    const oldest = writes.frozen.find((memtable) => memtable !== this.leaving) ?? writes.active
     return {
       nextSegment: this.nextSegment,
       nextSequence: writes.nextSequence,
@@ -145,13 +147,14 @@ export class Maintenance {
     const first = this.nextSegment
     this.nextSegment += memtable.tables.size
     const added = await pool.flush(memtable.id, first)
-    writes.frozen = writes.frozen.filter((other) => other !== memtable)
+    this.leaving = memtable
     try {
       await this.commit({ segmentsAdded: added })
-    } catch (error) {
-      writes.frozen = [memtable, ...writes.frozen]
-      throw error
+    } finally {
+      this.leaving = undefined
     }
+    // In one turn of the loop: a thread that starts at any time is told of the memtable or of its segments, never of neither.
+    writes.frozen = writes.frozen.filter((other) => other !== memtable)
     for (const segment of added) this.insert(segment)
     publisher.tell({ kind: 'segments', added, removed: [], droppedMemtable: memtable.id })
     publisher.flush()

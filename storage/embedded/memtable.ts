@@ -27,6 +27,9 @@ const FIRST_ROWS = 256
 const CHUNK_BYTES = 8 << 20
 const NO_TIME_HIGH = -0x80000000
 const OFFSET = CHUNK_ROWS - 1
+/** Above the rounding error of a difference of two times as a double. */
+const COARSEST = 4096
+const MOST_LATE = 2n ** 63n - 1n
 /** Rows of a series looked at to prove that a late row repeats none: covers senders that write in parallel. */
 const LATE_SEARCH = 64
 
@@ -234,8 +237,9 @@ export class Memtable {
     const { summary } = table
     const lateness = times.lateness(series, low, high)
     if (lateness > table.lateness) {
-      table.lateness = lateness
-      summary[Summary.LATENESS] = BigInt(lateness)
+      // Rounded up where doubles are coarser than a nanosecond; times at the two ends of the range are further apart than 63 bits tell.
+      table.lateness = lateness > Number.MAX_SAFE_INTEGER ? lateness + COARSEST : lateness
+      summary[Summary.LATENESS] = table.lateness >= 2 ** 63 ? MOST_LATE : BigInt(table.lateness)
     }
     if (!times.aboveBase(series, low, high)) widen(summary, Summary.DIRTY_MIN, low, high)
     else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.REPEAT_MIN, low, high)
