@@ -76,7 +76,7 @@ export const HEAP_BUFFER = 1 << HEAP_BITS
 
 /**
  * BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat a row of an older memtable or of a segment; REPEAT_*: of
- * rows that may repeat a row of this memtable; a least above the greatest = none. LATENESS: no row is older than its series' newest row
+ * rows that may repeat a row of this memtable; a least above the greatest = none. LATENESS (unsigned): no row is older than its series' newest row
  * before it by more than this many nanoseconds.
  */
 export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, REPEAT_MIN: 4, REPEAT_MAX: 5, LATENESS: 6, SLOTS: 7 } as const

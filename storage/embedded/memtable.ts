@@ -29,7 +29,6 @@ const NO_TIME_HIGH = -0x80000000
 const OFFSET = CHUNK_ROWS - 1
 /** Above the rounding error of a difference of two times as a double. */
 const COARSEST = 4096
-const MOST_LATE = 2n ** 63n - 1n
 /** Rows of a series looked at to prove that a late row repeats none: covers senders that write in parallel. */
 const LATE_SEARCH = 64
 
@@ -237,9 +236,9 @@ export class Memtable {
     const { summary } = table
     const lateness = times.lateness(series, low, high)
     if (lateness > table.lateness) {
-      // Rounded up where doubles are coarser than a nanosecond; times at the two ends of the range are further apart than 63 bits tell.
+      // Rounded up where doubles are coarser than a nanosecond. Unsigned: from the first time there is to now is more than 63 bits tell.
       table.lateness = lateness > Number.MAX_SAFE_INTEGER ? lateness + COARSEST : lateness
-      summary[Summary.LATENESS] = table.lateness >= 2 ** 63 ? MOST_LATE : BigInt(table.lateness)
+      summary[Summary.LATENESS] = BigInt.asIntN(64, BigInt(table.lateness))
     }
     if (!times.aboveBase(series, low, high)) widen(summary, Summary.DIRTY_MIN, low, high)
     else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.REPEAT_MIN, low, high)

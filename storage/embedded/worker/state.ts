@@ -235,7 +235,7 @@ export function takePart(memtable: MemtableState, table: MemtableTableState): Me
     maxTime: summary[Summary.MAX_TIME],
     dirty,
     repeats,
-    lateness: summary[Summary.LATENESS],
+    lateness: BigInt.asUintN(64, summary[Summary.LATENESS]),
   }
 }
 
