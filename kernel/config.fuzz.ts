@@ -12,8 +12,8 @@ import { ConfigError, readConfig, resolveConfig } from './config.ts'
 import { serverSchema } from './config-schema.ts'
 import { definePlugin } from './plugin.ts'
 import { Secret } from './secret.ts'
+import { type Random, seeded } from './testkit/random.ts'
 
-type Random = () => number
 const WORD = 'hunter2-is-the-secret'
 const SECTIONS = ['server', 'tls', 'database', 'fuzzed', 'fuzzed.nested', 'auth.keys', '__proto__', 'constructor', 'toString', 'plugins', 'sql']
 const KEYS = [
@@ -73,17 +73,6 @@ const fuzzed = definePlugin({
   }),
   setup() {},
 })
-
-/** mulberry32 */
-function seeded(seed: number): Random {
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6d2b79f5) | 0
-    let t = Math.imul(a ^ (a >>> 15), 1 | a)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
 
 function randomToml(random: Random): string {
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]

@@ -5,25 +5,14 @@
 import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
 import type { Precision } from './outcome.ts'
 import { LineParser } from './parser.ts'
 import { referenceParse } from './reference.ts'
 
-type Random = () => number
 const NOW = 1_700_000_000_123_456_789n
 const LIMITS = { ...DEFAULT_LIMITS, maxNameBytes: 12, maxTagValueBytes: 12, maxTags: 3, maxFields: 6, maxStringBytes: 20 }
-
-/** mulberry32 */
-function seeded(seed: number): Random {
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6d2b79f5) | 0
-    let t = Math.imul(a ^ (a >>> 15), 1 | a)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 const digits = (random: Random, most: number) => Array.from({ length: Math.ceil(random() * most) }, () => Math.floor(random() * 10)).join('')

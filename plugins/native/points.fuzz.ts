@@ -6,21 +6,10 @@ import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
 import { SvcError } from '../../kernel/errors.ts'
+import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { PointsParser } from './points.ts'
 
-type Random = () => number
 const NOW = 77n
-
-/** mulberry32 */
-function seeded(seed: number): Random {
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6d2b79f5) | 0
-    let t = Math.imul(a ^ (a >>> 15), 1 | a)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
-}
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 const NAMES = ['a', 'b', 'usage', 'x y', 'quo"te', 'back\\slash', 'é', '漢字', 'tab\t', 'nul', '__proto__', 'constructor', '']

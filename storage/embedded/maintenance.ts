@@ -117,7 +117,7 @@ export class Maintenance {
     }
   }
 
-  /** Removes log files below the floor and, at the start, segment files that no entry names. */
+  /** Removes log files below the floor: all their rows are in segments. */
   removeOldLogs(): void {
     const { fs, walDir } = this.parts
     const { walFloor } = this.counters()

@@ -73,7 +73,7 @@ export class SeriesIndex {
     for (let i = 0; i < pairs; i++) {
       const key = symbols.internBytes(bytes, ranges[i * 4], ranges[i * 4 + 1])
       if (known && order.keys[i] !== key) known = false
-      this.pairs[i] = key // in the order of arrival, for now
+      this.pairs[i] = key // in the order of arrival; ordered by text below
     }
     if (!known && !this.reorder(pairs)) return -1
     const { keys, places } = this.order

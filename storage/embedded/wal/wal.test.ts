@@ -2,6 +2,7 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { join } from 'node:path'
 import t from 'tap'
 import type { SvcError } from '../../../kernel/errors.ts'
+import { seeded } from '../../../kernel/testkit/random.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
 import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
@@ -20,7 +21,7 @@ t.test('CRC-32C gives the values of RFC 3720', async (t) => {
 t.test('columns come back bit for bit', async (t) => {
   const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
   t.comment(`SVC_SEED=${seed}`)
-  const random = generator(seed)
+  const random = seeded(seed)
   const special = [0, -0, 1, -1, 0.1, 1e300, -1e300, 5e-324, 2 ** 53, -(2 ** 53), 2 ** 31, 4294967295, 1.005, 0.3, 1e15 + 0.5]
   const makers: (() => number)[] = [
     () => Math.floor(random() * 101),
@@ -145,14 +146,4 @@ function replayed(dir: string): { records: number } {
 
 function same(a: Float64Array, b: Float64Array): boolean {
   return a.every((value, i) => Object.is(value, b[i]))
-}
-
-function generator(seed: number): () => number {
-  let a = seed >>> 0
-  return () => {
-    a = (a + 0x6d2b79f5) | 0
-    let x = Math.imul(a ^ (a >>> 15), 1 | a)
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x
-    return ((x ^ (x >>> 14)) >>> 0) / 4294967296
-  }
 }

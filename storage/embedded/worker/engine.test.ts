@@ -1,5 +1,7 @@
 /** Memtables, segments, merges and scans against a plain map of points. */
+
 import t from 'tap'
+import { seeded } from '../../../kernel/testkit/random.ts'
 import { compactSegments } from './compactor.ts'
 import { EngineReader } from './reader.ts'
 import { relation } from './relation.ts'
@@ -32,16 +34,6 @@ function sorted<T extends { tags: Record<string, string>; time: bigint }>(rows: 
     const [x, y] = [JSON.stringify(a.tags), JSON.stringify(b.tags)]
     return x < y ? -1 : x > y ? 1 : a.time < b.time ? -1 : 1
   })
-}
-
-function random(seed: number): () => number {
-  let a = seed
-  return () => {
-    a = (a + 0x6d2b79f5) | 0
-    let x = Math.imul(a ^ (a >>> 15), 1 | a)
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x
-    return ((x ^ (x >>> 14)) >>> 0) / 4294967296
-  }
 }
 
 function randomPoints(rnd: () => number, n: number, now: number): TestPoint[] {
@@ -97,7 +89,7 @@ t.test('reads equal the model across memtables, segments and compactions', async
   for (const seed of [1, 2, 3]) {
     const db = new TestDatabase()
     t.teardown(() => db.close())
-    const rnd = random(seed)
+    const rnd = seeded(seed)
     const m = db.measurement('m', SPEC)
     const model = new Model()
     const write = (n: number, now: number): void => {
@@ -123,7 +115,7 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
   for (const seed of [4, 5, 6]) {
     const db = new TestDatabase()
     t.teardown(() => db.close())
-    const rnd = random(seed)
+    const rnd = seeded(seed)
     const m = db.measurement('m', SPEC)
     const model = new Model()
     for (let round = 0; round < 4; round++) {
