@@ -32,3 +32,13 @@ export function floorDiv(a: bigint, b: bigint): bigint {
   const q = a / b
   return a % b < 0n ? q - 1n : q
 }
+
+export function earlier(a: bigint, b: bigint): bigint {
+  if (a < b) return a
+  return b
+}
+
+export function later(a: bigint, b: bigint): bigint {
+  if (a > b) return a
+  return b
+}

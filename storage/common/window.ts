@@ -8,11 +8,13 @@
  * rows, and the first write into an empty namespace may hold any history. One window a namespace, see
  * docs/decisions/011-window-per-namespace.md.
  *
+ * With a global retention no write, backfill included, may carry what retention would remove at once (`admissionCutoff` in lifetime.ts).
+ *
  * Use: `open` once a write, `verdict` for each row (two integer comparisons, no BigInt), `advance` with the newest admitted time.
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { Limits } from './limits.ts'
-import { before, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, lowHalf, toNs } from './time.ts'
+import { before, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, later, lowHalf, toNs } from './time.ts'
 
 export const ADMITTED = 0
 export const SENTINEL = 1
@@ -32,6 +34,8 @@ export interface Bounds {
   oldestHigh: number
   newestLow: number
   newestHigh: number
+  /** Where retention ends; INT64_MIN = it keeps everything. */
+  cutoff: bigint
 }
 
 export class Window {
@@ -52,11 +56,14 @@ export class Window {
     return start < INT64_MIN ? INT64_MIN : start
   }
 
-  /** @param nowMs the server clock, milliseconds since the Unix epoch. */
-  open(nowMs: number, backfill: boolean): Bounds {
-    const oldest = backfill ? INT64_MIN : this.start
+  /**
+   * @param nowMs the server clock, milliseconds since the Unix epoch.
+   * @param cutoff `admissionCutoff` of lifetime.ts.
+   */
+  open(nowMs: number, backfill: boolean, cutoff = INT64_MIN): Bounds {
+    const oldest = later(backfill ? INT64_MIN : this.start, cutoff)
     const newest = futureBound(nowMs, this.limits)
-    return { oldestLow: lowHalf(oldest), oldestHigh: highHalf(oldest), newestLow: lowHalf(newest), newestHigh: highHalf(newest) }
+    return { oldestLow: lowHalf(oldest), oldestHigh: highHalf(oldest), newestLow: lowHalf(newest), newestHigh: highHalf(newest), cutoff }
   }
 
   advance(low: number, high: number): void {
@@ -74,6 +81,12 @@ export class Window {
       return new SvcError(
         'FUTURE_TIMESTAMP',
         `cannot write point at ${named(time)}: it lies past ${named(newest)}, the server clock plus future_write_tolerance_secs of ${this.limits.futureWriteToleranceSecs}; check the sender's clock and precision`,
+      )
+    }
+    if (time < bounds.cutoff) {
+      return new SvcError(
+        'PARTIAL_WRITE',
+        `cannot write point at ${named(time)}: it is older than ${named(bounds.cutoff)}, before which [database] retention_secs removes points; raise retention_secs to keep it`,
       )
     }
     const { oooShardTolerance, shardDurationSecs } = this.limits
