@@ -1,6 +1,6 @@
 /**
  * Admission: which rows of a write are stored. The order of the checks is part of what engines must agree on: a row with several
- * faults is refused for the first of time, values, schema; within values and schema in the order of its columns.
+ * faults is refused for the first of time, stale series, values, schema; within values and schema in the order of its columns.
  *
  * A field comes into being with the first row that is admitted with it; a decimal's scale is then the most fractional digits
  * among the rows of this write that pass all other checks. Fields are created only for rows that are admitted.
@@ -9,6 +9,7 @@ import { typeConflict } from '../../kernel/batch.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldInfo } from '../../kernel/storage.ts'
 import { rescale } from '../common/decimal.ts'
+import { staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
@@ -20,6 +21,7 @@ export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limit
   for (const row of rows) {
     const time = verdict(bounds, row.timeLow, row.timeHigh)
     if (time !== ADMITTED) row.refused = window.refusal(time, bounds, row.timeLow, row.timeHigh)
+    else if (row.series.measurement.gone) row.refused = staleSeries()
     else attempt(row, () => checkValues(row, limits))
   }
   const groups = Map.groupBy(

@@ -8,9 +8,13 @@ import type {
   Capability,
   Change,
   ChangedPoint,
+  DeleteRequest,
+  DeleteResult,
+  DropOptions,
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  RetentionHold,
   RunningJob,
   ScanPlan,
   ScanRequest,
@@ -23,17 +27,19 @@ import type {
   WriteResult,
 } from '../../kernel/storage.ts'
 import { MAX_DIGITS } from '../common/decimal.ts'
+import { lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { Window } from '../common/window.ts'
 import { admit } from './admit.ts'
 import { Deadline, startJob } from './job.ts'
+import { Removal } from './removal.ts'
 import { type IncomingRow, rowsOf } from './rows.ts'
 import { SeriesTable } from './series.ts'
 import { infoOf, Snapshot } from './snapshot.ts'
 import { MemoryState } from './state.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs'])
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs', 'delete'])
 /** Refusals that a write's result carries. */
 const KEPT_REJECTIONS = 16
 /** Empty batches kept for the next decoder. */
@@ -49,6 +55,7 @@ export class MemoryEngine implements StorageEngine {
   private readonly listeners = new Set<(change: Change) => void>()
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
+  private readonly removal: Removal
   private readonly jobs = new Set<RunningJob<unknown>>()
   private sequence = 0
   private accepting = false
@@ -57,6 +64,9 @@ export class MemoryEngine implements StorageEngine {
     this.context = context
     this.limits = limitsOf(context.config)
     this.resolver = new SeriesTable(this.limits)
+    const { resolver, limits, openBatches } = this
+    const newest = () => [...this.windows.values()].map((window) => window.newest)
+    this.removal = new Removal({ resolver, limits, lifetimes: lifetimesOf(context.config, limits), now: () => context.now(), newest, openBatches })
   }
 
   async open(): Promise<void> {
@@ -84,7 +94,7 @@ export class MemoryEngine implements StorageEngine {
 
   async write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
     try {
-      this.assertOpen()
+      this.enter()
       return this.apply(batch, options.backfill === true)
     } finally {
       this.recycle(batch)
@@ -94,13 +104,16 @@ export class MemoryEngine implements StorageEngine {
   private apply(batch: WriteBatch, backfill: boolean): WriteResult {
     const window = this.window(batch.namespace)
     const rows = rowsOf(batch, this.resolver)
-    admit(rows, window, window.open(this.context.now(), backfill), this.limits)
+    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoff), this.limits)
     const admitted = rows.filter((row) => row.refused === undefined)
     for (const row of admitted) {
       window.advance(row.timeLow, row.timeHigh)
       this.store(row)
     }
-    if (admitted.length > 0) this.publish(batch.namespace, admitted, backfill)
+    if (admitted.length > 0) {
+      const { namespace } = batch
+      this.publish((sequence) => ({ kind: 'write', namespace, sequence, rows: admitted.length, backfill, points: () => admitted.map(changed) }))
+    }
     const refused = rows.flatMap(({ refused, position }) => (refused === undefined ? [] : [{ code: refused.code, message: refused.message, position }]))
     refused.sort((a, b) => a.position - b.position)
     return { written: admitted.length, rejected: refused.length, rejections: refused.slice(0, KEPT_REJECTIONS) }
@@ -139,11 +152,37 @@ export class MemoryEngine implements StorageEngine {
   }
 
   measurements(namespace: string): MeasurementInfo[] {
+    this.removal.settle()
     return this.resolver.list(namespace).map(infoOf)
   }
 
+  async delete(request: DeleteRequest): Promise<DeleteResult> {
+    this.enter()
+    const tags = this.removal.delete(request).map((series) => series.tags)
+    const { namespace, measurement, start, end } = request
+    const range = { ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
+    const series = () => tags.map((t) => ({ ...t }))
+    if (tags.length > 0) this.publish((sequence) => ({ kind: 'series_deleted', namespace, sequence, measurement, ...range, series }))
+    return { series: tags.length, segmentsSkipped: 0 }
+  }
+
+  async drop(namespace: string, measurement: string, options: DropOptions = {}): Promise<void> {
+    this.enter()
+    this.removal.drop(namespace, measurement, options.final === true)
+    this.publish((sequence) => ({ kind: 'measurement_dropped', namespace, sequence, measurement }))
+  }
+
+  async restore(namespace: string, measurement: string): Promise<void> {
+    this.enter()
+    this.removal.restore(namespace, measurement)
+  }
+
+  holdRetention(hold: RetentionHold): () => void {
+    return this.removal.hold(hold)
+  }
+
   async *scan(request: ScanRequest, options: JobOptions = {}): AsyncIterable<SeriesChunk> {
-    this.assertOpen()
+    this.enter()
     const deadline = new Deadline(options)
     try {
       for await (const chunk of this.snapshot(request.namespace).scan(request)) {
@@ -157,12 +196,12 @@ export class MemoryEngine implements StorageEngine {
   }
 
   async explain(request: ScanRequest): Promise<ScanPlan> {
-    this.assertOpen()
+    this.enter()
     return this.snapshot(request.namespace).explain(request)
   }
 
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
-    this.assertOpen()
+    this.enter()
     const job = startJob<R>(this.snapshot(), module, args, options)
     this.jobs.add(job)
     job.result.catch(() => {}).finally(() => this.jobs.delete(job))
@@ -200,10 +239,10 @@ export class MemoryEngine implements StorageEngine {
     return window
   }
 
-  private publish(namespace: string, rows: IncomingRow[], backfill: boolean): void {
+  private publish(changeOf: (sequence: number) => Change): void {
     const sequence = ++this.sequence
     if (this.listeners.size === 0) return
-    const change: Change = { kind: 'write', namespace, sequence, rows: rows.length, backfill, points: () => rows.map(changed) }
+    const change = changeOf(sequence)
     for (const listener of this.listeners) {
       try {
         listener(change)
@@ -211,6 +250,12 @@ export class MemoryEngine implements StorageEngine {
         this.context.log.error({ err: error, sequence }, 'cannot deliver a change: the listener failed')
       }
     }
+  }
+
+  /** Begins an operation on points: what time has removed is gone before it looks. */
+  private enter(): void {
+    this.assertOpen()
+    this.removal.settle()
   }
 
   private assertOpen(): void {

@@ -1,12 +1,13 @@
 /** The storage engine "memory": what it holds is gone when the process ends. For tests, demonstrations, and as the oracle. */
 import { Type } from 'typebox'
 import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
+import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
 import { MemoryEngine } from './engine.ts'
 
 export { capabilities } from './engine.ts'
 
-export const configSchema = Type.Object({ ...admissionKeys })
+export const configSchema = Type.Object({ ...admissionKeys, ...lifetimeKeys })
 
 export function createEngine(context: StorageContext): StorageEngine {
   return new MemoryEngine(context)

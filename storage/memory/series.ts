@@ -2,7 +2,8 @@
  * Measurements and series by name and by number.
  *
  * A series is provisional from the moment a decoder asks for its number until a row of it is admitted. Both kinds count against
- * the budget. When a batch ends, provisional series that no open batch holds a row of are given back and `epoch` rises.
+ * the budget. When a batch ends, provisional series that no open batch holds a row of are given back and `epoch` rises. A series that
+ * is deleted becomes provisional again, so that rows on their way to it are stored. Numbers are not used twice.
  */
 import type { WriteBatch } from '../../kernel/batch.ts'
 import { SvcError } from '../../kernel/errors.ts'
@@ -25,6 +26,8 @@ export interface Series {
 }
 
 export interface Measurement extends MeasurementRef {
+  /** Dropped, or taken away otherwise: rows for it are refused. */
+  gone: boolean
   fields: Map<string, FieldInfo>
   series: Map<string, Series>
 }
@@ -51,7 +54,7 @@ export class SeriesTable implements SeriesResolver {
     const known = this.find(namespace, name)
     if (known !== undefined) return known
     checkMeasurementName(name, this.limits)
-    const measurement: Measurement = { namespace, name, id: this.nextMeasurement++, fields: new Map(), series: new Map() }
+    const measurement: Measurement = { namespace, name, id: this.nextMeasurement++, gone: false, fields: new Map(), series: new Map() }
     const names = this.namespaces.get(namespace) ?? new Map<string, Measurement>()
     this.namespaces.set(namespace, names.set(name, measurement))
     return measurement
@@ -78,16 +81,23 @@ export class SeriesTable implements SeriesResolver {
     return number
   }
 
+  /** One that was given back is of a measurement that is gone. */
   byNumber(number: number): Series {
     const series = this.numbers.get(number)
-    if (series === undefined)
-      throw new SvcError('DATABASE_ERROR', `cannot write to series ${number}: the number is not in use; the decoder kept it past a change of epoch`)
-    return series
+    if (series !== undefined) return series
+    if (number >= this.nextSeries) throw new SvcError('DATABASE_ERROR', `cannot write to series ${number}: the number was never handed out`)
+    const measurement: Measurement = { namespace: '', name: '', id: -1, gone: true, fields: new Map(), series: new Map() }
+    return { number, measurement, tags: {}, live: false, points: new Map(), shared: false }
   }
 
-  /** What exists: a measurement whose every row was refused does not. */
   find(namespace: string, name: string): Measurement | undefined {
     return this.namespaces.get(namespace)?.get(name)
+  }
+
+  /** A measurement whose every row was refused does not exist. */
+  existing(namespace: string, name: string): Measurement | undefined {
+    const measurement = this.find(namespace, name)
+    return measurement !== undefined && measurement.fields.size > 0 ? measurement : undefined
   }
 
   list(namespace: string): Measurement[] {
@@ -102,6 +112,42 @@ export class SeriesTable implements SeriesResolver {
   makeLive(series: Series): void {
     series.live = true
     this.provisional.delete(series.number)
+  }
+
+  /** Takes a measurement away from its name; its series keep their numbers. */
+  detach(measurement: Measurement): void {
+    this.namespaces.get(measurement.namespace)?.delete(measurement.name)
+    measurement.gone = true
+    this.epoch++
+  }
+
+  /** Undoes `detach`. What decoders know of the name meanwhile is void. */
+  attach(measurement: Measurement): void {
+    const provisional = this.find(measurement.namespace, measurement.name)
+    if (provisional !== undefined) this.detach(provisional)
+    this.namespaces.get(measurement.namespace)?.set(measurement.name, measurement)
+    measurement.gone = false
+    this.epoch++
+  }
+
+  /** Gives back every series of a measurement that is gone. */
+  releaseAll(measurement: Measurement): void {
+    for (const { number } of measurement.series.values()) {
+      this.numbers.delete(number)
+      this.provisional.delete(number)
+    }
+    measurement.series.clear()
+  }
+
+  /** Gives series back, with their points; one that an open batch holds a row of when that batch has ended, unless the row is admitted. */
+  forget(series: Iterable<[key: string, series: Series]>, open: Iterable<WriteBatch>): void {
+    for (const [key, one] of series) {
+      one.live = false
+      one.points = new Map()
+      one.shared = false
+      this.provisional.set(one.number, key)
+    }
+    this.release(open)
   }
 
   /** Call when a batch has ended. @param open the batches that are still with a decoder. */
