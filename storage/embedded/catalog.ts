@@ -4,16 +4,12 @@
  *
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
-import { mkdirSync } from 'node:fs'
-import { open, type RootDatabase } from 'lmdb'
-import { SvcError } from '../../kernel/errors.ts'
+import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
 import type { MeasurementDef, SegmentMeta, TableDef } from './layout.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { RELEASED } from './series-index.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'
 
-/** Rises with any change of the on-disk formats that older code cannot read. */
-export const FORMAT_VERSION = 1
 /** Series and symbols are stored in blocks of this many: few keys, and a new one rewrites one block. */
 const BLOCK = 1024
 
@@ -37,27 +33,20 @@ export interface CatalogChange {
 }
 
 export class Catalog {
-  readonly db: RootDatabase<unknown, string>
+  readonly store: CatalogStore
   private storedSeries = 0
   private storedSymbols = 0
 
-  constructor(dir: string) {
-    mkdirSync(dir, { recursive: true })
-    this.db = open<unknown, string>({ path: dir, encoding: 'binary', overlappingSync: false, noMemInit: true, maxDbs: 1 }) as RootDatabase<unknown, string>
-    const version = this.readJson<{ format: number }>('meta/format')
-    if (version === undefined) this.db.putSync('meta/format', json({ format: FORMAT_VERSION }))
-    else if (version.format !== FORMAT_VERSION) {
-      const { format } = version
-      void this.db.close()
-      throw new SvcError(
-        'CONFIG_ERROR',
-        `cannot open data directory: its format is version ${format}, this svc reads version ${FORMAT_VERSION}; ${format > FORMAT_VERSION ? 'run the svc that wrote it or a newer one' : 'upgrade it with the release between them'}`,
-      )
-    }
+  constructor(store: CatalogStore) {
+    this.store = store
+  }
+
+  static async open(dir: string): Promise<Catalog> {
+    return new Catalog(await CatalogStore.open(dir))
   }
 
   counters(): Counters | undefined {
-    return this.readJson<Counters>('meta/counters')
+    return this.store.getJson<Counters>('meta/counters')
   }
 
   measurements(): MeasurementDef[] {
@@ -75,7 +64,7 @@ export class Catalog {
   /** Fills the index with the stored symbols and series. */
   loadSeries(index: SeriesIndex): void {
     for (let block = 0; ; block++) {
-      const bytes = this.read(key('symbols', block))
+      const bytes = this.store.get(key('symbols', block))
       if (bytes === undefined) break
       const reader = new ByteReader(bytes)
       for (let n = reader.varint(); n > 0; n--) {
@@ -87,7 +76,7 @@ export class Catalog {
     }
     let pairs = new Int32Array(256)
     for (let block = 0; ; block++) {
-      const bytes = this.read(key('series', block))
+      const bytes = this.store.get(key('series', block))
       if (bytes === undefined) break
       const reader = new ByteReader(bytes)
       for (let n = reader.varint(); n > 0; n--) {
@@ -108,50 +97,35 @@ export class Catalog {
   /** @param series the number of series that must be in the catalog after the commit. */
   async commit(change: CatalogChange, index: SeriesIndex, series: number): Promise<void> {
     const symbols = index.symbols.count
-    await this.db.transaction(() => {
-      this.put('meta/counters', change.counters)
-      for (const def of change.measurements ?? []) this.put(key('measurement', def.id), def)
-      for (const def of change.tables ?? []) this.put(key('table', def.id), def)
-      for (const segment of change.segmentsAdded ?? []) this.put(key('segment', segment.id), segment)
-      for (const id of change.segmentsRemoved ?? []) this.db.remove(key('segment', id))
-      for (let block = Math.floor(this.storedSymbols / BLOCK); block * BLOCK < symbols && this.storedSymbols < symbols; block++) {
-        this.db.put(key('symbols', block), encodeSymbols(index, block * BLOCK, Math.min(symbols, (block + 1) * BLOCK)))
-      }
-      for (let block = Math.floor(this.storedSeries / BLOCK); block * BLOCK < series && this.storedSeries < series; block++) {
-        this.db.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(series, (block + 1) * BLOCK)))
-      }
+    await this.store.transaction((tx) => {
+      tx.putJson('meta/counters', change.counters)
+      for (const def of change.measurements ?? []) tx.putJson(key('measurement', def.id), def)
+      for (const def of change.tables ?? []) tx.putJson(key('table', def.id), def)
+      for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
+      for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
+      this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
+      this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to))
     })
-    await this.db.flushed
     this.storedSymbols = Math.max(this.storedSymbols, symbols)
     this.storedSeries = Math.max(this.storedSeries, series)
   }
 
   async close(): Promise<void> {
-    await this.db.close()
+    await this.store.close()
   }
 
-  private put(name: string, value: unknown): void {
-    this.db.put(name, json(value))
-  }
-
-  private read(name: string): Uint8Array | undefined {
-    return this.db.get(name) as Uint8Array | undefined
-  }
-
-  private readJson<T>(name: string): T | undefined {
-    const bytes = this.read(name)
-    return bytes === undefined ? undefined : (JSON.parse(new TextDecoder().decode(bytes)) as T)
+  /** Writes the blocks that hold entries from `stored` up to `count`. */
+  private putBlocks(tx: CatalogWrites, kind: string, stored: number, count: number, encode: (from: number, to: number) => Uint8Array): void {
+    if (stored >= count) return
+    for (let block = Math.floor(stored / BLOCK); block * BLOCK < count; block++)
+      tx.put(key(kind, block), encode(block * BLOCK, Math.min(count, (block + 1) * BLOCK)))
   }
 
   private all<T>(prefix: string): T[] {
-    const found: T[] = []
-    for (const { value } of this.db.getRange({ start: prefix, end: `${prefix}\uffff` }))
-      found.push(JSON.parse(new TextDecoder().decode(value as Uint8Array)) as T)
-    return found
+    return [...this.store.range({ start: prefix, end: `${prefix}\uffff` })].map(({ bytes }) => JSON.parse(new TextDecoder().decode(bytes)) as T)
   }
 }
 
-const json = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value))
 const key = (kind: string, id: number): string => `${kind}/${String(id).padStart(10, '0')}`
 
 function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array {

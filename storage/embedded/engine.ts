@@ -105,7 +105,7 @@ export class EmbeddedEngine implements StorageEngine {
     rmSync(this.paths.temp, { recursive: true, force: true })
     mkdirSync(this.paths.temp)
     const began = performance.now()
-    const catalog = new Catalog(this.paths.catalog)
+    const catalog = await Catalog.open(this.paths.catalog)
     this.catalog = catalog
     const metrics = engineMetrics(this.context.metrics)
     this.pool = new WorkerPool(
@@ -212,7 +212,7 @@ export class EmbeddedEngine implements StorageEngine {
 
   state(owner: string): StateStore {
     if (this.catalog === undefined) throw new SvcError('DATABASE_CLOSED', CLOSED)
-    return new LmdbState(this.catalog, owner)
+    return new LmdbState(this.catalog.store, owner)
   }
 
   status(): StorageStatus {

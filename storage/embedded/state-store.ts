@@ -1,49 +1,45 @@
 /** The plugins' memory, in the catalog's LMDB: ordered keys below `state/<owner>/`, JSON values. */
 import type { StateStore, StateTransaction } from '../../kernel/storage.ts'
-import type { Catalog } from './catalog.ts'
+import type { CatalogStore } from './catalog-store.ts'
 
 type Range = { prefix?: string; start?: string; end?: string; limit?: number }
 
 const decoder = new TextDecoder()
 
 export class LmdbState implements StateStore {
-  private readonly db: Catalog['db']
+  private readonly store: CatalogStore
   private readonly root: string
 
-  constructor(catalog: Catalog, owner: string) {
-    this.db = catalog.db
+  constructor(store: CatalogStore, owner: string) {
+    this.store = store
     this.root = `state/${owner}/`
   }
 
   get<T>(key: string): T | undefined {
-    const bytes = this.db.get(this.root + key) as Uint8Array | undefined
-    return bytes === undefined ? undefined : (JSON.parse(decoder.decode(bytes)) as T)
+    return this.store.getJson<T>(this.root + key)
   }
 
   list<T>({ prefix = '', start, end, limit }: Range = {}): { key: string; value: T }[] {
     const from = this.root + (start !== undefined && start > prefix ? start : prefix)
     const to = end === undefined ? `${this.root}${prefix}\uffff` : this.root + end
     const found: { key: string; value: T }[] = []
-    for (const { key, value } of this.db.getRange({ start: from, end: to, ...(limit === undefined ? {} : { limit }) })) {
+    for (const { key, bytes } of this.store.range({ start: from, end: to, ...(limit === undefined ? {} : { limit }) })) {
       if (!key.startsWith(this.root + prefix)) break
-      found.push({ key: key.slice(this.root.length), value: JSON.parse(decoder.decode(value as Uint8Array)) as T })
+      found.push({ key: key.slice(this.root.length), value: JSON.parse(decoder.decode(bytes)) as T })
     }
     return found
   }
 
   async transaction<T>(body: (tx: StateTransaction) => T): Promise<T> {
-    let result!: T
-    await this.db.transaction(() => {
-      // What the body wrote is applied only when it returns: a throw leaves nothing behind.
+    return this.store.transaction((tx) => {
       const writes = new Map<string, unknown>()
-      result = body(this.overlay(writes))
+      const result = body(this.overlay(writes))
       for (const [key, value] of writes) {
-        if (value === undefined) this.db.remove(this.root + key)
-        else this.db.put(this.root + key, Buffer.from(JSON.stringify(value)))
+        if (value === undefined) tx.remove(this.root + key)
+        else tx.putJson(this.root + key, value)
       }
+      return result
     })
-    await this.db.flushed
-    return result
   }
 
   private overlay(writes: Map<string, unknown>): StateTransaction {

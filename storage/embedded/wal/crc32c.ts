@@ -8,8 +8,9 @@ for (let i = 0; i < 256; i++) {
 }
 for (let i = 0; i < 256; i++) for (let t = 1; t < 8; t++) TABLES[t * 256 + i] = (TABLES[(t - 1) * 256 + i] >>> 8) ^ TABLES[TABLES[(t - 1) * 256 + i] & 0xff]
 
-export function crc32c(bytes: Uint8Array, start: number, end: number): number {
-  let crc = -1
+/** @param before the checksum of what comes before these bytes, to carry on from. */
+export function crc32c(bytes: Uint8Array, start: number, end: number, before = 0): number {
+  let crc = ~before
   let i = start
   for (const last = end - 8; i <= last; i += 8) {
     crc ^= bytes[i] | (bytes[i + 1] << 8) | (bytes[i + 2] << 16) | (bytes[i + 3] << 24)
