@@ -1,0 +1,97 @@
+/**
+ * Durable transactions of the catalog, one after the other.
+ *
+ * Invariants
+ * - A transaction is gathered first and handed to LMDB whole: a body that throws leaves nothing behind, and reads inside it see everything before it.
+ * - LMDB's batches, not its transaction callbacks: when a commit fails, of a full disk say, a batch is rejected, while the promise of a callback
+ *   (lmdb 3.5) never settles. Batches across turns of the loop are off for the same reason: their promise has no owner who could handle it.
+ * - A commit that found no space has changed nothing and may be tried again. After any other failure nobody knows what is on disk, as with a
+ *   failed fsync of the log: nothing more is committed (`fault`), a restart reads what is there and replays the log over it.
+ */
+import { constants } from 'node:os'
+import type { RootDatabase } from 'lmdb'
+import { SvcError } from '../../kernel/errors.ts'
+
+/** LMDB takes 1,978 bytes of encoded key with its 4 KiB pages. */
+const MAX_KEY_BYTES = 1900
+const FULL: readonly unknown[] = [constants.errno.ENOSPC, constants.errno.EDQUOT, 'ENOSPC', 'EDQUOT']
+
+/** What a transaction's body writes, as it will lie in LMDB. */
+export interface RawWrites {
+  put(key: string, value: Uint8Array): void
+  remove(key: string): void
+}
+
+export class CatalogCommits {
+  private readonly db: RootDatabase<unknown, string>
+  private last: Promise<unknown> = Promise.resolve()
+  private broken: SvcError | undefined
+
+  constructor(db: RootDatabase<unknown, string>) {
+    this.db = db
+  }
+
+  /** Why nothing is committed any more, if so. */
+  get fault(): SvcError | undefined {
+    return this.broken
+  }
+
+  /** Resolves when everything the body wrote is durable. @throws STORAGE_FULL: nothing of it is; OVERLOADED: only a restart can tell. */
+  run<T>(body: (writes: RawWrites) => T): Promise<T> {
+    const done = this.last.then(() => this.commit(body))
+    this.last = done.catch(() => {})
+    return done
+  }
+
+  private async commit<T>(body: (writes: RawWrites) => T): Promise<T> {
+    if (this.broken !== undefined) throw this.broken
+    const changes: [key: string, value: Uint8Array | undefined][] = []
+    const result = body({
+      put: (key, value) => void changes.push([checked(key), value]),
+      remove: (key) => void changes.push([checked(key), undefined]),
+    })
+    if (changes.length === 0) return result
+    try {
+      await this.write(changes)
+    } catch (error) {
+      throw this.failure(await reasonOf(error))
+    }
+    return result
+  }
+
+  private async write(changes: [key: string, value: Uint8Array | undefined][]): Promise<void> {
+    await this.db.batch(() => {
+      for (const [key, value] of changes) {
+        const part: Promise<boolean> = value === undefined ? this.db.remove(key) : this.db.put(key, value)
+        part.catch(() => {}) // fails with the batch, which says so
+      }
+    })
+    await this.db.flushed
+  }
+
+  private failure(error: Error): SvcError {
+    if (FULL.includes((error as NodeJS.ErrnoException).code))
+      return new SvcError('STORAGE_FULL', 'cannot write the catalog: no space left on the data volume; free space, writes resume without a restart', {
+        cause: error,
+      })
+    this.broken = new SvcError(
+      'OVERLOADED',
+      `writes are refused since the catalog could not be written (${error.message}); restart the server, it recovers everything that was acknowledged`,
+      { cause: error },
+    )
+    return this.broken
+  }
+}
+
+/** lmdb rejects a batch with an error whose `commitError` is rejected with the cause. */
+async function reasonOf(error: unknown): Promise<Error> {
+  const { commitError } = error as { commitError?: Promise<never> }
+  const reason: unknown = commitError === undefined ? error : await commitError.catch((cause: unknown) => cause)
+  return reason instanceof Error ? reason : new Error(String(reason))
+}
+
+function checked(key: string): string {
+  if (Buffer.byteLength(key) > MAX_KEY_BYTES)
+    throw new SvcError('INVALID_REQUEST', `cannot store key "${key.slice(0, 64)}...": it takes more than ${MAX_KEY_BYTES} bytes; shorten it`)
+  return key
+}
