@@ -8,6 +8,9 @@ import t, { type Test } from 'tap'
 import type { StorageEngine } from '../../kernel/storage.ts'
 import { admissionConfig, admissionRules } from './admission.ts'
 import type { EngineUnderTest, MakeEngine } from './context.ts'
+import { deleteConfig, deleteRules } from './deletes.ts'
+import { EVENTS, type LifeRule, lifeOf } from './life.ts'
+import { dropConfig, dropRules, finalDropConfig, finalDropRules, keepSomeConfig, keepSomeRules, retentionConfig, retentionRules } from './lifetime.ts'
 import { persistenceRules } from './persistence.ts'
 import { NOW_MS } from './points.ts'
 import { randomRun } from './random.ts'
@@ -46,6 +49,33 @@ export function conformance(name: string, makeEngine: MakeEngine): void {
         }),
       )
     }
+  })
+  const life = async (t: Test, rules: LifeRule[], config: Record<string, unknown>) => {
+    let restarts = true
+    for (const [rule, body] of rules) {
+      for (const event of EVENTS) {
+        if (event === 'restart' && !restarts) continue
+        await t.test(`${rule} (${event} in between)`, async (t) => {
+          const clock = { ms: NOW_MS }
+          const subject = await makeEngine(config, () => clock.ms)
+          restarts = subject.reopen !== undefined
+          try {
+            await body(t, lifeOf(subject, clock, event))
+          } finally {
+            await subject.dispose()
+          }
+        })
+      }
+    }
+  }
+  t.test(`${name}: deletes`, (t) => life(t, deleteRules, deleteConfig))
+  t.test(`${name}: drops`, async (t) => {
+    await life(t, dropRules, dropConfig)
+    await life(t, finalDropRules, finalDropConfig)
+  })
+  t.test(`${name}: retention`, async (t) => {
+    await life(t, retentionRules, retentionConfig)
+    await life(t, keepSomeRules, keepSomeConfig)
   })
   t.test(`${name}: random operations`, { timeout: TIMEOUT_MS }, async (t) => {
     const { SVC_SEED, SVC_SEEDS, SVC_STEPS } = process.env

@@ -1,11 +1,11 @@
 /** Random operations by seed, on the engine and on the oracle at once; everything the two answer must be the same. */
-import type { Matcher, MeasurementInfo, ScanRequest, StorageEngine, WriteResult } from '../../kernel/storage.ts'
+import type { DeleteRequest, Matcher, MeasurementInfo, ScanRequest, StorageEngine, WriteResult } from '../../kernel/storage.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { createEngine as createOracle } from '../memory/index.ts'
 import { type MakeEngine, testContext } from './context.ts'
 import { bool, dec, f64, fill, HOUR, hist, i64, lines, MINUTE, NOW, NOW_MS, str, type TestPoint, type TestValue, u64, write } from './points.ts'
 
-export const randomConfig = { max_series_cardinality: 60, max_fields_per_measurement: 12, max_string_bytes: 200 }
+export const randomConfig = { max_series_cardinality: 60, max_fields_per_measurement: 12, max_string_bytes: 200, soft_delete_ttl_secs: 86_400 }
 
 /** mulberry32: small, seedable, the same everywhere. */
 export class Random {
@@ -32,7 +32,7 @@ export class Random {
 
 /**
  * One run. @throws Error that names the seed, the step and the first difference.
- * @param steps operations, about two thirds of them writes.
+ * @param steps operations, more than half of them writes.
  */
 export async function randomRun(makeEngine: MakeEngine, seed: number, steps: number): Promise<{ points: number; compared: number }> {
   const random = new Random(seed)
@@ -43,15 +43,17 @@ export async function randomRun(makeEngine: MakeEngine, seed: number, steps: num
   let engine = subject.engine
   const totals = { points: 0, compared: 0 }
   const log: string[] = []
+  let again: Batch | undefined
   try {
     for (let step = 0; step < steps; step++) {
       const dice = random.next()
-      if (dice < 0.6) {
+      if (dice < 0.55) {
         const batches = Array.from({ length: random.chance(0.2) ? 3 : 1 }, () => randomBatch(random))
         log.push(`write ${batches.map((b) => b.points.length).join('+')}`)
         for (const { points } of batches) totals.points += points.length
+        again = batches[0]
         same('write', await writeAll(oracle, batches), await writeAll(engine, batches))
-      } else if (dice < 0.68) {
+      } else if (dice < 0.65) {
         log.push('flush')
         await engine.flush()
       } else if (dice < 0.72 && subject.reopen !== undefined) {
@@ -61,6 +63,25 @@ export async function randomRun(makeEngine: MakeEngine, seed: number, steps: num
         log.push('recycle')
         const { points, namespace } = randomBatch(random)
         for (const storage of [oracle, engine]) storage.recycle(fill(storage, points, namespace).batch)
+      } else if (dice < 0.82) {
+        const request = randomDelete(random)
+        log.push(`delete ${text(request)}`)
+        same('delete', await codeOf(() => oracle.delete(request)), await codeOf(() => engine.delete(request)))
+        // A part of what is gone comes again, so that old fields and new ones lie at the same times.
+        if (again !== undefined && random.chance(0.5)) {
+          const batch = { ...again, points: again.points.filter(() => random.chance(0.5)) }
+          log.push(`write again ${batch.points.length}`)
+          same('write again', await writeAll(oracle, [batch]), await writeAll(engine, [batch]))
+        }
+      } else if (dice < 0.84) {
+        const [namespace, measurement] = [randomNamespace(random), random.pick(NAMES)]
+        const final = random.chance(0.3)
+        log.push(`drop ${namespace} ${measurement}${final ? ' for good' : ''}`)
+        same('drop', await codeOf(() => oracle.drop(namespace, measurement, { final })), await codeOf(() => engine.drop(namespace, measurement, { final })))
+      } else if (dice < 0.87) {
+        const [namespace, measurement] = [randomNamespace(random), random.pick(NAMES)]
+        log.push(`restore ${namespace} ${measurement}`)
+        same('restore', await codeOf(() => oracle.restore(namespace, measurement)), await codeOf(() => engine.restore(namespace, measurement)))
       } else {
         const request = randomScan(random)
         log.push(`scan ${text(request)}`)
@@ -75,7 +96,8 @@ export async function randomRun(makeEngine: MakeEngine, seed: number, steps: num
     }
     return totals
   } catch (error) {
-    throw new Error(`seed ${seed}, step ${log.length} (${log.slice(-6).join(', ')}): ${(error as Error).message}`, { cause: error })
+    const told = log.slice(-KEPT_LOG).map((line, i) => `  ${Math.max(0, log.length - KEPT_LOG) + i + 1} ${line}`)
+    throw new Error(`SVC_SEED=${seed} fails at operation ${log.length}: ${(error as Error).message}\noperations:\n${told.join('\n')}`, { cause: error })
   } finally {
     await subject.dispose()
   }
@@ -83,6 +105,9 @@ export async function randomRun(makeEngine: MakeEngine, seed: number, steps: num
 
 const NAMESPACES = ['default', 'other']
 const MEASUREMENTS = ['cpu', 'mem', 'weather station', 'τ']
+const NAMES = [...MEASUREMENTS, 'unknown']
+/** Operations that a failure tells. */
+const KEPT_LOG = 100
 const FIELDS = ['a', 'b', 'f', 'i', 'u', 's', 'd', 'wide', 'h', 'value']
 const HOSTS = ['a', 'b', 'ab', 'c\nd', 'ä', '😀', '']
 
@@ -99,7 +124,7 @@ function randomBatch(random: Random): Batch {
   // Most batches touch a narrow time range, so that duplicates and overlaps with other batches are common.
   const base = backfill ? NOW - BigInt(random.below(40)) * HOUR : NOW - BigInt(random.below(150)) * MINUTE
   const points = Array.from({ length: size }, (_, i) => randomPoint(random, base, i, sparse))
-  return { namespace: random.chance(0.1) ? 'other' : 'default', backfill, points }
+  return { namespace: randomNamespace(random), backfill, points }
 }
 
 function randomPoint(random: Random, base: bigint, i: number, sparse: number): TestPoint {
@@ -152,13 +177,32 @@ function randomFloat(random: Random): number {
   return random.chance(0.5) ? random.below(10_000) / 100 : (random.next() - 0.5) * 10 ** random.below(20)
 }
 
-function randomScan(random: Random): ScanRequest {
-  const matchers: Matcher[] = Array.from({ length: random.below(3) }, () => ({
+function randomNamespace(random: Random): string {
+  return random.chance(0.1) ? 'other' : 'default'
+}
+
+function randomMatchers(random: Random): Matcher[] {
+  return Array.from({ length: random.below(3) }, () => ({
     tag: random.pick(['host', 'dc', 'none']),
     op: random.pick(['=', '!=', '=~', '!~'] as const),
     value: random.pick(['a', '', 'eu', 'a|b', '.*', '.+', 'c.d', '[^a]*', '(?i)A.*', 'ä']),
   }))
-  const request: ScanRequest = { namespace: random.chance(0.1) ? 'other' : 'default', measurement: random.pick([...MEASUREMENTS, 'unknown']), matchers }
+}
+
+/** From one point in time to everything: of all series, or of those that match. */
+function randomDelete(random: Random): DeleteRequest {
+  const request: DeleteRequest = { namespace: randomNamespace(random), measurement: random.pick(NAMES) }
+  if (random.chance(0.8)) request.matchers = randomMatchers(random)
+  if (random.chance(0.2)) return request
+  const start = NOW - BigInt(random.below(160)) * MINUTE - BigInt(random.below(2))
+  const width = random.pick([0n, 1n, 10_000_000_000n, MINUTE, 20n * MINUTE, HOUR, 40n * HOUR])
+  if (random.chance(0.9)) request.start = start
+  if (random.chance(0.8)) request.end = start + width
+  return request
+}
+
+function randomScan(random: Random): ScanRequest {
+  const request: ScanRequest = { namespace: randomNamespace(random), measurement: random.pick(NAMES), matchers: randomMatchers(random) }
   if (random.chance(0.5)) request.fields = [...FIELDS, 'unknown'].filter(() => random.chance(0.3))
   if (random.chance(0.5)) request.start = NOW - BigInt(random.below(200)) * MINUTE
   if (random.chance(0.5)) request.end = NOW - BigInt(random.below(100)) * MINUTE
@@ -183,6 +227,17 @@ async function compare(request: ScanRequest, oracle: StorageEngine, engine: Stor
       throw new Error(`scan ${text(request)} differs in line ${i} of ${expected.length}:\n  expected ${expected[i]}\n  found    ${found[i]}`)
   }
   return expected.length
+}
+
+/** The answer as text, or the code of the refusal. */
+async function codeOf(operation: () => Promise<unknown>): Promise<string> {
+  try {
+    return text((await operation()) ?? 'done')
+  } catch (error) {
+    const { code } = error as { code?: string }
+    if (code === undefined) throw error
+    return `refused with ${code}`
+  }
 }
 
 async function outcome(storage: StorageEngine, request: ScanRequest): Promise<string[]> {

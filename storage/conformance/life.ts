@@ -1,0 +1,47 @@
+/** The surroundings of rules about what goes: a clock that moves, and something that happens between two steps. */
+import type { Test } from 'tap'
+import type { Change, StorageEngine } from '../../kernel/storage.ts'
+import type { EngineUnderTest } from './context.ts'
+import { lines } from './points.ts'
+
+export interface Life {
+  /** The engine as it is now: another one after a restart. */
+  readonly engine: StorageEngine
+  /** Milliseconds since the Unix epoch. */
+  clock: { ms: number }
+  /** Nothing, a flush, or a restart: the rule must hold whatever lies where. */
+  between(): Promise<void>
+}
+
+export type LifeRule = [name: string, body: (t: Test, life: Life) => Promise<void>]
+
+export const EVENTS = ['nothing', 'flush', 'restart'] as const
+export type Event = (typeof EVENTS)[number]
+
+export function lifeOf(subject: EngineUnderTest, clock: { ms: number }, event: Event): Life {
+  return {
+    get engine() {
+      return subject.engine
+    },
+    clock,
+    async between() {
+      if (event === 'flush') await subject.engine.flush()
+      if (event === 'restart') await subject.reopen?.()
+    },
+  }
+}
+
+/** What a scan answers, or the code it fails with. */
+export async function seen(life: Life, measurement: string, namespace = 'default'): Promise<string[] | string> {
+  try {
+    return await lines(life.engine, { namespace, measurement })
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+/** Collects changes until `stop` is called. */
+export function listen(engine: StorageEngine): { changes: Change[]; stop(): void } {
+  const changes: Change[] = []
+  return { changes, stop: engine.subscribe((change) => changes.push(change)) }
+}
