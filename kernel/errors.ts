@@ -81,6 +81,7 @@ export class SvcError extends Error {
 export function classify(error: unknown): SvcError {
   for (let e = error; e instanceof Error; e = e.cause) {
     const code = (e as NodeJS.ErrnoException).code
+    if (e instanceof SvcError && e.code === 'STORAGE_FULL') return e
     if (code === 'ENOSPC' || code === 'EDQUOT') {
       return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
     }

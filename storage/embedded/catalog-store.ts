@@ -80,6 +80,12 @@ export class CatalogStore {
     return stored === undefined ? undefined : decodeJson<T>(key, stored)
   }
 
+  /** Bytes of the pages in use. */
+  get mappedBytes(): number {
+    const { pageSize, lastPageNumber } = this.db.getStats() as { pageSize: number; lastPageNumber: number }
+    return pageSize * (lastPageNumber + 1)
+  }
+
   /** Entries from `start` on and before `end`, in the order of keys. */
   *range(range: { start: string; end: string; limit?: number }): Generator<Entry> {
     for (const { key, value } of this.db.getRange(range)) yield { key, bytes: decodeValue(key, value as Uint8Array) }

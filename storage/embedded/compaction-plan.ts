@@ -44,6 +44,20 @@ export function planMerge(segments: readonly SegmentMeta[], limits: CompactionLi
   }
 }
 
+/** Segments that a merge is due for: how far merging is behind. */
+export function backlog(segments: readonly SegmentMeta[], { fanIn, maxRows }: CompactionLimits): number {
+  let waiting = 0
+  for (let from = 0; from < segments.length; ) {
+    const { level } = segments[from]
+    let to = from
+    let rows = 0
+    while (to < segments.length && segments[to].level === level && to - from < fanIn && rows + segments[to].rows <= maxRows) rows += segments[to++].rows
+    if (to - from === fanIn) waiting += fanIn
+    from = Math.max(to, from + 1)
+  }
+  return waiting
+}
+
 /** A run of more than `2 * fanIn` neighbours whose levels only fall short of merging because they alternate. */
 function stranded(segments: readonly SegmentMeta[], limits: CompactionLimits, alone: boolean): Merge | undefined {
   const least = limits.fanIn * 2

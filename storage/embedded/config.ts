@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { type Static, Type } from 'typebox'
 import { SvcError } from '../../kernel/errors.ts'
 import { admissionKeys } from '../common/limits.ts'
+import type { PressureLimits } from './pressure.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
 const MIB = 1 << 20
@@ -47,6 +48,20 @@ export const configSchema = Type.Object({
     maximum: 2_000_000_000,
     description: 'Rows above which a segment is left as it is',
   }),
+  compaction_max_backlog: Type.Integer({
+    default: 64,
+    minimum: 4,
+    maximum: 100_000,
+    description: 'Segments of a table that wait for a merge from which on writes answer 503 BACKPRESSURE until merging has caught up',
+  }),
+  maintenance_max_deaths: Type.Integer({
+    default: 3,
+    minimum: 1,
+    maximum: 1000,
+    description:
+      'How often the maintenance thread may die within maintenance_death_window_secs before it is not started again and writes answer 503 OVERLOADED',
+  }),
+  maintenance_death_window_secs: Type.Integer({ default: 300, minimum: 1, maximum: 86_400, description: 'See maintenance_max_deaths' }),
   compression: Type.Union([Type.Literal('zstd'), Type.Literal('lz4'), Type.Literal('none')], { default: 'zstd', description: 'Compression of segments' }),
   zstd_level: Type.Integer({ default: 6, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
   row_group_rows: Type.Integer({ default: 32_768, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
@@ -99,6 +114,14 @@ export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
   }
   return resolved
 }
+
+export const pressureLimits = (config: DatabaseConfig): PressureLimits => ({
+  maxMemtableMemory: config.max_memtable_memory,
+  maxBacklog: config.compaction_max_backlog,
+  compaction: { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows },
+  maxDeaths: config.maintenance_max_deaths,
+  deathWindowMs: config.maintenance_death_window_secs * 1000,
+})
 
 export function fsyncPolicy(text: string): FsyncPolicy {
   if (text === 'per_write' || text === 'per_batch') return { kind: text }

@@ -30,7 +30,7 @@ import { limitsOf } from '../common/limits.ts'
 import { canonicalTags, checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { Catalog } from './catalog.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, fsyncPolicy, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { declareField } from './declare.ts'
 import { Shared, type StateEvent, type WorkerConfig } from './layout.ts'
 import { DirectoryLock } from './lock.ts'
@@ -38,6 +38,7 @@ import { Maintenance, removeOrphans } from './maintenance.ts'
 import { engineGauges, engineMetrics } from './metrics.ts'
 import { paths } from './paths.ts'
 import { WorkerPool } from './pool.ts'
+import { Pressure } from './pressure.ts'
 import { Publisher } from './publisher.ts'
 import { describe, type Measurement, Schema } from './schema.ts'
 import { RELEASED, SeriesIndex } from './series-index.ts'
@@ -67,13 +68,16 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly index: SeriesIndex
   private readonly changes: Changes
   private readonly writes: WritePath
+  private readonly pressure: Pressure
+  private readonly worker: URL | undefined
   private maintenance: Maintenance | undefined
   private pool: WorkerPool | undefined
   private catalog: Catalog | undefined
   private phase: 'new' | 'open' | 'closed' = 'new'
 
-  /** @param fs the log's file system; tests put faults in its place. */
-  constructor(context: StorageContext, fs: FileSystem = realFileSystem) {
+  /** @param fs the log's file system, @param worker what the engine threads run; tests put faults in their place. */
+  constructor(context: StorageContext, fs: FileSystem = realFileSystem, worker?: URL) {
+    this.worker = worker
     this.context = context
     this.fs = fs
     this.config = resolveConfig(context.config)
@@ -84,7 +88,13 @@ export class EmbeddedEngine implements StorageEngine {
     this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() }))
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
     this.resolver = this.makeResolver(limits)
+    this.pressure = new Pressure(
+      pressureLimits(this.config),
+      () => performance.now(),
+      () => this.catalog?.store.commits.fault,
+    )
     this.writes = new WritePath({
+      pressure: this.pressure,
       config: this.config,
       limits,
       log: context.log,
@@ -115,6 +125,11 @@ export class EmbeddedEngine implements StorageEngine {
         queryThreads: queryThreads(this.config),
         config: { query: this.workerConfig(queryParallelism(this.config)), maintenance: this.workerConfig(1) },
         state: () => this.stateEvents(),
+        maintenanceDied: (cause) => {
+          metrics.maintenancePanics.inc()
+          return this.pressure.died(cause)
+        },
+        ...(this.worker === undefined ? {} : { worker: this.worker }),
       },
       this.publisher,
       this.context.log,
@@ -136,6 +151,7 @@ export class EmbeddedEngine implements StorageEngine {
       publisher: this.publisher,
       writes: this.writes,
       metrics,
+      pressure: this.pressure,
     })
     this.loadCatalog(catalog, maintenance)
     const floor = catalog.counters()?.walFloor ?? 1
@@ -143,7 +159,7 @@ export class EmbeddedEngine implements StorageEngine {
     const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file))
     this.writes.wal.openFile(Math.max(replayed.lastFile, floor - 1) + 1)
     this.maintenance = maintenance
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance })
+    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog })
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
@@ -217,7 +233,7 @@ export class EmbeddedEngine implements StorageEngine {
 
   status(): StorageStatus {
     if (this.phase !== 'open') return { accepting: false, reason: this.phase === 'new' ? 'the database is opening' : 'the database is closed' }
-    const fault = this.writes.refusal ?? this.writes.wal.poisoned
+    const { fault } = this.writes
     return fault === undefined ? { accepting: true } : { accepting: false, reason: fault.message }
   }
 

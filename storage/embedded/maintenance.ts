@@ -8,20 +8,25 @@ import type { StorageContext } from '../../kernel/storage.ts'
 import type { Catalog, CatalogChange, Counters } from './catalog.ts'
 import { type Merge, planMerge } from './compaction-plan.ts'
 import type { DatabaseConfig } from './config.ts'
+import { freeBytes } from './disk-space.ts'
 import type { SegmentMeta } from './layout.ts'
 import type { Memtable } from './memtable.ts'
 import type { EngineMetrics } from './metrics.ts'
 import { walFileName } from './paths.ts'
 import type { WorkerPool } from './pool.ts'
+import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema } from './schema.ts'
 import type { SeriesIndex } from './series-index.ts'
 import type { FileSystem } from './wal/file-system.ts'
 import { walFiles } from './wal/replay.ts'
+import { removeSegmentFiles } from './worker/segment-file.ts'
 import type { WritePath } from './write-path.ts'
 
 const RETRY_FIRST_MS = 200
 const RETRY_MOST_MS = 10_000
+/** How often a full disk is looked at for space. */
+const SPACE_POLL_MS = 500
 
 export interface MaintenanceParts {
   dataDir: string
@@ -36,6 +41,7 @@ export interface MaintenanceParts {
   publisher: Publisher
   writes: WritePath
   metrics: EngineMetrics
+  pressure: Pressure
 }
 
 export class Maintenance {
@@ -69,7 +75,7 @@ export class Maintenance {
     if (this.flushing === undefined && !this.stopped) {
       this.flushing = this.flushAll().finally(() => {
         this.flushing = undefined
-        if (this.parts.writes.frozen.length > 0) this.flushSoon()
+        if (this.parts.writes.frozen.length > 0 && this.parts.pressure.fault === undefined) this.flushSoon()
       })
     }
   }
@@ -77,6 +83,8 @@ export class Maintenance {
   /** Resolves when the memtable, and those before it, are segments. */
   flushed(memtable: number): Promise<void> {
     if (!this.parts.writes.frozen.some(({ id }) => id <= memtable)) return Promise.resolve()
+    const { fault } = this.parts.pressure
+    if (fault !== undefined) return Promise.reject(fault)
     return new Promise((resolve, reject) => {
       this.waiters.push({ memtable, resolve, reject })
       this.flushSoon()
@@ -125,17 +133,24 @@ export class Maintenance {
   }
 
   private async flushAll(): Promise<void> {
-    const { writes, log, metrics } = this.parts
+    const { writes, log, metrics, pressure } = this.parts
     let delay = RETRY_FIRST_MS
-    while (writes.frozen.length > 0 && !this.stopped) {
+    while (writes.frozen.length > 0 && !this.stopped && pressure.fault === undefined) {
       try {
         await this.flush(writes.frozen[0])
+        pressure.flushed()
         delay = RETRY_FIRST_MS
       } catch (error) {
         metrics.flushFailures.inc()
         log.error({ err: error }, 'cannot flush the memtable; trying again, the write-ahead log still has its rows')
-        for (const { reject } of this.waiters.splice(0)) reject(error as Error)
-        await this.pause(delay)
+        const failure = pressure.flushFailed(error)
+        for (const { reject } of this.waiters.splice(0)) reject(failure)
+        if (pressure.fault !== undefined) {
+          log.error({ err: pressure.fault }, 'nothing is flushed any more until a restart')
+          return
+        }
+        if (failure.code === 'STORAGE_FULL') await this.spaceOrPause(RETRY_MOST_MS)
+        else await this.pause(delay)
         delay = Math.min(delay * 2, RETRY_MOST_MS)
       }
     }
@@ -150,12 +165,16 @@ export class Maintenance {
     this.leaving = memtable
     try {
       await this.commit({ segmentsAdded: added })
+    } catch (error) {
+      await this.takeBack(added)
+      throw error
     } finally {
       this.leaving = undefined
     }
     // In one turn of the loop: a thread that starts at any time is told of the memtable or of its segments, never of neither.
     writes.frozen = writes.frozen.filter((other) => other !== memtable)
     for (const segment of added) this.insert(segment)
+    this.parts.pressure.measure(this.segments)
     publisher.tell({ kind: 'segments', added, removed: [], droppedMemtable: memtable.id })
     publisher.flush()
     this.removeOldLogs()
@@ -192,6 +211,8 @@ export class Maintenance {
         } catch (error) {
           if (this.stopped) return
           metrics.compactionFailures.inc()
+          this.parts.pressure.mergeFailed(table, error)
+          this.parts.pressure.measure(this.segments)
           log.error({ err: error, table }, 'cannot merge segments; they stay as they are until the next pass')
         }
       }
@@ -223,12 +244,19 @@ export class Maintenance {
     })
     if (this.stopped) return // the file has no entry: the next start removes it
     const added = made === null ? [] : [made]
-    await this.commit({ segmentsAdded: added, segmentsRemoved: removed })
+    try {
+      await this.commit({ segmentsAdded: added, segmentsRemoved: removed })
+    } catch (error) {
+      await this.takeBack(added)
+      throw error
+    }
     this.segments.set(
       table,
       (this.segments.get(table) ?? []).filter(({ id }) => !removed.includes(id)),
     )
     for (const one of added) this.insert(one)
+    this.parts.pressure.merged(table)
+    this.parts.pressure.measure(this.segments)
     publisher.tell({ kind: 'segments', added, removed, droppedMemtable: -1 })
     publisher.flush()
     metrics.compactions.inc()
@@ -284,6 +312,18 @@ export class Maintenance {
       segment.table,
       segments.sort((a, b) => a.sequence - b.sequence),
     )
+  }
+
+  /** Files of a commit that did not happen. After a failure of unknown outcome they stay: the catalog may name them. */
+  private async takeBack(added: readonly SegmentMeta[]): Promise<void> {
+    if (this.parts.pressure.fault === undefined) await removeSegmentFiles(added.map(({ file }) => join(this.parts.dataDir, file)))
+  }
+
+  /** Until somebody has made space on the volume. */
+  private async spaceOrPause(mostMs: number): Promise<void> {
+    const { dataDir } = this.parts
+    const before = freeBytes(dataDir)
+    for (let waited = 0; waited < mostMs && !this.stopped && freeBytes(dataDir) <= before; waited += SPACE_POLL_MS) await this.pause(SPACE_POLL_MS)
   }
 
   private pause(ms: number): Promise<void> {

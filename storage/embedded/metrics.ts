@@ -1,6 +1,8 @@
 /** The engine's metrics. */
 import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
+import type { Catalog } from './catalog.ts'
 import type { Maintenance } from './maintenance.ts'
+import type { Pressure } from './pressure.ts'
 import type { SeriesIndex } from './series-index.ts'
 import type { WritePath } from './write-path.ts'
 
@@ -16,6 +18,7 @@ export interface EngineMetrics {
   compactedBytes: Counter
   compactionSeconds: Histogram
   segmentsDeleted: Counter
+  maintenancePanics: Counter
 }
 
 export function engineMetrics(metrics: Metrics): EngineMetrics {
@@ -30,13 +33,26 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     compactionFailures: metrics.counter('compaction_failures_total', 'Merges of segments that failed'),
     compactedBytes: metrics.counter('compaction_read_bytes_total', 'Bytes of segments that were merged'),
     compactionSeconds: metrics.histogram('compaction_duration_seconds', 'Time to merge segments'),
+    maintenancePanics: metrics.counter('maintenance_panics_total', 'Times the maintenance thread ended by itself'),
     segmentsDeleted: metrics.counter('gc_segments_deleted_total', 'Segment files deleted after a merge'),
   }
 }
 
+export interface GaugedParts {
+  writes: WritePath
+  index: SeriesIndex
+  maintenance: Maintenance
+  pressure: Pressure
+  catalog: Catalog
+}
+
+/** About what one manifest entry takes in the main thread, and again in each engine thread. */
+const SEGMENT_BYTES = 600
+const SEGMENT_COLUMN_BYTES = 250
+
 /** Gauges read from the parts at each scrape. */
-export function engineGauges(metrics: Metrics, parts: { writes: WritePath; index: SeriesIndex; maintenance: Maintenance }): void {
-  const { writes, index, maintenance } = parts
+export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
+  const { writes, index, maintenance, pressure, catalog } = parts
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
@@ -44,6 +60,13 @@ export function engineGauges(metrics: Metrics, parts: { writes: WritePath; index
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)
   gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => writes.wal.memory)
+  gauge(
+    'catalog_memory_bytes',
+    'Pages of the catalog in use, which are mapped into memory, and about what the manifest of segments takes in the main thread',
+    () => catalog.store.mappedBytes + segments().reduce((sum, { columns }) => sum + SEGMENT_BYTES + columns.length * SEGMENT_COLUMN_BYTES, 0),
+  )
+  gauge('compaction_backpressure_active', '1 while writes are refused because merging is behind', () => Number(pressure.compactionBehind))
+  gauge('maintenance_running', '0 when the maintenance thread has died too often: only a restart recovers', () => Number(pressure.running))
   gauge('series', 'Live series', () => index.live)
   gauge('segments', 'Segment files', () => segments().length)
   gauge('segment_bytes', 'Bytes of all segment files', () => segments().reduce((sum, { bytes }) => sum + bytes, 0))

@@ -1,6 +1,6 @@
 /**
  * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries. A thread that dies fails what it
- * was doing and is replaced with the next request.
+ * was doing and is replaced with the next request, the maintenance thread only so often (pressure.ts).
  */
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
@@ -16,7 +16,13 @@ export interface PoolSettings {
   config: Record<'query' | 'maintenance', WorkerConfig>
   /** The whole state, for a thread that starts. */
   state(): StateEvent[]
+  /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
+  maintenanceDied(cause: string): boolean
+  /** What the threads run; tests put a failing one in its place. */
+  worker?: URL
 }
+
+const WORKER = new URL('./worker/main.ts', import.meta.url)
 
 /** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */
 const YOUNG_MIB = 16
@@ -31,7 +37,13 @@ class EngineThread {
   private readonly exited: Promise<void>
   private readonly log: StorageContext['log']
 
-  constructor(role: 'query' | 'maintenance', settings: PoolSettings, publisher: Publisher, log: StorageContext['log'], gone: (thread: EngineThread) => void) {
+  constructor(
+    role: 'query' | 'maintenance',
+    settings: PoolSettings,
+    publisher: Publisher,
+    log: StorageContext['log'],
+    gone: (thread: EngineThread, error: SvcError) => void,
+  ) {
     this.log = log
     publisher.flush()
     const workerData: WorkerData = {
@@ -42,19 +54,23 @@ class EngineThread {
       state: settings.state(),
       eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
     }
-    this.worker = new Worker(new URL('./worker/main.ts', import.meta.url), {
+    this.worker = new Worker(settings.worker ?? WORKER, {
       workerData,
       name: `svc-${role}`,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MIB },
     })
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
-    this.worker.on('error', (error) => this.log.error({ err: error, role }, 'engine thread failed'))
+    let failure: Error | undefined
+    this.worker.on('error', (error) => {
+      failure = error
+      this.log.error({ err: error, role }, 'engine thread failed')
+    })
     this.exited = new Promise((resolve) => {
       this.worker.once('exit', (code) => {
         this.unsubscribe()
-        gone(this)
-        const error = new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}`)
+        const error = endOf(failure, code)
+        gone(this, error)
         for (const job of this.jobs.values()) job.fail(error)
         for (const task of this.tasks.values()) task.reject(error)
         resolve()
@@ -105,6 +121,8 @@ export class WorkerPool {
   private readonly log: StorageContext['log']
   private queries: EngineThread[] = []
   private maintenance: EngineThread | undefined
+  /** Set when the maintenance thread is not started any more. */
+  private givenUp: SvcError | undefined
   private nextId = 1
   private closed = false
   /** Ids of running jobs: a file retired now may be read by jobs up to the newest of them. */
@@ -172,8 +190,10 @@ export class WorkerPool {
 
   private task(message: (id: number) => ToWorker): Promise<FromWorker> {
     if (this.closed) return Promise.reject(new SvcError('DATABASE_CLOSED', 'the database is shutting down'))
-    this.maintenance ??= this.start('maintenance', () => {
+    if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
+    this.maintenance ??= this.start('maintenance', (_, error) => {
       this.maintenance = undefined
+      if (!this.closed && !this.settings.maintenanceDied(error.message)) this.givenUp = error
     })
     const thread = this.maintenance
     const id = this.nextId++
@@ -184,7 +204,7 @@ export class WorkerPool {
     })
   }
 
-  private start(role: 'query' | 'maintenance', gone: (thread: EngineThread) => void): EngineThread {
+  private start(role: 'query' | 'maintenance', gone: (thread: EngineThread, error: SvcError) => void): EngineThread {
     return new EngineThread(role, this.settings, this.publisher, this.log, gone)
   }
 
@@ -198,6 +218,13 @@ export class WorkerPool {
       done()
     }
   }
+}
+
+/** What ended an engine thread, for those who wait for it. */
+function endOf(failure: Error | undefined, code: number): SvcError {
+  if ((failure as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY')
+    return new SvcError('OVERLOADED', 'the engine thread ran out of memory; read a shorter time range, fewer series or fewer columns', { cause: failure })
+  return new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}${failure === undefined ? '' : `: ${failure.message}`}`, { cause: failure })
 }
 
 function fromWire(error: WireError): SvcError {

@@ -6,7 +6,7 @@
  * - A memtable and the log files with its rows begin together (`firstWal`): files below the oldest memtable's are not needed.
  */
 import { WriteBatch } from '../../kernel/batch.ts'
-import { classify, SvcError } from '../../kernel/errors.ts'
+import { classify, type SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver, StorageContext, WriteOptions, WriteResult } from '../../kernel/storage.ts'
 import type { Limits } from '../common/limits.ts'
 import { Window } from '../common/window.ts'
@@ -15,6 +15,7 @@ import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
 import { Shared } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
+import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
 import type { SeriesIndex } from './series-index.ts'
@@ -35,6 +36,7 @@ export interface WritePathParts {
   publisher: Publisher
   changes: Changes
   resolver: SeriesResolver
+  pressure: Pressure
   /** A memtable has been frozen. */
   frozen(): void
 }
@@ -49,7 +51,7 @@ export class WritePath {
   frozen: Memtable[] = []
   nextSequence = 1
   wal!: Wal
-  /** Set when writes are refused: shutting down, or maintenance has died. */
+  /** Set when writes are refused: shutting down. */
   refusal: SvcError | undefined
   private walSequence = 0
   private rotating = false
@@ -184,15 +186,13 @@ export class WritePath {
     return window
   }
 
+  /** Why nothing is written any more, until a restart. */
+  get fault(): SvcError | undefined {
+    return this.refusal ?? this.wal.poisoned ?? this.parts.pressure.fault
+  }
+
   private refused(): SvcError | undefined {
-    if (this.refusal !== undefined) return this.refusal
-    if (this.wal.poisoned !== undefined) return this.wal.poisoned
-    const { max_memtable_memory } = this.parts.config
-    if (this.memory < max_memtable_memory) return undefined
-    return new SvcError(
-      'BACKPRESSURE',
-      `the memtables hold ${this.memory} bytes, [database] max_memtable_memory is ${max_memtable_memory}: flushing is behind; retry in a second`,
-    )
+    return this.fault ?? this.parts.pressure.refusal(this.memory)
   }
 
   private append(admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {

@@ -10,8 +10,12 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import duckdb from '@duckdb/node-bindings'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { FieldType } from '../../../kernel/storage.ts'
+import { EncryptedColumns } from '../encryption/columns.ts'
+import { KeyRing } from '../encryption/keys.ts'
 import type { WorkerConfig } from '../layout.ts'
 import { paths } from '../paths.ts'
+import { registerEncrypted } from './encrypted-sql.ts'
+import { raised } from './raised.ts'
 
 /** What a table function call scans. */
 export interface RowSource {
@@ -33,8 +37,11 @@ const KEPT_CONNECTIONS = 8
 const UNORDERED_THREADS = 4
 const INTERRUPT_EVERY_MS = 20
 export const SOURCE_FUNCTION = 'svc_source'
+/** DuckDB gives ENOSPC and EDQUOT as text only. */
+const FULL_DISK = /No space left on device|Disk quota exceeded/i
 
 export class Duck {
+  readonly encrypted: EncryptedColumns
   private readonly instance: DuckDBInstance
   private readonly sources: Map<string, RowSource>
   private readonly idle: DuckDBConnection[] = []
@@ -42,9 +49,10 @@ export class Duck {
   private nextSource = 0
   private closed = false
 
-  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>) {
+  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>, encrypted: EncryptedColumns) {
     this.instance = instance
     this.sources = sources
+    this.encrypted = encrypted
   }
 
   static async open(config: WorkerConfig, dataDir: string): Promise<Duck> {
@@ -74,7 +82,9 @@ export class Duck {
     }
     const sources = new Map<string, RowSource>()
     registerSources(rawConnection(connection), sources)
-    const duck = new Duck(instance, sources)
+    const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
+    registerEncrypted(rawConnection(connection), encrypted, logicalType)
+    const duck = new Duck(instance, sources, encrypted)
     duck.idle.push(connection)
     return duck
   }
@@ -193,6 +203,8 @@ function registerSources(connection: duckdb.Connection, sources: Map<string, Row
 export function engineError(error: unknown, signal?: AbortSignal): Error {
   if (error instanceof SvcError) return error
   if (signal?.aborted) return signal.reason instanceof Error ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the statement was interrupted', { cause: error })
+  const ours = raised(error)
+  if (ours !== undefined) return ours
   const message = error instanceof Error ? error.message : String(error)
   if (/out of memory/i.test(message)) {
     return new SvcError(
@@ -201,7 +213,7 @@ export function engineError(error: unknown, signal?: AbortSignal): Error {
       { cause: error },
     )
   }
-  if (/No space left on device/i.test(message)) {
+  if (FULL_DISK.test(message)) {
     return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
   }
   return new SvcError('DATABASE_ERROR', message, { cause: error })

@@ -1,4 +1,7 @@
-/** Makes a segment file appear whole or not at all: written under another name, synced, renamed, and the directory synced. */
+/**
+ * Makes a segment file appear whole or not at all: written under another name, synced, renamed, and the directory synced. A file whose sync
+ * failed is never used: the pages may be gone although a second sync would succeed. Whoever tries again writes a new one.
+ */
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { segmentFile } from '../layout.ts'
@@ -22,12 +25,17 @@ export async function writeSegmentFile(dataDir: string, file: string, write: (pa
     await write(unfinished)
     await syncPath(unfinished)
     await rename(unfinished, target)
+    await syncPath(directory)
+    return (await stat(target)).size
   } catch (error) {
-    await rm(unfinished, { force: true })
+    await removeSegmentFiles([unfinished, target])
     throw error
   }
-  await syncPath(directory)
-  return (await stat(target)).size
+}
+
+/** Takes back files that no catalog entry names; what cannot be removed, the next start removes. */
+export async function removeSegmentFiles(paths: readonly string[]): Promise<void> {
+  for (const path of paths) await rm(path, { force: true }).catch(() => {})
 }
 
 async function syncPath(path: string): Promise<void> {

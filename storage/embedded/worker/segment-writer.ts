@@ -2,6 +2,7 @@
  * Writes the rows of a frozen memtable into segments, one a table. Rows go in already sorted, through a row source, so that DuckDB
  * neither sorts nor holds them. Format: docs/formats/segments.md.
  */
+import { join } from 'node:path'
 import duckdb from '@duckdb/node-bindings'
 import type { SegmentColumn, SegmentEncoding, SegmentMeta, TableDef, WorkerConfig } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'
@@ -11,7 +12,7 @@ import { EncodingChoice } from './encoding.ts'
 import { gatherTimes, SERIES_COLUMN, TIME_COLUMN, writeField } from './memtable-source.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { groupRepeats, type OrderedRows, orderRows } from './row-order.ts'
-import { segmentPath, writeSegmentFile } from './segment-file.ts'
+import { removeSegmentFiles, segmentPath, writeSegmentFile } from './segment-file.ts'
 import { type MemtableState, takePart, type WorkerState } from './state.ts'
 import { copyValues, writeGathered } from './vector-writer.ts'
 
@@ -29,8 +30,13 @@ export async function flushMemtable(state: WorkerState, memtable: MemtableState,
   for (const id of [...memtable.tables.keys()].sort((a, b) => a - b)) {
     const table = state.tables.get(id)
     if (table === undefined) throw new Error(`cannot flush table ${id}: it was not announced to this thread`)
-    const segment = await flushTable(state, memtable, table, firstSegment + written.length, target)
-    if (segment !== undefined) written.push(segment)
+    try {
+      const segment = await flushTable(state, memtable, table, firstSegment + written.length, target)
+      if (segment !== undefined) written.push(segment)
+    } catch (error) {
+      await removeSegmentFiles(written.map(({ file }) => join(target.dataDir, file)))
+      throw error
+    }
   }
   return written
 }
