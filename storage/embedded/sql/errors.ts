@@ -1,5 +1,6 @@
 /** DuckDB's errors, sorted into the caller's and ours. */
 import { SvcError } from '../../../kernel/errors.ts'
+import { raised } from '../worker/raised.ts'
 
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
@@ -9,6 +10,8 @@ export function sqlError(error: unknown, signal?: AbortSignal): unknown {
   if (signal?.aborted)
     return signal.reason instanceof SvcError ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
   if (!(error instanceof Error) || error instanceof SvcError) return error
+  const ours = raised(error)
+  if (ours !== undefined) return ours
   const text = error.message
   if (/^INTERRUPT Error/i.test(text)) return new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
   if (/No space left on device/i.test(text)) {

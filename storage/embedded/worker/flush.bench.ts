@@ -16,7 +16,7 @@ for (const decimals of [0, 2, 12]) {
     const ms = performance.now() - start
     const { user, system } = process.cpuUsage(cpu)
     const values = segment.rows * BENCH_FIELDS.length
-    const encodings = new Set(segment.columns.map(({ encoding }) => (encoding.kind === 'plain' ? 'plain' : `scaled ${encoding.scale}`)))
+    const encodings = new Set(segment.columns.map(({ encoding }) => (encoding.kind !== 'scaled' ? encoding.kind : `scaled ${encoding.scale}`)))
     console.log(
       `${decimals} decimals, zstd ${level}: ${segment.rows} rows in ${ms.toFixed(0)} ms, ${Math.round(segment.rows / (ms / 1000))} rows/s, CPU ${((user + system) / 1000).toFixed(0)} ms, ${(segment.bytes / values).toFixed(3)} bytes/value, ${[...encodings].join(', ')}`,
     )

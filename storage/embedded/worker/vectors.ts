@@ -107,6 +107,16 @@ function readTexts<T>(vector: duckdb.Vector, rows: number, validity: Uint8Array 
   return out
 }
 
+/** One text of a vector that has no NULL there. */
+export function textAt(vector: duckdb.Vector, row: number): string {
+  const data = duckdb.vector_get_data(vector, (row + 1) * STRING_SLOT)
+  const at = data.byteOffset + row * STRING_SLOT
+  const length = new DataView(data.buffer).getUint32(at, true)
+  if (length <= INLINE_BYTES) return Buffer.from(data.buffer, at + 4, length).toString()
+  const long = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, at + 8, length)
+  return Buffer.from(long.buffer, long.byteOffset, length).toString()
+}
+
 function readEnum(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, { type, dictionary }: ResultColumn): (string | null)[] {
   const internal = duckdb.enum_internal_type(type)
   const Codes = internal === Type.UTINYINT ? Uint8Array : internal === Type.USMALLINT ? Uint16Array : Uint32Array

@@ -1,0 +1,103 @@
+/** Decrypted blocks of the segments a thread reads, a bounded number of bytes of them. */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { SegmentColumn, SegmentMeta } from '../layout.ts'
+import { type Block, ENCRYPTED_BLOCK_ROWS } from './block.ts'
+import type { KeyRing } from './keys.ts'
+import { type SegmentIdentity, type SidecarColumn, SidecarReader, type SidecarSource } from './sidecar.ts'
+
+/** Where an encrypted column lies. */
+export interface ColumnPlace extends SegmentIdentity, SidecarColumn {
+  /** The sidecar, relative to the data directory. */
+  file: string
+}
+
+export const DEFAULT_CACHE_BYTES = 8 << 20
+/** Indexes of sidecars kept. */
+const KEPT_FILES = 256
+
+/** @param column an encrypted one. */
+export function columnPlace({ id, file, sidecar, created }: SegmentMeta, { name, type, encoding }: SegmentColumn): ColumnPlace {
+  if (encoding.kind !== 'encrypted') throw new Error(`column "${name}" is not encrypted`)
+  if (sidecar === undefined || created === undefined)
+    throw new SvcError('DATABASE_ERROR', `cannot read column "${name}" of segment "${file}": its catalog entry names no file of encrypted columns`)
+  return { file: sidecar, segment: id, created, name, type, key: encoding.key }
+}
+
+export class EncryptedColumns {
+  readonly keys: KeyRing
+  private readonly dataDir: string
+  private readonly limit: number
+  private readonly files = new Map<string, SidecarReader>()
+  /** Least recently used first. */
+  private readonly blocks = new Map<string, Block>()
+  private held = 0
+
+  constructor(keys: KeyRing, dataDir: string, cacheBytes: number = DEFAULT_CACHE_BYTES) {
+    this.keys = keys
+    this.dataDir = dataDir
+    this.limit = cacheBytes
+  }
+
+  /** Bytes of decrypted values in memory. */
+  get bytes(): number {
+    return this.held
+  }
+
+  /** The block that holds the row. */
+  blockOf(place: ColumnPlace, row: number): Block {
+    const number = Math.floor(row / ENCRYPTED_BLOCK_ROWS)
+    const name = `${place.file}\n${place.name}\n${number}`
+    const known = this.blocks.get(name)
+    if (known !== undefined) {
+      this.blocks.delete(name)
+      this.blocks.set(name, known)
+      return known
+    }
+    const block = this.file(place).block(place, number, this.keys)
+    this.blocks.set(name, block)
+    this.held += sizeOf(block)
+    // The newest stays, however large: it is about to be read.
+    for (const [oldest, other] of this.blocks) {
+      if (this.held <= this.limit || oldest === name) break
+      this.blocks.delete(oldest)
+      this.held -= sizeOf(other)
+    }
+    return block
+  }
+
+  private file(place: ColumnPlace): SidecarReader {
+    const known = this.files.get(place.file)
+    if (known !== undefined) return known
+    if (this.files.size >= KEPT_FILES) this.files.delete(this.files.keys().next().value as string)
+    const reader = new SidecarReader(fileSource(this.dataDir, place.file), place)
+    this.files.set(place.file, reader)
+    return reader
+  }
+}
+
+/** Opened anew for each read: a block is read once, and a file that is deleted must not be held. */
+function fileSource(dataDir: string, name: string): SidecarSource {
+  const path = join(dataDir, name)
+  const opened = <T>(use: (fd: number) => T): T => {
+    const fd = openSync(path, 'r')
+    try {
+      return use(fd)
+    } finally {
+      closeSync(fd)
+    }
+  }
+  return {
+    name,
+    size: opened((fd) => fstatSync(fd).size),
+    read: (offset, length) =>
+      opened((fd) => {
+        const out = new Uint8Array(length)
+        const read = readSync(fd, out, 0, length, offset)
+        return out.subarray(0, read)
+      }),
+  }
+}
+
+const sizeOf = ({ values, offsets, bits }: Block): number => values.byteLength + (offsets?.byteLength ?? 0) + (bits?.byteLength ?? 0)

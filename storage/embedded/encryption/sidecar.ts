@@ -1,0 +1,160 @@
+/**
+ * The file beside a segment that holds its encrypted columns. Pure: bytes come and go through functions handed in.
+ * Layout: docs/formats/encrypted-columns.md.
+ *
+ * Invariant: what a block belongs to (segment, its creation, column, type, place) is sealed with it, and taken from the catalog when it is
+ * opened: a block or a file put in another's place does not open.
+ */
+import { SvcError } from '../../../kernel/errors.ts'
+import type { FieldType } from '../../../kernel/storage.ts'
+import { crc32c } from '../wal/crc32c.ts'
+import { type Block, BlockBuilder, decodeBlock, ENCRYPTED_BLOCK_ROWS, encodeBlock, fixedWidth, type Random, seal, unseal } from './block.ts'
+import type { KeyRing } from './keys.ts'
+
+export const SIDECAR_MAGIC = Buffer.from('SVCENC01')
+const TRAILER = 16
+
+/** The segment a sidecar belongs to. */
+export interface SegmentIdentity {
+  segment: number
+  /** Milliseconds since the Unix epoch. */
+  created: number
+}
+
+export interface SidecarColumn {
+  name: string
+  type: FieldType
+  key: string
+}
+
+interface Footer extends SegmentIdentity {
+  rows: number
+  blockRows: number
+  /** `blocks`: sealed bytes of each block. */
+  columns: (SidecarColumn & { blocks: number[] })[]
+}
+
+function associatedData({ segment, created }: SegmentIdentity, { name, type }: SidecarColumn, block: number): Uint8Array {
+  return Buffer.from(JSON.stringify(['svc segment', segment, created, name, type, block]))
+}
+
+/** Takes the columns row by row, in the order of the segment's rows; all columns get the same number of rows. */
+export class SidecarWriter {
+  readonly builders: BlockBuilder[]
+  private readonly footer: Footer
+  private readonly keys: KeyRing
+  private readonly write: (bytes: Uint8Array) => void
+  private readonly random: Random | undefined
+
+  constructor(identity: SegmentIdentity, columns: readonly SidecarColumn[], keys: KeyRing, write: (bytes: Uint8Array) => void, random?: Random) {
+    this.footer = { ...identity, rows: 0, blockRows: ENCRYPTED_BLOCK_ROWS, columns: columns.map((column) => ({ ...column, blocks: [] })) }
+    this.builders = columns.map(({ type }) => new BlockBuilder(type))
+    this.keys = keys
+    this.write = write
+    this.random = random
+    write(SIDECAR_MAGIC)
+  }
+
+  /** Call when each builder has got rows up to the same one, at the latest when they are full. */
+  writeFull(): void {
+    if (this.builders[0].full) this.writeBlocks()
+  }
+
+  /** @returns the number of rows. */
+  finish(): number {
+    if (this.builders[0].rows > 0) this.writeBlocks()
+    const text = Buffer.from(JSON.stringify(this.footer))
+    this.write(text)
+    const trailer = new Uint8Array(TRAILER)
+    const view = new DataView(trailer.buffer)
+    view.setUint32(0, text.length, true)
+    view.setUint32(4, crc32c(text, 0, text.length), true)
+    trailer.set(SIDECAR_MAGIC, 8)
+    this.write(trailer)
+    return this.footer.rows
+  }
+
+  private writeBlocks(): void {
+    const { footer, builders } = this
+    const { rows } = builders[0]
+    for (const [i, column] of footer.columns.entries()) {
+      if (builders[i].rows !== rows) throw new Error(`cannot write encrypted column "${column.name}": it has ${builders[i].rows} rows, the others have ${rows}`)
+      const plain = encodeBlock(builders[i].take(), builders[i].width)
+      const key = this.keys.segmentKey(column.key, footer.segment, footer.created)
+      const sealed = seal(key, plain, associatedData(footer, column, column.blocks.length), this.random)
+      this.write(sealed)
+      column.blocks.push(sealed.length)
+    }
+    footer.rows += rows
+  }
+}
+
+export interface SidecarSource {
+  /** How messages name it. */
+  name: string
+  size: number
+  read(offset: number, length: number): Uint8Array
+}
+
+export class SidecarReader {
+  private readonly source: SidecarSource
+  private readonly identity: SegmentIdentity
+  private readonly columns = new Map<string, Footer['columns'][number] & { offsets: number[] }>()
+
+  /** @param identity as the catalog has it. @throws DATABASE_ERROR when the file is damaged or of another segment. */
+  constructor(source: SidecarSource, identity: SegmentIdentity) {
+    this.source = source
+    this.identity = identity
+    const footer = readFooter(source)
+    if (footer.segment !== identity.segment || footer.created !== identity.created)
+      throw damaged(source.name, 0, `it belongs to segment ${footer.segment} of ${footer.created}, not to ${identity.segment} of ${identity.created}`)
+    if (footer.blockRows !== ENCRYPTED_BLOCK_ROWS) throw damaged(source.name, 0, `blocks of ${footer.blockRows} rows are not possible`)
+    let at = SIDECAR_MAGIC.length
+    const columns = footer.columns.map((column) => ({ ...column, offsets: [] as number[] }))
+    for (let block = 0; block * ENCRYPTED_BLOCK_ROWS < footer.rows; block++)
+      for (const column of columns) {
+        column.offsets.push(at)
+        at += column.blocks[block]
+      }
+    for (const column of columns) this.columns.set(column.name, column)
+  }
+
+  /** @throws DATABASE_ERROR when the block does not check, ENCRYPTION_KEY_UNAVAILABLE. */
+  block(column: SidecarColumn, number: number, keys: KeyRing): Block {
+    const key = keys.segmentKey(column.key, this.identity.segment, this.identity.created)
+    const { name } = this.source
+    const stored = this.columns.get(column.name)
+    if (stored === undefined) throw damaged(name, 0, `it lacks column "${column.name}"`)
+    const [at, length] = [stored.offsets[number], stored.blocks[number]]
+    if (at === undefined || length === undefined) throw damaged(name, 0, `column "${column.name}" lacks block ${number}`)
+    try {
+      return decodeBlock(unseal(key, this.source.read(at, length), associatedData(this.identity, column, number)), fixedWidth(column.type))
+    } catch (error) {
+      throw damaged(
+        name,
+        at,
+        `block ${number} of column "${column.name}" does not open with key "${column.key}": the file is damaged, or the key is another one than it was written with`,
+        error,
+      )
+    }
+  }
+}
+
+function readFooter(source: SidecarSource): Footer {
+  const { name, size } = source
+  if (size < SIDECAR_MAGIC.length + TRAILER) throw damaged(name, 0, 'it is too short')
+  const trailer = source.read(size - TRAILER, TRAILER)
+  const view = new DataView(trailer.buffer, trailer.byteOffset, TRAILER)
+  const length = view.getUint32(0, true)
+  const at = size - TRAILER - length
+  if (SIDECAR_MAGIC.some((byte, i) => trailer[8 + i] !== byte) || at < SIDECAR_MAGIC.length) throw damaged(name, size - TRAILER, 'it does not end as it should')
+  const text = source.read(at, length)
+  if (crc32c(text, 0, length) !== view.getUint32(4, true)) throw damaged(name, at, 'the checksum of its index does not match')
+  return JSON.parse(Buffer.from(text).toString()) as Footer
+}
+
+function damaged(file: string, offset: number, cause: string, error?: unknown): SvcError {
+  return new SvcError('DATABASE_ERROR', `cannot read encrypted columns "${file}" at offset ${offset}: ${cause}; restore the file from a backup`, {
+    cause: error,
+  })
+}

@@ -1,0 +1,15 @@
+/** Errors that pass through DuckDB: a function of ours can only hand it a text, so the code travels in front and is found again. */
+import { ERRORS, type ErrorCode, SvcError } from '../../../kernel/errors.ts'
+
+const FORM = /^Invalid Input Error: svc:([A-Z_]+): ([\s\S]*)$/
+
+export function raise(error: unknown): string {
+  const code = error instanceof SvcError ? error.code : 'INTERNAL_ERROR'
+  return `svc:${code}: ${error instanceof Error ? error.message : String(error)}`
+}
+
+/** @param error as DuckDB threw it. */
+export function raised(error: unknown): SvcError | undefined {
+  const found = error instanceof Error ? FORM.exec(error.message) : null
+  return found !== null && Object.hasOwn(ERRORS, found[1]) ? new SvcError(found[1] as ErrorCode, found[2]) : undefined
+}
