@@ -1,22 +1,41 @@
 import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
+import { DeleteHandler } from './delete.ts'
 import { declaredField, view } from './measurements.ts'
 import { QueryHandler } from './query.ts'
-import { fieldBody, listing, listQuery, measurementPath, measurementView, planBody, pointsBody, rows, scanPlan, uncheckedBody, writeQuery } from './schemas.ts'
+import {
+  deleteAnswer,
+  deleteBatchAnswer,
+  deleteBatchBody,
+  deleteBody,
+  fieldBody,
+  listing,
+  listQuery,
+  measurementPath,
+  measurementView,
+  nothing,
+  planBody,
+  pointsBody,
+  rows,
+  scanPlan,
+  uncheckedBody,
+  writeQuery,
+} from './schemas.ts'
 import { WriteHandler } from './write.ts'
 
 const JSON_BODY = { rawBody: ['application/json'] }
 
 export default definePlugin({
   id: 'native',
-  summary: 'Writes points as JSON, answers queries as a JSON plan, and shows measurements and their columns',
+  summary: 'Writes and deletes points as JSON, answers queries as a JSON plan, shows, drops and restores measurements',
   stability: 'stable',
   config: configSchema,
   capabilities: ['points', 'jobs'],
   setup(svc, config) {
     const writer = new WriteHandler(svc, config)
     const reader = new QueryHandler(svc)
+    const remover = new DeleteHandler(svc, config)
 
     const write = { tags: ['write'], summary: 'Writes points, all or none of what can be parsed', querystring: writeQuery, body: pointsBody }
     svc.http.post('/api/v1/write', { config: JSON_BODY, schema: write, validatorCompiler: uncheckedBody }, (request, reply) => writer.write(request, reply))
@@ -27,6 +46,12 @@ export default definePlugin({
     svc.http.post('/api/v1/svc/query', { ...answer, schema: query }, (request, reply) => reader.query(request, reply))
     const explain = { tags: ['query'], summary: 'How a query would be answered', body: planBody, response: { 200: scanPlan } }
     svc.http.post('/api/v1/svc/query/explain', { ...answer, schema: explain }, (request) => reader.explain(request))
+
+    const deletion = { config: { ...JSON_BODY, action: 'delete' as const }, validatorCompiler: uncheckedBody }
+    const remove = { tags: ['delete'], summary: 'Deletes points of one measurement', body: deleteBody, response: { 200: deleteAnswer } }
+    svc.http.post('/api/v1/delete', { ...deletion, schema: remove }, (request) => remover.delete(request))
+    const removeMany = { tags: ['delete'], summary: 'Deletes points of several measurements', body: deleteBatchBody, response: { 200: deleteBatchAnswer } }
+    svc.http.post('/api/v1/delete_batch', { ...deletion, schema: removeMany }, (request) => remover.deleteBatch(request))
 
     const list = { tags: ['measurements'], summary: 'Measurements with their columns', querystring: listQuery, response: { 200: listing } }
     svc.http.get('/api/v1/measurements', { schema: list }, async (request) => {
@@ -56,5 +81,10 @@ export default definePlugin({
       const field = declaredField(request.body as { name: string; type: string; scale?: number })
       return view(await svc.storage.declareField(svc.context(request).dataNamespace, name, field))
     })
+
+    const drop = { tags: ['measurements'], summary: 'Drops a measurement with its points', params: measurementPath, response: { 204: nothing } }
+    svc.http.delete('/api/v1/measurements/:name', { config: { action: 'delete' }, schema: drop }, (request, reply) => remover.drop(request, reply))
+    const undo = { tags: ['measurements'], summary: 'Undoes the drop of a measurement', params: measurementPath, response: { 204: nothing } }
+    svc.http.post('/api/v1/measurements/:name/restore', { config: { action: 'write' }, schema: undo }, (request, reply) => remover.restore(request, reply))
   },
 })

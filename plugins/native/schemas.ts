@@ -64,5 +64,33 @@ export const fieldBody = Type.Object(
   { additionalProperties: false },
 )
 
+const bounds = { start: Type.Optional(Type.Unsafe(nanoseconds)), end: Type.Optional(Type.Unsafe(nanoseconds)) }
+export const deleteBody = Type.Object(
+  {
+    measurement: Type.String(),
+    tags: Type.Optional(
+      Type.Record(Type.String(), Type.String(), { description: 'Each must be equal; an empty value means the tag is absent; none: all series' }),
+    ),
+    range: Type.Optional(Type.Object(bounds, { additionalProperties: false, description: 'Both ends included; instead of start and end' })),
+    ...bounds,
+  },
+  { additionalProperties: false },
+)
+export const deleteAnswer = Type.Object({
+  deleted: Type.Integer({ description: 'Series that matched' }),
+  segments_skipped: Type.Integer({ description: 'Segments out of reach' }),
+  complete: Type.Boolean({ description: 'false: send the delete again once the segments are repaired' }),
+})
+export const deleteBatchBody = Type.Object({ deletes: Type.Array(deleteBody, { minItems: 1 }) }, { additionalProperties: false })
+export const deleteBatchAnswer = Type.Array(
+  Type.Object({
+    measurement: Type.String(),
+    deleted: Type.Union([Type.Integer(), Type.Null()], { description: 'Series that matched; null when the delete failed' }),
+    segments_skipped: Type.Integer(),
+    error: Type.Optional(Type.String()),
+  }),
+)
+export const nothing = Type.Null({ description: 'Done' })
+
 /** A body that is parsed from its bytes is described but not validated; what comes in the URL is. */
 export const uncheckedBody: typeof validatorCompiler = (route) => (route.httpPart === 'body' ? (data) => ({ value: data }) : validatorCompiler(route))

@@ -20,6 +20,7 @@ import { Type } from 'typebox'
 import { SvcError } from '../../kernel/errors.ts'
 import type { RetentionHold } from '../../kernel/storage.ts'
 import type { Limits } from './limits.ts'
+import { shown } from './names.ts'
 import { earlier, floorDiv, INT64_MIN, later } from './time.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -136,17 +137,17 @@ export function nothingToRestore(measurement: string, { softDeleteTtlSecs }: Pic
       : ended
         ? `its grace period has passed and its data is gone; soft_delete_ttl_secs is ${softDeleteTtlSecs}`
         : 'it was never dropped; GET /api/v1/measurements lists those that exist'
-  return new SvcError('NOT_FOUND', `cannot restore measurement "${measurement}": ${cause}`)
+  return new SvcError('NOT_FOUND', `cannot restore measurement "${shown(measurement)}": ${cause}`)
 }
 
 export function restoreConflict(measurement: string): SvcError {
-  return new SvcError('CONFLICT', `cannot restore measurement "${measurement}": the name is in use again by a measurement written since the drop`)
+  return new SvcError('CONFLICT', `cannot restore measurement "${shown(measurement)}": the name is in use again by a measurement written since the drop`)
 }
 
 /** @param verb delete, drop. */
 export function unknownMeasurement(verb: string, measurement: string): SvcError {
   const what = verb === 'delete' ? 'delete from' : verb
-  return new SvcError('NOT_FOUND', `cannot ${what} measurement "${measurement}": it does not exist; GET /api/v1/measurements lists those that do`)
+  return new SvcError('NOT_FOUND', `cannot ${what} measurement "${shown(measurement)}": it does not exist; GET /api/v1/measurements lists those that do`)
 }
 
 /** For a row whose series was deleted or whose measurement was dropped after its decoder looked the series up. */

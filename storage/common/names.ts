@@ -83,7 +83,7 @@ function refuse(kind: string, name: string, cause: string): SvcError {
 }
 
 /** Short and printable: what a client sent goes into logs and answers. */
-function shown(text: string): string {
+export function shown(text: string): string {
   const cut = text.length > 64 ? `${text.slice(0, 61)}...` : text
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must not be printed
   return cut.toWellFormed().replace(/[\x00-\x1f\x7f]/g, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`)

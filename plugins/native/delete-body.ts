@@ -1,0 +1,99 @@
+/**
+ * Bodies of deletes, parsed from their bytes as query plans are. A range stands in `range` or beside it; both its ends are included, so that
+ * the half-open range of the storage ends one nanosecond later.
+ */
+import { SvcError } from '../../kernel/errors.ts'
+import type { DeleteRequest } from '../../kernel/storage.ts'
+import { each, nanos, SHOWN } from './json-members.ts'
+import { JsonError, JsonReader } from './json-reader.ts'
+
+export type Deletion = Omit<DeleteRequest, 'namespace'>
+
+/** No point lies here, so a range that ends before it holds all. */
+const AFTER_ALL = 2n ** 63n - 1n
+
+/** @throws BAD_REQUEST naming the member. */
+export function parseDelete(body: Uint8Array): Deletion {
+  return parse(body, (reader, at) => deletion(reader, '', at))
+}
+
+/** @throws BAD_REQUEST naming the item and the member: nothing of the batch is to be deleted then. */
+export function parseDeleteBatch(body: Uint8Array, maxDeletes: number): Deletion[] {
+  return parse(body, (reader, at) => {
+    const deletions: Deletion[] = []
+    each(reader, (name) => {
+      at(name)
+      if (name !== 'deletes') throw new JsonError('unknown key; a batch has deletes', reader.at)
+      reader.expect(91)
+      while (reader.more(93, deletions.length === 0)) {
+        at('deletes')
+        if (deletions.length === maxDeletes)
+          throw new JsonError(`there are more than ${maxDeletes}, native.max_deletes_per_batch; send several batches`, reader.at)
+        const item = `deletes[${deletions.length}]`
+        at(item)
+        deletions.push(deletion(reader, `${item}.`, at))
+      }
+    })
+    at('deletes')
+    if (deletions.length === 0) throw new JsonError('a batch needs at least one', reader.at)
+    return deletions
+  })
+}
+
+type Place = (path: string) => void
+
+function parse<T>(body: Uint8Array, read: (reader: JsonReader, at: Place) => T): T {
+  let path = ''
+  try {
+    const reader = new JsonReader(body)
+    const result = read(reader, (place) => {
+      path = place
+    })
+    path = ''
+    reader.end()
+    return result
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error
+    throw new SvcError('BAD_REQUEST', `cannot read delete: ${path === '' ? '' : `${path}: `}${error.message}`, { cause: error })
+  }
+}
+
+function deletion(reader: JsonReader, prefix: string, at: Place): Deletion {
+  let measurement = ''
+  let start: bigint | undefined
+  let end: bigint | undefined
+  const tags = new Map<string, string>()
+  const bound = (name: string) => {
+    if ((name === 'start' ? start : end) !== undefined) throw new JsonError('the bound is given twice, in range and beside it', reader.at)
+    if (name === 'start') start = nanos(reader)
+    else end = nanos(reader)
+  }
+  each(reader, (name) => {
+    const path = prefix + name.slice(0, SHOWN)
+    at(path)
+    if (name === 'measurement') measurement = reader.string()
+    else if (name === 'start' || name === 'end') bound(name)
+    else if (name === 'range') {
+      each(reader, (member) => {
+        at(`${path}.${member.slice(0, SHOWN)}`)
+        if (member !== 'start' && member !== 'end') throw new JsonError('unknown key; a range has start and end', reader.at)
+        bound(member)
+      })
+    } else if (name === 'tags') {
+      each(reader, (tag) => {
+        at(`${path}.${tag.slice(0, SHOWN)}`)
+        tags.set(tag, reader.string())
+      })
+    } else throw new JsonError('unknown key; a delete has measurement, tags, and range or start and end', reader.at)
+  })
+  at(`${prefix}measurement`)
+  if (measurement === '') throw new JsonError('a delete needs the name of a measurement', reader.at)
+  at(`${prefix}range`)
+  if (start !== undefined && end !== undefined && start > end) throw new JsonError('start is after end', reader.at)
+  return {
+    measurement,
+    matchers: [...tags].map(([tag, value]) => ({ tag, op: '=' as const, value })),
+    ...(start === undefined ? {} : { start }),
+    ...(end === undefined ? {} : { end: end === AFTER_ALL ? end : end + 1n }),
+  }
+}
