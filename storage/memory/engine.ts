@@ -79,6 +79,8 @@ export class MemoryEngine implements StorageEngine {
   }
 
   batch(namespace: string): WriteBatch {
+    // A decoder that starts series has the budget of those that time has ended.
+    this.removal.settle()
     const batch = this.pool.pop() ?? new WriteBatch(this.resolver)
     batch.namespace = namespace
     this.openBatches.add(batch)
