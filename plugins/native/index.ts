@@ -31,7 +31,7 @@ export default definePlugin({
   summary: 'Writes and deletes points as JSON, answers queries as a JSON plan, shows, drops and restores measurements',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['points', 'jobs'],
+  capabilities: ['points', 'jobs', 'delete'],
   setup(svc, config) {
     const writer = new WriteHandler(svc, config)
     const reader = new QueryHandler(svc)
