@@ -1,10 +1,11 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
+import type { ExportResult, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
 import type { MeasurementDef } from '../layout.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from '../sql/host.ts'
 import { interruptOn } from './duck.ts'
+import { type ExportTask, exportMeasurement } from './export.ts'
 import { fieldInfo, type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
 import type { Snapshot } from './state.ts'
@@ -37,6 +38,10 @@ export class EngineReader implements Reader {
 
   explain(request: ScanRequest): ScanPlan {
     return explainScan(this.context, this.snapshot, request, scanScope(this.context, request))
+  }
+
+  export(task: ExportTask): Promise<ExportResult> {
+    return exportMeasurement(this.context, this.snapshot, task, this.signal)
   }
 
   measurements(namespace: string): MeasurementInfo[] {

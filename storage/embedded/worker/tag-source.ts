@@ -13,7 +13,7 @@ const ENUM_VALUES = 100_000
 const ENUM_EAGER_VALUES = 4_096
 const ABSENT = -1
 
-interface Dictionary {
+export interface Dictionary {
   type: duckdb.LogicalType
   width: 1 | 2 | 4
   /** Symbol → place in the dictionary. */
@@ -53,23 +53,38 @@ export class TagDictionaries {
     if (state.symbols.size !== before) state.dictionary = undefined
     const stable = state.askedAt === list.length
     state.askedAt = list.length
-    if (state.dictionary === undefined && (stable || state.symbols.size <= ENUM_EAGER_VALUES)) state.dictionary = this.build(state.symbols)
+    if (state.dictionary === undefined && (stable || state.symbols.size <= ENUM_EAGER_VALUES)) state.dictionary = buildDictionary(this.series, state.symbols)
     return state.dictionary
   }
 
   forget(measurement: number): void {
     this.states.delete(measurement)
   }
+}
 
-  private build(symbols: Set<number>): Dictionary {
-    const sorted = [...symbols].map((symbol) => ({ symbol, bytes: Buffer.from(this.series.text(symbol)) })).sort((a, b) => Buffer.compare(a.bytes, b.bytes))
-    const type = duckdb.create_enum_type(sorted.map(({ symbol }) => this.series.text(symbol)))
-    const internal = duckdb.enum_internal_type(type)
-    return {
-      type,
-      width: internal === duckdb.Type.UTINYINT ? 1 : internal === duckdb.Type.USMALLINT ? 2 : 4,
-      codes: new Map(sorted.map(({ symbol }, i) => [symbol, i])),
-    }
+/** Codes in the byte order of the texts. */
+function buildDictionary(series: SeriesView, symbols: Set<number>): Dictionary {
+  const sorted = [...symbols].map((symbol) => ({ symbol, bytes: Buffer.from(series.text(symbol)) })).sort((a, b) => Buffer.compare(a.bytes, b.bytes))
+  const type = duckdb.create_enum_type(sorted.map(({ symbol }) => series.text(symbol)))
+  const internal = duckdb.enum_internal_type(type)
+  return {
+    type,
+    width: internal === duckdb.Type.UTINYINT ? 1 : internal === duckdb.Type.USMALLINT ? 2 : 4,
+    codes: new Map(sorted.map(({ symbol }, i) => [symbol, i])),
+  }
+}
+
+/** Dictionaries of just the values that some series have, however many; for a statement of its own. */
+export function dictionariesOf(view: SeriesView, series: Int32Array): Pick<TagDictionaries, 'get'> {
+  return {
+    get(_measurement, key) {
+      const symbols = new Set<number>()
+      for (const number of series) {
+        const symbol = view.tagSymbol(number, key)
+        if (symbol !== ABSENT) symbols.add(symbol)
+      }
+      return symbols.size === 0 ? undefined : buildDictionary(view, symbols)
+    },
   }
 }
 
@@ -93,7 +108,7 @@ export function tagColumns(def: MeasurementDef, keys: readonly string[]): TagCol
 /** Columns: _series, then the tags wanted. */
 export function tagSource(
   view: SeriesView,
-  dictionaries: TagDictionaries,
+  dictionaries: Pick<TagDictionaries, 'get'>,
   measurement: number,
   series: Int32Array,
   tags: { key: string; column: string; enumerated: boolean }[],
