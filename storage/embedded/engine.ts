@@ -157,7 +157,7 @@ export class EmbeddedEngine implements StorageEngine {
     const floor = catalog.counters()?.walFloor ?? 1
     this.writes.start(floor)
     const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file))
-    this.writes.wal.openFile(Math.max(replayed.lastFile, floor - 1) + 1)
+    this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.maintenance = maintenance
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog })
     if (replayed.records > 0 || replayed.torn > 0)

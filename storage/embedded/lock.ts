@@ -2,7 +2,7 @@
  * One process per data directory. The LOCK file names its holder (pid and, where /proc tells it, the start time of the process, so that a
  * reused pid does not count); a holder that no longer runs has lost it.
  */
-import { linkSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
+import { linkSync, lstatSync, readFileSync, readlinkSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { SvcError } from '../../kernel/errors.ts'
 
 interface Holder {
@@ -20,7 +20,7 @@ export class DirectoryLock {
 
   acquire(): void {
     const own = `${this.path}.${process.pid}`
-    writeFileSync(own, JSON.stringify({ pid: process.pid, started: startTime(process.pid) } satisfies Holder))
+    writeHolder(own, { pid: process.pid, started: startTime(process.pid) })
     try {
       for (let tries = 0; tries < 3; tries++) {
         try {
@@ -61,9 +61,22 @@ export class DirectoryLock {
   }
 }
 
+/** On a full disk as the target of a symbolic link, which takes no block: a node that cannot write must still start to be read. */
+function writeHolder(path: string, holder: Holder): void {
+  const text = JSON.stringify(holder)
+  try {
+    writeFileSync(path, text)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error
+    rmSync(path, { force: true })
+    symlinkSync(text, path)
+  }
+}
+
 function read(path: string): Holder | undefined {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Holder
+    return JSON.parse(lstatSync(path).isSymbolicLink() ? readlinkSync(path) : readFileSync(path, 'utf8')) as Holder
   } catch {
     return undefined
   }

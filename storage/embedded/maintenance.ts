@@ -321,9 +321,9 @@ export class Maintenance {
 
   /** Until somebody has made space on the volume. */
   private async spaceOrPause(mostMs: number): Promise<void> {
-    const { dataDir } = this.parts
-    const before = freeBytes(dataDir)
-    for (let waited = 0; waited < mostMs && !this.stopped && freeBytes(dataDir) <= before; waited += SPACE_POLL_MS) await this.pause(SPACE_POLL_MS)
+    const before = freeBytes(this.parts.dataDir)
+    const gained = (): boolean => freeBytes(this.parts.dataDir) > before
+    for (let waited = 0; waited < mostMs && !this.stopped && !gained(); waited += SPACE_POLL_MS) await this.pause(SPACE_POLL_MS)
   }
 
   private pause(ms: number): Promise<void> {

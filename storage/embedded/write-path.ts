@@ -162,12 +162,13 @@ export class WritePath {
     this.active = new Memtable(sequence, sequence, file, this.parts.index.measurement.length, (event) => this.parts.publisher.tell(event))
   }
 
-  /** Freezes what is there and resolves when no write is in flight any more before it. */
+  /** Freezes what is there and resolves when no write is in flight any more before it. @throws STORAGE_FULL when there is no space for a new log file. */
   rotate(): Promise<void> {
-    return new Promise((resolve) =>
+    return new Promise((resolve, reject) =>
       this.wal.barrier(() => {
-        this.rotateNow(true)
-        resolve()
+        const error = this.rotateNow(true)
+        if (error === undefined) resolve()
+        else reject(classify(error))
       }),
     )
   }
@@ -255,16 +256,17 @@ export class WritePath {
     })
   }
 
-  private rotateNow(freeze: boolean): void {
-    if (this.active.rows === 0 && freeze && this.wal.length < this.parts.config.wal_max_file_size) return
+  private rotateNow(freeze: boolean): unknown {
+    if (this.active.rows === 0 && freeze && this.wal.length < this.parts.config.wal_max_file_size) return undefined
     try {
       this.wal.openFile(this.wal.file + 1)
     } catch (error) {
       // The disk is full or failing: go on with the file there is, the next write says why.
       this.parts.log.warn({ err: error }, 'cannot start a new log file')
-      return
+      return error
     }
     if (freeze) this.freeze(this.wal.file)
+    return undefined
   }
 
   private defined(definitions: Definitions): void {

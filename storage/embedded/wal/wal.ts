@@ -8,6 +8,7 @@
  * - `append` resolves when its record is durable, in the order of the calls; when one fails, all that were appended after it fail too.
  * - After a failed write the file is cut back to its last durable byte: a record reported failed is never found by recovery.
  * - After a failed fsync nothing more is accepted (POISONED): the kernel may have dropped the pages, only a restart knows what is on disk.
+ * - `file` is the newest file there is; numbers have no gaps.
  * - `barrier` runs between two commits: every committed record is applied, every waiting one goes to the log after it.
  */
 import { join } from 'node:path'
@@ -82,6 +83,16 @@ export class Wal {
   /** Bytes of memory held for records that wait. */
   get memory(): number {
     return this.staging.out.bytes.length + this.spare.out.bytes.length
+  }
+
+  /** Starts the first file of this run. A full disk must not keep the reads from starting: the first commit then tries again. */
+  begin(sequence: number): void {
+    this.file = sequence - 1
+    try {
+      this.openFile(sequence)
+    } catch (error) {
+      if (!isFull(error)) throw error
+    }
   }
 
   /** Starts file `sequence`. On an error the file before goes on being written. */
@@ -160,6 +171,14 @@ export class Wal {
     this.runBarriers()
     const batch = this.staging
     if (batch.waiters.length === 0) return this.afterCommit()
+    if (this.fd < 0) {
+      try {
+        this.openFile(this.file + 1)
+      } catch (error) {
+        this.failAll(batch, error as Error)
+        return this.afterCommit()
+      }
+    }
     if (this.policy.kind === 'per_write' && batch.waiters.length > 1) return this.commitFirst(batch)
     this.staging = this.spare
     this.spare = batch
@@ -247,7 +266,8 @@ export class Wal {
     this.fault = new SvcError(
       'OVERLOADED',
       `writes are refused since the write-ahead log failed (${cause.message}); restart the server, it recovers everything that was acknowledged`,
-      { cause },
+      // A full disk as the cause would make it a STORAGE_FULL, which promises that writes resume by themselves.
+      { cause: isFull(cause) ? new Error(cause.message) : cause },
     )
     this.failAll(batch, this.fault)
     this.afterCommit()
@@ -280,4 +300,9 @@ export class Wal {
         })
     })
   }
+}
+
+function isFull(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ENOSPC' || code === 'EDQUOT'
 }

@@ -1,0 +1,113 @@
+/** A client that writes the workload's batches and knows what a full disk may answer. */
+import { setTimeout } from 'node:timers/promises'
+import { readBatches } from './ledger.ts'
+import { bodyOf, protocolOf } from './workload.ts'
+
+const IN_FLIGHT = 16
+/** Refusals in a row after which the disk counts as full. */
+const REFUSALS = 40
+const MOST_BATCHES = 100_000
+
+interface Answer {
+  status: number
+  text: string
+}
+
+export class DiskWriter {
+  url: string
+  points = 0
+  private readonly base = BigInt(Date.now()) * 1_000_000n
+  private next = 0
+  private readonly accepts = new Set<number>()
+  private readonly refusals = new Set<number>()
+
+  constructor(url: string) {
+    this.url = url
+  }
+
+  get acknowledged(): number {
+    return this.accepts.size
+  }
+
+  get refused(): number {
+    return this.refusals.size
+  }
+
+  /** Sends `count` batches, each once. */
+  async write(count: number): Promise<void> {
+    const end = this.next + count
+    await this.senders(() => this.next < end)
+  }
+
+  /** Writes until nothing is accepted any more. @returns the last refusal. */
+  async until507(): Promise<Answer> {
+    let row = 0
+    let last: Answer | undefined
+    const end = this.next + MOST_BATCHES
+    await this.senders(
+      () => row < REFUSALS && this.next < end,
+      (answer) => {
+        row = answer.status === 507 ? row + 1 : 0
+        last = answer
+      },
+    )
+    if (last?.status !== 507) throw new Error(`the disk is not full after ${MOST_BATCHES} batches`)
+    return last
+  }
+
+  /** Writes until the returned function is called. */
+  keepWriting(): () => Promise<void> {
+    let go = true
+    const done = this.senders(() => go)
+    done.catch(() => {}) // whoever stops it is told
+    return async () => {
+      go = false
+      await done
+    }
+  }
+
+  /** Writes one batch after the other until one is accepted. @returns how long that took. */
+  async accepted(limitMs: number): Promise<number> {
+    const began = performance.now()
+    for (let tries = 0; ; tries++) {
+      const answer = await this.send(this.next++)
+      const took = performance.now() - began
+      if (answer.status === 204) return took
+      if (took > limitMs) throw new Error(`no write is accepted ${Math.round(took)} ms after space came free, ${tries} tries: ${answer.text}`)
+      await setTimeout(50)
+    }
+  }
+
+  /** Everything acknowledged is there, nothing refused is, no batch in part. */
+  async check(): Promise<void> {
+    const { present, points } = await readBatches(this.url, this.base, 0, this.next)
+    for (const batch of this.accepts) if (!present.has(batch)) throw new Error(`acknowledged batch ${batch} is missing`)
+    for (const batch of this.refusals) if (present.has(batch)) throw new Error(`batch ${batch} is there, though it was refused`)
+    this.points = points
+  }
+
+  private async senders(go: () => boolean, seen: (answer: Answer) => void = () => {}): Promise<void> {
+    const send = async (): Promise<void> => {
+      while (go()) seen(await this.send(this.next++))
+    }
+    await Promise.all(Array.from({ length: IN_FLIGHT }, send))
+  }
+
+  /** @throws Error for an answer that a full disk may not give. */
+  private async send(batch: number): Promise<Answer> {
+    const path = protocolOf(batch) === 'json' ? '/api/v1/write' : '/api/v2/write?precision=ns'
+    const type = protocolOf(batch) === 'json' ? 'application/json' : 'text/plain'
+    const answer = await fetch(this.url + path, { method: 'POST', headers: { 'content-type': type }, body: bodyOf(this.base, batch) })
+    const text = await answer.text()
+    if (answer.status === 204) this.accepts.add(batch)
+    else if (answer.status === 507 || answer.status === 503) this.refusals.add(batch)
+    else throw new Error(`batch ${batch} is answered by ${answer.status}: ${text}`)
+    if (answer.status === 507) {
+      const after = answer.headers.get('retry-after')
+      if (after !== '5') throw new Error(`507 has Retry-After ${after}`)
+      if (!/"code":"STORAGE_FULL"/.test(text)) throw new Error(`507 has another code: ${text}`)
+    }
+    if (answer.status === 503 && !/"code":"BACKPRESSURE"/.test(text)) throw new Error(`a full disk is answered by ${text}`)
+    return { status: answer.status, text }
+  }
+}

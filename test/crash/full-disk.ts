@@ -1,0 +1,244 @@
+/**
+ * Fills the disk under the real server and checks what the documents promise: writes answer 507 with Retry-After: 5 and never appear, reads and
+ * /ready go on, memory stays flat, writes resume without a restart, and a restart has the same data. Each scenario fills another part:
+ *
+ * - log: the whole volume, by the log alone
+ * - flush, catalog: only the volume that segments or the catalog are on, so that each is what fails
+ * - churn: the whole volume at random moments, while everything is flushed and merged
+ *
+ *   node test/crash/full-disk.ts [seed] [scenario]
+ *
+ * SVC_DISK_CYCLES sets how often churn fills the disk. The last line is the report as JSON; without the right to mount it says `skipped`.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { Random } from '../../storage/conformance/random.ts'
+import { DiskWriter } from './disk-writer.ts'
+import { ServerProcess } from './server.ts'
+import { mayMount, SmallDisk } from './small-disk.ts'
+
+/** What a client that honours Retry-After: 5 waits, and a busy machine on top. */
+const RESUME_LIMIT_MS = 8000
+const READY_LIMIT_MS = 20_000
+/** Resident memory may move this much while nothing but refusals happens. */
+const FLAT_BYTES = 48 << 20
+const SMALL = { wal_max_file_size: 131_072, memtable_flush_threshold: 131_072, maintenance_interval_secs: 1, compaction_fan_in: 2 }
+
+interface Context {
+  folder: string
+  data: string
+  random: Random
+  cycles: number
+}
+
+export interface ScenarioReport {
+  acknowledged: number
+  refused: number
+  points: number
+  /** From space being free to the first write accepted. */
+  resumedMs: number
+  /** What failed for want of space, as the server's log has it. */
+  failed: { flush: number; merge: number; catalog: number }
+}
+
+type Scenario = (context: Context) => Promise<ScenarioReport>
+
+const scenarios: Record<string, Scenario> = {
+  log: async (context) => {
+    const disk = SmallDisk.mount(context.data, 16)
+    return withServer(context, [disk], {}, async (run) => {
+      disk.fill(1_500_000)
+      await run.writer.until507()
+      await run.whileFull()
+      await run.flat()
+      disk.fill()
+      await run.restart('SIGKILL')
+      await run.whileFull()
+      disk.release()
+      // The very next write.
+      run.resumedMs = await run.writer.accepted(1)
+    })
+  },
+  flush: async (context) => {
+    const disk = SmallDisk.mount(join(context.data, 'segments'), 4)
+    return withServer(context, [disk], { ...SMALL, max_memtable_memory: 4 << 20 }, async (run) => {
+      disk.fill()
+      const { text } = await run.writer.until507()
+      if (!/no space to flush/.test(text)) throw new Error(`the refusal does not say that flushing has no space: ${text}`)
+      await run.whileFull()
+      await run.flat()
+      disk.release()
+      await run.resumes()
+    })
+  },
+  catalog: async (context) => {
+    const disk = SmallDisk.mount(join(context.data, 'catalog'), 2)
+    return withServer(context, [disk], { ...SMALL, max_memtable_memory: 4 << 20 }, async (run) => {
+      await run.writer.write(50)
+      disk.fill()
+      await run.writer.until507()
+      await run.whileFull()
+      disk.release()
+      await run.resumes()
+      if (run.failed().catalog === 0) throw new Error('no commit of the catalog has failed')
+    })
+  },
+  churn: async (context) => {
+    const { random } = context
+    const disk = SmallDisk.mount(context.data, 24)
+    return withServer(context, [disk], { ...SMALL, max_memtable_memory: 8 << 20 }, async (run) => {
+      for (let cycle = 0; cycle < context.cycles; cycle++) {
+        const stop = run.writer.keepWriting()
+        await setTimeout(random.below(400))
+        // A little room now and then: for the segment, say, but not for the catalog.
+        disk.fill(random.chance(0.5) ? 0 : random.below(200_000))
+        await setTimeout(200 + random.below(800))
+        await run.readable()
+        disk.release()
+        await stop()
+        await run.resumes()
+        if (random.chance(0.3)) await run.restart(random.chance(0.5) ? 'SIGKILL' : 'SIGTERM')
+      }
+    })
+  },
+}
+
+class Run {
+  resumedMs = -1
+  server: ServerProcess
+  readonly writer: DiskWriter
+  private readonly start: () => Promise<ServerProcess>
+  private said = ''
+
+  constructor(server: ServerProcess, writer: DiskWriter, start: () => Promise<ServerProcess>) {
+    this.server = server
+    this.writer = writer
+    this.start = start
+  }
+
+  /** What must hold while there is no space. */
+  async whileFull(): Promise<void> {
+    await this.readable()
+    await this.writer.check()
+    await this.readable()
+  }
+
+  async readable(): Promise<void> {
+    const ready = await fetch(`${this.server.url}/ready`)
+    if (ready.status !== 200) throw new Error(`/ready answers ${ready.status} on a full disk: ${await ready.text()}`)
+    const sql = await this.sql()
+    if (sql.status !== 200) throw new Error(`SQL answers ${sql.status} on a full disk: ${await sql.text()}`)
+  }
+
+  /** Refused writes cost no memory. */
+  async flat(): Promise<void> {
+    await this.writer.write(200)
+    const before = await this.resident()
+    await this.writer.write(1000)
+    const grown = (await this.resident()) - before
+    if (grown > FLAT_BYTES) throw new Error(`a thousand refused writes have grown the process by ${grown} bytes`)
+  }
+
+  /** Space is there again: a write is accepted soon. */
+  async resumes(): Promise<void> {
+    this.resumedMs = Math.max(this.resumedMs, await this.writer.accepted(RESUME_LIMIT_MS))
+  }
+
+  async restart(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    this.said += this.server.output
+    const code = await this.server.end(signal)
+    if (signal === 'SIGTERM' && code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${this.server.output}`)
+    this.server = await this.start()
+    this.writer.url = this.server.url
+    await this.writer.check()
+  }
+
+  failed(): ScenarioReport['failed'] {
+    const text = this.said + this.server.output
+    const count = (pattern: RegExp): number => text.match(pattern)?.length ?? 0
+    return { flush: count(/cannot flush the memtable/g), merge: count(/cannot merge segments/g), catalog: count(/cannot write the catalog/g) }
+  }
+
+  private sql(): Promise<Response> {
+    return fetch(`${this.server.url}/api/v1/svc/sql`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ query: 'SELECT count(*) FROM crash_json' }),
+    })
+  }
+
+  private async resident(): Promise<number> {
+    const text = await (await fetch(`${this.server.url}/metrics`)).text()
+    return Number(/^svc_process_resident_memory_bytes (\S+)/m.exec(text)?.[1])
+  }
+}
+
+async function withServer(context: Context, disks: SmallDisk[], database: Record<string, number>, body: (run: Run) => Promise<void>): Promise<ScenarioReport> {
+  const { folder, data } = context
+  let server: ServerProcess | undefined
+  const start = async (): Promise<ServerProcess> => {
+    server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, database: { data_dir: data, ...database } })
+    await server.ready(READY_LIMIT_MS)
+    return server
+  }
+  try {
+    await start()
+    const writer = new DiskWriter((server as ServerProcess).url)
+    const run = new Run(server as ServerProcess, writer, start)
+    await writer.accepted(1)
+    await body(run)
+    await writer.write(20)
+    await writer.check()
+    await run.restart('SIGKILL')
+    await run.restart('SIGTERM')
+    const report = {
+      acknowledged: writer.acknowledged,
+      refused: writer.refused,
+      points: writer.points,
+      resumedMs: Math.round(run.resumedMs),
+      failed: run.failed(),
+    }
+    await run.server.end('SIGTERM')
+    return report
+  } catch (error) {
+    throw new Error(`${(error as Error).message}\nthe server's last words:\n${server?.output.slice(-4000)}`, { cause: error })
+  } finally {
+    if (server?.running) await server.end('SIGKILL')
+    for (const disk of disks) disk.unmount()
+  }
+}
+
+async function main([seedText = String(Date.now() % 1_000_000), only]: string[]): Promise<number> {
+  const seed = Number(seedText)
+  const folder = await mkdtemp(join(tmpdir(), 'svc-disk-'))
+  try {
+    const other = mayMount(folder)
+    if (other !== undefined && 'exitCode' in other) return other.exitCode
+    if (other !== undefined) {
+      console.log(JSON.stringify({ skipped: other.reason }))
+      return 0
+    }
+    const reports: Record<string, ScenarioReport> = {}
+    for (const [name, scenario] of Object.entries(scenarios)) {
+      if (only !== undefined && only !== name) continue
+      const began = performance.now()
+      const random = new Random(seed)
+      const cycles = Number(process.env.SVC_DISK_CYCLES ?? 20)
+      const place = join(folder, name)
+      try {
+        reports[name] = await scenario({ folder, data: place, random, cycles })
+      } catch (error) {
+        throw new Error(`seed ${seed}, scenario ${name}: ${(error as Error).message}`, { cause: error })
+      }
+      console.log(`${name}: ${Math.round(performance.now() - began)} ms`)
+    }
+    console.log(JSON.stringify(reports))
+    return 0
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) process.exit(await main(process.argv.slice(2)))
