@@ -57,10 +57,46 @@ t.test('a failed fsync refuses every later write; a restart has what was acknowl
   t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`], 'reads go on')
   await engine.close()
   const again = await openEngine(dir)
-  const rows = await rowsOf(again, 'm')
-  t.equal(rows[0], `a ${NOW} v=1`)
-  t.ok(rows.length <= 2, 'the write of unknown outcome is there whole or not at all')
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`], 'exactly what was acknowledged')
+  await writeFloat(again, 'm', 'a', NOW + 3n, { v: 4 })
   await closeAndRemove(again, dir)
+})
+
+t.test('an fsync that finds no space is a failed fsync: writes do not resume by themselves, and the answer does not say so', async (t) => {
+  const dir = tempDir()
+  let fail = false
+  const fs = withFaults({
+    fdatasync: (fd, done) => (fail ? done(Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })) : realFileSystem.fdatasync(fd, done)),
+  })
+  const engine = await openEngine(dir, {}, fs)
+  fail = true
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW, { v: 1 }), { code: 'OVERLOADED', message: /restart/ })
+  await closeAndRemove(engine, dir)
+})
+
+t.test('a start on a full disk answers reads, and writes as soon as there is space', async (t) => {
+  const dir = tempDir()
+  const first = await openEngine(dir)
+  await writeFloat(first, 'm', 'a', NOW, { v: 1 })
+  await first.close()
+  let full = true
+  const noSpace = (): never => {
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
+  }
+  const fs = withFaults({ writeSync: (fd, bytes) => (full ? noSpace() : realFileSystem.writeSync(fd, bytes)) })
+  const engine = await openEngine(dir, {}, fs)
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`])
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), { code: 'STORAGE_FULL' })
+  full = false
+  await writeFloat(engine, 'm', 'a', NOW + 2n, { v: 3 })
+  full = true
+  await t.rejects(engine.flush(), { code: 'STORAGE_FULL' }, 'a flush that cannot begin says so')
+  full = false
+  const copy = crashCopy(dir)
+  await closeAndRemove(engine, dir)
+  const again = await openEngine(copy)
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`, `a ${NOW + 2n} v=3`])
+  await closeAndRemove(again, copy)
 })
 
 t.test('short writes and interrupted calls are carried on', async (t) => {
@@ -68,7 +104,7 @@ t.test('short writes and interrupted calls are carried on', async (t) => {
   let calls = 0
   const fs = withFaults({
     write: (fd, bytes, offset, length, position, done) => {
-      if (++calls % 3 === 0) return done(Object.assign(new Error('interrupted'), { code: 'EINTR' }), 0)
+      if (++calls % 3 === 0) return done(Object.assign(new Error('interrupted'), { code: calls % 2 === 0 ? 'EINTR' : 'EAGAIN' }), 0)
       realFileSystem.write(fd, bytes, offset, Math.min(length, 7), position, done)
     },
   })
@@ -79,6 +115,21 @@ t.test('short writes and interrupted calls are carried on', async (t) => {
   const again = await openEngine(copy)
   t.equal((await rowsOf(again, 'm')).length, 5)
   await closeAndRemove(again, copy)
+})
+
+t.test('a disk that takes no byte of a write is full', async (t) => {
+  const dir = tempDir()
+  let full = false
+  const fs = withFaults({
+    write: (fd, bytes, offset, length, position, done) => (full ? done(null, 0) : realFileSystem.write(fd, bytes, offset, length, position, done)),
+  })
+  const engine = await openEngine(dir, {}, fs)
+  full = true
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW, { v: 1 }), { code: 'STORAGE_FULL' })
+  full = false
+  await writeFloat(engine, 'm', 'a', NOW, { v: 2 })
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=2`])
+  await closeAndRemove(engine, dir)
 })
 
 t.test('a clean stop leaves nothing to replay', async (t) => {

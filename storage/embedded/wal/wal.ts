@@ -7,7 +7,8 @@
  * Invariants
  * - `append` resolves when its record is durable, in the order of the calls; when one fails, all that were appended after it fail too.
  * - After a failed write the file is cut back to its last durable byte: a record reported failed is never found by recovery.
- * - After a failed fsync nothing more is accepted (POISONED): the kernel may have dropped the pages, only a restart knows what is on disk.
+ * - After a failed fsync nothing more is accepted (POISONED): the kernel may have dropped the pages, only a restart knows what is on disk. What
+ *   was not acknowledged is cut off, so that the restart has exactly the acknowledged records.
  * - `file` is the newest file there is; numbers have no gaps.
  * - `barrier` runs between two commits: every committed record is applied, every waiting one goes to the log after it.
  */
@@ -269,8 +270,12 @@ export class Wal {
       // A full disk as the cause would make it a STORAGE_FULL, which promises that writes resume by themselves.
       { cause: isFull(cause) ? new Error(cause.message) : cause },
     )
-    this.failAll(batch, this.fault)
-    this.afterCommit()
+    const { fault } = this
+    // What was not acknowledged must not come back with the restart. Should this fail as well, the write's outcome is unknown, as its answer says.
+    this.fs.ftruncate(this.fd, this.fileLength, () => {
+      this.failAll(batch, fault)
+      this.afterCommit()
+    })
   }
 
   private failAll(batch: Staging, error: Error): void {

@@ -1,0 +1,33 @@
+/**
+ * The engine thread with faults, for tests. The file `faults` in the data directory says which: `die` ends the thread at a flush, `die once` does so
+ * one time, `sync` lets the sync of a segment file fail.
+ */
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { ToWorker, WorkerData } from '../layout.ts'
+
+const { dataDir } = workerData as WorkerData
+const file = join(dataDir, 'faults')
+const fault = (): string => (fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '')
+
+const { open } = fs.promises
+fs.promises.open = async (path, ...rest) => {
+  const handle = await open(path, ...rest)
+  if (String(path).endsWith('.parquet.tmp') && fault() === 'sync') {
+    handle.sync = async () => {
+      throw Object.assign(new Error('EIO: i/o error, fsync'), { code: 'EIO' })
+    }
+  }
+  return handle
+}
+syncBuiltinESMExports()
+
+await import('../worker/main.ts')
+
+parentPort?.on('message', ({ kind }: ToWorker) => {
+  if (kind !== 'flush' || !fault().startsWith('die')) return
+  if (fault() === 'die once') fs.rmSync(file)
+  throw new Error('struck dead')
+})
