@@ -7,6 +7,8 @@ export interface EngineUnderTest {
   engine: StorageEngine
   /** Closes the engine and opens it again over the same data; absent when nothing outlives the engine. */
   reopen?(): Promise<StorageEngine>
+  /** Makes an engine that looks after retention and drops now and then do so now. */
+  settle?(): Promise<void>
   /** Closes the engine and removes what it left. */
   dispose(): Promise<void>
 }

@@ -11,6 +11,8 @@ export interface Life {
   clock: { ms: number }
   /** Nothing, a flush, or a restart: the rule must hold whatever lies where. */
   between(): Promise<void>
+  /** Lets what time has brought about take effect. */
+  settle(): Promise<void>
 }
 
 export type LifeRule = [name: string, body: (t: Test, life: Life) => Promise<void>]
@@ -24,6 +26,7 @@ export function lifeOf(subject: EngineUnderTest, clock: { ms: number }, event: E
       return subject.engine
     },
     clock,
+    settle: async () => subject.settle?.(),
     async between() {
       if (event === 'flush') await subject.engine.flush()
       if (event === 'restart') await subject.reopen?.()
@@ -33,6 +36,7 @@ export function lifeOf(subject: EngineUnderTest, clock: { ms: number }, event: E
 
 /** What a scan answers, or the code it fails with. */
 export async function seen(life: Life, measurement: string, namespace = 'default'): Promise<string[] | string> {
+  await life.settle()
   try {
     return await lines(life.engine, { namespace, measurement })
   } catch (error) {

@@ -56,11 +56,12 @@ export class Removal {
     return admissionCutoff(lifetimes, limits, this.clock())
   }
 
-  /** The series that matched, after their points are gone. */
+  /** The series that matched, after their points are gone; none for an empty range. */
   delete({ namespace, measurement: name, matchers = [], start, end }: DeleteRequest): Series[] {
     const measurement = this.existing('delete', namespace, name)
     const matches = compileMatchers(matchers)
     const matched = [...measurement.series].filter(([, s]) => s.live && matches((key) => (Object.hasOwn(s.tags, key) ? s.tags[key] : undefined)))
+    if (start !== undefined && end !== undefined && start >= end) return []
     if (start === undefined && end === undefined) {
       this.around.resolver.forget(matched, this.around.openBatches)
     } else {
