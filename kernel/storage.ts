@@ -25,7 +25,7 @@ export interface MeasurementInfo {
 }
 
 /** What an engine can do. A plugin names what it needs; a configuration whose engine lacks it is refused at start. */
-export type Capability = 'points' | 'sql' | 'state' | 'jobs'
+export type Capability = 'points' | 'sql' | 'state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive'
 
 /**
  * What the embedded engine calls a measurement, handed to decoders so that they can check types while they parse.
@@ -78,6 +78,73 @@ export interface WriteResult {
   rejected: number
   /** The first refusals in order of arrival, at most 16. */
   rejections: Rejection[]
+}
+
+/** Which points of a measurement are deleted: of all series that match, or of all. */
+export interface DeleteRequest {
+  namespace: string
+  measurement: string
+  matchers?: Matcher[]
+  start?: bigint
+  end?: bigint
+}
+
+export interface DeleteResult {
+  /** Series that matched. */
+  series: number
+  /** Segments with rows of the range that are out of service: the delete has to be sent again once they are repaired. */
+  segmentsSkipped: number
+}
+
+export interface DropOptions {
+  /** Not to be undone, whatever `soft_delete_ttl_secs` says. */
+  final?: boolean
+}
+
+/** Oldest time of a measurement, in nanoseconds, whose raw data somebody still needs: retention keeps what is at or after it. Absent = none. */
+export type RetentionHold = (namespace: string, measurement: string) => bigint | undefined
+
+/** What lies in a backup's directory as `backup_manifest.json`; the names are those of the wire. */
+export interface BackupManifest {
+  version: number
+  /** Milliseconds since the Unix epoch. */
+  created_at: number
+  /** Sequence of the newest write-ahead log record the backup holds. */
+  wal_sequence: number
+  segments: number
+  /** Segments and all other files but the manifest. */
+  file_count: number
+  total_bytes: number
+}
+
+/** Copies of the whole database. Paths are absolute and have been checked by the caller. */
+export interface BackupService {
+  /** A consistent copy, made while writes go on; one in the directory is replaced. @throws INVALID_REQUEST for a directory that overlaps the database. */
+  create(directory: string): Promise<BackupManifest>
+  /** @throws INVALID_REQUEST naming the file that is missing or wrong. Changes nothing. */
+  verify(directory: string): Promise<BackupManifest>
+  /** Makes a data directory out of a backup. @throws INVALID_REQUEST when the target exists or the backup is not whole. */
+  restore(directory: string, target: string): Promise<BackupManifest>
+}
+
+export interface ExportRequest {
+  namespace: string
+  measurement: string
+  start?: bigint
+  end?: bigint
+  /** The file to write; a relative one lies in the engine's own place for exports. */
+  path: string
+  /** Size after which no row group is added; 0 = none. */
+  maxBytes: number
+}
+
+export interface ExportResult {
+  /** Absolute. */
+  path: string
+  rows: number
+  bytes: number
+  /** `maxBytes` has cut it. */
+  truncated: boolean
 }
 
 export type MatcherOp = '=' | '!=' | '=~' | '!~'
@@ -183,6 +250,17 @@ export interface RunningJob<R> {
 /** A change to data, handed to subscribers after it is durable and visible. Lazy: `points` decodes only what is asked for. */
 export type Change =
   | { kind: 'write'; namespace: string; sequence: number; rows: number; backfill: boolean; points(): Iterable<ChangedPoint> }
+  | {
+      kind: 'series_deleted'
+      namespace: string
+      sequence: number
+      measurement: string
+      /** The range deleted, end excluded; absent = unbounded. */
+      start?: bigint
+      end?: bigint
+      /** Tags of each series. */
+      series(): Iterable<Record<string, string>>
+    }
   | { kind: 'measurement_dropped'; namespace: string; sequence: number; measurement: string }
 
 export interface ChangedPoint {
@@ -239,6 +317,25 @@ export interface Storage {
   /** Declares a field; the same type again changes nothing. @throws SCHEMA_ERROR for another type, INVALID_POINT for a bad name. */
   declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo>
   measurements(namespace: string): MeasurementInfo[]
+
+  /**
+   * Deletes what was written before the call; resolves when that is durable. Writing the same times again afterwards works.
+   * @throws NOT_FOUND for an unknown measurement, STORAGE_FULL, OVERLOADED, DATABASE_CLOSED: nothing was deleted.
+   */
+  delete(request: DeleteRequest): Promise<DeleteResult>
+  /**
+   * Takes a measurement away with all its points; within `soft_delete_ttl_secs` it can be had back. A write to its name starts a new one.
+   * @throws NOT_FOUND for an unknown measurement.
+   */
+  drop(namespace: string, measurement: string, options?: DropOptions): Promise<void>
+  /** Undoes a drop. @throws NOT_FOUND saying why there is nothing to undo, CONFLICT when the name is in use again. */
+  restore(namespace: string, measurement: string): Promise<void>
+  /** Keeps retention away from data that is still needed, until the returned function is called. */
+  holdRetention(hold: RetentionHold): () => void
+  /** With the capability `backup`. */
+  readonly backup?: BackupService
+  /** Writes a measurement to a self-contained Parquet file; with the capability `export`. @throws NOT_FOUND, INVALID_REQUEST, CONFLICT for a file that exists, STORAGE_FULL. */
+  export?(request: ExportRequest, options?: JobOptions): Promise<ExportResult>
 
   scan(request: ScanRequest, options?: JobOptions): AsyncIterable<SeriesChunk>
   explain(request: ScanRequest): Promise<ScanPlan>

@@ -6,6 +6,7 @@ import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../
 import { SvcError } from '../../kernel/errors.ts'
 import type { Rejection } from '../../kernel/storage.ts'
 import { rescale } from '../common/decimal.ts'
+import { staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
@@ -41,10 +42,10 @@ export class Admission {
     this.limits = limits
   }
 
-  /** @param window of the batch's namespace. */
-  admit(batch: WriteBatch, window: Window, backfill: boolean, nowMs: number): Admitted {
+  /** @param window of the batch's namespace. @param oldest where retention ends, see admissionCutoff. */
+  admit(batch: WriteBatch, window: Window, backfill: boolean, nowMs: number, oldest: bigint): Admitted {
     const work = new Work(this.schema, this.index, this.limits)
-    const bounds = window.open(nowMs, backfill)
+    const bounds = window.open(nowMs, backfill, oldest)
     for (const table of batch.tables) {
       if (table.rows === 0) continue
       const refused = judge(table, bounds, window, work)
@@ -298,8 +299,7 @@ class Work {
 
   /** Rows of a measurement or series that went while their batch was being decoded. */
   private stale(rows: Rows): void {
-    for (let row = 0; row < rows.rows; row++)
-      this.reject(() => new SvcError('CONFLICT', 'cannot write point: its measurement was dropped meanwhile; send it again'), rows.position[row])
+    for (let row = 0; row < rows.rows; row++) this.reject(staleSeries, rows.position[row])
   }
 }
 

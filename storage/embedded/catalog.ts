@@ -5,7 +5,18 @@
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
-import type { MeasurementDef, SegmentMeta, TableDef } from './layout.ts'
+import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
+import type { LifetimeWrites } from './lifetime/store.ts'
+import {
+  type EndedDrops,
+  loadCuts,
+  loadTombstone,
+  type StoredCuts,
+  type StoredDrop,
+  type StoredTombstone,
+  storeCuts,
+  storeTombstone,
+} from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { RELEASED } from './series-index.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'
@@ -18,6 +29,8 @@ export interface Counters {
   nextSequence: number
   nextTable: number
   nextMeasurement: number
+  /** Absent in data of format version 1. */
+  nextTombstone?: number
   /** First WAL file that is not wholly in segments. */
   walFloor: number
   /** Newest admitted time of each namespace, nanoseconds as decimal text. */
@@ -30,6 +43,7 @@ export interface CatalogChange {
   tables?: TableDef[]
   segmentsAdded?: SegmentMeta[]
   segmentsRemoved?: number[]
+  lifetime?: LifetimeWrites
 }
 
 export class Catalog {
@@ -41,8 +55,9 @@ export class Catalog {
     this.store = store
   }
 
-  static async open(dir: string): Promise<Catalog> {
-    return new Catalog(await CatalogStore.open(dir))
+  /** @param mayCreate as in `CatalogStore.open`. */
+  static async open(dir: string, mayCreate: boolean): Promise<Catalog> {
+    return new Catalog(await CatalogStore.open(dir, mayCreate))
   }
 
   counters(): Counters | undefined {
@@ -103,11 +118,51 @@ export class Catalog {
       for (const def of change.tables ?? []) tx.putJson(key('table', def.id), def)
       for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
       for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
+      if (change.lifetime !== undefined) this.putLifetime(tx, change.lifetime, index, series)
       this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
       this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to))
     })
     this.storedSymbols = Math.max(this.storedSymbols, symbols)
     this.storedSeries = Math.max(this.storedSeries, series)
+  }
+
+  tombstones(): Tombstone[] {
+    return this.all<StoredTombstone>('tombstone/').map(loadTombstone)
+  }
+
+  cuts(): Cuts {
+    return loadCuts(this.store.getJson<StoredCuts>('meta/cuts'))
+  }
+
+  drops(): StoredDrop[] {
+    return this.all<StoredDrop>('drop/')
+  }
+
+  endedDrops(): EndedDrops {
+    return this.store.getJson<EndedDrops>('meta/ended-drops') ?? []
+  }
+
+  /** Own tables of measurements that are gone → the log file being written when they went. */
+  goneTables(): [table: number, file: number][] {
+    return this.all<{ table: number; file: number }>('gone/').map(({ table, file }) => [table, file])
+  }
+
+  private putLifetime(tx: CatalogWrites, change: LifetimeWrites, index: SeriesIndex, series: number): void {
+    for (const tombstone of change.tombstones) tx.putJson(key('tombstone', tombstone.id), storeTombstone(tombstone))
+    for (const id of change.tombstonesRemoved) tx.remove(key('tombstone', id))
+    for (const drop of change.drops) tx.putJson(key('drop', drop.measurement), drop)
+    for (const id of change.dropsRemoved) tx.remove(key('drop', id))
+    for (const id of change.measurementsGone) tx.remove(key('measurement', id))
+    for (const { table, file } of change.tablesGone) {
+      tx.remove(key('table', table))
+      tx.putJson(key('gone', table), { table, file })
+    }
+    for (const table of change.tablesForgotten) tx.remove(key('gone', table))
+    if (change.cuts !== undefined) tx.putJson('meta/cuts', storeCuts(change.cuts))
+    if (change.ended !== undefined) tx.putJson('meta/ended-drops', change.ended)
+    const stored = Math.max(this.storedSeries, series)
+    const blocks = new Set([...change.released].filter((number) => number < stored).map((number) => Math.floor(number / BLOCK)))
+    for (const block of blocks) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK)))
   }
 
   async close(): Promise<void> {

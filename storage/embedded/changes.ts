@@ -31,7 +31,24 @@ export class Changes {
   written(namespace: string, tables: TableRows[], heap: Uint8Array, backfill: boolean): boolean {
     if (this.listeners.size === 0) return false
     const rows = tables.reduce((sum, table) => sum + table.rows, 0)
-    const change: Change = { kind: 'write', namespace, sequence: ++this.sequence, rows, backfill, points: () => this.points(tables, heap) }
+    this.publish({ kind: 'write', namespace, sequence: ++this.sequence, rows, backfill, points: () => this.points(tables, heap) })
+    return true
+  }
+
+  /** @param end excluded. */
+  deleted(namespace: string, measurement: string, series: Int32Array, start: bigint | undefined, end: bigint | undefined): void {
+    if (this.listeners.size === 0) return
+    // Taken now: the series may be given back before a listener looks.
+    const tags = Array.from(series, (number) => this.tagsOf(number))
+    const range = { ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
+    this.publish({ kind: 'series_deleted', namespace, sequence: ++this.sequence, measurement, ...range, series: () => tags })
+  }
+
+  dropped(namespace: string, measurement: string): void {
+    if (this.listeners.size > 0) this.publish({ kind: 'measurement_dropped', namespace, sequence: ++this.sequence, measurement })
+  }
+
+  private publish(change: Change): void {
     for (const listener of this.listeners) {
       try {
         listener(change)
@@ -39,20 +56,24 @@ export class Changes {
         this.failed(error)
       }
     }
-    return true
+  }
+
+  private tagsOf(series: number): Record<string, string> {
+    const pairs = this.index.tagsOf(series)
+    const tags: Record<string, string> = {}
+    for (let i = 0; i < pairs.length; i += 2) tags[pairs[i]] = pairs[i + 1]
+    return tags
   }
 
   private *points(tables: TableRows[], heap: Uint8Array): Generator<ChangedPoint> {
     for (const table of tables) {
       for (let row = 0; row < table.rows; row++) {
         const series = table.series[row]
-        const pairs = this.index.tagsOf(series)
-        const tags: Record<string, string> = {}
-        for (let i = 0; i < pairs.length; i += 2) tags[pairs[i]] = pairs[i + 1]
+        const tags = this.tagsOf(series)
         const fields: ChangedPoint['fields'] = []
         for (const [i, column] of table.columns.entries()) if (column.has(row)) fields.push(fieldOf(table.fields[i], column, row, heap))
         const time = (BigInt(table.time[row * 2 + 1]) << 32n) | BigInt(table.time[row * 2] >>> 0)
-        yield { measurement: this.schema.byId[this.index.measurementOf(series)]?.name ?? '', tags, time, fields }
+        yield { measurement: this.schema.any(this.index.measurementOf(series))?.name ?? '', tags, time, fields }
       }
     }
   }

@@ -2,7 +2,10 @@
 import { availableParallelism } from 'node:os'
 import { type Static, Type } from 'typebox'
 import { SvcError } from '../../kernel/errors.ts'
+import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
+import type { CompactionLimits } from './compaction-plan.ts'
+import { encryptionSchema } from './encryption/open.ts'
 import type { PressureLimits } from './pressure.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
@@ -15,6 +18,13 @@ export const configSchema = Type.Object({
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
   }),
   ...admissionKeys,
+  ...lifetimeKeys,
+  deleted_rows_rewrite_secs: Type.Integer({
+    default: 600,
+    minimum: 0,
+    maximum: 31_536_000,
+    description: 'How long deleted rows may stay in files, where no query sees them, before these are written again for that reason alone',
+  }),
   wal_fsync_policy: Type.String({
     default: 'per_batch',
     pattern: '^(per_write|per_batch|periodic_[1-9][0-9]{0,5})$',
@@ -77,6 +87,7 @@ export const configSchema = Type.Object({
     maximum: 19,
     description: 'How far engine threads step back behind ingest when processors are short, as of nice(1); Linux only',
   }),
+  field_encryption: Type.Optional(encryptionSchema),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
 })
@@ -115,10 +126,11 @@ export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
   return resolved
 }
 
-export const pressureLimits = (config: DatabaseConfig): PressureLimits => ({
+/** @param leaves segments that no merge takes. */
+export const pressureLimits = (config: DatabaseConfig, leaves: CompactionLimits['leaves']): PressureLimits => ({
   maxMemtableMemory: config.max_memtable_memory,
   maxBacklog: config.compaction_max_backlog,
-  compaction: { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows },
+  compaction: { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows, leaves },
   maxDeaths: config.maintenance_max_deaths,
   deathWindowMs: config.maintenance_death_window_secs * 1000,
 })

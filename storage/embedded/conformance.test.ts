@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { conformance, type MakeEngine, testContext } from '../conformance/index.ts'
-import { createEngine } from './index.ts'
+import { EmbeddedEngine } from './engine.ts'
 
 const make =
   (settings: Record<string, unknown>): MakeEngine =>
   async (config, now) => {
     const dir = mkdtempSync(join(tmpdir(), 'svc-embedded-'))
-    const create = () => createEngine(testContext({ ...config, ...settings, data_dir: dir }, now))
+    const create = () => new EmbeddedEngine(testContext({ ...config, ...settings, data_dir: dir }, now))
     let engine = create()
     await engine.open()
     return {
@@ -21,6 +21,7 @@ const make =
         await engine.open()
         return engine
       },
+      settle: () => engine.tidy(),
       async dispose() {
         await engine.close()
         rmSync(dir, { recursive: true })

@@ -10,10 +10,16 @@ import { SvcError } from '../../kernel/errors.ts'
 import type {
   Capability,
   Change,
+  DeleteRequest,
+  DeleteResult,
+  DropOptions,
+  ExportRequest,
+  ExportResult,
   FieldInfo,
   JobOptions,
   MeasurementInfo,
   MeasurementRef,
+  RetentionHold,
   RunningJob,
   ScanPlan,
   ScanRequest,
@@ -26,16 +32,22 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../../kernel/storage.ts'
-import { limitsOf } from '../common/limits.ts'
+import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
+import { type Limits, limitsOf } from '../common/limits.ts'
 import { canonicalTags, checkFieldName, checkMeasurementName } from '../common/names.ts'
+import { INT64_MIN } from '../common/time.ts'
 import { Catalog } from './catalog.ts'
 import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { declareField } from './declare.ts'
-import { Shared, type StateEvent, type WorkerConfig } from './layout.ts'
+import { checkTags, missingKey, openEncryption, protectTags } from './encryption/open.ts'
+import { Exports } from './exports.ts'
+import { Shared, type StateEvent, segmentFilesWithSizes, type WorkerConfig } from './layout.ts'
+import { Housekeeping } from './lifetime/housekeeping.ts'
+import { Lifetime } from './lifetime/lifetime.ts'
 import { DirectoryLock } from './lock.ts'
 import { Maintenance, removeOrphans } from './maintenance.ts'
-import { engineGauges, engineMetrics } from './metrics.ts'
+import { type EngineMetrics, engineGauges, engineMetrics } from './metrics.ts'
 import { paths } from './paths.ts'
 import { WorkerPool } from './pool.ts'
 import { Pressure } from './pressure.ts'
@@ -48,7 +60,7 @@ import { replay } from './wal/replay.ts'
 import { Wal } from './wal/wal.ts'
 import { WritePath } from './write-path.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs'])
+export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export'])
 
 const UNDERSCORE = 95
 const CLOSED = 'the database is closed; retry after the restart'
@@ -67,12 +79,20 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly schema = new Schema()
   private readonly index: SeriesIndex
   private readonly changes: Changes
+  private readonly limits: Limits
+  private readonly lifetimes: Lifetimes
   private readonly writes: WritePath
+  private readonly lifetime: Lifetime
+  private housekeeping: Housekeeping | undefined
   private readonly pressure: Pressure
   private readonly worker: URL | undefined
+  private encryption = openEncryption(undefined, {})
   private maintenance: Maintenance | undefined
   private pool: WorkerPool | undefined
   private catalog: Catalog | undefined
+  private metrics: EngineMetrics | undefined
+  private readonly exports: Exports
+  private readonly holds = new Set<RetentionHold>()
   private phase: 'new' | 'open' | 'closed' = 'new'
 
   /** @param fs the log's file system, @param worker what the engine threads run; tests put faults in their place. */
@@ -85,11 +105,18 @@ export class EmbeddedEngine implements StorageEngine {
     this.paths = paths(this.dataDir)
     this.lock = new DirectoryLock(this.paths.lock)
     const limits = limitsOf(this.config)
+    this.limits = limits
+    this.lifetimes = lifetimesOf(this.config, limits)
     this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() }))
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
-    this.resolver = this.makeResolver(limits)
+    this.resolver = protectTags(this.makeResolver(limits), Object.keys(this.config.field_encryption?.columns ?? {}))
+    this.exports = new Exports(
+      this.dataDir,
+      () => this.workerConfig(1),
+      (...job) => this.run<ExportResult>(...job),
+    )
     this.pressure = new Pressure(
-      pressureLimits(this.config),
+      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined),
       () => performance.now(),
       () => this.catalog?.store.commits.fault,
     )
@@ -106,10 +133,27 @@ export class EmbeddedEngine implements StorageEngine {
       changes: this.changes,
       resolver: this.resolver,
       frozen: () => this.maintenance?.flushSoon(),
+      replayed: (change, file) => this.lifetime.replayed(change, file),
+      oldest: () => (this.lifetimes.retentionSecs === 0 ? INT64_MIN : admissionCutoff(this.lifetimes, limits, this.lifetime.clock)),
+    })
+    this.lifetime = new Lifetime({
+      lifetimes: this.lifetimes,
+      schema: this.schema,
+      index: this.index,
+      writes: this.writes,
+      publisher: this.publisher,
+      changes: this.changes,
+      log: context.log,
+      now: context.now,
+      segments: (table) => this.maintenance?.segments.get(table) ?? [],
+      outOfService: () => 0,
+      reclaim: () => this.maintenance?.tidySoon(),
+      released: (count) => this.metrics?.seriesReleased.inc(count),
     })
   }
 
   async open(): Promise<void> {
+    this.encryption = openEncryption(this.config.field_encryption, process.env)
     for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) mkdirSync(dir, { recursive: true })
     this.lock.acquire()
     rmSync(this.paths.temp, { recursive: true, force: true })
@@ -118,12 +162,13 @@ export class EmbeddedEngine implements StorageEngine {
     const catalog = await Catalog.open(this.paths.catalog)
     this.catalog = catalog
     const metrics = engineMetrics(this.context.metrics)
+    this.metrics = metrics
     this.pool = new WorkerPool(
       {
         dataDir: this.dataDir,
         shared: this.shared,
         queryThreads: queryThreads(this.config),
-        config: { query: this.workerConfig(queryParallelism(this.config)), maintenance: this.workerConfig(1) },
+        config: { query: { ...this.workerConfig(queryParallelism(this.config)), ...this.encryption.query }, maintenance: this.workerConfig(1) },
         state: () => this.stateEvents(),
         maintenanceDied: (cause) => {
           metrics.maintenancePanics.inc()
@@ -152,12 +197,32 @@ export class EmbeddedEngine implements StorageEngine {
       writes: this.writes,
       metrics,
       pressure: this.pressure,
+      lifetime: this.lifetime,
+      housekeeping: () => this.housekeeping as Housekeeping,
+      leaves: (segment) => missingKey(this.encryption.keys, segment) !== undefined,
+    })
+    this.housekeeping = new Housekeeping({
+      lifetime: this.lifetime,
+      lifetimes: this.lifetimes,
+      limits: this.limits,
+      schema: this.schema,
+      index: this.index,
+      writes: this.writes,
+      metrics,
+      holds: this.holds,
+      rewriteAfterSecs: this.config.deleted_rows_rewrite_secs,
+      segments: maintenance.segments,
+      remove: (segments) => maintenance.remove(segments),
     })
     this.loadCatalog(catalog, maintenance)
+    const { keys } = this.encryption
+    if (keys.columns.length > 0) this.writes.keys = keys
     const floor = catalog.counters()?.walFloor ?? 1
     this.writes.start(floor)
-    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file))
+    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file), keys)
+    checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
+    this.lifetime.replayEnded()
     this.maintenance = maintenance
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog })
     if (replayed.records > 0 || replayed.torn > 0)
@@ -203,6 +268,30 @@ export class EmbeddedEngine implements StorageEngine {
     return describe(known)
   }
 
+  async delete(request: DeleteRequest): Promise<DeleteResult> {
+    this.assertOpen()
+    return this.lifetime.delete(request)
+  }
+
+  async drop(namespace: string, measurement: string, options: DropOptions = {}): Promise<void> {
+    this.assertOpen()
+    return this.lifetime.drop(namespace, measurement, options.final === true)
+  }
+
+  async restore(namespace: string, measurement: string): Promise<void> {
+    this.assertOpen()
+    return this.lifetime.restore(namespace, measurement)
+  }
+
+  holdRetention(hold: RetentionHold): () => void {
+    this.holds.add(hold)
+    return () => void this.holds.delete(hold)
+  }
+
+  export(request: ExportRequest, options?: JobOptions): Promise<ExportResult> {
+    return this.exports.export(request, options)
+  }
+
   measurements(namespace: string): MeasurementInfo[] {
     return this.schema.list(namespace).map(describe)
   }
@@ -242,6 +331,17 @@ export class EmbeddedEngine implements StorageEngine {
     const newest = this.writes.active.id
     await this.writes.rotate()
     await this.maintenance.flushed(newest)
+    await this.maintenance.tidy()
+  }
+
+  /** What the regular pass does: retention, drops whose time has come, files to give back. */
+  async tidy(): Promise<void> {
+    this.assertOpen()
+    await this.maintenance?.tidy()
+  }
+
+  private assertOpen(): void {
+    if (this.phase !== 'open') throw new SvcError('DATABASE_CLOSED', CLOSED)
   }
 
   private async flushAtEnd(): Promise<void> {
@@ -273,15 +373,20 @@ export class EmbeddedEngine implements StorageEngine {
       for (const [namespace, time] of Object.entries(counters.newest)) this.writes.window(namespace).newest = BigInt(time)
     }
     this.schema.restore(catalog.tables(), catalog.measurements())
+    for (const [table, file] of catalog.goneTables()) this.schema.goneTables.set(table, file)
+    this.lifetime.tombstones.load(catalog.tombstones(), catalog.cuts())
+    this.lifetime.tombstones.nextId = Math.max(this.lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
+    this.lifetime.load(catalog.drops(), catalog.endedDrops())
     const segments = catalog.segments()
-    const missing = segments.filter(({ file }) => !existsSync(join(this.dataDir, file)))
+    const files = segments.flatMap(segmentFilesWithSizes)
+    const missing = files.filter(({ file }) => !existsSync(join(this.dataDir, file)))
     if (missing.length > 0) {
       throw new SvcError(
         'DATABASE_ERROR',
         `cannot open data directory "${this.dataDir}": segment file "${missing[0].file}" is missing${missing.length > 1 ? ` and ${missing.length - 1} more` : ''}; restore it from a backup`,
       )
     }
-    for (const { file, bytes } of segments) {
+    for (const { file, bytes } of files) {
       const found = statSync(join(this.dataDir, file)).size
       if (found !== bytes)
         throw new SvcError(
@@ -290,7 +395,7 @@ export class EmbeddedEngine implements StorageEngine {
         )
     }
     for (const segment of segments) maintenance.insert(segment)
-    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(segments.map(({ file }) => file)))
+    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(files.map(({ file }) => file)))
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
     catalog.loadSeries(this.index)
     this.index.publish(this.index.count - 1)
@@ -300,13 +405,13 @@ export class EmbeddedEngine implements StorageEngine {
   /** Tag keys of the measurements, and for each series a time above which a new row cannot repeat a stored one. */
   private seedSeries(maintenance: Maintenance): void {
     const { index, schema } = this
-    const newestOf = schema.byId.map((measurement) => newestTime(measurement, maintenance))
+    const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, maintenance)]))
     for (let series = 0; series < index.count; series++) {
       const id = index.measurement[series]
       if (id === RELEASED) continue
-      const newest = newestOf[id]
+      const newest = newestOf.get(id)
       if (newest !== undefined) this.writes.times.seed(series, newest)
-      const owner = schema.byId[id]
+      const owner = schema.any(id)
       if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
     }
   }
@@ -315,6 +420,8 @@ export class EmbeddedEngine implements StorageEngine {
     const events: StateEvent[] = [{ kind: 'series', arrays: this.index.arrays() }]
     for (const table of this.schema.tables) if (table !== undefined) events.push({ kind: 'table', def: table.def() })
     for (const measurement of this.schema.byId) if (measurement?.kept) events.push({ kind: 'measurement', def: measurement.def() })
+    events.push(...this.lifetime.tombstones.events())
+    for (const id of this.schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
     const added = [...(this.maintenance?.segments.values() ?? [])].flat()
     events.push({ kind: 'segments', added, removed: [], droppedMemtable: -1 })
     for (const memtable of [...this.writes.frozen, this.writes.active]) events.push(...memtable.events())
@@ -331,6 +438,7 @@ export class EmbeddedEngine implements StorageEngine {
       rowGroupRows: config.row_group_rows,
       compression: config.compression,
       zstdLevel: config.zstd_level,
+      ...this.encryption.worker,
     }
   }
 

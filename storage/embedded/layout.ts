@@ -11,6 +11,7 @@
  *   A reader may meet links to rows it does not see yet: it follows them down to the rows it does.
  */
 import type { FieldType } from '../../kernel/storage.ts'
+import type { KeyMaterial } from './encryption/keys.ts'
 
 export const ROW_BITS = 16
 export const CHUNK_ROWS = 1 << ROW_BITS
@@ -82,7 +83,13 @@ export const HEAP_BUFFER = 1 << HEAP_BITS
 export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, REPEAT_MIN: 4, REPEAT_MAX: 5, LATENESS: 6, SLOTS: 7 } as const
 
 /** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. */
-export type SegmentEncoding = { kind: 'plain'; negativeZero?: true } | { kind: 'scaled'; scale: number; wide?: true }
+export type SegmentEncoding = { kind: 'plain'; negativeZero?: true } | { kind: 'scaled'; scale: number; wide?: true } | EncryptedEncoding
+
+/** Not in the Parquet file but in the segment's sidecar, under the key of this id (docs/formats/encrypted-columns.md). Of every field type. */
+export interface EncryptedEncoding {
+  kind: 'encrypted'
+  key: string
+}
 
 export interface SegmentColumn {
   field: number
@@ -103,8 +110,15 @@ export interface SegmentMeta {
   table: number
   sequence: number
   level: number
+  /** Tombstones up to this id are applied for good; absent = none. */
+  cleared?: number
   /** Relative to the data directory. */
   file: string
+  /** The file of encrypted columns that belongs to it, relative to the data directory, and its size; absent = none. */
+  sidecar?: string
+  sidecarBytes?: number
+  /** When it was written, milliseconds since the Unix epoch; absent in segments without a sidecar. */
+  created?: number
   rows: number
   bytes: number
   minTime: string
@@ -113,6 +127,31 @@ export interface SegmentMeta {
   minSeries: number
   maxSeries: number
   columns: SegmentColumn[]
+}
+
+/**
+ * What a delete hides: rows of a measurement in pieces of a lower sequence, of these series (ascending) or, when null, of all, from `start` to `end`
+ * inclusive. Rows written later lie in pieces of the same or a higher sequence, so that a time can be written again.
+ */
+export interface Tombstone {
+  id: number
+  measurement: number
+  sequence: number
+  series: Int32Array | null
+  start: bigint
+  end: bigint
+}
+
+/** Retention: rows older than `cutoff` in pieces of a lower sequence are hidden. */
+export interface Cut {
+  cutoff: bigint
+  sequence: number
+}
+
+/** The cuts in force: one for all measurements, and those of measurements that have one of their own instead. */
+export interface Cuts {
+  all: Cut | null
+  own: ReadonlyMap<number, Cut>
 }
 
 /** The growable shared arrays of the series index. Entries below Shared.SERIES / Shared.SYMBOLS are valid and never change. */
@@ -134,6 +173,11 @@ export type StateEvent =
   | { kind: 'measurement'; def: MeasurementDef }
   | { kind: 'measurement-gone'; id: number }
   | { kind: 'table'; def: TableDef }
+  /** Its measurement was dropped: rows of it in memtables are not flushed. */
+  | { kind: 'table-gone'; id: number }
+  | { kind: 'series-released'; series: Int32Array }
+  | { kind: 'tombstones'; added: Tombstone[]; removed: number[] }
+  | { kind: 'cuts'; cuts: Cuts }
   | { kind: 'memtable'; id: number; sequence: number; heads: Int32Array }
   | { kind: 'heads'; memtable: number; heads: Int32Array }
   | { kind: 'memtable-table'; memtable: number; table: number; summary: BigInt64Array }
@@ -163,6 +207,10 @@ export interface WorkerConfig {
   rowGroupRows: number
   compression: 'zstd' | 'lz4' | 'none'
   zstdLevel: number
+  /** Of encrypted columns; none when absent. */
+  encryption?: KeyMaterial & { cacheBytes: number }
+  /** Nothing of a statement is written to the scratch space: it could be what is encrypted elsewhere. */
+  noSpill?: true
   /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */
   emitWindowBytes?: number
 }
@@ -185,6 +233,8 @@ export type ToWorker =
       level: number
       deduplicate: boolean
       dirty: [string, string] | null
+      /** Tombstones up to this id are to be applied. */
+      cleared: number
     }
   | { kind: 'close' }
 
@@ -206,4 +256,19 @@ export type FromWorker =
 /** A segment's path below the data directory; every name on disk comes from here or from `paths.ts`. */
 export function segmentFile(shard: number, id: number): string {
   return `segments/shard_${shard}/${String(id).padStart(10, '0')}.parquet`
+}
+
+/** The path of a segment's encrypted columns: beside it. */
+export function sidecarFile(file: string): string {
+  return file.replace(/\.parquet$/, '.enc')
+}
+
+/** As `segmentFiles`, each with the bytes it must have. */
+export function segmentFilesWithSizes({ file, bytes, sidecar, sidecarBytes = 0 }: SegmentMeta): { file: string; bytes: number }[] {
+  return [{ file, bytes }, ...(sidecar === undefined ? [] : [{ file: sidecar, bytes: sidecarBytes }])]
+}
+
+/** All files of a segment, relative to the data directory. */
+export function segmentFiles({ file, sidecar }: Pick<SegmentMeta, 'file' | 'sidecar'>): string[] {
+  return sidecar === undefined ? [file] : [file, sidecar]
 }

@@ -9,7 +9,10 @@ import type { Catalog, CatalogChange, Counters } from './catalog.ts'
 import { type Merge, planMerge } from './compaction-plan.ts'
 import type { DatabaseConfig } from './config.ts'
 import { freeBytes } from './disk-space.ts'
-import type { SegmentMeta } from './layout.ts'
+import { type SegmentMeta, segmentFiles } from './layout.ts'
+import type { Housekeeping } from './lifetime/housekeeping.ts'
+import type { Lifetime } from './lifetime/lifetime.ts'
+import { takeLifetime } from './lifetime/store.ts'
 import type { Memtable } from './memtable.ts'
 import type { EngineMetrics } from './metrics.ts'
 import { walFileName } from './paths.ts'
@@ -42,6 +45,11 @@ export interface MaintenanceParts {
   writes: WritePath
   metrics: EngineMetrics
   pressure: Pressure
+  lifetime: Lifetime
+  /** The regular pass; it takes the manifest from here. */
+  housekeeping(): Housekeeping
+  /** Segments that cannot be merged, for want of a key. */
+  leaves(segment: SegmentMeta): boolean
 }
 
 export class Maintenance {
@@ -54,7 +62,10 @@ export class Maintenance {
   private leaving: Memtable | undefined
   private flushing: Promise<void> | undefined
   private compacting: Promise<void> | undefined
+  private tidying: Promise<void> | undefined
   private compactionWanted = false
+  /** Inputs of the merge under way. */
+  private merging: ReadonlySet<number> = new Set()
   private timer: NodeJS.Timeout | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
@@ -66,9 +77,41 @@ export class Maintenance {
   }
 
   start(): void {
-    this.timer = setInterval(() => this.compactSoon(), this.parts.config.maintenance_interval_secs * 1000).unref()
+    this.timer = setInterval(() => this.tidySoon(), this.parts.config.maintenance_interval_secs * 1000).unref()
     this.flushSoon()
+    this.tidySoon()
+  }
+
+  /** A pass of housekeeping, and what it makes possible. */
+  async tidy(): Promise<void> {
+    await this.parts.housekeeping().pass()
     this.compactSoon()
+  }
+
+  tidySoon(): void {
+    if (this.stopped) return
+    this.tidying ??= this.tidy()
+      .catch((error) => this.parts.log.error({ err: error }, 'cannot clear away what deletes and retention have freed; trying again with the next pass'))
+      .finally(() => {
+        this.tidying = undefined
+      })
+  }
+
+  /** Takes segments out of the manifest and stores everything else the catalog does not have yet. Inputs of a merge under way stay for its end. */
+  async remove(segments: readonly SegmentMeta[]): Promise<void> {
+    const gone = new Set(segments.filter(({ id }) => !this.merging.has(id)))
+    const removed = [...gone].map(({ id }) => id)
+    await this.commit({ segmentsRemoved: removed })
+    if (removed.length === 0) return
+    for (const [table, list] of [...this.segments]) {
+      const left = list.filter((segment) => !gone.has(segment))
+      if (left.length > 0) this.segments.set(table, left)
+      else this.segments.delete(table)
+    }
+    this.parts.pressure.measure(this.segments)
+    this.parts.publisher.tell({ kind: 'segments', added: [], removed, droppedMemtable: -1 })
+    this.parts.publisher.flush()
+    this.retire([...gone])
   }
 
   flushSoon(): void {
@@ -98,6 +141,7 @@ export class Maintenance {
     this.stopped = true
     this.wake?.()
     await this.flushing
+    await this.tidying
   }
 
   /** Resolves when nothing runs any more; call when the engine threads have ended. */
@@ -120,6 +164,7 @@ export class Maintenance {
       nextSequence: writes.nextSequence,
       nextTable: schema.nextTable,
       nextMeasurement: schema.nextMeasurement,
+      nextTombstone: this.parts.lifetime.tombstones.nextId,
       walFloor: oldest.firstWal,
       newest: Object.fromEntries([...writes.windows].flatMap(([namespace, { newest }]) => (newest === undefined ? [] : [[namespace, String(newest)]]))),
     }
@@ -221,18 +266,31 @@ export class Maintenance {
 
   private plan(table: number, segments: SegmentMeta[]): Merge | undefined {
     const { config, schema } = this.parts
-    const owner = schema.tables[table]?.measurement ?? -1
+    const owner = schema.tables[table]?.measurement
+    if (owner === undefined) return undefined // of a dropped measurement: the next pass removes them
     // Rows of a series may lie in a shared table and in its measurement's own.
-    const alone = owner < 0 || (schema.byId[owner]?.tables.length ?? 1) === 1
-    return planMerge(segments, { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows }, alone)
+    const alone = owner < 0 || (schema.any(owner)?.tables.length ?? 1) === 1
+    const { leaves } = this.parts
+    const limits = { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows, leaves }
+    const merge = planMerge(segments, limits, alone) ?? this.parts.housekeeping().rewrite(table)
+    return merge?.segments.some(leaves) ? undefined : merge
   }
 
   private async compact(table: number, merge: Merge): Promise<void> {
-    const { pool, publisher, metrics, dataDir } = this.parts
+    try {
+      await this.merge(table, merge)
+    } finally {
+      this.merging = new Set()
+    }
+  }
+
+  private async merge(table: number, merge: Merge): Promise<void> {
+    const { pool, publisher, metrics } = this.parts
     const began = performance.now()
     const removed = merge.segments.map(({ id }) => id)
     const last = merge.segments.at(-1) as SegmentMeta
     const segment = this.nextSegment++
+    this.merging = new Set(removed)
     const made = await pool.compact({
       table,
       segments: removed,
@@ -241,9 +299,11 @@ export class Maintenance {
       level: merge.level,
       deduplicate: merge.deduplicate,
       dirty: merge.dirty,
+      cleared: this.parts.lifetime.tombstones.newest,
     })
     if (this.stopped) return // the file has no entry: the next start removes it
     const added = made === null ? [] : [made]
+    if (this.parts.schema.tables[table] === undefined) return this.takeBack(added) // dropped meanwhile
     try {
       await this.commit({ segmentsAdded: added, segmentsRemoved: removed })
     } catch (error) {
@@ -262,17 +322,18 @@ export class Maintenance {
     metrics.compactions.inc()
     metrics.compactedBytes.inc(merge.segments.reduce((sum, { bytes }) => sum + bytes, 0))
     metrics.compactionSeconds.observe((performance.now() - began) / 1000)
-    this.retire(merge.segments.map(({ file }) => join(dataDir, file)))
+    this.retire(merge.segments)
   }
 
-  private retire(files: string[]): void {
-    this.retired += files.length
+  private retire(segments: readonly SegmentMeta[]): void {
+    this.retired += segments.length
+    this.parts.metrics.segmentsRetired.inc(segments.length)
     this.parts.pool.afterReaders(() => {
-      this.retired -= files.length
-      for (const file of files) {
+      this.retired -= segments.length
+      for (const file of segments.flatMap(segmentFiles)) {
         try {
-          unlinkSync(file)
-          this.parts.metrics.segmentsDeleted.inc()
+          unlinkSync(join(this.parts.dataDir, file))
+          if (file.endsWith('.parquet')) this.parts.metrics.segmentsDeleted.inc()
         } catch (error) {
           this.parts.log.warn({ err: error, file }, 'cannot delete a merged segment; the next start removes it')
         }
@@ -281,8 +342,10 @@ export class Maintenance {
   }
 
   /** Commits a change with everything defined so far. */
-  async commit(change: Omit<CatalogChange, 'counters' | 'measurements' | 'tables'>): Promise<void> {
-    const { catalog, schema, index, writes, metrics } = this.parts
+  async commit(change: Pick<CatalogChange, 'segmentsAdded' | 'segmentsRemoved'>): Promise<void> {
+    const { catalog, schema, index, writes, metrics, lifetime } = this.parts
+    const counters = this.counters()
+    const lived = takeLifetime(lifetime, schema, counters.walFloor)
     const measurements = [...writes.changedMeasurements]
     const tables = [...writes.changedTables]
     writes.changedMeasurements.clear()
@@ -291,8 +354,9 @@ export class Maintenance {
       await catalog.commit(
         {
           ...change,
-          counters: this.counters(),
-          measurements: measurements.flatMap((id) => (schema.byId[id] === undefined ? [] : [schema.byId[id].def()])),
+          counters,
+          lifetime: lived.change,
+          measurements: measurements.flatMap((id) => schema.any(id)?.def() ?? []),
           tables: tables.flatMap((id) => (schema.tables[id] === undefined ? [] : [schema.tables[id].def()])),
         },
         index,
@@ -302,6 +366,7 @@ export class Maintenance {
     } catch (error) {
       for (const id of measurements) writes.changedMeasurements.add(id)
       for (const id of tables) writes.changedTables.add(id)
+      lived.putBack()
       throw error
     }
   }
@@ -316,7 +381,7 @@ export class Maintenance {
 
   /** Files of a commit that did not happen. After a failure of unknown outcome they stay: the catalog may name them. */
   private async takeBack(added: readonly SegmentMeta[]): Promise<void> {
-    if (this.parts.pressure.fault === undefined) await removeSegmentFiles(added.map(({ file }) => join(this.parts.dataDir, file)))
+    if (this.parts.pressure.fault === undefined) await removeSegmentFiles(added.flatMap(segmentFiles).map((file) => join(this.parts.dataDir, file)))
   }
 
   /** Until somebody has made space on the volume. */

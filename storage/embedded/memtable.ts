@@ -80,6 +80,13 @@ export class SeriesTimes {
     return high > h || (high === h && low >>> 0 > this.baseLow[series] >>> 0)
   }
 
+  /** Whether all rows of the series are older; a series of which none is known is not. */
+  isBelow(series: number, time: bigint): boolean {
+    if (series >= this.high.length || this.high[series] === NO_TIME_HIGH) return false
+    const high = Number(time >> 32n)
+    return this.high[series] < high || (this.high[series] === high && this.low[series] >>> 0 < Number(time & 0xffffffffn))
+  }
+
   /** Nanoseconds from a time to the newest of its series. */
   lateness(series: number, low: number, high: number): number {
     return behind(this.low[series], this.high[series], low, high)

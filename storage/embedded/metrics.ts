@@ -19,6 +19,10 @@ export interface EngineMetrics {
   compactionSeconds: Histogram
   segmentsDeleted: Counter
   maintenancePanics: Counter
+  shardsDropped: Counter
+  seriesReleased: Counter
+  segmentsAwaitingRollup: Counter
+  segmentsRetired: Counter
 }
 
 export function engineMetrics(metrics: Metrics): EngineMetrics {
@@ -34,7 +38,14 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     compactedBytes: metrics.counter('compaction_read_bytes_total', 'Bytes of segments that were merged'),
     compactionSeconds: metrics.histogram('compaction_duration_seconds', 'Time to merge segments'),
     maintenancePanics: metrics.counter('maintenance_panics_total', 'Times the maintenance thread ended by itself'),
-    segmentsDeleted: metrics.counter('gc_segments_deleted_total', 'Segment files deleted after a merge'),
+    shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time that retention has moved past'),
+    seriesReleased: metrics.counter('series_released_total', 'Series given back because deletes, drops or retention left them without points'),
+    segmentsAwaitingRollup: metrics.counter(
+      'retention_segments_awaiting_rollup_total',
+      'Segments past their retention that a pass left alone because a rollup or an archive still needs them',
+    ),
+    segmentsRetired: metrics.counter('segments_retired_awaiting_readers_total', 'Segment files taken out of use while a query could still read them'),
+    segmentsDeleted: metrics.counter('gc_segments_deleted_total', 'Segment files deleted after a merge, a drop, a delete or by retention'),
   }
 }
 

@@ -62,6 +62,10 @@ export class Schema {
   readonly tables: (Table | undefined)[] = []
   nextMeasurement = 0
   nextTable = 0
+  /** Dropped measurements that can still be restored: under no name, their rows untouched. */
+  readonly pending = new Map<number, Measurement>()
+  /** Own tables of measurements that are gone → the log file being written when they went: older rows of theirs may still be replayed. */
+  readonly goneTables = new Map<number, number>()
   private readonly byName = new Map<string, Map<string, Measurement>>()
   private readonly sharedTables = new Map<string, Table>()
   private provisional: Measurement[] = []
@@ -86,7 +90,7 @@ export class Schema {
     this.provisional = []
     for (const { id, namespace, name } of gone) {
       this.byId[id] = undefined
-      this.byName.get(namespace)?.delete(name)
+      if (this.find(namespace, name)?.id === id) this.byName.get(namespace)?.delete(name)
     }
     return gone.length > 0
   }
@@ -138,24 +142,68 @@ export class Schema {
     return table
   }
 
+  /** A measurement that has data: live, or dropped and still to be restored. */
+  any(id: number): Measurement | undefined {
+    return this.byId[id] ?? this.pending.get(id)
+  }
+
+  /** Takes a dropped measurement out of sight. */
+  hide(measurement: Measurement): void {
+    this.unname(measurement)
+    this.pending.set(measurement.id, measurement)
+  }
+
+  /** Undoes `hide`; the caller has made sure that the name is free. */
+  reveal(measurement: Measurement): void {
+    this.pending.delete(measurement.id)
+    const holder = this.find(measurement.namespace, measurement.name)
+    // What a decoder has begun to write under the name has to be looked up again.
+    if (holder !== undefined && !holder.kept) this.byId[holder.id] = undefined
+    this.insert(measurement)
+  }
+
+  /** Forgets a dropped measurement for good. Its own tables are gone with it. @param file the log file being written. */
+  remove(measurement: Measurement, file: number): void {
+    this.unname(measurement)
+    this.pending.delete(measurement.id)
+    for (const table of measurement.tables) {
+      if (table.measurement !== measurement.id) continue
+      this.tables[table.id] = undefined
+      this.goneTables.set(table.id, file)
+    }
+  }
+
+  /** Names as they are when all is read back: on the way there, two measurements may have had one name. */
+  reindex(): void {
+    for (const measurement of this.byId) if (measurement !== undefined) this.insert(measurement)
+  }
+
+  private unname({ id, namespace, name }: Measurement): void {
+    this.byId[id] = undefined
+    const names = this.byName.get(namespace)
+    if (names?.get(name)?.id === id) names.delete(name)
+  }
+
   /** Applies definitions read from the log. */
   apply(definitions: Definitions): void {
     for (const { id, namespace, name } of definitions.measurements ?? []) {
       this.nextMeasurement = Math.max(this.nextMeasurement, id + 1)
-      if (this.byId[id] !== undefined) continue
+      if (this.any(id) !== undefined) continue
       const measurement = new Measurement(id, namespace, name)
       measurement.kept = true
       this.insert(measurement)
     }
     for (const { measurement, field } of definitions.fields ?? []) {
-      const owner = this.byId[measurement]
+      const owner = this.any(measurement)
       if (owner === undefined || owner.fields.has(field.name)) continue
       owner.list.push(field)
       owner.fields.set(field.name, field)
       if (owner.home !== undefined && owner.home.measurement >= 0) owner.home.fields.splice(0, owner.home.fields.length, ...owner.list)
     }
-    for (const { id, measurement } of definitions.tables ?? [])
-      this.restoreTable({ id, measurement, fields: measurement >= 0 ? [...(this.byId[measurement]?.list ?? [])] : [] })
+    for (const { id, measurement } of definitions.tables ?? []) {
+      this.goneTables.delete(id)
+      this.restoreTable({ id, measurement, fields: measurement >= 0 ? [...(this.any(measurement)?.list ?? [])] : [] })
+    }
     for (const { table, field } of definitions.sharedFields ?? []) {
       const shared = this.tables[table]
       if (shared === undefined || shared.fields.length > 0) continue
@@ -163,7 +211,7 @@ export class Schema {
       this.sharedTables.set(sharedKey(field), shared)
     }
     for (const { measurement, table } of definitions.homes ?? []) {
-      const owner = this.byId[measurement]
+      const owner = this.any(measurement)
       const home = this.tables[table]
       if (owner === undefined || home === undefined || owner.tables.includes(home)) continue
       owner.home = home

@@ -94,6 +94,11 @@ export class SeriesIndex {
     this.insertLive(measurementId, length)
   }
 
+  /** A number of the log whose measurement is gone. */
+  restoreGone(series: number): void {
+    while (this.count <= series) this.restoreReleased()
+  }
+
   /** As `restore`, by symbols already interned: pairs of (key, value) in the order of key text. */
   restoreSymbols(measurementId: number, pairs: Int32Array, pairCount: number): void {
     if (this.pairs.length < pairCount * 2 + 1) this.pairs = new Int32Array(pairCount * 4 + 1)
@@ -152,6 +157,40 @@ export class SeriesIndex {
     }
     this.provisional = []
     if (released) this.epoch++
+  }
+
+  /**
+   * Gives live series back that have no rows left; what they were is forgotten. Call only when no batch is in a decoder's hands.
+   * @returns those that were live.
+   */
+  release(series: Int32Array): Int32Array {
+    const out: number[] = []
+    for (const number of series) {
+      if (number >= this.count || this.state[number] !== LIVE) continue
+      this.forget(number)
+      this.state[number] = PROVISIONAL
+      this.live--
+      out.push(number)
+    }
+    if (out.length > 0) this.epoch++
+    return Int32Array.from(out)
+  }
+
+  /** Undoes `release`, for a record that did not become durable. */
+  unrelease(series: number, measurementId: number): void {
+    const from = this.offsets[series]
+    const length = this.offsets[series + 1] - from
+    if (this.pairs.length < length + 1) this.pairs = new Int32Array(length * 2 + 1)
+    this.pairs[0] = measurementId
+    this.pairs.set(this.tags.subarray(from, from + length), 1)
+    const mask = this.slots.length - 1
+    let slot = hashTuple(this.pairs, length + 1) & mask
+    while (this.slots[slot] !== 0) slot = (slot + 1) & mask
+    this.measurement[series] = measurementId
+    this.state[series] = LIVE
+    this.slots[slot] = series + 1
+    this.live++
+    if (++this.used * 2 > this.slots.length) this.rehash()
   }
 
   measurementOf(series: number): number {

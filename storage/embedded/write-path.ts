@@ -13,12 +13,14 @@ import { Window } from '../common/window.ts'
 import { Admission, type Admitted } from './admission.ts'
 import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
-import { Shared } from './layout.ts'
+import type { KeyRing } from './encryption/keys.ts'
+import { NO_ROW, Shared } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
 import type { SeriesIndex } from './series-index.ts'
+import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
 import type { Wal } from './wal/wal.ts'
 
@@ -39,6 +41,10 @@ export interface WritePathParts {
   pressure: Pressure
   /** A memtable has been frozen. */
   frozen(): void
+  /** First time that retention lets a write carry. */
+  oldest(): bigint
+  /** A change of what lives was read from the log. */
+  replayed(change: LifetimeChange, file: number): void
 }
 
 export class WritePath {
@@ -51,6 +57,8 @@ export class WritePath {
   frozen: Memtable[] = []
   nextSequence = 1
   wal!: Wal
+  /** Of encrypted fields; absent when there are none. */
+  keys: KeyRing | undefined
   /** Set when writes are refused: shutting down. */
   refusal: SvcError | undefined
   private walSequence = 0
@@ -58,6 +66,8 @@ export class WritePath {
   private pool: WriteBatch[] = []
   /** Batches in the hands of decoders. */
   private outstanding = 0
+  /** Writes on their way through the log. */
+  private readonly inFlight = new Set<Admitted>()
   private readonly parts: WritePathParts
   private readonly admission: Admission
 
@@ -88,7 +98,7 @@ export class WritePath {
       return Promise.reject(refusal)
     }
     const window = this.window(batch.namespace)
-    const admitted = this.admission.admit(batch, window, options.backfill === true, this.parts.now())
+    const admitted = this.admission.admit(batch, window, options.backfill === true, this.parts.now(), this.parts.oldest())
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
     if (admitted.rows === 0) {
@@ -123,28 +133,87 @@ export class WritePath {
     return new Promise((resolve, reject) => this.append(admitted, NO_HEAP, resolve, (error) => reject(classify(error))))
   }
 
+  /** Makes a change of what lives durable; `apply` takes effect in the order of the log, after every write before it. */
+  change(change: LifetimeChange, apply: () => void): Promise<void> {
+    const refusal = this.fault
+    if (refusal !== undefined) return Promise.reject(refusal)
+    const sequence = ++this.walSequence
+    return new Promise((resolve, reject) =>
+      this.wal.append(
+        (out) => encodeChange(out, sequence, change),
+        () => {
+          apply()
+          this.afterApply()
+          resolve()
+        },
+        (error) => reject(classify(error)),
+      ),
+    )
+  }
+
+  /**
+   * A sequence above those of all pieces that hold rows of these series so far; ends the active memtable when it has some.
+   * @param series undefined = all of the measurement.
+   */
+  sequenceAbove(measurement: number, series: Int32Array | null, file: number): number {
+    if (this.holds(this.active, measurement, series)) this.freeze(file)
+    return this.active.sequence
+  }
+
+  private holds({ heads, rows }: Memtable, measurement: number, series: Int32Array | null): boolean {
+    if (rows === 0) return false
+    if (series !== null) return series.some((number) => number < heads.length && heads[number] !== NO_ROW)
+    const { index } = this.parts
+    const n = Math.min(heads.length, index.count)
+    for (let number = 0; number < n; number++) if (heads[number] !== NO_ROW && index.measurement[number] === measurement) return true
+    return false
+  }
+
+  /** No batch is in a decoder's hands. */
+  get settled(): boolean {
+    return this.outstanding === 0
+  }
+
+  /**
+   * Those of the series that nobody can write to any more under their numbers, and that have no rows in memtables from `sequence` on; none while
+   * batches are in decoders' hands.
+   */
+  idle(series: Int32Array, sequence: number): Int32Array {
+    if (this.outstanding > 0) return NO_SERIES
+    const busy = new Set<number>()
+    for (const { tables } of this.inFlight) for (const rows of tables) for (let row = 0; row < rows.rows; row++) busy.add(rows.series[row])
+    const memtables = [...this.frozen, this.active].filter((memtable) => memtable.sequence >= sequence)
+    return series.filter((number) => !busy.has(number) && memtables.every(({ heads }) => number >= heads.length || heads[number] === NO_ROW))
+  }
+
   /** Puts a record of the log back. */
   restore(record: WriteRecord, file: number): void {
     const { schema, index } = this.parts
     this.walSequence = Math.max(this.walSequence, record.sequence)
+    if (record.change !== undefined) return this.parts.replayed(record.change, file)
     if (record.definitions !== undefined) {
       if (moves(record.definitions, schema)) this.freeze(file)
       schema.apply(record.definitions)
       this.defined(record.definitions)
     }
     for (const { series, measurement, tags } of record.series) {
-      index.restore(series, measurement, tags)
-      const owner = schema.byId[measurement]
-      if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
+      const owner = schema.any(measurement)
+      if (owner === undefined) index.restoreGone(series)
+      else {
+        index.restore(series, measurement, tags)
+        if (index.isLive(series)) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
+      }
     }
+    // A table that a later drop takes away, of which the catalog knows already.
+    const tables = record.tables.filter(({ table }) => schema.tables[table] !== undefined || !schema.goneTables.has(table))
     let lastSeries = -1
-    for (const table of record.tables) for (let row = 0; row < table.rows; row++) if (table.series[row] > lastSeries) lastSeries = table.series[row]
-    for (const table of record.tables) {
+    for (const table of tables) for (let row = 0; row < table.rows; row++) if (table.series[row] > lastSeries) lastSeries = table.series[row]
+    for (const table of tables) {
       const { fields } = this.table(table.table)
       table.fields = table.fields.map((field) => fields[field.id])
       this.seeWindow(table)
     }
-    this.apply(record.tables, record.heap, lastSeries)
+    this.apply(tables, record.heap, lastSeries)
     if (this.active.bytes >= this.parts.config.memtable_flush_threshold) this.freeze(file)
   }
 
@@ -200,7 +269,9 @@ export class WritePath {
     const { tables, definitions, series } = admitted
     const moving = definitions !== undefined && moves(definitions, this.parts.schema)
     const sequence = ++this.walSequence
+    this.inFlight.add(admitted)
     const revoke = (error: Error): void => {
+      this.inFlight.delete(admitted)
       for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
       // A commit in between may have stored what is now taken back.
       for (const { measurement } of [...(definitions?.fields ?? []), ...(definitions?.homes ?? [])]) this.changedMeasurements.add(measurement)
@@ -209,8 +280,9 @@ export class WritePath {
     }
     try {
       this.wal.append(
-        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index),
+        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index, this.keys),
         () => {
+          this.inFlight.delete(admitted)
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
           if (moving) this.freeze(this.wal.file)
           if (definitions !== undefined) this.defined(definitions)
@@ -233,7 +305,10 @@ export class WritePath {
     this.times.ensure(lastSeries)
     Atomics.add(shared, Shared.SEQ, 1)
     for (const rows of tables) {
-      const table = this.table(rows.table)
+      const table = this.parts.schema.tables[rows.table]
+      // Its measurement was dropped while the write was on its way.
+      if (table === undefined && this.parts.schema.goneTables.has(rows.table)) continue
+      if (table === undefined) throw undefinedTable(rows.table)
       this.active.append(table.id, rows, heap, table.fields, rows.fields, this.times)
     }
     Atomics.add(shared, Shared.SEQ, 1)
@@ -282,8 +357,10 @@ export class WritePath {
       if (home !== undefined && home.measurement >= 0) tables.add(home.id)
     }
     for (const id of tables) {
+      const table = schema.tables[id]
+      if (table === undefined) continue // its measurement was dropped while the write was on its way
       this.changedTables.add(id)
-      publisher.tell({ kind: 'table', def: this.table(id).def() })
+      publisher.tell({ kind: 'table', def: table.def() })
     }
     for (const id of measurements) {
       this.changedMeasurements.add(id)
@@ -302,7 +379,9 @@ export class WritePath {
     for (let row = 0; row < rows.rows; row++) {
       const id = index.measurementOf(rows.series[row])
       if (id !== lastId) {
-        const next = this.window(schema.byId[id]?.namespace ?? '')
+        const owner = schema.any(id)
+        if (owner === undefined) continue // deleted later in the log
+        const next = this.window(owner.namespace)
         if (window !== undefined && next !== window) {
           window.advance(low, high)
           high = -0x80000000
@@ -320,7 +399,7 @@ export class WritePath {
 
   private table(id: number): Table {
     const table = this.parts.schema.tables[id]
-    if (table === undefined) throw new Error(`table ${id} is not defined`)
+    if (table === undefined) throw undefinedTable(id)
     return table
   }
 
@@ -339,11 +418,13 @@ export class WritePath {
 }
 
 const NO_HEAP = new Uint8Array(0)
+const NO_SERIES = new Int32Array(0)
+const undefinedTable = (id: number): Error => new Error(`table ${id} is not defined`)
 
 /** Whether a measurement leaves the shared table: its series must then begin anew in a fresh memtable. */
 function moves(definitions: Definitions, schema: Schema): boolean {
   return (definitions.homes ?? []).some(({ measurement, table }) => {
-    const known = schema.byId[measurement]
+    const known = schema.any(measurement)
     return known?.tables.some(({ id }) => id !== table) === true
   })
 }

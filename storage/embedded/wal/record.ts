@@ -4,9 +4,12 @@
  */
 import { bytesPerValue, Column } from '../../../kernel/batch.ts'
 import type { FieldType } from '../../../kernel/storage.ts'
+import { KeyRing } from '../encryption/keys.ts'
 import type { FieldDef } from '../layout.ts'
 import { ByteReader, type ByteWriter } from './bytes.ts'
+import { decodeChange, type LifetimeChange, RECORD_CHANGE } from './change-record.ts'
 import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
+import { readSealed, SEALED, writeSealed } from './sealed-column.ts'
 
 const RECORD_WRITE = 1
 const TYPES: FieldType[] = ['float64', 'int64', 'uint64', 'bool', 'string', 'decimal', 'histogram']
@@ -47,15 +50,20 @@ export interface WriteRecord {
   series: SeriesDefinition[]
   tables: TableRows[]
   heap: Uint8Array
+  /** A change of what lives, in a record of its own. */
+  change?: LifetimeChange
 }
 
 /** What is encoded: as `WriteRecord`, with the tags of new series still where they are. */
-export interface PendingWrite extends Omit<WriteRecord, 'series'> {
+export interface PendingWrite extends Omit<WriteRecord, 'series' | 'change'> {
   series: NewSeries[]
 }
 
-/** @param index writes the tags of a series: varint count, then text of each key and value, ordered by key. */
-export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writeTags(out: ByteWriter, series: number): void }): void {
+/**
+ * @param index writes the tags of a series: varint count, then text of each key and value, ordered by key.
+ * @param keys of encrypted fields; absent when there are none.
+ */
+export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writeTags(out: ByteWriter, series: number): void }, keys?: KeyRing): void {
   out.u8(RECORD_WRITE)
   out.varint(record.sequence)
   out.text(record.definitions === undefined ? '' : JSON.stringify(record.definitions))
@@ -73,14 +81,23 @@ export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writ
     encodeTimes(out, table.time, table.rows)
     out.varint(table.columns.length)
     for (const [i, column] of table.columns.entries()) {
-      out.varint(table.fields[i].id)
-      encodeColumn(out, column, table.rows, record.heap)
+      const field = table.fields[i]
+      out.varint(field.id)
+      const type = TYPES.indexOf(column.type)
+      const key = keys?.keyOf(field.name)
+      if (keys === undefined || key === undefined) {
+        out.u8(type)
+        encodeColumn(out, column, table.rows, record.heap)
+        continue
+      }
+      out.u8(type | SEALED)
+      const place = { sequence: record.sequence, table: table.table, field: field.id }
+      writeSealed(out, keys, key, place, type, (plain) => encodeColumn(plain, column, table.rows, record.heap))
     }
   }
 }
 
 function encodeColumn(out: ByteWriter, column: Column, rows: number, heap: Uint8Array): void {
-  out.u8(TYPES.indexOf(column.type))
   const dense = column.validity === undefined && column.next >= rows
   out.u8(dense ? 0 : 1)
   let source = column
@@ -117,12 +134,17 @@ function gathered(column: Column, rows: number): [Column, number] {
   return [dense, n]
 }
 
-/** @throws RangeError (or SyntaxError, TypeError of its parts) when the bytes are not a record. */
-export function decodeWrite(bytes: Uint8Array, start: number, end: number): WriteRecord {
+/** @throws RangeError (or SyntaxError, TypeError of its parts) when the bytes are not a record, ENCRYPTION_KEY_UNAVAILABLE. */
+export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys: KeyRing = new KeyRing()): WriteRecord {
   const reader = new ByteReader(bytes, start, end)
   const kind = reader.u8()
-  if (kind !== RECORD_WRITE) throw new RangeError(`unknown record kind ${kind}`)
+  if (kind !== RECORD_WRITE && kind !== RECORD_CHANGE) throw new RangeError(`unknown record kind ${kind}`)
   const sequence = reader.varint()
+  if (kind === RECORD_CHANGE) {
+    const change = decodeChange(reader)
+    if (reader.position !== end) throw new RangeError(`the record has ${end - reader.position} bytes too many`)
+    return { sequence, definitions: undefined, series: [], tables: [], heap: new Uint8Array(0), change }
+  }
   const json = reader.text()
   const definitions = json === '' ? undefined : (JSON.parse(json) as Definitions)
   const series: SeriesDefinition[] = []
@@ -141,7 +163,7 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number): Writ
     return heapLength - piece.length
   }
   const tables: TableRows[] = []
-  for (let left = reader.varint(); left > 0; left--) tables.push(decodeTable(reader, keep))
+  for (let left = reader.varint(); left > 0; left--) tables.push(decodeTable(reader, keep, sequence, keys))
   if (reader.position !== end) throw new RangeError(`the record has ${end - reader.position} bytes too many`)
   const joined = new Uint8Array(heapLength)
   let at = 0
@@ -152,7 +174,7 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number): Writ
   return { sequence, definitions, series, tables, heap: joined }
 }
 
-function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number): TableRows {
+function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number, sequence: number, keys: KeyRing): TableRows {
   const table = reader.varint()
   const rows = reader.varint()
   // A row takes at least a bit somewhere; this refuses a count that damage has made huge before memory is taken for it.
@@ -165,16 +187,27 @@ function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number): T
   const fields: FieldDef[] = []
   for (let left = reader.varint(); left > 0; left--) {
     const id = reader.varint()
-    const column = decodeColumn(reader, rows, keep)
+    const byte = reader.u8()
+    const type = TYPES[byte & ~SEALED]
+    if (type === undefined) throw new RangeError('unknown column type')
+    const column =
+      byte & SEALED
+        ? decodeSealed(readSealed(reader, keys, { sequence, table, field: id }, byte & ~SEALED), type, rows, keep)
+        : decodeColumn(reader, type, rows, keep)
     columns.push(column)
     fields.push({ id, name: '', type: column.type, scale: 0, column: '' })
   }
   return { table, rows, series, time, columns, fields }
 }
 
-function decodeColumn(reader: ByteReader, rows: number, keep: (piece: Uint8Array) => number): Column {
-  const type = TYPES[reader.u8()]
-  if (type === undefined) throw new RangeError('unknown column type')
+function decodeSealed(plain: Uint8Array, type: FieldType, rows: number, keep: (piece: Uint8Array) => number): Column {
+  const reader = new ByteReader(plain)
+  const column = decodeColumn(reader, type, rows, keep)
+  if (reader.position !== reader.end) throw new RangeError(`an encrypted column has ${reader.end - reader.position} bytes too many`)
+  return column
+}
+
+function decodeColumn(reader: ByteReader, type: FieldType, rows: number, keep: (piece: Uint8Array) => number): Column {
   const sparse = reader.u8() === 1
   const present: number[] = []
   if (sparse) {

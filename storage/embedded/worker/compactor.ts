@@ -1,7 +1,10 @@
 /** Merges segments of a table into one. DuckDB sorts, within its memory limit and the scratch space. */
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
 import { sqlName, sqlText } from './duck.ts'
+import { isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
+import { hiddenInTable, type Lifetimes } from './hidden.ts'
 import { decodedColumn, type Piece, readSql, unionSql } from './pieces.ts'
 import { segmentPath, writeSegmentFile } from './segment-file.ts'
 import { copyOptions, MEASUREMENT_COLUMN, type SegmentTarget } from './segment-writer.ts'
@@ -12,53 +15,73 @@ const INT32_LIMIT = 2n ** 31n
 const EXACT_LIMIT = 2n ** 53n
 const ALL_TIME: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
 
-/** @param inputs in the order of their sequence. @returns null when they hold no rows. */
+/**
+ * @param inputs in the order of their sequence, at least one.
+ * @param measurement that of the table; undefined when it is shared.
+ * @param keyOf the key by which a field is to be encrypted; none when undefined.
+ * @returns null when no rows are left.
+ */
 export async function compactSegments(
   inputs: readonly SegmentMeta[],
   request: CompactRequest,
-  shared: boolean,
+  measurement: number | undefined,
+  lifetimes: Lifetimes,
   target: SegmentTarget,
+  keyOf: (field: number) => string | undefined = () => undefined,
 ): Promise<SegmentMeta | null> {
-  if (inputs.length === 0) return null
-  const fields = unionFields(inputs)
-  const columns: SegmentColumn[] = []
-  for (const field of fields)
-    columns.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding: await chooseEncoding(inputs, field, target) })
+  const all: SegmentColumn[] = []
+  for (const field of unionFields(inputs)) {
+    const key = keyOf(field.id)
+    const encoding: SegmentEncoding = key === undefined ? await chooseEncoding(inputs, field, target) : { kind: 'encrypted', key }
+    all.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding })
+  }
+  const columns = namedForRowNumbers(all)
+  const stored = columns.filter((column) => !isEncrypted(column))
   const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
-  const pieces: Piece[] = inputs.map((segment) => ({
-    minTime: BigInt(segment.minTime),
-    maxTime: BigInt(segment.maxTime),
-    dirty: request.deduplicate && segment.dirty !== null ? [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] : null,
-    segment,
-    measurement: undefined,
-  }))
-  const union = unionSql({
-    duck: target.duck,
-    dataDir: target.dataDir,
-    pieces,
-    time: ALL_TIME,
-    fields,
-    sources: [],
-    read: (segment, field) => storedColumn(segment, field, encodings.get(field.id)!),
+  const shared = measurement === undefined
+  const pieces: Piece[] = inputs.map((segment) => {
+    const [minTime, maxTime] = [BigInt(segment.minTime), BigInt(segment.maxTime)]
+    return {
+      minTime,
+      maxTime,
+      dirty: request.deduplicate && segment.dirty !== null ? [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] : null,
+      segment,
+      measurement: undefined,
+      hidden: hiddenInTable(lifetimes, measurement, { ...segment, minTime, maxTime, cleared: segment.cleared ?? 0 }, request.cleared),
+    }
   })
-  const names = columns.map((column) => `, ${sqlName(column.name)}`).join('')
-  const sorted = !shared
-    ? `SELECT _series, _time${names} FROM (${union.sql}) ORDER BY _series, _time`
-    : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${columns.map((column) => `, p.${sqlName(column.name)}`).join('')} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
-  const minTime = pieces.reduce((min, piece) => (before(piece.minTime, min) ? piece.minTime : min), pieces[0].minTime)
+  const sources: string[] = []
+  const statement: MergeSource['statement'] = (fields, read) => {
+    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time: ALL_TIME, fields, sources, read })
+    const names = fields.map((field) => `, p.${sqlName(field.column)}`).join('')
+    return !shared
+      ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
+      : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
+  }
+  const sorted = statement(stored.map(storedField), (segment, field) => storedColumn(segment, field, encodings.get(field.id)!))
+  const firsts = pieces.map(firstLeft)
+  const minTime = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const maxTime = pieces.reduce((max, piece) => (before(max, piece.maxTime) ? piece.maxTime : max), pieces[0].maxTime)
   const file = segmentPath(request.segment, minTime)
   let rows = 0
   const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
-    const [result] = await target.duck.run(`COPY (${sorted}) TO ${sqlText(path)} (${copyOptions(target.config, columns)})`)
+    const [result] = await target.duck.run(`COPY (${sorted}) TO ${sqlText(path)} (${copyOptions(target.config, stored)})`)
     rows = Number(result.Count)
   })
+  const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
+  for (const source of sources) target.duck.removeSource(source)
+  if (rows === 0) {
+    await rm(join(target.dataDir, file))
+    return null
+  }
   return {
     id: request.segment,
     table: request.table,
     sequence: request.sequence,
     level: request.level,
+    cleared: request.cleared,
     file,
+    ...sidecar,
     rows,
     bytes,
     minTime: String(minTime),
@@ -72,8 +95,11 @@ export async function compactSegments(
 
 /** The inputs say themselves which measurement a series is of, dropped ones included. */
 function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string): string {
-  return `SELECT DISTINCT _series AS s, ${MEASUREMENT_COLUMN} AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))}`
+  // Rows of a series that was released before they were flushed carry no measurement.
+  return `SELECT _series AS s, max(${MEASUREMENT_COLUMN}) AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} GROUP BY _series`
 }
+
+const storedField = ({ field, name, type, scale }: SegmentColumn): FieldDef => ({ id: field, name, type, scale, column: name })
 
 function unionFields(inputs: readonly SegmentMeta[]): FieldDef[] {
   const fields = new Map<number, FieldDef>()
@@ -87,10 +113,12 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
     const column = input.columns.find((c) => c.field === field.id)
     return column === undefined ? [] : [{ input, column }]
   })
+  // Nobody has looked for the sign of zero in what was encrypted.
+  if (found.some(({ column }) => isEncrypted(column))) return field.type === 'float64' ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
   const scales = new Set<number>()
   let wide = false
   for (const { column } of found) {
-    if (column.encoding.kind === 'plain') return found.some((other) => negativeZero(other.column)) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
+    if (column.encoding.kind !== 'scaled') return found.some((other) => negativeZero(other.column)) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
     scales.add(column.encoding.scale)
     wide ||= column.encoding.wide === true
   }
@@ -109,14 +137,21 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
 /** The column of one input as it will lie in the output. */
 function storedColumn(segment: SegmentMeta, field: FieldDef, encoding: SegmentEncoding): string {
   const column = segment.columns.find((c) => c.field === field.id)
-  if (encoding.kind === 'plain') return decodedColumn(segment, field)
+  if (encoding.kind !== 'scaled') return decodedColumn(segment, field)
   const type = encoding.wide ? 'BIGINT' : 'INTEGER'
-  if (column === undefined || column.encoding.kind === 'plain') return `NULL::${type}`
+  if (column?.encoding.kind !== 'scaled') return `NULL::${type}`
   return `(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`
 }
 
 function negativeZero({ encoding }: SegmentColumn): boolean {
   return encoding.kind === 'plain' && encoding.negativeZero === true
+}
+
+/** Where the piece begins once what retention hides of it is gone. */
+function firstLeft({ minTime, maxTime, hidden }: Piece): bigint {
+  let first = minTime
+  for (const { measurement, series, lo, hi } of hidden) if (measurement === undefined && series === undefined && lo <= first && hi >= first) first = hi + 1n
+  return before(maxTime, first) ? maxTime : first
 }
 
 /** Math.min takes no bigint. */

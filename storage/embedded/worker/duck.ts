@@ -62,7 +62,7 @@ export class Duck {
     const instance = await DuckDBInstance.create(':memory:', {
       threads: String(config.duckdbThreads),
       memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
-      temp_directory: config.tempDir,
+      temp_directory: config.noSpill ? '' : config.tempDir,
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
       allow_community_extensions: 'false',

@@ -143,8 +143,9 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
     const inputs = db.state.snapshotNow()!.table(m.table.id).segments
     const merged = await compactSegments(
       inputs,
-      { table: m.table.id, segments: inputs.map((s) => s.id), segment: 100, sequence: 3, level: 1, deduplicate: true, dirty: null },
-      false,
+      { table: m.table.id, segments: inputs.map((s) => s.id), segment: 100, sequence: 3, level: 1, deduplicate: true, dirty: null, cleared: 0 },
+      m.def.id,
+      db.state,
       await db.target(),
     )
     db.tell({ kind: 'segments', added: [merged!], removed: inputs.map((s) => s.id), droppedMemtable: -1 })
@@ -175,8 +176,9 @@ t.test('measurements that share a table stay apart', async (t) => {
   t.equal(inputs.length, 2)
   const merged = await compactSegments(
     inputs,
-    { table: 7, segments: [1, 2], segment: 100, sequence: 2, level: 1, deduplicate: false, dirty: null },
-    true,
+    { table: 7, segments: [1, 2], segment: 100, sequence: 2, level: 1, deduplicate: false, dirty: null, cleared: 0 },
+    undefined,
+    db.state,
     await db.target(),
   )
   t.equal(merged?.rows, 200)

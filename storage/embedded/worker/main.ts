@@ -6,6 +6,7 @@ import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts
 import { collectGarbage } from './collect.ts'
 import { compactSegments } from './compactor.ts'
 import { Duck } from './duck.ts'
+import { mergedKeys } from './encrypted-write.ts'
 import { JobRunner, wireError } from './jobs.ts'
 import type { RelationContext } from './relation.ts'
 import { flushMemtable, type SegmentTarget } from './segment-writer.ts'
@@ -26,7 +27,7 @@ state.applied = eventsTold
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
 const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir }
-const target: SegmentTarget = { duck, dataDir, config }
+const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
 const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
@@ -80,8 +81,11 @@ port.on('message', (message: ToWorker) => {
       break
     case 'compact':
       maintain('compact', message.id, async () => {
-        const isShared = (state.tables.get(message.table)?.measurement ?? 0) < 0
-        return { kind: 'compacted', id: message.id, segment: await compactSegments(compactionInputs(message), message, isShared, target) }
+        const owner = state.tables.get(message.table)?.measurement ?? 0
+        const measurement = owner < 0 ? undefined : owner
+        const inputs = compactionInputs(message)
+        const keyOf = mergedKeys(inputs, state.tables.get(message.table), duck.encrypted.keys)
+        return { kind: 'compacted', id: message.id, segment: await compactSegments(inputs, message, measurement, state, target, keyOf) }
       })
       break
     case 'close':

@@ -7,6 +7,7 @@ import type { FieldDef } from '../layout.ts'
 import { CHUNK_ROWS, NO_ROW, ROW_BITS } from '../layout.ts'
 import { BLOCK_ROWS, type ChunkView, timeOf, valueBytes } from './chunk-view.ts'
 import { logicalType, type RowSource, type RowStream } from './duck.ts'
+import { contains, type Hidden } from './hidden.ts'
 import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
 import type { MemtablePart } from './state.ts'
 import { allNull, copyValidity, copyValues, writeGathered, writeTexts } from './vector-writer.ts'
@@ -186,10 +187,10 @@ export function writeField(
 /** What decides which rows are collected. */
 export type PlaceScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
 
-/** Places of the rows of these series, in no particular order; some may lie outside the range. */
-export function memtablePlaces(scan: PlaceScope, series: Int32Array): Int32Array {
+/** Places of the rows of these series, or of all, in no particular order; some may lie outside the range. */
+export function memtablePlaces(scan: PlaceScope, series: Int32Array | undefined): Int32Array {
   const { part } = scan
-  if (scan.linked && series.length * LINK_COST < part.rows) {
+  if (series !== undefined && scan.linked && series.length * LINK_COST < part.rows) {
     const walked = walk(scan, series)
     if (walked !== undefined) return walked
   }
@@ -233,10 +234,25 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
   return out.subarray(0, n)
 }
 
-function sweep({ part, lo, hi }: PlaceScope, series: Int32Array): Int32Array {
-  if (series.length === 0) return new Int32Array(0)
-  const wanted = new Uint8Array(series[series.length - 1] + 1)
-  for (const s of series) wanted[s] = 1
+/** The places without those of hidden rows. */
+export function unhidden(chunks: readonly ChunkView[], places: Int32Array, hidden: readonly Hidden[]): Int32Array {
+  let left = places
+  for (const { series, lo, hi } of hidden) {
+    left = left.filter((place) => {
+      const chunk = chunks[place >>> ROW_BITS]
+      const row = place & OFFSET
+      if (series !== undefined && !contains(series, chunk.series[row])) return true
+      const time = timeOf(chunk.time, row)
+      return time < lo || time > hi
+    })
+  }
+  return left
+}
+
+function sweep({ part, lo, hi }: PlaceScope, series: Int32Array | undefined): Int32Array {
+  if (series?.length === 0) return new Int32Array(0)
+  const wanted = series === undefined ? undefined : new Uint8Array(series[series.length - 1] + 1)
+  if (series !== undefined && wanted !== undefined) for (const s of series) wanted[s] = 1
   const out = new Int32Array(part.rows)
   let n = 0
   for (let c = 0; c < part.chunks.length; c++) {
@@ -244,7 +260,7 @@ function sweep({ part, lo, hi }: PlaceScope, series: Int32Array): Int32Array {
     for (let from = 0, rows = part.counts[c]; from < rows; from += BLOCK_ROWS) {
       const to = Math.min(rows, from + BLOCK_ROWS)
       if (!chunk.blockIntersects(from, to - from, lo, hi)) continue
-      for (let row = from; row < to; row++) if (wanted[chunk.series[row]] === 1) out[n++] = (c << ROW_BITS) | row
+      for (let row = from; row < to; row++) if (wanted === undefined || wanted[chunk.series[row]] === 1) out[n++] = (c << ROW_BITS) | row
     }
   }
   return out.subarray(0, n)

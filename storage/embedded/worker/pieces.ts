@@ -5,6 +5,8 @@
 import { join } from 'node:path'
 import type { FieldDef, SegmentMeta } from '../layout.ts'
 import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'
+import { decryptedColumn } from './encrypted-sql.ts'
+import type { Hidden } from './hidden.ts'
 import { memtableSource, ORDER_COLUMN, SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { numberSource } from './number-source.ts'
 import type { MemtablePart } from './state.ts'
@@ -19,6 +21,8 @@ export interface Piece {
   memtable?: { part: MemtablePart; linked: boolean; series: Int32Array | undefined }
   /** The measurement whose rows are wanted, when the piece holds those of others too. */
   measurement: number | undefined
+  /** Rows that deletes and retention have taken away. */
+  hidden: readonly Hidden[]
 }
 
 export interface UnionRequest {
@@ -77,6 +81,7 @@ function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: r
     const conditions = [
       ...dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime).map((interval) => `NOT ${within(interval)}`),
       ...seriesConditions(request, piece),
+      ...hiddenConditions(request, piece),
     ]
     if (piece.segment === undefined) {
       const fields = fieldList(request.fields, (field) => sqlName(field.column))
@@ -112,7 +117,7 @@ function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: re
     const touching = dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime)
     if (touching.length === 0) continue
     const order = BigInt(i) << ORDER_BITS
-    const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, piece)])
+    const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, piece), ...hiddenConditions(request, piece)])
     branches.push(
       piece.segment === undefined
         ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, order)}${tail}`
@@ -145,6 +150,7 @@ function segmentFields(request: UnionRequest, segment: SegmentMeta): string {
 export function decodedColumn(segment: SegmentMeta, field: FieldDef): string {
   const column = segment.columns.find((c) => c.field === field.id)
   if (column === undefined) return `NULL::${sqlType(field.type, field.scale)}`
+  if (column.encoding.kind === 'encrypted') return decryptedColumn(segment, column)
   const name = sqlName(column.name)
   if (column.encoding.kind === 'plain') return name
   return column.encoding.scale === 0 ? `${name}::DOUBLE` : `${name}::DOUBLE / 1e${column.encoding.scale}`
@@ -170,15 +176,31 @@ function seriesConditions(request: UnionRequest, piece: Piece): string[] {
   if (piece.segment === undefined) return []
   const out = piece.measurement === undefined ? [] : [`_measurement = ${piece.measurement}`]
   const { series } = request
-  if (series === undefined) return out
+  return series === undefined ? out : [...out, ...isAmong(request, series)]
+}
+
+function isAmong(request: UnionRequest, series: Int32Array): string[] {
   const first = series[0]
   const last = series[series.length - 1]
-  if (first === last) return [...out, `${SERIES_COLUMN} = ${first}`]
-  out.push(`${SERIES_COLUMN} BETWEEN ${first} AND ${last}`)
-  if (last - first + 1 === series.length) return out
-  if (series.length <= SERIES_LISTED) out.push(`${SERIES_COLUMN} IN (${series.join(', ')})`)
-  else out.push(`${SERIES_COLUMN} IN (FROM ${seriesCall(request, series)})`)
-  return out
+  if (first === last) return [`${SERIES_COLUMN} = ${first}`]
+  const range = `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`
+  if (last - first + 1 === series.length) return [range]
+  if (series.length <= SERIES_LISTED) return [range, `${SERIES_COLUMN} IN (${series.join(', ')})`]
+  return [range, `${SERIES_COLUMN} IN (FROM ${seriesCall(request, series)})`]
+}
+
+function hiddenConditions(request: UnionRequest, piece: Piece): string[] {
+  const [from, to] = request.time
+  return piece.hidden.flatMap(({ measurement, series, lo, hi }) => {
+    if (lo > to || hi < from) return []
+    const parts = [
+      ...(measurement === undefined ? [] : [`_measurement = ${measurement}`]),
+      ...(series === undefined ? [] : isAmong(request, series)),
+      ...(lo > piece.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
+      ...(hi < piece.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),
+    ]
+    return [parts.length === 0 ? 'false' : `NOT (${parts.join(' AND ')})`]
+  })
 }
 
 function seriesCall(request: UnionRequest, series: Int32Array): string {

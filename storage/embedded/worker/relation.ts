@@ -1,6 +1,7 @@
 /** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
 import type { FieldDef, MeasurementDef } from '../layout.ts'
 import { type Duck, sqlName, sqlText } from './duck.ts'
+import { type Extent, hiddenOf, hidesAll } from './hidden.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { type Interval, type Piece, unionSql } from './pieces.ts'
 import type { Snapshot, WorkerState } from './state.ts'
@@ -36,33 +37,39 @@ export interface Relation {
 export function piecesOf(state: WorkerState, snapshot: Snapshot, def: MeasurementDef, time: Interval, series: Int32Array | undefined): Piece[] {
   const segments: Piece[] = []
   const memtables: Piece[] = []
+  /** Adds the piece unless deletes and retention leave nothing of it. */
+  const keep = (list: Piece[], piece: Omit<Piece, 'hidden'>, extent: Pick<Extent, 'sequence' | 'cleared'>): void => {
+    const whole = { ...extent, minTime: piece.minTime, maxTime: piece.maxTime }
+    const hidden = hiddenOf(snapshot, def.id, whole, series)
+    if (!hidesAll(hidden, whole)) list.push({ ...piece, hidden })
+  }
   for (const id of def.tables) {
     const shared = state.tables.get(id)?.measurement !== def.id
     const measurement = shared ? def.id : undefined
     const table = snapshot.table(id)
     for (const segment of table.segments) {
-      const piece: Piece = {
+      const piece = {
         minTime: BigInt(segment.minTime),
         maxTime: BigInt(segment.maxTime),
-        dirty: segment.dirty === null ? null : [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])],
+        dirty: segment.dirty === null ? null : ([BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] as Interval),
         segment,
         measurement,
       }
       if (!overlaps(piece, time)) continue
       if (series !== undefined && !(series[series.length - 1] >= segment.minSeries && series[0] <= segment.maxSeries)) continue
-      segments.push(piece)
+      keep(segments, piece, { sequence: segment.sequence, cleared: segment.cleared ?? 0 })
     }
     for (const part of table.memtables) {
       // A series keeps its rows in one table of a memtable; its links are those of this table when no other one can have them.
       const linked = def.tables.filter((other) => part.memtable.tables.has(other)).length === 1
-      const piece: Piece = {
+      const piece = {
         minTime: part.minTime,
         maxTime: part.maxTime,
         dirty: hull(part.dirty, part.repeats),
         memtable: { part, linked, series: series ?? (shared ? state.series.of(def.id) : undefined) },
         measurement,
       }
-      if (overlaps(piece, time)) memtables.push(piece)
+      if (overlaps(piece, time)) keep(memtables, piece, { sequence: part.memtable.sequence, cleared: 0 })
     }
   }
   segments.sort((a, b) => a.segment!.sequence - b.segment!.sequence)
@@ -76,7 +83,7 @@ function hull(a: Interval | null, b: Interval | null): Interval | null {
   return [ends[0], ends[3]]
 }
 
-function overlaps(piece: Piece, [lo, hi]: Interval): boolean {
+function overlaps(piece: Pick<Piece, 'minTime' | 'maxTime'>, [lo, hi]: Interval): boolean {
   return piece.maxTime >= lo && piece.minTime <= hi
 }
 

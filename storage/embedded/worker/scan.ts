@@ -7,7 +7,7 @@ import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from '.
 import type { FieldDef, MeasurementDef } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'
 import type { ChunkView } from './chunk-view.ts'
-import { memtablePlaces } from './memtable-source.ts'
+import { memtablePlaces, unhidden } from './memtable-source.ts'
 import { dirtyIntervals, type Interval, type Piece, unionSql } from './pieces.ts'
 import { piecesOf, type RelationContext } from './relation.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
@@ -146,14 +146,18 @@ class RecentRows {
     this.fields = fields
     const counts: number[] = []
     const places: Int32Array[] = []
-    const few = wanted !== undefined && wanted.length * FEW_SHARE < pieces.reduce((sum, { memtable }) => sum + memtable!.part.rows, 0)
-    for (const { memtable } of pieces) {
+    const total = pieces.reduce((sum, { memtable }) => sum + memtable!.part.rows, 0)
+    const few = pieces.some(({ hidden }) => hidden.length > 0) || (wanted !== undefined && wanted.length * FEW_SHARE < total)
+    for (const { memtable, hidden } of pieces) {
       const { part, linked } = memtable!
       const base = this.chunks.length << ROW_BITS
       this.chunks.push(...part.chunks)
       counts.push(...part.counts)
       for (let i = 0; i < part.chunks.length; i++) this.heaps.push(part.memtable.heap)
-      if (few) places.push(memtablePlaces({ part, lo: time[0], hi: time[1], linked }, wanted).map((place) => place + base))
+      if (few) {
+        const found = memtablePlaces({ part, lo: time[0], hi: time[1], linked }, wanted)
+        places.push(unhidden(part.chunks, found, hidden).map((place) => place + base))
+      }
     }
     this.columns = fields.map((field) => new GatheredColumn(this.chunks, field.id))
     this.ordered = few

@@ -4,16 +4,17 @@
  */
 import { join } from 'node:path'
 import duckdb from '@duckdb/node-bindings'
-import type { SegmentColumn, SegmentEncoding, SegmentMeta, TableDef, WorkerConfig } from '../layout.ts'
-import { ROW_BITS } from '../layout.ts'
+import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, TableDef, WorkerConfig } from '../layout.ts'
+import { ROW_BITS, segmentFiles } from '../layout.ts'
 import { BLOCK_ROWS, type ChunkView, valueBytes } from './chunk-view.ts'
 import { type Duck, logicalType, type RowSource, type RowStream, sqlText } from './duck.ts'
 import { EncodingChoice } from './encoding.ts'
+import { flushEncrypted, isEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { gatherTimes, SERIES_COLUMN, TIME_COLUMN, writeField } from './memtable-source.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { groupRepeats, type OrderedRows, orderRows } from './row-order.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from './segment-file.ts'
-import { type MemtableState, takePart, type WorkerState } from './state.ts'
+import { type MemtablePart, type MemtableState, takePart, type WorkerState } from './state.ts'
 import { copyValues, writeGathered } from './vector-writer.ts'
 
 export const MEASUREMENT_COLUMN = '_measurement'
@@ -22,19 +23,22 @@ export interface SegmentTarget {
   duck: Duck
   dataDir: string
   config: WorkerConfig
+  /** Wall clock, milliseconds since the Unix epoch. */
+  now(): number
 }
 
 /** @returns the segments written, tables in ascending order; ids from `firstSegment` on. */
 export async function flushMemtable(state: WorkerState, memtable: MemtableState, firstSegment: number, target: SegmentTarget): Promise<SegmentMeta[]> {
   const written: SegmentMeta[] = []
   for (const id of [...memtable.tables.keys()].sort((a, b) => a - b)) {
+    if (state.goneTables.has(id)) continue
     const table = state.tables.get(id)
     if (table === undefined) throw new Error(`cannot flush table ${id}: it was not announced to this thread`)
     try {
       const segment = await flushTable(state, memtable, table, firstSegment + written.length, target)
       if (segment !== undefined) written.push(segment)
     } catch (error) {
-      await removeSegmentFiles(written.map(({ file }) => join(target.dataDir, file)))
+      await removeSegmentFiles(written.flatMap((segment) => segmentFiles(segment)).map((file) => join(target.dataDir, file)))
       throw error
     }
   }
@@ -48,18 +52,16 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
   const measurementOf = shared ? state.series.measurementArray : undefined
   const ordered = orderRows(part, {}, measurementOf)
   const groups = ordered.repeats ? groupRepeats(part.chunks, ordered) : undefined
-  const columns: SegmentColumn[] = table.fields
-    .filter((field) => part.chunks.some((chunk) => chunk.columns.has(field.id)))
-    .map((field) => ({
-      field: field.id,
-      name: field.column,
-      type: field.type,
-      scale: field.scale,
-      encoding: field.type === 'float64' ? chooseEncoding(part.chunks, part.counts, field.id) : { kind: 'plain' },
-    }))
-  const source = new SegmentSource(part.chunks, memtable.heap, ordered, groups, columns, measurementOf)
+  const columns = namedForRowNumbers(
+    table.fields
+      .filter((field) => part.chunks.some((chunk) => chunk.columns.has(field.id)))
+      .map((field) => ({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding: encodingOf(field, part, target) })),
+  )
+  const stored = columns.filter((column) => !isEncrypted(column))
+  const source = new SegmentSource(part.chunks, memtable.heap, ordered, groups, stored, measurementOf)
   const file = segmentPath(id, part.minTime)
-  const bytes = await writeSegmentFile(target.dataDir, file, (path) => copySource(target, source, columns, path))
+  const bytes = await writeSegmentFile(target.dataDir, file, (path) => copySource(target, source, stored, path))
+  const sidecar = await flushEncrypted(target, { id, file, rows: source.rows }, columns, { chunks: part.chunks, heap: memtable.heap, ordered, groups })
   const { series } = ordered
   let minSeries = series[0]
   let maxSeries = series[0]
@@ -73,6 +75,7 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
     sequence: memtable.sequence,
     level: 0,
     file,
+    ...sidecar,
     rows: source.rows,
     bytes,
     minTime: String(part.minTime),
@@ -107,6 +110,12 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
   const zero = columns.some(({ encoding }) => encoding.kind === 'plain' && encoding.negativeZero)
   const delta = zero || whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${config.rowGroupRows}${delta}`
+}
+
+function encodingOf(field: FieldDef, { chunks, counts }: MemtablePart, { duck }: SegmentTarget): SegmentEncoding {
+  const key = duck.encrypted.keys.keyOf(field.name)
+  if (key !== undefined) return { kind: 'encrypted', key }
+  return field.type === 'float64' ? chooseEncoding(chunks, counts, field.id) : { kind: 'plain' }
 }
 
 function chooseEncoding(chunks: readonly ChunkView[], counts: readonly number[], field: number): SegmentEncoding {
@@ -153,7 +162,7 @@ class SegmentSource implements RowSource {
       { name: TIME_COLUMN, type: duckdb.create_logical_type(duckdb.Type.TIMESTAMP_NS) },
       ...fields.map(({ name, type, scale, encoding }) => ({
         name,
-        type: encoding.kind === 'plain' ? logicalType(type, scale) : encoding.wide ? duckdb.create_logical_type(duckdb.Type.BIGINT) : integer(),
+        type: encoding.kind !== 'scaled' ? logicalType(type, scale) : encoding.wide ? duckdb.create_logical_type(duckdb.Type.BIGINT) : integer(),
       })),
     ]
   }
@@ -193,7 +202,7 @@ class SegmentSource implements RowSource {
       const source = gathered[column - first]
       const places = winners(source, n)
       // A row of which no write set the field has no place; `gather` marks it null only when it looks for nulls.
-      if (field.encoding.kind === 'plain') writeField(vector, field, source, heap, places, 0, n, out)
+      if (field.encoding.kind !== 'scaled') writeField(vector, field, source, heap, places, 0, n, out)
       else {
         source.gather(places, 0, n, valueBytes(field.type), out)
         scaleInPlace(out, n, field.encoding)

@@ -56,6 +56,20 @@ export class SeriesView {
     return list === undefined ? new Int32Array(0) : list.values.subarray(0, list.length)
   }
 
+  /** Takes given-back series out of the lists; readers that hold an older list keep it. */
+  release(series: Int32Array): void {
+    this.scan()
+    const gone = new Set(series)
+    for (const [measurement, list] of this.byMeasurement) {
+      const all = list.values.subarray(0, list.length)
+      if (!all.some((number) => gone.has(number))) continue
+      const kept = new IntList()
+      for (const number of all) if (!gone.has(number)) kept.push(number)
+      this.byMeasurement.set(measurement, kept)
+      this.keys.delete(measurement)
+    }
+  }
+
   measurementOf(series: number): number {
     return series < this.arrays.measurement.length ? this.arrays.measurement[series] : -1
   }

@@ -5,7 +5,7 @@
  * counts of a snapshot were taken while no batch was being applied.
  */
 import { SvcError } from '../../../kernel/errors.ts'
-import { type MeasurementDef, type SegmentMeta, Shared, type StateEvent, Summary, type TableDef } from '../layout.ts'
+import { type Cuts, type MeasurementDef, type SegmentMeta, Shared, type StateEvent, Summary, type TableDef, type Tombstone } from '../layout.ts'
 import { ChunkView } from './chunk-view.ts'
 import { SeriesView } from './series.ts'
 
@@ -57,6 +57,11 @@ export class WorkerState {
   readonly tables = new Map<number, TableDef>()
   memtables: MemtableState[] = []
   segments = new Map<number, SegmentMeta[]>()
+  /** Of each measurement, ascending by id. */
+  tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map()
+  cuts: Cuts = { all: null, own: new Map() }
+  /** Tables of dropped measurements: their rows in memtables are not flushed. */
+  readonly goneTables = new Set<number>()
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
 
   constructor(shared: Int32Array) {
@@ -86,6 +91,19 @@ export class WorkerState {
         break
       case 'table':
         this.tables.set(event.def.id, event.def)
+        break
+      case 'table-gone':
+        this.tables.delete(event.id)
+        this.goneTables.add(event.id)
+        break
+      case 'series-released':
+        this.series.release(event.series)
+        break
+      case 'tombstones':
+        this.changeTombstones(event.added, event.removed)
+        break
+      case 'cuts':
+        this.cuts = event.cuts
         break
       case 'memtable':
         this.memtables = [...this.memtables, { id: event.id, sequence: event.sequence, heads: event.heads, heap: [], tables: new Map() }].sort(
@@ -144,7 +162,7 @@ export class WorkerState {
       if ((before & 1) === 0) {
         if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) return undefined
         const parts = this.takeParts()
-        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments)
+        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cuts)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
       if (Date.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
     }
@@ -185,6 +203,17 @@ export class WorkerState {
     if (names?.get(def.name)?.id === id) names.delete(def.name)
   }
 
+  private changeTombstones(added: readonly Tombstone[], removed: readonly number[]): void {
+    const gone = new Set([...removed, ...added.map(({ id }) => id)])
+    const next = new Map<number, Tombstone[]>()
+    for (const tombstone of [...[...this.tombstones.values()].flat().filter(({ id }) => !gone.has(id)), ...added]) {
+      const list = next.get(tombstone.measurement)
+      if (list === undefined) next.set(tombstone.measurement, [tombstone])
+      else list.push(tombstone)
+    }
+    this.tombstones = next
+  }
+
   private changeSegments(added: SegmentMeta[], removed: number[]): void {
     const gone = new Set(removed)
     const next = new Map<number, SegmentMeta[]>()
@@ -202,12 +231,21 @@ export class WorkerState {
 }
 
 export class Snapshot {
+  readonly tombstones: ReadonlyMap<number, readonly Tombstone[]>
+  readonly cuts: Cuts
   private readonly parts: Map<number, MemtablePart[]>
   private readonly segments: Map<number, SegmentMeta[]>
 
-  constructor(parts: Map<number, MemtablePart[]>, segments: Map<number, SegmentMeta[]>) {
+  constructor(
+    parts: Map<number, MemtablePart[]>,
+    segments: Map<number, SegmentMeta[]>,
+    tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map(),
+    cuts: Cuts = { all: null, own: new Map() },
+  ) {
     this.parts = parts
     this.segments = segments
+    this.tombstones = tombstones
+    this.cuts = cuts
   }
 
   table(id: number): TableSnapshot {

@@ -141,8 +141,14 @@ export class TestDatabase {
     return { state: this.state, duck: this.duck, dictionaries: new TagDictionaries(this.state.series), dataDir: this.dataDir }
   }
 
+  /** The next context has an instance of its own, with the settings as they are then. */
+  reopen(): void {
+    this.duck?.close()
+    this.duck = undefined
+  }
+
   async target(): Promise<SegmentTarget> {
-    return { duck: (await this.context()).duck, dataDir: this.dataDir, config: this.config }
+    return { duck: (await this.context()).duck, dataDir: this.dataDir, config: this.config, now: Date.now }
   }
 
   /** Freezes the memtable, writes it out, and makes the segments take its place. */

@@ -115,7 +115,7 @@ t.test('an engine thread runs jobs, flushes and compacts', async (t) => {
   thread.job(11, { kind: 'count' })
   t.match(await thread.end(11), { kind: 'done', result: { rows: 200 } })
 
-  thread.send({ kind: 'compact', id: 12, table: m.table.id, segments: [1, 2], segment: 3, sequence: 2, level: 1, deduplicate: false, dirty: null })
+  thread.send({ kind: 'compact', id: 12, table: m.table.id, segments: [1, 2], segment: 3, sequence: 2, level: 1, deduplicate: false, dirty: null, cleared: 0 })
   const compacted = (await thread.end(12)) as Extract<FromWorker, { kind: 'compacted' }>
   t.match(compacted.segment, { id: 3, rows: 200, level: 1 })
   db.tell({ kind: 'segments', added: [compacted.segment!], removed: [1, 2], droppedMemtable: -1 })
@@ -128,7 +128,7 @@ t.test('an engine thread runs jobs, flushes and compacts', async (t) => {
     'no unfinished file stays',
   )
 
-  thread.send({ kind: 'compact', id: 14, table: m.table.id, segments: [99], segment: 4, sequence: 2, level: 1, deduplicate: false, dirty: null })
+  thread.send({ kind: 'compact', id: 14, table: m.table.id, segments: [99], segment: 4, sequence: 2, level: 1, deduplicate: false, dirty: null, cleared: 0 })
   t.match(await thread.end(14), { kind: 'failed', error: { code: 'INTERNAL_ERROR' } }, 'an unknown segment fails the compaction, not the thread')
   t.equal(await thread.close(), 0)
   db.close()

@@ -1,0 +1,202 @@
+/**
+ * The regular pass over what lives: ends drops whose time has come, moves the cuts of retention, takes freed files out of the manifest, gives series
+ * without rows back and forgets tombstones that hide nothing any more.
+ */
+
+import type { RetentionHold } from '../../../kernel/storage.ts'
+import { type Lifetimes, measurementCutoff, retentionCutoff } from '../../common/lifetime.ts'
+import type { Limits } from '../../common/limits.ts'
+import { INT64_MIN } from '../../common/time.ts'
+import type { Merge } from '../compaction-plan.ts'
+import { type Cuts, type SegmentMeta, Summary } from '../layout.ts'
+import type { EngineMetrics } from '../metrics.ts'
+import type { Schema } from '../schema.ts'
+import type { SeriesIndex } from '../series-index.ts'
+import type { WritePath } from '../write-path.ts'
+import { cutOf } from './cuts.ts'
+import type { Lifetime } from './lifetime.ts'
+import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
+import { type Kept, nextCuts } from './retention.ts'
+
+const GENERAL = -1
+
+export interface HousekeepingParts {
+  lifetime: Lifetime
+  lifetimes: Lifetimes
+  limits: Limits
+  schema: Schema
+  index: SeriesIndex
+  writes: WritePath
+  metrics: EngineMetrics
+  /** Seconds that deleted rows may stay in files before these are written again for that reason alone. */
+  rewriteAfterSecs: number
+  /** Who still needs raw data. */
+  holds: ReadonlySet<RetentionHold>
+  /** All segments by table. */
+  segments: ReadonlyMap<number, readonly SegmentMeta[]>
+  /** Takes segments out of the manifest, with everything else the catalog does not have yet. */
+  remove(segments: readonly SegmentMeta[]): Promise<void>
+}
+
+export class Housekeeping {
+  /** When each tombstone came, in milliseconds of a clock that never goes back, and the active memtable's sequence then. */
+  private readonly seen = new Map<number, { at: number; sequence: number }>()
+  private readonly parts: HousekeepingParts
+  private running: Promise<void> | undefined
+  private again = false
+
+  constructor(parts: HousekeepingParts) {
+    this.parts = parts
+  }
+
+  /** One pass; calls during one make another. Resolves when a pass that began after the call has ended. */
+  pass(): Promise<void> {
+    this.again = true
+    this.running ??= this.passes().finally(() => {
+      this.running = undefined
+    })
+    return this.running
+  }
+
+  /** A file of the table that is worth writing again. */
+  rewrite(table: number): Merge | undefined {
+    const now = performance.now()
+    const ripe = (id: number): boolean => now - this.note(id).at >= this.parts.rewriteAfterSecs * 1000
+    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe)
+  }
+
+  private async passes(): Promise<void> {
+    while (this.again) {
+      this.again = false
+      await this.once()
+    }
+  }
+
+  private async once(): Promise<void> {
+    const { lifetime, segments, remove } = this.parts
+    await lifetime.expire()
+    const moved = this.moveCuts()
+    for (const id of lifetime.tombstones.byId.keys()) this.note(id)
+    const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones))
+    const gone = new Set(removed)
+    const left = (table: number) => (segments.get(table) ?? []).filter((segment) => !gone.has(segment))
+    const done = spent(
+      lifetime.tombstones,
+      (id) => this.tablesOf(id),
+      left,
+      this.oldest(),
+      (id) => this.note(id).sequence,
+    )
+    lifetime.tombstones.remove(done)
+    for (const id of done) this.seen.delete(id)
+    lifetime.releaseEmptied()
+    if (moved || removed.length > 0 || done.length > 0 || lifetime.waiting) await remove(removed)
+  }
+
+  /** @returns whether they moved. */
+  private moveCuts(): boolean {
+    const { lifetime, lifetimes, limits, schema, writes, metrics } = this.parts
+    const { cuts } = lifetime.tombstones
+    if (lifetimes.retentionSecs === 0 && lifetimes.retention.size === 0 && cuts.all === null && cuts.own.size === 0) return false
+    const { clock } = lifetime
+    const general = retentionCutoff(clock, lifetimes.retentionSecs, limits)
+    const kept: Kept[] = [...schema.byId, ...schema.pending.values()].flatMap((measurement) => {
+      if (measurement === undefined || !measurement.kept) return []
+      const { id, namespace, name } = measurement
+      const cutoff = measurementCutoff(lifetimes, limits, clock, namespace, name, this.parts.holds)
+      const pending = schema.pending.has(id)
+      if (cutoff < general && !lifetimes.retention.has(name) && !pending)
+        this.awaiting(
+          measurement.tables.map((table) => table.id),
+          general,
+        )
+      return [{ id, cutoff, ownPeriod: lifetimes.retention.has(name), pending }]
+    })
+    this.freezeBelow(kept.reduce((most, { cutoff, pending }) => (!pending && cutoff > most ? cutoff : most), general))
+    const next = nextCuts(cuts, general, kept, writes.active.sequence, this.lateBelow(cuts))
+    if (next === undefined) return false
+    const width = BigInt(limits.shardDurationSecs) * 1_000_000_000n
+    const from = cuts.all?.cutoff ?? this.firstTime()
+    if (next.all !== null && from !== undefined && next.all.cutoff > from) metrics.shardsDropped.inc(Number((next.all.cutoff - from + width - 1n) / width))
+    lifetime.tombstones.setCuts(next)
+    this.emptySeries(next)
+    return true
+  }
+
+  /** Counts segments that retention would take and somebody still needs. */
+  private awaiting(tables: readonly number[], cutoff: bigint): void {
+    const count = tables.reduce((sum, table) => sum + (this.parts.segments.get(table) ?? []).filter(({ maxTime }) => BigInt(maxTime) < cutoff).length, 0)
+    if (count > 0) this.parts.metrics.segmentsAwaitingRollup.inc(count)
+  }
+
+  /** Rows in the active memtable that a cut is about to hide: they must lie in an older piece than those to come. */
+  private freezeBelow(cutoff: bigint): void {
+    const { writes } = this.parts
+    for (const { summary, rows } of writes.active.tables.values()) {
+      if (rows === 0 || summary[Summary.MIN_TIME] >= cutoff) continue
+      writes.freeze(writes.wal.file)
+      return
+    }
+  }
+
+  /** Whose cut has segments from after it with rows below it. */
+  private lateBelow(cuts: Cuts): Set<number> {
+    const { schema, segments } = this.parts
+    const late = new Set<number>()
+    for (const [table, list] of segments) {
+      const owner = schema.tables[table]?.measurement
+      if (owner === undefined) continue
+      const ids = owner >= 0 ? [owner] : [GENERAL, ...cuts.own.keys()]
+      for (const id of ids) {
+        const cut = id === GENERAL ? cuts.all : cutOf(cuts, id)
+        if (cut === null || !list.some((segment) => segment.sequence >= cut.sequence && BigInt(segment.minTime) < cut.cutoff)) continue
+        late.add(cuts.own.has(id) ? id : GENERAL)
+      }
+    }
+    return late
+  }
+
+  /** Series whose newest row is behind their cut. */
+  private emptySeries(cuts: Cuts): void {
+    const { index, writes, lifetime } = this.parts
+    const found = new Map<number, number[]>()
+    for (let series = 0; series < index.count; series++) {
+      if (!index.isLive(series)) continue
+      const cut = cutOf(cuts, index.measurement[series])
+      if (cut === null || cut.cutoff === INT64_MIN || !writes.times.isBelow(series, cut.cutoff)) continue
+      const list = found.get(cut.sequence)
+      if (list === undefined) found.set(cut.sequence, [series])
+      else list.push(series)
+    }
+    for (const [sequence, series] of found) lifetime.empty(Int32Array.from(series), sequence)
+  }
+
+  private firstTime(): bigint | undefined {
+    let first: bigint | undefined
+    for (const list of this.parts.segments.values()) for (const { minTime } of list) if (first === undefined || BigInt(minTime) < first) first = BigInt(minTime)
+    return first
+  }
+
+  private view(table: number, segments: readonly SegmentMeta[]): TableView {
+    const owner = this.parts.schema.tables[table]
+    return { id: table, measurement: owner === undefined || owner.measurement < 0 ? undefined : owner.measurement, gone: owner === undefined, segments }
+  }
+
+  private tablesOf(measurement: number): readonly number[] {
+    const { schema } = this.parts
+    const known = schema.any(measurement)
+    if (known !== undefined) return known.tables.map(({ id }) => id)
+    return schema.tables.flatMap((table) => (table !== undefined && table.measurement < 0 ? [table.id] : []))
+  }
+
+  private oldest(): number {
+    const { writes } = this.parts
+    return (writes.frozen[0] ?? writes.active).sequence
+  }
+
+  private note(id: number): { at: number; sequence: number } {
+    let note = this.seen.get(id)
+    if (note === undefined) this.seen.set(id, (note = { at: performance.now(), sequence: this.parts.writes.active.sequence }))
+    return note
+  }
+}

@@ -1,0 +1,318 @@
+/**
+ * Deletes, drops and their undoing, and series without rows. The rules are those of `../../common/lifetime.ts`.
+ *
+ * Invariants
+ * - Everything goes through the log first and takes effect in its order: a write acknowledged before a delete is deleted, one that begins after it
+ *   is not. A replayed change finds the same rows before it and the same after it, though sequences are given anew.
+ * - A dropped measurement leaves the schema at the call: writes that begin later start a new one, and their records lie behind the drop's.
+ * - A series is given back only when nobody can hold its number and no row was written since what removed its rows.
+ */
+import type { DeleteRequest, DeleteResult, StorageContext } from '../../../kernel/storage.ts'
+import {
+  deadlinePassed,
+  dropDeadline,
+  KEPT_ENDED_DROPS,
+  type Lifetimes,
+  lifetimeClock,
+  nothingToRestore,
+  restoreConflict,
+  unknownMeasurement,
+} from '../../common/lifetime.ts'
+import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import type { Changes } from '../changes.ts'
+import type { SegmentMeta } from '../layout.ts'
+import type { Publisher } from '../publisher.ts'
+import type { Measurement, Schema } from '../schema.ts'
+import { RELEASED, type SeriesIndex } from '../series-index.ts'
+import type { LifetimeChange } from '../wal/change-record.ts'
+import type { WritePath } from '../write-path.ts'
+import { selectSeries } from './select.ts'
+import type { EndedDrops, StoredDrop } from './stored.ts'
+import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
+import { Unstored } from './unstored.ts'
+
+type Delete = Extract<LifetimeChange, { kind: 'delete' }>
+type Drop = Extract<LifetimeChange, { kind: 'drop' }>
+
+export interface LifetimeParts {
+  lifetimes: Lifetimes
+  schema: Schema
+  index: SeriesIndex
+  writes: WritePath
+  publisher: Publisher
+  changes: Changes
+  log: StorageContext['log']
+  now(): number
+  /** Segments of a table. */
+  segments(table: number): readonly SegmentMeta[]
+  /** Segments of the tables that are out of service and may hold rows of the range. */
+  outOfService(tables: readonly number[], start: bigint, end: bigint): number
+  /** Files may have become free. */
+  reclaim(): void
+  released(count: number): void
+}
+
+export class Lifetime {
+  readonly tombstones: Tombstones
+  /** What the catalog does not have yet. */
+  readonly unstored = new Unstored()
+  /** Pending drops by measurement. */
+  readonly drops = new Map<number, StoredDrop>()
+  ended: EndedDrops = []
+  private order = 0
+  /** Measurements that lost series while the log was read back. */
+  private readonly stale = new Set<number>()
+  /** Series whose rows were all removed, in pieces below the sequence. */
+  private emptied: { series: Int32Array; sequence: number }[] = []
+  private readonly parts: LifetimeParts
+
+  constructor(parts: LifetimeParts) {
+    this.parts = parts
+    this.tombstones = new Tombstones((event) => parts.publisher.tell(event))
+  }
+
+  /** From the catalog. */
+  load(drops: readonly StoredDrop[], ended: EndedDrops): void {
+    this.ended = ended
+    for (const drop of drops) {
+      const measurement = this.parts.schema.byId[drop.measurement]
+      if (measurement === undefined) continue
+      this.parts.schema.hide(measurement)
+      this.drops.set(drop.measurement, drop)
+      this.order = Math.max(this.order, drop.order)
+    }
+    this.parts.schema.reindex()
+  }
+
+  /** Nanoseconds; see common/lifetime.ts. */
+  get clock(): bigint {
+    return lifetimeClock(this.parts.now(), this.newest())
+  }
+
+  async delete({ namespace, measurement: name, matchers = [], start, end }: DeleteRequest): Promise<DeleteResult> {
+    const { schema, index, writes } = this.parts
+    const measurement = schema.find(namespace, name)
+    if (measurement === undefined || !measurement.kept) throw unknownMeasurement('delete', name)
+    const from = start ?? INT64_MIN
+    const to = end === undefined ? INT64_MAX : end - 1n
+    const matched = selectSeries(index, measurement.id, matchers)
+    if (matched.length === 0 || from > to) return { series: 0, segmentsSkipped: 0 }
+    const series = matchers.length === 0 ? null : matched
+    const change: Delete = { kind: 'delete', tombstone: this.tombstones.nextId++, measurement: measurement.id, start: from, end: to, series }
+    await writes.change(change, () => {
+      this.applyDelete(change, writes.wal.file)
+      this.parts.changes.deleted(namespace, name, matched, start, end)
+    })
+    this.releaseEmptied()
+    const tables = measurement.tables.map(({ id }) => id)
+    return { series: matched.length, segmentsSkipped: this.parts.outOfService(tables, from, to) }
+  }
+
+  async drop(namespace: string, name: string, final: boolean): Promise<void> {
+    const { schema, index, writes, lifetimes } = this.parts
+    const measurement = schema.find(namespace, name)
+    if (measurement === undefined || !measurement.kept) throw unknownMeasurement('drop', name)
+    const ttl = final ? undefined : lifetimes.softDeleteTtlSecs
+    const deadline = ttl === undefined ? null : dropDeadline(this.parts.now(), this.newest(), ttl)
+    const change: Drop = { kind: 'drop', tombstone: this.tombstones.nextId++, measurement: measurement.id, deadline }
+    schema.hide(measurement)
+    index.epoch++
+    try {
+      await writes.change(change, () => {
+        this.applyDrop(change, writes.wal.file)
+        this.parts.changes.dropped(namespace, name)
+      })
+    } catch (error) {
+      if (schema.pending.has(measurement.id)) schema.reveal(measurement)
+      index.epoch++
+      throw error
+    }
+  }
+
+  async restore(namespace: string, name: string): Promise<void> {
+    const { schema, index, writes, lifetimes } = this.parts
+    const clock = this.clock
+    const drop = [...this.drops.values()]
+      .filter(({ measurement, deadline }) => {
+        const dropped = schema.pending.get(measurement)
+        return dropped?.namespace === namespace && dropped.name === name && !deadlinePassed(BigInt(deadline), clock)
+      })
+      .sort((a, b) => b.order - a.order)[0]
+    if (drop === undefined) {
+      const expired = [...this.drops.keys()].some((id) => schema.pending.get(id)?.namespace === namespace && schema.pending.get(id)?.name === name)
+      throw nothingToRestore(name, lifetimes, expired || this.ended.some(([ns, n]) => ns === namespace && n === name))
+    }
+    if (schema.find(namespace, name)?.kept === true) throw restoreConflict(name)
+    const measurement = schema.pending.get(drop.measurement) as Measurement
+    schema.reveal(measurement)
+    index.epoch++
+    try {
+      await writes.change({ kind: 'restore', measurement: measurement.id }, () => this.applyRestore(measurement.id))
+    } catch (error) {
+      if (schema.byId[measurement.id] === measurement) schema.hide(measurement)
+      index.epoch++
+      throw error
+    }
+  }
+
+  /** Ends drops whose time has passed. */
+  async expire(): Promise<void> {
+    const { writes, clock } = { writes: this.parts.writes, clock: this.clock }
+    for (const { measurement, deadline } of [...this.drops.values()]) {
+      if (!deadlinePassed(BigInt(deadline), clock) || this.parts.schema.pending.get(measurement) === undefined) continue
+      const change: Drop = { kind: 'drop', tombstone: this.tombstones.nextId++, measurement, deadline: null }
+      await writes.change(change, () => this.applyDrop(change, writes.wal.file))
+    }
+  }
+
+  /** Puts a change of the log back. @param file the log file that holds it. */
+  replayed(change: LifetimeChange, file: number): void {
+    const { schema } = this.parts
+    switch (change.kind) {
+      case 'delete':
+        return this.applyDelete(change, file)
+      case 'drop': {
+        const measurement = schema.byId[change.measurement]
+        if (measurement !== undefined) schema.hide(measurement)
+        this.tombstones.nextId = Math.max(this.tombstones.nextId, change.tombstone + 1)
+        return this.applyDrop(change, file)
+      }
+      case 'restore': {
+        const measurement = schema.pending.get(change.measurement)
+        if (measurement !== undefined) schema.reveal(measurement)
+        return this.applyRestore(change.measurement)
+      }
+      case 'release': {
+        for (const series of change.series) this.stale.add(this.parts.index.measurementOf(series))
+        return this.applyRelease(this.parts.index.release(change.series))
+      }
+    }
+  }
+
+  /** Call when the log has been read back. */
+  replayEnded(): void {
+    this.parts.schema.reindex()
+    for (const id of this.stale) this.collectKeys(id)
+    this.stale.clear()
+  }
+
+  /** There is something that the catalog does not have yet. */
+  get waiting(): boolean {
+    const { tombstones, unstored } = this
+    return tombstones.changed.size > 0 || tombstones.removed.size > 0 || unstored.some
+  }
+
+  /** The series have lost all rows in pieces below the sequence. */
+  empty(series: Int32Array, sequence: number): void {
+    if (series.length > 0) this.emptied.push({ series, sequence })
+  }
+
+  /** Gives series back that stayed without rows. */
+  releaseEmptied(): void {
+    const { writes, index, schema } = this.parts
+    const waiting = this.emptied
+    this.emptied = []
+    for (const { series, sequence } of waiting) {
+      // A series in a newer segment may have rows again; retention finds it later.
+      const settled = series.filter((number) => index.isLive(number) && !this.written(number, sequence))
+      if (settled.length === 0) continue
+      if (!writes.settled) {
+        this.emptied.push({ series: settled, sequence })
+        continue
+      }
+      const idle = writes.idle(settled, sequence)
+      const owners = idle.map((number) => index.measurementOf(number))
+      const gone = index.release(idle)
+      if (gone.length === 0) continue
+      writes
+        .change({ kind: 'release', series: gone }, () => this.applyRelease(gone))
+        .catch((error) => {
+          for (const [i, number] of gone.entries()) if (schema.any(owners[i]) !== undefined) index.unrelease(number, owners[i])
+          this.parts.log.warn({ err: error, series: gone.length }, 'cannot give series back that have no points left; they keep counting')
+        })
+      for (const id of new Set(owners)) this.collectKeys(id)
+    }
+  }
+
+  private applyDelete({ tombstone, measurement, start, end, series }: Delete, file: number): void {
+    const { index, writes } = this.parts
+    const sequence = writes.sequenceAbove(measurement, series, file)
+    this.tombstones.add({ id: tombstone, measurement, sequence, series, start, end })
+    if (start === INT64_MIN && end === INT64_MAX) this.empty(series ?? selectSeries(index, measurement, []), sequence)
+    this.parts.reclaim()
+  }
+
+  /** The measurement is hidden already. */
+  private applyDrop({ tombstone, measurement: id, deadline }: Drop, file: number): void {
+    const { schema, publisher } = this.parts
+    const measurement = schema.pending.get(id)
+    if (measurement === undefined) return // gone already
+    if (deadline === null) return this.end(measurement, tombstone, file)
+    const drop: StoredDrop = { measurement: id, order: ++this.order, deadline: String(deadline) }
+    this.drops.set(id, drop)
+    this.unstored.drops.add(id)
+    this.parts.writes.changedMeasurements.add(id)
+    publisher.tell({ kind: 'measurement-gone', id })
+  }
+
+  private applyRestore(id: number): void {
+    const measurement = this.parts.schema.byId[id]
+    if (measurement === undefined) return
+    this.drops.delete(id)
+    this.unstored.drops.add(id)
+    this.parts.publisher.tell({ kind: 'measurement', def: measurement.def() })
+  }
+
+  /** The measurement goes for good. */
+  private end(measurement: Measurement, tombstone: number, file: number): void {
+    const { schema, index, publisher } = this.parts
+    const { id, namespace, name, tables } = measurement
+    const series = index.release(selectSeries(index, id, []))
+    this.tombstones.remove(this.tombstones.of(id).map((other) => other.id))
+    if (tables.some((table) => table.measurement < 0))
+      this.tombstones.add({ id: tombstone, measurement: id, sequence: EVERY_SEQUENCE, series: null, start: INT64_MIN, end: INT64_MAX })
+    schema.remove(measurement, file)
+    publisher.tell({ kind: 'measurement-gone', id })
+    for (const table of tables) if (table.measurement === id) publisher.tell({ kind: 'table-gone', id: table.id })
+    this.drops.delete(id)
+    this.ended = [...this.ended.filter(([ns, n]) => ns !== namespace || n !== name), [namespace, name] as [string, string]].slice(-KEPT_ENDED_DROPS)
+    this.unstored.drops.add(id)
+    this.unstored.measurementsGone.add(id)
+    for (const table of tables) if (table.measurement === id) this.unstored.tables.add(table.id)
+    this.unstored.ended = true
+    this.applyRelease(series)
+    this.parts.reclaim()
+  }
+
+  /** The series are released in the index already. */
+  private applyRelease(series: Int32Array): void {
+    if (series.length === 0) return
+    for (const number of series) this.unstored.released.add(number)
+    this.parts.publisher.tell({ kind: 'series-released', series })
+    this.parts.released(series.length)
+  }
+
+  /** Tag keys in use, after series went. */
+  private collectKeys(id: number): void {
+    const { schema, index } = this.parts
+    const measurement = schema.any(id)
+    if (measurement === undefined) return
+    measurement.keySymbols.clear()
+    measurement.tagKeys.clear()
+    for (let series = 0; series < index.count; series++)
+      if (index.measurement[series] === id && index.isLive(series)) index.collectKeys(series, measurement.keySymbols, measurement.tagKeys)
+  }
+
+  /** Whether a segment from `sequence` on may have rows of the series. */
+  private written(series: number, sequence: number): boolean {
+    const owner = this.parts.index.measurementOf(series)
+    if (owner === RELEASED) return true
+    return (this.parts.schema.any(owner)?.tables ?? []).some((table) =>
+      this.parts.segments(table.id).some((segment) => segment.sequence >= sequence && segment.minSeries <= series && segment.maxSeries >= series),
+    )
+  }
+
+  private newest(): (bigint | undefined)[] {
+    return [...this.parts.writes.windows.values()].map((window) => window.newest)
+  }
+}

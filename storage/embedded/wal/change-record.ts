@@ -1,0 +1,53 @@
+/**
+ * A change of what lives, as a WAL record: deletes, drops, their undoing, and series given back. Layout: docs/formats/wal.md.
+ * Each is safe to replay on a catalog that has it already.
+ */
+import type { ByteReader, ByteWriter } from './bytes.ts'
+import { decodeInts, encodeInts } from './column-codec.ts'
+
+export const RECORD_CHANGE = 2
+
+export type LifetimeChange =
+  /** Hides rows written before it: of these series, ascending, or, when null, of all; `start` to `end` inclusive. */
+  | { kind: 'delete'; tombstone: number; measurement: number; start: bigint; end: bigint; series: Int32Array | null }
+  /** The measurement goes. `deadline`: until then it can be restored, in nanoseconds; null = for good, also for one that was pending. */
+  | { kind: 'drop'; tombstone: number; measurement: number; deadline: bigint | null }
+  | { kind: 'restore'; measurement: number }
+  /** Series without rows: their numbers are never used again. */
+  | { kind: 'release'; series: Int32Array }
+
+/** Kind, varint sequence, JSON text of the members that are no series, varint count of series + 1 (0 = none listed), the series. */
+export function encodeChange(out: ByteWriter, sequence: number, change: LifetimeChange): void {
+  out.u8(RECORD_CHANGE)
+  out.varint(sequence)
+  out.text(JSON.stringify(change, (key, value) => (key === 'series' ? undefined : typeof value === 'bigint' ? String(value) : value)))
+  const series = 'series' in change ? change.series : null
+  out.varint(series === null ? 0 : series.length + 1)
+  if (series !== null) encodeInts(out, series, series.length)
+}
+
+/** What follows the sequence. @throws RangeError, SyntaxError or TypeError for bytes that are no change. */
+export function decodeChange(reader: ByteReader): LifetimeChange {
+  const members = JSON.parse(reader.text()) as Record<string, string | number | null> & { kind: LifetimeChange['kind'] }
+  const count = reader.varint()
+  if (count > (reader.end - reader.position + 16) * 4096) throw new RangeError(`the record cannot hold ${count} series`)
+  let series: Int32Array | null = null
+  if (count > 0) {
+    series = new Int32Array(count - 1)
+    decodeInts(reader, series, count - 1)
+  }
+  const measurement = Number(members.measurement)
+  const tombstone = Number(members.tombstone)
+  switch (members.kind) {
+    case 'delete':
+      return { kind: 'delete', tombstone, measurement, start: BigInt(members.start as string), end: BigInt(members.end as string), series }
+    case 'drop':
+      return { kind: 'drop', tombstone, measurement, deadline: members.deadline === null ? null : BigInt(members.deadline) }
+    case 'restore':
+      return { kind: 'restore', measurement }
+    case 'release':
+      return { kind: 'release', series: series ?? new Int32Array(0) }
+    default:
+      throw new RangeError(`unknown change "${String(members.kind)}"`)
+  }
+}
