@@ -1,5 +1,6 @@
 import t from 'tap'
-import { type CompactionLimits, type Merge, planMerge } from './compaction-plan.ts'
+import { seeded } from '../../kernel/testkit/random.ts'
+import { backlog, type CompactionLimits, type Merge, planMerge } from './compaction-plan.ts'
 import type { SegmentMeta } from './layout.ts'
 
 const LIMITS: CompactionLimits = { fanIn: 4, maxRows: 1_000_000 }
@@ -27,29 +28,88 @@ function merged(id: number, { segments, level, dirty }: Merge): SegmentMeta {
   }
 }
 
-t.test('the number of files grows with the logarithm of the flushes, and so does the work', async (t) => {
+interface Flush {
+  rows: number
+  min: number
+  max: number
+  dirty?: [string, string]
+}
+
+/** Flushes one after the other, and all merges that are due after each. */
+function simulate(flushes: Iterable<Flush>, limits: CompactionLimits): { rows: number; files: number; most: number; levels: number; amplification: number } {
   let segments: SegmentMeta[] = []
-  let most = 0
+  const result = { rows: 0, files: 0, most: 0, levels: 0, amplification: 0 }
   let rewritten = 0
   let next = 1
-  for (let flush = 0; flush < 4000; flush++) {
-    segments.push(segment(next++, 1 + (flush % 7), flush, flush))
-    for (let merge = planMerge(segments, LIMITS, true); merge !== undefined; merge = planMerge(segments, LIMITS, true)) {
-      const ids = new Set(merge.segments.map(({ id }) => id))
-      const at = segments.findIndex(({ id }) => ids.has(id))
-      t.ok(
-        merge.segments.every((s, i) => s === segments[at + i]),
-        'neighbours',
-      )
+  for (const { rows, min, max, dirty } of flushes) {
+    segments.push(segment(next++, rows, min, max, dirty ?? null))
+    result.rows += rows
+    for (let merge = planMerge(segments, limits, true); merge !== undefined; merge = planMerge(segments, limits, true)) {
+      const at = segments.indexOf(merge.segments[0])
+      if (!merge.segments.every((one, i) => one === segments[at + i])) throw new Error('only neighbours may be merged')
       const one = merged(next++, merge)
+      if (one.rows > limits.maxRows) throw new Error(`a merge to ${one.rows} rows`)
       rewritten += one.rows
-      segments = [...segments.slice(0, at), one, ...segments.slice(at + ids.size)]
+      result.levels = Math.max(result.levels, one.level)
+      segments = [...segments.slice(0, at), one, ...segments.slice(at + merge.segments.length)]
     }
-    most = Math.max(most, segments.length)
+    if (backlog(segments, limits) !== 0) throw new Error('nothing waits once all merges are done')
+    result.most = Math.max(result.most, segments.length)
   }
-  const rows = segments.reduce((sum, s) => sum + s.rows, 0)
-  t.ok(most <= 3 * 7, `${most} files at most`)
-  t.ok(rewritten / rows < 7, `each row was rewritten ${(rewritten / rows).toFixed(1)} times`)
+  result.files = segments.length
+  result.amplification = rewritten / result.rows
+  return result
+}
+
+const HOUR = 3600
+const YEAR = 8766 * HOUR
+const random = seeded(20_240_101)
+const between = (low: number, high: number): number => low + Math.floor(random() * (high - low + 1))
+const many = (n: number, flush: (i: number) => Flush): Flush[] => Array.from({ length: n }, (_, i) => flush(i))
+const late = (min: number, max: number): Flush['dirty'] => [String(min), String(max)]
+
+/** What reaches one table. Rows as a memtable of 64 MiB has them, if nothing else is said. */
+const patterns: Record<string, Flush[]> = {
+  'in order': many(2000, (i) => ({ rows: 400_000, min: i * HOUR, max: (i + 1) * HOUR })),
+  'out of order': many(2000, (i) => {
+    const min = (i - between(0, 48)) * HOUR
+    return { rows: between(100_000, 600_000), min, max: min + between(1, 48) * HOUR, dirty: late(min, min + HOUR) }
+  }),
+  'backfill over ten years beside live writes': many(2000, (i) =>
+    i % 2 === 0
+      ? { rows: 400_000, min: 10 * YEAR + i, max: 10 * YEAR + i + 1 }
+      : { rows: 400_000, min: 0, max: between(1, 10) * YEAR, dirty: late(0, 10 * YEAR) },
+  ),
+  'one of 5,000 tables that share each memtable': many(2000, (i) => ({ rows: 80, min: i * 60, max: (i + 1) * 60 })),
+  'tiny flushes': many(20_000, (i) => ({ rows: 1 + (i % 7), min: i, max: i })),
+  'large and tiny flushes in turn': many(4000, (i) => ({ rows: i % 2 === 0 ? 2_000_000 : 1, min: i, max: i + 1 })),
+  'any size': many(4000, (i) => ({ rows: Math.ceil(10 ** (random() * 6.5)), min: i, max: i + 1 })),
+}
+
+for (const fanIn of [2, 4, 8]) {
+  for (const [pattern, flushes] of Object.entries(patterns)) {
+    t.test(`fan in ${fanIn}, ${pattern}: few files and bounded work`, async (t) => {
+      const limits = { fanIn, maxRows: 32_000_000 }
+      const { rows, files, most, levels, amplification } = simulate(flushes, limits)
+      t.comment(
+        `${flushes.length} flushes, ${rows.toExponential(1)} rows: ${most} files at most, ${files} at the end, ${amplification.toFixed(2)} rewritten a row`,
+      )
+      // A level holds fewer than fanIn segments that may still grow; two neighbours that may not have more than maxRows / fanIn rows each on average.
+      const depth = Math.ceil(Math.log(flushes.length) / Math.log(fanIn)) + 1
+      const bound = (fanIn - 1) * depth + fanIn * Math.ceil((2 * rows) / limits.maxRows)
+      t.ok(most <= bound, `${most} files at most, the bound is ${bound}`)
+      t.ok(amplification <= levels, `each row was rewritten ${amplification.toFixed(2)} times, there are ${levels} levels`)
+      t.ok(levels <= depth)
+    })
+  }
+}
+
+t.test('the backlog is what merges are due for', async (t) => {
+  const flushed = Array.from({ length: 10 }, (_, i) => segment(i, 5, i, i))
+  t.equal(backlog(flushed, LIMITS), 8, 'two merges of four')
+  t.equal(backlog(flushed.slice(0, 3), LIMITS), 0)
+  t.equal(backlog(flushed, { fanIn: 4, maxRows: 19 }), 0, 'too large to be merged: nothing to catch up with')
+  t.equal(backlog([...flushed.slice(0, 3), { ...segment(20, 5, 3, 3), level: 1 }, ...flushed.slice(3, 6)], LIMITS), 0)
 })
 
 t.test('a segment that would grow too large is left alone', async (t) => {
