@@ -1,4 +1,5 @@
 /** The surroundings of rules about what goes: a clock that moves, and something that happens between two steps. */
+import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { Change, StorageEngine } from '../../kernel/storage.ts'
 import type { EngineUnderTest } from './context.ts'
@@ -17,6 +18,7 @@ export interface Life {
 
 export type LifeRule = [name: string, body: (t: Test, life: Life) => Promise<void>]
 
+const PATIENCE_MS = 15_000
 export const EVENTS = ['nothing', 'flush', 'restart'] as const
 export type Event = (typeof EVENTS)[number]
 
@@ -42,6 +44,13 @@ export async function seen(life: Life, measurement: string, namespace = 'default
   } catch (error) {
     return (error as { code: string }).code
   }
+}
+
+/** Engines remove what is too old when their maintenance comes by. */
+export async function becomes(t: Test, life: Life, measurement: string, expected: string[], message = 'rows'): Promise<void> {
+  const last = Date.now() + PATIENCE_MS
+  while (JSON.stringify(await seen(life, measurement)) !== JSON.stringify(expected) && Date.now() < last) await setTimeout(50)
+  t.same(await seen(life, measurement), expected, message)
 }
 
 /** Collects changes until `stop` is called. */

@@ -1,6 +1,6 @@
 /** Drops and what undoes them, retention, and the clock that both go by. */
 import { setTimeout } from 'node:timers/promises'
-import { type Life, type LifeRule, listen, seen } from './life.ts'
+import { becomes, type Life, type LifeRule, listen, seen } from './life.ts'
 import { f64, fill, HOUR, lines, NOW, NOW_MS, str, type TestPoint, write } from './points.ts'
 
 const HOUR_MS = 3_600_000
@@ -11,8 +11,8 @@ const NS_PER_MS = 1_000_000n
 /** Configurations that the tables below expect. */
 export const dropConfig = { soft_delete_ttl_secs: 86_400, max_series_cardinality: 6 }
 export const finalDropConfig = { max_series_cardinality: 6 }
-export const retentionConfig = { retention_secs: 4 * 3600, retention: { brief: 2 * 3600 } }
-export const keepSomeConfig = { retention_secs: 4 * 3600, retention: { audit: 0, brief: 2 * 3600 } }
+export const retentionConfig = { maintenance_interval_secs: 1, retention_secs: 4 * 3600, retention: { brief: 2 * 3600 } }
+export const keepSomeConfig = { maintenance_interval_secs: 1, retention_secs: 4 * 3600, retention: { audit: 0, brief: 2 * 3600 } }
 
 const point = (time: bigint, value: number | string, host = 'a', measurement = 'cpu'): TestPoint => ({
   measurement,
@@ -279,16 +279,16 @@ export const retentionRules: LifeRule[] = [
       await advance(life, NOW_MS + HOUR_MS / 2)
       const left = [row(old, 2), row(NOW - 1n, 3)]
       for (let round = 0; round < 3; round++) {
-        t.same(await seen(life, 'cpu'), left)
+        await becomes(t, life, 'cpu', left)
         t.same(await lines(life.engine, { measurement: 'cpu', end: old }), [])
         await life.between()
       }
       await advance(life, NOW_MS + HOUR_MS)
       await life.between()
-      t.same(await seen(life, 'cpu'), [row(NOW - 1n, 3)])
+      await becomes(t, life, 'cpu', [row(NOW - 1n, 3)])
       await advance(life, NOW_MS + 5 * HOUR_MS)
       await life.between()
-      t.same(await seen(life, 'cpu'), [])
+      await becomes(t, life, 'cpu', [])
       t.same(names(life), ['cpu'], 'the measurement and its types stay')
       t.match(await write(life.engine, [point(NOW + HOUR, 5)], { backfill: true }), { written: 1 })
       await life.between()
@@ -308,7 +308,7 @@ export const retentionRules: LifeRule[] = [
       t.match((await write(life.engine, [point(old - 1n, 2)])).rejections[0].message, /retention_secs/, 'backfill would not help')
       t.match((await write(life.engine, [point(old, 2)])).rejections[0].message, /backfill=true/)
       await life.between()
-      t.same(await seen(life, 'cpu'), [row(old, 3), row(NOW, 1)])
+      await becomes(t, life, 'cpu', [row(old, 3), row(NOW, 1)])
     },
   ],
   [
@@ -317,11 +317,12 @@ export const retentionRules: LifeRule[] = [
       const both = (time: bigint, value: number) => [point(time, value, 'a', 'brief'), point(time, value)]
       await write(life.engine, [...both(NOW - 3n * HOUR, 1), ...both(NOW - 2n * HOUR, 2), ...both(NOW, 3)])
       await life.between()
-      t.same(await seen(life, 'brief'), [row(NOW - 2n * HOUR, 2), row(NOW, 3)])
+      const brief = [row(NOW - 2n * HOUR, 2), row(NOW, 3)]
+      await becomes(t, life, 'brief', brief)
       t.equal((await seen(life, 'cpu')).length, 3)
       t.match(await write(life.engine, both(NOW - 4n * HOUR, 4), { backfill: true }), { rejected: 0 })
       await life.between()
-      t.equal((await seen(life, 'brief')).length, 2)
+      await becomes(t, life, 'brief', brief)
       t.equal((await seen(life, 'cpu')).length, 4)
     },
   ],
@@ -332,13 +333,13 @@ export const retentionRules: LifeRule[] = [
       const release = life.engine.holdRetention((_, measurement) => (measurement === 'cpu' ? NOW - 5n * HOUR + 1n : undefined))
       const other = life.engine.holdRetention(() => undefined)
       await write(life.engine, [point(NOW, 4)])
-      t.same(await seen(life, 'cpu'), [row(NOW - 5n * HOUR, 2), row(NOW - HOUR, 3), row(NOW, 4)], 'by whole shards')
-      t.same(await seen(life, 'mem'), [])
+      await becomes(t, life, 'cpu', [row(NOW - 5n * HOUR, 2), row(NOW - HOUR, 3), row(NOW, 4)], 'by whole shards')
+      await becomes(t, life, 'mem', [])
       await life.engine.flush()
       t.equal((await seen(life, 'cpu')).length, 3)
       release()
       other()
-      t.same(await seen(life, 'cpu'), [row(NOW - HOUR, 3), row(NOW, 4)])
+      await becomes(t, life, 'cpu', [row(NOW - HOUR, 3), row(NOW, 4)])
       await life.between()
       t.same(await seen(life, 'cpu'), [row(NOW - HOUR, 3), row(NOW, 4)])
     },
@@ -355,8 +356,8 @@ export const keepSomeRules: LifeRule[] = [
       t.match(await write(life.engine, [point(NOW - 1000n * HOUR, 4, 'a', 'audit')], { backfill: true }), { written: 1, rejected: 0 })
       for (let round = 0; round < 2; round++) {
         t.same((await seen(life, 'audit')).length, 4)
-        t.same(await seen(life, 'brief'), [row(NOW, 3)])
-        t.same(await seen(life, 'cpu'), [row(NOW - 3n * HOUR, 2), row(NOW, 3)])
+        await becomes(t, life, 'brief', [row(NOW, 3)])
+        await becomes(t, life, 'cpu', [row(NOW - 3n * HOUR, 2), row(NOW, 3)])
         await life.between()
       }
     },
