@@ -6,8 +6,8 @@
  * shard, so that whole segments fall behind it.
  *
  * Retention. A measurement named in `retention` follows its own period, longer or shorter than `retention_secs`, the others
- * follow `retention_secs`. Rows before the cutoff are gone for every reader once maintenance has come by; a series that loses its last row this way is released.
- * Admission refuses what no measurement would keep (`admissionCutoff`, judged by the state before the write as the window is);
+ * follow `retention_secs`. Rows before the cutoff are gone for every reader once maintenance has come by; a series that loses its
+ * last row this way is released. Admission refuses what no measurement would keep (`admissionCutoff`, judged by the state before the write as the window is);
  * a row that only its own measurement's shorter period excludes is admitted and goes the way of old rows. A hold
  * (`Storage.holdRetention`) moves cutoffs back, never admission's.
  *
