@@ -224,6 +224,7 @@ export class Maintenance {
     publisher.flush()
     this.removeOldLogs()
     metrics.flushes.inc()
+    metrics.flushedBytes.inc(added.reduce((sum, { bytes }) => sum + bytes, 0))
     metrics.flushSeconds.observe((performance.now() - began) / 1000)
     log.debug({ rows: memtable.rows, segments: added.length, ms: Math.round(performance.now() - began) }, 'flushed a memtable')
     this.waiters = this.waiters.filter((waiter) => {
@@ -320,6 +321,7 @@ export class Maintenance {
     publisher.tell({ kind: 'segments', added, removed, droppedMemtable: -1 })
     publisher.flush()
     metrics.compactions.inc()
+    metrics.mergedBytes.inc(made?.bytes ?? 0)
     metrics.compactedBytes.inc(merge.segments.reduce((sum, { bytes }) => sum + bytes, 0))
     metrics.compactionSeconds.observe((performance.now() - began) / 1000)
     this.retire(merge.segments)

@@ -12,10 +12,12 @@ export interface EngineMetrics {
   catalogFsyncs: Counter
   flushes: Counter
   flushFailures: Counter
+  flushedBytes: Counter
   flushSeconds: Histogram
   compactions: Counter
   compactionFailures: Counter
   compactedBytes: Counter
+  mergedBytes: Counter
   compactionSeconds: Histogram
   segmentsDeleted: Counter
   maintenancePanics: Counter
@@ -32,10 +34,12 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     catalogFsyncs: metrics.counter('catalog_fsync_total', 'Durable transactions of the catalog'),
     flushes: metrics.counter('flushes_total', 'Memtables written out as segments'),
     flushFailures: metrics.counter('flush_failures_total', 'Flushes that failed and were tried again'),
+    flushedBytes: metrics.counter('flush_written_bytes_total', 'Bytes of segments that flushes wrote'),
     flushSeconds: metrics.histogram('flush_duration_seconds', 'Time to write a memtable out'),
     compactions: metrics.counter('compactions_total', 'Merges of segments'),
     compactionFailures: metrics.counter('compaction_failures_total', 'Merges of segments that failed'),
     compactedBytes: metrics.counter('compaction_read_bytes_total', 'Bytes of segments that were merged'),
+    mergedBytes: metrics.counter('compaction_written_bytes_total', 'Bytes of segments that merges wrote'),
     compactionSeconds: metrics.histogram('compaction_duration_seconds', 'Time to merge segments'),
     maintenancePanics: metrics.counter('maintenance_panics_total', 'Times the maintenance thread ended by itself'),
     shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time that retention has moved past'),
