@@ -8,6 +8,8 @@ import type { SegmentMeta } from './layout.ts'
 export interface CompactionLimits {
   fanIn: number
   maxRows: number
+  /** Segments that stay as they are: they cannot be read, for want of a key. */
+  leaves?: (segment: SegmentMeta) => boolean
 }
 
 export interface Merge {
@@ -27,15 +29,17 @@ export function planMerge(segments: readonly SegmentMeta[], limits: CompactionLi
     let highest = false
     for (let from = 0; from < segments.length; ) {
       if (segments[from].level > level) highest = true
-      if (segments[from].level !== level) {
+      if (segments[from].level !== level || limits.leaves?.(segments[from])) {
         from++
         continue
       }
       let to = from
       let rows = 0
       // A higher level between two of this level is not skipped: neighbours only.
-      while (to < segments.length && segments[to].level === level && to - from < limits.fanIn && rows + segments[to].rows <= limits.maxRows)
+      while (to < segments.length && segments[to].level === level && to - from < limits.fanIn && rows + segments[to].rows <= limits.maxRows) {
+        if (limits.leaves?.(segments[to])) break
         rows += segments[to++].rows
+      }
       if (to - from === limits.fanIn) return merge(segments, from, to, level + 1, alone)
       // Smaller ones stranded between larger ones (after a crash in between, or a change of the settings) join their elder.
       from = Math.max(to, from + 1)
@@ -45,13 +49,16 @@ export function planMerge(segments: readonly SegmentMeta[], limits: CompactionLi
 }
 
 /** Segments that a merge is due for: how far merging is behind. */
-export function backlog(segments: readonly SegmentMeta[], { fanIn, maxRows }: CompactionLimits): number {
+export function backlog(segments: readonly SegmentMeta[], { fanIn, maxRows, leaves }: CompactionLimits): number {
   let waiting = 0
   for (let from = 0; from < segments.length; ) {
     const { level } = segments[from]
     let to = from
     let rows = 0
-    while (to < segments.length && segments[to].level === level && to - from < fanIn && rows + segments[to].rows <= maxRows) rows += segments[to++].rows
+    while (to < segments.length && segments[to].level === level && to - from < fanIn && rows + segments[to].rows <= maxRows) {
+      if (leaves?.(segments[to])) break
+      rows += segments[to++].rows
+    }
     if (to - from === fanIn) waiting += fanIn
     from = Math.max(to, from + 1)
   }
@@ -66,7 +73,8 @@ function stranded(segments: readonly SegmentMeta[], limits: CompactionLimits, al
     const levels = run.map((segment) => segment.level)
     const falls = levels.every((level, i) => i === 0 || level <= levels[i - 1])
     const rows = run.reduce((sum, segment) => sum + segment.rows, 0)
-    if (!falls && rows <= limits.maxRows) return merge(segments, from, from + least, Math.max(...levels), alone)
+    if (!falls && rows <= limits.maxRows && !(limits.leaves !== undefined && run.some(limits.leaves)))
+      return merge(segments, from, from + least, Math.max(...levels), alone)
   }
   return undefined
 }

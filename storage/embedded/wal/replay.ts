@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
+import type { KeyRing } from '../encryption/keys.ts'
 import { walFileName, walFileSequence } from '../paths.ts'
 import { crc32c } from './crc32c.ts'
 import type { FileSystem } from './file-system.ts'
@@ -32,19 +33,27 @@ export function walFiles(dir: string, fs: FileSystem): number[] {
     .sort((a, b) => a - b)
 }
 
-/** @param apply takes each record of the files from `firstFile` on, in order. */
-export function replay(dir: string, firstFile: number, fs: FileSystem, apply: (record: WriteRecord, file: number) => void): ReplayResult {
+/** @param apply takes each record of the files from `firstFile` on, in order. @throws DATABASE_ERROR, ENCRYPTION_KEY_UNAVAILABLE. */
+export function replay(dir: string, firstFile: number, fs: FileSystem, apply: (record: WriteRecord, file: number) => void, keys?: KeyRing): ReplayResult {
   const files = walFiles(dir, fs)
   const result: ReplayResult = { lastFile: files.at(-1) ?? 0, records: 0, rows: 0, bytes: 0, torn: 0 }
   const wanted = files.filter((file) => file >= firstFile)
   for (const [i, file] of wanted.entries()) {
     if (file !== firstFile + i) throw corrupt(walFileName(file), 0, `the file before it, ${walFileName(firstFile + i)}, is missing`)
-    replayFile(dir, file, i === wanted.length - 1, fs, apply, result)
+    replayFile({ dir, file, last: i === wanted.length - 1, fs, keys }, apply, result)
   }
   return result
 }
 
-function replayFile(dir: string, file: number, last: boolean, fs: FileSystem, apply: (record: WriteRecord, file: number) => void, result: ReplayResult): void {
+interface LogFile {
+  dir: string
+  file: number
+  last: boolean
+  fs: FileSystem
+  keys: KeyRing | undefined
+}
+
+function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: WriteRecord, file: number) => void, result: ReplayResult): void {
   const name = walFileName(file)
   const bytes = fs.readFileSync(join(dir, name))
   result.bytes += bytes.length
@@ -69,8 +78,9 @@ function replayFile(dir: string, file: number, last: boolean, fs: FileSystem, ap
     const end = at + FRAME_HEADER + view.getUint32(at, true)
     let record: WriteRecord
     try {
-      record = decodeWrite(bytes, at + FRAME_HEADER, end)
+      record = decodeWrite(bytes, at + FRAME_HEADER, end, keys)
     } catch (error) {
+      if (error instanceof SvcError) throw new SvcError(error.code, `cannot replay write-ahead log file "${name}": ${error.message}`, { cause: error })
       throw corrupt(name, at, `the record cannot be decoded: ${(error as Error).message}`, error)
     }
     apply(record, file)

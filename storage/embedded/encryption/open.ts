@@ -1,0 +1,91 @@
+/** What the engine's parts must know of encrypted fields. */
+import { type Static, Type } from 'typebox'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { SeriesResolver } from '../../../kernel/storage.ts'
+import type { SegmentMeta, WorkerConfig } from '../layout.ts'
+import { DEFAULT_CACHE_BYTES } from './columns.ts'
+import { KeyRing, readKeys } from './keys.ts'
+
+export const encryptionSchema = Type.Object(
+  {
+    columns: Type.Record(Type.String(), Type.String(), {
+      default: {},
+      description: 'Field name → key id: the field is encrypted on disk in every measurement',
+    }),
+    keys: Type.Record(Type.String(), Type.String(), {
+      default: {},
+      description: 'Key id → environment variable with base64 of 32 bytes, read once at start; keys of older segments stay listed',
+    }),
+    cache_bytes: Type.Integer({
+      default: DEFAULT_CACHE_BYTES,
+      minimum: 65_536,
+      maximum: 2 ** 36,
+      description: 'Bytes of decrypted values that an engine thread keeps',
+    }),
+  },
+  { description: 'Encryption of field columns' },
+)
+
+export interface Encryption {
+  keys: KeyRing
+  /** What every engine thread gets, and what those for queries get beside it. */
+  worker: Pick<WorkerConfig, 'encryption'>
+  query: Pick<WorkerConfig, 'noSpill'>
+}
+
+/** @throws CONFIG_ERROR, ENCRYPTION_KEY_UNAVAILABLE. */
+export function openEncryption(settings: Static<typeof encryptionSchema> | undefined, env: Record<string, string | undefined>): Encryption {
+  if (settings === undefined) return { keys: new KeyRing(), worker: {}, query: {} }
+  const material = readKeys({ columns: settings.columns ?? {}, keys: settings.keys ?? {} }, env)
+  const worker = { encryption: { ...material, cacheBytes: settings.cache_bytes ?? DEFAULT_CACHE_BYTES } }
+  return { keys: new KeyRing(material), worker, query: Object.keys(material.keys).length > 0 ? { noSpill: true } : {} }
+}
+
+/** The id of a key that the segment needs and the ring lacks. */
+export function missingKey(keys: KeyRing, { columns }: SegmentMeta): string | undefined {
+  for (const { encoding } of columns) if (encoding.kind === 'encrypted' && !keys.has(encoding.key)) return encoding.key
+  return undefined
+}
+
+/** Refuses series with a tag of an encrypted name: only fields can be encrypted, and the tag would lie in the clear. */
+export function protectTags(resolver: SeriesResolver, columns: readonly string[]): SeriesResolver {
+  if (columns.length === 0) return resolver
+  const names = columns.map((name) => Buffer.from(name))
+  const isNamed = (bytes: Uint8Array, start: number, end: number): boolean =>
+    names.some((name) => name.length === end - start && name.every((byte, i) => byte === bytes[start + i]))
+  return {
+    get epoch() {
+      return resolver.epoch
+    },
+    measurement: (namespace, name) => resolver.measurement(namespace, name),
+    series: (measurement, tags) => {
+      for (let i = 0; i < tags.length; i += 2) if (tags[i + 1] !== '' && columns.includes(tags[i])) throw refusedTag('INVALID_POINT', 'write point', tags[i])
+      return resolver.series(measurement, tags)
+    },
+    seriesAscii: (measurement, bytes, ranges, pairs) => {
+      for (let i = 0; i < pairs; i++) if (isNamed(bytes, ranges[i * 4], ranges[i * 4 + 1])) return -1
+      return resolver.seriesAscii?.(measurement, bytes, ranges, pairs) ?? -1
+    },
+  }
+}
+
+/** @throws CONFIG_ERROR when a measurement has a tag of an encrypted name. */
+export function checkTags(measurements: Iterable<{ name: string; tagKeys: ReadonlySet<string> } | undefined>, columns: readonly string[]): void {
+  for (const measurement of measurements) {
+    const tag = columns.find((name) => measurement?.tagKeys.has(name))
+    if (measurement !== undefined && tag !== undefined) throw refusedTag('CONFIG_ERROR', `encrypt columns of measurement "${measurement.name}"`, tag)
+  }
+}
+
+function refusedTag(code: 'INVALID_POINT' | 'CONFIG_ERROR', what: string, tag: string): SvcError {
+  return new SvcError(
+    code,
+    `cannot ${what}: "${tag}" is a tag, and [database.field_encryption] columns names it; only fields can be encrypted, rename one of them`,
+  )
+}
+
+/** The first field that is configured to be encrypted, or lies encrypted in a segment: what writes rows elsewhere in the clear must refuse it. */
+export function encryptedField<F extends { id: number; name: string }>(keys: KeyRing, fields: readonly F[], segments: readonly SegmentMeta[]): F | undefined {
+  const kept = new Set(segments.flatMap(({ columns }) => columns.flatMap(({ field, encoding }) => (encoding.kind === 'encrypted' ? [field] : []))))
+  return fields.find(({ id, name }) => keys.keyOf(name) !== undefined || kept.has(id))
+}
