@@ -29,7 +29,7 @@ for (const plugin of plugins) {
 
     t.test('is stopped cleanly when the storage does not open', async (t) => {
       const engine = createEngine({ config: {}, log: console, metrics: undefined as never, now: Date.now })
-      const capabilities = new Set(['points', 'sql', 'state', 'jobs'])
+      const capabilities = new Set(['points', 'sql', 'state', 'jobs', 'delete', 'backup', 'export', 'archive'])
       Object.assign(engine, { capabilities, open: () => Promise.reject(new Error('no disk')) })
       await t.rejects(boot({ plugins: withRequired(plugin), storage: engine }), /cannot start storage engine .*no disk/)
     })

@@ -1,0 +1,159 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import t from 'tap'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import line from '../line_protocol/index.ts'
+import sql from '../sql/index.ts'
+import plugin from './index.ts'
+
+const ROWS = 3000
+const BASE = BigInt(Math.floor(Date.now() / 3_600_000) * 3_600_000 - 7_200_000) * 1_000_000n
+
+async function started(config: Record<string, unknown> = {}): Promise<TestNode> {
+  const node = await boot({ plugins: [plugin, sql, line], storage: 'embedded', config: { server: { sql_max_rows: 100_000 }, ...config } })
+  const lines = Array.from(
+    { length: ROWS },
+    (_, i) =>
+      `cpu,host=h${i % 7}${i % 3 === 0 ? ',zone=z' : ''} usage=${i / 8},big=${9007199254740993n + BigInt(i)}u,n=-${i}i,ok=${i % 2 === 0},note="n ${i}",price=1.25d ${BASE + BigInt(i) * 1_000_000n}`,
+  )
+  await write(node, lines.slice(0, 2000))
+  await node.storage.flush()
+  // Some again, with one field of another value: merged out of a segment and the memtable.
+  await write(node, [...lines.slice(2000), ...lines.slice(0, 50).map((text) => text.replace(/usage=[^,]*,.* /, 'usage=-1 '))])
+  return node
+}
+
+async function write(node: TestNode, lines: string[]): Promise<void> {
+  const written = await node.inject({ method: 'POST', url: '/write', payload: lines.join('\n'), headers: { 'content-type': 'text/plain' } })
+  if (written.statusCode !== 204) throw new Error(written.body)
+}
+
+const post = (node: TestNode, url: string, body: unknown) =>
+  node.inject({ method: 'POST', url, payload: typeof body === 'string' ? body : JSON.stringify(body), headers: { 'content-type': 'application/json' } })
+const exported = (node: TestNode, body: unknown) => post(node, '/api/v1/export/parquet', body)
+const metric = async (node: TestNode, name: string): Promise<number> =>
+  Number(
+    (await node.inject('/metrics')).body
+      .split('\n')
+      .find((text) => text.startsWith(`${name} `))
+      ?.split(' ')[1] ?? Number.NaN,
+  )
+
+/** Rows as text, so that no digits are lost. */
+async function readBack(path: string, query: string): Promise<unknown[][]> {
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  try {
+    return (await connection.runAndReadAll(query.replaceAll('$file', `'${path.replaceAll("'", "''")}'`))).getRows() as unknown[][]
+  } finally {
+    connection.disconnectSync()
+    instance.closeSync()
+  }
+}
+
+const COLUMNS = ['host', 'zone', 'usage', 'big', 'n', 'ok', 'note', 'price']
+const TEXTS = ['epoch_ns(_time)', ...COLUMNS].map((name) => `${name}::VARCHAR`).join(', ')
+
+t.test('the file says what SQL says', async (t) => {
+  const node = await started()
+  t.teardown(() => node.stop())
+  const asked = async (where = '') => JSON.parse((await post(node, '/api/v1/svc/sql', { query: `SELECT ${TEXTS} FROM cpu ${where} ORDER BY ALL` })).body).rows
+  const answer = await exported(node, { measurement: 'cpu' })
+  t.equal(answer.statusCode, 200, answer.body)
+  const { path, ...counts } = answer.json()
+  t.same(counts, { rows_written: ROWS, bytes_written: statSync(path).size, truncated: false })
+  t.match(path.slice(node.dataDir.length), /^\/exports\/cpu-\d{8}T\d{9}Z\.parquet$/)
+  t.same(await readBack(path, `SELECT ${TEXTS} FROM $file ORDER BY ALL`), await asked())
+  const encodings = await readBack(
+    path,
+    `SELECT DISTINCT path_in_schema, encodings FROM parquet_metadata($file) WHERE path_in_schema IN ('host', 'zone') ORDER BY 1`,
+  )
+  t.same(encodings, [
+    ['host', 'RLE_DICTIONARY'],
+    ['zone', 'RLE_DICTIONARY'],
+  ])
+
+  const start = BASE + 10n * 1_000_000n
+  const end = BASE + 20n * 1_000_000n
+  const part = await exported(node, `{"measurement":"cpu","range":{"start":${start},"end":"${end}"},"output_path":"/tmp/../part.parquet"}`)
+  t.match(part.json(), { rows_written: 10, path: join(node.dataDir, 'exports', 'part.parquet') }, part.body)
+  t.same(
+    await readBack(part.json().path, `SELECT ${TEXTS} FROM $file ORDER BY ALL`),
+    await asked(`WHERE epoch_ns(_time) >= ${start} AND epoch_ns(_time) < ${end}`),
+  )
+  t.equal(await metric(node, 'svc_exports_total{result="done"}'), 2)
+  t.equal(await metric(node, 'svc_export_rows_total'), ROWS + 10)
+  t.equal(await metric(node, 'svc_export_bytes_total'), counts.bytes_written + part.json().bytes_written)
+  t.equal(await metric(node, 'svc_exports_running'), 0)
+})
+
+t.test('what is refused', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'svc-export-'))
+  writeFileSync(join(directory, 'old.parquet.3.unfinished'), 'cut off by a crash')
+  const node = await started({ export: { directory } })
+  t.teardown(async () => {
+    await node.stop()
+    rmSync(directory, { recursive: true, force: true })
+  })
+  const cases: [unknown, number, string][] = [
+    [{ measurement: 'unheard' }, 404, 'NOT_FOUND'],
+    [{ measurement: 'cpu', compression: 'zstd' }, 400, 'INVALID_REQUEST'],
+    [{ measurement: 'cpu', output_path: '..' }, 400, 'INVALID_REQUEST'],
+    [{}, 400, 'INVALID_REQUEST'],
+    ['{', 400, 'INVALID_REQUEST'],
+  ]
+  for (const [body, status, code] of cases) {
+    const answer = await exported(node, body)
+    t.equal(answer.statusCode, status, answer.body)
+    t.equal(answer.json().code, code)
+  }
+  t.equal((await node.inject({ method: 'POST', url: '/api/v1/export/parquet', payload: '{}', headers: { 'content-type': 'text/plain' } })).statusCode, 415)
+  t.same(readdirSync(directory), [], 'nothing of them is left, nor of a crash')
+
+  writeFileSync(join(directory, 'taken.parquet'), 'kept')
+  const taken = await exported(node, { measurement: 'cpu', output_path: 'taken' })
+  t.match([taken.statusCode, taken.json().code, taken.json().error], [409, 'CONFLICT', /taken\.parquet" *: the file exists/])
+  t.equal(statSync(join(directory, 'taken.parquet')).size, 4)
+  const fresh = await exported(node, { measurement: 'cpu', output_path: 'fresh' })
+  t.equal(fresh.json().path, join(directory, 'fresh.parquet'), fresh.body)
+  t.same(readdirSync(directory).sort(), ['fresh.parquet', 'taken.parquet'])
+  t.equal(await metric(node, 'svc_exports_total{result="failed"}'), 2)
+})
+
+t.test('no more at one time than allowed, each name once', async (t) => {
+  const node = await started({ export: { max_concurrent: 2 } })
+  t.teardown(() => node.stop())
+  const statuses = async (...names: string[]) => {
+    const answers = await Promise.all(names.map((name) => exported(node, { measurement: 'cpu', output_path: name })))
+    return answers.map(({ statusCode, headers }) => `${statusCode} ${headers['retry-after'] ?? ''}`.trim())
+  }
+  t.same(await statuses('a', 'b', 'c'), ['200', '200', '429 1'])
+  t.same(await statuses('c', 'c'), ['200', '409'], 'afterwards there is room')
+})
+
+t.test('a budget cuts the file, and says so', async (t) => {
+  const node = await started({ export: { max_bytes: 1 } })
+  t.teardown(() => node.stop())
+  const answer = (await exported(node, { measurement: 'cpu' })).json()
+  t.match(answer, { rows_written: 0, truncated: true })
+  t.same(await readBack(answer.path, 'SELECT * FROM $file'), [])
+  t.equal(await metric(node, 'svc_exports_truncated_total'), 1)
+})
+
+t.test('a caller who leaves ends the export', async (t) => {
+  const node = await started()
+  t.teardown(() => node.stop())
+  const body = '{"measurement":"cpu","output_path":"gone"}'
+  const socket = connect(Number(new URL(node.url).port), '127.0.0.1')
+  socket.write(`POST /api/v1/export/parquet HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  while ((await metric(node, 'svc_exports_running')) === 0) await new Promise((resolve) => setImmediate(resolve))
+  socket.destroy()
+  while ((await metric(node, 'svc_exports_running')) !== 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.equal(await metric(node, 'svc_exports_total{result="cancelled"}'), 1)
+  const left = (): string[] => (existsSync(join(node.dataDir, 'exports')) ? readdirSync(join(node.dataDir, 'exports')) : [])
+  for (let i = 0; i < 200 && left().length > 0; i++) await new Promise((resolve) => setTimeout(resolve, 10))
+  t.same(left(), [])
+})

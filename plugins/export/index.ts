@@ -1,0 +1,26 @@
+import { definePlugin } from '../../kernel/plugin.ts'
+import { configSchema } from './config.ts'
+import { ExportHandler } from './handler.ts'
+import { exportAnswer, exportBody, uncheckedBody } from './schemas.ts'
+
+export default definePlugin({
+  id: 'export',
+  summary: 'Writes a measurement to a self-contained Parquet file on the server',
+  stability: 'stable',
+  config: configSchema,
+  capabilities: ['export'],
+  setup(svc, config) {
+    const handler = new ExportHandler(svc, config)
+    const schema = {
+      tags: ['export'],
+      summary: 'Writes a measurement to a Parquet file on the server',
+      body: exportBody,
+      response: { 200: exportAnswer },
+    }
+    svc.http.post(
+      '/api/v1/export/parquet',
+      { config: { action: 'read', rawBody: ['application/json'] }, schema, validatorCompiler: uncheckedBody },
+      (request, reply) => handler.export(request, reply),
+    )
+  },
+})
