@@ -7,9 +7,9 @@
  *
  * Retention. A measurement named in `retention` follows its own period, longer or shorter than `retention_secs`, the others
  * follow `retention_secs`. Rows before the cutoff are gone for every reader once maintenance has come by; a series that loses its
- * last row this way is released. Admission refuses what no measurement would keep (`admissionCutoff`, judged by the state before the write as the window is);
- * a row that only its own measurement's shorter period excludes is admitted and goes the way of old rows. A hold
- * (`Storage.holdRetention`) moves cutoffs back, never admission's.
+ * last row this way is released. Admission refuses what no measurement would keep (`admissionCutoff`, judged by the state before
+ * the write as the window is); a row that only its own measurement's shorter period excludes is admitted and goes the way of old
+ * rows. A hold (`Storage.holdRetention`) moves cutoffs back, never admission's.
  *
  * Drops. While a drop is pending the measurement's series keep counting against max_series_cardinality, as their data is still
  * held; a drop that is final at once gives them back at once. A name may have several pending drops, each with a deadline of its own;
