@@ -35,9 +35,7 @@ export class ParquetJoiner {
 
   /** @param path must not exist. */
   static async create(path: string): Promise<ParquetJoiner> {
-    const joiner = new ParquetJoiner(await open(path, 'wx'))
-    await joiner.write(MAGIC)
-    return joiner
+    return new ParquetJoiner(await open(path, 'wx'))
   }
 
   /**
@@ -53,6 +51,7 @@ export class ParquetJoiner {
       this.footer ??= footer.struct
       this.schema ??= schema
       if (Buffer.compare(schema, this.schema) !== 0) throw new Error(`cannot join "${path}": its schema is not that of the parts before it`)
+      if (this.position === 0) await this.write(MAGIC)
       const groups = (fieldOf(footer.struct, File.ROW_GROUPS)!.value as ThriftList).items as ThriftStruct[]
       const starts = [...groups.map(groupStart), footer.start]
       for (const [i, group] of groups.entries()) {
