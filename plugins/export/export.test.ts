@@ -157,3 +157,26 @@ t.test('a caller who leaves ends the export', async (t) => {
   for (let i = 0; i < 200 && left().length > 0; i++) await new Promise((resolve) => setTimeout(resolve, 10))
   t.same(left(), [])
 })
+
+t.test('what is deleted is not in the file, whether its segment has it or not', async (t) => {
+  const node = await started()
+  t.teardown(() => node.stop())
+  const matchers = [{ tag: 'host', op: '=' as const, value: 'h1' }]
+  await node.storage.delete({ namespace: '', measurement: 'cpu', matchers, start: BASE, end: BASE + 2500n * 1_000_000n })
+  const answer = (await exported(node, { measurement: 'cpu' })).json()
+  const [[n, first]] = await readBack(answer.path, `SELECT count(*), min(epoch_ns(_time)) FROM $file WHERE host = 'h1'`)
+  const kept = Array.from({ length: ROWS }, (_, i) => i).filter((i) => i % 7 === 1 && i >= 2500)
+  t.same([n, first], [BigInt(kept.length), BASE + BigInt(kept[0]) * 1_000_000n])
+  t.equal(answer.rows_written, ROWS - Array.from({ length: 2500 }, (_, i) => i).filter((i) => i % 7 === 1).length)
+})
+
+t.test('a measurement with an encrypted field is refused', async (t) => {
+  process.env.SVC_TEST_EXPORT_KEY = Buffer.alloc(32, 7).toString('base64')
+  const node = await started({ database: { field_encryption: { columns: { note: 'k' }, keys: { k: 'SVC_TEST_EXPORT_KEY' } } } })
+  t.teardown(() => node.stop())
+  const answer = await exported(node, { measurement: 'cpu' })
+  t.match([answer.statusCode, answer.json()], [400, { code: 'INVALID_REQUEST', error: /"cpu": its field "note" is encrypted/ }])
+  t.notOk(existsSync(join(node.dataDir, 'exports')))
+  await write(node, [`plain f=1 ${BASE}`])
+  t.equal((await exported(node, { measurement: 'plain' })).json().rows_written, 1, 'others are exported')
+})

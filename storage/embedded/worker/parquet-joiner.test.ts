@@ -1,0 +1,92 @@
+/** Joined files, and footers that are none. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import t from 'tap'
+import { seeded } from '../../../kernel/testkit/random.ts'
+import { ParquetJoiner } from './parquet-joiner.ts'
+import { readStruct, writeStruct } from './thrift-compact.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-joiner-'))
+const at = (name: string): string => join(folder, name)
+const instance = await DuckDBInstance.create(':memory:')
+const connection = await instance.connect()
+t.teardown(() => {
+  connection.disconnectSync()
+  instance.closeSync()
+  rmSync(folder, { recursive: true, force: true })
+})
+const sql = async (text: string): Promise<unknown[][]> => (await connection.runAndReadAll(text)).getRows() as unknown[][]
+
+async function part(name: string, select: string, options = 'WRITE_BLOOM_FILTER false'): Promise<string> {
+  await sql(`COPY (${select}) TO '${at(name)}' (FORMAT PARQUET, PARQUET_VERSION V2, ROW_GROUP_SIZE 2048, ${options})`)
+  return at(name)
+}
+
+function footer(path: string): Uint8Array {
+  const bytes = readFileSync(path)
+  return bytes.subarray(bytes.length - 8 - bytes.readUInt32LE(bytes.length - 8), bytes.length - 8)
+}
+
+const select = (from: number, to: number): string =>
+  `SELECT i, 'tag ' || (i % 5) AS tag, i % 2 = 0 AS even, CASE WHEN i % 3 = 0 THEN i / 7 END AS x FROM range(${from}, ${to}) t(i)`
+
+t.test('many row groups of several files become those of one', async (t) => {
+  const paths = [
+    await part('empty', select(0, 0)),
+    await part('a', select(0, 50_000)),
+    await part('b', select(50_000, 50_001)),
+    await part('c', select(50_001, 90_000)),
+  ]
+  const joiner = await ParquetJoiner.create(at('whole.parquet'))
+  for (const path of paths) t.ok(await joiner.append(path, Number.POSITIVE_INFINITY))
+  const bytes = await joiner.finish()
+  await joiner.close()
+  t.equal(joiner.rows, 90_000)
+  t.equal(readFileSync(at('whole.parquet')).length, bytes)
+  t.same(await sql(`SELECT count(*) FROM (SELECT * FROM '${at('whole.parquet')}' EXCEPT ALL (${select(0, 90_000)}))`), [[0n]])
+  t.same(await sql(`SELECT num_rows, num_row_groups FROM parquet_file_metadata('${at('whole.parquet')}')`), [[90_000n, 46n]])
+  t.same(
+    await sql(`SELECT i, tag FROM '${at('whole.parquet')}' WHERE i = 49_999 OR i = 50_000`),
+    [
+      [49_999n, 'tag 4'],
+      [50_000n, 'tag 0'],
+    ],
+    'statistics find the right row groups',
+  )
+})
+
+t.test('a part of another kind is refused', async (t) => {
+  const joiner = await ParquetJoiner.create(at('refused'))
+  t.teardown(() => joiner.close())
+  await t.rejects(joiner.finish(), /has no parts/)
+  await joiner.append(await part('first', select(0, 10)), Number.POSITIVE_INFINITY)
+  await t.rejects(joiner.append(await part('other', 'SELECT 1::BIGINT AS i'), Number.POSITIVE_INFINITY), /its schema is not that of the parts/)
+  await t.rejects(joiner.append(await part('bloom', select(0, 30_000), 'WRITE_BLOOM_FILTER true'), Number.POSITIVE_INFINITY), /bloom filters/)
+  writeFileSync(at('text'), 'no Parquet file at all')
+  await t.rejects(joiner.append(at('text'), Number.POSITIVE_INFINITY), /it is no Parquet file/)
+  writeFileSync(at('short'), 'PAR1')
+  await t.rejects(joiner.append(at('short'), Number.POSITIVE_INFINITY), /it is no Parquet file/)
+  await t.rejects(ParquetJoiner.create(at('refused')), { code: 'EEXIST' })
+})
+
+t.test('a footer is written as it was read; damaged ones are read or refused', async (t) => {
+  const bytes = footer(await part('footer', select(0, 50_000)))
+  t.same(writeStruct(readStruct(bytes)), bytes)
+  const seed = Number(process.env.SVC_FUZZ_SEED ?? Date.now() % 2 ** 31)
+  t.comment(`seed ${seed}`)
+  const random = seeded(seed)
+  let refused = 0
+  for (let i = 0; i < 500; i++) {
+    const damaged = Uint8Array.from(bytes.subarray(0, Math.ceil(random() * bytes.length)))
+    for (let n = Math.floor(random() * 4); n >= 0; n--) damaged[Math.floor(random() * damaged.length)] = Math.floor(random() * 256)
+    try {
+      writeStruct(readStruct(damaged))
+    } catch (error) {
+      refused++
+      if (!(error instanceof RangeError)) t.fail(`${error}`)
+    }
+  }
+  t.ok(refused > 100, `${refused} refused`)
+})
