@@ -42,7 +42,9 @@ export async function seen(life: Life, measurement: string, namespace = 'default
   try {
     return await lines(life.engine, { namespace, measurement })
   } catch (error) {
-    return (error as { code: string }).code
+    const { code } = error as { code?: string }
+    if (code === undefined) throw error
+    return code
   }
 }
 
