@@ -14,6 +14,8 @@ export interface FieldInfo {
   name: string
   type: FieldType
   scale?: number
+  /** Its values are encrypted on disk: what would write them elsewhere in the clear (exports, archives, rollups) must refuse it. Ignored when declaring. */
+  encrypted?: true
 }
 
 export interface MeasurementInfo {
@@ -119,6 +121,8 @@ export interface BackupManifest {
 
 /** Copies of the whole database. Paths are absolute and have been checked by the caller. */
 export interface BackupService {
+  /** Where backups go when the node's configuration names no other place; absolute. */
+  readonly root: string
   /** A consistent copy, made while writes go on; one in the directory is replaced. @throws INVALID_REQUEST for a directory that overlaps the database. */
   create(directory: string): Promise<BackupManifest>
   /** @throws INVALID_REQUEST naming the file that is missing or wrong. Changes nothing. */

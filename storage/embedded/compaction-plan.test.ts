@@ -128,3 +128,21 @@ t.test('dirty ranges stay while an older segment outside may hold the same rows'
   const first = [2, 3, 4, 5].map((id) => segment(id, 1, 5, 9, id === 2 ? dirty : null))
   t.match(planMerge(first, LIMITS, true), { deduplicate: false }, 'the oldest cannot repeat the younger ones')
 })
+
+t.test('segments that cannot be read stay, do not wait, and are not passed over', async (t) => {
+  const leaves = ({ id }: SegmentMeta): boolean => id === 3
+  const limits = { ...LIMITS, leaves }
+  const segments = Array.from({ length: 6 }, (_, i) => segment(i + 1, 10, i, i))
+  t.ok(planMerge(segments, LIMITS, true), 'due otherwise')
+  t.equal(planMerge(segments, limits, true), undefined, 'two before it, three behind it')
+  t.equal(backlog(segments, limits), 0)
+  segments.push(segment(7, 10, 6, 6))
+  t.same(
+    planMerge(segments, limits, true)?.segments.map(({ id }) => id),
+    [4, 5, 6, 7],
+  )
+  t.equal(backlog(segments, limits), 4)
+  const alternating = Array.from({ length: 16 }, (_, i) => ({ ...segment(i + 1, 10, i, i), level: i % 2 }))
+  t.ok(planMerge(alternating, LIMITS, true), 'stranded ones are merged')
+  t.equal(planMerge(alternating, { ...LIMITS, leaves: ({ id }) => id % 4 === 0 }, true), undefined)
+})

@@ -5,7 +5,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
 import type { CompactionLimits } from './compaction-plan.ts'
-import { encryptionSchema } from './encryption/open.ts'
+import { encryptionSchema } from './encryption/config.ts'
 import type { PressureLimits } from './pressure.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
@@ -90,6 +90,28 @@ export const configSchema = Type.Object({
   field_encryption: Type.Optional(encryptionSchema),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
+  segment_verification: Type.Union([Type.Literal('first_use'), Type.Literal('background'), Type.Literal('off')], {
+    default: 'first_use',
+    description:
+      "When a segment's checksum is compared after a start: first_use (before the first query that reads it, and in the background), background (queries do not wait) or off (never)",
+  }),
+  scrub_interval_secs: Type.Integer({
+    default: 86_400,
+    minimum: 0,
+    maximum: 31_536_000,
+    description: 'How often all segments are read and compared with their checksums; 0 = only once after each start',
+  }),
+  scrub_bytes_per_sec: Type.Integer({
+    default: 64 * MIB,
+    minimum: 65_536,
+    maximum: 2 ** 36,
+    description: 'How fast segments are read for that',
+  }),
+  damaged_segments: Type.Union([Type.Literal('refuse'), Type.Literal('set_aside')], {
+    default: 'refuse',
+    description:
+      'What a start does about a segment that is missing or damaged: refuse to start, or set_aside (move it to damaged/ in the data directory and go on without its points)',
+  }),
 })
 
 export type DatabaseConfig = Static<typeof configSchema>

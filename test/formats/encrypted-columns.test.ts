@@ -15,7 +15,10 @@ const rows = JSON.parse(fence('json rows')) as { email: string | null; rate: num
 const [SEGMENT, CREATED] = [7, 1_700_000_000_000]
 
 t.test('the reader finds the rows of the example', async (t) => {
-  const reader = new SidecarReader({ name: 'example', size: file.length, read: (at, length) => file.subarray(at, at + length) }, { segment: SEGMENT, created: CREATED })
+  const reader = new SidecarReader(
+    { name: 'example', size: file.length, read: (at, length) => file.subarray(at, at + length) },
+    { segment: SEGMENT, created: CREATED },
+  )
   const keys = new KeyRing({ columns: {}, keys: { k1: key } })
   const email = reader.block({ name: 'email', type: 'string', key: 'k1' }, 0, keys)
   const rate = reader.block({ name: 'rate', type: 'float64', key: 'k1' }, 0, keys)

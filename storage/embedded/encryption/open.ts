@@ -1,30 +1,11 @@
 /** What the engine's parts must know of encrypted fields. */
-import { type Static, Type } from 'typebox'
+import type { Static } from 'typebox'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { SeriesResolver } from '../../../kernel/storage.ts'
+import type { MeasurementInfo, SeriesResolver } from '../../../kernel/storage.ts'
 import type { SegmentMeta, WorkerConfig } from '../layout.ts'
 import { DEFAULT_CACHE_BYTES } from './columns.ts'
+import type { encryptionSchema } from './config.ts'
 import { KeyRing, readKeys } from './keys.ts'
-
-export const encryptionSchema = Type.Object(
-  {
-    columns: Type.Record(Type.String(), Type.String(), {
-      default: {},
-      description: 'Field name → key id: the field is encrypted on disk in every measurement',
-    }),
-    keys: Type.Record(Type.String(), Type.String(), {
-      default: {},
-      description: 'Key id → environment variable with base64 of 32 bytes, read once at start; keys of older segments stay listed',
-    }),
-    cache_bytes: Type.Integer({
-      default: DEFAULT_CACHE_BYTES,
-      minimum: 65_536,
-      maximum: 2 ** 36,
-      description: 'Bytes of decrypted values that an engine thread keeps',
-    }),
-  },
-  { description: 'Encryption of field columns' },
-)
 
 export interface Encryption {
   keys: KeyRing
@@ -84,8 +65,18 @@ function refusedTag(code: 'INVALID_POINT' | 'CONFIG_ERROR', what: string, tag: s
   )
 }
 
+/** Says of each field whether it is to be encrypted. */
+export function markEncrypted(keys: KeyRing, info: MeasurementInfo): MeasurementInfo {
+  if (!info.fields.some(({ name }) => keys.keyOf(name) !== undefined)) return info
+  return { ...info, fields: info.fields.map((field) => (keys.keyOf(field.name) === undefined ? field : { ...field, encrypted: true })) }
+}
+
 /** The first field that is configured to be encrypted, or lies encrypted in a segment: what writes rows elsewhere in the clear must refuse it. */
-export function encryptedField<F extends { id: number; name: string }>(keys: KeyRing, fields: readonly F[], segments: readonly SegmentMeta[]): F | undefined {
+export function encryptedField<F extends { id: number; name: string }>(
+  columns: readonly string[],
+  fields: readonly F[],
+  segments: readonly SegmentMeta[],
+): F | undefined {
   const kept = new Set(segments.flatMap(({ columns }) => columns.flatMap(({ field, encoding }) => (encoding.kind === 'encrypted' ? [field] : []))))
-  return fields.find(({ id, name }) => keys.keyOf(name) !== undefined || kept.has(id))
+  return fields.find(({ id, name }) => columns.includes(name) || kept.has(id))
 }

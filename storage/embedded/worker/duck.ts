@@ -46,6 +46,7 @@ export class Duck {
   private readonly sources: Map<string, RowSource>
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
+  private readonly retiring = new Set<Promise<void>>()
   private nextSource = 0
   private closed = false
 
@@ -115,7 +116,28 @@ export class Duck {
   /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */
   release(connection: DuckDBConnection, reusable: boolean): void {
     if (reusable && !this.closed && this.idle.length < KEPT_CONNECTIONS) this.idle.push(connection)
-    else connection.disconnectSync()
+    else this.retire(connection)
+  }
+
+  /** Resolves when the statements that were left half done have ended. */
+  async settled(): Promise<void> {
+    await Promise.all(this.retiring)
+  }
+
+  /**
+   * Ends what a connection still does, and closes it. Closing waits for DuckDB's threads, which may wait for a function of this thread: so the
+   * statement ends first, by another one that takes its place while this thread goes on.
+   */
+  private retire(connection: DuckDBConnection): void {
+    connection.interrupt()
+    const ended = connection
+      .run('SELECT 1')
+      .catch(() => {})
+      .then(() => {
+        this.retiring.delete(ended)
+        connection.disconnectSync()
+      })
+    this.retiring.add(ended)
   }
 
   /** Runs a statement on a connection of its own and returns its rows. */

@@ -9,6 +9,7 @@ import { compactSegments } from './compactor.ts'
 import { mergedKeys } from './encrypted-write.ts'
 import { relation } from './relation.ts'
 import { scanScope, scanSeries } from './scan.ts'
+import { streamSql } from './stream.ts'
 import { collect, type FieldSpec, TestDatabase, type TestMeasurement, type TestPoint } from './testing.ts'
 
 const ALL: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
@@ -300,4 +301,33 @@ t.test('decrypted blocks in memory stay within their bound', async (t) => {
   t.strictSame(await sql(db, m, ['num'], 'SELECT sum(num) s FROM $m x'), [{ s: (80_000 * 79_999) / 4 }])
   const { duck } = await db.context()
   t.ok(duck.encrypted.bytes > 0 && duck.encrypted.bytes <= bound)
+})
+
+t.test('a statement left half done does not hold up the thread', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  withKeys(db, encrypting(['num', 'text']))
+  db.config.rowGroupRows = 32_768
+  db.reopen()
+  const m = db.measurement('m', { num: 'float64', text: 'string' })
+  db.write(
+    m,
+    Array.from({ length: 200_000 }, (_, i) => ({ tags: { host: 'a' }, time: START + BigInt(i), fields: { num: i / 3, text: `text of row ${i % 977}` } })),
+  )
+  await db.flush()
+  const { duck } = await db.context()
+  const { sql } = relation(await db.context(), db.state.snapshotNow()!, { measurement: m.def, time: ALL, columns: ['num', 'text'] })
+  for (let stop = 1; stop < 60_000; stop += 6000) {
+    let rows = 0
+    for await (const chunk of streamSql(duck, sql, undefined)) {
+      rows += chunk.rows
+      if (rows >= stop) break
+    }
+    t.ok(rows >= stop)
+  }
+  await duck.settled()
+  const abort = new AbortController()
+  const query = duck.run(`SELECT sum(a.num) FROM (${sql}) a, range(100)`, abort.signal)
+  setTimeout(() => abort.abort(new Error('enough')), 20)
+  await t.rejects(query, /enough/)
 })
