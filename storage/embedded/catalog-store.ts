@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { SvcError } from '../../kernel/errors.ts'
 import { CatalogCommits, type RawWrites } from './catalog-commit.ts'
+import { checkPages } from './catalog-pages.ts'
 import { damagedCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './catalog-value.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
@@ -40,25 +41,25 @@ export interface Entry {
 
 export class CatalogStore {
   readonly db: RootDatabase<unknown, string>
-  /** Nothing was there: the catalog was made now. */
-  readonly created: boolean
   readonly commits: CatalogCommits
 
-  private constructor(db: RootDatabase<unknown, string>, created: boolean) {
+  private constructor(db: RootDatabase<unknown, string>) {
     this.db = db
-    this.created = created
     this.commits = new CatalogCommits(db)
   }
 
-  /** Opens or makes the store, brings an older version up to this one, and checks every entry. */
-  static async open(dir: string): Promise<CatalogStore> {
+  /**
+   * Opens or makes the store, brings an older version up to this one, and checks every entry.
+   * @param mayCreate whether there is nothing yet that a catalog would have to know of.
+   */
+  static async open(dir: string, mayCreate: boolean): Promise<CatalogStore> {
     mkdirSync(dir, { recursive: true })
-    const there = existsSync(join(dir, 'data.mdb'))
     const db = openDatabase(dir)
     try {
       const version = readFormat(db)
-      if (version === undefined && there && !isEmpty(db)) throw damagedCatalog(`entry "${FORMAT}" is missing`)
-      const store = new CatalogStore(db, version === undefined)
+      if (version === undefined && !isEmpty(db)) throw damagedCatalog(`entry "${FORMAT}" is missing`)
+      if (version === undefined && !mayCreate) throw damagedCatalog('it is empty or missing, though there are segments or logs')
+      const store = new CatalogStore(db)
       if (version === undefined) await store.initialise()
       else if (version === 1) await store.upgrade()
       else if (version !== FORMAT_VERSION) throw otherVersion(version)
@@ -168,7 +169,14 @@ export class CatalogStore {
   }
 }
 
+/** LMDB trusts its pages: they are checked before it sees them. The data directory's lock keeps other processes out meanwhile. */
 function openDatabase(dir: string): RootDatabase<unknown, string> {
+  const file = join(dir, 'data.mdb')
+  try {
+    if (existsSync(file)) checkPages(file)
+  } catch (error) {
+    throw damagedCatalog((error as Error).message, error)
+  }
   try {
     const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
     return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>

@@ -165,6 +165,20 @@ export class Catalog {
     for (const block of blocks) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK)))
   }
 
+  /** Changes what the entry of a segment says, if the segment is still there. */
+  async amendSegment(id: number, change: Partial<SegmentMeta>): Promise<void> {
+    await this.store.transaction((tx) => {
+      const known = this.store.getJson<SegmentMeta>(key('segment', id))
+      if (known !== undefined) tx.putJson(key('segment', id), { ...known, ...change })
+    })
+  }
+
+  async removeSegments(ids: readonly number[]): Promise<void> {
+    await this.store.transaction((tx) => {
+      for (const id of ids) tx.remove(key('segment', id))
+    })
+  }
+
   async close(): Promise<void> {
     await this.store.close()
   }

@@ -2,8 +2,8 @@
  * The embedded storage engine: write-ahead log, memtable, Parquet segments, catalog; one process, one data directory.
  * This file puts the parts together and is the storage interface; what each part guarantees stands at its head.
  */
-import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { mkdirSync, rmSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { deserialize } from 'node:v8'
 import type { WriteBatch } from '../../kernel/batch.ts'
 import { SvcError } from '../../kernel/errors.ts'
@@ -39,10 +39,12 @@ import { INT64_MIN } from '../common/time.ts'
 import { Catalog } from './catalog.ts'
 import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { Scrubber } from './damage/scrubber.ts'
+import { holdsData, segmentsToServe } from './damage/startup.ts'
 import { declareField } from './declare.ts'
-import { checkTags, missingKey, openEncryption, protectTags } from './encryption/open.ts'
+import { checkTags, markEncrypted, missingKey, openEncryption, protectTags } from './encryption/open.ts'
 import { Exports } from './exports.ts'
-import { Shared, type StateEvent, segmentFilesWithSizes, type WorkerConfig } from './layout.ts'
+import { type SegmentMeta, Shared, type StateEvent, segmentFiles, type WorkerConfig } from './layout.ts'
 import { Housekeeping } from './lifetime/housekeeping.ts'
 import { Lifetime } from './lifetime/lifetime.ts'
 import { DirectoryLock } from './lock.ts'
@@ -90,6 +92,7 @@ export class EmbeddedEngine implements StorageEngine {
   private maintenance: Maintenance | undefined
   private pool: WorkerPool | undefined
   private catalog: Catalog | undefined
+  private scrubber: Scrubber | undefined
   private metrics: EngineMetrics | undefined
   private readonly exports: Exports
   private readonly holds = new Set<RetentionHold>()
@@ -146,7 +149,7 @@ export class EmbeddedEngine implements StorageEngine {
       log: context.log,
       now: context.now,
       segments: (table) => this.maintenance?.segments.get(table) ?? [],
-      outOfService: () => 0,
+      outOfService: (tables, start, end) => this.scrubber?.outOfService(tables, start, end) ?? 0,
       reclaim: () => this.maintenance?.tidySoon(),
       released: (count) => this.metrics?.seriesReleased.inc(count),
     })
@@ -159,8 +162,13 @@ export class EmbeddedEngine implements StorageEngine {
     rmSync(this.paths.temp, { recursive: true, force: true })
     mkdirSync(this.paths.temp)
     const began = performance.now()
-    const catalog = await Catalog.open(this.paths.catalog)
+    const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments))
     this.catalog = catalog
+    const setAside = this.config.damaged_segments === 'set_aside'
+    const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, catalog })
+    const segments = () => [...(this.maintenance?.segments.values() ?? [])].flat()
+    const scrubber = new Scrubber({ dataDir: this.dataDir, config: this.config, log: this.context.log, catalog, segments }, found)
+    this.scrubber = scrubber
     const metrics = engineMetrics(this.context.metrics)
     this.metrics = metrics
     this.pool = new WorkerPool(
@@ -174,6 +182,8 @@ export class EmbeddedEngine implements StorageEngine {
           metrics.maintenancePanics.inc()
           return this.pressure.died(cause)
         },
+        trust: scrubber.trust,
+        damaged: (segment, cause) => scrubber.report(segment, cause),
         ...(this.worker === undefined ? {} : { worker: this.worker }),
       },
       this.publisher,
@@ -199,7 +209,7 @@ export class EmbeddedEngine implements StorageEngine {
       pressure: this.pressure,
       lifetime: this.lifetime,
       housekeeping: () => this.housekeeping as Housekeeping,
-      leaves: (segment) => missingKey(this.encryption.keys, segment) !== undefined,
+      leaves: (segment) => missingKey(this.encryption.keys, segment) !== undefined || scrubber.isDamaged(segment.id),
     })
     this.housekeeping = new Housekeeping({
       lifetime: this.lifetime,
@@ -211,10 +221,11 @@ export class EmbeddedEngine implements StorageEngine {
       metrics,
       holds: this.holds,
       rewriteAfterSecs: this.config.deleted_rows_rewrite_secs,
+      merging: (segment) => maintenance.merging.has(segment),
       segments: maintenance.segments,
       remove: (segments) => maintenance.remove(segments),
     })
-    this.loadCatalog(catalog, maintenance)
+    this.loadCatalog(catalog, maintenance, found)
     const { keys } = this.encryption
     if (keys.columns.length > 0) this.writes.keys = keys
     const floor = catalog.counters()?.walFloor ?? 1
@@ -224,11 +235,12 @@ export class EmbeddedEngine implements StorageEngine {
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
     this.maintenance = maintenance
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog })
+    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog, scrubber })
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
+    scrubber.start()
   }
 
   async close(): Promise<void> {
@@ -238,6 +250,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.writes.refusal = new SvcError('DATABASE_CLOSED', CLOSED)
     try {
       if (wasOpen) await this.flushAtEnd()
+      await this.scrubber?.stop()
       await this.pool?.close()
       await this.maintenance?.settled()
       await this.catalog?.close()
@@ -265,7 +278,7 @@ export class EmbeddedEngine implements StorageEngine {
     const known = this.schema.resolve(namespace, measurement)
     const { definitions, undo } = declareField(this.schema, known, field, limits.maxFieldsPerMeasurement)
     if (Object.keys(definitions).length > 0) await this.writes.define(definitions, undo)
-    return describe(known)
+    return markEncrypted(this.encryption.keys, describe(known))
   }
 
   async delete(request: DeleteRequest): Promise<DeleteResult> {
@@ -293,7 +306,7 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   measurements(namespace: string): MeasurementInfo[] {
-    return this.schema.list(namespace).map(describe)
+    return this.schema.list(namespace).map((measurement) => markEncrypted(this.encryption.keys, describe(measurement)))
   }
 
   async *scan(request: ScanRequest, options?: JobOptions): AsyncGenerator<SeriesChunk> {
@@ -363,7 +376,7 @@ export class EmbeddedEngine implements StorageEngine {
     }
   }
 
-  private loadCatalog(catalog: Catalog, maintenance: Maintenance): void {
+  private loadCatalog(catalog: Catalog, maintenance: Maintenance, segments: readonly SegmentMeta[]): void {
     const counters = catalog.counters()
     if (counters !== undefined) {
       maintenance.nextSegment = counters.nextSegment
@@ -377,25 +390,8 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.tombstones.load(catalog.tombstones(), catalog.cuts())
     this.lifetime.tombstones.nextId = Math.max(this.lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
     this.lifetime.load(catalog.drops(), catalog.endedDrops())
-    const segments = catalog.segments()
-    const files = segments.flatMap(segmentFilesWithSizes)
-    const missing = files.filter(({ file }) => !existsSync(join(this.dataDir, file)))
-    if (missing.length > 0) {
-      throw new SvcError(
-        'DATABASE_ERROR',
-        `cannot open data directory "${this.dataDir}": segment file "${missing[0].file}" is missing${missing.length > 1 ? ` and ${missing.length - 1} more` : ''}; restore it from a backup`,
-      )
-    }
-    for (const { file, bytes } of files) {
-      const found = statSync(join(this.dataDir, file)).size
-      if (found !== bytes)
-        throw new SvcError(
-          'DATABASE_ERROR',
-          `cannot open data directory "${this.dataDir}": segment file "${file}" has ${found} bytes, the catalog says ${bytes}; restore it from a backup`,
-        )
-    }
     for (const segment of segments) maintenance.insert(segment)
-    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(files.map(({ file }) => file)))
+    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(segments.flatMap(segmentFiles)))
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
     catalog.loadSeries(this.index)
     this.index.publish(this.index.count - 1)

@@ -121,6 +121,10 @@ export interface SegmentMeta {
   created?: number
   rows: number
   bytes: number
+  /** CRC-32 of the file; absent in segments of format version 1 that have not been read through since. */
+  crc?: number
+  /** Its file was found damaged by an earlier process. */
+  damaged?: true
   minTime: string
   maxTime: string
   dirty: [string, string] | null
@@ -196,6 +200,8 @@ export interface WorkerData {
   state: StateEvent[]
   /** `Shared.EVENTS` when `state` was taken. */
   eventsTold: number
+  /** What is known of each segment's file (damage/trust.ts). */
+  trust: Int32Array
 }
 
 export interface WorkerConfig {
@@ -252,6 +258,8 @@ export type FromWorker =
   | { kind: 'failed'; id: number; error: WireError }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }
+  /** A segment's file is not what was written. */
+  | { kind: 'damaged'; segment: number; cause: string }
 
 /** A segment's path below the data directory; every name on disk comes from here or from `paths.ts`. */
 export function segmentFile(shard: number, id: number): string {

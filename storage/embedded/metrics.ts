@@ -1,6 +1,7 @@
 /** The engine's metrics. */
 import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
 import type { Catalog } from './catalog.ts'
+import type { Scrubber } from './damage/scrubber.ts'
 import type { Maintenance } from './maintenance.ts'
 import type { Pressure } from './pressure.ts'
 import type { SeriesIndex } from './series-index.ts'
@@ -59,6 +60,7 @@ export interface GaugedParts {
   maintenance: Maintenance
   pressure: Pressure
   catalog: Catalog
+  scrubber: Scrubber
 }
 
 /** About what one manifest entry takes in the main thread, and again in each engine thread. */
@@ -67,7 +69,7 @@ const SEGMENT_COLUMN_BYTES = 250
 
 /** Gauges read from the parts at each scrape. */
 export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { writes, index, maintenance, pressure, catalog } = parts
+  const { writes, index, maintenance, pressure, catalog, scrubber } = parts
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
@@ -85,5 +87,6 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   gauge('series', 'Live series', () => index.live)
   gauge('segments', 'Segment files', () => segments().length)
   gauge('segment_bytes', 'Bytes of all segment files', () => segments().reduce((sum, { bytes }) => sum + bytes, 0))
+  gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
   gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => maintenance.retired)
 }

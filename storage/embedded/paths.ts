@@ -6,6 +6,8 @@ export const paths = (dataDir: string) => ({
   wal: join(dataDir, 'wal'),
   catalog: join(dataDir, 'catalog'),
   segments: join(dataDir, 'segments'),
+  /** Segment files that were found damaged and set aside. */
+  damaged: join(dataDir, 'damaged'),
   /** Where exports go that name no other place. */
   exports: join(dataDir, 'exports'),
   /** Scratch space of the engine threads; emptied at open. */

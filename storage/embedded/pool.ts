@@ -18,6 +18,9 @@ export interface PoolSettings {
   state(): StateEvent[]
   /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
   maintenanceDied(cause: string): boolean
+  /** What is known of each segment's file, and who is told when a thread finds one damaged. */
+  trust: Int32Array
+  damaged(segment: number, cause: string): void
   /** What the threads run; tests put a failing one in its place. */
   worker?: URL
 }
@@ -36,6 +39,7 @@ class EngineThread {
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
   private readonly log: StorageContext['log']
+  private readonly damaged: PoolSettings['damaged']
 
   constructor(
     role: 'query' | 'maintenance',
@@ -53,7 +57,9 @@ class EngineThread {
       config: settings.config[role],
       state: settings.state(),
       eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
+      trust: settings.trust,
     }
+    this.damaged = settings.damaged
     this.worker = new Worker(settings.worker ?? WORKER, {
       workerData,
       name: `svc-${role}`,
@@ -93,6 +99,8 @@ class EngineThread {
     switch (message.kind) {
       case 'ready':
         return
+      case 'damaged':
+        return this.damaged(message.segment, message.cause)
       case 'output':
         return this.jobs.get(message.id)?.push(message.bytes)
       case 'done':
@@ -160,12 +168,6 @@ export class WorkerPool {
     const answer = await this.task((id) => ({ kind: 'compact', id, ...request }))
     if (answer.kind !== 'compacted') throw new Error(`a compaction was answered by "${answer.kind}"`)
     return answer.segment
-  }
-
-  /** Calls `done` when every job that runs now has ended. */
-  afterReaders(done: () => void): void {
-    if (this.running.size === 0) return done()
-    this.waiting.push({ after: this.nextId, done })
   }
 
   async close(): Promise<void> {

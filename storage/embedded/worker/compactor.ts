@@ -1,6 +1,7 @@
 /** Merges segments of a table into one. DuckDB sorts, within its memory limit and the scratch space. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileCrc } from '../damage/file-crc.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
 import { sqlName, sqlText } from './duck.ts'
 import { isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
@@ -84,6 +85,7 @@ export async function compactSegments(
     ...sidecar,
     rows,
     bytes,
+    crc: (await fileCrc(join(target.dataDir, file))).crc,
     minTime: String(minTime),
     maxTime: String(maxTime),
     dirty: request.dirty,

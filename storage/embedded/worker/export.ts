@@ -8,6 +8,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ExportRequest, ExportResult } from '../../../kernel/storage.ts'
+import { encryptedField } from '../encryption/open.ts'
 import type { MeasurementDef, WorkerConfig } from '../layout.ts'
 import { sqlName, sqlText } from './duck.ts'
 import { type Slice, slices } from './export-slices.ts'
@@ -46,6 +47,7 @@ export async function exportMeasurement(
   const { request, unfinished, scratch } = task
   const { measurement, time } = scanScope(context, request)
   refuseEncrypted(snapshot, measurement, task.encrypted)
+  await context.verifier?.ensurePieces(piecesOf(context.state, snapshot, measurement, time, undefined), signal)
   const { series: view } = context.state
   const series = view.of(measurement.id)
   // Series that come meanwhile may bring new tags.
@@ -83,9 +85,8 @@ export async function exportMeasurement(
 
 /** An export would write in the clear what the database keeps encrypted. */
 function refuseEncrypted(snapshot: Snapshot, { name, fields, tables }: MeasurementDef, encrypted: readonly string[]): void {
-  const columns = tables.flatMap((table) => snapshot.table(table).segments.flatMap((segment) => segment.columns))
-  const isKept = (id: number): boolean => columns.some(({ field, encoding }) => field === id && encoding.kind === 'encrypted')
-  const found = fields.find((field) => encrypted.includes(field.name) || isKept(field.id))
+  const segments = tables.flatMap((table) => snapshot.table(table).segments)
+  const found = encryptedField(encrypted, fields, segments)
   if (found === undefined) return
   throw new SvcError('INVALID_REQUEST', `cannot export measurement "${name}": its field "${found.name}" is encrypted, and the file would not be`)
 }

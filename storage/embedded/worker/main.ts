@@ -12,8 +12,9 @@ import type { RelationContext } from './relation.ts'
 import { flushMemtable, type SegmentTarget } from './segment-writer.ts'
 import { WorkerState } from './state.ts'
 import { TagDictionaries } from './tag-source.ts'
+import { SegmentVerifier } from './verify.ts'
 
-const { dataDir, shared, config, state: events, eventsTold } = workerData as WorkerData
+const { dataDir, shared, config, state: events, eventsTold, trust } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
 
@@ -26,7 +27,8 @@ for (const event of events) state.apply(event)
 state.applied = eventsTold
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
-const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir }
+const verifier = new SegmentVerifier(trust, dataDir, post)
+const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir, verifier }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
@@ -40,6 +42,7 @@ async function close(): Promise<void> {
   jobs.cancelAll()
   await Promise.all(Object.values(chains))
   while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
+  await duck.settled()
   duck.close()
   // The table function's callback would keep the thread alive.
   process.exit(0)
@@ -84,6 +87,7 @@ port.on('message', (message: ToWorker) => {
         const owner = state.tables.get(message.table)?.measurement ?? 0
         const measurement = owner < 0 ? undefined : owner
         const inputs = compactionInputs(message)
+        await verifier.ensure(inputs)
         const keyOf = mergedKeys(inputs, state.tables.get(message.table), duck.encrypted.keys)
         return { kind: 'compacted', id: message.id, segment: await compactSegments(inputs, message, measurement, state, target, keyOf) }
       })

@@ -2,7 +2,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ExportResult, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
-import type { MeasurementDef } from '../layout.ts'
+import { markEncrypted } from '../encryption/open.ts'
+import type { MeasurementDef, SegmentMeta } from '../layout.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from '../sql/host.ts'
 import { interruptOn } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
@@ -10,6 +11,7 @@ import { fieldInfo, type RelationArgs, type RelationContext, relation, splitRela
 import { explainScan, scanScope, scanSeries } from './scan.ts'
 import type { Snapshot } from './state.ts'
 import { tagColumns } from './tag-source.ts'
+import { UnverifiedSegments } from './verify.ts'
 
 const NS_PER_MS = 1_000_000n
 
@@ -45,8 +47,9 @@ export class EngineReader implements Reader {
   }
 
   measurements(namespace: string): MeasurementInfo[] {
-    const { state } = this.context
-    return state.measurementsOf(namespace).map((def) => ({ name: def.name, tags: state.series.tagKeys(def.id), fields: def.fields.map(fieldInfo) }))
+    const { state, duck } = this.context
+    const info = (def: MeasurementDef): MeasurementInfo => ({ name: def.name, tags: state.series.tagKeys(def.id), fields: def.fields.map(fieldInfo) })
+    return state.measurementsOf(namespace).map((def) => markEncrypted(duck.encrypted.keys, info(def)))
   }
 
   async sql({ namespace, query }: SqlRequest): Promise<SqlCursor> {
@@ -63,7 +66,7 @@ export class EngineReader implements Reader {
     }
     this.statements.add(release)
     try {
-      const cursor = await openSql(this.host(namespace, connection), namespace, query, this.signal)
+      const cursor = await this.verified((wanted) => openSql(this.host(namespace, connection, wanted), namespace, query, this.signal))
       return { columns: cursor.columns, [Symbol.asyncIterator]: () => releasing(cursor, release) }
     } catch (error) {
       release(false)
@@ -77,7 +80,21 @@ export class EngineReader implements Reader {
     for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
   }
 
-  private host(namespace: string, connection: DuckDBConnection): SqlHost {
+  /** Which segments a statement reads is known once it is rewritten: those not verified yet end the first try. */
+  private async verified<T>(open: (wanted: SegmentMeta[]) => Promise<T>): Promise<T> {
+    for (;;) {
+      const wanted: SegmentMeta[] = []
+      try {
+        return await open(wanted)
+      } catch (error) {
+        if (wanted.length === 0) throw error
+        await this.context.verifier?.ensure(wanted, this.signal)
+      }
+    }
+  }
+
+  /** @param wanted collects segments that have to be verified before the statement can be tried again. */
+  private host(namespace: string, connection: DuckDBConnection, wanted: SegmentMeta[]): SqlHost {
     const { state } = this.context
     return {
       connection,
@@ -86,11 +103,11 @@ export class EngineReader implements Reader {
         const def = state.measurement(namespace, request.measurement)
         if (def === undefined)
           throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist in namespace "${namespace}"`)
-        return this.relationSql(def, request)
+        return noting(wanted, () => this.relationSql(def, request))
       },
       split: (request) => {
         const def = state.measurement(namespace, request.measurement)
-        const parts = def === undefined ? undefined : splitRelation(this.context, this.snapshot, this.relationArgs(def, request))
+        const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request)))
         this.sources.push(...(parts?.sources ?? []))
         return parts
       },
@@ -126,6 +143,15 @@ export class EngineReader implements Reader {
         ...def.fields.map(({ column, type, scale }) => ({ name: column, role: 'field' as const, type, ...(type === 'decimal' ? { scale } : {}) })),
       ],
     }
+  }
+}
+
+function noting<T>(wanted: SegmentMeta[], body: () => T): T {
+  try {
+    return body()
+  } catch (error) {
+    if (error instanceof UnverifiedSegments) wanted.push(...error.segments)
+    throw error
   }
 }
 

@@ -6,12 +6,15 @@ import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { type Interval, type Piece, unionSql } from './pieces.ts'
 import type { Snapshot, WorkerState } from './state.ts'
 import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from './tag-source.ts'
+import type { SegmentVerifier } from './verify.ts'
 
 export interface RelationContext {
   state: WorkerState
   duck: Duck
   dictionaries: TagDictionaries
   dataDir: string
+  /** Absent where every segment is trusted. */
+  verifier?: SegmentVerifier
 }
 
 export interface RelationArgs {
@@ -87,6 +90,7 @@ function overlaps(piece: Pick<Piece, 'minTime' | 'maxTime'>, [lo, hi]: Interval)
   return piece.maxTime >= lo && piece.minTime <= hi
 }
 
+/** @throws UnverifiedSegments */
 export function relation(context: RelationContext, snapshot: Snapshot, args: RelationArgs): Relation {
   const { state, duck, dataDir } = context
   const { measurement, time } = args
@@ -97,6 +101,7 @@ export function relation(context: RelationContext, snapshot: Snapshot, args: Rel
   const sources: string[] = []
   const none = args.series !== undefined && args.series.length === 0
   const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, args.series)
+  context.verifier?.require(pieces)
   const union = unionSql({ duck, dataDir, pieces, time, fields, series: none ? undefined : args.series, sources })
   const columns = wanted.map((name) => `${wantedTags.some((tag) => tag.column === name) ? 't' : 'p'}.${sqlName(name)}`).join(', ')
   if (wantedTags.length === 0) return { sql: `SELECT ${columns} FROM (${union.sql}) p`, sources, merged: union.merged }
@@ -120,6 +125,7 @@ export function splitRelation(context: RelationContext, snapshot: Snapshot, args
   const tags = tagColumns(measurement, state.series.tagKeys(measurement.id)).filter((tag) => args.columns?.includes(tag.column) ?? true)
   const fields = measurement.fields.filter((field) => args.columns?.includes(field.column) ?? true)
   if (tags.length === 0) return undefined
+  context.verifier?.require(pieces)
   const sources: string[] = []
   const union = unionSql({ duck, dataDir, pieces, time, fields, series, sources })
   const call = tagCall(context, args, tags)

@@ -237,6 +237,7 @@ async function* segmentRuns(
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Run> {
   if (pieces.length === 0) return
+  await context.verifier?.ensurePieces(pieces, signal)
   const sources: string[] = []
   const union = unionSql({ duck: context.duck, dataDir: context.dataDir, pieces, time, fields, series, sources })
   // One segment comes in order by itself.

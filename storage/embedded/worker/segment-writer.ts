@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import duckdb from '@duckdb/node-bindings'
+import { fileCrc } from '../damage/file-crc.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, TableDef, WorkerConfig } from '../layout.ts'
 import { ROW_BITS, segmentFiles } from '../layout.ts'
 import { BLOCK_ROWS, type ChunkView, valueBytes } from './chunk-view.ts'
@@ -78,6 +79,7 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
     ...sidecar,
     rows: source.rows,
     bytes,
+    crc: (await fileCrc(join(target.dataDir, file))).crc,
     minTime: String(part.minTime),
     maxTime: String(part.maxTime),
     dirty: part.dirty === null ? null : [String(part.dirty[0]), String(part.dirty[1])],

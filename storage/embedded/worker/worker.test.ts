@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
+import { trustArray } from '../damage/trust.ts'
 import type { FromWorker, ToWorker, WorkerData } from '../layout.ts'
 import { TestDatabase } from './testing.ts'
 import type { TestJob } from './testing-job.ts'
@@ -22,6 +23,7 @@ class Thread {
       config: { ...db.config, ...overrides },
       state: [...db.events],
       eventsTold: db.events.length,
+      trust: trustArray(0),
     }
     this.worker = new Worker(new URL('./main.ts', import.meta.url), { workerData })
     db.listener = (event) => this.send({ kind: 'state', events: [event] })

@@ -1,0 +1,97 @@
+/** Looks at the segment files when the database is opened: their presence and size, and those found damaged before as a whole. */
+import { readdirSync } from 'node:fs'
+import { mkdir, rename, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { StorageContext } from '../../../kernel/storage.ts'
+import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../layout.ts'
+import { segmentFault } from './trust.ts'
+
+export interface StartupParts {
+  dataDir: string
+  /** Where files set aside go. */
+  damagedDir: string
+  setAside: boolean
+  log: StorageContext['log']
+  catalog: {
+    segments(): SegmentMeta[]
+    amendSegment(id: number, change: Partial<SegmentMeta>): Promise<void>
+    removeSegments(ids: readonly number[]): Promise<void>
+  }
+}
+
+/** Whether there is something that a catalog would have to know of. */
+export function holdsData(walDir: string, segmentsDir: string): boolean {
+  const named = (dir: string, end: string): boolean => readdirSync(dir, { recursive: true, encoding: 'utf8' }).some((name) => name.endsWith(end))
+  return named(walDir, '.wal') || named(segmentsDir, '.parquet')
+}
+
+interface Fault {
+  segment: SegmentMeta
+  file: string
+  cause: string
+}
+
+/** The segments to serve. @throws DATABASE_ERROR naming the first file that is not as the catalog says, unless they are set aside. */
+export async function segmentsToServe(parts: StartupParts): Promise<SegmentMeta[]> {
+  const { dataDir, catalog } = parts
+  const sound: SegmentMeta[] = []
+  const faults: Fault[] = []
+  for (const segment of catalog.segments()) {
+    const fault = (await wrongFile(dataDir, segment)) ?? (await stillDamaged(dataDir, segment))
+    if (fault !== undefined) {
+      faults.push({ segment, ...fault })
+      continue
+    }
+    if (segment.damaged) await catalog.amendSegment(segment.id, { damaged: undefined })
+    const { damaged: _, ...whole } = segment
+    sound.push(whole)
+  }
+  if (faults.length > 0) await settle(parts, faults)
+  return sound
+}
+
+async function wrongFile(dataDir: string, segment: SegmentMeta): Promise<{ file: string; cause: string } | undefined> {
+  for (const { file, bytes } of segmentFilesWithSizes(segment)) {
+    const found = await stat(join(dataDir, file)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
+    if (found === undefined) return { file, cause: 'is missing' }
+    if (found.size !== bytes) return { file, cause: `has ${found.size} bytes, the catalog says ${bytes}` }
+  }
+  return undefined
+}
+
+/** A segment that was found damaged while the server ran may have been restored since. */
+async function stillDamaged(dataDir: string, segment: SegmentMeta): Promise<{ file: string; cause: string } | undefined> {
+  if (!segment.damaged) return undefined
+  const fault = await segmentFault(dataDir, segment)
+  return fault === undefined ? undefined : { file: segment.file, cause: `is damaged: ${fault}` }
+}
+
+async function settle({ dataDir, damagedDir, setAside, log, catalog }: StartupParts, faults: readonly Fault[]): Promise<void> {
+  if (!setAside) {
+    const [{ file, cause }] = faults
+    const more = faults.length > 1 ? ` and ${faults.length - 1} more are not as they were written` : ''
+    throw new SvcError(
+      'DATABASE_ERROR',
+      `cannot open data directory "${dataDir}": segment file "${file}" ${cause}${more}; restore it from a backup, or set database.damaged_segments to "set_aside" to go on without its points`,
+    )
+  }
+  for (const { segment, file, cause } of faults) {
+    // Files first: after a crash in between, the entry's file is missing, and this is done again.
+    for (const one of segmentFiles(segment)) await moveIfThere(join(dataDir, one), join(damagedDir, one))
+    log.error(
+      { file, rows: segment.rows, minTime: segment.minTime, maxTime: segment.maxTime },
+      `segment file ${cause}; it is set aside, its points are missing`,
+    )
+  }
+  await catalog.removeSegments(faults.map(({ segment }) => segment.id))
+}
+
+async function moveIfThere(from: string, to: string): Promise<void> {
+  await mkdir(dirname(to), { recursive: true })
+  await rename(from, to).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+}

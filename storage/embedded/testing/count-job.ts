@@ -1,0 +1,10 @@
+/** The number of rows a statement answers. */
+import type { Job, SqlRequest } from '../../../kernel/storage.ts'
+
+const count: Job<SqlRequest, number> = async (reader, request) => {
+  let rows = 0
+  for await (const chunk of await reader.sql(request)) rows += chunk.rows
+  return rows
+}
+
+export default count
