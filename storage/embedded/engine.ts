@@ -36,6 +36,8 @@ import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { canonicalTags, checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { INT64_MIN } from '../common/time.ts'
+import { Backups } from './backup/backups.ts'
+import { backupSource } from './backup/source.ts'
 import { Catalog } from './catalog.ts'
 import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
@@ -62,7 +64,7 @@ import { replay } from './wal/replay.ts'
 import { Wal } from './wal/wal.ts'
 import { WritePath } from './write-path.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export'])
+export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export', 'backup'])
 
 const UNDERSCORE = 95
 const CLOSED = 'the database is closed; retry after the restart'
@@ -70,6 +72,7 @@ const CLOSED = 'the database is closed; retry after the restart'
 export class EmbeddedEngine implements StorageEngine {
   readonly capabilities = capabilities
   readonly resolver: SeriesResolver
+  readonly backup: Backups
   private readonly config: DatabaseConfig
   private readonly context: StorageContext
   private readonly fs: FileSystem
@@ -117,6 +120,18 @@ export class EmbeddedEngine implements StorageEngine {
       this.dataDir,
       () => this.workerConfig(1),
       (...job) => this.run<ExportResult>(...job),
+    )
+    this.backup = new Backups(
+      backupSource(this.dataDir, context.now, () => {
+        this.assertOpen()
+        return {
+          engine: this,
+          writes: this.writes,
+          maintenance: this.maintenance as Maintenance,
+          pool: this.pool as WorkerPool,
+          catalog: this.catalog as Catalog,
+        }
+      }),
     )
     this.pressure = new Pressure(
       pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined),
@@ -235,7 +250,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
     this.maintenance = maintenance
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog, scrubber })
+    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
@@ -249,6 +264,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.phase = 'closed'
     this.writes.refusal = new SvcError('DATABASE_CLOSED', CLOSED)
     try {
+      await this.backup.close()
       if (wasOpen) await this.flushAtEnd()
       await this.scrubber?.stop()
       await this.pool?.close()

@@ -65,7 +65,7 @@ export class Maintenance {
   private tidying: Promise<void> | undefined
   private compactionWanted = false
   /** Inputs of the merge under way. */
-  private merging: ReadonlySet<number> = new Set()
+  merging: ReadonlySet<number> = new Set()
   private timer: NodeJS.Timeout | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
@@ -97,21 +97,27 @@ export class Maintenance {
       })
   }
 
-  /** Takes segments out of the manifest and stores everything else the catalog does not have yet. Inputs of a merge under way stay for its end. */
+  /** Takes segments, none of them read by a merge, out of the manifest and stores everything else the catalog does not have yet. */
   async remove(segments: readonly SegmentMeta[]): Promise<void> {
-    const gone = new Set(segments.filter(({ id }) => !this.merging.has(id)))
-    const removed = [...gone].map(({ id }) => id)
-    await this.commit({ segmentsRemoved: removed })
-    if (removed.length === 0) return
+    const gone = new Set(segments)
+    const removed = segments.map(({ id }) => id)
+    // At once, so that no merge begins with them.
     for (const [table, list] of [...this.segments]) {
       const left = list.filter((segment) => !gone.has(segment))
       if (left.length > 0) this.segments.set(table, left)
       else this.segments.delete(table)
     }
+    try {
+      await this.commit({ segmentsRemoved: removed })
+    } catch (error) {
+      for (const segment of segments) this.insert(segment)
+      throw error
+    }
+    if (removed.length === 0) return
     this.parts.pressure.measure(this.segments)
     this.parts.publisher.tell({ kind: 'segments', added: [], removed, droppedMemtable: -1 })
     this.parts.publisher.flush()
-    this.retire([...gone])
+    this.retire(segments)
   }
 
   flushSoon(): void {

@@ -32,6 +32,8 @@ export interface HousekeepingParts {
   rewriteAfterSecs: number
   /** Who still needs raw data. */
   holds: ReadonlySet<RetentionHold>
+  /** Whether a merge under way reads the segment. */
+  merging(segment: number): boolean
   /** All segments by table. */
   segments: ReadonlyMap<number, readonly SegmentMeta[]>
   /** Takes segments out of the manifest, with everything else the catalog does not have yet. */
@@ -77,20 +79,20 @@ export class Housekeeping {
     await lifetime.expire()
     const moved = this.moveCuts()
     for (const id of lifetime.tombstones.byId.keys()) this.note(id)
-    const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones))
-    const gone = new Set(removed)
-    const left = (table: number) => (segments.get(table) ?? []).filter((segment) => !gone.has(segment))
+    // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
+    const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones)).filter(({ id }) => !this.parts.merging(id))
+    lifetime.releaseEmptied()
+    if (moved || removed.length > 0 || lifetime.waiting) await remove(removed)
+    // Only now that no reader is told of the removed segments any more. The catalog learns of it with the next commit.
     const done = spent(
       lifetime.tombstones,
       (id) => this.tablesOf(id),
-      left,
+      (table) => segments.get(table) ?? [],
       this.oldest(),
       (id) => this.note(id).sequence,
     )
     lifetime.tombstones.remove(done)
     for (const id of done) this.seen.delete(id)
-    lifetime.releaseEmptied()
-    if (moved || removed.length > 0 || done.length > 0 || lifetime.waiting) await remove(removed)
   }
 
   /** @returns whether they moved. */
