@@ -170,6 +170,12 @@ export class WorkerPool {
     return answer.segment
   }
 
+  /** Calls `done` when every job that runs now has ended. */
+  afterReaders(done: () => void): void {
+    if (this.running.size === 0) return done()
+    this.waiting.push({ after: this.nextId, done })
+  }
+
   async close(): Promise<void> {
     this.closed = true
     const threads = [...this.queries, ...(this.maintenance === undefined ? [] : [this.maintenance])]
