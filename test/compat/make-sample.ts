@@ -128,7 +128,7 @@ async function keep(dir: string, target: string): Promise<void> {
   rmSync(target, { recursive: true, force: true })
   mkdirSync(target, { recursive: true })
   for (const part of ['wal', 'segments']) cpSync(join(dir, part), join(target, part), { recursive: true })
-  const db = open<unknown, string>({ path: join(dir, 'catalog'), encoding: 'binary' })
+  const db = open<unknown, string>({ path: join(dir, 'catalog'), encoding: 'binary', overlappingSync: false })
   mkdirSync(join(target, 'catalog'))
   await db.backup(join(target, 'catalog'), true)
   await db.close()
