@@ -17,6 +17,13 @@ export const serverSchema = Type.Object({
   }),
   cors_allowed_origins: Type.Array(Type.String(), { default: [], description: 'Origins that browsers may call from, such as "https://grafana.example"' }),
   allow_unsafe_cors: Type.Boolean({ default: false, description: 'Allows "*" in cors_allowed_origins' }),
+  backup_root: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 4096,
+      description: 'Directory that backups and restored data directories lie in; default `backups` in the data directory',
+    }),
+  ),
   multi_tenancy: Type.Boolean({ default: false, description: 'Keeps the data of each namespace (header X-Namespace) apart' }),
   max_write_batch_size: count(100_000, 1, 10_000_000, 'Points of one JSON or line protocol write; above: 400'),
   write_timeout_secs: seconds(30, 'Time limit of one write; 0 = none'),

@@ -3,6 +3,7 @@ import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
 import type { Catalog } from './catalog.ts'
 import type { Scrubber } from './damage/scrubber.ts'
 import type { Maintenance } from './maintenance.ts'
+import type { WorkerPool } from './pool.ts'
 import type { Pressure } from './pressure.ts'
 import type { SeriesIndex } from './series-index.ts'
 import type { WritePath } from './write-path.ts'
@@ -60,6 +61,7 @@ export interface GaugedParts {
   maintenance: Maintenance
   pressure: Pressure
   catalog: Catalog
+  pool: WorkerPool
   scrubber: Scrubber
 }
 
@@ -69,7 +71,7 @@ const SEGMENT_COLUMN_BYTES = 250
 
 /** Gauges read from the parts at each scrape. */
 export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { writes, index, maintenance, pressure, catalog, scrubber } = parts
+  const { writes, index, maintenance, pressure, catalog, pool, scrubber } = parts
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
@@ -87,6 +89,9 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   gauge('series', 'Live series', () => index.live)
   gauge('segments', 'Segment files', () => segments().length)
   gauge('segment_bytes', 'Bytes of all segment files', () => segments().reduce((sum, { bytes }) => sum + bytes, 0))
+  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () =>
+    pool.readers === 0 ? 0 : segments().length + maintenance.retired,
+  )
   gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
   gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => maintenance.retired)
 }

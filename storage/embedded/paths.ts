@@ -10,6 +10,10 @@ export const paths = (dataDir: string) => ({
   damaged: join(dataDir, 'damaged'),
   /** Where exports go that name no other place. */
   exports: join(dataDir, 'exports'),
+  /** Where backups go that name no other place. */
+  backups: join(dataDir, 'backups'),
+  /** Copies of archived segments that queries have read; emptied at open. */
+  archiveCache: join(dataDir, 'archive-cache'),
   /** Scratch space of the engine threads; emptied at open. */
   temp: join(dataDir, 'tmp'),
 })

@@ -170,6 +170,18 @@ export class WorkerPool {
     return answer.segment
   }
 
+  /** Counts as a running job until the returned function is called: files retired meanwhile stay. */
+  lease(): () => void {
+    const id = this.nextId++
+    this.running.add(id)
+    return () => this.ended(id)
+  }
+
+  /** Jobs and leases that may read segments now. */
+  get readers(): number {
+    return this.running.size
+  }
+
   /** Calls `done` when every job that runs now has ended. */
   afterReaders(done: () => void): void {
     if (this.running.size === 0) return done()

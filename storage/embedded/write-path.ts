@@ -61,6 +61,8 @@ export class WritePath {
   keys: KeyRing | undefined
   /** Set when writes are refused: shutting down. */
   refusal: SvcError | undefined
+  /** Sequence of the newest record of the log that has taken effect. */
+  applied = 0
   private walSequence = 0
   private rotating = false
   private pool: WriteBatch[] = []
@@ -143,6 +145,7 @@ export class WritePath {
         (out) => encodeChange(out, sequence, change),
         () => {
           apply()
+          this.applied = sequence
           this.afterApply()
           resolve()
         },
@@ -190,6 +193,7 @@ export class WritePath {
   restore(record: WriteRecord, file: number): void {
     const { schema, index } = this.parts
     this.walSequence = Math.max(this.walSequence, record.sequence)
+    this.applied = this.walSequence
     if (record.change !== undefined) return this.parts.replayed(record.change, file)
     if (record.definitions !== undefined) {
       if (moves(record.definitions, schema)) this.freeze(file)
@@ -262,7 +266,7 @@ export class WritePath {
   }
 
   private refused(): SvcError | undefined {
-    return this.fault ?? this.parts.pressure.refusal(this.memory)
+    return this.fault ?? this.parts.pressure.refusal(this.memory + this.wal.waiting)
   }
 
   private append(admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
@@ -287,6 +291,7 @@ export class WritePath {
           if (moving) this.freeze(this.wal.file)
           if (definitions !== undefined) this.defined(definitions)
           this.apply(tables, heap, admitted.lastSeries)
+          this.applied = sequence
           this.afterApply()
           done()
         },

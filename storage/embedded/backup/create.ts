@@ -1,0 +1,158 @@
+/**
+ * Makes a backup while writes go on.
+ *
+ * Invariants
+ * - Flush first, then one snapshot of the catalog: the snapshot names every segment, and all rows acknowledged before the call are in them, so that
+ *   no log is needed.
+ * - From before the snapshot until every file is in place a lease keeps all files that it can name: neither a merge nor retention unlinks one.
+ * - A segment is never changed in place by anybody, so that the backup may share it with the database by a hard link. The catalog is changed in place
+ *   and is copied.
+ * - The old manifest goes first and the new one comes last, each step durable before the next: a manifest always stands for whole contents.
+ */
+import { lstat, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { SvcError } from '../../../kernel/errors.ts'
+import { type BackupDisk, type Check, type Content, exists, filesBelow, place, syncFolders } from './disk.ts'
+import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest } from './manifest.ts'
+
+/** A file as the catalog knows it, relative to the data directory; without a checksum it has to be read. */
+export interface SegmentFile {
+  file: string
+  bytes: number
+  crc32?: string
+}
+
+export interface BackupSource {
+  dataDir: string
+  /** Brings everything acknowledged so far into segments and the catalog. @returns the sequence of the newest log record that is in them. */
+  settle(): Promise<number>
+  /** Keeps segments from being deleted until the returned function is called. */
+  lease(): () => void
+  /** Writes a consistent copy of the catalog as `data.mdb` into a directory. */
+  copyCatalog(directory: string): Promise<void>
+  /** The files of each segment that a copied catalog names; checks it. @throws DATABASE_ERROR for a segment that is known to be damaged. */
+  segmentsIn(directory: string): Promise<SegmentFile[][]>
+  now(): number
+}
+
+const UNFINISHED_MANIFEST = `${MANIFEST_FILE}.tmp`
+/** All that a backup's directory may hold. */
+const OWN = new Set([MANIFEST_FILE, UNFINISHED_MANIFEST, 'catalog', 'segments'])
+
+/** @param known checksums of segments already read; they never change. */
+export async function createBackup(
+  source: BackupSource,
+  disk: BackupDisk,
+  directory: string,
+  known: Map<string, Content>,
+  check: Check,
+): Promise<StoredManifest> {
+  const isNew = !(await refuseForeign(directory))
+  const walSequence = await source.settle()
+  check()
+  const release = source.lease()
+  try {
+    await mkdir(directory, { recursive: true })
+    for (const name of [MANIFEST_FILE, UNFINISHED_MANIFEST]) await rm(join(directory, name), { force: true })
+    await disk.sync(directory)
+    const catalog = join(directory, 'catalog')
+    await rm(catalog, { recursive: true, force: true })
+    await mkdir(catalog)
+    await source.copyCatalog(catalog)
+    const segments = await source.segmentsIn(catalog)
+    const data = join(catalog, 'data.mdb')
+    await disk.sync(data)
+    const named = segments.flat()
+    await removeUnnamed(directory, new Set(named.map(({ file }) => file)))
+    for (const file of known.keys()) if (!named.some((one) => one.file === file)) known.delete(file)
+    const files: BackupFile[] = [{ path: 'catalog/data.mdb', ...(await disk.content(data, check)) }]
+    for (const segment of named) {
+      check()
+      await mkdir(join(directory, dirname(segment.file)), { recursive: true })
+      files.push({ path: segment.file, ...(await placeSegment(source.dataDir, disk, directory, segment, known, check)) })
+    }
+    await syncFolders(
+      disk,
+      directory,
+      files.map(({ path }) => path),
+    )
+    const manifest: StoredManifest = {
+      version: MANIFEST_VERSION,
+      created_at: source.now(),
+      wal_sequence: walSequence,
+      segments: segments.length,
+      file_count: files.length,
+      total_bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+      files,
+    }
+    check()
+    await disk.write(join(directory, UNFINISHED_MANIFEST), encodeManifest(manifest))
+    await rename(join(directory, UNFINISHED_MANIFEST), join(directory, MANIFEST_FILE))
+    await disk.sync(directory)
+    await disk.sync(dirname(directory))
+    return manifest
+  } catch (error) {
+    // Where even that fails the rest stays; without a manifest nothing takes it for a backup.
+    await clear(directory, isNew).catch(() => {})
+    throw error
+  } finally {
+    release()
+  }
+}
+
+/** @returns whether there is something at the path. @throws INVALID_REQUEST when it is neither empty nor a backup. */
+async function refuseForeign(directory: string): Promise<boolean> {
+  if (!(await exists(directory))) return false
+  const refused = (why: string) =>
+    new SvcError('INVALID_REQUEST', `cannot make backup "${directory}": ${why}; choose a directory that is empty, absent or an older backup`)
+  if (!(await lstat(directory)).isDirectory()) throw refused('it is not a directory')
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    if (!OWN.has(entry.name)) throw refused(`it holds "${entry.name}", which is not of a backup`)
+    if (entry.isDirectory() !== !entry.name.startsWith(MANIFEST_FILE)) throw refused(`"${entry.name}" in it is not of a backup`)
+  }
+  return true
+}
+
+async function removeUnnamed(directory: string, named: ReadonlySet<string>): Promise<void> {
+  await mkdir(join(directory, 'segments'), { recursive: true })
+  for (const file of await filesBelow(directory, 'segments')) if (!named.has(file)) await unlink(join(directory, file))
+  // Folders that are empty now.
+  for (const folder of await readdir(join(directory, 'segments'), { withFileTypes: true })) {
+    const path = join(directory, 'segments', folder.name)
+    if (folder.isDirectory() && (await readdir(path)).length === 0) await rm(path, { recursive: true })
+  }
+}
+
+async function placeSegment(
+  dataDir: string,
+  disk: BackupDisk,
+  directory: string,
+  { file, bytes, crc32 }: SegmentFile,
+  known: Map<string, Content>,
+  check: Check,
+): Promise<Content> {
+  const from = join(dataDir, file)
+  const to = join(directory, file)
+  const there = await lstat(to).catch(() => undefined)
+  const damaged = (why: string, cause?: unknown) =>
+    new SvcError('DATABASE_ERROR', `cannot back up segment "${from}": ${why}; restore it from an older backup`, { cause })
+  const own = await lstat(from).catch((error: Error) => {
+    throw damaged(`${error.message}, the catalog says ${bytes} bytes`, error)
+  })
+  if (own.size !== bytes) throw damaged(`it has ${own.size} bytes, the catalog says ${bytes}`)
+  const linked = there?.isFile() === true && there.ino === own.ino && there.dev === own.dev
+  if (there !== undefined && !linked) await unlink(to)
+  const copied = linked ? undefined : await place(disk, from, to, check)
+  // A link is not read when its checksum is known from the time it was written: verification reads it.
+  const content = copied ?? (crc32 === undefined ? (known.get(file) ?? (await disk.content(from, check))) : { bytes, crc32 })
+  if (content.bytes !== bytes || (crc32 !== undefined && content.crc32 !== crc32))
+    throw damaged(`its ${content.bytes} bytes have checksum ${content.crc32}, the catalog says ${crc32} of ${bytes} bytes`)
+  known.set(file, content)
+  return content
+}
+
+/** Removes what a failed attempt has made. */
+async function clear(directory: string, withDirectory: boolean): Promise<void> {
+  if (withDirectory) return rm(directory, { recursive: true, force: true })
+  for (const name of OWN) await rm(join(directory, name), { recursive: true, force: true })
+}

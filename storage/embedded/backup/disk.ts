@@ -1,0 +1,148 @@
+/** The file operations of backups, so that tests can put faults in their place, and what their failures are to a caller. */
+import { link, lstat, open, readdir, realpath } from 'node:fs/promises'
+import { basename, dirname, isAbsolute, join, relative } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { classify, SvcError } from '../../../kernel/errors.ts'
+import { hex } from './manifest.ts'
+
+/** A read of this size and its checksum hold the main loop for well under a millisecond. */
+const CHUNK = 1 << 20
+
+export interface Content {
+  bytes: number
+  crc32: string
+}
+
+/** `check` is called now and then and throws when the work is to end. */
+export type Check = () => void
+
+export interface BackupDisk {
+  /** @throws EEXIST: nothing is overwritten. */
+  link(from: string, to: string): Promise<void>
+  /** Copies and syncs. */
+  copy(from: string, to: string, check: Check): Promise<Content>
+  content(path: string, check: Check): Promise<Content>
+  /** Makes a file, or the names in a directory, durable. */
+  sync(path: string): Promise<void>
+  /** Writes a new file and syncs it. */
+  write(path: string, bytes: Uint8Array): Promise<void>
+}
+
+export const realDisk: BackupDisk = {
+  link,
+  copy: (from, to, check) => read(from, check, to),
+  content: (path, check) => read(path, check),
+  async sync(path) {
+    const handle = await open(path, 'r')
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  },
+  async write(path, bytes) {
+    const handle = await open(path, 'wx')
+    try {
+      await handle.writeFile(bytes)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  },
+}
+
+async function read(path: string, check: Check, copyTo?: string): Promise<Content> {
+  const from = await open(path, 'r')
+  try {
+    const to = copyTo === undefined ? undefined : await open(copyTo, 'wx')
+    try {
+      const buffer = Buffer.allocUnsafe(CHUNK)
+      let bytes = 0
+      let crc = 0
+      for (;;) {
+        check()
+        const { bytesRead } = await from.read(buffer, 0, CHUNK, bytes)
+        if (bytesRead === 0) break
+        crc = crc32(buffer.subarray(0, bytesRead), crc)
+        for (let at = 0; to !== undefined && at < bytesRead; ) at += (await to.write(buffer, at, bytesRead - at, bytes + at)).bytesWritten
+        bytes += bytesRead
+      }
+      await to?.sync()
+      return { bytes, crc32: hex(crc) }
+    } finally {
+      await to?.close()
+    }
+  } finally {
+    await from.close()
+  }
+}
+
+const NO_LINK = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
+
+/** Links a file that nobody will ever change; where the file systems cannot, copies it. @returns what was copied, undefined when linked. */
+export async function place(disk: BackupDisk, from: string, to: string, check: Check): Promise<Content | undefined> {
+  try {
+    await disk.link(from, to)
+    return undefined
+  } catch (error) {
+    if (!NO_LINK.has((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
+  return disk.copy(from, to, check)
+}
+
+/** Files below a directory, relative to it; a link to elsewhere counts as a file and is not followed. */
+export async function filesBelow(directory: string, prefix = ''): Promise<string[]> {
+  const files: string[] = []
+  for (const entry of await readdir(join(directory, prefix), { withFileTypes: true })) {
+    const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`
+    if (entry.isDirectory()) files.push(...(await filesBelow(directory, path)))
+    else files.push(path)
+  }
+  return files
+}
+
+/** Makes the names of all these files durable: their directories, up to and with `root`. */
+export async function syncFolders(disk: BackupDisk, root: string, files: readonly string[]): Promise<void> {
+  const folders = new Set<string>()
+  for (const file of files) for (let folder = dirname(file); folder !== '.'; folder = dirname(folder)) folders.add(folder)
+  for (const folder of folders) await disk.sync(join(root, folder))
+  await disk.sync(root)
+}
+
+export async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return false
+      throw error
+    },
+  )
+}
+
+/** The path with every symbolic link in its existing part resolved. */
+export async function resolved(path: string): Promise<string> {
+  try {
+    return await realpath(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error
+    return join(await resolved(dirname(path)), basename(path))
+  }
+}
+
+/** Whether `path` is `folder` or lies in it; both resolved. */
+export function within(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return way === '' || !(way === '..' || way.startsWith('../') || isAbsolute(way))
+}
+
+/** What the caller of the service can put right by choosing another directory. */
+const CALLERS = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'ENOENT'])
+
+/** @param what "make backup "/x"". */
+export function backupFault(what: string, error: unknown): SvcError {
+  const known = classify(error)
+  if (error instanceof SvcError || known.code === 'STORAGE_FULL') return known
+  const { code = '', message } = error as NodeJS.ErrnoException
+  if (CALLERS.has(code)) return new SvcError('INVALID_REQUEST', `cannot ${what}: ${message}; choose a directory that the server may write`, { cause: error })
+  return new SvcError('IO_ERROR', `cannot ${what}: ${message}; see whether the disk is sound`, { cause: error })
+}

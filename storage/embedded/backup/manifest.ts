@@ -1,0 +1,84 @@
+/**
+ * `backup_manifest.json`: what a backup consists of. Pure. Layout: docs/formats/backup.md.
+ *
+ * Invariant: the manifest is written last and read first, and its last member is a checksum of all bytes before it: a directory with a manifest that
+ * decodes was complete when it was made, and every byte of it is accounted for.
+ */
+import { crc32 } from 'node:zlib'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { BackupManifest } from '../../../kernel/storage.ts'
+
+export const MANIFEST_FILE = 'backup_manifest.json'
+export const MANIFEST_VERSION = 2
+
+/** A file of a backup; `path` is relative to the backup's directory, with `/`. */
+export interface BackupFile {
+  path: string
+  bytes: number
+  /** Of the file's bytes, eight hexadecimal digits. */
+  crc32: string
+}
+
+export interface StoredManifest extends BackupManifest {
+  files: BackupFile[]
+}
+
+const TAIL = /^,\n {2}"checksum": "([0-9a-f]{8})"\n\}\n$/
+const TAIL_BYTES = ',\n  "checksum": "00000000"\n}\n'.length
+/** Nothing else is ever written: a path from a manifest can only lead into the backup. */
+const SAFE_PATH = /^(catalog|segments)(\/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+$/
+
+export const hex = (crc: number): string => crc.toString(16).padStart(8, '0')
+
+export function encodeManifest(manifest: StoredManifest): Uint8Array {
+  const head = Buffer.from(JSON.stringify(manifest, null, 2).slice(0, -2))
+  return Buffer.concat([head, Buffer.from(`,\n  "checksum": "${hex(crc32(head))}"\n}\n`)])
+}
+
+/** What the wire shows of it. */
+export function summary({ version, created_at, wal_sequence, segments, file_count, total_bytes }: StoredManifest): BackupManifest {
+  return { version, created_at, wal_sequence, segments, file_count, total_bytes }
+}
+
+/** @param shown how messages name the file. @throws INVALID_REQUEST for a manifest that is damaged or of another version. */
+export function decodeManifest(bytes: Uint8Array, shown: string): StoredManifest {
+  const text = Buffer.from(bytes)
+  const tail = TAIL.exec(text.subarray(-TAIL_BYTES).toString('latin1'))
+  const head = text.subarray(0, Math.max(0, text.length - TAIL_BYTES))
+  if (tail === null) {
+    const version = versionOf(text)
+    throw version === undefined || version === MANIFEST_VERSION
+      ? damaged(shown, `its checksum is missing (${text.length} bytes)`)
+      : otherVersion(shown, version)
+  }
+  const found = hex(crc32(head))
+  if (found !== tail[1]) throw damaged(shown, `its checksum is ${found}, it says ${tail[1]} (${text.length} bytes)`)
+  const version = versionOf(text)
+  if (version !== MANIFEST_VERSION) throw version === undefined ? damaged(shown, 'it has no version') : otherVersion(shown, version)
+  const { checksum: _, ...manifest } = JSON.parse(text.toString()) as StoredManifest & { checksum: string }
+  const { files } = manifest
+  const paths = new Set(files.map(({ path }) => path))
+  for (const { path } of files) if (!SAFE_PATH.test(path)) throw damaged(shown, `it names "${path}", which is no path of a backup`)
+  const sum = files.reduce((total, { bytes: size }) => total + size, 0)
+  if (paths.size !== files.length || files.length !== manifest.file_count || sum !== manifest.total_bytes)
+    throw damaged(shown, 'its counts do not fit its files')
+  return manifest
+}
+
+function versionOf(text: Buffer): number | undefined {
+  try {
+    const { version } = JSON.parse(text.toString()) as { version?: unknown }
+    return typeof version === 'number' ? version : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const damaged = (shown: string, why: string): SvcError =>
+  new SvcError('INVALID_REQUEST', `cannot read backup manifest "${shown}": it is damaged, ${why}; use another backup`)
+
+const otherVersion = (shown: string, version: number): SvcError =>
+  new SvcError(
+    'INVALID_REQUEST',
+    `cannot read backup manifest "${shown}": its version is ${version}, this svc reads version ${MANIFEST_VERSION}; use the svc that wrote it`,
+  )

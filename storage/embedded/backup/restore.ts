@@ -1,0 +1,53 @@
+/**
+ * Makes a data directory out of a backup: verified first, built beside the target, renamed into place last. Segments are linked where that is
+ * possible: nobody changes them in place. The catalog is changed in place and is copied.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { SvcError } from '../../../kernel/errors.ts'
+import { type BackupDisk, type Check, exists, place, syncFolders } from './disk.ts'
+import type { BackupFile, StoredManifest } from './manifest.ts'
+import { verifyBackup } from './verify.ts'
+
+/** @throws INVALID_REQUEST when the target exists or the backup is not whole; nothing is left of the target then. */
+export async function restoreBackup(disk: BackupDisk, directory: string, target: string, check: Check): Promise<StoredManifest> {
+  await refuseExisting(target)
+  const manifest = await verifyBackup(disk, directory, check)
+  const parent = dirname(target)
+  await mkdir(parent, { recursive: true })
+  const unfinished = `${target}.restoring-${randomBytes(4).toString('hex')}`
+  await mkdir(unfinished)
+  try {
+    for (const file of manifest.files) {
+      check()
+      await mkdir(join(unfinished, dirname(file.path)), { recursive: true })
+      await restoreFile(disk, directory, unfinished, file, check)
+    }
+    // The places of a data directory that a backup has nothing for; with them nobody takes it for a backup.
+    for (const name of ['segments', 'wal']) await mkdir(join(unfinished, name), { recursive: true })
+    await syncFolders(disk, unfinished, [...manifest.files.map(({ path }) => path), 'segments/any', 'wal/any'])
+    await refuseExisting(target)
+    await rename(unfinished, target)
+    await disk.sync(parent)
+    return manifest
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true })
+    throw error
+  }
+}
+
+async function restoreFile(disk: BackupDisk, directory: string, target: string, { path, bytes, crc32 }: BackupFile, check: Check): Promise<void> {
+  const from = join(directory, path)
+  const to = join(target, path)
+  const copied = path.startsWith('segments/') ? await place(disk, from, to, check) : await disk.copy(from, to, check)
+  if (copied !== undefined && (copied.bytes !== bytes || copied.crc32 !== crc32))
+    throw new SvcError(
+      'INVALID_REQUEST',
+      `cannot use backup "${directory}": file "${path}" changed while it was copied (${copied.bytes} bytes, expected ${bytes})`,
+    )
+}
+
+async function refuseExisting(target: string): Promise<void> {
+  if (await exists(target)) throw new SvcError('INVALID_REQUEST', `cannot restore to "${target}": it exists; name a directory that does not`)
+}

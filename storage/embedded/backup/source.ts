@@ -1,0 +1,60 @@
+/** What a backup needs of a running engine. */
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from '../../../kernel/errors.ts'
+import { Catalog } from '../catalog.ts'
+import { type SegmentMeta, segmentFilesWithSizes } from '../layout.ts'
+import type { Maintenance } from '../maintenance.ts'
+import type { WorkerPool } from '../pool.ts'
+import type { WritePath } from '../write-path.ts'
+import type { BackupSource, SegmentFile } from './create.ts'
+import { hex } from './manifest.ts'
+
+export interface BackedUp {
+  engine: { flush(): Promise<void> }
+  writes: WritePath
+  maintenance: Maintenance
+  pool: WorkerPool
+  catalog: Catalog
+}
+
+/** @param parts of the engine. @throws DATABASE_CLOSED */
+export function backupSource(dataDir: string, now: () => number, parts: () => BackedUp): BackupSource {
+  return {
+    dataDir,
+    now,
+    async settle() {
+      const { engine, writes, maintenance } = parts()
+      const sequence = writes.applied
+      await engine.flush()
+      // A flush without rows commits nothing, but there may be definitions and deletes that only the log has.
+      await maintenance.commit({})
+      return sequence
+    },
+    lease: () => parts().pool.lease(),
+    async copyCatalog(directory) {
+      try {
+        // Compacting: the other kind of copy holds up all commits until it has ended.
+        await parts().catalog.store.db.backup(directory, true)
+      } catch (error) {
+        // LMDB's errors come as text only.
+        throw /No space left|quota/i.test((error as Error).message) ? Object.assign(error as Error, { code: 'ENOSPC' }) : error
+      }
+    },
+    async segmentsIn(directory) {
+      const copy = await Catalog.open(directory, false)
+      try {
+        return copy.segments().map(filesOf)
+      } finally {
+        await copy.close()
+        await rm(join(directory, 'lock.mdb'), { force: true })
+      }
+    },
+  }
+}
+
+function filesOf(segment: SegmentMeta): SegmentFile[] {
+  if (segment.damaged) throw new SvcError('DATABASE_ERROR', `cannot back up segment "${segment.file}": it is damaged; restore it from an older backup`)
+  const { file, crc } = segment
+  return segmentFilesWithSizes(segment).map((one) => (one.file === file && crc !== undefined ? { ...one, crc32: hex(crc) } : one))
+}
