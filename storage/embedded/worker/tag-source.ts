@@ -53,7 +53,7 @@ export class TagDictionaries {
     if (state.symbols.size !== before) state.dictionary = undefined
     const stable = state.askedAt === list.length
     state.askedAt = list.length
-    if (state.dictionary === undefined && (stable || state.symbols.size <= ENUM_EAGER_VALUES)) state.dictionary = buildDictionary(this.series, state.symbols)
+    if (state.dictionary === undefined && (stable || state.symbols.size <= ENUM_EAGER_VALUES)) state.dictionary = sortedDictionary(this.series, state.symbols)
     return state.dictionary
   }
 
@@ -63,18 +63,25 @@ export class TagDictionaries {
 }
 
 /** Codes in the byte order of the texts. */
-function buildDictionary(series: SeriesView, symbols: Set<number>): Dictionary {
+function sortedDictionary(series: SeriesView, symbols: Set<number>): Dictionary {
   const sorted = [...symbols].map((symbol) => ({ symbol, bytes: Buffer.from(series.text(symbol)) })).sort((a, b) => Buffer.compare(a.bytes, b.bytes))
-  const type = duckdb.create_enum_type(sorted.map(({ symbol }) => series.text(symbol)))
+  return dictionary(
+    sorted.map(({ symbol }) => symbol),
+    (symbol) => series.text(symbol),
+  )
+}
+
+function dictionary(symbols: readonly number[], text: (symbol: number) => string): Dictionary {
+  const type = duckdb.create_enum_type(symbols.map(text))
   const internal = duckdb.enum_internal_type(type)
   return {
     type,
     width: internal === duckdb.Type.UTINYINT ? 1 : internal === duckdb.Type.USMALLINT ? 2 : 4,
-    codes: new Map(sorted.map(({ symbol }, i) => [symbol, i])),
+    codes: new Map(symbols.map((symbol, i) => [symbol, i])),
   }
 }
 
-/** Dictionaries of just the values that some series have, however many; for a statement of its own. */
+/** Dictionaries of just the values that some series have, however many and in no order; for a statement of its own. */
 export function dictionariesOf(view: SeriesView, series: Int32Array): Pick<TagDictionaries, 'get'> {
   return {
     get(_measurement, key) {
@@ -83,7 +90,8 @@ export function dictionariesOf(view: SeriesView, series: Int32Array): Pick<TagDi
         const symbol = view.tagSymbol(number, key)
         if (symbol !== ABSENT) symbols.add(symbol)
       }
-      return symbols.size === 0 ? undefined : buildDictionary(view, symbols)
+      // Not the view's texts, which it would keep: this may go through all there are.
+      return symbols.size === 0 ? undefined : dictionary([...symbols], (symbol) => Buffer.from(view.bytes(symbol)).toString())
     },
   }
 }
