@@ -165,6 +165,15 @@ export class Catalog {
     for (const block of blocks) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK)))
   }
 
+  /** The newest log file there was: without it the end of the log could go missing unnoticed. */
+  newestLog(): number | undefined {
+    return this.store.getJson<{ newest: number }>('meta/log')?.newest
+  }
+
+  async noteLog(newest: number): Promise<void> {
+    await this.store.transaction((tx) => tx.putJson('meta/log', { newest }))
+  }
+
   /** Changes what the entry of a segment says, if the segment is still there. */
   async amendSegment(id: number, change: Partial<SegmentMeta>): Promise<void> {
     await this.store.transaction((tx) => {

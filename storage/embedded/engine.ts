@@ -42,7 +42,7 @@ import { Catalog } from './catalog.ts'
 import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { Scrubber } from './damage/scrubber.ts'
-import { holdsData, segmentsToServe } from './damage/startup.ts'
+import { checkNewestLog, holdsData, segmentsToServe } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags } from './encryption/open.ts'
 import { Exports } from './exports.ts'
@@ -207,6 +207,8 @@ export class EmbeddedEngine implements StorageEngine {
     this.writes.wal = new Wal(this.paths.wal, fsyncPolicy(this.config.wal_fsync_policy), this.fs, {
       fsyncs: () => metrics.walFsyncs.inc(),
       written: (bytes) => metrics.walBytes.inc(bytes),
+      opened: (file) =>
+        void catalog.noteLog(file).catch((error: unknown) => this.context.log.warn({ err: error, file }, 'cannot note a new log file in the catalog')),
     })
     const maintenance = new Maintenance({
       dataDir: this.dataDir,
@@ -245,6 +247,7 @@ export class EmbeddedEngine implements StorageEngine {
     if (keys.columns.length > 0) this.writes.keys = keys
     const floor = catalog.counters()?.walFloor ?? 1
     this.writes.start(floor)
+    checkNewestLog(this.paths.wal, floor, catalog.newestLog())
     const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file), keys)
     checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)

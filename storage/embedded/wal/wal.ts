@@ -36,6 +36,8 @@ interface Waiter {
 export interface WalMetrics {
   fsyncs(): void
   written(bytes: number): void
+  /** A new file is there and durable. */
+  opened?(file: number): void
 }
 
 /** Records that wait for the next commit. */
@@ -114,6 +116,7 @@ export class Wal {
     this.fd = fd
     this.file = sequence
     this.fileLength = FILE_MAGIC.length
+    this.metrics.opened?.(sequence)
   }
 
   /**
