@@ -132,6 +132,39 @@ t.test('a disk that takes no byte of a write is full', async (t) => {
   await closeAndRemove(engine, dir)
 })
 
+t.test('writes that wait for a slow disk are bounded like those in memtables', async (t) => {
+  const dir = tempDir()
+  const held: (() => void)[] = []
+  let slow = false
+  const fs = withFaults({
+    fdatasync: (fd, done) => (slow ? void held.push(() => realFileSystem.fdatasync(fd, done)) : realFileSystem.fdatasync(fd, done)),
+  })
+  const engine = await openEngine(dir, { max_memtable_memory: 4 << 20, memtable_flush_threshold: 4 << 20 }, fs)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  slow = true
+  const waiting: Promise<unknown>[] = []
+  let refused: unknown
+  let taken = 0
+  for (let i = 0; refused === undefined && i < 10_000; i++) {
+    const write = writeFloat(engine, 'm', `host ${i} ${'x'.repeat(2000)}`, NOW, { v: i })
+    const settled = write.then(
+      () => taken++,
+      (error) => {
+        refused = error
+      },
+    )
+    waiting.push(settled)
+    if (i % 100 === 0) await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.match(refused, { code: 'BACKPRESSURE' })
+  slow = false
+  for (const go of held.splice(0)) go()
+  await Promise.all(waiting)
+  await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })
+  t.equal((await rowsOf(engine, 'm')).length, taken + 2, 'all that were taken, none that was refused')
+  await closeAndRemove(engine, dir)
+})
+
 t.test('a clean stop leaves nothing to replay', async (t) => {
   const dir = tempDir()
   const engine = await openEngine(dir)

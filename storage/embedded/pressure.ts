@@ -1,7 +1,7 @@
 /**
  * Whether background work lets writes go on. A write is refused at once and with the cause, instead of being taken into memory that nothing empties:
  * - the maintenance thread has died too often, or the catalog cannot be written: OVERLOADED, only a restart recovers (`fault`);
- * - the memtables are at their limit: STORAGE_FULL when flushing fails for want of space, else BACKPRESSURE;
+ * - the memtables, with the records that wait for the log, are at their limit: STORAGE_FULL when flushing fails for want of space, else BACKPRESSURE;
  * - merging is behind: STORAGE_FULL or BACKPRESSURE likewise. Segments that cannot be merged for another reason do not count: refusing writes would
  *   not repair them.
  */
@@ -59,12 +59,12 @@ export class Pressure {
       if (this.flushFailure?.code === 'STORAGE_FULL')
         return new SvcError(
           'STORAGE_FULL',
-          `the memtables hold ${memory} bytes, [database] max_memtable_memory is ${maxMemtableMemory}, and there is no space to flush them; free space, writes resume without a restart`,
+          `${memory} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}, and there is no space to flush them; free space, writes resume without a restart`,
         )
-      const why = this.flushFailure === undefined ? 'flushing is behind' : `the last flush failed (${this.flushFailure.code})`
+      const why = this.flushFailure === undefined ? 'flushing is behind, or the disk of the log slow' : `the last flush failed (${this.flushFailure.code})`
       return new SvcError(
         'BACKPRESSURE',
-        `the memtables hold ${memory} bytes, [database] max_memtable_memory is ${maxMemtableMemory}: ${why}; retry in a second`,
+        `${memory} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}: ${why}; retry in a second`,
       )
     }
     if (!this.compactionBehind) return undefined

@@ -40,10 +40,20 @@ export interface WalMetrics {
   opened?(file: number): void
 }
 
+const FIRST_BUFFER = 1 << 20
+/** A buffer that a burst has made larger than this is let go. */
+const KEPT_BUFFER = 16 << 20
+
 /** Records that wait for the next commit. */
 class Staging {
-  readonly out = new ByteWriter(1 << 20)
+  out = new ByteWriter(FIRST_BUFFER)
   waiters: Waiter[] = []
+
+  clear(): void {
+    this.waiters = []
+    this.out.length = 0
+    if (this.out.bytes.length > KEPT_BUFFER) this.out = new ByteWriter(FIRST_BUFFER)
+  }
 }
 
 export class Wal {
@@ -81,6 +91,11 @@ export class Wal {
   /** Bytes in the current file. */
   get length(): number {
     return this.fileLength
+  }
+
+  /** Bytes of records that are not durable yet. */
+  get waiting(): number {
+    return this.staging.out.length + this.spare.out.length
   }
 
   /** Bytes of memory held for records that wait. */
@@ -188,8 +203,7 @@ export class Wal {
     this.spare = batch
     this.writeOut(batch, batch.out.length, () => {
       const { waiters } = batch
-      batch.waiters = []
-      batch.out.length = 0
+      batch.clear()
       for (const waiter of waiters) waiter.applied()
       this.afterCommit()
     })
@@ -208,8 +222,7 @@ export class Wal {
     for (const waiter of staged.waiters) waiter.start -= length
     this.writeOut(first, length, () => {
       const [waiter] = first.waiters
-      first.waiters = []
-      first.out.length = 0
+      first.clear()
       waiter.applied()
       this.afterCommit()
     })
@@ -283,10 +296,8 @@ export class Wal {
 
   private failAll(batch: Staging, error: Error): void {
     const failed = [...batch.waiters, ...(batch === this.staging ? [] : this.staging.waiters)]
-    for (const staging of [this.staging, this.spare]) {
-      staging.waiters = []
-      staging.out.length = 0
-    }
+    this.staging.clear()
+    this.spare.clear()
     // Newest first: what a failed record defined is taken back before what it was built on.
     for (const waiter of failed.reverse()) waiter.failed(error)
   }
