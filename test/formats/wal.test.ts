@@ -3,9 +3,10 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { Column } from '../../kernel/batch.ts'
 import { ByteWriter } from '../../storage/embedded/wal/bytes.ts'
+import { encodeChange, type LifetimeChange } from '../../storage/embedded/wal/change-record.ts'
 import { crc32c } from '../../storage/embedded/wal/crc32c.ts'
 import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'
-import { encodeWrite, type WriteRecord } from '../../storage/embedded/wal/record.ts'
+import { decodeWrite, encodeWrite, type WriteRecord } from '../../storage/embedded/wal/record.ts'
 import { replay } from '../../storage/embedded/wal/replay.ts'
 
 const page = readFileSync(new URL('../../docs/formats/wal.md', import.meta.url), 'utf8')
@@ -69,4 +70,21 @@ t.test('the example is what is written', async (t) => {
   out.setU32(start + 12, crc32c(out.bytes, start, start + 12))
   const hex = Buffer.from(out.bytes.subarray(0, out.length)).toString('hex')
   t.equal(hex, example.toString('hex'))
+})
+
+t.test('changes of what lives decode as they were written', async (t) => {
+  const changes: LifetimeChange[] = [
+    { kind: 'delete', tombstone: 3, measurement: 7, start: -(2n ** 63n), end: 2n ** 63n - 1n, series: Int32Array.of(1, 5, 1_000_000) },
+    { kind: 'delete', tombstone: 4, measurement: 7, start: 1n, end: 2n, series: null },
+    { kind: 'drop', tombstone: 5, measurement: 7, deadline: 1_700_000_000_000_000_000n },
+    { kind: 'drop', tombstone: 6, measurement: 7, deadline: null },
+    { kind: 'restore', measurement: 7 },
+    { kind: 'release', series: Int32Array.of(2) },
+  ]
+  for (const [i, change] of changes.entries()) {
+    const out = new ByteWriter()
+    encodeChange(out, i, change)
+    t.strictSame(decodeWrite(out.bytes, 0, out.length).change, change)
+    t.throws(() => decodeWrite(out.bytes, 0, out.length - 1), 'a record cut short is no record')
+  }
 })

@@ -38,6 +38,7 @@ export function planRewrite({ measurement, segments }: TableView, tombstones: To
   const cut = tableCut(tombstones.cuts, measurement)
   const own = measurement === undefined ? [...tombstones.byId.values()] : tombstones.of(measurement)
   for (const segment of segments) {
+    if (segment.archived) continue
     const touching = own.filter((tombstone) => touches(tombstone, segment))
     if (touching.length > TOMBSTONES_BORNE || touching.some(({ id }) => ripe(id)) || halfExpired(segment, cut))
       return { segments: [segment], level: segment.level, deduplicate: false, dirty: segment.dirty }

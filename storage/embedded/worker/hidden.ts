@@ -2,6 +2,7 @@
  * What deletes and retention hide of a piece: tombstones and cuts of a higher sequence that the piece's file does not have applied yet. They are
  * taken away piece by piece, before pieces are merged: an older row that is hidden must not lend its fields to a newer one.
  */
+import { earlier, later } from '../../common/time.ts'
 import type { Cuts, Tombstone } from '../layout.ts'
 import { cutOf, tableCut } from '../lifetime/cuts.ts'
 
@@ -32,7 +33,7 @@ export interface Lifetimes {
 }
 
 /** What is hidden of a measurement's rows in a piece; `series` are those wanted. */
-export function hiddenOf({ tombstones, cuts }: Lifetimes, measurement: number, piece: Extent, series: Int32Array | undefined): Hidden[] {
+export function hiddenOf({ tombstones, cuts }: Lifetimes, measurement: number, piece: Extent, series: Int32Array | undefined): readonly Hidden[] {
   const out: Hidden[] = []
   const cut = cutOf(cuts, measurement)
   if (cut !== null && cut.sequence > piece.sequence && cut.cutoff > piece.minTime)
@@ -42,7 +43,40 @@ export function hiddenOf({ tombstones, cuts }: Lifetimes, measurement: number, p
     const hit = tombstone.series === null ? undefined : series === undefined ? tombstone.series : common(tombstone.series, series)
     if (hit === undefined || hit.length > 0) out.push({ measurement: undefined, series: hit, lo: tombstone.start, hi: tombstone.end })
   }
-  return out
+  return joined(out, piece)
+}
+
+/** One condition for all tombstones that hide the same part of the piece's time: whole series, mostly, deleted one by one. */
+function joined(hidden: readonly Hidden[], piece: Extent): readonly Hidden[] {
+  if (hidden.length < 2) return hidden
+  const groups = new Map<string, Hidden[]>()
+  for (const one of hidden) {
+    const lo = later(one.lo, piece.minTime)
+    const hi = earlier(one.hi, piece.maxTime)
+    const key = `${lo} ${hi} ${one.measurement}`
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [{ ...one, lo, hi }])
+    else group.push(one)
+  }
+  return [...groups.values()].map((group) => {
+    if (group.length === 1 || group[0].series === undefined) return group[0]
+    const lists = group.map(({ series }) => series)
+    return { ...group[0], series: lists.includes(undefined) ? undefined : unionOf(lists as Int32Array[]) }
+  })
+}
+
+/** All numbers of the lists, ascending, each once. */
+function unionOf(lists: readonly Int32Array[]): Int32Array {
+  const all = new Int32Array(lists.reduce((sum, list) => sum + list.length, 0))
+  let n = 0
+  for (const list of lists) {
+    all.set(list, n)
+    n += list.length
+  }
+  all.sort()
+  let kept = 0
+  for (let i = 0; i < all.length; i++) if (i === 0 || all[i] !== all[i - 1]) all[kept++] = all[i]
+  return all.subarray(0, kept)
 }
 
 /** What a merge takes out of a table's file for good: tombstones up to `cleared`, and what no measurement of the table keeps any more. */
@@ -51,7 +85,7 @@ export function hiddenInTable(
   measurement: number | undefined,
   piece: Extent & { minSeries: number; maxSeries: number },
   cleared: number,
-): Hidden[] {
+): readonly Hidden[] {
   const out: Hidden[] = []
   const cut = tableCut(cuts, measurement)
   if (cut !== null && cut.sequence > piece.sequence && cut.cutoff > piece.minTime)
@@ -69,7 +103,7 @@ export function hiddenInTable(
   }
   // Rows of series that were released before they were flushed.
   if (measurement === undefined) out.push({ measurement: RELEASED, series: undefined, lo: FIRST_TIME, hi: LAST_TIME })
-  return out
+  return joined(out, piece)
 }
 
 /** Whether nothing of the piece is left. */
