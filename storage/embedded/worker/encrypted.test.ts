@@ -14,8 +14,8 @@ import { collect, type FieldSpec, TestDatabase, type TestMeasurement, type TestP
 
 const ALL: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
 const START = 1_700_000_000_000_000_000n
-const SPEC: FieldSpec = { num: 'float64', int: 'int64', big: 'uint64', flag: 'bool', text: 'string', dec: { decimal: 2 }, plain: 'float64' }
-const SECRET = ['num', 'int', 'big', 'flag', 'text', 'dec']
+const SPEC: FieldSpec = { num: 'float64', int: 'int64', big: 'uint64', flag: 'bool', text: 'string', dec: { decimal: 2 }, hist: 'histogram', plain: 'float64' }
+const SECRET = ['num', 'int', 'big', 'flag', 'text', 'dec', 'hist']
 const keys = { k1: new Uint8Array(32).fill(1), k2: new Uint8Array(32).fill(2) }
 const encrypting = (names: readonly string[], key = 'k1'): KeyMaterial => ({ columns: Object.fromEntries(names.map((name) => [name, key])), keys })
 
@@ -32,6 +32,7 @@ function pointsFrom(from: number, count: number): TestPoint[] {
     const fields: TestPoint['fields'] = { num: n / 3, int: BigInt(n) - 2n ** 40n, big: 2n ** 63n + BigInt(n), flag: n % 2 === 0, plain: n / 4 }
     if (n % 3 !== 0) fields.text = n % 5 === 0 ? '' : `SECRET-TEXT-${n}`
     if (n % 4 !== 0) fields.dec = -BigInt(n) * 10n ** 20n
+    if (n % 6 !== 0) fields.hist = Uint8Array.from({ length: n % 20 }, (_, b) => n + b)
     if (n % 11 === 0) delete fields.num
     return { tags: { host: `h${n % 7}` }, time: START + BigInt(Math.floor(n / 7)) * 1000n, fields }
   })
