@@ -17,6 +17,8 @@ export interface ServerOptions {
   engine: string
   /** Load the SQL plugin; the engine must be able to. */
   sql: boolean
+  /** More plugins to load. */
+  plugins?: readonly string[]
   /** More keys of [database]. */
   database?: Record<string, number | string>
 }
@@ -39,11 +41,11 @@ export class ServerProcess {
   }
 
   /** Starts the process; it is not ready yet. */
-  static async spawn({ folder, engine, sql, database = {} }: ServerOptions): Promise<ServerProcess> {
+  static async spawn({ folder, engine, sql, plugins = [], database = {} }: ServerOptions): Promise<ServerProcess> {
     const address = `127.0.0.1:${await freePort()}`
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
     const toml = [
-      `plugins = ["native", "line_protocol"${sql ? ', "sql"' : ''}]`,
+      `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...plugins])}`,
       '[server]',
       `http_addr = "${address}"`,
       'sql_max_rows = 10000000',

@@ -30,8 +30,8 @@ export interface BackupSource {
   lease(): () => void
   /** Writes a consistent copy of the catalog as `data.mdb` into a directory. */
   copyCatalog(directory: string): Promise<void>
-  /** The files of each segment that a copied catalog names; checks it. @throws DATABASE_ERROR for a segment that is known to be damaged. */
-  segmentsIn(directory: string): Promise<SegmentFile[][]>
+  /** Makes a copied catalog one that needs no log. @returns the files of each segment that it names. @throws DATABASE_ERROR for one known to be damaged. */
+  detach(directory: string): Promise<SegmentFile[][]>
   now(): number
 }
 
@@ -59,7 +59,7 @@ export async function createBackup(
     await rm(catalog, { recursive: true, force: true })
     await mkdir(catalog)
     await source.copyCatalog(catalog)
-    const segments = await source.segmentsIn(catalog)
+    const segments = await source.detach(catalog)
     const data = join(catalog, 'data.mdb')
     await disk.sync(data)
     const named = segments.flat()

@@ -141,8 +141,8 @@ const CALLERS = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENAMETOOLONG', 
 /** @param what "make backup "/x"". */
 export function backupFault(what: string, error: unknown): SvcError {
   const known = classify(error)
-  if (error instanceof SvcError || known.code === 'STORAGE_FULL') return known
   const { code = '', message } = error as NodeJS.ErrnoException
+  if (error instanceof SvcError || known.code === 'STORAGE_FULL' || code === '') return known
   if (CALLERS.has(code)) return new SvcError('INVALID_REQUEST', `cannot ${what}: ${message}; choose a directory that the server may write`, { cause: error })
   return new SvcError('IO_ERROR', `cannot ${what}: ${message}; see whether the disk is sound`, { cause: error })
 }

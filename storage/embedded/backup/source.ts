@@ -38,12 +38,15 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
         await parts().catalog.store.db.backup(directory, true)
       } catch (error) {
         // LMDB's errors come as text only.
-        throw /No space left|quota/i.test((error as Error).message) ? Object.assign(error as Error, { code: 'ENOSPC' }) : error
+        const code = /No space left|quota/i.test((error as Error).message) ? 'ENOSPC' : 'EIO'
+        throw Object.assign(new Error(`cannot copy the catalog: ${(error as Error).message}`, { cause: error }), { code })
       }
     },
-    async segmentsIn(directory) {
+    async detach(directory) {
       const copy = await Catalog.open(directory, false)
       try {
+        // Everything below the floor is in segments, and what came after is not of this backup: no log file may be missed.
+        await copy.noteLog((copy.counters()?.walFloor ?? 1) - 1)
         return copy.segments().map(filesOf)
       } finally {
         await copy.close()

@@ -1,0 +1,244 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { SvcError } from '../../kernel/errors.ts'
+import { loadEngine } from '../../kernel/loader.ts'
+import { MetricsRegistry } from '../../kernel/metrics.ts'
+import { type Clock, definePlugin, systemClock } from '../../kernel/plugin.ts'
+import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
+import plugin from './index.ts'
+
+t.setTimeout(120_000)
+const QUIET = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+const START = BigInt(Date.now()) * 1_000_000n
+
+type Answer = { statusCode: number; body: Record<string, unknown> & { error?: string; code?: string } }
+
+async function node(t: Test, options: BootOptions = {}): Promise<TestNode> {
+  const running = await boot({ plugins: [plugin, 'native'], storage: 'embedded', ...options })
+  t.teardown(() => running.stop())
+  return running
+}
+
+function temporary(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-backup-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+async function post(on: TestNode, path: string, body: unknown): Promise<Answer> {
+  const answer = await on.inject({ method: 'POST', url: `/api/v1/admin/${path}`, payload: body as object })
+  return { statusCode: answer.statusCode, body: answer.json() }
+}
+
+async function write(on: TestNode, from: number, to: number): Promise<void> {
+  const points = Array.from({ length: to - from }, (_, i) => {
+    const n = from + i
+    return `{"measurement":"m","tags":{"host":"h${n % 5}"},"timestamp":${START + BigInt(n)},"fields":{"n":${n},"text":"t${n}"}}`
+  })
+  const answer = await on.inject({ method: 'POST', url: '/api/v1/write', payload: `[${points.join(',')}]`, headers: { 'content-type': 'application/json' } })
+  if (answer.statusCode !== 204) throw new Error(answer.body)
+}
+
+async function rows(on: TestNode, before: number): Promise<string> {
+  const plan = `{"measurement":"m","range":{"end":${START + BigInt(before)}}}`
+  const answer = await on.inject({ method: 'POST', url: '/api/v1/svc/query', payload: plan, headers: { 'content-type': 'application/json' } })
+  return answer.body
+}
+
+const metric = async (on: TestNode, name: string) => Number(new RegExp(`^${name} (\\S+)`, 'm').exec((await on.inject('/metrics')).body)?.[1])
+
+t.test('a backup made during load, restored elsewhere, answers the same at its point', async (t) => {
+  const one = await node(t)
+  let sent = 0
+  let stop = false
+  const load = (async () => {
+    for (; !stop; sent += 50) await write(one, sent, sent + 50)
+  })()
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  const acknowledged = sent
+  const made = await post(one, 'backup', { target_dir: 'monday' })
+  stop = true
+  await load
+  t.equal(made.statusCode, 200, JSON.stringify(made.body))
+  t.same(Object.keys(made.body), ['version', 'created_at', 'wal_sequence', 'segments', 'file_count', 'total_bytes'])
+  t.ok(acknowledged > 0 && sent > acknowledged, `${acknowledged} of ${sent} points before the backup`)
+  t.same(await post(one, 'backup/verify', { backup_dir: 'monday' }), made)
+  t.same(await post(one, 'restore', { backup_dir: 'monday', target_dir: 'restored' }), made)
+  const two = await bootOn(t, join(one.dataDir, 'backups', 'restored'))
+  t.equal(await rows(two, acknowledged), await rows(one, acknowledged), 'byte for byte')
+  t.equal(await metric(one, 'svc_backups_total'), 1)
+  t.equal(await metric(one, 'svc_backup_bytes_total'), made.body.total_bytes)
+  t.equal(await metric(one, 'svc_backup_duration_seconds_count'), 1)
+  t.equal(await metric(one, 'svc_backup_failures_total'), 0)
+})
+
+/** A node on this data directory instead of the test kit's own. */
+async function bootOn(t: Test, dataDir: string): Promise<TestNode> {
+  const { createEngine } = await loadEngine('embedded', process.cwd())
+  const metrics = new MetricsRegistry()
+  t.teardown(() => metrics.close())
+  return node(t, { storage: createEngine({ config: { data_dir: dataDir }, log: QUIET, metrics: metrics.child('storage'), now: Date.now }) })
+}
+
+t.test('verify names the bad file; restore refuses it and leaves nothing', async (t) => {
+  const root = temporary(t)
+  const one = await node(t, { config: { server: { backup_root: root } } })
+  await write(one, 0, 100)
+  const made = await post(one, 'backup', { target_dir: 'b' })
+  t.equal(made.statusCode, 200, JSON.stringify(made.body))
+  const [shard] = readdirSync(join(root, 'b', 'segments'))
+  const [name] = readdirSync(join(root, 'b', 'segments', shard))
+  const path = join(root, 'b', 'segments', shard, name)
+  const whole = readFileSync(path)
+  // Not in place: the file is the database's own too.
+  const replace = (bytes: Uint8Array) => {
+    unlinkSync(path)
+    writeFileSync(path, bytes)
+  }
+  const flipped = Buffer.from(whole)
+  flipped[whole.length >> 1] ^= 4
+  const cases: [string, () => void, RegExp][] = [
+    ['flip', () => replace(flipped), /has checksum/],
+    ['truncate', () => replace(whole.subarray(0, whole.length - 3)), new RegExp(`has ${whole.length - 3} bytes, the manifest says ${whole.length}`)],
+    ['longer', () => replace(Buffer.concat([whole, Buffer.from('x')])), new RegExp(`has ${whole.length + 1} bytes, the manifest says ${whole.length}`)],
+    ['missing', () => unlinkSync(path), new RegExp(`of ${whole.length} bytes is missing`)],
+  ]
+  for (const [damage, apply, text] of cases) {
+    apply()
+    for (const [route, body] of [
+      ['backup/verify', { backup_dir: 'b' }],
+      ['restore', { backup_dir: 'b', target_dir: 'r' }],
+    ] as const) {
+      const answer = await post(one, route, body)
+      t.match(answer, { statusCode: 400, body: { code: 'INVALID_REQUEST', error: text } }, `${damage}: ${route}`)
+      t.match(answer.body.error, name)
+    }
+    writeFileSync(path, whole)
+  }
+  writeFileSync(join(root, 'b', 'extra'), 'garbage')
+  t.match(await post(one, 'backup/verify', { backup_dir: 'b' }), { statusCode: 400, body: { error: /"extra" of 7 bytes is not in the manifest/ } })
+  unlinkSync(join(root, 'b', 'extra'))
+  t.same(await post(one, 'backup/verify', { backup_dir: 'b' }), made)
+  truncateSync(join(root, 'b', 'backup_manifest.json'), 10)
+  t.match(await post(one, 'restore', { backup_dir: 'b', target_dir: 'r' }), { statusCode: 400, body: { error: /backup_manifest\.json": it is damaged/ } })
+  t.match(await post(one, 'backup/verify', { backup_dir: 'none' }), { statusCode: 400, body: { error: /no such directory/ } })
+  t.same(readdirSync(root), ['b'])
+})
+
+t.test('paths stay inside the backup root', async (t) => {
+  const root = temporary(t)
+  const outside = temporary(t)
+  const one = await node(t, { config: { server: { backup_root: join(root, 'backups') } } })
+  mkdirSync(join(root, 'backups', 'deep'), { recursive: true })
+  symlinkSync(outside, join(root, 'backups', 'way-out'))
+  symlinkSync(join(outside, 'nothing'), join(root, 'backups', 'dangling'))
+  symlinkSync(join(root, 'backups', 'deep'), join(root, 'backups', 'way-in'))
+  const refused = ['..', '../x', 'a/../../x', 'a\\..\\x', 'deep/..', '/', '/tmp/x', outside, '.', join(root, 'backups'), join(root, 'backups-of-another')]
+  for (const path of [...refused, 'way-out/x', 'way-out', 'dangling', 'dangling/x', 'a\0b']) {
+    for (const [route, body] of [
+      ['backup', { target_dir: path }],
+      ['backup/verify', { backup_dir: path }],
+      ['restore', { backup_dir: path, target_dir: 'x' }],
+      ['restore', { backup_dir: 'x', target_dir: path }],
+    ] as const)
+      t.match(await post(one, route, body), { statusCode: 400, body: { code: 'INVALID_REQUEST', error: /backup_root/ } }, `${route} ${path}`)
+  }
+  for (const body of [{}, { target_dir: '' }, { target_dir: 1 }, { target_dir: 'a', more: 1 }, []])
+    t.match(await post(one, 'backup', body), { statusCode: 422, body: { code: 'INVALID_BODY' } })
+  for (const path of ['plain', 'deep/er', join(root, 'backups', 'absolute'), 'way-in/linked'])
+    t.equal((await post(one, 'backup', { target_dir: path })).statusCode, 200, path)
+  t.ok(existsSync(join(root, 'backups', 'deep', 'linked', 'backup_manifest.json')))
+  t.same(readdirSync(outside), [])
+  t.match(await post(one, 'restore', { backup_dir: 'plain', target_dir: 'deep' }), { statusCode: 400, body: { code: 'INVALID_REQUEST', error: /exists/ } })
+  t.equal(await metric(one, 'svc_backup_failures_total'), 0, 'a refused request is no failed backup')
+})
+
+t.test('one backup at a time', async (t) => {
+  const one = await node(t)
+  await write(one, 0, 1000)
+  const answers = await Promise.all(['a', 'b', 'c'].map((target_dir) => post(one, 'backup', { target_dir })))
+  t.same(answers.map(({ statusCode }) => statusCode).sort(), [200, 409, 409])
+  t.match(
+    answers.find(({ statusCode }) => statusCode === 409),
+    { body: { code: 'CONFLICT', error: /another backup/ } },
+  )
+})
+
+t.test('the routes are for administrators', async (t) => {
+  const asked: string[] = []
+  const guard = definePlugin({
+    id: 'guard',
+    summary: 'Refuses what administers',
+    stability: 'experimental',
+    setup(svc) {
+      svc.auth.authorizer(({ action }) => {
+        asked.push(action)
+        return new SvcError('FORBIDDEN', 'not yours')
+      })
+    },
+  })
+  const one = await node(t, { plugins: [plugin, guard] })
+  for (const route of ['backup', 'backup/verify', 'restore']) t.equal((await post(one, route, { target_dir: 'a', backup_dir: 'b' })).statusCode, 403)
+  t.same(asked, ['admin', 'admin', 'admin'])
+})
+
+t.test('checkpoints: named by their time, the oldest go after a success, unfinished ones go', async (t) => {
+  const root = temporary(t)
+  const directory = join(root, 'checkpoints')
+  for (const name of ['20200101T000000Z', 'notes', '20200230T000000Z']) mkdirSync(join(directory, name), { recursive: true })
+  writeFileSync(join(directory, '20200101T000000Z', 'half'), 'unfinished')
+  let now = Date.UTC(2024, 0, 1, 12)
+  const clock: Clock = { ...systemClock, now: () => now }
+  const one = await node(t, { clock, config: { server: { backup_root: root }, database: { checkpoints: { interval_secs: 1, keep: 2 } } } })
+  const others = ['20200230T000000Z', 'notes']
+  const checkpoints = () => readdirSync(directory).filter((name) => !others.includes(name) && existsSync(join(directory, name, 'backup_manifest.json')))
+  const until = async (name: string) => {
+    for (let i = 0; i < 200 && !checkpoints().includes(name); i++) await new Promise((resolve) => setTimeout(resolve, 25))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  await until('20240101T120000Z')
+  t.notOk(existsSync(join(directory, '20200101T000000Z')), 'the unfinished one')
+  for (const secs of [1, 2, 3]) {
+    now = Date.UTC(2024, 0, 1, 12, 0, secs)
+    await until(`20240101T12000${secs}Z`)
+  }
+  t.same(checkpoints(), ['20240101T120002Z', '20240101T120003Z'], 'keep = 2')
+  t.same(
+    others.filter((name) => existsSync(join(directory, name))),
+    others,
+    'nothing else is touched',
+  )
+  t.ok((await metric(one, 'svc_backups_total')) >= 4)
+  t.equal((await post(one, 'backup/verify', { backup_dir: 'checkpoints/20240101T120003Z' })).statusCode, 200)
+  // A failure removes nothing that is finished.
+  await one.stop()
+  const before = checkpoints()
+  const target = join(root, 'no-directory')
+  writeFileSync(target, '')
+  const failing = await node(t, {
+    config: { server: { backup_root: root }, database: { checkpoints: { interval_secs: 1, directory: join(target, 'x') } } },
+  }).catch((error: Error) => error)
+  t.match(failing, /ENOTDIR/, 'a directory that cannot be is found out at start')
+  t.same(checkpoints(), before)
+})
+
+t.test('names and times of checkpoints', async (t) => {
+  t.equal(checkpointName(Date.UTC(2024, 1, 29, 23, 59, 59, 999)), '20240229T235959Z')
+  t.equal(checkpointTime('20240229T235959Z'), Date.UTC(2024, 1, 29, 23, 59, 59))
+  for (const name of ['20230229T000000Z', '20240101T240000Z', '20240101T000000', 'x20240101T000000Z', '20240101T000000Z.tmp'])
+    t.equal(checkpointTime(name), undefined, name)
+  const [a, b, c, d] = [1, 2, 3, 4].map((hour) => checkpointName(Date.UTC(2024, 0, 1, hour)))
+  t.same(surplus([c, a, d, b], 3, d), [a])
+  t.same(surplus([a, b], 3, b), [])
+  t.same(surplus([a, b, c, d], 1, d), [a, b, c])
+  t.same(surplus([b, c, d, a], 3, a), [b], 'the clock was set back: the one just made stays')
+  const now = Date.UTC(2024, 0, 1, 4, 30)
+  const hour = 3_600_000
+  t.equal(waitFor([], hour, now), 0)
+  t.equal(waitFor([a, d], hour, now), hour / 2)
+  t.equal(waitFor([a], hour, now), 0)
+  t.equal(waitFor([checkpointName(Date.UTC(2034, 0, 1))], hour, now), hour, 'a time to come does not stop them')
+})

@@ -1,0 +1,85 @@
+/** Checkpoints by the clock: makes them, and clears away what is old or unfinished. Touches nothing whose name is not a checkpoint's. */
+import { existsSync } from 'node:fs'
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock, Svc } from '../../kernel/plugin.ts'
+import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
+
+const MANIFEST = 'backup_manifest.json'
+/** After a failure, when the interval is not shorter. */
+const RETRY_MS = 60_000
+
+export interface CheckpointParts {
+  /** Absolute. */
+  directory(): string
+  intervalMs: number
+  keep: number
+  clock: Clock
+  log: Svc['log']
+  make(directory: string): Promise<unknown>
+}
+
+export class Checkpoints {
+  private readonly parts: CheckpointParts
+  private timer: NodeJS.Timeout | undefined
+  private stopped = false
+
+  constructor(parts: CheckpointParts) {
+    this.parts = parts
+  }
+
+  async start(): Promise<void> {
+    const { intervalMs, clock } = this.parts
+    this.arm(waitFor((await this.list()).finished, intervalMs, clock.now()))
+  }
+
+  stop(): void {
+    this.stopped = true
+    clearTimeout(this.timer)
+  }
+
+  /** One checkpoint, and then the clearing away: a failure removes nothing that is finished. */
+  async run(): Promise<void> {
+    const { directory, keep, clock, make } = this.parts
+    // First, for their space.
+    for (const name of (await this.list()).unfinished) await this.remove(name)
+    const name = checkpointName(clock.now())
+    await make(join(directory(), name))
+    for (const old of surplus((await this.list()).finished, keep, name)) await this.remove(old)
+  }
+
+  private arm(ms: number): void {
+    if (this.stopped) return
+    this.timer = setTimeout(() => void this.tick(), ms).unref()
+  }
+
+  private async tick(): Promise<void> {
+    const { intervalMs, log } = this.parts
+    try {
+      await this.run()
+      this.arm(intervalMs)
+    } catch (error) {
+      if (!this.stopped) log.error({ err: error }, 'cannot make a checkpoint; trying again soon')
+      this.arm(Math.min(intervalMs, RETRY_MS))
+    }
+  }
+
+  private async list(): Promise<{ finished: string[]; unfinished: string[] }> {
+    const directory = this.parts.directory()
+    const entries = await readdir(directory, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
+    })
+    const names = entries.filter((entry) => entry.isDirectory() && checkpointTime(entry.name) !== undefined).map(({ name }) => name)
+    const { finished = [], unfinished = [] } = Object.groupBy(names, (name) => (existsSync(join(directory, name, MANIFEST)) ? 'finished' : 'unfinished'))
+    return { finished, unfinished }
+  }
+
+  private async remove(name: string): Promise<void> {
+    const path = join(this.parts.directory(), name)
+    // Cut short, it is an unfinished one.
+    await rm(join(path, MANIFEST), { force: true })
+    await rm(path, { recursive: true, force: true })
+    this.parts.log.info({ checkpoint: name }, 'removed a checkpoint')
+  }
+}

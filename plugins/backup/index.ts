@@ -1,0 +1,40 @@
+import { definePlugin } from '../../kernel/plugin.ts'
+import { Checkpoints } from './checkpoints.ts'
+import { configSchema } from './config.ts'
+import { BackupHandler } from './handler.ts'
+import { backupBody, manifest, restoreBody, verifyBody } from './schemas.ts'
+
+const tags = ['admin']
+const response = { 200: manifest }
+const config = { action: 'admin' as const }
+
+export default definePlugin({
+  id: 'backup',
+  summary: 'Makes, verifies and restores backups of the whole database while it runs, on request and by the clock',
+  stability: 'stable',
+  section: 'database.checkpoints',
+  config: configSchema,
+  capabilities: ['backup'],
+  setup(svc, checkpoints) {
+    const handler = new BackupHandler(svc, checkpoints)
+
+    const backup = { tags, summary: 'Makes a backup; an older one in the directory is replaced', body: backupBody, response }
+    svc.http.post('/api/v1/admin/backup', { config, schema: backup }, ({ body }) => handler.backup(body.target_dir))
+    const verify = { tags, summary: 'Checks that a backup is whole', body: verifyBody, response }
+    svc.http.post('/api/v1/admin/backup/verify', { config, schema: verify }, ({ body }) => handler.verify(body.backup_dir))
+    const restore = { tags, summary: 'Makes a data directory out of a backup', body: restoreBody, response }
+    svc.http.post('/api/v1/admin/restore', { config, schema: restore }, ({ body }) => handler.restore(body.backup_dir, body.target_dir))
+
+    if (checkpoints.interval_secs === 0) return
+    const scheduled = new Checkpoints({
+      directory: () => handler.checkpointDirectory,
+      intervalMs: checkpoints.interval_secs * 1000,
+      keep: checkpoints.keep,
+      clock: svc.clock,
+      log: svc.log,
+      make: (directory) => handler.checkpoint(directory),
+    })
+    svc.ready(() => scheduled.start())
+    svc.drain(() => scheduled.stop())
+  },
+})
