@@ -37,6 +37,14 @@ export interface Counters {
   newest: Record<string, string>
 }
 
+/** What there is of the log: without it, a file that is gone from its end, or that ends early between two records, could not be missed. */
+export interface LogNote {
+  /** The newest file. */
+  newest: number
+  /** Bytes of the files before it that are still needed. */
+  sizes: Record<string, number>
+}
+
 export interface CatalogChange {
   counters: Counters
   measurements?: MeasurementDef[]
@@ -165,13 +173,12 @@ export class Catalog {
     for (const block of blocks) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK)))
   }
 
-  /** The newest log file there was: without it the end of the log could go missing unnoticed. */
-  newestLog(): number | undefined {
-    return this.store.getJson<{ newest: number }>('meta/log')?.newest
+  logNote(): LogNote | undefined {
+    return this.store.getJson<LogNote>('meta/log')
   }
 
-  async noteLog(newest: number): Promise<void> {
-    await this.store.transaction((tx) => tx.putJson('meta/log', { newest }))
+  async noteLog(note: LogNote): Promise<void> {
+    await this.store.transaction((tx) => tx.putJson('meta/log', note))
   }
 
   /** Changes what the entry of a segment says, if the segment is still there. */

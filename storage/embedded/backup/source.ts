@@ -46,7 +46,7 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
       const copy = await Catalog.open(directory, false)
       try {
         // Everything below the floor is in segments, and what came after is not of this backup: no log file may be missed.
-        await copy.noteLog((copy.counters()?.walFloor ?? 1) - 1)
+        await copy.noteLog({ newest: (copy.counters()?.walFloor ?? 1) - 1, sizes: {} })
         return copy.segments().map(filesOf)
       } finally {
         await copy.close()

@@ -1,12 +1,10 @@
 /** Looks at the segment files when the database is opened: their presence and size, and those found damaged before as a whole. */
-import { readdirSync, statSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { mkdir, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { StorageContext } from '../../../kernel/storage.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../layout.ts'
-import { walFileName } from '../paths.ts'
-import { FILE_MAGIC } from '../wal/wal.ts'
 import { segmentFault } from './trust.ts'
 
 export interface StartupParts {
@@ -26,19 +24,6 @@ export interface StartupParts {
 export function holdsData(walDir: string, segmentsDir: string): boolean {
   const named = (dir: string, end: string): boolean => readdirSync(dir, { recursive: true, encoding: 'utf8' }).some((name) => name.endsWith(end))
   return named(walDir, '.wal') || named(segmentsDir, '.parquet')
-}
-
-/** @throws DATABASE_ERROR when the newest log file is gone or has lost its header, which was durable before the catalog learned of it. */
-export function checkNewestLog(walDir: string, floor: number, newest: number | undefined): void {
-  if (newest === undefined || newest < floor) return
-  const file = walFileName(newest)
-  const found = statSync(join(walDir, file), { throwIfNoEntry: false })
-  if (found !== undefined && found.size >= FILE_MAGIC.length) return
-  const cause = found === undefined ? 'it is missing' : `it has ${found.size} bytes, which is less than its header`
-  throw new SvcError(
-    'DATABASE_ERROR',
-    `cannot replay write-ahead log file "${file}" at offset 0: ${cause}; restore the file or the data directory from a backup`,
-  )
 }
 
 interface Fault {

@@ -22,6 +22,8 @@ export interface ReplayResult {
   bytes: number
   /** Bytes of the torn tail that were left out. */
   torn: number
+  /** Of the newest record; -1 when there is none. */
+  sequence: number
 }
 
 /** Files of the log in order. */
@@ -36,7 +38,7 @@ export function walFiles(dir: string, fs: FileSystem): number[] {
 /** @param apply takes each record of the files from `firstFile` on, in order. @throws DATABASE_ERROR, ENCRYPTION_KEY_UNAVAILABLE. */
 export function replay(dir: string, firstFile: number, fs: FileSystem, apply: (record: WriteRecord, file: number) => void, keys?: KeyRing): ReplayResult {
   const files = walFiles(dir, fs)
-  const result: ReplayResult = { lastFile: files.at(-1) ?? 0, records: 0, rows: 0, bytes: 0, torn: 0 }
+  const result: ReplayResult = { lastFile: files.at(-1) ?? 0, records: 0, rows: 0, bytes: 0, torn: 0, sequence: -1 }
   const wanted = files.filter((file) => file >= firstFile)
   for (const [i, file] of wanted.entries()) {
     if (file !== firstFile + i) throw corrupt(walFileName(file), 0, `the file before it, ${walFileName(firstFile + i)}, is missing`)
@@ -83,6 +85,9 @@ function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: Writ
       if (error instanceof SvcError) throw new SvcError(error.code, `cannot replay write-ahead log file "${name}": ${error.message}`, { cause: error })
       throw corrupt(name, at, `the record cannot be decoded: ${(error as Error).message}`, error)
     }
+    // Also when one file has taken another one's place.
+    if (record.sequence <= result.sequence) throw corrupt(name, at, `record ${record.sequence} comes after record ${result.sequence}`)
+    result.sequence = record.sequence
     apply(record, file)
     result.records++
     for (const table of record.tables) result.rows += table.rows
