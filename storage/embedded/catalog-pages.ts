@@ -86,7 +86,16 @@ class PageCheck {
     const ordered = newest.transaction === before.transaction + 1 || (before.transaction === 0 && before.main.root < 0 && before.free.root < 0)
     if (!ordered || (newest.transaction > 0 && newest.transaction % 2 !== newer))
       throw new Error(`pages 0 and 1 are of transactions ${a.transaction} and ${b.transaction}, which do not follow each other`)
+    // Each transaction of this store writes its root anew, but a compacted copy keeps the pages' numbers.
+    const roots = [newest, before].map(({ main }) => (main.root < 0 ? 0 : this.transactionOf(main.root)))
+    if ((before.transaction > 0 && roots[0] !== newest.transaction) || roots[0] > newest.transaction || roots[1] > before.transaction)
+      throw new Error(`pages 0 and 1 are of transactions ${a.transaction} and ${b.transaction}, and their trees are of others`)
     return newest
+  }
+
+  private transactionOf(page: number): number {
+    const head = this.read(page * this.pageSize, HEADER)
+    return head.length < HEADER ? Number.POSITIVE_INFINITY : u64(head, 8)
   }
 
   private readMeta(page: number): Meta {
@@ -212,6 +221,7 @@ class PageCheck {
   }
 
   private read(at: number, length: number): Buffer {
+    if (at >= this.size) return Buffer.alloc(0)
     const bytes = Buffer.alloc(length)
     let got = 0
     for (let n = -1; n !== 0 && got < length; got += n) n = readSync(this.fd, bytes, got, length - got, at + got)

@@ -12,7 +12,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
-import { testContext } from '../../storage/conformance/index.ts'
+import { testContext } from '../../storage/conformance/context.ts'
 import { bool, dec, f64, fill, HOUR, hist, i64, MINUTE, NOW, NOW_MS, str, type TestPoint, u64, write } from '../../storage/conformance/points.ts'
 import { EmbeddedEngine } from '../../storage/embedded/engine.ts'
 import { answers } from './answers.ts'
