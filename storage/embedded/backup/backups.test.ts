@@ -252,6 +252,27 @@ t.test('verify and restore name the file that is damaged, and restore leaves not
   await closeAndRemove(engine, dir, root)
 })
 
+t.test('a damaged segment of the database is noticed when it is copied, and by verification when it is linked', async (t) => {
+  const dir = tempDir()
+  const root = tempDir()
+  const engine = await openEngine(dir, { compaction_fan_in: 64 })
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await engine.flush()
+  const [segment] = (await filesBelow(join(dir, 'segments'))).map((file) => join(dir, 'segments', file))
+  const bytes = readFileSync(segment)
+  bytes[bytes.length >> 1] ^= 1
+  writeFileSync(segment, bytes)
+  await t.rejects(onDisk(engine, { link: failing('EXDEV') }).create(join(root, 'copied')), { code: 'DATABASE_ERROR', message: /have checksum/ })
+  await engine.backup.create(join(root, 'linked'))
+  await t.rejects(engine.backup.verify(join(root, 'linked')), { code: 'INVALID_REQUEST', message: /has checksum/ })
+  truncateSync(segment, bytes.length - 1)
+  await t.rejects(engine.backup.create(join(root, 'short')), { code: 'DATABASE_ERROR', message: /the catalog says/ })
+  unlinkSync(segment)
+  await t.rejects(engine.backup.create(join(root, 'none')), { code: 'DATABASE_ERROR', message: /no such file/ })
+  t.same(readdirSync(root), ['linked'])
+  await closeAndRemove(engine, dir, root)
+})
+
 t.test('directories that overlap the database or hold something else are refused', async (t) => {
   const dir = tempDir()
   const root = tempDir()

@@ -12,7 +12,7 @@
 import { lstat, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
-import { type BackupDisk, type Check, type Content, exists, filesBelow, place, syncFolders } from './disk.ts'
+import { type BackupDisk, type Check, type Content, eachOf, exists, filesBelow, place, syncFolders } from './disk.ts'
 import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest } from './manifest.ts'
 
 /** A file as the catalog knows it, relative to the data directory; without a checksum it has to be read. */
@@ -66,11 +66,11 @@ export async function createBackup(
     await removeUnnamed(directory, new Set(named.map(({ file }) => file)))
     for (const file of known.keys()) if (!named.some((one) => one.file === file)) known.delete(file)
     const files: BackupFile[] = [{ path: 'catalog/data.mdb', ...(await disk.content(data, check)) }]
-    for (const segment of named) {
+    await eachOf(named, async (segment, i) => {
       check()
       await mkdir(join(directory, dirname(segment.file)), { recursive: true })
-      files.push({ path: segment.file, ...(await placeSegment(source.dataDir, disk, directory, segment, known, check)) })
-    }
+      files[i + 1] = { path: segment.file, ...(await placeSegment(source.dataDir, disk, directory, segment, known, check)) }
+    })
     await syncFolders(
       disk,
       directory,

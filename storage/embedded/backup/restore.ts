@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
-import { type BackupDisk, type Check, exists, place, syncFolders } from './disk.ts'
+import { type BackupDisk, type Check, eachOf, exists, place, syncFolders } from './disk.ts'
 import type { BackupFile, StoredManifest } from './manifest.ts'
 import { verifyBackup } from './verify.ts'
 
@@ -19,11 +19,11 @@ export async function restoreBackup(disk: BackupDisk, directory: string, target:
   const unfinished = `${target}.restoring-${randomBytes(4).toString('hex')}`
   await mkdir(unfinished)
   try {
-    for (const file of manifest.files) {
+    await eachOf(manifest.files, async (file) => {
       check()
       await mkdir(join(unfinished, dirname(file.path)), { recursive: true })
       await restoreFile(disk, directory, unfinished, file, check)
-    }
+    })
     // The places of a data directory that a backup has nothing for; with them nobody takes it for a backup.
     for (const name of ['segments', 'wal']) await mkdir(join(unfinished, name), { recursive: true })
     await syncFolders(disk, unfinished, [...manifest.files.map(({ path }) => path), 'segments/any', 'wal/any'])
