@@ -240,7 +240,8 @@ export class SeriesIndex {
     const mask = this.slots.length - 1
     let slot = hash & mask
     while (this.slots[slot] !== 0) slot = (slot + 1) & mask
-    this.state[this.append(measurementId, length, hash, slot)] = LIVE
+    const series = this.append(measurementId, length, hash, slot) // which may replace the arrays
+    this.state[series] = LIVE
     this.live++
   }
 
