@@ -13,11 +13,15 @@ t.test('the check notices an engine that forgets', async (t) => {
   await t.rejects(killLoop({ iterations: 2, seed: 1, engine: 'memory' }), /acknowledged batch \d+ is missing/)
 })
 
-t.test('acknowledged batches survive SIGKILL', async (t) => {
+t.test('what was acknowledged survives SIGKILL: writes, deletes, drops and what undoes them', async (t) => {
   const report = await killLoop({ iterations: Number(SVC_CRASH_ITERATIONS), seed })
   t.comment(`seed ${seed}: ${report.kills} kills, ${report.acknowledged} batches acknowledged, slowest start ${Math.round(report.slowestReadyMs)} ms`)
   t.ok(report.acknowledged > 0 && report.points > report.acknowledged)
   if (report.points > ENOUGH_TO_FLUSH) t.ok(report.segments > 0, 'the memtable was flushed during the loop')
+  const { lives = {}, doubtful, compactions } = report
+  const told = Object.entries(lives).map(([kind, count]) => `${kind} ${count}`)
+  t.comment(`${told.join(', ')}; in doubt: ${doubtful.done} done, ${doubtful.undone} not; ${compactions} merges`)
+  t.ok((lives.write ?? 0) > 0 && (lives.delete ?? 0) > 0, 'points were deleted')
 })
 
 t.test('a damaged log is cut, refused or reported, never misread', async (t) => {

@@ -1,6 +1,7 @@
 /**
  * Kills the real server at random moments and checks after each restart that every acknowledged batch is there in full, no batch in
- * part, no point twice and every value right.
+ * part, no point twice and every value right; that what was deleted stays deleted and what was not is untouched, that a request without an
+ * answer is done in full or not at all, and that drops can be undone (deletions.ts).
  *
  *   node test/crash/kill-loop.ts [iterations] [seed]
  */
@@ -12,6 +13,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Random } from '../../storage/conformance/random.ts'
+import { Deletions } from './deletions.ts'
 import { countBySql, Ledger, readBatches } from './ledger.ts'
 import { ServerProcess } from './server.ts'
 import type { WriterOptions } from './writer.ts'
@@ -22,7 +24,17 @@ const KILLED_WHILE_STARTING = 0.2
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
 
 /** So small that a few hundred batches flush and compact. */
-const SMALL = { wal_max_file_size: 131_072, memtable_flush_threshold: 131_072, maintenance_interval_secs: 1, compaction_fan_in: 2 }
+const SMALL = {
+  wal_max_file_size: 131_072,
+  memtable_flush_threshold: 131_072,
+  maintenance_interval_secs: 1,
+  compaction_fan_in: 2,
+  deleted_rows_rewrite_secs: 0,
+}
+/** Iterations from one comparison of the deletes with SQL to the next. */
+const SQL_EVERY = 5
+/** Part of the starts after which drops cannot be undone. */
+const FINAL_DROPS = 0.3
 
 export interface KillLoopOptions {
   iterations: number
@@ -42,6 +54,12 @@ export interface KillLoopReport {
   slowestReadyMs: number
   /** Data files after the last kill: that flushes did happen. */
   segments: number
+  /** Deletes, drops, restores and so on that were acknowledged; absent for an engine that keeps nothing. */
+  lives?: Record<string, number>
+  /** Requests among them that the kill left without an answer: done after all, and not done. */
+  doubtful: { done: number; undone: number }
+  /** Merges before the kills, as far as they were asked for. */
+  compactions: number
 }
 
 export async function killLoop({
@@ -56,14 +74,18 @@ export async function killLoop({
   const folder = await mkdtemp(join(tmpdir(), 'svc-crash-'))
   const base = BigInt(Date.now()) * 1_000_000n
   const ledger = new Ledger(join(folder, 'ledger'), base)
-  const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0, segments: 0 }
+  const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0, segments: 0, doubtful: { done: 0, undone: 0 }, compactions: 0 }
   /** Batches that a check has found; they may never go again. */
   const seen = new Set<number>()
+  const deletions = engine === 'embedded' ? new Deletions(join(folder, 'lives'), base, report.doubtful) : undefined
   let server: ServerProcess | undefined
+  let finalDrops = false
   let iteration = 0
 
   const start = async () => {
-    server = await ServerProcess.spawn({ folder, engine, sql, ...(engine === 'embedded' ? { database: SMALL } : {}) })
+    finalDrops = random.chance(FINAL_DROPS)
+    const database = { ...SMALL, ...(finalDrops ? {} : { soft_delete_ttl_secs: 86_400 }) }
+    server = await ServerProcess.spawn({ folder, engine, sql, ...(engine === 'embedded' ? { database } : {}) })
     return server
   }
   const startReady = async () => {
@@ -94,6 +116,7 @@ export async function killLoop({
       }
       const running = await startReady()
       await check(running.url, checked)
+      await deletions?.check(running.url, sql && iteration % SQL_EVERY === 0)
       // Batches of the round before are read once more, after another kill.
       checked = ledger.next === 0 ? 0 : Math.max(0, Math.min(...ledger.unknown, ledger.next - 200))
       const retry = [...ledger.unknown].filter(() => random.chance(0.5))
@@ -107,15 +130,18 @@ export async function killLoop({
         pauseMs: random.below(8),
       }
       const writer = spawn(process.execPath, [WRITER, JSON.stringify(options)], { stdio: ['ignore', 'inherit', 'inherit'] })
+      const deleter = deletions?.start({ url: running.url, seed: random.below(1 << 30), pauseMs: random.below(5), finalDrops })
       const finished = once(writer, 'exit')
       // Half of the runs are short: 1 ms, 55 ms and 3 s are equally far apart; the others last long enough to flush and compact.
       const runMs = random.chance(0.5) ? Math.round(LONGEST_RUN_MS ** random.next()) : 1 + random.below(LONGEST_RUN_MS)
       await Promise.race([begun(ledger), finished])
       await setTimeout(runMs)
+      if (runMs > LONGEST_RUN_MS / 2) report.compactions += await counter(running.url, 'svc_compactions_total')
       await running.end('SIGKILL')
       report.kills++
       const [code] = (await finished) as [number]
       if (code !== 0) throw new Error(`the client has exited with ${code}`)
+      await deleter
       await ledger.load()
       log(`iteration ${iteration}: killed after ${runMs} ms, ${ledger.acknowledged.size} batches acknowledged, ${ledger.unknown.size} unknown`)
     }
@@ -123,6 +149,7 @@ export async function killLoop({
     for (const round of ['kill', 'clean stop']) {
       const running = await startReady()
       report.points = await check(running.url, 0)
+      await deletions?.check(running.url, sql)
       if (sql) {
         const counted = await countBySql(running.url)
         if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}, after a ${round}`)
@@ -133,6 +160,7 @@ export async function killLoop({
       if (code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${running.output}`)
     }
     report.acknowledged = ledger.acknowledged.size
+    if (deletions !== undefined) report.lives = deletions.counts()
     await rm(folder, { recursive: true, force: true })
     return report
   } catch (error) {
@@ -140,6 +168,11 @@ export async function killLoop({
     const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
     throw new Error(`seed ${seed}, iteration ${iteration}: ${(error as Error).message}; the data is kept in ${folder}${said}`, { cause: error })
   }
+}
+
+async function counter(url: string, name: string): Promise<number> {
+  const body = await (await fetch(`${url}/metrics`)).text()
+  return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(body)?.[1] ?? 0)
 }
 
 async function filesIn(folder: string): Promise<number> {
@@ -164,4 +197,6 @@ if (import.meta.main) {
   log(
     `${report.kills} kills, ${report.acknowledged} batches acknowledged, ${report.points} points in ${report.segments} segments, slowest start ${Math.round(report.slowestReadyMs)} ms`,
   )
+  const lives = Object.entries(report.lives ?? {}).map(([kind, count]) => `${kind} ${count}`)
+  log(`${lives.join(', ')}; in doubt: ${report.doubtful.done} done, ${report.doubtful.undone} not; ${report.compactions} merges`)
 }

@@ -94,7 +94,8 @@ interface NativeRow {
   fields: Record<string, unknown>
 }
 
-async function query(url: string, measurement: string, start: bigint, end: bigint): Promise<ExpectedPoint[]> {
+/** All points of a measurement in [start, end); none when it does not exist. */
+export async function query(url: string, measurement: string, start: bigint, end: bigint): Promise<ExpectedPoint[]> {
   const answer = await fetch(`${url}/api/v1/svc/query`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

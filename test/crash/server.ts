@@ -58,6 +58,10 @@ export class ServerProcess {
     return new ServerProcess(child, `http://${address}`)
   }
 
+  get pid(): number {
+    return this.child.pid as number
+  }
+
   get output(): string {
     return this.text
   }
