@@ -74,6 +74,10 @@ t.test('window', async (t) => {
   t.equal(judge(window, start - 1n, true), ADMITTED, 'backfill')
   t.equal(judge(window, NOW + HOUR + 1n, true), TOO_NEW, 'the future bound applies to backfill')
 
+  const ahead = new Window(limits, NOW + 87_600n * HOUR)
+  t.equal(judge(ahead, NOW - HOUR), ADMITTED, 'a clock that ran ahead and is right again refuses nothing of today')
+  t.equal(judge(ahead, NOW - HOUR - 1n), TOO_OLD, 'the window lies around the future bound')
+
   const negative = new Window(limits, -1n)
   t.equal(negative.start, -3n * HOUR, 'shards before the epoch count downwards')
   t.equal(new Window(limits, INT64_MIN + 2n).start, INT64_MIN)

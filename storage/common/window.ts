@@ -3,7 +3,8 @@
  * that SQL engines read as null or infinity.
  *
  * The window starts `ooo_shard_tolerance` shards before the shard of the newest admitted write (specification, Write rule 1). A
- * newer point is never too new for the window, or a quiet database would refuse to go on; the future bound limits it instead.
+ * newer point is never too new for the window, or a quiet database would refuse to go on; the future bound limits it instead. What was admitted
+ * under a clock that ran ahead counts as no newer than the future bound of the clock as it is now.
  * All rows of one write are judged by the window as it stood before the write: the verdict does not depend on the order of the
  * rows, and the first write into an empty namespace may hold any history. One window a namespace, see
  * docs/decisions/011-window-per-namespace.md.
@@ -14,7 +15,7 @@
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { Limits } from './limits.ts'
-import { before, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, later, lowHalf, toNs } from './time.ts'
+import { before, earlier, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, later, lowHalf, toNs } from './time.ts'
 
 export const ADMITTED = 0
 export const SENTINEL = 1
@@ -50,9 +51,12 @@ export class Window {
 
   /** First time inside the window. */
   get start(): bigint {
-    if (this.newest === undefined) return INT64_MIN
+    return this.newest === undefined ? INT64_MIN : this.startAround(this.newest)
+  }
+
+  private startAround(newest: bigint): bigint {
     const width = BigInt(this.limits.shardDurationSecs) * NS_PER_SEC
-    const start = (floorDiv(this.newest, width) - BigInt(this.limits.oooShardTolerance)) * width
+    const start = (floorDiv(newest, width) - BigInt(this.limits.oooShardTolerance)) * width
     return start < INT64_MIN ? INT64_MIN : start
   }
 
@@ -61,8 +65,9 @@ export class Window {
    * @param cutoff `admissionCutoff` of lifetime.ts.
    */
   open(nowMs: number, backfill: boolean, cutoff = INT64_MIN): Bounds {
-    const oldest = later(backfill ? INT64_MIN : this.start, cutoff)
     const newest = futureBound(nowMs, this.limits)
+    const around = backfill || this.newest === undefined ? INT64_MIN : this.startAround(earlier(this.newest, newest))
+    const oldest = later(around, cutoff)
     return { oldestLow: lowHalf(oldest), oldestHigh: highHalf(oldest), newestLow: lowHalf(newest), newestHigh: highHalf(newest), cutoff }
   }
 

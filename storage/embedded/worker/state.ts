@@ -145,18 +145,18 @@ export class WorkerState {
 
   /** One consistent view over all tables: whole batches only. Waits for state events under way. */
   async snapshot(): Promise<Snapshot> {
-    const deadline = Date.now() + PATIENCE_MS
+    const deadline = performance.now() + PATIENCE_MS
     for (;;) {
       const snapshot = this.snapshotNow()
       if (snapshot !== undefined) return snapshot
-      if (Date.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were told have not arrived')
+      if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were told have not arrived')
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
 
   /** The same, or undefined while state events are under way. */
   snapshotNow(): Snapshot | undefined {
-    const deadline = Date.now() + PATIENCE_MS
+    const deadline = performance.now() + PATIENCE_MS
     for (;;) {
       const before = Atomics.load(this.shared, Shared.SEQ)
       if ((before & 1) === 0) {
@@ -164,7 +164,7 @@ export class WorkerState {
         const parts = this.takeParts()
         if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cuts)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
-      if (Date.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
+      if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
     }
   }
 
