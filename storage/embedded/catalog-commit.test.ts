@@ -1,33 +1,35 @@
-import { rmSync } from 'node:fs'
+import { rmSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
+import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import t from 'tap'
+import { seeded } from '../../kernel/testkit/random.ts'
 import { CatalogCommits } from './catalog-commit.ts'
 import { tempDir } from './testing/harness.ts'
 
 type Database = RootDatabase<unknown, string>
 
-function database(): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
+function database(free = 1e9): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
   const dir = tempDir()
   const db = open<unknown, string>({ path: dir, encoding: 'binary', overlappingSync: false, eventTurnBatching: false }) as Database
   const dispose = async () => {
     await db.close()
     rmSync(dir, { recursive: true })
   }
-  return { db, commits: new CatalogCommits(db), dispose }
+  return { db, commits: new CatalogCommits(db, dir, () => free), dispose }
 }
 
 /** Makes the next batches fail the way lmdb reports a failed commit, until called again with undefined. */
-function failing(db: Database): (errno: number | undefined, text?: string) => void {
+function failing(db: Database): (errno: number | undefined, text?: string, times?: number) => void {
   const batch = db.batch.bind(db)
-  let failure: { errno: number; text: string } | undefined
+  let failure: { errno: number; text: string; times: number } | undefined
   db.batch = ((body: () => void) => {
-    if (failure === undefined) return batch(body)
+    if (failure === undefined || failure.times-- <= 0) return batch(body)
     const cause = Object.assign(new Error(failure.text), { code: failure.errno })
     return Promise.reject(Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) }))
   }) as typeof db.batch
-  return (errno, text = '') => {
-    failure = errno === undefined ? undefined : { errno, text }
+  return (errno, text = '', times = Number.POSITIVE_INFINITY) => {
+    failure = errno === undefined ? undefined : { errno, text, times }
   }
 }
 
@@ -77,6 +79,57 @@ for (const errno of [constants.errno.ENOSPC, constants.errno.EDQUOT]) {
     await dispose()
   })
 }
+
+t.test('there is room in the file before LMDB writes to it', async (t) => {
+  const { db, commits, dispose } = database()
+  const { path } = db as unknown as { path: string }
+  const inUse = (): number => {
+    const { pageSize, lastPageNumber } = db.getStats() as { pageSize: number; lastPageNumber: number }
+    return pageSize * (lastPageNumber + 1)
+  }
+  const batch = db.batch.bind(db)
+  let room = 0
+  db.batch = ((body: () => void) => {
+    room = statSync(join(path, 'data.mdb')).size
+    return batch(body)
+  }) as typeof db.batch
+  const random = seeded(7)
+  for (let commit = 0; commit < 200; commit++) {
+    await commits.run((writes) => {
+      const n = 1 + Math.floor(random() ** 4 * 300)
+      for (let i = 0; i < n; i++) {
+        const key = `k/${Math.floor(random() * 20_000)}`
+        if (random() < 0.2) writes.remove(key)
+        else writes.put(key, Buffer.alloc(Math.floor(random() ** 6 * 60_000)))
+      }
+    })
+    if (room < inUse()) t.fail(`commit ${commit} took ${inUse()} bytes, there was room for ${room}`)
+  }
+  t.ok(inUse() > 1e6, `${inUse()} bytes in use`)
+  await dispose()
+})
+
+t.test('a write cut short by a full disk, which LMDB reports as EIO, is a full disk too', async (t) => {
+  const { db, commits, dispose } = database(4096)
+  const fail = failing(db)
+  fail(constants.errno.EIO, 'Input/output error')
+  await t.rejects(
+    commits.run((writes) => writes.put('a', bytes('1'))),
+    { code: 'STORAGE_FULL' },
+  )
+  fail(undefined)
+  await commits.run((writes) => writes.put('a', bytes('2')))
+  t.match(db.get('a'), bytes('2'))
+  await dispose()
+})
+
+t.test('EIO that passes is tried again', async (t) => {
+  const { db, commits, dispose } = database()
+  failing(db)(constants.errno.EIO, 'Input/output error', 2)
+  await commits.run((writes) => writes.put('a', bytes('1')))
+  t.match(db.get('a'), bytes('1'))
+  await dispose()
+})
 
 t.test('any other failure leaves unknown what is on disk: nothing is committed any more', async (t) => {
   const { db, commits, dispose } = database()

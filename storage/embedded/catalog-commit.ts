@@ -5,15 +5,23 @@
  * - A transaction is gathered first and handed to LMDB whole: a body that throws leaves nothing behind, and reads inside it see everything before it.
  * - LMDB's batches, not its transaction callbacks: when a commit fails, of a full disk say, a batch is rejected, while the promise of a callback
  *   (lmdb 3.5) never settles. Batches across turns of the loop are off for the same reason: their promise has no owner who could handle it.
- * - A commit that found no space has changed nothing and may be tried again. After any other failure nobody knows what is on disk, as with a
- *   failed fsync of the log: nothing more is committed (`fault`), a restart reads what is there and replays the log over it.
+ * - A commit that found no space has changed nothing and may be tried again. So may one that failed with EIO, which LMDB also says when a write was
+ *   cut short by a full disk: pages of a transaction that was abandoned are never referred to, the next one writes its own anew; and once the page
+ *   that names the newest transaction could not be written, LMDB refuses by itself. After any other failure, or EIO again and again, nothing more is
+ *   committed (`fault`): a restart reads what is there and replays the log over it.
  */
 import { constants } from 'node:os'
+import { join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
 import { SvcError } from '../../kernel/errors.ts'
+import { takeRoom } from './catalog-room.ts'
+import { freeSpace } from './disk-space.ts'
 
 /** LMDB takes 1,978 bytes of encoded key with its 4 KiB pages. */
 const MAX_KEY_BYTES = 1900
+/** A volume with less room counts as full: the rest goes to whole pages and to other files. */
+const NO_SPACE = 1 << 20
+const TRIES = 3
 const FULL: readonly unknown[] = [constants.errno.ENOSPC, constants.errno.EDQUOT, 'ENOSPC', 'EDQUOT']
 
 /** What a transaction's body writes, as it will lie in LMDB. */
@@ -24,11 +32,16 @@ export interface RawWrites {
 
 export class CatalogCommits {
   private readonly db: RootDatabase<unknown, string>
+  private readonly dir: string
+  private readonly free: (dir: string) => number
   private last: Promise<unknown> = Promise.resolve()
   private broken: SvcError | undefined
 
-  constructor(db: RootDatabase<unknown, string>) {
+  /** @param dir where the database lies. */
+  constructor(db: RootDatabase<unknown, string>, dir: string, free: (dir: string) => number = freeSpace) {
     this.db = db
+    this.dir = dir
+    this.free = free
   }
 
   /** Why nothing is committed any more, if so. */
@@ -51,12 +64,24 @@ export class CatalogCommits {
       remove: (key) => void changes.push([checked(key), undefined]),
     })
     if (changes.length === 0) return result
-    try {
-      await this.write(changes)
-    } catch (error) {
-      throw this.failure(await reasonOf(error))
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.takeRoom(changes)
+        await this.write(changes)
+        return result
+      } catch (error) {
+        const reason = await reasonOf(error)
+        const { code } = reason as { code?: unknown }
+        if (FULL.includes(code) || (code === constants.errno.EIO && this.free(this.dir) < NO_SPACE)) throw noSpace(reason)
+        if (code !== constants.errno.EIO || tries === TRIES) throw this.broke(reason)
+      }
     }
-    return result
+  }
+
+  private takeRoom(changes: [key: string, value: Uint8Array | undefined][]): Promise<void> {
+    const { pageSize, lastPageNumber } = this.db.getStats() as { pageSize: number; lastPageNumber: number }
+    const lengths = changes.map(([, value]) => value?.length ?? 0)
+    return takeRoom(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 })
   }
 
   private async write(changes: [key: string, value: Uint8Array | undefined][]): Promise<void> {
@@ -69,11 +94,7 @@ export class CatalogCommits {
     await this.db.flushed
   }
 
-  private failure(error: Error): SvcError {
-    if (FULL.includes((error as NodeJS.ErrnoException).code))
-      return new SvcError('STORAGE_FULL', 'cannot write the catalog: no space left on the data volume; free space, writes resume without a restart', {
-        cause: error,
-      })
+  private broke(error: Error): SvcError {
     this.broken = new SvcError(
       'OVERLOADED',
       `writes are refused since the catalog could not be written (${error.message}); restart the server, it recovers everything that was acknowledged`,
@@ -81,6 +102,10 @@ export class CatalogCommits {
     )
     return this.broken
   }
+}
+
+function noSpace(cause: Error): SvcError {
+  return new SvcError('STORAGE_FULL', 'cannot write the catalog: no space left on the data volume; free space, writes resume without a restart', { cause })
 }
 
 /** lmdb rejects a batch with an error whose `commitError` is rejected with the cause. */

@@ -43,9 +43,9 @@ export class CatalogStore {
   readonly db: RootDatabase<unknown, string>
   readonly commits: CatalogCommits
 
-  private constructor(db: RootDatabase<unknown, string>) {
+  private constructor(db: RootDatabase<unknown, string>, dir: string) {
     this.db = db
-    this.commits = new CatalogCommits(db)
+    this.commits = new CatalogCommits(db, dir)
   }
 
   /**
@@ -59,7 +59,7 @@ export class CatalogStore {
       const version = readFormat(db)
       if (version === undefined && !isEmpty(db)) throw damagedCatalog(`entry "${FORMAT}" is missing`)
       if (version === undefined && !mayCreate) throw damagedCatalog('it is empty or missing, though there are segments or logs')
-      const store = new CatalogStore(db)
+      const store = new CatalogStore(db, dir)
       if (version === undefined) await store.initialise()
       else if (version === 1) await store.upgrade()
       else if (version !== FORMAT_VERSION) throw otherVersion(version)

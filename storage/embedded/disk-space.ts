@@ -2,11 +2,14 @@
 import { statfsSync } from 'node:fs'
 import { paths } from './paths.ts'
 
-/** Bytes that may still be written, on all volumes that parts of the data directory are on. */
+/** Bytes that may still be written to the volume a directory is on. */
+export function freeSpace(directory: string): number {
+  const { bavail, bsize } = statfsSync(directory)
+  return bavail * bsize
+}
+
+/** On all volumes that parts of the data directory are on. */
 export function freeBytes(dataDir: string): number {
   const { wal, segments, catalog } = paths(dataDir)
-  return [wal, segments, catalog].reduce((sum, directory) => {
-    const { bavail, bsize } = statfsSync(directory)
-    return sum + bavail * bsize
-  }, 0)
+  return [wal, segments, catalog].reduce((sum, directory) => sum + freeSpace(directory), 0)
 }

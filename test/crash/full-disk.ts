@@ -3,7 +3,8 @@
  * /ready go on, memory stays flat, writes resume without a restart, and a restart has the same data. Each scenario fills another part:
  *
  * - log: the whole volume, by the log alone
- * - flush, catalog: only the volume that segments or the catalog are on, so that each is what fails
+ * - parts: one after the other the volumes that exports, backups, segments and the catalog are on, so that each alone is what fails
+ * - catalog: the catalog's own volume, without a server
  * - churn: the whole volume at random moments, while everything is flushed and merged
  *
  *   node test/crash/full-disk.ts [seed] [scenario]
@@ -15,9 +16,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { Random } from '../../storage/conformance/random.ts'
+import { CatalogStore } from '../../storage/embedded/catalog-store.ts'
 import { DiskWriter } from './disk-writer.ts'
 import { ServerProcess } from './server.ts'
 import { mayMount, SmallDisk } from './small-disk.ts'
+import { MEASUREMENT } from './workload.ts'
 
 /** A client that honours Retry-After: 5 comes back twice; the rest is for a busy machine. */
 const RESUME_LIMIT_MS = 15_000
@@ -61,29 +64,40 @@ const scenarios: Record<string, Scenario> = {
       run.resumedMs = await run.writer.accepted(1)
     })
   },
-  flush: async (context) => {
-    const disk = SmallDisk.mount(join(context.data, 'segments'), 4)
-    return withServer(context, [disk], { ...SMALL, max_memtable_memory: 4 << 20 }, async (run) => {
-      disk.fill()
+  parts: async (context) => {
+    const mount = (part: string): SmallDisk => SmallDisk.mount(join(context.data, part), 4)
+    const parts = { segments: mount('segments'), catalog: mount('catalog'), exports: mount('exports'), backups: mount('backups') }
+    return withServer(context, Object.values(parts), { ...SMALL, max_memtable_memory: 4 << 20 }, async (run) => {
+      await run.writer.write(100)
+      await run.onlyThisFails(parts.exports, '/api/v1/export/parquet', { measurement: MEASUREMENT.line_protocol, output_path: 'all.parquet' })
+      await run.onlyThisFails(parts.backups, '/api/v1/admin/backup', { target_dir: 'first' })
+      const verified = await run.post('/api/v1/admin/backup/verify', { backup_dir: 'first' })
+      if (verified.status !== 200) throw new Error(`the backup is not whole: ${verified.text}`)
+
+      parts.segments.fill()
       const { text } = await run.writer.until507()
       if (!/no space to flush/.test(text)) throw new Error(`the refusal does not say that flushing has no space: ${text}`)
       await run.whileFull()
       await run.flat()
-      disk.release()
+      parts.segments.release()
       await run.resumes()
+
+      // The file has room ahead: commits may go on for a while.
+      parts.catalog.fill()
+      await run.writer.write(60)
+      await run.whileFull()
+      parts.catalog.release()
+      await run.resumes()
+      if (run.failed().flush === 0) throw new Error('no flush has failed for want of space')
     })
   },
   catalog: async (context) => {
-    const disk = SmallDisk.mount(join(context.data, 'catalog'), 2)
-    return withServer(context, [disk], { ...SMALL, max_memtable_memory: 4 << 20 }, async (run) => {
-      await run.writer.write(50)
-      disk.fill()
-      await run.writer.until507()
-      await run.whileFull()
-      disk.release()
-      await run.resumes()
-      if (run.failed().catalog === 0) throw new Error('no commit of the catalog has failed')
-    })
+    const disk = SmallDisk.mount(context.data, 4)
+    try {
+      return await fullCatalog(disk)
+    } finally {
+      disk.unmount()
+    }
   },
   churn: async (context) => {
     const { random } = context
@@ -103,6 +117,46 @@ const scenarios: Record<string, Scenario> = {
       }
     })
   },
+}
+
+/** The catalog alone: a commit that finds no space changes nothing, however often it is tried. */
+async function fullCatalog(disk: SmallDisk): Promise<ScenarioReport> {
+  const key = (i: number): string => `state/test/${String(i).padStart(6, '0')}`
+  const stored = new Set<number>()
+  let refused = 0
+  const commit = async (store: CatalogStore, i: number): Promise<boolean> => {
+    try {
+      await store.transaction((writes) => {
+        for (let part = 0; part < 8; part++) writes.put(`${key(i)}/${part}`, Buffer.alloc(30_000, i))
+      })
+      stored.add(i)
+      return true
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'STORAGE_FULL') throw error
+      refused++
+      return false
+    }
+  }
+  const check = (store: CatalogStore): void => {
+    for (let i = 0; i < 110; i++) {
+      const parts = Array.from({ length: 8 }, (_, part) => store.get(`${key(i)}/${part}`)).filter((value) => value?.every((byte) => byte === i))
+      if (parts.length !== (stored.has(i) ? 8 : 0))
+        throw new Error(`commit ${i} was ${stored.has(i) ? 'accepted' : 'refused'}, ${parts.length} of its 8 parts are there`)
+    }
+  }
+  const store = await CatalogStore.open(disk.path, true)
+  await commit(store, 0)
+  disk.fill(100_000)
+  for (let i = 1; i < 100; i++) await commit(store, i)
+  check(store)
+  disk.release()
+  if (!(await commit(store, 100))) throw new Error('a commit is refused although there is space')
+  check(store)
+  await store.close()
+  const again = await CatalogStore.open(disk.path, false)
+  check(again)
+  await again.close()
+  return { acknowledged: stored.size, refused, points: stored.size * 8, resumedMs: 0, failed: { flush: 0, merge: 0, catalog: refused } }
 }
 
 class Run {
@@ -128,8 +182,8 @@ class Run {
   async readable(): Promise<void> {
     const ready = await fetch(`${this.server.url}/ready`)
     if (ready.status !== 200) throw new Error(`/ready answers ${ready.status} on a full disk: ${await ready.text()}`)
-    const sql = await this.sql()
-    if (sql.status !== 200) throw new Error(`SQL answers ${sql.status} on a full disk: ${await sql.text()}`)
+    const sql = await this.post('/api/v1/svc/sql', { query: `SELECT count(*) FROM ${MEASUREMENT.json}` })
+    if (sql.status !== 200) throw new Error(`SQL answers ${sql.status} on a full disk: ${sql.text}`)
   }
 
   /** Refused writes cost no memory. */
@@ -144,6 +198,26 @@ class Run {
   /** Space is there again: a write is accepted soon. */
   async resumes(): Promise<void> {
     this.resumedMs = Math.max(this.resumedMs, await this.writer.accepted(RESUME_LIMIT_MS))
+  }
+
+  /** The request finds no space and says so, everything else goes on, and once there is space it is done. */
+  async onlyThisFails(disk: SmallDisk, path: string, body: unknown): Promise<void> {
+    disk.fill()
+    const refused = await this.post(path, body)
+    if (refused.status !== 507 || refused.retryAfter !== '5') throw new Error(`${path} answers ${refused.status} on a full disk: ${refused.text}`)
+    const before = this.writer.refused
+    await this.writer.write(100)
+    if (this.writer.refused > before) throw new Error('writes are refused although their disk has space')
+    await this.whileFull()
+    disk.release()
+    const done = await this.post(path, body)
+    if (done.status !== 200) throw new Error(`${path} answers ${done.status} once there is space: ${done.text}`)
+  }
+
+  async post(path: string, body: unknown): Promise<{ status: number; text: string; retryAfter: string | null }> {
+    const headers = { 'content-type': 'application/json' }
+    const answer = await fetch(this.server.url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    return { status: answer.status, text: await answer.text(), retryAfter: answer.headers.get('retry-after') }
   }
 
   async restart(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
@@ -161,14 +235,6 @@ class Run {
     return { flush: count(/cannot flush the memtable/g), merge: count(/cannot merge segments/g), catalog: count(/cannot write the catalog/g) }
   }
 
-  private sql(): Promise<Response> {
-    return fetch(`${this.server.url}/api/v1/svc/sql`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ query: 'SELECT count(*) FROM crash_json' }),
-    })
-  }
-
   private async resident(): Promise<number> {
     const text = await (await fetch(`${this.server.url}/metrics`)).text()
     return Number(/^svc_process_resident_memory_bytes (\S+)/m.exec(text)?.[1])
@@ -179,7 +245,7 @@ async function withServer(context: Context, disks: SmallDisk[], database: Record
   const { folder, data } = context
   let server: ServerProcess | undefined
   const start = async (): Promise<ServerProcess> => {
-    server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, database: { data_dir: data, ...database } })
+    server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['export', 'backup'], database: { data_dir: data, ...database } })
     await server.ready(READY_LIMIT_MS)
     return server
   }
@@ -203,7 +269,11 @@ async function withServer(context: Context, disks: SmallDisk[], database: Record
     await run.server.end('SIGTERM')
     return report
   } catch (error) {
-    throw new Error(`${(error as Error).message}\nthe server's last words:\n${server?.output.slice(-4000)}`, { cause: error })
+    const cause = (error as Error).cause === undefined ? '' : ` (${(error as Error).cause})`
+    throw new Error(
+      `${(error as Error).message}${cause}; the server ${server?.running ? 'is still running' : 'has exited'}\nits last words:\n${server?.output.slice(-4000)}`,
+      { cause: error },
+    )
   } finally {
     if (server?.running) await server.end('SIGKILL')
     for (const disk of disks) disk.unmount()
