@@ -34,12 +34,12 @@ export class Random {
  * One run. @throws Error that names the seed, the step and the first difference.
  * @param steps operations, more than half of them writes.
  */
-export async function randomRun(makeEngine: MakeEngine, seed: number, steps: number): Promise<{ points: number; compared: number }> {
+export async function randomRun(makeEngine: MakeEngine, seed: number, steps: number, config = randomConfig): Promise<{ points: number; compared: number }> {
   const random = new Random(seed)
   const now = () => NOW_MS
-  const oracle = createOracle(testContext(randomConfig, now))
+  const oracle = createOracle(testContext(config, now))
   await oracle.open()
-  const subject = await makeEngine(randomConfig, now)
+  const subject = await makeEngine(config, now)
   let engine = subject.engine
   const totals = { points: 0, compared: 0 }
   const log: string[] = []
@@ -108,7 +108,7 @@ const MEASUREMENTS = ['cpu', 'mem', 'weather station', 'τ']
 const NAMES = [...MEASUREMENTS, 'unknown']
 /** Operations that a failure tells. */
 const KEPT_LOG = 100
-const FIELDS = ['a', 'b', 'f', 'i', 'u', 's', 'd', 'wide', 'h', 'value']
+export const FIELDS = ['a', 'b', 'f', 'i', 'u', 's', 'd', 'wide', 'h', 'value']
 const HOSTS = ['a', 'b', 'ab', 'c\nd', 'ä', '😀', '']
 
 interface Batch {

@@ -138,7 +138,12 @@ t.test('segments whose key is gone: their columns answer an error, the rest work
   let engine = await openEngine(dir, EMAIL)
   await write(engine, 0)
   await engine.close()
-  engine = await openEngine(dir, { ...encrypting({ email: 'k2' }, { k2: KEYS.k2 }), compaction_fan_in: 2, compaction_max_backlog: 4 })
+  const warnings: unknown[] = []
+  const log = { debug() {}, info() {}, error() {}, warn: (detail: object) => warnings.push(detail) }
+  const config = { ...encrypting({ email: 'k2' }, { k2: KEYS.k2 }), compaction_fan_in: 2, compaction_max_backlog: 4, data_dir: dir }
+  engine = new EmbeddedEngine({ ...testContext(config, () => NOW_MS), log })
+  await engine.open()
+  t.same(warnings, [{ segmentsByKey: { k1: 1 } }])
   const gone = { code: 'ENCRYPTION_KEY_UNAVAILABLE', message: /key "k1"/ }
   await t.rejects(rowsOf(engine, 'm'), gone)
   await t.rejects(sql(engine, 'SELECT email FROM m'), gone)

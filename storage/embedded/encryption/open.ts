@@ -1,7 +1,7 @@
 /** What the engine's parts must know of encrypted fields. */
 import type { Static } from 'typebox'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementInfo, SeriesResolver } from '../../../kernel/storage.ts'
+import type { MeasurementInfo, SeriesResolver, StorageContext } from '../../../kernel/storage.ts'
 import type { SegmentMeta, WorkerConfig } from '../layout.ts'
 import { DEFAULT_CACHE_BYTES } from './columns.ts'
 import type { encryptionSchema } from './config.ts'
@@ -26,6 +26,20 @@ export function openEncryption(settings: Static<typeof encryptionSchema> | undef
 export function missingKey(keys: KeyRing, { columns }: SegmentMeta): string | undefined {
   for (const { encoding } of columns) if (encoding.kind === 'encrypted' && !keys.has(encoding.key)) return encoding.key
   return undefined
+}
+
+/** Says once a start which keys are wanted for how many segments. */
+export function reportMissingKeys(keys: KeyRing, segments: readonly SegmentMeta[], log: StorageContext['log']): void {
+  const counts: Record<string, number> = {}
+  for (const segment of segments) {
+    const key = missingKey(keys, segment)
+    if (key !== undefined) counts[key] = (counts[key] ?? 0) + 1
+  }
+  if (Object.keys(counts).length > 0)
+    log.warn(
+      { segmentsByKey: counts },
+      'segments are encrypted with keys that are not configured: queries of their encrypted fields fail, merges leave them alone',
+    )
 }
 
 /** Refuses series with a tag of an encrypted name: only fields can be encrypted, and the tag would lie in the clear. */
