@@ -131,6 +131,50 @@ export interface BackupService {
   restore(directory: string, target: string): Promise<BackupManifest>
 }
 
+/**
+ * Where an archive keeps its data: whole objects under keys of parts joined by "/". A folder, a bucket; a plugin brings it (`ArchiveService.attach`).
+ * What cannot be reached throws OVERLOADED with the cause.
+ */
+export interface ObjectStore {
+  /** What messages call it. */
+  readonly name: string
+  /** The objects are files below this directory, named by their keys, and are read in place. */
+  readonly directory?: string
+  /** Stores a file's contents under a key, in place of what is there; durable when it resolves. */
+  put(key: string, path: string): Promise<void>
+  /** Writes an object's bytes to a new file. @throws NOT_FOUND */
+  get(key: string, path: string): Promise<void>
+  /** Bytes of an object; undefined when there is none. */
+  size(key: string): Promise<number | undefined>
+  /** Nothing happens when there is none. */
+  remove(key: string): Promise<void>
+}
+
+export interface ArchiveOptions {
+  /** Age from which on data is moved, by whole UTC days. */
+  coldAfterSecs: number
+  /** Objects that one run writes at most. */
+  maxObjects: number
+}
+
+export interface ArchiveResult {
+  objects: number
+  rows: number
+  /** Groups (tables with days that are due) left alone because a `RetentionHold` still needs them, or because newer data reaches into their days. */
+  awaitingRollup: number
+  incomplete: number
+  /** What ended the run early. What is counted was done. */
+  failure?: Error
+}
+
+/** Moves old data out of the database into an object store, where queries still find it. */
+export interface ArchiveService {
+  /** Call once, in the start phase: queries that need archived data fail until then. */
+  attach(store: ObjectStore): void
+  /** Moves what is due, oldest first; what fails is tried again by the next run. */
+  run(options: ArchiveOptions): Promise<ArchiveResult>
+}
+
 export interface ExportRequest {
   namespace: string
   measurement: string
@@ -338,6 +382,8 @@ export interface Storage {
   holdRetention(hold: RetentionHold): () => void
   /** With the capability `backup`. */
   readonly backup?: BackupService
+  /** With the capability `archive`. */
+  readonly archive?: ArchiveService
   /** Writes a measurement to a self-contained Parquet file; with the capability `export`. @throws NOT_FOUND, INVALID_REQUEST, CONFLICT for a file that exists, STORAGE_FULL. */
   export?(request: ExportRequest, options?: JobOptions): Promise<ExportResult>
 

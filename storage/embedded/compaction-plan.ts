@@ -24,7 +24,8 @@ export interface Merge {
  * @param segments of one table, ascending by sequence.
  * @param alone no other table holds rows of the same series; else a range that was dirty stays so.
  */
-export function planMerge(segments: readonly SegmentMeta[], limits: CompactionLimits, alone: boolean): Merge | undefined {
+export function planMerge(all: readonly SegmentMeta[], given: CompactionLimits, alone: boolean): Merge | undefined {
+  const { segments, limits } = mergeable(all, given)
   for (let level = 0; ; level++) {
     let highest = false
     for (let from = 0; from < segments.length; ) {
@@ -49,7 +50,11 @@ export function planMerge(segments: readonly SegmentMeta[], limits: CompactionLi
 }
 
 /** Segments that a merge is due for: how far merging is behind. */
-export function backlog(segments: readonly SegmentMeta[], { fanIn, maxRows, leaves }: CompactionLimits): number {
+export function backlog(all: readonly SegmentMeta[], limits: CompactionLimits): number {
+  const {
+    segments,
+    limits: { fanIn, maxRows, leaves },
+  } = mergeable(all, limits)
   let waiting = 0
   for (let from = 0; from < segments.length; ) {
     const { level } = segments[from]
@@ -63,6 +68,21 @@ export function backlog(segments: readonly SegmentMeta[], { fanIn, maxRows, leav
     from = Math.max(to, from + 1)
   }
   return waiting
+}
+
+/**
+ * Archived segments stay as they are, and neighbours are those on either side of one: unless its time touches theirs, its rows cannot be the same. One
+ * that touches a segment stays in between.
+ */
+function mergeable(all: readonly SegmentMeta[], limits: CompactionLimits): { segments: readonly SegmentMeta[]; limits: CompactionLimits } {
+  const local = all.filter(({ archived }) => !archived)
+  if (local.length === all.length) return { segments: all, limits }
+  const ranges = local.map(({ minTime, maxTime }) => [BigInt(minTime), BigInt(maxTime)])
+  const first = ranges.reduce((least, [min]) => (min < least ? min : least), ranges[0]?.[0] ?? 0n)
+  const touches = ({ minTime, maxTime }: SegmentMeta): boolean =>
+    BigInt(maxTime) >= first && ranges.some(([min, max]) => BigInt(minTime) <= max && BigInt(maxTime) >= min)
+  const leaves = (segment: SegmentMeta): boolean => segment.archived === true || limits.leaves?.(segment) === true
+  return { segments: all.filter((segment) => !segment.archived || touches(segment)), limits: { ...limits, leaves } }
 }
 
 /** A run of more than `2 * fanIn` neighbours whose levels only fall short of merging because they alternate. */

@@ -88,6 +88,12 @@ export const configSchema = Type.Object({
     description: 'How far engine threads step back behind ingest when processors are short, as of nice(1); Linux only',
   }),
   field_encryption: Type.Optional(encryptionSchema),
+  segment_cache_size: Type.Integer({
+    default: 512 * MIB,
+    minimum: MIB,
+    maximum: 2 ** 44,
+    description: 'Bytes of local copies of archived segments that lie in an object store; one query cannot read more than this of them',
+  }),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
   segment_verification: Type.Union([Type.Literal('first_use'), Type.Literal('background'), Type.Literal('off')], {

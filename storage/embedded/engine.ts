@@ -18,7 +18,6 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
-  MeasurementRef,
   RetentionHold,
   RunningJob,
   ScanPlan,
@@ -34,8 +33,9 @@ import type {
 } from '../../kernel/storage.ts'
 import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
-import { canonicalTags, checkFieldName, checkMeasurementName } from '../common/names.ts'
+import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { INT64_MIN } from '../common/time.ts'
+import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupSource } from './backup/source.ts'
 import { Catalog } from './catalog.ts'
@@ -45,7 +45,7 @@ import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { holdsData, segmentsToServe } from './damage/startup.ts'
 import { declareField } from './declare.ts'
-import { checkTags, markEncrypted, missingKey, openEncryption, protectTags } from './encryption/open.ts'
+import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { Exports } from './exports.ts'
 import { type SegmentMeta, Shared, type StateEvent, segmentFiles, type WorkerConfig } from './layout.ts'
 import { Housekeeping } from './lifetime/housekeeping.ts'
@@ -57,6 +57,7 @@ import { paths } from './paths.ts'
 import { WorkerPool } from './pool.ts'
 import { Pressure } from './pressure.ts'
 import { Publisher } from './publisher.ts'
+import { seriesResolver } from './resolver.ts'
 import { describe, type Measurement, Schema } from './schema.ts'
 import { RELEASED, SeriesIndex } from './series-index.ts'
 import { LmdbState } from './state-store.ts'
@@ -65,14 +66,16 @@ import { replay } from './wal/replay.ts'
 import { Wal } from './wal/wal.ts'
 import { WritePath } from './write-path.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export', 'backup'])
+export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export', 'backup', 'archive'])
 
-const UNDERSCORE = 95
+/** Not a plugin's id. */
+const ARCHIVE_STATE = 'storage.archive'
 const CLOSED = 'the database is closed; retry after the restart'
 
 export class EmbeddedEngine implements StorageEngine {
   readonly capabilities = capabilities
   readonly resolver: SeriesResolver
+  readonly archive: Archive
   readonly backup: Backups
   private readonly config: DatabaseConfig
   private readonly context: StorageContext
@@ -116,7 +119,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetimes = lifetimesOf(this.config, limits)
     this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() }))
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
-    this.resolver = protectTags(this.makeResolver(limits), Object.keys(this.config.field_encryption?.columns ?? {}))
+    this.resolver = protectTags(seriesResolver(this.schema, this.index, limits), Object.keys(this.config.field_encryption?.columns ?? {}))
     this.exports = new Exports(
       this.dataDir,
       () => this.workerConfig(1),
@@ -134,6 +137,7 @@ export class EmbeddedEngine implements StorageEngine {
         }
       }),
     )
+    this.archive = new Archive(() => this.archiveParts())
     this.pressure = new Pressure(
       pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined),
       () => performance.now(),
@@ -182,7 +186,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.catalog = catalog
     const setAside = this.config.damaged_segments === 'set_aside'
     const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, catalog })
-    const segments = () => [...(this.maintenance?.segments.values() ?? [])].flat()
+    const segments = () => [...(this.maintenance?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)
     const scrubber = new Scrubber({ dataDir: this.dataDir, config: this.config, log: this.context.log, catalog, segments }, found)
     this.scrubber = scrubber
     const metrics = engineMetrics(this.context.metrics)
@@ -200,6 +204,8 @@ export class EmbeddedEngine implements StorageEngine {
         },
         trust: scrubber.trust,
         damaged: (segment, cause) => scrubber.report(segment, cause),
+        fetch: (job, objects) => this.archive.fetch(job, objects),
+        ended: (job) => this.archive.jobEnded(job),
         ...(this.worker === undefined ? {} : { worker: this.worker }),
       },
       this.publisher,
@@ -227,6 +233,7 @@ export class EmbeddedEngine implements StorageEngine {
       pressure: this.pressure,
       lifetime: this.lifetime,
       housekeeping: () => this.housekeeping as Housekeeping,
+      archive: () => this.archive,
       leaves: (segment) => missingKey(this.encryption.keys, segment) !== undefined || scrubber.isDamaged(segment.id),
     })
     this.housekeeping = new Housekeeping({
@@ -239,7 +246,7 @@ export class EmbeddedEngine implements StorageEngine {
       metrics,
       holds: this.holds,
       rewriteAfterSecs: this.config.deleted_rows_rewrite_secs,
-      merging: (segment) => maintenance.merging.has(segment),
+      merging: (segment) => maintenance.isTaken(segment),
       segments: maintenance.segments,
       remove: (segments) => maintenance.remove(segments),
     })
@@ -273,6 +280,7 @@ export class EmbeddedEngine implements StorageEngine {
       await this.scrubber?.stop()
       await this.pool?.close()
       await this.maintenance?.settled()
+      await this.archive.settled()
       await this.catalog?.close()
     } finally {
       this.lock.release()
@@ -401,6 +409,7 @@ export class EmbeddedEngine implements StorageEngine {
     if (counters !== undefined) {
       maintenance.nextSegment = counters.nextSegment
       this.writes.nextSequence = counters.nextSequence
+      this.writes.continueAfter(counters.walSequence ?? 0)
       this.schema.nextTable = counters.nextTable
       this.schema.nextMeasurement = counters.nextMeasurement
       for (const [namespace, time] of Object.entries(counters.newest)) this.writes.window(namespace).newest = BigInt(time)
@@ -411,6 +420,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.tombstones.nextId = Math.max(this.lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
     this.lifetime.load(catalog.drops(), catalog.endedDrops())
     for (const segment of segments) maintenance.insert(segment)
+    reportMissingKeys(this.encryption.keys, segments, this.context.log)
     const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(segments.flatMap(segmentFiles)))
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
     catalog.loadSeries(this.index)
@@ -444,6 +454,15 @@ export class EmbeddedEngine implements StorageEngine {
     return events
   }
 
+  private archiveParts(): ArchiveParts {
+    const [maintenance, pool, catalog] = [this.maintenance as Maintenance, this.pool as WorkerPool, this.catalog as Catalog]
+    const { dataDir, config, schema, holds, lifetime, paths, context } = this
+    const encrypted = Object.keys(config.field_encryption?.columns ?? {})
+    const fault = () => this.pressure.fault ?? catalog.store.commits.fault
+    const state = new LmdbState(catalog.store, ARCHIVE_STATE)
+    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, maintenance, fault }
+  }
+
   private workerConfig(threads: number): WorkerConfig {
     const { config } = this
     return {
@@ -455,32 +474,6 @@ export class EmbeddedEngine implements StorageEngine {
       compression: config.compression,
       zstdLevel: config.zstd_level,
       ...this.encryption.worker,
-    }
-  }
-
-  private makeResolver(limits: ReturnType<typeof limitsOf>): SeriesResolver {
-    const { index, schema } = this
-    return {
-      get epoch() {
-        return index.epoch
-      },
-      measurement: (namespace, name) => {
-        const known = schema.find(namespace, name)
-        if (known !== undefined) return known
-        checkMeasurementName(name, limits)
-        return schema.resolve(namespace, name)
-      },
-      series: (measurement: MeasurementRef, tags: readonly string[]) => index.resolve(measurement, canonicalTags(tags, limits)),
-      seriesAscii: (measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number) => {
-        if (pairs > limits.maxTagsPerSeries) return -1
-        for (let i = 0; i < pairs; i++) {
-          const start = ranges[i * 4]
-          // Reserved names begin with an underscore.
-          if (bytes[start] === UNDERSCORE || ranges[i * 4 + 1] - start > limits.maxNameBytes || ranges[i * 4 + 3] - ranges[i * 4 + 2] > limits.maxTagValueBytes)
-            return -1
-        }
-        return index.resolveAscii(measurement, bytes, ranges, pairs)
-      },
     }
   }
 }

@@ -112,8 +112,10 @@ export interface SegmentMeta {
   level: number
   /** Tombstones up to this id are applied for good; absent = none. */
   cleared?: number
-  /** Relative to the data directory. */
+  /** Relative to the data directory; of an archived one the key of its object. */
   file: string
+  /** It lies in the archive's store: a self-contained file of decoded columns (docs/formats/archive.md) that is never merged. */
+  archived?: true
   /** The file of encrypted columns that belongs to it, relative to the data directory, and its size; absent = none. */
   sidecar?: string
   sidecarBytes?: number
@@ -217,6 +219,8 @@ export interface WorkerConfig {
   encryption?: KeyMaterial & { cacheBytes: number }
   /** Nothing of a statement is written to the scratch space: it could be what is encrypted elsewhere. */
   noSpill?: true
+  /** Where archived segments are read, by key. */
+  archiveDirectory?: string
   /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */
   emitWindowBytes?: number
 }
@@ -241,8 +245,33 @@ export type ToWorker =
       dirty: [string, string] | null
       /** Tombstones up to this id are to be applied. */
       cleared: number
+      /** Rows before this time are left out: they are archived. */
+      from?: string
     }
+  /** List the UTC days before a time that have rows. */
+  | { kind: 'archive-days'; id: number; table: number; segments: number[]; before: string }
+  | ({ kind: 'archive'; id: number } & ArchiveTask)
+  /** The archived segments that a job asked for can be read, or not. */
+  | { kind: 'fetched'; id: number; request: number; error?: WireError }
   | { kind: 'close' }
+
+/** Write the rows of a UTC day to a self-contained file. */
+export interface ArchiveTask {
+  table: number
+  segments: number[]
+  segment: number
+  sequence: number
+  deduplicate: boolean
+  dirty: [string, string] | null
+  cleared: number
+  /** Inclusive. */
+  time: [string, string]
+  /** The file to write. */
+  path: string
+}
+
+/** An object that a job wants to read. */
+export type ArchivedObject = Pick<SegmentMeta, 'file' | 'bytes' | 'crc'>
 
 export interface WireError {
   code: string
@@ -258,6 +287,11 @@ export type FromWorker =
   | { kind: 'failed'; id: number; error: WireError }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }
+  | { kind: 'archive-days'; id: number; days: string[] }
+  /** `file` is empty: whoever stores the object names it. */
+  | { kind: 'archived'; id: number; segment: SegmentMeta | null }
+  /** A job needs archived segments; `id` is the job's. */
+  | { kind: 'fetch'; id: number; request: number; objects: ArchivedObject[] }
   /** A segment's file is not what was written. */
   | { kind: 'damaged'; segment: number; cause: string }
 
@@ -272,11 +306,13 @@ export function sidecarFile(file: string): string {
 }
 
 /** As `segmentFiles`, each with the bytes it must have. */
-export function segmentFilesWithSizes({ file, bytes, sidecar, sidecarBytes = 0 }: SegmentMeta): { file: string; bytes: number }[] {
+export function segmentFilesWithSizes({ file, bytes, sidecar, sidecarBytes = 0, archived }: SegmentMeta): { file: string; bytes: number }[] {
+  if (archived) return []
   return [{ file, bytes }, ...(sidecar === undefined ? [] : [{ file: sidecar, bytes: sidecarBytes }])]
 }
 
-/** All files of a segment, relative to the data directory. */
-export function segmentFiles({ file, sidecar }: Pick<SegmentMeta, 'file' | 'sidecar'>): string[] {
+/** All files of a segment, relative to the data directory; none of an archived one. */
+export function segmentFiles({ file, sidecar, archived }: Pick<SegmentMeta, 'file' | 'sidecar' | 'archived'>): string[] {
+  if (archived) return []
   return sidecar === undefined ? [file] : [file, sidecar]
 }

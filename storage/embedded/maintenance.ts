@@ -5,6 +5,7 @@
 import { readdirSync, rmSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
+import type { Archive } from './archive/archive.ts'
 import type { Catalog, CatalogChange, Counters } from './catalog.ts'
 import { type Merge, planMerge } from './compaction-plan.ts'
 import type { DatabaseConfig } from './config.ts'
@@ -50,6 +51,7 @@ export interface MaintenanceParts {
   housekeeping(): Housekeeping
   /** Segments that cannot be merged, for want of a key. */
   leaves(segment: SegmentMeta): boolean
+  archive(): Archive
 }
 
 export class Maintenance {
@@ -66,6 +68,8 @@ export class Maintenance {
   private compactionWanted = false
   /** Inputs of the merge under way. */
   merging: ReadonlySet<number> = new Set()
+  /** Segments that are being archived: nobody else takes them out of the manifest. */
+  private readonly claimed = new Set<number>()
   private timer: NodeJS.Timeout | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
@@ -108,6 +112,7 @@ export class Maintenance {
       else this.segments.delete(table)
     }
     try {
+      await this.parts.archive().unsettle(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
       await this.commit({ segmentsRemoved: removed })
     } catch (error) {
       for (const segment of segments) this.insert(segment)
@@ -118,6 +123,36 @@ export class Maintenance {
     this.parts.publisher.tell({ kind: 'segments', added: [], removed, droppedMemtable: -1 })
     this.parts.publisher.flush()
     this.retire(segments)
+  }
+
+  /** Keeps segments for one owner. @returns what ends that; undefined when they are being merged or are not there any more. */
+  claim(segments: readonly SegmentMeta[]): (() => void) | undefined {
+    const known = (segment: SegmentMeta): boolean => this.segments.get(segment.table)?.includes(segment) === true
+    if (segments.some((segment) => this.isTaken(segment.id) || !known(segment))) return undefined
+    for (const { id } of segments) this.claimed.add(id)
+    return () => {
+      for (const { id } of segments) this.claimed.delete(id)
+    }
+  }
+
+  /** Puts segments with the same rows in place of others of the table, which the caller has claimed. @throws when the catalog does not know it. */
+  async replace(table: number, removed: readonly SegmentMeta[], added: readonly SegmentMeta[]): Promise<void> {
+    const ids = removed.map(({ id }) => id)
+    await this.commit({ segmentsAdded: [...added], segmentsRemoved: ids })
+    this.segments.set(
+      table,
+      (this.segments.get(table) ?? []).filter((segment) => !removed.includes(segment)),
+    )
+    for (const one of added) this.insert(one)
+    this.parts.pressure.measure(this.segments)
+    this.parts.publisher.tell({ kind: 'segments', added: [...added], removed: ids, droppedMemtable: -1 })
+    this.parts.publisher.flush()
+    this.retire(removed)
+  }
+
+  /** It is being merged or archived: it goes when that has ended. */
+  isTaken(segment: number): boolean {
+    return this.merging.has(segment) || this.claimed.has(segment)
   }
 
   flushSoon(): void {
@@ -171,6 +206,7 @@ export class Maintenance {
       nextTable: schema.nextTable,
       nextMeasurement: schema.nextMeasurement,
       nextTombstone: this.parts.lifetime.tombstones.nextId,
+      walSequence: writes.applied,
       walFloor: oldest.firstWal,
       newest: Object.fromEntries([...writes.windows].flatMap(([namespace, { newest }]) => (newest === undefined ? [] : [[namespace, String(newest)]]))),
     }
@@ -277,7 +313,7 @@ export class Maintenance {
     if (owner === undefined) return undefined // of a dropped measurement: the next pass removes them
     // Rows of a series may lie in a shared table and in its measurement's own.
     const alone = owner < 0 || (schema.any(owner)?.tables.length ?? 1) === 1
-    const { leaves } = this.parts
+    const leaves = (segment: SegmentMeta): boolean => this.claimed.has(segment.id) || this.parts.leaves(segment)
     const limits = { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows, leaves }
     const merge = planMerge(segments, limits, alone) ?? this.parts.housekeeping().rewrite(table)
     return merge?.segments.some(leaves) ? undefined : merge
@@ -338,6 +374,7 @@ export class Maintenance {
     this.parts.metrics.segmentsRetired.inc(segments.length)
     this.parts.pool.afterReaders(() => {
       this.retired -= segments.length
+      this.parts.archive().discard(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
       for (const file of segments.flatMap(segmentFiles)) {
         try {
           unlinkSync(join(this.parts.dataDir, file))

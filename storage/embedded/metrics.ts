@@ -87,10 +87,11 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   gauge('compaction_backpressure_active', '1 while writes are refused because merging is behind', () => Number(pressure.compactionBehind))
   gauge('maintenance_running', '0 when the maintenance thread has died too often: only a restart recovers', () => Number(pressure.running))
   gauge('series', 'Live series', () => index.live)
-  gauge('segments', 'Segment files', () => segments().length)
-  gauge('segment_bytes', 'Bytes of all segment files', () => segments().reduce((sum, { bytes }) => sum + bytes, 0))
+  const local = () => segments().filter(({ archived }) => !archived)
+  gauge('segments', 'Segment files', () => local().length)
+  gauge('segment_bytes', 'Bytes of all segment files', () => local().reduce((sum, { bytes }) => sum + bytes, 0))
   gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () =>
-    pool.readers === 0 ? 0 : segments().length + maintenance.retired,
+    pool.readers === 0 ? 0 : local().length + maintenance.retired,
   )
   gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
   gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => maintenance.retired)

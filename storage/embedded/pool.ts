@@ -3,10 +3,21 @@
  * was doing and is replaced with the next request, the maintenance thread only so often (pressure.ts).
  */
 import { Worker } from 'node:worker_threads'
-import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import { classify, type ErrorCode, SvcError } from '../../kernel/errors.ts'
 import type { JobOptions, RunningJob, StorageContext } from '../../kernel/storage.ts'
 import { Job } from './job.ts'
-import { type FromWorker, type SegmentMeta, Shared, type StateEvent, type ToWorker, type WireError, type WorkerConfig, type WorkerData } from './layout.ts'
+import {
+  type ArchivedObject,
+  type ArchiveTask,
+  type FromWorker,
+  type SegmentMeta,
+  Shared,
+  type StateEvent,
+  type ToWorker,
+  type WireError,
+  type WorkerConfig,
+  type WorkerData,
+} from './layout.ts'
 import type { Publisher } from './publisher.ts'
 
 export interface PoolSettings {
@@ -21,6 +32,9 @@ export interface PoolSettings {
   /** What is known of each segment's file, and who is told when a thread finds one damaged. */
   trust: Int32Array
   damaged(segment: number, cause: string): void
+  /** Makes archived segments readable for a job, until `ended` is called with it. */
+  fetch(job: number, objects: readonly ArchivedObject[]): Promise<void>
+  ended(job: number): void
   /** What the threads run; tests put a failing one in its place. */
   worker?: URL
 }
@@ -40,6 +54,7 @@ class EngineThread {
   private readonly exited: Promise<void>
   private readonly log: StorageContext['log']
   private readonly damaged: PoolSettings['damaged']
+  private readonly fetch: PoolSettings['fetch']
 
   constructor(
     role: 'query' | 'maintenance',
@@ -60,6 +75,7 @@ class EngineThread {
       trust: settings.trust,
     }
     this.damaged = settings.damaged
+    this.fetch = settings.fetch
     this.worker = new Worker(settings.worker ?? WORKER, {
       workerData,
       name: `svc-${role}`,
@@ -101,6 +117,14 @@ class EngineThread {
         return
       case 'damaged':
         return this.damaged(message.segment, message.cause)
+      case 'fetch': {
+        const { id, request } = message
+        this.fetch(id, message.objects).then(
+          () => this.post({ kind: 'fetched', id, request }),
+          (error: unknown) => this.post({ kind: 'fetched', id, request, error: toWire(error) }),
+        )
+        return
+      }
       case 'output':
         return this.jobs.get(message.id)?.push(message.bytes)
       case 'done':
@@ -117,6 +141,8 @@ class EngineThread {
       }
       case 'flushed':
       case 'compacted':
+      case 'archive-days':
+      case 'archived':
         this.tasks.get(message.id)?.resolve(message)
         this.tasks.delete(message.id)
     }
@@ -128,6 +154,7 @@ export class WorkerPool {
   private readonly publisher: Publisher
   private readonly log: StorageContext['log']
   private queries: EngineThread[] = []
+  private readonly leaving = new Set<EngineThread>()
   private maintenance: EngineThread | undefined
   /** Set when the maintenance thread is not started any more. */
   private givenUp: SvcError | undefined
@@ -170,6 +197,28 @@ export class WorkerPool {
     return answer.segment
   }
 
+  async archiveDays(request: Omit<Extract<ToWorker, { kind: 'archive-days' }>, 'kind' | 'id'>): Promise<bigint[]> {
+    const answer = await this.task((id) => ({ kind: 'archive-days', id, ...request }))
+    if (answer.kind !== 'archive-days') throw new Error(`a question for days was answered by "${answer.kind}"`)
+    return answer.days.map(BigInt)
+  }
+
+  /** @returns null when no rows are left. */
+  async archive(task: ArchiveTask): Promise<SegmentMeta | null> {
+    const answer = await this.task((id) => ({ kind: 'archive', id, ...task }))
+    if (answer.kind !== 'archived') throw new Error(`an archive task was answered by "${answer.kind}"`)
+    return answer.segment
+  }
+
+  /** Where query threads read archived segments from now on. A directory is allowed when a thread starts: those that run make way for others. */
+  readArchive(directory: string): void {
+    this.settings.config.query.archiveDirectory = directory
+    for (const thread of this.queries.splice(0)) {
+      this.leaving.add(thread)
+      this.afterReaders(() => void thread.close().then(() => this.leaving.delete(thread)))
+    }
+  }
+
   /** Counts as a running job until the returned function is called: files retired meanwhile stay. */
   lease(): () => void {
     const id = this.nextId++
@@ -190,7 +239,7 @@ export class WorkerPool {
 
   async close(): Promise<void> {
     this.closed = true
-    const threads = [...this.queries, ...(this.maintenance === undefined ? [] : [this.maintenance])]
+    const threads = [...this.queries, ...this.leaving, ...(this.maintenance === undefined ? [] : [this.maintenance])]
     await Promise.all(threads.map((thread) => thread.close()))
   }
 
@@ -230,6 +279,7 @@ export class WorkerPool {
 
   private ended(id: number): void {
     this.running.delete(id)
+    this.settings.ended(id)
     if (this.waiting.length === 0) return
     const oldest = Math.min(...this.running, Number.MAX_SAFE_INTEGER)
     for (let i = this.waiting.length - 1; i >= 0; i--) {
@@ -245,6 +295,11 @@ function endOf(failure: Error | undefined, code: number): SvcError {
   if ((failure as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY')
     return new SvcError('OVERLOADED', 'the engine thread ran out of memory; read a shorter time range, fewer series or fewer columns', { cause: failure })
   return new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}${failure === undefined ? '' : `: ${failure.message}`}`, { cause: failure })
+}
+
+function toWire(error: unknown): WireError {
+  const { code, message } = classify(error)
+  return { code, message }
 }
 
 function fromWire(error: WireError): SvcError {

@@ -6,7 +6,7 @@ import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } 
 import { sqlName, sqlText } from './duck.ts'
 import { isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { hiddenInTable, type Lifetimes } from './hidden.ts'
-import { decodedColumn, type Piece, readSql, unionSql } from './pieces.ts'
+import { decodedColumn, type Interval, type Piece, readSql, unionSql } from './pieces.ts'
 import { segmentPath, writeSegmentFile } from './segment-file.ts'
 import { copyOptions, MEASUREMENT_COLUMN, type SegmentTarget } from './segment-writer.ts'
 
@@ -14,7 +14,7 @@ export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind'
 
 const INT32_LIMIT = 2n ** 31n
 const EXACT_LIMIT = 2n ** 53n
-const ALL_TIME: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
+const ALL_TIME: Interval = [-(2n ** 63n), 2n ** 63n - 1n]
 
 /**
  * @param inputs in the order of their sequence, at least one.
@@ -40,20 +40,11 @@ export async function compactSegments(
   const stored = columns.filter((column) => !isEncrypted(column))
   const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
   const shared = measurement === undefined
-  const pieces: Piece[] = inputs.map((segment) => {
-    const [minTime, maxTime] = [BigInt(segment.minTime), BigInt(segment.maxTime)]
-    return {
-      minTime,
-      maxTime,
-      dirty: request.deduplicate && segment.dirty !== null ? [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] : null,
-      segment,
-      measurement: undefined,
-      hidden: hiddenInTable(lifetimes, measurement, { ...segment, minTime, maxTime, cleared: segment.cleared ?? 0 }, request.cleared),
-    }
-  })
+  const pieces = mergedPieces(inputs, request, measurement, lifetimes)
   const sources: string[] = []
+  const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
   const statement: MergeSource['statement'] = (fields, read) => {
-    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time: ALL_TIME, fields, sources, read })
+    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, read })
     const names = fields.map((field) => `, p.${sqlName(field.column)}`).join('')
     return !shared
       ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
@@ -61,7 +52,8 @@ export async function compactSegments(
   }
   const sorted = statement(stored.map(storedField), (segment, field) => storedColumn(segment, field, encodings.get(field.id)!))
   const firsts = pieces.map(firstLeft)
-  const minTime = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
+  const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
+  const minTime = before(first, time[0]) ? time[0] : first
   const maxTime = pieces.reduce((max, piece) => (before(max, piece.maxTime) ? piece.maxTime : max), pieces[0].maxTime)
   const file = segmentPath(request.segment, minTime)
   let rows = 0
@@ -95,15 +87,35 @@ export async function compactSegments(
   }
 }
 
+/** What is left of the inputs, ready to be merged. */
+export function mergedPieces(
+  inputs: readonly SegmentMeta[],
+  { deduplicate, cleared }: Pick<CompactRequest, 'deduplicate' | 'cleared'>,
+  measurement: number | undefined,
+  lifetimes: Lifetimes,
+): Piece[] {
+  return inputs.map((segment) => {
+    const [minTime, maxTime] = [BigInt(segment.minTime), BigInt(segment.maxTime)]
+    return {
+      minTime,
+      maxTime,
+      dirty: deduplicate && segment.dirty !== null ? [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] : null,
+      segment,
+      measurement: undefined,
+      hidden: hiddenInTable(lifetimes, measurement, { ...segment, minTime, maxTime, cleared: segment.cleared ?? 0 }, cleared),
+    }
+  })
+}
+
 /** The inputs say themselves which measurement a series is of, dropped ones included. */
-function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string): string {
+export function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string): string {
   // Rows of a series that was released before they were flushed carry no measurement.
   return `SELECT _series AS s, max(${MEASUREMENT_COLUMN}) AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} GROUP BY _series`
 }
 
 const storedField = ({ field, name, type, scale }: SegmentColumn): FieldDef => ({ id: field, name, type, scale, column: name })
 
-function unionFields(inputs: readonly SegmentMeta[]): FieldDef[] {
+export function unionFields(inputs: readonly SegmentMeta[]): FieldDef[] {
   const fields = new Map<number, FieldDef>()
   for (const { columns } of inputs) for (const { field, name, type, scale } of columns) fields.set(field, { id: field, name, type, scale, column: name })
   return [...fields.values()].sort((a, b) => a.id - b.id)
@@ -145,7 +157,7 @@ function storedColumn(segment: SegmentMeta, field: FieldDef, encoding: SegmentEn
   return `(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`
 }
 
-function negativeZero({ encoding }: SegmentColumn): boolean {
+export function negativeZero({ encoding }: SegmentColumn): boolean {
   return encoding.kind === 'plain' && encoding.negativeZero === true
 }
 

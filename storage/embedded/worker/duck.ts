@@ -42,6 +42,8 @@ const FULL_DISK = /No space left on device|Disk quota exceeded/i
 
 export class Duck {
   readonly encrypted: EncryptedColumns
+  /** Where archived segments are read, by key. */
+  readonly archiveDirectory: string | undefined
   private readonly instance: DuckDBInstance
   private readonly sources: Map<string, RowSource>
   private readonly idle: DuckDBConnection[] = []
@@ -50,7 +52,8 @@ export class Duck {
   private nextSource = 0
   private closed = false
 
-  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>, encrypted: EncryptedColumns) {
+  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>, encrypted: EncryptedColumns, archiveDirectory: string | undefined) {
+    this.archiveDirectory = archiveDirectory
     this.instance = instance
     this.sources = sources
     this.encrypted = encrypted
@@ -75,7 +78,7 @@ export class Duck {
       `SET parquet_metadata_cache = true`,
       `SET preserve_insertion_order = true`,
       `CREATE SCHEMA svc_tags`,
-      `SET allowed_directories = [${sqlText(segments)}, ${sqlText(config.tempDir)}]`,
+      `SET allowed_directories = [${[segments, config.tempDir, config.archiveDirectory ?? []].flat().map(sqlText).join(', ')}]`,
       `SET enable_external_access = false`,
       `SET lock_configuration = true`,
     ]) {
@@ -85,7 +88,7 @@ export class Duck {
     registerSources(rawConnection(connection), sources)
     const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     registerEncrypted(rawConnection(connection), encrypted, logicalType)
-    const duck = new Duck(instance, sources, encrypted)
+    const duck = new Duck(instance, sources, encrypted, config.archiveDirectory)
     duck.idle.push(connection)
     return duck
   }

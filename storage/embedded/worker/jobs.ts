@@ -2,6 +2,7 @@
 import { classify, SvcError } from '../../../kernel/errors.ts'
 import type { Job } from '../../../kernel/storage.ts'
 import type { FromWorker, WireError } from '../layout.ts'
+import { ArchiveRequests, JobSegments } from './archived-segments.ts'
 import { EngineReader } from './reader.ts'
 import type { RelationContext } from './relation.ts'
 
@@ -21,11 +22,13 @@ export class JobRunner {
   private readonly context: RelationContext
   private readonly post: Post
   private readonly window: number
+  private readonly archived: ArchiveRequests
 
   constructor(context: RelationContext, post: Post, window: number = DEFAULT_WINDOW_BYTES) {
     this.context = context
     this.post = post
     this.window = window
+    this.archived = new ArchiveRequests(post)
   }
 
   async start(id: number, module: string, args: unknown): Promise<void> {
@@ -35,7 +38,10 @@ export class JobRunner {
     let reader: EngineReader | undefined
     try {
       // Before anything waits: what was acknowledged when the job was asked for is in the snapshot.
-      reader = await EngineReader.open(this.context, signal)
+      reader = await EngineReader.open(
+        { ...this.context, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
+        signal,
+      )
       const { default: run } = (await import(module)) as { default: Job }
       signal.throwIfAborted()
       const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
@@ -61,6 +67,11 @@ export class JobRunner {
     if (job === undefined) return
     job.inFlight -= bytes
     if (job.inFlight < this.window) job.wake?.()
+  }
+
+  /** The main thread's answer to a request for archived segments. */
+  fetched(request: number, error: WireError | undefined): void {
+    this.archived.answered(request, error)
   }
 
   cancelAll(): void {

@@ -3,6 +3,7 @@ import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts'
+import { archiveDay, daysBefore } from './archive-writer.ts'
 import { collectGarbage } from './collect.ts'
 import { compactSegments } from './compactor.ts'
 import { Duck } from './duck.ts'
@@ -48,7 +49,13 @@ async function close(): Promise<void> {
   process.exit(0)
 }
 
-function compactionInputs(message: Extract<ToWorker, { kind: 'compact' }>): SegmentMeta[] {
+/** The measurement of a table; undefined when it is shared. */
+function ownerOf(table: number): number | undefined {
+  const owner = state.tables.get(table)?.measurement ?? 0
+  return owner < 0 ? undefined : owner
+}
+
+function compactionInputs(message: { table: number; segments: number[] }): SegmentMeta[] {
   const known = new Map((state.segments.get(message.table) ?? []).map((segment) => [segment.id, segment]))
   return message.segments.map((id) => {
     const segment = known.get(id)
@@ -72,6 +79,9 @@ port.on('message', (message: ToWorker) => {
     case 'cancel':
       jobs.cancel(message.id)
       break
+    case 'fetched':
+      jobs.fetched(message.request, message.error)
+      break
     case 'taken':
       jobs.taken(message.id, message.bytes)
       break
@@ -84,12 +94,25 @@ port.on('message', (message: ToWorker) => {
       break
     case 'compact':
       maintain('compact', message.id, async () => {
-        const owner = state.tables.get(message.table)?.measurement ?? 0
-        const measurement = owner < 0 ? undefined : owner
+        const measurement = ownerOf(message.table)
         const inputs = compactionInputs(message)
         await verifier.ensure(inputs)
         const keyOf = mergedKeys(inputs, state.tables.get(message.table), duck.encrypted.keys)
         return { kind: 'compacted', id: message.id, segment: await compactSegments(inputs, message, measurement, state, target, keyOf) }
+      })
+      break
+    case 'archive-days':
+      maintain('compact', message.id, async () => {
+        const inputs = compactionInputs(message)
+        await verifier.ensure(inputs)
+        return { kind: 'archive-days', id: message.id, days: await daysBefore(inputs, BigInt(message.before), ownerOf(message.table), state, target) }
+      })
+      break
+    case 'archive':
+      maintain('compact', message.id, async () => {
+        const inputs = compactionInputs(message)
+        await verifier.ensure(inputs)
+        return { kind: 'archived', id: message.id, segment: await archiveDay(inputs, message, ownerOf(message.table), state, target) }
       })
       break
     case 'close':

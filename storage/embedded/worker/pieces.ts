@@ -90,7 +90,7 @@ function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: r
     }
     const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment)}`
     const key = [head, storedTypes(request, piece.segment), ...conditions].join('\n')
-    const file = join(request.dataDir, piece.segment.file)
+    const file = pathOf(request, piece.segment)
     const group = groups.get(key)
     if (group === undefined) groups.set(key, { files: [file], head, conditions, bounds: new Set(bounds) })
     else {
@@ -121,7 +121,7 @@ function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: re
     branches.push(
       piece.segment === undefined
         ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, order)}${tail}`
-        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([join(request.dataDir, piece.segment.file)])}${tail}`,
+        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([pathOf(request, piece.segment)])}${tail}`,
     )
   }
   if (branches.length === 0) return undefined
@@ -135,6 +135,10 @@ function memtableCall(request: UnionRequest, piece: Piece, order: bigint): strin
   const call = request.duck.addSource(memtableSource({ part, linked, series, fields: request.fields, lo: request.time[0], hi: request.time[1], order }))
   request.sources.push(call)
   return call
+}
+
+function pathOf({ duck, dataDir }: UnionRequest, { file, archived }: SegmentMeta): string {
+  return join(archived ? (duck.archiveDirectory ?? '') : dataDir, file)
 }
 
 export function readSql(files: readonly string[]): string {

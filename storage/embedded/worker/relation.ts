@@ -6,7 +6,7 @@ import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { type Interval, type Piece, unionSql } from './pieces.ts'
 import type { Snapshot, WorkerState } from './state.ts'
 import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from './tag-source.ts'
-import type { SegmentVerifier } from './verify.ts'
+import type { SegmentGate } from './verify.ts'
 
 export interface RelationContext {
   state: WorkerState
@@ -14,7 +14,7 @@ export interface RelationContext {
   dictionaries: TagDictionaries
   dataDir: string
   /** Absent where every segment is trusted. */
-  verifier?: SegmentVerifier
+  verifier?: SegmentGate
 }
 
 export interface RelationArgs {
@@ -47,7 +47,8 @@ export function piecesOf(state: WorkerState, snapshot: Snapshot, def: Measuremen
     if (!hidesAll(hidden, whole)) list.push({ ...piece, hidden })
   }
   for (const id of def.tables) {
-    const shared = state.tables.get(id)?.measurement !== def.id
+    // A table that went with a drop meanwhile was its measurement's own.
+    const shared = (state.tables.get(id)?.measurement ?? def.id) !== def.id
     const measurement = shared ? def.id : undefined
     const table = snapshot.table(id)
     for (const segment of table.segments) {

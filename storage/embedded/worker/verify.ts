@@ -18,7 +18,16 @@ export class UnverifiedSegments extends Error {
   }
 }
 
-export class SegmentVerifier {
+/** What stands between a statement and the segments that it reads. */
+export interface SegmentGate {
+  /** @throws UnverifiedSegments */
+  require(pieces: readonly Piece[]): void
+  /** Resolves when all can be read. */
+  ensure(segments: readonly SegmentMeta[], signal?: AbortSignal): Promise<void>
+  ensurePieces(pieces: readonly Piece[], signal?: AbortSignal): Promise<void>
+}
+
+export class SegmentVerifier implements SegmentGate {
   private readonly trust: Int32Array
   private readonly dataDir: string
   private readonly report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void
@@ -91,6 +100,6 @@ export class SegmentVerifier {
   }
 }
 
-function segmentsOf(pieces: readonly Piece[]): SegmentMeta[] {
+export function segmentsOf(pieces: readonly Piece[]): SegmentMeta[] {
   return pieces.flatMap(({ segment }) => segment ?? [])
 }

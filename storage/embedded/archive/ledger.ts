@@ -1,0 +1,31 @@
+/**
+ * Keys of objects that may lie in the store although no segment of the manifest names them: being written, or no longer needed. Noted durably before
+ * the object or the manifest changes, so that after a crash nothing is left there for good.
+ */
+import type { StateStore } from '../../../kernel/storage.ts'
+
+export class Ledger {
+  private readonly state: StateStore
+
+  constructor(state: StateStore) {
+    this.state = state
+  }
+
+  keys(): string[] {
+    return this.state.list().map(({ key }) => key)
+  }
+
+  async note(keys: readonly string[]): Promise<void> {
+    if (keys.length === 0) return
+    await this.state.transaction((tx) => {
+      for (const key of keys) tx.put(key, true)
+    })
+  }
+
+  async forget(keys: readonly string[]): Promise<void> {
+    if (keys.length === 0) return
+    await this.state.transaction((tx) => {
+      for (const key of keys) tx.delete(key)
+    })
+  }
+}
