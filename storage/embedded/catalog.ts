@@ -31,6 +31,8 @@ export interface Counters {
   nextMeasurement: number
   /** Absent in data of format version 1. */
   nextTombstone?: number
+  /** Sequence of the newest log record that was applied; absent likewise. */
+  walSequence?: number
   /** First WAL file that is not wholly in segments. */
   walFloor: number
   /** Newest admitted time of each namespace, nanoseconds as decimal text. */

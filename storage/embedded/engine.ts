@@ -62,6 +62,7 @@ import { describe, type Measurement, Schema } from './schema.ts'
 import { RELEASED, SeriesIndex } from './series-index.ts'
 import { LmdbState } from './state-store.ts'
 import { type FileSystem, realFileSystem } from './wal/file-system.ts'
+import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { replay } from './wal/replay.ts'
 import { Wal } from './wal/wal.ts'
 import { WritePath } from './write-path.ts'
@@ -256,7 +257,9 @@ export class EmbeddedEngine implements StorageEngine {
     const floor = catalog.counters()?.walFloor ?? 1
     this.writes.start(floor)
     notes.check(floor)
-    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file), keys)
+    let late: LateSeries | undefined
+    const lateOnes = (): LateSeries => (late ??= lateSeries(this.paths.wal, floor, this.fs))
+    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
     checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()

@@ -7,7 +7,7 @@ const REF = { id: 3, name: 'm' } as never
 
 t.test('each series that is put back is live, those at which arrays grow too', async (t) => {
   const index = newIndex()
-  for (let series = 0; series < 5000; series++) index.restore(series, 3, ['host', `h${series}`])
+  for (let series = 0; series < 5000; series++) index.restore(series, 3, ['host', `h${series}`], () => new Map())
   t.equal(index.live, 5000)
   t.same(
     Array.from({ length: 5000 }, (_, series) => series).filter((series) => !index.isLive(series)),

@@ -14,6 +14,7 @@ import { grownInt32, sharedInt32, widened } from './grow.ts'
 import { type SeriesArrays, Shared } from './layout.ts'
 import { mix, SymbolTable } from './symbols.ts'
 import type { ByteWriter } from './wal/bytes.ts'
+import type { LateSeries } from './wal/late-series.ts'
 
 export const RELEASED = -1
 const PROVISIONAL = 0
@@ -86,17 +87,32 @@ export class SeriesIndex {
     return this.findOrCreate(measurement, pairs * 2 + 1)
   }
 
-  /** Puts a series of the log back under its number; one the catalog knew already is left as it is. Numbers left out stay released. */
-  restore(series: number, measurementId: number, tags: readonly string[]): void {
+  /**
+   * Puts a series of the log back under its number; one that is there already is left as it is.
+   * @param late reads those that the log defines later than one of a higher number. Other numbers left out stay released.
+   */
+  restore(series: number, measurementId: number, tags: readonly string[], late: () => LateSeries): void {
     if (series < this.count) return
-    while (this.count < series) this.restoreReleased()
-    const length = this.tuple(measurementId, tags)
-    this.insertLive(measurementId, length)
+    this.restoreUpTo(series, late)
+    this.insertLive(measurementId, this.tuple(measurementId, tags))
   }
 
-  /** A number of the log whose measurement is gone. */
-  restoreGone(series: number): void {
-    while (this.count <= series) this.restoreReleased()
+  /** A number of the log whose measurement is gone. @param late as in `restore`. */
+  restoreGone(series: number, late: () => LateSeries): void {
+    if (series < this.count) {
+      this.release(Int32Array.of(series))
+      return
+    }
+    this.restoreUpTo(series, late)
+    this.restoreReleased()
+  }
+
+  private restoreUpTo(series: number, late: () => LateSeries): void {
+    while (this.count < series) {
+      const known = late().get(this.count)
+      if (known === undefined) this.restoreReleased()
+      else this.insertLive(known.measurement, this.tuple(known.measurement, known.tags))
+    }
   }
 
   /** As `restore`, by symbols already interned: pairs of (key, value) in the order of key text. */

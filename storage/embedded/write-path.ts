@@ -21,6 +21,7 @@ import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
+import type { LateSeries } from './wal/late-series.ts'
 import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
 import type { Wal } from './wal/wal.ts'
 
@@ -189,8 +190,14 @@ export class WritePath {
     return series.filter((number) => !busy.has(number) && memtables.every(({ heads }) => number >= heads.length || heads[number] === NO_ROW))
   }
 
-  /** Puts a record of the log back. */
-  restore(record: WriteRecord, file: number): void {
+  /** Numbers go on behind this one: what the catalog says was applied. */
+  continueAfter(sequence: number): void {
+    this.walSequence = sequence
+    this.applied = sequence
+  }
+
+  /** Puts a record of the log back. @param late as in `SeriesIndex.restore`. */
+  restore(record: WriteRecord, file: number, late: () => LateSeries): void {
     const { schema, index } = this.parts
     this.walSequence = Math.max(this.walSequence, record.sequence)
     this.applied = this.walSequence
@@ -202,9 +209,9 @@ export class WritePath {
     }
     for (const { series, measurement, tags } of record.series) {
       const owner = schema.any(measurement)
-      if (owner === undefined) index.restoreGone(series)
+      if (owner === undefined) index.restoreGone(series, late)
       else {
-        index.restore(series, measurement, tags)
+        index.restore(series, measurement, tags, late)
         if (index.isLive(series)) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
       }
     }

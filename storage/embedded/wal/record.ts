@@ -147,14 +147,7 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
   }
   const json = reader.text()
   const definitions = json === '' ? undefined : (JSON.parse(json) as Definitions)
-  const series: SeriesDefinition[] = []
-  for (let left = reader.varint(); left > 0; left--) {
-    const number = reader.varint()
-    const measurement = reader.varint()
-    const tags: string[] = []
-    for (let texts = reader.varint() * 2; texts > 0; texts--) tags.push(reader.text())
-    series.push({ series: number, measurement, tags })
-  }
+  const series = seriesOf(reader)
   const heap: Uint8Array[] = []
   let heapLength = 0
   const keep = (piece: Uint8Array): number => {
@@ -172,6 +165,27 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
     at += piece.length
   }
   return { sequence, definitions, series, tables, heap: joined }
+}
+
+/** The series that a record defines, without the rest of it. @throws as `decodeWrite`. */
+export function decodeSeries(bytes: Uint8Array, start: number, end: number): SeriesDefinition[] {
+  const reader = new ByteReader(bytes, start, end)
+  if (reader.u8() !== RECORD_WRITE) return []
+  reader.varint()
+  reader.take(reader.varint()) // the definitions
+  return seriesOf(reader)
+}
+
+function seriesOf(reader: ByteReader): SeriesDefinition[] {
+  const series: SeriesDefinition[] = []
+  for (let left = reader.varint(); left > 0; left--) {
+    const number = reader.varint()
+    const measurement = reader.varint()
+    const tags: string[] = []
+    for (let texts = reader.varint() * 2; texts > 0; texts--) tags.push(reader.text())
+    series.push({ series: number, measurement, tags })
+  }
+  return series
 }
 
 function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number, sequence: number, keys: KeyRing): TableRows {

@@ -1,0 +1,39 @@
+/**
+ * Series that the log defines later than one of a higher number: their numbers were given out in the order in which batches were decoded, and
+ * the batches came to the log in another. Replay has to know them when it comes to the higher one, because numbers are filled in order.
+ */
+import { join } from 'node:path'
+import { walFileName } from '../paths.ts'
+import type { FileSystem } from './file-system.ts'
+import { decodeSeries, type SeriesDefinition } from './record.ts'
+import { frameFault, walFiles } from './replay.ts'
+import { FILE_MAGIC, FRAME_HEADER } from './wal.ts'
+
+export type LateSeries = ReadonlyMap<number, SeriesDefinition>
+
+/** Reads the log from its floor on: only when a number is missing. Ends at the first record that is not whole; replay says what is wrong with it. */
+export function lateSeries(dir: string, firstFile: number, fs: FileSystem): LateSeries {
+  const late = new Map<number, SeriesDefinition>()
+  let highest = -1
+  for (const file of walFiles(dir, fs)) {
+    if (file < firstFile) continue
+    const bytes = fs.readFileSync(join(dir, walFileName(file)))
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    for (let at = FILE_MAGIC.length; at < bytes.length; ) {
+      if (frameFault(bytes, view, at) !== undefined) return late
+      const end = at + FRAME_HEADER + view.getUint32(at, true)
+      let found: SeriesDefinition[]
+      try {
+        found = decodeSeries(bytes, at + FRAME_HEADER, end)
+      } catch {
+        return late
+      }
+      for (const definition of found) {
+        if (definition.series < highest) late.set(definition.series, definition)
+        else highest = definition.series
+      }
+      at = end
+    }
+  }
+  return late
+}
