@@ -15,6 +15,7 @@ import { KeyRing } from '../encryption/keys.ts'
 import type { WorkerConfig } from '../layout.ts'
 import { paths } from '../paths.ts'
 import { registerEncrypted } from './encrypted-sql.ts'
+import { HIDDEN_FUNCTION, type HiddenRows, registerHidden } from './hidden-sql.ts'
 import { raised } from './raised.ts'
 
 /** What a table function call scans. */
@@ -46,6 +47,7 @@ export class Duck {
   readonly archiveDirectory: string | undefined
   private readonly instance: DuckDBInstance
   private readonly sources: Map<string, RowSource>
+  private readonly hidden = new Map<number, HiddenRows>()
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
   private readonly retiring = new Set<Promise<void>>()
@@ -89,6 +91,7 @@ export class Duck {
     const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     registerEncrypted(rawConnection(connection), encrypted, logicalType)
     const duck = new Duck(instance, sources, encrypted, config.archiveDirectory)
+    registerHidden(rawConnection(connection), duck.hidden)
     duck.idle.push(connection)
     return duck
   }
@@ -100,7 +103,18 @@ export class Duck {
     return `${SOURCE_FUNCTION}('${token}')`
   }
 
+  /** A condition that holds for hidden rows; to be removed as a source is. @param columns series and time. */
+  addHidden(rows: HiddenRows, columns: readonly [string, string]): string {
+    const token = this.nextSource++
+    this.hidden.set(token, rows)
+    return `${HIDDEN_FUNCTION}(${token}, ${columns.join(', ')})`
+  }
+
   removeSource(call: string): void {
+    if (call.startsWith(HIDDEN_FUNCTION)) {
+      this.hidden.delete(Number.parseInt(call.slice(HIDDEN_FUNCTION.length + 1), 10))
+      return
+    }
     this.sources.delete(call.slice(SOURCE_FUNCTION.length + 2, -2))
   }
 

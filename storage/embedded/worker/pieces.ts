@@ -7,6 +7,7 @@ import type { FieldDef, SegmentMeta } from '../layout.ts'
 import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'
 import { decryptedColumn } from './encrypted-sql.ts'
 import type { Hidden } from './hidden.ts'
+import { HiddenRows } from './hidden-sql.ts'
 import { memtableSource, ORDER_COLUMN, SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { numberSource } from './number-source.ts'
 import type { MemtablePart } from './state.ts'
@@ -44,6 +45,8 @@ export interface UnionRequest {
 const ORDER_BITS = 32n
 /** A longer list of series is a table of its own instead of a list of constants. */
 const SERIES_LISTED = 1000
+/** More conditions for what is hidden of a piece are not made: it is looked up (hidden-sql.ts). */
+const HIDDEN_LISTED = 1
 
 /** A SELECT with _series, _time and the fields. `merged` says whether rows had to be merged. */
 export function unionSql(request: UnionRequest): { sql: string; merged: boolean } {
@@ -195,16 +198,22 @@ function isAmong(request: UnionRequest, series: Int32Array): string[] {
 
 function hiddenConditions(request: UnionRequest, piece: Piece): string[] {
   const [from, to] = request.time
-  return piece.hidden.flatMap(({ measurement, series, lo, hi }) => {
-    if (lo > to || hi < from) return []
+  const hidden = piece.hidden.filter(({ lo, hi }) => lo <= to && hi >= from)
+  const looked = hidden.length > HIDDEN_LISTED ? hidden.filter(({ measurement }) => measurement === undefined) : []
+  const listed = looked.length === 0 ? hidden : hidden.filter(({ measurement }) => measurement !== undefined)
+  const conditions = listed.map(({ measurement, series, lo, hi }) => {
     const parts = [
       ...(measurement === undefined ? [] : [`_measurement = ${measurement}`]),
       ...(series === undefined ? [] : isAmong(request, series)),
       ...(lo > piece.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
       ...(hi < piece.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),
     ]
-    return [parts.length === 0 ? 'false' : `NOT (${parts.join(' AND ')})`]
+    return parts.length === 0 ? 'false' : `NOT (${parts.join(' AND ')})`
   })
+  if (looked.length === 0) return conditions
+  const call = request.duck.addHidden(new HiddenRows(looked), [SERIES_COLUMN, TIME_COLUMN])
+  request.sources.push(call)
+  return [...conditions, `NOT ${call}`]
 }
 
 function seriesCall(request: UnionRequest, series: Int32Array): string {
