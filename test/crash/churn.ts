@@ -23,7 +23,15 @@ const RELEASE_LIMIT_MS = 120_000
 const READY_LIMIT_MS = 120_000
 const MIB = 1 << 20
 
-const GAUGES = ['memtable_memory_bytes', 'interner_memory_bytes', 'wal_buffer_bytes', 'catalog_memory_bytes'] as const
+/** The engine's, and what the main thread takes in all. */
+const GAUGES = [
+  'memtable_memory_bytes',
+  'interner_memory_bytes',
+  'wal_buffer_bytes',
+  'catalog_memory_bytes',
+  'nodejs_heap_size_total_bytes',
+  'nodejs_external_memory_bytes',
+] as const
 type Gauge = (typeof GAUGES)[number]
 
 export interface Round extends Record<Gauge, number> {
@@ -142,7 +150,7 @@ async function measure(server: ServerProcess, begun: number): Promise<Round> {
 
 function told(round: Round): string {
   const mib = (bytes: number): string => `${Math.round(bytes / MIB)} MiB`
-  const gauges = GAUGES.map((name) => `${name.replace(/_(memory_)?bytes$/, '')} ${mib(round[name])}`)
+  const gauges = GAUGES.map((name) => `${name.replace(/^nodejs_|_(size_total|memory|buffer)?_?bytes$/g, '')} ${mib(round[name])}`)
   return `${round.begun} begun, ${round.series} live, ${round.released} given back, ${round.segments} segments, RSS ${mib(round.rss)}, ${gauges.join(', ')}`
 }
 
