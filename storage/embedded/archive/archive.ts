@@ -7,10 +7,13 @@
  * - An object without an entry is noted in the ledger and goes with the next run; one with an entry is never written again.
  * - An archived segment is a piece like others: tombstones and cuts apply when it is read, newer pieces are merged with it. It is never rewritten.
  */
+import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ArchiveOptions, ArchiveResult, ArchiveService, ObjectStore, RetentionHold, StateStore, StorageContext } from '../../../kernel/storage.ts'
 import { earlier } from '../../common/time.ts'
+import { within } from '../backup/disk.ts'
+import type { DatabaseConfig } from '../config.ts'
 import { encryptedField } from '../encryption/open.ts'
 import type { ArchivedObject, SegmentMeta } from '../layout.ts'
 import type { WorkerPool } from '../pool.ts'
@@ -27,7 +30,7 @@ const NS_PER_SEC = 1_000_000_000n
 export interface ArchiveParts {
   dataDir: string
   paths: { temp: string; archiveCache: string }
-  config: { segment_cache_size: number; compaction_max_segment_rows: number }
+  config: Pick<DatabaseConfig, 'segment_cache_size' | 'compaction_max_segment_rows' | 'segment_verification'>
   log: StorageContext['log']
   schema: Schema
   /** Names of fields that are to be encrypted. */
@@ -66,9 +69,11 @@ export class Archive implements ArchiveService {
 
   attach(store: ObjectStore): void {
     if (this.store !== undefined) throw new Error(`cannot attach ${store.name}: ${this.store.name} is attached already`)
-    const { paths, config, pool } = this.parts()
+    const { dataDir, paths, config, pool } = this.parts()
+    if (store.directory !== undefined && within(realpathSync(dataDir), store.directory))
+      throw new SvcError('CONFIG_ERROR', `cannot archive to ${store.name}: it lies in the data directory "${dataDir}"; choose a place outside of it`)
     this.store = store
-    this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size)
+    this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size, config.segment_verification !== 'off')
     pool.readArchive(this.shelf.directory)
   }
 

@@ -27,14 +27,19 @@ export class Shelf {
   readonly directory: string
   private readonly store: ObjectStore
   private readonly maxBytes: number
+  private readonly compares: boolean
   /** In the order of their last use. */
   private readonly copies = new Map<string, Copy>()
   private readonly checked = new Map<string, Promise<void>>()
   private used = 0
   private next = 0
 
-  /** @param cacheDir for copies; emptied. */
-  constructor(store: ObjectStore, cacheDir: string, maxBytes: number) {
+  /**
+   * @param cacheDir for copies; emptied.
+   * @param compares whether objects that are read in place are compared with their checksums.
+   */
+  constructor(store: ObjectStore, cacheDir: string, maxBytes: number, compares: boolean) {
+    this.compares = compares
     this.store = store
     this.maxBytes = maxBytes
     this.directory = store.directory ?? cacheDir
@@ -72,7 +77,7 @@ export class Shelf {
   private async check(object: ArchivedObject): Promise<void> {
     const { file, bytes } = object
     let check = this.checked.get(file)
-    if (check === undefined) this.checked.set(file, (check = this.compare(object)))
+    if (check === undefined) this.checked.set(file, (check = this.compares ? this.compare(object) : Promise.resolve()))
     try {
       await check
       const found = await stat(join(this.directory, file)).catch((error: unknown) => this.unreadable(file, error))

@@ -1,0 +1,85 @@
+/** A folder as an object store. An object appears whole or not at all: written under another name, synced, renamed, and its folders synced. */
+import { constants, copyFile, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { classify, SvcError } from '../../kernel/errors.ts'
+import type { ObjectStore } from '../../kernel/storage.ts'
+
+const UNFINISHED = '.unfinished'
+
+export class FolderStore implements ObjectStore {
+  readonly name: string
+  readonly directory: string
+
+  /** @param directory absolute. */
+  constructor(directory: string) {
+    this.directory = directory
+    this.name = `folder "${directory}"`
+  }
+
+  async put(key: string, path: string): Promise<void> {
+    await this.guarded('write', key, async (target) => {
+      const unfinished = target + UNFINISHED
+      await mkdir(dirname(target), { recursive: true })
+      try {
+        await copyFile(path, unfinished)
+        await sync(unfinished)
+        await rename(unfinished, target)
+      } catch (error) {
+        await rm(unfinished, { force: true }).catch(() => {})
+        throw error
+      }
+      for (let folder = dirname(target); folder.length >= this.directory.length; folder = dirname(folder)) await sync(folder)
+    })
+  }
+
+  async get(key: string, path: string): Promise<void> {
+    await this.guarded('read', key, (target) => copyFile(target, path, constants.COPYFILE_EXCL))
+  }
+
+  async size(key: string): Promise<number | undefined> {
+    return this.guarded('look at', key, async (target) => {
+      const found = await stat(target).catch(unlessMissing)
+      return found?.size
+    })
+  }
+
+  async remove(key: string): Promise<void> {
+    await this.guarded('remove', key, async (target) => {
+      await rm(target, { force: true })
+      await rm(target + UNFINISHED, { force: true })
+      // Partitions that are empty now.
+      for (let folder = dirname(target); folder.length > this.directory.length; folder = dirname(folder)) {
+        const gone = await rmdir(folder).then(
+          () => true,
+          () => false,
+        )
+        if (!gone) return
+      }
+    })
+  }
+
+  private async guarded<T>(verb: string, key: string, body: (path: string) => Promise<T>): Promise<T> {
+    try {
+      return await body(join(this.directory, key))
+    } catch (error) {
+      const known = classify(error)
+      if (known.code === 'STORAGE_FULL') throw known
+      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+      const code = missing ? 'NOT_FOUND' : 'OVERLOADED'
+      throw new SvcError(code, `cannot ${verb} object "${key}" in ${this.name}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+}
+
+function unlessMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

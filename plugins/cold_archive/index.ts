@@ -1,0 +1,43 @@
+import { mkdir, realpath } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { definePlugin } from '../../kernel/plugin.ts'
+import type { ArchiveService } from '../../kernel/storage.ts'
+import { configSchema } from './config.ts'
+import { FolderStore } from './folder-store.ts'
+import { archiveMetrics } from './metrics.ts'
+import { parseRemote } from './remote.ts'
+import type { S3Store } from './s3-store.ts'
+import { Schedule } from './schedule.ts'
+
+export default definePlugin({
+  id: 'cold_archive',
+  summary: 'Moves old data to a folder or an S3-compatible store as Parquet, where queries still find it',
+  stability: 'beta',
+  config: configSchema,
+  capabilities: ['archive'],
+  setup(svc, config) {
+    const remote = parseRemote(config, process.env)
+    const metrics = archiveMetrics(svc.metrics)
+    if (remote === undefined) {
+      svc.start(() => svc.log.warn('cold_archive.remote_url is not set: nothing is archived, and what was archived cannot be read'))
+      return
+    }
+    let bucket: S3Store | undefined
+    let schedule: Schedule | undefined
+    svc.start(async () => {
+      const archive = svc.storage.archive as ArchiveService
+      if (remote.kind === 'folder') {
+        await mkdir(resolve(remote.path), { recursive: true })
+        archive.attach(new FolderStore(await realpath(remote.path)))
+      } else {
+        const { S3Store } = await import('./s3-store.ts')
+        bucket = new S3Store(remote, config.request_timeout_secs * 1000)
+        archive.attach(bucket)
+      }
+      schedule = new Schedule(archive, config, metrics, svc.log)
+    })
+    svc.ready(() => schedule?.start())
+    svc.drain(() => schedule?.stop())
+    svc.stop(() => bucket?.close())
+  },
+})

@@ -1,0 +1,100 @@
+/** A bucket as an object store, over HTTP. The only file that knows aws4fetch, which signs requests (Signature Version 4) and repeats what the store refused for now. */
+import { createWriteStream, openAsBlob } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { ReadableStream } from 'node:stream/web'
+import { AwsClient } from 'aws4fetch'
+import { SvcError } from '../../kernel/errors.ts'
+import type { ObjectStore } from '../../kernel/storage.ts'
+import type { Bucket } from './remote.ts'
+
+/** Answers 429 and 5xx are repeated so often, with growing pauses from this on. */
+const RETRIES = 4
+const FIRST_PAUSE_MS = 100
+/** An error's answer is XML; more than this of it is not looked at. */
+const ERROR_TEXT = 4096
+
+export class S3Store implements ObjectStore {
+  readonly name: string
+  private readonly remote: Bucket
+  private readonly timeoutMs: number
+  private readonly client: AwsClient
+  private readonly closing = new AbortController()
+
+  constructor(remote: Bucket, timeoutMs: number) {
+    const { bucket, prefix, region, accessKeyId, secretAccessKey, sessionToken } = remote
+    this.remote = remote
+    this.timeoutMs = timeoutMs
+    this.name = `bucket "${[bucket, prefix].filter((part) => part !== '').join('/')}"`
+    this.client = new AwsClient({
+      accessKeyId,
+      secretAccessKey,
+      ...(sessionToken === undefined ? {} : { sessionToken }),
+      service: 's3',
+      region,
+      retries: RETRIES,
+      initRetryMs: FIRST_PAUSE_MS,
+    })
+  }
+
+  async put(key: string, path: string): Promise<void> {
+    // A blob over a file is read as it is sent, and its length is known.
+    const body = await openAsBlob(path)
+    const answer = await this.request('write', 'PUT', key, body)
+    await answer.body?.cancel()
+  }
+
+  async get(key: string, path: string): Promise<void> {
+    const answer = await this.request('read', 'GET', key)
+    try {
+      await pipeline(Readable.fromWeb(answer.body as ReadableStream), createWriteStream(path, { flags: 'wx' }))
+    } catch (error) {
+      throw this.failure('read', key, error)
+    }
+  }
+
+  async size(key: string): Promise<number | undefined> {
+    try {
+      const answer = await this.request('look at', 'HEAD', key)
+      return Number(answer.headers.get('content-length'))
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'NOT_FOUND') return undefined
+      throw error
+    }
+  }
+
+  async remove(key: string): Promise<void> {
+    try {
+      const answer = await this.request('remove', 'DELETE', key)
+      await answer.body?.cancel()
+    } catch (error) {
+      if (!(error instanceof SvcError && error.code === 'NOT_FOUND')) throw error
+    }
+  }
+
+  /** Ends requests under way. */
+  close(): void {
+    this.closing.abort(new Error('the server is stopping'))
+  }
+
+  private async request(verb: string, method: string, key: string, body?: Blob): Promise<Response> {
+    const path = [this.remote.prefix, key].filter((part) => part !== '').join('/')
+    const url = `${this.remote.url}/${path.split('/').map(encodeURIComponent).join('/')}`
+    const signal = AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeoutMs)])
+    const answer = await this.client.fetch(url, { method, signal, ...(body === undefined ? {} : { body }) }).catch((error: unknown) => {
+      throw this.failure(verb, key, error)
+    })
+    if (answer.ok) return answer
+    const text = (await answer.text().catch(() => '')).slice(0, ERROR_TEXT)
+    const said = ['Code', 'Message'].flatMap((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? [])
+    const why = [`status ${answer.status}`, ...said].join(', ')
+    throw new SvcError(answer.status === 404 ? 'NOT_FOUND' : 'OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}`)
+  }
+
+  private failure(verb: string, key: string, error: unknown): SvcError {
+    const { message, cause } = error as Error
+    // fetch says no more than "fetch failed" itself.
+    const why = cause instanceof Error ? `${message} (${cause.message || (cause as NodeJS.ErrnoException).code})` : message
+    return new SvcError('OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}`, { cause: error })
+  }
+}
