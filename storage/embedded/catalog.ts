@@ -22,7 +22,7 @@ import { RELEASED } from './series-index.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'
 
 /** Series and symbols are stored in blocks of this many: few keys, and a new one rewrites one block. */
-const BLOCK = 1024
+export const BLOCK = 1024
 
 export interface Counters {
   nextSegment: number
@@ -213,7 +213,8 @@ export class Catalog {
   }
 }
 
-const key = (kind: string, id: number): string => `${kind}/${String(id).padStart(10, '0')}`
+export const blockKey = (kind: string, id: number): string => `${kind}/${String(id).padStart(10, '0')}`
+const key = blockKey
 
 function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array {
   const out = new ByteWriter(1 << 14)

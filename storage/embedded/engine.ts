@@ -39,6 +39,7 @@ import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupSource } from './backup/source.ts'
 import { Catalog } from './catalog.ts'
+import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
@@ -251,6 +252,7 @@ export class EmbeddedEngine implements StorageEngine {
       segments: maintenance.segments,
       remove: (segments) => maintenance.remove(segments),
     })
+    await dropUnusedSymbols(catalog.store, this.context.log)
     this.loadCatalog(catalog, maintenance, found)
     const { keys } = this.encryption
     if (keys.columns.length > 0) this.writes.keys = keys
