@@ -1,0 +1,18 @@
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { testContext } from '../../conformance/index.ts'
+import { Scrubber } from './scrubber.ts'
+
+t.test('an interval beyond what a timer takes is no busy loop', async (t) => {
+  let passes = 0
+  const config = { segment_verification: 'first_use', scrub_interval_secs: 31_536_000, scrub_bytes_per_sec: 65_536 } as const
+  const segments = () => {
+    passes++
+    return []
+  }
+  const scrubber = new Scrubber({ dataDir: '.', config, log: testContext({}, () => 0).log, catalog: { amendSegment: async () => {} }, segments }, [])
+  scrubber.start()
+  await setTimeout(100)
+  await scrubber.stop()
+  t.ok(passes <= 2, `${passes} looks at the segments within a tenth of a second`)
+})
