@@ -9,7 +9,7 @@ import type { StorageEngine } from '../../kernel/storage.ts'
 import { admissionConfig, admissionRules } from './admission.ts'
 import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'
-import { EVENTS, type LifeRule, lifeOf } from './life.ts'
+import { EVENTS, type Event, type LifeRule, lifeOf } from './life.ts'
 import { dropConfig, dropRules, finalDropConfig, finalDropRules, keepSomeConfig, keepSomeRules, retentionConfig, retentionRules } from './lifetime.ts'
 import { persistenceRules } from './persistence.ts'
 import { NOW_MS } from './points.ts'
@@ -23,7 +23,14 @@ export { type EngineUnderTest, type MakeEngine, testContext } from './context.ts
 const TIMEOUT_MS = 600_000
 const FIRST_SEED = 20_240_101
 
-export function conformance(name: string, makeEngine: MakeEngine): void {
+export interface Extent {
+  /** What happens between the steps of rules about what goes; everything that can when absent. */
+  events?: readonly Event[]
+  /** Only rules about what goes, and random operations: for another way to end of an engine that runs the whole suite as well. */
+  livesOnly?: boolean
+}
+
+export function conformance(name: string, makeEngine: MakeEngine, { events = EVENTS, livesOnly = false }: Extent = {}): void {
   t.setTimeout(TIMEOUT_MS)
   const withEngine = async (config: Record<string, unknown>, body: (subject: EngineUnderTest) => Promise<void>) => {
     const subject = await makeEngine(config, () => NOW_MS)
@@ -36,24 +43,12 @@ export function conformance(name: string, makeEngine: MakeEngine): void {
   const table = (t: Test, rules: Rule[], config: Record<string, unknown>) =>
     Promise.all(rules.map(([rule, body]) => t.test(rule, (t) => withEngine(config, ({ engine }: { engine: StorageEngine }) => body(t, engine)))))
 
-  t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
-  t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
-  t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))
-  t.test(`${name}: persistence`, async (t) => {
-    for (const [rule, body] of persistenceRules) {
-      await t.test(rule, (t) =>
-        withEngine(admissionConfig, async (subject) => {
-          const reopen = subject.reopen?.bind(subject)
-          if (reopen === undefined) t.plan(0, 'nothing outlives this engine')
-          else await body(t, subject, reopen)
-        }),
-      )
-    }
-  })
+  if (!livesOnly) wholeSuite()
+
   const life = async (t: Test, rules: LifeRule[], config: Record<string, unknown>) => {
     let restarts = true
     for (const [rule, body] of rules) {
-      for (const event of EVENTS) {
+      for (const event of events) {
         if (event === 'restart' && !restarts) continue
         await t.test(`${rule} (${event} in between)`, async (t) => {
           const clock = { ms: NOW_MS }
@@ -87,4 +82,21 @@ export function conformance(name: string, makeEngine: MakeEngine): void {
       })
     }
   })
+
+  function wholeSuite(): void {
+    t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
+    t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
+    t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))
+    t.test(`${name}: persistence`, async (t) => {
+      for (const [rule, body] of persistenceRules) {
+        await t.test(rule, (t) =>
+          withEngine(admissionConfig, async (subject) => {
+            const reopen = subject.reopen?.bind(subject)
+            if (reopen === undefined) t.plan(0, 'nothing outlives this engine')
+            else await body(t, subject, reopen)
+          }),
+        )
+      }
+    })
+  }
 }
