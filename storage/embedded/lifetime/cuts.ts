@@ -1,4 +1,5 @@
 /** Which cut holds for a measurement or a table; used by both sides of the engine. */
+import { earlier } from '../../common/time.ts'
 import type { Cut, Cuts } from '../layout.ts'
 
 export function cutOf(cuts: Cuts, measurement: number): Cut | null {
@@ -9,8 +10,7 @@ export function cutOf(cuts: Cuts, measurement: number): Cut | null {
 export function sharedCut(cuts: Cuts): Cut | null {
   let least = cuts.all
   if (least === null) return null
-  for (const own of cuts.own.values())
-    least = { cutoff: own.cutoff < least.cutoff ? own.cutoff : least.cutoff, sequence: Math.min(own.sequence, least.sequence) }
+  for (const own of cuts.own.values()) least = { cutoff: earlier(own.cutoff, least.cutoff), sequence: Math.min(own.sequence, least.sequence) }
   return least
 }
 

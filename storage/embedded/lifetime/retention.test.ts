@@ -52,7 +52,16 @@ t.test('a hold and a pending drop keep what they have, and let go of it together
       { cutoff: 200n, sequence: 8 },
     ],
   )
-  t.same(nextCuts(held, 200n, [kept(1, 200n), kept(2, 200n)], 9, NONE), { all: { cutoff: 200n, sequence: 8 }, own: new Map() })
+  const freed = nextCuts(held, 200n, [kept(1, 200n), kept(2, 200n)], 9, NONE) as Cuts
+  t.same(
+    [cutOf(freed, 1), cutOf(freed, 2)],
+    [
+      { cutoff: 200n, sequence: 9 },
+      { cutoff: 200n, sequence: 9 },
+    ],
+    'in what was written since as well',
+  )
+  t.same(nextCuts(freed, 300n, [kept(1, 300n), kept(2, 300n)], 10, NONE), { all: { cutoff: 300n, sequence: 10 }, own: new Map() })
 })
 
 t.test('rows written below a cut after it are hidden by renewing it', async (t) => {

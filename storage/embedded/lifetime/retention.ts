@@ -33,8 +33,8 @@ export function nextCuts(cuts: Cuts, general: bigint, measurements: readonly Kep
   for (const { id, cutoff, ownPeriod, pending } of measurements) {
     const now = cuts.own.get(id) ?? (ownPeriod ? null : cuts.all)
     const wanted = pending ? (now ?? NONE) : (moved(now, cutoff, stale.has(id)) ?? NONE)
-    // The general cut does as well when it hides the same.
-    if (all !== null ? wanted.cutoff === all.cutoff : wanted.cutoff === INT64_MIN) continue
+    // The general cut does as well when it hides the same, in the same pieces.
+    if (all !== null ? wanted.cutoff === all.cutoff && wanted.sequence <= all.sequence : wanted.cutoff === INT64_MIN) continue
     own.set(id, wanted)
     if (!same(cuts.own.get(id), wanted)) changed = true
   }

@@ -13,7 +13,7 @@ export function selectSeries(index: SeriesIndex, measurement: number, matchers: 
     if (index.measurement[series] !== measurement || !index.isLive(series)) continue
     let good = true
     for (const each of tests) {
-      const value = valueOf(index, series, each)
+      const value = symbolOfTag(index, series, each)
       let verdict = each.verdicts.get(value)
       if (verdict === undefined) each.verdicts.set(value, (verdict = each.test(value === ABSENT ? '' : index.symbols.text(value))))
       if (!verdict) {
@@ -27,7 +27,7 @@ export function selectSeries(index: SeriesIndex, measurement: number, matchers: 
 }
 
 /** The symbol of the tag's value. `wanted.key` remembers the tag's own symbol once it was met. */
-function valueOf(index: SeriesIndex, series: number, wanted: { tag: string; key: number }): number {
+function symbolOfTag(index: SeriesIndex, series: number, wanted: { tag: string; key: number }): number {
   const { offsets, tags, symbols } = index
   for (let i = offsets[series]; i < offsets[series + 1]; i += 2) {
     if (wanted.key === ABSENT && symbols.text(tags[i]) === wanted.tag) wanted.key = tags[i]
