@@ -294,6 +294,8 @@ export type FromWorker =
   | { kind: 'fetch'; id: number; request: number; objects: ArchivedObject[] }
   /** A segment's file is not what was written. */
   | { kind: 'damaged'; segment: number; cause: string }
+  /** A segment's file was read whole ahead of a query; 0 bytes when it could not be. */
+  | { kind: 'prefetched'; bytes: number }
 
 /** A segment's path below the data directory; every name on disk comes from here or from `paths.ts`. */
 export function segmentFile(shard: number, id: number): string {

@@ -27,6 +27,8 @@ export interface EngineMetrics {
   seriesReleased: Counter
   segmentsAwaitingRollup: Counter
   segmentsRetired: Counter
+  prefetchedBytes: Counter
+  prefetchErrors: Counter
 }
 
 export function engineMetrics(metrics: Metrics): EngineMetrics {
@@ -44,6 +46,11 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     mergedBytes: metrics.counter('compaction_written_bytes_total', 'Bytes of segments that merges wrote'),
     compactionSeconds: metrics.histogram('compaction_duration_seconds', 'Time to merge segments'),
     maintenancePanics: metrics.counter('maintenance_panics_total', 'Times the maintenance thread ended by itself'),
+    prefetchedBytes: metrics.counter(
+      'segment_prefetch_bytes_total',
+      'Bytes of segment files read whole ahead of the first query that needs them, to check them',
+    ),
+    prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
     shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time that retention has moved past'),
     seriesReleased: metrics.counter('series_released_total', 'Series given back because deletes, drops or retention left them without points'),
     segmentsAwaitingRollup: metrics.counter(
@@ -90,9 +97,7 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   const local = () => segments().filter(({ archived }) => !archived)
   gauge('segments', 'Segment files', () => local().length)
   gauge('segment_bytes', 'Bytes of all segment files', () => local().reduce((sum, { bytes }) => sum + bytes, 0))
-  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () =>
-    pool.readers === 0 ? 0 : local().length + maintenance.retired,
-  )
+  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () => (pool.readers === 0 ? 0 : local().length + maintenance.retired))
   gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
   gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => maintenance.retired)
 }

@@ -32,6 +32,8 @@ export interface PoolSettings {
   /** What is known of each segment's file, and who is told when a thread finds one damaged. */
   trust: Int32Array
   damaged(segment: number, cause: string): void
+  /** A segment's file was read ahead of a query; 0 bytes when it could not be. */
+  prefetched(bytes: number): void
   /** Makes archived segments readable for a job, until `ended` is called with it. */
   fetch(job: number, objects: readonly ArchivedObject[]): Promise<void>
   ended(job: number): void
@@ -54,6 +56,7 @@ class EngineThread {
   private readonly exited: Promise<void>
   private readonly log: StorageContext['log']
   private readonly damaged: PoolSettings['damaged']
+  private readonly prefetched: PoolSettings['prefetched']
   private readonly fetch: PoolSettings['fetch']
 
   constructor(
@@ -75,6 +78,7 @@ class EngineThread {
       trust: settings.trust,
     }
     this.damaged = settings.damaged
+    this.prefetched = settings.prefetched
     this.fetch = settings.fetch
     this.worker = new Worker(settings.worker ?? WORKER, {
       workerData,
@@ -117,6 +121,8 @@ class EngineThread {
         return
       case 'damaged':
         return this.damaged(message.segment, message.cause)
+      case 'prefetched':
+        return this.prefetched(message.bytes)
       case 'fetch': {
         const { id, request } = message
         this.fetch(id, message.objects).then(

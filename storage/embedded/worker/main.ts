@@ -28,7 +28,7 @@ for (const event of events) state.apply(event)
 state.applied = eventsTold
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
-const verifier = new SegmentVerifier(trust, dataDir, post)
+const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
 const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir, verifier }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)

@@ -32,9 +32,17 @@ export class SegmentVerifier implements SegmentGate {
   private readonly dataDir: string
   private readonly report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void
   private readonly patienceMs: number
+  private readonly prefetched: (bytes: number) => void
 
-  /** @param report is told of each damaged segment this thread finds. */
-  constructor(trust: Int32Array, dataDir: string, report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void, patienceMs: number = PATIENCE_MS) {
+  /** @param report is told of each damaged segment this thread finds, @param prefetched of each file it has read, 0 for one it could not. */
+  constructor(
+    trust: Int32Array,
+    dataDir: string,
+    report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void,
+    patienceMs: number = PATIENCE_MS,
+    prefetched: (bytes: number) => void = () => {},
+  ) {
+    this.prefetched = prefetched
     this.trust = trust
     this.dataDir = dataDir
     this.report = report
@@ -93,6 +101,7 @@ export class SegmentVerifier implements SegmentGate {
       const fault = await segmentFault(this.dataDir, segment, signal === undefined ? undefined : async () => signal.throwIfAborted())
       found = fault === undefined ? Trust.VERIFIED : Trust.DAMAGED
       if (fault !== undefined) this.report({ kind: 'damaged', segment: segment.id, cause: fault })
+      this.prefetched(fault === undefined ? segment.bytes : 0)
     } finally {
       Atomics.store(this.trust, segment.id, found)
       Atomics.notify(this.trust, segment.id)
