@@ -76,7 +76,9 @@ export function piecesOf(state: WorkerState, snapshot: Snapshot, def: Measuremen
       if (overlaps(piece, time)) keep(memtables, piece, { sequence: part.memtable.sequence, cleared: 0 })
     }
   }
-  segments.sort((a, b) => a.segment!.sequence - b.segment!.sequence)
+  // Rows of a shared table are older than those of the measurement's own, though a merge with other measurements' may have given them a higher sequence.
+  const place = ({ segment }: Piece): number => def.tables.indexOf(segment!.table)
+  segments.sort((a, b) => place(a) - place(b) || a.segment!.sequence - b.segment!.sequence)
   memtables.sort((a, b) => a.memtable!.part.memtable.sequence - b.memtable!.part.memtable.sequence)
   return [...segments, ...memtables]
 }
