@@ -8,7 +8,7 @@ import { type Lifetimes, measurementCutoff, retentionCutoff } from '../../common
 import type { Limits } from '../../common/limits.ts'
 import { INT64_MIN } from '../../common/time.ts'
 import type { Merge } from '../compaction-plan.ts'
-import { type Cuts, type SegmentMeta, Summary } from '../layout.ts'
+import { type Cut, type Cuts, type SegmentMeta, Summary } from '../layout.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Schema } from '../schema.ts'
 import type { SeriesIndex } from '../series-index.ts'
@@ -58,6 +58,24 @@ export class Housekeeping {
       this.running = undefined
     })
     return this.running
+  }
+
+  /**
+   * Call when the log has been read back: cuts are not in it, and rows they had hidden lie in memtables of a higher sequence now. The cuts stay where
+   * they are, for nobody has had a chance yet to say what is still needed.
+   */
+  replayed(): void {
+    const { tombstones } = this.parts.lifetime
+    const { cuts } = tombstones
+    const late = this.lateBelow(cuts)
+    if (late.size === 0) return
+    this.freezeBelow([cuts.all, ...cuts.own.values()].reduce((most, cut) => (cut !== null && cut.cutoff > most ? cut.cutoff : most), INT64_MIN))
+    const { sequence } = this.parts.writes.active
+    const renewed = (id: number, cut: Cut): Cut => (late.has(id) ? { ...cut, sequence } : cut)
+    tombstones.setCuts({
+      all: cuts.all === null ? null : renewed(GENERAL, cuts.all),
+      own: new Map([...cuts.own].map(([id, cut]) => [id, renewed(id, cut)])),
+    })
   }
 
   /** A file of the table that is worth writing again. */
@@ -141,20 +159,23 @@ export class Housekeeping {
     }
   }
 
-  /** Whose cut has segments from after it with rows below it. */
+  /** Whose cut has segments or memtables from after it with rows below it. */
   private lateBelow(cuts: Cuts): Set<number> {
-    const { schema, segments } = this.parts
+    const { schema, segments, writes } = this.parts
     const late = new Set<number>()
-    for (const [table, list] of segments) {
+    const look = (table: number, sequence: number, minTime: bigint): void => {
       const owner = schema.tables[table]?.measurement
-      if (owner === undefined) continue
+      if (owner === undefined) return
       const ids = owner >= 0 ? [owner] : [GENERAL, ...cuts.own.keys()]
       for (const id of ids) {
         const cut = id === GENERAL ? cuts.all : cutOf(cuts, id)
-        if (cut === null || !list.some((segment) => segment.sequence >= cut.sequence && BigInt(segment.minTime) < cut.cutoff)) continue
-        late.add(cuts.own.has(id) ? id : GENERAL)
+        if (cut !== null && sequence >= cut.sequence && minTime < cut.cutoff) late.add(cuts.own.has(id) ? id : GENERAL)
       }
     }
+    if (cuts.all === null && cuts.own.size === 0) return late
+    for (const [table, list] of segments) for (const { sequence, minTime } of list) look(table, sequence, BigInt(minTime))
+    for (const { sequence, tables } of [...writes.frozen, writes.active])
+      for (const [table, { rows, summary }] of tables) if (rows > 0) look(table, sequence, summary[Summary.MIN_TIME])
     return late
   }
 
