@@ -16,6 +16,9 @@ import { type Clock, type Plugin, systemClock } from './plugin.ts'
 import type { Storage, StorageEngine } from './storage.ts'
 import { VERSION } from './version.ts'
 
+/** The first time there is. */
+const EVERYTHING = -(2n ** 63n)
+
 export interface NodeOptions {
   logs?: Logs
   clock?: Clock
@@ -34,6 +37,7 @@ export class SvcNode {
   private readonly hooks = new Map<Plugin, Hooks>()
   private http: HttpServer | undefined
   private engine: StorageEngine | undefined
+  private releaseRetention: () => void = () => {}
   private open: StorageEngine | undefined
   private state: 'starting' | 'running' | 'stopping' = 'starting'
   /** Where it listens, once started. */
@@ -94,6 +98,7 @@ export class SvcNode {
     })
     for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => inOrder(this.hooksOf(plugin).ready) })
     await this.lifecycle.up(steps)
+    this.releaseRetention()
     if (this.state !== 'starting') return // it was stopped meanwhile
     this.state = 'running'
     const log = this.logs.child('kernel')
@@ -194,6 +199,8 @@ export class SvcNode {
     const { module, config, engine } = this.config.storage as NonNullable<NodeConfig['storage']>
     const context = { config, log: this.logs.child('storage'), metrics: this.metrics.child(`storage/${engine}`), now: () => this.clock.now() }
     this.engine = module.createEngine(context)
+    // Nobody has said yet what raw data is still needed: plugins do so when they start.
+    this.releaseRetention = this.engine.holdRetention(() => EVERYTHING)
     await this.engine.open()
     this.open = this.engine
   }

@@ -16,6 +16,7 @@ function fakeEngine(seen: string[] = []): StorageEngine {
     capabilities: new Set(['points']),
     open: async () => void seen.push('open'),
     close: async () => void seen.push('close'),
+    holdRetention: () => () => {},
     status: () => ({ accepting: !seen.includes('full'), reason: 'the memory is full' }),
   }
   return engine as unknown as StorageEngine
