@@ -39,6 +39,7 @@ import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupSource } from './backup/source.ts'
 import { Catalog } from './catalog.ts'
+import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
@@ -48,7 +49,7 @@ import { holdsData, segmentsToServe } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { Exports } from './exports.ts'
-import { type SegmentMeta, Shared, type StateEvent, segmentFiles, type WorkerConfig } from './layout.ts'
+import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
 import { Housekeeping } from './lifetime/housekeeping.ts'
 import { Lifetime } from './lifetime/lifetime.ts'
 import { DirectoryLock } from './lock.ts'
@@ -59,8 +60,9 @@ import { WorkerPool } from './pool.ts'
 import { Pressure } from './pressure.ts'
 import { Publisher } from './publisher.ts'
 import { seriesResolver } from './resolver.ts'
-import { describe, type Measurement, Schema } from './schema.ts'
-import { RELEASED, SeriesIndex } from './series-index.ts'
+import { describe, Schema } from './schema.ts'
+import { SeriesIndex } from './series-index.ts'
+import { stateEvents } from './state-events.ts'
 import { LmdbState } from './state-store.ts'
 import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
@@ -184,6 +186,7 @@ export class EmbeddedEngine implements StorageEngine {
     rmSync(this.paths.temp, { recursive: true, force: true })
     mkdirSync(this.paths.temp)
     const began = performance.now()
+    const { schema, index, writes, lifetime } = this
     const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments))
     this.catalog = catalog
     const setAside = this.config.damaged_segments === 'set_aside'
@@ -199,7 +202,7 @@ export class EmbeddedEngine implements StorageEngine {
         shared: this.shared,
         queryThreads: queryThreads(this.config),
         config: { query: { ...this.workerConfig(queryParallelism(this.config)), ...this.encryption.query }, maintenance: this.workerConfig(1) },
-        state: () => this.stateEvents(),
+        state: () => stateEvents({ schema, index, lifetime, writes }, [...(this.maintenance?.segments.values() ?? [])].flat()),
         maintenanceDied: (cause) => {
           metrics.maintenancePanics.inc()
           return this.pressure.died(cause)
@@ -254,7 +257,10 @@ export class EmbeddedEngine implements StorageEngine {
       remove: (segments) => maintenance.remove(segments),
     })
     await dropUnusedSymbols(catalog.store, this.context.log)
-    this.loadCatalog(catalog, maintenance, found)
+    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)))
+    if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
+    loadCatalog(catalog, found, { schema, index, writes, lifetime, maintenance })
+    reportMissingKeys(this.encryption.keys, found, this.context.log)
     const { keys } = this.encryption
     if (keys.columns.length > 0) this.writes.keys = keys
     const floor = catalog.counters()?.walFloor ?? 1
@@ -411,63 +417,14 @@ export class EmbeddedEngine implements StorageEngine {
     }
   }
 
-  private loadCatalog(catalog: Catalog, maintenance: Maintenance, segments: readonly SegmentMeta[]): void {
-    const counters = catalog.counters()
-    if (counters !== undefined) {
-      maintenance.nextSegment = counters.nextSegment
-      this.writes.nextSequence = counters.nextSequence
-      this.writes.continueAfter(counters.walSequence ?? 0)
-      this.schema.nextTable = counters.nextTable
-      this.schema.nextMeasurement = counters.nextMeasurement
-      for (const [namespace, time] of Object.entries(counters.newest)) this.writes.window(namespace).newest = BigInt(time)
-    }
-    this.schema.restore(catalog.tables(), catalog.measurements())
-    for (const [table, file] of catalog.goneTables()) this.schema.goneTables.set(table, file)
-    this.lifetime.tombstones.load(catalog.tombstones(), catalog.cuts())
-    this.lifetime.tombstones.nextId = Math.max(this.lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
-    this.lifetime.load(catalog.drops(), catalog.endedDrops())
-    for (const segment of segments) maintenance.insert(segment)
-    reportMissingKeys(this.encryption.keys, segments, this.context.log)
-    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(segments.flatMap(segmentFiles)))
-    if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
-    catalog.loadSeries(this.index)
-    this.index.publish(this.index.count - 1)
-    this.seedSeries(maintenance)
-  }
-
-  /** Tag keys of the measurements, and for each series a time above which a new row cannot repeat a stored one. */
-  private seedSeries(maintenance: Maintenance): void {
-    const { index, schema } = this
-    const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, maintenance)]))
-    for (let series = 0; series < index.count; series++) {
-      const id = index.measurement[series]
-      if (id === RELEASED) continue
-      const newest = newestOf.get(id)
-      if (newest !== undefined) this.writes.times.seed(series, newest)
-      const owner = schema.any(id)
-      if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
-    }
-  }
-
-  private stateEvents(): StateEvent[] {
-    const events: StateEvent[] = [{ kind: 'series', arrays: this.index.arrays() }]
-    for (const table of this.schema.tables) if (table !== undefined) events.push({ kind: 'table', def: table.def() })
-    for (const measurement of this.schema.byId) if (measurement?.kept) events.push({ kind: 'measurement', def: measurement.def() })
-    events.push(...this.lifetime.tombstones.events())
-    for (const id of this.schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
-    const added = [...(this.maintenance?.segments.values() ?? [])].flat()
-    events.push({ kind: 'segments', added, removed: [], droppedMemtable: -1 })
-    for (const memtable of [...this.writes.frozen, this.writes.active]) events.push(...memtable.events())
-    return events
-  }
-
   private archiveParts(): ArchiveParts {
     const [maintenance, pool, catalog] = [this.maintenance as Maintenance, this.pool as WorkerPool, this.catalog as Catalog]
     const { dataDir, config, schema, holds, lifetime, paths, context } = this
     const encrypted = Object.keys(config.field_encryption?.columns ?? {})
     const fault = () => this.pressure.fault ?? catalog.store.commits.fault
+    const stays = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true
     const state = new LmdbState(catalog.store, ARCHIVE_STATE)
-    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, maintenance, fault }
+    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, maintenance, fault, stays }
   }
 
   private workerConfig(threads: number): WorkerConfig {
@@ -483,12 +440,4 @@ export class EmbeddedEngine implements StorageEngine {
       ...this.encryption.worker,
     }
   }
-}
-
-function newestTime(measurement: Measurement | undefined, maintenance: Maintenance): bigint | undefined {
-  let newest: bigint | undefined
-  for (const table of measurement?.tables ?? []) {
-    for (const { maxTime } of maintenance.segments.get(table.id) ?? []) if (newest === undefined || BigInt(maxTime) > newest) newest = BigInt(maxTime)
-  }
-  return newest
 }

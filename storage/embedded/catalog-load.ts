@@ -1,0 +1,59 @@
+/** What the catalog stored, put back into the parts in memory when the database is opened. */
+import type { Catalog } from './catalog.ts'
+import type { SegmentMeta } from './layout.ts'
+import type { Lifetime } from './lifetime/lifetime.ts'
+import type { Maintenance } from './maintenance.ts'
+import type { Measurement, Schema } from './schema.ts'
+import { RELEASED, type SeriesIndex } from './series-index.ts'
+import type { WritePath } from './write-path.ts'
+
+export interface LoadedParts {
+  schema: Schema
+  index: SeriesIndex
+  writes: WritePath
+  lifetime: Lifetime
+  maintenance: Maintenance
+}
+
+/** @param segments those to serve. */
+export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], { schema, index, writes, lifetime, maintenance }: LoadedParts): void {
+  const counters = catalog.counters()
+  if (counters !== undefined) {
+    maintenance.nextSegment = counters.nextSegment
+    writes.nextSequence = counters.nextSequence
+    writes.continueAfter(counters.walSequence ?? 0)
+    schema.nextTable = counters.nextTable
+    schema.nextMeasurement = counters.nextMeasurement
+    for (const [namespace, time] of Object.entries(counters.newest)) writes.window(namespace).newest = BigInt(time)
+  }
+  schema.restore(catalog.tables(), catalog.measurements())
+  for (const [table, file] of catalog.goneTables()) schema.goneTables.set(table, file)
+  lifetime.tombstones.load(catalog.tombstones(), catalog.cuts())
+  lifetime.tombstones.nextId = Math.max(lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
+  lifetime.load(catalog.drops(), catalog.endedDrops())
+  for (const segment of segments) maintenance.insert(segment)
+  catalog.loadSeries(index)
+  index.publish(index.count - 1)
+  seedSeries(schema, index, writes, maintenance)
+}
+
+/** Tag keys of the measurements, and for each series a time above which a new row cannot repeat a stored one. */
+function seedSeries(schema: Schema, index: SeriesIndex, writes: WritePath, maintenance: Maintenance): void {
+  const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, maintenance)]))
+  for (let series = 0; series < index.count; series++) {
+    const id = index.measurement[series]
+    if (id === RELEASED) continue
+    const newest = newestOf.get(id)
+    if (newest !== undefined) writes.times.seed(series, newest)
+    const owner = schema.any(id)
+    if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
+  }
+}
+
+function newestTime(measurement: Measurement | undefined, maintenance: Maintenance): bigint | undefined {
+  let newest: bigint | undefined
+  for (const table of measurement?.tables ?? []) {
+    for (const { maxTime } of maintenance.segments.get(table.id) ?? []) if (newest === undefined || BigInt(maxTime) > newest) newest = BigInt(maxTime)
+  }
+  return newest
+}

@@ -1,0 +1,20 @@
+/** All that an engine thread must know, for one that starts late: the sum of the events told so far (layout.ts). */
+import type { SegmentMeta, StateEvent } from './layout.ts'
+import type { Lifetime } from './lifetime/lifetime.ts'
+import type { Schema } from './schema.ts'
+import type { SeriesIndex } from './series-index.ts'
+import type { WritePath } from './write-path.ts'
+
+export function stateEvents(
+  { schema, index, lifetime, writes }: { schema: Schema; index: SeriesIndex; lifetime: Lifetime; writes: WritePath },
+  segments: SegmentMeta[],
+): StateEvent[] {
+  const events: StateEvent[] = [{ kind: 'series', arrays: index.arrays() }]
+  for (const table of schema.tables) if (table !== undefined) events.push({ kind: 'table', def: table.def() })
+  for (const measurement of schema.byId) if (measurement?.kept) events.push({ kind: 'measurement', def: measurement.def() })
+  events.push(...lifetime.tombstones.events())
+  for (const id of schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
+  events.push({ kind: 'segments', added: segments, removed: [], droppedMemtable: -1 })
+  for (const memtable of [...writes.frozen, writes.active]) events.push(...memtable.events())
+  return events
+}
