@@ -46,6 +46,8 @@ export interface ArchiveParts {
     claim(segments: readonly SegmentMeta[]): (() => void) | undefined
     replace(table: number, removed: readonly SegmentMeta[], added: readonly SegmentMeta[]): Promise<void>
   }
+  /** Segments that cannot be read: damaged, or for want of a key. */
+  stays(segment: SegmentMeta): boolean
   /** Why nothing can be committed any more. */
   fault(): Error | undefined
 }
@@ -122,7 +124,7 @@ export class Archive implements ArchiveService {
 
   private async runOnce({ coldAfterSecs, maxObjects }: ArchiveOptions): Promise<ArchiveResult> {
     const { store } = this
-    const { fault, state, config, lifetime } = this.parts()
+    const { fault, state, config, lifetime, stays } = this.parts()
     const result: ArchiveResult = { objects: 0, rows: 0, awaitingRollup: 0, incomplete: 0 }
     try {
       if (store === undefined) throw new SvcError('INVALID_REQUEST', 'cannot archive: no object store is attached')
@@ -131,7 +133,7 @@ export class Archive implements ArchiveService {
       await this.discarding
       await this.settleLedger(store, new Ledger(state))
       const threshold = lifetime.clock - BigInt(coldAfterSecs) * NS_PER_SEC
-      const plan = planArchive(this.views(), threshold, { days: maxObjects, rows: config.compaction_max_segment_rows })
+      const plan = planArchive(this.views(), threshold, { days: maxObjects, rows: config.compaction_max_segment_rows }, stays)
       result.awaitingRollup = plan.awaiting
       result.incomplete = plan.incomplete
       for (const group of plan.groups) {

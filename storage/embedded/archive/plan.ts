@@ -39,19 +39,28 @@ export interface ArchiveLimits {
   rows: number
 }
 
-/** @param threshold nanoseconds: days that end here or before are due. */
-export function planArchive(tables: readonly TableView[], threshold: bigint, limits: ArchiveLimits): ArchivePlan {
+/**
+ * @param threshold nanoseconds: days that end here or before are due.
+ * @param stays segments that cannot be read: they keep the days that they reach into.
+ */
+export function planArchive(
+  tables: readonly TableView[],
+  threshold: bigint,
+  limits: ArchiveLimits,
+  stays: (segment: SegmentMeta) => boolean = () => false,
+): ArchivePlan {
   const plan: ArchivePlan = { groups: [], awaiting: 0, incomplete: 0 }
   const cutoff = dayOf(threshold)
   const found: { group: ArchiveGroup; first: bigint }[] = []
   for (const { table, segments, neededFrom } of tables) {
     const local = segments.filter(({ archived }) => !archived)
     const old = local.filter(({ minTime }) => BigInt(minTime) < cutoff)
-    const due = old.filter(({ maxTime }) => BigInt(maxTime) < cutoff).sort((a, b) => compare(BigInt(a.minTime), BigInt(b.minTime)))
-    const younger = old.filter(({ maxTime }) => BigInt(maxTime) >= cutoff)
-    const clear = younger.reduce((least, { minTime }) => earlier(least, dayOf(BigInt(minTime))), cutoff)
+    const goes = (segment: SegmentMeta): boolean => BigInt(segment.maxTime) < cutoff && !stays(segment)
+    const due = old.filter(goes).sort((a, b) => compare(BigInt(a.minTime), BigInt(b.minTime)))
+    const staying = old.filter((segment) => !goes(segment))
+    const clear = staying.reduce((least, { minTime }) => earlier(least, dayOf(BigInt(minTime))), cutoff)
     const free = neededFrom === undefined ? cutoff : earlier(cutoff, dayOf(neededFrom))
-    if (younger.length > 0) plan.incomplete++
+    if (staying.length > 0) plan.incomplete++
     if (free < cutoff && old.some(({ maxTime }) => BigInt(maxTime) >= free)) plan.awaiting++
     if (due.length === 0) continue
     const group = firstGroup(table, due, earlier(clear, free), limits)
