@@ -213,6 +213,17 @@ t.test('a place that cannot be reached is told at each run, and nothing is lost'
   })
 })
 
+t.test('a node stops at once while a bucket does not answer', async (t) => {
+  const fake = await FakeBucket.start()
+  t.teardown(() => fake.stop())
+  fake.fail = { status: 0, left: 1000 }
+  const node = await started({ remote_url: 's3://cold', endpoint: fake.url, access_key_id: 'id', secret_access_key: 'key' })
+  await until(async () => fake.fail.left < 1000)
+  const began = performance.now()
+  t.same(await node.stop(), [])
+  t.ok(performance.now() - began < 5000)
+})
+
 t.test('without a place it says so', async (t) => {
   const lines: string[] = []
   const node = await boot({ plugins: [plugin], storage: 'embedded', log: (line) => lines.push(line) })
