@@ -163,7 +163,7 @@ export interface ArchiveResult {
   /** Groups (tables with days that are due) left alone because a `RetentionHold` still needs them, or because newer data reaches into their days. */
   awaitingRollup: number
   incomplete: number
-  /** What ended the run early. What is counted was done. */
+  /** What went wrong first. What is counted was done. */
   failure?: Error
 }
 

@@ -26,6 +26,8 @@ import { Shelf } from './shelf.ts'
 import { storeObject } from './store-object.ts'
 
 const NS_PER_SEC = 1_000_000_000n
+/** One group that cannot be moved does not hold up the others; after so many it is the store, and the next run tries again. */
+const MOST_FAILURES = 3
 
 export interface ArchiveParts {
   dataDir: string
@@ -126,6 +128,7 @@ export class Archive implements ArchiveService {
     const { store } = this
     const { fault, state, config, lifetime, stays } = this.parts()
     const result: ArchiveResult = { objects: 0, rows: 0, awaitingRollup: 0, incomplete: 0 }
+    let failures = 0
     try {
       if (store === undefined) throw new SvcError('INVALID_REQUEST', 'cannot archive: no object store is attached')
       const cause = fault()
@@ -139,12 +142,17 @@ export class Archive implements ArchiveService {
       for (const group of plan.groups) {
         if (result.objects >= maxObjects) break
         this.assertOpen()
-        const moved = await this.move(store, group, maxObjects - result.objects)
+        const moved = await this.move(store, group, maxObjects - result.objects).catch((error: Error) => {
+          result.failure ??= error
+          failures++
+          return []
+        })
+        if (failures === MOST_FAILURES) break
         result.objects += moved.length
         result.rows += moved.reduce((sum, { rows }) => sum + rows, 0)
       }
     } catch (error) {
-      result.failure = error as Error
+      result.failure ??= error as Error
     }
     return result
   }

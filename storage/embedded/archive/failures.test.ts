@@ -72,6 +72,23 @@ t.test('a crash between the upload and the commit, or before the upload, loses n
   }
 })
 
+t.test('a table that cannot be moved does not hold up the others', async (t) => {
+  const [dir, folder] = [tempDir(), tempDir()]
+  const store = folderStore(folder, false, (operation, key) => {
+    if (operation === 'put' && key.includes('measurement=cpu')) throw new Error('too large')
+  })
+  const engine = await opened(dir, store)
+  await writeDays(engine, 14, 12)
+  await write(engine, [{ measurement: 'other', tags: ['host', 'a'], time: at(12), fields: { a: 1, b: 2 } }])
+  await engine.flush()
+  await writeDays(engine, 0, 0)
+  const before = await answers(engine)
+  t.match(await engine.archive.run(COLD), { objects: 1, rows: 1, failure: /too large/ })
+  t.same(await answers(engine), before)
+  t.same(await rowsOf(engine, 'other'), [`a ${at(12)} a=1 b=2`])
+  await closeAndRemove(engine, dir, folder)
+})
+
 t.test('what is stored is compared with what was written', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
   for (const remote of [false, true]) {
