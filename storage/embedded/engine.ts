@@ -273,7 +273,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
     this.maintenance = maintenance
-    this.housekeeping.replayed()
+    this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')

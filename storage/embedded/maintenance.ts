@@ -144,6 +144,7 @@ export class Maintenance {
       (this.segments.get(table) ?? []).filter((segment) => !removed.includes(segment)),
     )
     for (const one of added) this.insert(one)
+    this.parts.housekeeping().renewCuts()
     this.parts.pressure.measure(this.segments)
     this.parts.publisher.tell({ kind: 'segments', added: [...added], removed: ids, droppedMemtable: -1 })
     this.parts.publisher.flush()
@@ -358,6 +359,7 @@ export class Maintenance {
       (this.segments.get(table) ?? []).filter(({ id }) => !removed.includes(id)),
     )
     for (const one of added) this.insert(one)
+    this.parts.housekeeping().renewCuts()
     this.parts.pressure.merged(table)
     this.parts.pressure.measure(this.segments)
     publisher.tell({ kind: 'segments', added, removed, droppedMemtable: -1 })

@@ -61,10 +61,10 @@ export class Housekeeping {
   }
 
   /**
-   * Call when the log has been read back: cuts are not in it, and rows they had hidden lie in memtables of a higher sequence now. The cuts stay where
-   * they are, for nobody has had a chance yet to say what is still needed.
+   * Hides again what cuts had hidden and what now lies in pieces of a higher sequence: rows read back from the log, which knows no cuts, and rows
+   * that a merge put together with newer ones of other measurements. The cuts stay at their times.
    */
-  replayed(): void {
+  renewCuts(): void {
     const { tombstones } = this.parts.lifetime
     const { cuts } = tombstones
     const late = this.lateBelow(cuts)
