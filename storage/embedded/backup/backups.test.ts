@@ -17,8 +17,8 @@ function onDisk(engine: EmbeddedEngine, faults: Partial<BackupDisk>): Backups {
   return new Backups(source, { ...realDisk, ...faults })
 }
 
-async function filled(dir: string, points = 20): Promise<EmbeddedEngine> {
-  const engine = await openEngine(dir, SMALL)
+async function filled(dir: string, points = 20, config: Record<string, unknown> = SMALL): Promise<EmbeddedEngine> {
+  const engine = await openEngine(dir, config)
   for (let i = 0; i < points; i++) {
     await writeFloat(engine, i % 2 === 0 ? 'm' : 'other', `h${i % 3}`, NOW + BigInt(i), { v: i, w: i / 3 })
     if (i % 7 === 6) await engine.flush()
@@ -193,7 +193,8 @@ t.test('across file systems segments are copied', async (t) => {
 t.test('verify and restore name the file that is damaged, and restore leaves nothing', async (t) => {
   const dir = tempDir()
   const root = tempDir()
-  const engine = await filled(dir)
+  // Without merges each backup has the same files.
+  const engine = await filled(dir, 20, { ...SMALL, compaction_fan_in: 64 })
   const make = async (name: string) => {
     rmSync(join(root, name), { recursive: true, force: true })
     // Copies: damage to a link would be damage to the database.
