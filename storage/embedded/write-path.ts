@@ -19,7 +19,7 @@ import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
-import type { SeriesIndex } from './series-index.ts'
+import { RELEASED, type SeriesIndex } from './series-index.ts'
 import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import type { LateSeries } from './wal/late-series.ts'
 import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
@@ -167,9 +167,10 @@ export class WritePath {
   private holds({ heads, rows }: Memtable, measurement: number, series: Int32Array | null): boolean {
     if (rows === 0) return false
     if (series !== null) return series.some((number) => number < heads.length && heads[number] !== NO_ROW)
-    const { index } = this.parts
-    const n = Math.min(heads.length, index.count)
-    for (let number = 0; number < n; number++) if (heads[number] !== NO_ROW && index.measurement[number] === measurement) return true
+    const { measurement: owners, count } = this.parts.index
+    // While the log is read back, the catalog may have given series back already whose rows come before the delete.
+    const concerned = (number: number): boolean => owners[number] === measurement || owners[number] === RELEASED
+    for (let number = 0; number < Math.min(heads.length, count); number++) if (heads[number] !== NO_ROW && concerned(number)) return true
     return false
   }
 

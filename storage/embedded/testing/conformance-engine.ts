@@ -35,8 +35,8 @@ export const embedded =
         const before = engine
         if (ending === 'closed') await before.close()
         else {
-          // While this runs nothing of the engine's main thread does: no file goes, no commit begins.
-          cpSync(dirOf(life), dirOf(life + 1), { recursive: true, filter: (path) => !path.endsWith('LOCK') })
+          // While this runs nothing of the engine's main thread does: no file goes, no commit begins. Unfinished files may be renamed by its threads.
+          cpSync(dirOf(life), dirOf(life + 1), { recursive: true, filter: (path) => !/LOCK$|\.tmp$/.test(path) })
           life++
         }
         engine = create()
