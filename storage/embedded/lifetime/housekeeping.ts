@@ -69,7 +69,7 @@ export class Housekeeping {
     const { cuts } = tombstones
     const late = this.lateBelow(cuts)
     if (late.size === 0) return
-    this.freezeBelow([cuts.all, ...cuts.own.values()].reduce((most, cut) => (cut !== null && cut.cutoff > most ? cut.cutoff : most), INT64_MIN))
+    this.freezeBelow((id) => cutOf(cuts, id)?.cutoff)
     const { sequence } = this.parts.writes.active
     const renewed = (id: number, cut: Cut): Cut => (late.has(id) ? { ...cut, sequence } : cut)
     tombstones.setCuts({
@@ -132,7 +132,8 @@ export class Housekeeping {
         )
       return [{ id, cutoff, ownPeriod: lifetimes.retention.has(name), pending }]
     })
-    this.freezeBelow(kept.reduce((most, { cutoff, pending }) => (!pending && cutoff > most ? cutoff : most), general))
+    const cutoffs = new Map(kept.flatMap(({ id, cutoff, pending }) => (pending ? [] : [[id, cutoff] as const])))
+    this.freezeBelow((id) => cutoffs.get(id))
     const next = nextCuts(cuts, general, kept, writes.active.sequence, this.lateBelow(cuts))
     if (next === undefined) return false
     const width = BigInt(limits.shardDurationSecs) * 1_000_000_000n
@@ -150,12 +151,17 @@ export class Housekeeping {
   }
 
   /** Rows in the active memtable that a cut is about to hide: they must lie in an older piece than those to come. */
-  private freezeBelow(cutoff: bigint): void {
-    const { writes } = this.parts
-    for (const { summary, rows } of writes.active.tables.values()) {
-      if (rows === 0 || summary[Summary.MIN_TIME] >= cutoff) continue
-      writes.freeze(writes.wal.file)
-      return
+  private freezeBelow(cutoffOf: (measurement: number) => bigint | undefined): void {
+    const { schema, writes } = this.parts
+    if (writes.active.rows === 0) return
+    for (const measurement of [...schema.byId, ...schema.pending.values()]) {
+      const cutoff = measurement === undefined ? undefined : cutoffOf(measurement.id)
+      if (measurement === undefined || cutoff === undefined) continue
+      const below = ({ id }: { id: number }): boolean => {
+        const table = writes.active.tables.get(id)
+        return table !== undefined && table.rows > 0 && table.summary[Summary.MIN_TIME] < cutoff
+      }
+      if (measurement.tables.some(below)) return writes.freeze(writes.wal.file)
     }
   }
 
