@@ -2,7 +2,7 @@
 import type { Catalog } from './catalog.ts'
 import type { SegmentMeta } from './layout.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
-import type { Maintenance } from './maintenance.ts'
+import type { Manifest } from './manifest.ts'
 import type { Measurement, Schema } from './schema.ts'
 import { RELEASED, type SeriesIndex } from './series-index.ts'
 import type { WritePath } from './write-path.ts'
@@ -12,14 +12,14 @@ export interface LoadedParts {
   index: SeriesIndex
   writes: WritePath
   lifetime: Lifetime
-  maintenance: Maintenance
+  manifest: Manifest
 }
 
 /** @param segments those to serve. */
-export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], { schema, index, writes, lifetime, maintenance }: LoadedParts): void {
+export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], { schema, index, writes, lifetime, manifest }: LoadedParts): void {
   const counters = catalog.counters()
   if (counters !== undefined) {
-    maintenance.nextSegment = counters.nextSegment
+    manifest.nextSegment = counters.nextSegment
     writes.nextSequence = counters.nextSequence
     writes.continueAfter(counters.walSequence ?? 0)
     schema.nextTable = counters.nextTable
@@ -31,15 +31,15 @@ export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], 
   lifetime.tombstones.load(catalog.tombstones(), catalog.cuts())
   lifetime.tombstones.nextId = Math.max(lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
   lifetime.load(catalog.drops(), catalog.endedDrops())
-  for (const segment of segments) maintenance.insert(segment)
+  for (const segment of segments) manifest.insert(segment)
   catalog.loadSeries(index)
   index.publish(index.count - 1)
-  seedSeries(schema, index, writes, maintenance)
+  seedSeries(schema, index, writes, manifest)
 }
 
 /** Tag keys of the measurements, and for each series a time above which a new row cannot repeat a stored one. */
-function seedSeries(schema: Schema, index: SeriesIndex, writes: WritePath, maintenance: Maintenance): void {
-  const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, maintenance)]))
+function seedSeries(schema: Schema, index: SeriesIndex, writes: WritePath, manifest: Manifest): void {
+  const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, manifest)]))
   for (let series = 0; series < index.count; series++) {
     const id = index.measurement[series]
     if (id === RELEASED) continue
@@ -50,10 +50,10 @@ function seedSeries(schema: Schema, index: SeriesIndex, writes: WritePath, maint
   }
 }
 
-function newestTime(measurement: Measurement | undefined, maintenance: Maintenance): bigint | undefined {
+function newestTime(measurement: Measurement | undefined, manifest: Manifest): bigint | undefined {
   let newest: bigint | undefined
   for (const table of measurement?.tables ?? []) {
-    for (const { maxTime } of maintenance.segments.get(table.id) ?? []) if (newest === undefined || BigInt(maxTime) > newest) newest = BigInt(maxTime)
+    for (const { maxTime } of manifest.segments.get(table.id) ?? []) if (newest === undefined || BigInt(maxTime) > newest) newest = BigInt(maxTime)
   }
   return newest
 }

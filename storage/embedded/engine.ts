@@ -54,6 +54,7 @@ import { Housekeeping } from './lifetime/housekeeping.ts'
 import { Lifetime } from './lifetime/lifetime.ts'
 import { DirectoryLock } from './lock.ts'
 import { Maintenance, removeOrphans } from './maintenance.ts'
+import { Manifest } from './manifest.ts'
 import { type EngineMetrics, engineGauges, engineMetrics } from './metrics.ts'
 import { paths } from './paths.ts'
 import { WorkerPool } from './pool.ts'
@@ -101,6 +102,7 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly worker: URL | undefined
   private encryption = openEncryption(undefined, {})
   private maintenance: Maintenance | undefined
+  private manifest: Manifest | undefined
   private pool: WorkerPool | undefined
   private catalog: Catalog | undefined
   private scrubber: Scrubber | undefined
@@ -135,7 +137,7 @@ export class EmbeddedEngine implements StorageEngine {
         return {
           engine: this,
           writes: this.writes,
-          maintenance: this.maintenance as Maintenance,
+          manifest: this.manifest as Manifest,
           pool: this.pool as WorkerPool,
           catalog: this.catalog as Catalog,
         }
@@ -172,7 +174,7 @@ export class EmbeddedEngine implements StorageEngine {
       changes: this.changes,
       log: context.log,
       now: context.now,
-      segments: (table) => this.maintenance?.segments.get(table) ?? [],
+      segments: (table) => this.manifest?.segments.get(table) ?? [],
       outOfService: (tables, start, end) => this.scrubber?.outOfService(tables, start, end) ?? 0,
       reclaim: () => this.maintenance?.tidySoon(),
       released: (count) => this.metrics?.seriesReleased.inc(count),
@@ -191,7 +193,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.catalog = catalog
     const setAside = this.config.damaged_segments === 'set_aside'
     const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, catalog })
-    const segments = () => [...(this.maintenance?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)
+    const segments = () => [...(this.manifest?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)
     const scrubber = new Scrubber({ dataDir: this.dataDir, config: this.config, log: this.context.log, catalog, segments }, found)
     this.scrubber = scrubber
     const metrics = engineMetrics(this.context.metrics)
@@ -202,7 +204,7 @@ export class EmbeddedEngine implements StorageEngine {
         shared: this.shared,
         queryThreads: queryThreads(this.config),
         config: { query: { ...this.workerConfig(queryParallelism(this.config)), ...this.encryption.query }, maintenance: this.workerConfig(1) },
-        state: () => stateEvents({ schema, index, lifetime, writes }, [...(this.maintenance?.segments.values() ?? [])].flat()),
+        state: () => stateEvents({ schema, index, lifetime, writes }, [...(this.manifest?.segments.values() ?? [])].flat()),
         maintenanceDied: (cause) => {
           metrics.maintenancePanics.inc()
           return this.pressure.died(cause)
@@ -223,25 +225,22 @@ export class EmbeddedEngine implements StorageEngine {
       written: (bytes) => metrics.walBytes.inc(bytes),
       opened: (file) => notes.opened(file),
     })
-    const maintenance = new Maintenance({
+    const { context, config, pool, pressure } = this
+    const shared = {
       dataDir: this.dataDir,
-      walDir: this.paths.wal,
-      config: this.config,
-      log: this.context.log,
-      fs: this.fs,
-      schema: this.schema,
-      index: this.index,
-      catalog,
-      pool: this.pool,
-      publisher: this.publisher,
-      writes: this.writes,
+      log: context.log,
+      schema,
+      pool,
+      writes,
       metrics,
-      pressure: this.pressure,
-      lifetime: this.lifetime,
+      pressure,
+      lifetime,
       housekeeping: () => this.housekeeping as Housekeeping,
-      archive: () => this.archive,
-      leaves: (segment) => missingKey(this.encryption.keys, segment) !== undefined || scrubber.isDamaged(segment.id),
-    })
+    }
+    const manifest = new Manifest({ ...shared, walDir: this.paths.wal, fs: this.fs, index, catalog, publisher: this.publisher, archive: () => this.archive })
+    this.manifest = manifest
+    const leaves = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || scrubber.isDamaged(segment.id)
+    const maintenance = new Maintenance({ ...shared, config, manifest, leaves })
     this.housekeeping = new Housekeeping({
       lifetime: this.lifetime,
       lifetimes: this.lifetimes,
@@ -252,14 +251,14 @@ export class EmbeddedEngine implements StorageEngine {
       metrics,
       holds: this.holds,
       rewriteAfterSecs: this.config.deleted_rows_rewrite_secs,
-      merging: (segment) => maintenance.isTaken(segment),
-      segments: maintenance.segments,
-      remove: (segments) => maintenance.remove(segments),
+      merging: (segment) => manifest.isTaken(segment),
+      segments: manifest.segments,
+      remove: (segments) => manifest.remove(segments),
     })
     await dropUnusedSymbols(catalog.store, this.context.log)
     const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)))
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
-    loadCatalog(catalog, found, { schema, index, writes, lifetime, maintenance })
+    loadCatalog(catalog, found, { schema, index, writes, lifetime, manifest })
     reportMissingKeys(this.encryption.keys, found, this.context.log)
     const { keys } = this.encryption
     if (keys.columns.length > 0) this.writes.keys = keys
@@ -274,7 +273,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.replayEnded()
     this.maintenance = maintenance
     this.housekeeping.renewCuts()
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, maintenance, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
@@ -400,7 +399,7 @@ export class EmbeddedEngine implements StorageEngine {
 
   private async flushAtEnd(): Promise<void> {
     const { writes, context } = this
-    const maintenance = this.maintenance as Maintenance
+    const [maintenance, manifest] = [this.maintenance as Maintenance, this.manifest as Manifest]
     await maintenance.stop()
     try {
       if (writes.wal.poisoned === undefined) {
@@ -409,8 +408,8 @@ export class EmbeddedEngine implements StorageEngine {
         await maintenance.drain()
         // A memtable without rows begins with the file after the last: nothing is left to replay.
         if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
-        await maintenance.commit({})
-        maintenance.removeOldLogs()
+        await manifest.commit({})
+        manifest.removeOldLogs()
       }
     } catch (error) {
       context.log.error({ err: error as Error }, 'cannot flush at the end; the next start replays the write-ahead log')
@@ -418,13 +417,13 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   private archiveParts(): ArchiveParts {
-    const [maintenance, pool, catalog] = [this.maintenance as Maintenance, this.pool as WorkerPool, this.catalog as Catalog]
+    const [manifest, pool, catalog] = [this.manifest as Manifest, this.pool as WorkerPool, this.catalog as Catalog]
     const { dataDir, config, schema, holds, lifetime, paths, context } = this
     const encrypted = Object.keys(config.field_encryption?.columns ?? {})
     const fault = () => this.pressure.fault ?? catalog.store.commits.fault
     const stays = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true
     const state = new LmdbState(catalog.store, ARCHIVE_STATE)
-    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, maintenance, fault, stays }
+    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, manifest, fault, stays }
   }
 
   private workerConfig(threads: number): WorkerConfig {

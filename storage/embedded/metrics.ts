@@ -2,7 +2,7 @@
 import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
 import type { Catalog } from './catalog.ts'
 import type { Scrubber } from './damage/scrubber.ts'
-import type { Maintenance } from './maintenance.ts'
+import type { Manifest } from './manifest.ts'
 import type { WorkerPool } from './pool.ts'
 import type { Pressure } from './pressure.ts'
 import type { SeriesIndex } from './series-index.ts'
@@ -65,7 +65,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
 export interface GaugedParts {
   writes: WritePath
   index: SeriesIndex
-  maintenance: Maintenance
+  manifest: Manifest
   pressure: Pressure
   catalog: Catalog
   pool: WorkerPool
@@ -78,11 +78,11 @@ const SEGMENT_COLUMN_BYTES = 250
 
 /** Gauges read from the parts at each scrape. */
 export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { writes, index, maintenance, pressure, catalog, pool, scrubber } = parts
+  const { writes, index, manifest, pressure, catalog, pool, scrubber } = parts
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
-  const segments = () => [...maintenance.segments.values()].flat()
+  const segments = () => [...manifest.segments.values()].flat()
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)
   gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => writes.wal.memory)
@@ -97,7 +97,7 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   const local = () => segments().filter(({ archived }) => !archived)
   gauge('segments', 'Segment files', () => local().length)
   gauge('segment_bytes', 'Bytes of all segment files', () => local().reduce((sum, { bytes }) => sum + bytes, 0))
-  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () => (pool.readers === 0 ? 0 : local().length + maintenance.retired))
+  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () => (pool.readers === 0 ? 0 : local().length + manifest.retired))
   gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
-  gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => maintenance.retired)
+  gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => manifest.retired)
 }

@@ -42,7 +42,7 @@ export interface ArchiveParts {
   pool: Pick<WorkerPool, 'archive' | 'archiveDays' | 'compact' | 'readArchive'>
   lifetime: { readonly clock: bigint; readonly tombstones: { readonly newest: number } }
   /** The manifest and its owner. */
-  maintenance: {
+  manifest: {
     readonly segments: ReadonlyMap<number, readonly SegmentMeta[]>
     nextSegment: number
     claim(segments: readonly SegmentMeta[]): (() => void) | undefined
@@ -159,9 +159,9 @@ export class Archive implements ArchiveService {
 
   /** @returns the archived segments. */
   private async move(store: ObjectStore, group: ArchiveGroup, most: number): Promise<SegmentMeta[]> {
-    const { maintenance, pool, schema, dataDir, lifetime, state, fault } = this.parts()
+    const { manifest, pool, schema, dataDir, lifetime, state, fault } = this.parts()
     const { table } = group
-    const release = maintenance.claim(group.segments)
+    const release = manifest.claim(group.segments)
     if (release === undefined) return [] // it is being merged: the next run finds what comes of it
     const ledger = new Ledger(state)
     const objects: SegmentMeta[] = []
@@ -179,14 +179,14 @@ export class Archive implements ArchiveService {
       const removed = group.segments.filter(({ minTime }) => BigInt(minTime) < end)
       for (const { id, sequence, level, dirty } of removed.filter(({ maxTime }) => BigInt(maxTime) >= end)) {
         this.assertOpen()
-        const segment = maintenance.nextSegment++
+        const segment = manifest.nextSegment++
         const cleared = lifetime.tombstones.newest
         const rest = await pool.compact({ table, segments: [id], segment, sequence, level, deduplicate: false, dirty, cleared, from: String(end) })
         if (rest !== null) rests.push(rest)
       }
       this.assertOpen()
       if (removed.length === 0 || schema.tables[table] === undefined) return [] // dropped meanwhile
-      await maintenance.replace(table, removed, [...objects, ...rests])
+      await manifest.replace(table, removed, [...objects, ...rests])
       committed = true
       await ledger.forget(objects.map(({ file }) => file))
       return objects
@@ -198,9 +198,9 @@ export class Archive implements ArchiveService {
   }
 
   private async writeDay(store: ObjectStore, ledger: Ledger, group: ArchiveGroup, day: bigint): Promise<SegmentMeta | null> {
-    const { maintenance, pool, schema, paths, lifetime } = this.parts()
+    const { manifest, pool, schema, paths, lifetime } = this.parts()
     const { table } = group
-    const others = (maintenance.segments.get(table) ?? []).filter((segment) => !group.segments.includes(segment))
+    const others = (manifest.segments.get(table) ?? []).filter((segment) => !group.segments.includes(segment))
     const owner = schema.tables[table]?.measurement
     const alone = owner === undefined || owner < 0 || (schema.any(owner)?.tables.length ?? 1) === 1
     const { segments, time, ...piece } = archivedDay(group.segments, day, others, alone)
@@ -209,7 +209,7 @@ export class Archive implements ArchiveService {
       const written = await pool.archive({
         table,
         segments: segments.map(({ id }) => id),
-        segment: maintenance.nextSegment++,
+        segment: manifest.nextSegment++,
         ...piece,
         time: [String(time[0]), String(time[1])],
         cleared: lifetime.tombstones.newest,
@@ -230,9 +230,9 @@ export class Archive implements ArchiveService {
 
   /** Tables that may be archived. */
   private views(): TableView[] {
-    const { schema, maintenance, encrypted, log } = this.parts()
+    const { schema, manifest, encrypted, log } = this.parts()
     const views: TableView[] = []
-    for (const [table, segments] of maintenance.segments) {
+    for (const [table, segments] of manifest.segments) {
       const def = schema.tables[table]
       // A drop that can be undone waits: it may come back, or go for good.
       if (def === undefined || schema.pending.has(def.measurement)) continue
@@ -266,7 +266,7 @@ export class Archive implements ArchiveService {
   private async settleLedger(store: ObjectStore, ledger: Ledger): Promise<void> {
     const keys = ledger.keys()
     if (keys.length === 0) return
-    const named = new Set([...this.parts().maintenance.segments.values()].flat().flatMap(({ file, archived }) => (archived ? [file] : [])))
+    const named = new Set([...this.parts().manifest.segments.values()].flat().flatMap(({ file, archived }) => (archived ? [file] : [])))
     for (const key of keys) {
       if (this.inUse.has(key) && !named.has(key)) continue
       this.inUse.delete(key)

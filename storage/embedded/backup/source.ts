@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import { Catalog } from '../catalog.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../layout.ts'
-import type { Maintenance } from '../maintenance.ts'
+import type { Manifest } from '../manifest.ts'
 import type { WorkerPool } from '../pool.ts'
 import type { WritePath } from '../write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
@@ -13,7 +13,7 @@ import { hex } from './manifest.ts'
 export interface BackedUp {
   engine: { flush(): Promise<void> }
   writes: WritePath
-  maintenance: Maintenance
+  manifest: Manifest
   pool: WorkerPool
   catalog: Catalog
 }
@@ -24,11 +24,11 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
     dataDir,
     now,
     async settle() {
-      const { engine, writes, maintenance } = parts()
+      const { engine, writes, manifest } = parts()
       const sequence = writes.applied
       await engine.flush()
       // A flush without rows commits nothing, but there may be definitions and deletes that only the log has.
-      await maintenance.commit({})
+      await manifest.commit({})
       return sequence
     },
     lease: () => parts().pool.lease(),
