@@ -18,10 +18,10 @@ import type { WorkerPool } from './pool.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema } from './schema.ts'
+import { removeSegmentFiles } from './segment-file.ts'
 import type { SeriesIndex } from './series-index.ts'
 import type { FileSystem } from './wal/file-system.ts'
 import { walFiles } from './wal/replay.ts'
-import { removeSegmentFiles } from './worker/segment-file.ts'
 import type { WritePath } from './write-path.ts'
 
 export interface ManifestParts {

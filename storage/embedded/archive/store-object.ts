@@ -3,7 +3,7 @@ import { SvcError } from '../../../kernel/errors.ts'
 import type { ObjectStore } from '../../../kernel/storage.ts'
 import { segmentFault } from '../damage/trust.ts'
 import type { SegmentMeta } from '../layout.ts'
-import { removeSegmentFiles } from '../worker/segment-file.ts'
+import { removeSegmentFiles } from '../segment-file.ts'
 import type { Ledger } from './ledger.ts'
 import { objectKey, type Partition } from './object-key.ts'
 

@@ -3,11 +3,11 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileCrc } from '../damage/file-crc.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
+import { segmentPath, writeSegmentFile } from '../segment-file.ts'
 import { sqlName, sqlText } from './duck.ts'
 import { isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { hiddenInTable, type Lifetimes } from './hidden.ts'
 import { decodedColumn, type Interval, type Piece, readSql, unionSql } from './pieces.ts'
-import { segmentPath, writeSegmentFile } from './segment-file.ts'
 import { copyOptions, MEASUREMENT_COLUMN, type SegmentTarget } from './segment-writer.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import t from 'tap'
+import { segmentPath, writeSegmentFile } from '../segment-file.ts'
 import { Duck } from './duck.ts'
 import { EncodingChoice } from './encoding.ts'
-import { segmentPath, writeSegmentFile } from './segment-file.ts'
 import { TestDatabase, type TestPoint } from './testing.ts'
 
 t.test('another reader reads the values of a segment', async (t) => {

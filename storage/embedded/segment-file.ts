@@ -4,7 +4,7 @@
  */
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { segmentFile } from '../layout.ts'
+import { segmentFile } from './layout.ts'
 
 const HOUR_NS = 3_600_000_000_000n
 const UNFINISHED = '.tmp'
