@@ -16,6 +16,8 @@ interface Answer {
 export class DiskWriter {
   url: string
   points = 0
+  /** The last answer that named a full disk; those of a flush that is behind do not count. */
+  full: Answer | undefined
   private readonly base = BigInt(Date.now()) * 1_000_000n
   private next = 0
   private readonly accepts = new Set<number>()
@@ -103,6 +105,7 @@ export class DiskWriter {
     else if (answer.status === 507 || answer.status === 503) this.refusals.add(batch)
     else throw new Error(`batch ${batch} is answered by ${answer.status}: ${text}`)
     if (answer.status === 507) {
+      this.full = { status: answer.status, text }
       const after = answer.headers.get('retry-after')
       if (after !== '5') throw new Error(`507 has Retry-After ${after}`)
       if (!/"code":"STORAGE_FULL"/.test(text)) throw new Error(`507 has another code: ${text}`)

@@ -205,9 +205,9 @@ class Run {
     disk.fill()
     const refused = await this.post(path, body)
     if (refused.status !== 507 || refused.retryAfter !== '5') throw new Error(`${path} answers ${refused.status} on a full disk: ${refused.text}`)
-    const before = this.writer.refused
+    this.writer.full = undefined
     await this.writer.write(100)
-    if (this.writer.refused > before) throw new Error('writes are refused although their disk has space')
+    if (this.writer.full !== undefined) throw new Error(`writes are refused although their disk has space: ${this.writer.full.text}`)
     await this.whileFull()
     disk.release()
     const done = await this.post(path, body)
