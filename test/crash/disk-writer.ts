@@ -31,6 +31,11 @@ export class DiskWriter {
     return this.accepts.size
   }
 
+  /** Looks anew for an answer that names a full disk. */
+  forget(): void {
+    this.full = undefined
+  }
+
   get refused(): number {
     return this.refusals.size
   }

@@ -205,9 +205,10 @@ class Run {
     disk.fill()
     const refused = await this.post(path, body)
     if (refused.status !== 507 || refused.retryAfter !== '5') throw new Error(`${path} answers ${refused.status} on a full disk: ${refused.text}`)
-    this.writer.full = undefined
+    this.writer.forget()
     await this.writer.write(100)
-    if (this.writer.full !== undefined) throw new Error(`writes are refused although their disk has space: ${this.writer.full.text}`)
+    const { full } = this.writer
+    if (full !== undefined) throw new Error(`writes are refused although their disk has space: ${full.text}`)
     await this.whileFull()
     disk.release()
     const done = await this.post(path, body)
