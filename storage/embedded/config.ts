@@ -10,6 +10,8 @@ import type { PressureLimits } from './pressure.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
 const MIB = 1 << 20
+/** What a timer of Node.js can wait. */
+const LONGEST_TIMER_SECS = 2_147_483
 
 export const configSchema = Type.Object({
   data_dir: Type.String({ default: './svc-data', description: 'Where the data lies; one server at a time' }),
@@ -77,7 +79,7 @@ export const configSchema = Type.Object({
   row_group_rows: Type.Integer({ default: 32_768, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
   per_query_memory_limit: Type.Integer({
     default: 256 * MIB,
-    minimum: 16 * MIB,
+    minimum: 64 * MIB,
     maximum: 2 ** 40,
     description: 'Bytes an engine thread may use for its queries',
   }),
@@ -104,7 +106,7 @@ export const configSchema = Type.Object({
   scrub_interval_secs: Type.Integer({
     default: 86_400,
     minimum: 0,
-    maximum: 31_536_000,
+    maximum: LONGEST_TIMER_SECS,
     description: 'How often all segments are read and compared with their checksums; 0 = only once after each start',
   }),
   scrub_bytes_per_sec: Type.Integer({

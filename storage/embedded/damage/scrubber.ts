@@ -12,9 +12,6 @@ import type { SegmentMeta } from '../layout.ts'
 import { fileCrc } from './file-crc.ts'
 import { damagedSegment, segmentFault, setTrust, Trust, trustArray, trustOf } from './trust.ts'
 
-/** A timer for longer would fire at once, again and again. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
-
 export interface ScrubberParts {
   dataDir: string
   config: Pick<DatabaseConfig, 'segment_verification' | 'scrub_interval_secs' | 'scrub_bytes_per_sec'>
@@ -62,12 +59,9 @@ export class Scrubber {
     const before = new Set(this.parts.segments().map(({ id }) => id))
     this.running = this.pass(({ id, crc }) => before.has(id) && (crc === undefined || trustOf(this.trust, id) < Trust.VERIFIED))
     if (interval === 0) return
-    this.timer = setInterval(
-      () => {
-        this.running = this.running?.then(() => this.pass(() => true))
-      },
-      Math.min(interval * 1000, LONGEST_TIMER_MS),
-    ).unref()
+    this.timer = setInterval(() => {
+      this.running = this.running?.then(() => this.pass(() => true))
+    }, interval * 1000).unref()
   }
 
   async stop(): Promise<void> {
