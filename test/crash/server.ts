@@ -2,10 +2,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../support/free-port.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Characters of output that are kept. */
@@ -102,13 +102,4 @@ export class ServerProcess {
   async exit(limitMs: number): Promise<number | null | 'running'> {
     return Promise.race([this.exited, setTimeout(limitMs, 'running' as const, { ref: false })])
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -18,13 +18,18 @@ export const RESTLESS = {
   deleted_rows_rewrite_secs: 0,
 }
 
+/** @param prepare is handed each engine before it is used. */
 export const embedded =
-  (settings: Record<string, unknown>, ending: Ending): MakeEngine =>
+  (settings: Record<string, unknown>, ending: Ending, prepare: (engine: EmbeddedEngine) => void = () => {}): MakeEngine =>
   async (config, now) => {
     const root = mkdtempSync(join(tmpdir(), 'svc-embedded-'))
     let life = 0
     const dirOf = (n: number) => join(root, String(n))
-    const create = () => new EmbeddedEngine(testContext({ ...config, ...settings, data_dir: dirOf(life) }, now))
+    const create = () => {
+      const made = new EmbeddedEngine(testContext({ ...config, ...settings, data_dir: dirOf(life) }, now))
+      prepare(made)
+      return made
+    }
     let engine = create()
     await engine.open()
     return {
