@@ -162,7 +162,6 @@ t.test('segments out of reach are told and counted, faults of the server are not
     { measurement: 'b', deleted: null, segments_skipped: 0, error: 'DATABASE_ERROR: an internal error occurred' },
     { measurement: 'c', deleted: null, segments_skipped: 0, error: 'no space left' },
   ])
-  t.match((await node.inject('/metrics')).body, /^svc_delete_segments_skipped_total 4$/m)
 })
 
 t.test('measurements are dropped and restored, whatever their names', async (t) => {

@@ -1,7 +1,6 @@
 /** Deletes of points, drops of measurements and what undoes them. */
 import type { FastifyReply } from 'fastify'
 import { classify, publicText, SvcError } from '../../kernel/errors.ts'
-import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { NativeConfig } from './config.ts'
 import { type Deletion, parseDelete, parseDeleteBatch } from './delete-body.ts'
@@ -24,12 +23,10 @@ export interface BatchItem {
 export class DeleteHandler {
   private readonly svc: Svc
   private readonly config: NativeConfig
-  private readonly skipped: Counter
 
   constructor(svc: Svc, config: NativeConfig) {
     this.svc = svc
     this.config = config
-    this.skipped = svc.metrics.counter('delete_segments_skipped_total', 'Segments that deletes could not reach; such a delete has to be sent again')
   }
 
   delete(request: HttpRequest): Promise<DeleteAnswer> {
@@ -68,7 +65,6 @@ export class DeleteHandler {
 
   private async one(namespace: string, deletion: Deletion): Promise<DeleteAnswer> {
     const { series, segmentsSkipped } = await this.svc.storage.delete({ namespace, ...deletion })
-    if (segmentsSkipped > 0) this.skipped.inc(segmentsSkipped)
     return { deleted: series, segments_skipped: segmentsSkipped, complete: segmentsSkipped === 0 }
   }
 

@@ -178,6 +178,7 @@ export class EmbeddedEngine implements StorageEngine {
       outOfService: (tables, start, end) => this.scrubber?.outOfService(tables, start, end) ?? 0,
       reclaim: () => this.maintenance?.tidySoon(),
       released: (count) => this.metrics?.seriesReleased.inc(count),
+      skipped: (count) => this.metrics?.deleteSegmentsSkipped.inc(count),
     })
   }
 

@@ -25,6 +25,7 @@ export interface EngineMetrics {
   maintenancePanics: Counter
   shardsDropped: Counter
   seriesReleased: Counter
+  deleteSegmentsSkipped: Counter
   segmentsAwaitingRollup: Counter
   segmentsRetired: Counter
   prefetchedBytes: Counter
@@ -52,6 +53,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     ),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
     shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time that retention has moved past'),
+    deleteSegmentsSkipped: metrics.counter('delete_segments_skipped_total', 'Segments that deletes could not reach; such a delete has to be sent again'),
     seriesReleased: metrics.counter('series_released_total', 'Series given back because deletes, drops or retention left them without points'),
     segmentsAwaitingRollup: metrics.counter(
       'retention_segments_awaiting_rollup_total',

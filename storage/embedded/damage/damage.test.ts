@@ -47,8 +47,8 @@ async function openWatched(dir: string, config: Record<string, unknown> = {}) {
   const log = { debug() {}, info() {}, warn() {}, error: (...line: unknown[]) => void errors.push(JSON.stringify(line, errorText)) }
   const engine = new EmbeddedEngine({ ...testContext({ data_dir: dir, ...config }, () => NOW_MS), log, metrics: registry.child('storage') })
   await engine.open()
-  const damaged = async (): Promise<number> => Number(/damaged_segments (\d+)/.exec(await registry.text())?.[1])
-  return { engine, errors, damaged }
+  const metric = async (name: string): Promise<number> => Number(new RegExp(`${name} (\\d+)`).exec(await registry.text())?.[1])
+  return { engine, errors, damaged: () => metric('damaged_segments'), skipped: () => metric('delete_segments_skipped_total') }
 }
 
 /** @throws what opening throws. */
@@ -80,7 +80,7 @@ t.test('a flipped bit: what needs the segment fails and names it, the rest is se
   const { dir, bad, badRows, goodRows } = await twoMeasurements()
   copyFileSync(join(dir, bad), join(dir, 'saved'))
   flip(join(dir, bad))
-  const { engine, errors, damaged } = await openWatched(dir, { scrub_bytes_per_sec: 65_536 })
+  const { engine, errors, damaged, skipped } = await openWatched(dir, { scrub_bytes_per_sec: 65_536 })
   await t.rejects(sqlRows(engine, 'SELECT * FROM bad'), { code: 'DATABASE_ERROR', message: new RegExp(bad) }, 'by SQL')
   await t.rejects(rowsOf(engine, 'bad'), { code: 'DATABASE_ERROR', message: new RegExp(bad) }, 'by scan, again')
   await t.rejects(sqlRows(engine, 'SELECT * FROM good JOIN bad USING (_time)'), { code: 'DATABASE_ERROR' }, 'in a join')
@@ -98,6 +98,7 @@ t.test('a flipped bit: what needs the segment fails and names it, the rest is se
   t.ok(existsSync(join(dir, bad)))
   t.equal(errors.length, 1, 'no merge has failed')
   t.match(await engine.delete({ namespace: '', measurement: 'bad', end: NOW + 1n }), { segmentsSkipped: 1 })
+  t.equal(await skipped(), 1)
   await engine.close()
 
   await t.rejects(refused(dir), { code: 'DATABASE_ERROR', message: new RegExp(bad) }, 'the next start refuses')

@@ -50,6 +50,8 @@ export interface LifetimeParts {
   /** Files may have become free. */
   reclaim(): void
   released(count: number): void
+  /** A delete could not reach so many segments. */
+  skipped(count: number): void
 }
 
 export class Lifetime {
@@ -105,7 +107,9 @@ export class Lifetime {
     })
     this.releaseEmptied()
     const tables = measurement.tables.map(({ id }) => id)
-    return { series: matched.length, segmentsSkipped: this.parts.outOfService(tables, from, to) }
+    const segmentsSkipped = this.parts.outOfService(tables, from, to)
+    this.parts.skipped(segmentsSkipped)
+    return { series: matched.length, segmentsSkipped }
   }
 
   async drop(namespace: string, name: string, final: boolean): Promise<void> {
