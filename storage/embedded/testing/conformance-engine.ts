@@ -1,9 +1,9 @@
 /** The embedded engine as the conformance suite takes it. */
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type MakeEngine, testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
+import { crashCopy, tempDir } from './harness.ts'
 
 /** How an engine comes to be opened again: after a clean end, or on what a crash at this moment would leave. */
 export type Ending = 'closed' | 'crashed'
@@ -22,7 +22,7 @@ export const RESTLESS = {
 export const embedded =
   (settings: Record<string, unknown>, ending: Ending, prepare: (engine: EmbeddedEngine) => void = () => {}): MakeEngine =>
   async (config, now) => {
-    const root = mkdtempSync(join(tmpdir(), 'svc-embedded-'))
+    const root = tempDir()
     let life = 0
     const dirOf = (n: number) => join(root, String(n))
     const create = () => {
@@ -40,8 +40,7 @@ export const embedded =
         const before = engine
         if (ending === 'closed') await before.close()
         else {
-          // While this runs nothing of the engine's main thread does: no file goes, no commit begins. Unfinished files may be renamed by its threads.
-          cpSync(dirOf(life), dirOf(life + 1), { recursive: true, filter: (path) => !/LOCK$|\.tmp$/.test(path) })
+          crashCopy(dirOf(life), dirOf(life + 1))
           life++
         }
         engine = create()

@@ -14,10 +14,12 @@ export function tempDir(): string {
   return mkdtempSync(join(tmpdir(), 'svc-embedded-'))
 }
 
-/** A copy of a data directory as a crash at this moment would leave it (the page cache survives a killed process). */
-export function crashCopy(dir: string): string {
-  const copy = tempDir()
-  cpSync(dir, copy, { recursive: true, filter: (path) => !path.endsWith('LOCK') })
+/**
+ * A copy of a data directory as a crash at this moment would leave it (the page cache survives a killed process). While it runs nothing of the engine's
+ * main thread does: no file goes, no commit begins. Its other threads may give an unfinished file its name.
+ */
+export function crashCopy(dir: string, copy: string = tempDir()): string {
+  cpSync(dir, copy, { recursive: true, filter: (path) => !/LOCK$|\.tmp$/.test(path) })
   return copy
 }
 
