@@ -1,0 +1,24 @@
+/** Where the evaluator gets series from: the storage, or a test's own samples. */
+import type { LabelMatcher } from '../ast.ts'
+import type { LabelSets } from '../labels.ts'
+import type { SampleBlock } from './value.ts'
+
+export interface SelectRequest {
+  matchers: readonly LabelMatcher[]
+  /** Milliseconds; samples later than `after` up to and with `upTo`. */
+  after: number
+  upTo: number
+  /** Only the newest sample of each series in that range is wanted (staleness markers count as samples). */
+  newestOnly?: boolean
+}
+
+/** Series that match, ordered as the storage has them; some may turn out to have no samples in the range. */
+export interface Selection {
+  labels: LabelSets
+  /** Can be read once. Series without samples have empty ranges in their block, or no block at all. */
+  blocks(): AsyncIterable<SampleBlock>
+}
+
+export interface SampleSource {
+  select(request: SelectRequest): Promise<Selection>
+}
