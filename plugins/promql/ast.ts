@@ -11,11 +11,11 @@ export interface Pos {
 
 export type ValueType = 'none' | 'scalar' | 'vector' | 'matrix' | 'string'
 
-/** Milliseconds, or an expression over durations that needs the query's step and range to be worked out. */
+/** Milliseconds, or an expression over durations, in seconds, that needs the query's step and range to be worked out. */
 export type Duration = number | DurationExpr
 
 export type DurationExpr =
-  | { kind: 'duration'; ms: number; /** Written as a number of seconds. */ bare: boolean; pos: Pos }
+  | { kind: 'duration'; seconds: number; /** Written as a plain number. */ bare: boolean; pos: Pos }
   | { kind: 'step'; pos: Pos }
   | { kind: 'range'; pos: Pos }
   | { kind: 'duration-unary'; op: '+' | '-'; expr: DurationExpr; pos: Pos }
