@@ -86,6 +86,11 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       if (known === undefined) throw new Error(`cannot use "${name}" in plugin "${id}": nothing was provided under that name`)
       return known.service as T
     },
+    find<T>(name: string): T | undefined {
+      if (settingUp)
+        throw new Error(`cannot find "${name}" in plugin "${id}" during setup: its provider may be set up later; call it in start() or in a handler`)
+      return shared.services.get(name)?.service as T | undefined
+    },
   }
 }
 

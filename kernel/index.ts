@@ -9,6 +9,7 @@ export { envelope } from './http/errors.ts'
 export { validatorCompiler } from './http/validate.ts'
 export type { Admit, Ingest, IngestOptions } from './ingest.ts'
 export type { Logger } from './log.ts'
+export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './metric-metadata.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, MetricsRegistry } from './metrics.ts'
 export {
   type Action,
@@ -26,5 +27,6 @@ export {
   type Stability,
   type Svc,
 } from './plugin.ts'
+export * from './samples.ts'
 export { Secret } from './secret.ts'
 export type * from './storage.ts'

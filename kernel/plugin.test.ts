@@ -128,6 +128,16 @@ t.test('services go from provider to user, by declared names only', async (t) =>
   await t.rejects(boot({ plugins: [plugin('forgetful', () => {}, { provides: ['x'] })] }), /plugin "forgetful".*did not call provide/)
 })
 
+t.test('a service that a plugin can do without is found once everything is set up', async (t) => {
+  const found: (number | undefined)[] = []
+  const seeker = plugin('seeker', (svc) => svc.start(() => void found.push(svc.find<{ hands: number }>('clock_face')?.hands)))
+  await (await boot({ plugins: [seeker] })).stop()
+  const maker = plugin('maker', (svc) => svc.provide('clock_face', { hands: 2 }), { provides: ['clock_face'] })
+  await (await boot({ plugins: [seeker, maker] })).stop()
+  t.same(found, [undefined, 2])
+  await t.rejects(boot({ plugins: [plugin('hasty', (svc) => void svc.find('clock_face'))] }), /cannot find "clock_face" in plugin "hasty" during setup/)
+})
+
 t.test('parsers stay with the plugin that added them', async (t) => {
   const reader = plugin('reader', (svc) => {
     svc.http.parser('text/csv', (body) => body.toString().split(','))

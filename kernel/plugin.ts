@@ -80,6 +80,8 @@ export interface RouteConfig {
    * The buffer is the handler's until its answer is sent, and is reused afterwards.
    */
   rawBody?: true | readonly string[]
+  /** With `rawBody`: the bytes as they were sent; decoding them by Content-Encoding, and bounding what comes out, is the handler's. */
+  encodedBody?: true
 }
 
 export interface HttpOptions extends Omit<RouteShorthandOptions, 'config'> {
@@ -141,6 +143,8 @@ export interface Svc {
   provide(name: string, service: unknown): void
   /** A service of a plugin named in `requires`. */
   use<T>(name: string): T
+  /** A service that the plugin can do without, from the start phase on; undefined when no selected plugin provides it. Its provider may start later. */
+  find<T>(name: string): T | undefined
 }
 
 export interface Clock {

@@ -45,13 +45,13 @@ export interface Body {
   pooled: Buffer | undefined
 }
 
-/** @param limit bytes, before and after decompression. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
-export async function readBody(request: IncomingMessage, limit: number, pool: BodyPool): Promise<Body> {
+/** @param limit bytes, before and after decompression. @param encoded leaves the bytes as they were sent. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
+export async function readBody(request: IncomingMessage, limit: number, pool: BodyPool, encoded = false): Promise<Body> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   const declared = Number(request.headers['content-length'] ?? -1)
   if (declared > limit) throw tooLarge(limit)
   const collected = declared >= 0 ? await collectKnown(request, declared, pool) : await collectChunks(request, limit)
-  if (encoding === 'identity' || encoding === '') return collected
+  if (encoded || encoding === 'identity' || encoding === '') return collected
   try {
     return { bytes: await decompress(collected.bytes, encoding, limit), pooled: undefined }
   } finally {

@@ -17,6 +17,7 @@ const probe = definePlugin({
       name: request.params.name,
     }))
     svc.http.post('/raw', { config: { rawBody: true } }, async (request) => ({ text: request.body?.toString() ?? null }))
+    svc.http.post('/encoded', { config: { rawBody: true, encodedBody: true } }, async (request) => ({ text: request.body.toString() }))
     svc.http.post('/raw-csv', { config: { rawBody: ['text/csv'] } }, async (request) => ({ length: request.body.length }))
     svc.http.get('/boom', async () => {
       throw new Error('the password is hunter2')
@@ -120,6 +121,7 @@ t.test('bodies: JSON, raw bytes, encodings, conversion of query text', async (t)
   t.same(await post('/raw', 'plain', { 'content-type': 'text/plain' }), { text: 'plain' })
   t.same(await post('/raw', '{"not":"parsed"}', json), { text: '{"not":"parsed"}' })
   t.same(await post('/raw', zstdCompressSync('squeezed'), { 'content-encoding': 'zstd' }), { text: 'squeezed' })
+  t.same(await post('/encoded', 'as it is', { 'content-encoding': 'snappy' }), { text: 'as it is' })
   t.same(await post('/raw-csv', 'a,b', { 'content-type': 'Text/CSV; header=present' }), { length: 3 })
   t.same((await node.inject('/query/m?n=5')).json(), { n: 5, name: 'm' })
   t.same((await node.inject(`/query/${'x'.repeat(700)}`)).json().name.length, 700, 'long names travel in paths')

@@ -140,7 +140,8 @@ export class HttpServer {
 
   /** The decoded body; the buffer goes back to the pool once the answer is sent. */
   async body(request: FastifyRequest): Promise<Buffer> {
-    const { bytes, pooled } = await readBody(request.raw, request.routeOptions.bodyLimit ?? this.parts.server.max_body_size, this.pool)
+    const { bodyLimit, config } = request.routeOptions
+    const { bytes, pooled } = await readBody(request.raw, bodyLimit ?? this.parts.server.max_body_size, this.pool, config.encodedBody)
     if (pooled !== undefined) request.pooledBody = pooled
     return bytes
   }
