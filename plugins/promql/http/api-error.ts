@@ -1,0 +1,70 @@
+/** Failures in the shape of the Prometheus API: `{status, errorType, error}`, with the status of the type. */
+import { classify, publicText, SvcError } from '../../../kernel/errors.ts'
+
+export type ErrorType = 'bad_data' | 'execution' | 'timeout' | 'canceled' | 'unavailable' | 'internal' | 'not_found'
+
+const STATUS: Record<ErrorType, number> = {
+  bad_data: 400,
+  not_found: 404,
+  execution: 422,
+  canceled: 503,
+  timeout: 503,
+  unavailable: 503,
+  internal: 500,
+}
+
+const DETAIL = 'errorType'
+
+/**
+ * The caller's fault: text and type travel through the storage's threads as a SvcError.
+ * @param type bad_data for what cannot be asked, execution for what cannot be answered.
+ */
+export function apiError(type: ErrorType, message: string, cause?: unknown): SvcError {
+  return new SvcError('PROMQL_ERROR', message, { detail: { [DETAIL]: type }, ...(cause === undefined ? {} : { cause }) })
+}
+
+export function invalidParameter(name: string, reason: string): SvcError {
+  return apiError('bad_data', `invalid parameter ${JSON.stringify(name)}: ${reason}`)
+}
+
+/** Errors that keep the kernel's own answer: who may call, and how often, is not PromQL's to say. */
+export function isKernels(error: unknown): boolean {
+  const { code } = classify(error)
+  return code === 'UNAUTHORIZED' || code === 'FORBIDDEN' || code === 'RATE_LIMITED'
+}
+
+export interface ErrorAnswer {
+  status: number
+  type: ErrorType
+  text: string
+  retryAfter?: number
+}
+
+export function answerOf(error: SvcError): ErrorAnswer {
+  const kind = error.kind as { http: number; retryAfter?: number }
+  const type = typeOf(error)
+  return {
+    type,
+    text: publicText(error),
+    // The body's size and type are told apart by their own status.
+    status: error.code === 'PAYLOAD_TOO_LARGE' || error.code === 'UNSUPPORTED_MEDIA_TYPE' ? kind.http : STATUS[type],
+    ...(kind.retryAfter === undefined ? {} : { retryAfter: kind.retryAfter }),
+  }
+}
+
+function typeOf(error: SvcError): ErrorType {
+  const named = error.detail?.[DETAIL]
+  if (typeof named === 'string' && named in STATUS) return named as ErrorType
+  switch (error.code) {
+    case 'QUERY_TIMEOUT':
+      return 'timeout'
+    case 'OVERLOADED':
+    case 'BACKPRESSURE':
+    case 'DATABASE_CLOSED':
+      return 'unavailable'
+    case 'NOT_FOUND':
+      return 'not_found'
+    default:
+      return error.kind.http < 500 ? 'bad_data' : 'internal'
+  }
+}
