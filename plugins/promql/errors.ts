@@ -5,3 +5,14 @@ export class ExecutionError extends Error {
     this.name = 'ExecutionError'
   }
 }
+
+/** An evaluation that was stopped from outside; `reason` says whether by a time limit or by the client. */
+export class QueryStoppedError extends Error {
+  readonly reason: 'canceled' | 'timeout'
+
+  constructor(reason: 'canceled' | 'timeout', where = 'expression evaluation') {
+    super(reason === 'timeout' ? `query timed out in ${where}` : `query was canceled in ${where}`)
+    this.name = 'QueryStoppedError'
+    this.reason = reason
+  }
+}

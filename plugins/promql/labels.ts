@@ -92,6 +92,8 @@ export interface LabelSets {
   readonly length: number
   at(i: number): Labels
   column(name: string): LabelColumn
+  /** Names of all labels that series have; some may have no value left. Absent: found by asking every series. */
+  names?(): readonly string[]
 }
 
 export class LabelList implements LabelSets {

@@ -1,0 +1,101 @@
+/** What an evaluation runs in: where samples come from, the query's own times, and the limits that end it. */
+import type { Expr } from '../ast.ts'
+import { ExecutionError, QueryStoppedError } from '../errors.ts'
+import type { Annotations } from './annotations.ts'
+import type { SampleSource } from './source.ts'
+import type { Steps, Value } from './value.ts'
+
+export interface EvalContext {
+  source: SampleSource
+  /** How far an instant selector looks back for a sample. */
+  lookbackMs: number
+  /** The step of subqueries that name none. */
+  defaultStepMs: number
+  budget: Budget
+  annotations: Annotations
+  signal: AbortSignal
+  /** The whole query's start, end and step in ms, for `@ start()`, `@ end()`, `step()` and `range()`; step 0 of an instant query. */
+  query: { start: number; end: number; step: number }
+}
+
+/** Bytes of the values an evaluation holds at a time. */
+export class Budget {
+  readonly limit: number
+  private held = 0
+  private most = 0
+
+  constructor(limitBytes: number) {
+    this.limit = limitBytes
+  }
+
+  /** The most that was held at a time. */
+  get peak(): number {
+    return this.most
+  }
+
+  take(bytes: number): void {
+    this.held += bytes
+    if (this.held > this.limit) throw new ExecutionError('query processing would load too many samples into memory in query execution')
+    if (this.held > this.most) this.most = this.held
+  }
+
+  give(bytes: number): void {
+    this.held -= bytes
+  }
+}
+
+const CELL_BYTES = 9
+const POINTER_BYTES = 8
+
+export function vectorBytes(series: number, steps: number, histograms: boolean): number {
+  return series * steps * (histograms ? CELL_BYTES + POINTER_BYTES : CELL_BYTES)
+}
+
+/** What a value counts in the budget. Histograms count by their place only: most are shared between values. */
+export function valueBytes(value: Value): number {
+  if (value.type === 'string') return 0
+  if (value.type === 'scalar') return value.values.byteLength
+  return vectorBytes(value.labels.length, value.steps, value.histograms !== undefined)
+}
+
+const SLICE_MS = 10
+/** Calls between two looks at the clock. */
+const CALLS = 16
+
+/** Keeps long loops from holding the event loop, which brings the signal that ends them. */
+export class Pacer {
+  private readonly signal: AbortSignal
+  private since = performance.now()
+  private calls = 0
+
+  constructor(signal: AbortSignal) {
+    this.signal = signal
+  }
+
+  /** To be asked about every few thousand cells; when it says yes, await `pause`. */
+  due(): boolean {
+    if (++this.calls < CALLS) return false
+    this.calls = 0
+    return performance.now() - this.since > SLICE_MS
+  }
+
+  async pause(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+    this.since = performance.now()
+    this.check()
+  }
+
+  check(): void {
+    if (!this.signal.aborted) return
+    const reason: unknown = this.signal.reason
+    throw new QueryStoppedError(reason instanceof Error && reason.name === 'TimeoutError' ? 'timeout' : 'canceled')
+  }
+}
+
+/** One evaluation under way. */
+export interface Evaluation {
+  readonly context: EvalContext
+  readonly pacer: Pacer
+  /** The dispatcher, handed down so that no part imports it. */
+  evaluate(expr: Expr, steps: Steps): Promise<Value>
+}

@@ -1,0 +1,84 @@
+/**
+ * Instant vector selectors: for each step the newest sample in (time - lookback, time], none when that is a staleness marker.
+ * Blocks are reduced as they come, each with one cursor that only moves forward.
+ */
+import type { VectorSelector } from '../ast.ts'
+import type { Evaluation } from './context.ts'
+import { referenceOf, referenceSpan, type Reference } from './modifiers.ts'
+import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
+import { VectorRows } from './vector-rows.ts'
+
+export interface Instants {
+  value: VectorValue
+  /** The time of the sample in each cell, when asked for. */
+  times?: Float64Array
+}
+
+export async function instantVector(selector: VectorSelector, steps: Steps, evaluation: Evaluation, wantTimes = false): Promise<Instants> {
+  const { context, pacer } = evaluation
+  const reference = referenceOf(selector, context)
+  const { first, last } = referenceSpan(reference, steps)
+  const selection = await context.source.select({
+    matchers: selector.matchers,
+    after: first - context.lookbackMs,
+    upTo: last,
+    ...(first === last ? { newestOnly: true } : {}),
+  })
+  const rows = new VectorRows(steps.count, selection.labels.length, context.budget)
+  const times: TimesOfRows | undefined = wantTimes ? { list: [] } : undefined
+  for await (const block of selection.blocks()) {
+    pacer.check()
+    const series = block.starts.length - 1
+    for (let i = 0; i < series; i++) {
+      const from = block.starts[i]
+      const to = block.starts[i + 1]
+      if (from === to) continue
+      if (lookAt(block, from, to, steps, reference, context.lookbackMs, rows, times)) rows.keep(block.first + i)
+      if (pacer.due()) await pacer.pause()
+    }
+  }
+  const value = rows.finish(selection.labels)
+  return times === undefined ? { value } : { value, times: Float64Array.from(times.list) }
+}
+
+interface TimesOfRows {
+  list: number[]
+}
+
+/** Fills one series' row. @returns whether any step has a sample. */
+function lookAt(
+  block: SampleBlock,
+  from: number,
+  to: number,
+  steps: Steps,
+  reference: Reference,
+  lookback: number,
+  rows: VectorRows,
+  sampleTimes: TimesOfRows | undefined,
+): boolean {
+  const { times, values, kinds } = block
+  const { at, offset } = reference
+  const before = sampleTimes?.list.length ?? 0
+  let next = from
+  let any = false
+  for (let step = 0; step < steps.count; step++) {
+    const time = (at ?? steps.start + step * steps.interval) - offset
+    while (next < to && times[next] <= time) next++
+    const newest = next - 1
+    let sampleTime = NaN
+    if (newest >= from && times[newest] > time - lookback) {
+      const kind = kinds === undefined ? 0 : kinds[newest]
+      if (kind !== SAMPLE_STALE) {
+        if (kind === SAMPLE_HISTOGRAM) {
+          const histogram = block.histograms?.[newest]
+          if (histogram !== undefined) rows.histogram(step, histogram)
+        } else rows.float(step, values[newest])
+        sampleTime = times[newest]
+        any = true
+      }
+    }
+    sampleTimes?.list.push(sampleTime)
+  }
+  if (!any && sampleTimes !== undefined) sampleTimes.list.length = before
+  return any
+}

@@ -1,0 +1,97 @@
+/** A vector value under construction, series by series, when it is not known beforehand how many series will have samples. */
+import type { FloatHistogram } from '../histogram/float-histogram.ts'
+import type { LabelSets } from '../labels.ts'
+import { vectorBytes, type Budget } from './context.ts'
+import { SomeSeries } from './series-sets.ts'
+import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
+
+const FIRST_ROWS = 16
+/** Up to this many cells are made room for at once. */
+const EAGER_CELLS = 1 << 22
+
+export class VectorRows {
+  values: Float64Array
+  kinds: Uint8Array
+  histograms: (FloatHistogram | undefined)[] | undefined
+  /** Where the row under construction begins. */
+  base = 0
+  private readonly steps: number
+  private readonly budget: Budget
+  private readonly most: number
+  private series: Int32Array
+  private rows = 0
+  private room: number
+  private held = 0
+
+  /** @param most rows that may come. */
+  constructor(steps: number, most: number, budget: Budget) {
+    this.steps = steps
+    this.budget = budget
+    this.most = most
+    this.room = most * steps <= EAGER_CELLS ? most : Math.min(most, Math.max(FIRST_ROWS, Math.floor(EAGER_CELLS / steps)))
+    this.hold(vectorBytes(this.room, steps, false))
+    this.values = new Float64Array(this.room * steps)
+    this.kinds = new Uint8Array(this.room * steps)
+    this.series = new Int32Array(this.room)
+  }
+
+  float(step: number, value: number): void {
+    this.values[this.base + step] = value
+    this.kinds[this.base + step] = FLOAT
+  }
+
+  histogram(step: number, value: FloatHistogram): void {
+    this.histograms ??= []
+    this.histograms[this.base + step] = value
+    this.kinds[this.base + step] = HISTOGRAM
+  }
+
+  /** Keeps the row under construction, for one series of the selection, and begins the next. */
+  keep(series: number): void {
+    this.series[this.rows++] = series
+    this.base += this.steps
+    if (this.rows === this.room && this.room < this.most) this.grow()
+  }
+
+  /** The rows kept; what was counted in the budget is given back, for the value is counted by who gets it. */
+  finish(labels: LabelSets): VectorValue {
+    const { rows, steps } = this
+    this.budget.give(this.held)
+    const cells = rows * steps
+    const own = rows === labels.length && isIdentity(this.series) ? labels : new SomeSeries(labels, this.series.slice(0, rows))
+    const value: VectorValue = { type: 'vector', labels: own, steps, values: this.values.subarray(0, cells), kinds: this.kinds.subarray(0, cells) }
+    if (this.histograms !== undefined) {
+      this.histograms.length = cells
+      value.histograms = this.histograms
+    }
+    return value
+  }
+
+  /** The series that row `row` is of. */
+  seriesOf(row: number): number {
+    return this.series[row]
+  }
+
+  private grow(): void {
+    this.room = Math.min(this.most, this.room * 2)
+    this.hold(vectorBytes(this.room, this.steps, false))
+    this.values = copyInto(new Float64Array(this.room * this.steps), this.values)
+    this.kinds = copyInto(new Uint8Array(this.room * this.steps), this.kinds)
+    this.series = copyInto(new Int32Array(this.room), this.series)
+  }
+
+  private hold(bytes: number): void {
+    this.budget.take(bytes - this.held)
+    this.held = bytes
+  }
+}
+
+function copyInto<T extends Float64Array | Uint8Array | Int32Array>(target: T, source: T): T {
+  target.set(source as never)
+  return target
+}
+
+function isIdentity(series: Int32Array): boolean {
+  for (let i = 0; i < series.length; i++) if (series[i] !== i) return false
+  return true
+}

@@ -1,0 +1,125 @@
+/**
+ * Samples held in memory, for tests of the evaluator: series are written in the notation of Prometheus' test scripts,
+ * `metric{label="value"} 0+10x5 _ stale 7`.
+ */
+import type { LabelMatcher } from '../ast.ts'
+import type { SampleSource, SelectRequest, Selection } from '../eval/source.ts'
+import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
+import type { FloatHistogram } from '../histogram/float-histogram.ts'
+import { LabelList, Labels, METRIC_NAME } from '../labels.ts'
+
+export interface MemorySample {
+  time: number
+  value: number
+  histogram?: FloatHistogram
+  stale?: true
+}
+
+interface MemorySeries {
+  labels: Labels
+  samples: MemorySample[]
+}
+
+export class MemorySource implements SampleSource {
+  private readonly series: MemorySeries[] = []
+  /** Series in one block. */
+  private readonly blockSize: number
+  /** Every request that came, for tests that count them. */
+  readonly requests: SelectRequest[] = []
+
+  constructor(blockSize = 3) {
+    this.blockSize = blockSize
+  }
+
+  add(labels: Labels, samples: MemorySample[]): void {
+    const known = this.series.find((series) => series.labels.key === labels.key)
+    if (known === undefined) this.series.push({ labels, samples })
+    else known.samples.push(...samples)
+  }
+
+  async select(request: SelectRequest): Promise<Selection> {
+    this.requests.push(request)
+    const matched = this.series.filter(({ labels }) => request.matchers.every((matcher) => matches(matcher, labels)))
+    const blockSize = this.blockSize
+    return {
+      labels: new LabelList(matched.map(({ labels }) => labels)),
+      async *blocks() {
+        for (let first = 0; first < matched.length; first += blockSize) yield toBlock(matched.slice(first, first + blockSize), first, request)
+      },
+    }
+  }
+}
+
+/** One series a line, its samples `interval` apart from 0 on. */
+export function load(text: string, intervalMs: number, source = new MemorySource()): MemorySource {
+  for (const line of text.split('\n').map((l) => l.trim())) {
+    const split = /^([^{\s]*(?:\{[^}]*\})?)\s+(.*)$/.exec(line)
+    if (split === null) continue
+    const samples: MemorySample[] = []
+    let time = 0
+    for (const item of split[2].split(/\s+/)) {
+      for (const value of expand(item)) {
+        if (value === 'stale') samples.push({ time, value: NaN, stale: true })
+        else if (value !== undefined) samples.push({ time, value })
+        time += intervalMs
+      }
+    }
+    source.add(parseLabels(split[1]), samples)
+  }
+  return source
+}
+
+/** `5`, `5x3` (four times), `1+2x3`, `_`, `_x3` (three times), `stale`. */
+function expand(item: string): (number | 'stale' | undefined)[] {
+  const gap = /^_(?:x(\d+))?$/.exec(item)
+  if (gap !== null) return new Array<undefined>(Number(gap[1] ?? 1)).fill(undefined)
+  if (item === 'stale') return ['stale']
+  const series = /^(-?[\d.]+(?:e[+-]?\d+)?|-?Inf|NaN)(?:([+-])([\d.]+(?:e[+-]?\d+)?))?x(\d+)$/.exec(item)
+  if (series === null) return [toNumber(item)]
+  const step = series[3] === undefined ? 0 : Number(series[3]) * (series[2] === '-' ? -1 : 1)
+  const out: number[] = []
+  let value = toNumber(series[1])
+  for (let i = 0; i <= Number(series[4]); i++, value += step) out.push(value)
+  return out
+}
+
+function toNumber(text: string): number {
+  if (/^[+-]?Inf$/.test(text)) return text.startsWith('-') ? -Infinity : Infinity
+  return Number(text)
+}
+
+export function parseLabels(text: string): Labels {
+  const [, name, inner] = /^([^{]*)(?:\{(.*)\})?$/.exec(text) ?? []
+  const entries: [string, string][] = name ? [[METRIC_NAME, name]] : []
+  for (const [, label, value] of (inner ?? '').matchAll(/\s*"?([^=,"\s]+)"?\s*=\s*"((?:[^"\\]|\\.)*)"/g)) entries.push([label, value.replaceAll('\\"', '"')])
+  return Labels.of(entries)
+}
+
+function matches(matcher: LabelMatcher, labels: Labels): boolean {
+  const value = labels.get(matcher.name)
+  switch (matcher.op) {
+    case '=':
+      return value === matcher.value
+    case '!=':
+      return value !== matcher.value
+    case '=~':
+      return new RegExp(`^(?:${matcher.value})$`, 's').test(value)
+    case '!~':
+      return !new RegExp(`^(?:${matcher.value})$`, 's').test(value)
+  }
+}
+
+function toBlock(series: readonly MemorySeries[], first: number, request: SelectRequest): SampleBlock {
+  const picked = series.map(({ samples }) => {
+    const inRange = samples.filter(({ time }) => time > request.after && time <= request.upTo).sort((a, b) => a.time - b.time)
+    return request.newestOnly ? inRange.slice(-1) : inRange
+  })
+  const starts = new Int32Array(series.length + 1)
+  for (const [i, samples] of picked.entries()) starts[i + 1] = starts[i] + samples.length
+  const all = picked.flat()
+  const block: SampleBlock = { first, starts, times: Float64Array.from(all, (s) => s.time), values: Float64Array.from(all, (s) => s.value) }
+  if (all.every((s) => s.stale === undefined && s.histogram === undefined)) return block
+  block.kinds = Uint8Array.from(all, (s) => (s.stale ? SAMPLE_STALE : s.histogram === undefined ? SAMPLE_FLOAT : SAMPLE_HISTOGRAM))
+  if (all.some((s) => s.histogram !== undefined)) block.histograms = all.map((s) => s.histogram)
+  return block
+}
