@@ -1,0 +1,44 @@
+/** Numbers and strings as Prometheus' messages and labels write them (Go's %g and %q). */
+
+/** Shortest form; with an exponent below 1e-4 and from 1e21 on, or from `exponentFrom` on. */
+export function formatFloat(value: number, exponentFrom = 21): string {
+  if (Number.isNaN(value)) return 'NaN'
+  if (!Number.isFinite(value)) return value > 0 ? '+Inf' : '-Inf'
+  if (value === 0) return Object.is(value, -0) ? '-0' : '0'
+  const [digits, power] = value.toExponential().split('e')
+  const exponent = Number(power)
+  if (exponent < -4 || exponent >= exponentFrom) {
+    const size = Math.abs(exponent)
+    return `${digits}e${exponent < 0 ? '-' : '+'}${size < 10 ? '0' : ''}${size}`
+  }
+  const negative = digits.startsWith('-')
+  const plain = digits.replace(/[-.]/g, '')
+  const sign = negative ? '-' : ''
+  if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${plain}`
+  if (plain.length <= exponent + 1) return sign + plain.padEnd(exponent + 1, '0')
+  return `${sign}${plain.slice(0, exponent + 1)}.${plain.slice(exponent + 1)}`
+}
+
+/** As a label value in OpenMetrics: always recognisable as a float. */
+export function formatLabelFloat(value: number): string {
+  const text = formatFloat(value, 6)
+  return Number.isFinite(value) && !/[.e]/.test(text) ? `${text}.0` : text
+}
+
+const SHORT: Record<string, string> = { '\x07': '\\a', '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\v': '\\v', '\\': '\\\\', '"': '\\"' }
+const PRINTABLE = /^(?:[\p{L}\p{M}\p{N}\p{P}\p{S}]| )$/u
+
+/** In double quotes, what does not print escaped. */
+export function quote(text: string): string {
+  if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`
+  let out = '"'
+  for (const char of text) {
+    const code = char.codePointAt(0) as number
+    if (SHORT[char] !== undefined) out += SHORT[char]
+    else if (PRINTABLE.test(char)) out += char
+    else if (code < 0x80) out += `\\x${code.toString(16).padStart(2, '0')}`
+    else if (code >= 0xd800 && code < 0xe000) out += '\ufffd'
+    else out += code < 0x10000 ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`
+  }
+  return `${out}"`
+}
