@@ -1,0 +1,158 @@
+/**
+ * Regular expressions in RE2's syntax, as conditions and label_replace take them, as JavaScript's. What RE2 does not have
+ * (lookaround, back references) is refused, so that an expression means the same to every engine.
+ */
+import { SvcError } from './errors.ts'
+
+const MAX_PATTERN = 16_384
+const POSIX: Record<string, string> = {
+  alnum: '0-9A-Za-z',
+  alpha: 'A-Za-z',
+  ascii: '\\x00-\\x7F',
+  blank: '\\t ',
+  cntrl: '\\x00-\\x1F\\x7F',
+  digit: '0-9',
+  graph: '!-~',
+  lower: 'a-z',
+  print: ' -~',
+  punct: '!-\\/:-@\\[-`\\{-~',
+  space: '\\t\\n\\v\\f\\r ',
+  upper: 'A-Z',
+  word: '0-9A-Za-z_',
+  xdigit: '0-9A-Fa-f',
+}
+/** Escapes that mean the same in both syntaxes. */
+const SHARED_ESCAPES = 'dDwWbBfnrtvpPx'
+
+/**
+ * Fully anchored, `.` matches newline.
+ * @param captures keep the groups and their names; without them matching is cheaper.
+ * @throws BAD_REQUEST for a regular expression that does not parse.
+ */
+export function compileRegex(pattern: string, captures = false): RegExp {
+  if (pattern.length > MAX_PATTERN) throw refuse(pattern, `it is longer than ${MAX_PATTERN} characters`)
+  try {
+    return new RegExp(`^(?:${translate(pattern, captures)})$`, 'su')
+  } catch (error) {
+    if (error instanceof SvcError) throw error
+    // V8 repeats the translated pattern in its text; the cause stands after the last colon.
+    throw refuse(pattern, (error as Error).message.split(': ').at(-1) ?? 'it does not parse')
+  }
+}
+
+function translate(pattern: string, captures: boolean): string {
+  let out = ''
+  // `(?i)` holds to the end of its group, JavaScript only knows `(?i:...)`: the group it opens is closed with the one around it.
+  const extra: number[] = [0]
+  for (let i = 0; i < pattern.length; ) {
+    const c = pattern[i]
+    if (c === '\\') {
+      const [text, next] = escapeSequence(pattern, i, false)
+      out += text
+      i = next
+    } else if (c === '[') {
+      const [text, next] = charClass(pattern, i)
+      out += text
+      i = next
+    } else if (c === '(') {
+      const flags = /^\(\?([ims]*)(?:-([ims]+))?([:)])/.exec(pattern.slice(i))
+      const name = /^\(\?P?<([A-Za-z_]\w*)>/.exec(pattern.slice(i))
+      if (flags !== null && (flags[1] !== '' || flags[2] !== undefined || flags[3] === ':')) {
+        const on = flags[1]
+        const off = flags[2] ?? ''
+        const open = on === '' && off === '' ? '(?:' : `(?${on}${off === '' ? '' : `-${off}`}:`
+        out += open
+        if (flags[3] === ')') extra[extra.length - 1]++
+        else extra.push(0)
+        i += flags[0].length
+      } else {
+        if (name === null && pattern[i + 1] === '?') throw refuse(pattern, `"${pattern.slice(i, i + 3)}" is not supported`)
+        out += captures ? (name === null ? '(' : `(?<${name[1]}>`) : '(?:'
+        extra.push(0)
+        i += name === null ? 1 : name[0].length
+      }
+    } else if (c === ')') {
+      if (extra.length === 1) throw refuse(pattern, 'unmatched ")"')
+      out += ')'.repeat((extra.pop() as number) + 1)
+      i++
+    } else if (c === '|' && (extra.at(-1) as number) > 0) {
+      // `a(?i)b|c` reads `a(?i)(b|c)` in JavaScript's grouping, but `ab|c` in RE2.
+      throw refuse(pattern, 'a flag in the middle of an alternative is not supported; write "(?i:...)"')
+    } else if (c === ']' || c === '}' || (c === '{' && !/^\{\d+(,\d*)?\}/.test(pattern.slice(i)))) {
+      out += `\\${c}`
+      i++
+    } else if (c === '{') {
+      const end = pattern.indexOf('}', i) + 1
+      out += pattern.slice(i, end)
+      i = end
+    } else {
+      out += c
+      i++
+    }
+  }
+  if (extra.length > 1) throw refuse(pattern, 'missing closing ")"')
+  return out + ')'.repeat(extra[0])
+}
+
+/** @returns the translated escape that starts at `at`, and where it ends. */
+function escapeSequence(pattern: string, at: number, inClass: boolean): [string, number] {
+  const c = pattern[at + 1]
+  if (c === undefined) throw refuse(pattern, 'a backslash ends it')
+  if (c === 'Q' && !inClass) {
+    const end = pattern.indexOf('\\E', at + 2)
+    const literal = end < 0 ? pattern.slice(at + 2) : pattern.slice(at + 2, end)
+    return [literal.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), end < 0 ? pattern.length : end + 2]
+  }
+  if (c === 'A' && !inClass) return ['(?-m:^)', at + 2]
+  if (c === 'z' && !inClass) return ['(?-m:$)', at + 2]
+  if (c === 'a') return ['\\x07', at + 2]
+  // RE2's \s has no vertical tab and no Unicode spaces.
+  if (c === 's') return [inClass ? '\\t\\n\\f\\r ' : '[\\t\\n\\f\\r ]', at + 2]
+  if (c === 'S' && !inClass) return ['[^\\t\\n\\f\\r ]', at + 2]
+  const property = /^\\([pP])([A-Z])(?!\{)/.exec(pattern.slice(at))
+  if (property !== null) return [`\\${property[1]}{${property[2]}}`, at + 3]
+  const script = /^\\([pP])\{([A-Za-z]+)\}/.exec(pattern.slice(at))
+  if (script !== null) {
+    const kind = script[2].length > 2 ? `Script=${script[2]}` : script[2]
+    return [`\\${script[1]}{${kind}}`, at + script[0].length]
+  }
+  const hex = /^\\x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})/.exec(pattern.slice(at))
+  if (hex !== null) return [`\\u{${hex[1] ?? hex[2]}}`, at + hex[0].length]
+  if (SHARED_ESCAPES.includes(c)) return [`\\${c}`, at + 2]
+  if (/[0-9A-Za-z]/.test(c)) throw refuse(pattern, `"\\${c}" is not supported`)
+  const code = pattern.codePointAt(at + 1) as number
+  return [`\\u{${code.toString(16)}}`, at + 1 + String.fromCodePoint(code).length]
+}
+
+function charClass(pattern: string, start: number): [string, number] {
+  let i = start + 1
+  let out = '['
+  if (pattern[i] === '^') {
+    out += '^'
+    i++
+  }
+  for (let first = true; ; first = false) {
+    const c = pattern[i]
+    if (c === undefined) throw refuse(pattern, 'missing closing "]"')
+    if (c === ']' && !first) return [`${out}]`, i + 1]
+    const posix = /^\[:(\^?)([a-z]+):\]/.exec(pattern.slice(i))
+    if (posix !== null) {
+      const set = POSIX[posix[2]]
+      if (set === undefined || posix[1] !== '') throw refuse(pattern, `"${posix[0]}" is not supported`)
+      out += set
+      i += posix[0].length
+    } else if (c === '\\') {
+      const [text, next] = escapeSequence(pattern, i, true)
+      out += text
+      i = next
+    } else {
+      out += c === '[' || c === ']' ? `\\${c}` : c
+      i++
+    }
+  }
+}
+
+function refuse(pattern: string, cause: string): SvcError {
+  const shown = pattern.length > 64 ? `${pattern.slice(0, 61)}...` : pattern
+  return new SvcError('BAD_REQUEST', `cannot read regular expression "${shown.toWellFormed()}": ${cause}`)
+}
