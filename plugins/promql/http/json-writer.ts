@@ -123,7 +123,7 @@ export class JsonWriter {
    * shortest form: two numbers of so few digits never read as the same double.
    */
   private decimal(value: number, magnitude: number): boolean {
-    if (!(magnitude < 1e11)) return false
+    if (!(magnitude < 1e11) || magnitude === 0) return false
     for (let k = 1, power = 10; k <= MOST_DECIMALS; k++, power *= 10) {
       const scaled = Math.round(magnitude * power)
       if (scaled / power !== magnitude) continue
@@ -189,5 +189,5 @@ export function floatText(value: number): string {
   if (value === 0) return Object.is(value, -0) ? '-0' : '0'
   const text = String(value)
   const e = text.indexOf('e')
-  return e === text.length - 3 ? `${text.slice(0, e + 2)}0${text.slice(e + 2)}` : text
+  return e > 0 && e === text.length - 3 ? `${text.slice(0, e + 2)}0${text.slice(e + 2)}` : text
 }
