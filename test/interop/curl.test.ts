@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { startNode } from './node.ts'
 
-const node = await startNode(4096)
+const node = await startNode({ maxBodySize: 4096 })
 after(() => node.stop())
 const curl = (...args: string[]) => execFileSync('curl', ['-sS', '-w', '%{http_code}', ...args], { encoding: 'utf8' })
 

@@ -8,7 +8,7 @@ const [client, apis] = await Promise.all(['@influxdata/influxdb-client', '@influ
 const skip = client === undefined || apis === undefined ? 'the package is not installed' : false
 
 const BASE = 1_700_000_000_000_000_000n
-const node: Node | undefined = skip === false ? await startNode(65_536) : undefined
+const node: Node | undefined = skip === false ? await startNode({ maxBodySize: 65_536 }) : undefined
 after(() => node?.stop())
 const server = (): Node => node as Node
 

@@ -22,10 +22,18 @@ export interface Node extends RunningServer {
   arrived(measurement: string, count: number, limitMs?: number): Promise<Row[]>
 }
 
-export async function startNode(maxBodySize = 10_485_760): Promise<Node> {
+export interface NodeOptions {
+  maxBodySize?: number
+  /** Besides `native` and the one that fails on request. */
+  plugins?: string[]
+  /** More of the configuration: whole sections. */
+  sections?: string
+}
+
+export async function startNode({ maxBodySize = 10_485_760, plugins = ['line_protocol'], sections = '' }: NodeOptions = {}): Promise<Node> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-'))
-  const faults = JSON.stringify(join(import.meta.dirname, 'faults.ts'))
-  const config = `plugins = ["native", "line_protocol", ${faults}]\n[server]\nlog_level = "debug"\nmax_body_size = ${maxBodySize}\n`
+  const all = JSON.stringify(['native', ...plugins, join(import.meta.dirname, 'faults.ts')])
+  const config = `plugins = ${all}\n[server]\nlog_level = "debug"\nmax_body_size = ${maxBodySize}\n${sections}`
   await writeFile(join(folder, 'svc.toml'), config)
   const server = await runServer(join(folder, 'svc.toml'))
   const rows = async (measurement: string): Promise<Row[]> => {

@@ -99,7 +99,7 @@ for (const output of ['v1', 'v2'] as const) {
 }
 
 test('outputs.influxdb_v2: 413 makes it split the batch', { skip }, async (t) => {
-  const node = await startNode(4096)
+  const node = await startNode({ maxBodySize: 4096 })
   t.after(() => node.stop())
   await telegraf(config(node, 'v2', many('split')), () => node.arrived('split', POINTS))
   assert.match(node.output(), /status=413/)

@@ -1,0 +1,143 @@
+/** Asks two servers the same and says how their answers differ. */
+
+export interface Answer {
+  status: string
+  data?: { resultType: string; result: unknown }
+  errorType?: string
+  error?: string
+  warnings?: string[]
+  infos?: string[]
+}
+
+export interface Question {
+  query: string
+  /** Seconds. An instant query is one with `time`. */
+  time?: number
+  start?: number
+  end?: number
+  step?: number
+}
+
+type Histogram = { count: string; sum: string; buckets?: [number, string, string, string][] }
+type Labelled = {
+  metric: Record<string, string>
+  value?: [number, string]
+  values?: [number, string][]
+  histogram?: [number, Histogram]
+  histograms?: [number, Histogram][]
+}
+
+/** Sums depend on the order of series in their last digits, and the variance of large values in more than those. */
+const RELATIVE = 1e-7
+const ABSOLUTE = 1e-9
+/** The most annotations of a kind that an answer has; beyond that, which ones is free. */
+const MAX_ANNOTATIONS = 10
+/** Of an error that names series, which ones is free. */
+const NAMES_SERIES =
+  /^(.*?(?:found duplicate series for the match group|multiple matches for labels|vector cannot contain metrics|matching labels must be unique)[^{]*)/
+
+export async function ask(url: string, { query, ...rest }: Question): Promise<Answer> {
+  const params = new URLSearchParams({ query, ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, String(value)])) })
+  const answer = await fetch(`${url}/api/v1/${rest.time === undefined ? 'query_range' : 'query'}`, { method: 'POST', body: params })
+  const text = await answer.text()
+  try {
+    return JSON.parse(text) as Answer
+  } catch {
+    throw new Error(`${url} answered ${answer.status} with ${JSON.stringify(text.slice(0, 200))}`)
+  }
+}
+
+export function closeEnough(a: string, b: string): boolean {
+  if (a === b) return true
+  const [x, y] = [Number(a.replace('Inf', 'Infinity')), Number(b.replace('Inf', 'Infinity'))]
+  const gap = Math.abs(x - y)
+  return gap <= ABSOLUTE || gap <= RELATIVE * Math.max(Math.abs(x), Math.abs(y))
+}
+
+function histogramsDiffer(a: Histogram, b: Histogram): boolean {
+  if (!closeEnough(a.count, b.count) || !closeEnough(a.sum, b.sum)) return true
+  const [one, two] = [a.buckets ?? [], b.buckets ?? []]
+  return (
+    one.length !== two.length || one.some(([flag, ...rest], i) => flag !== two[i][0] || rest.some((value, k) => !closeEnough(value, two[i][k + 1] as string)))
+  )
+}
+
+const labelKey = (metric: Record<string, string>): string => JSON.stringify(Object.entries(metric).sort(([a], [b]) => (a < b ? -1 : 1)))
+
+/** One text a sample: labels unless they are free, time, and what kind of value it is; with the value itself. */
+function cells(series: readonly Labelled[], labels: boolean): Map<string, (string | Histogram)[]> {
+  const out = new Map<string, (string | Histogram)[]>()
+  const put = (metric: string, [time, value]: [number, string | Histogram]) => {
+    const key = `${metric} @${time} ${typeof value === 'string' ? 'float' : 'histogram'}`
+    const list = out.get(key)
+    if (list === undefined) out.set(key, [value])
+    else list.push(value)
+  }
+  for (const { metric, value, values = [], histogram, histograms = [] } of series) {
+    const key = labels ? labelKey(metric) : ''
+    for (const point of value === undefined ? values : [value]) put(key, point)
+    for (const point of histogram === undefined ? histograms : [histogram]) put(key, point)
+  }
+  return out
+}
+
+const byValue = (a: string | Histogram, b: string | Histogram): number => Number(typeof a === 'string' ? a : a.sum) - Number(typeof b === 'string' ? b : b.sum)
+
+function resultsDiffer(a: readonly Labelled[], b: readonly Labelled[], labels: boolean): string | undefined {
+  const [one, two] = [cells(a, labels), cells(b, labels)]
+  for (const [key, values] of one) {
+    const others = two.get(key)
+    if (others === undefined) return `only the first has ${key}: ${JSON.stringify(values[0])}`
+    if (values.length !== others.length) return `${values.length} and ${others.length} samples at ${key}`
+    const [left, right] = [values.toSorted(byValue), others.toSorted(byValue)]
+    for (const [i, value] of left.entries()) {
+      const other = right[i]
+      const same = typeof value === 'string' ? closeEnough(value, other as string) : !histogramsDiffer(value, other as Histogram)
+      if (!same) return `${key}: ${JSON.stringify(value)} and ${JSON.stringify(other)}`
+    }
+  }
+  for (const [key, values] of two) if (!one.has(key)) return `only the second has ${key}: ${JSON.stringify(values[0])}`
+  return undefined
+}
+
+/** Where the query asks for an order, whether both keep to it: by value, as equal values may take turns. */
+function orderDiffers(query: string, a: readonly Labelled[], b: readonly Labelled[]): string | undefined {
+  if (/^sort_by_label/.test(query)) {
+    const [one, two] = [a, b].map((list) => list.map(({ metric }) => labelKey(metric)).join('\n'))
+    return one === two ? undefined : `order of labels:\n${one}\nand\n${two}`
+  }
+  if (!/^(sort|sort_desc|topk|bottomk) ?\(/.test(query)) return undefined
+  for (const [i, { value }] of a.entries()) {
+    const other = b[i]?.value
+    if (value !== undefined && other !== undefined && !closeEnough(value[1], other[1])) return `order of values: place ${i} has ${value[1]} and ${other[1]}`
+  }
+  return undefined
+}
+
+const comparable = (error = ''): string => NAMES_SERIES.exec(error)?.[1] ?? error
+
+function annotationsDiffer(kind: string, a: string[] = [], b: string[] = []): string | undefined {
+  if (a.length !== b.length) return `${kind}: ${JSON.stringify(a)} and ${JSON.stringify(b)}`
+  if (a.length >= MAX_ANNOTATIONS) return undefined
+  const [one, two] = [a, b].map((list) => list.map(comparable).sort().join('\n'))
+  return one === two ? undefined : `${kind}: ${JSON.stringify(a)} and ${JSON.stringify(b)}`
+}
+
+/** @returns how the answers differ; undefined when they do not. */
+export function difference(query: string, a: Answer, b: Answer, labels: boolean): string | undefined {
+  if (a.status !== b.status) return `${a.status} ${a.error ?? ''} and ${b.status} ${b.error ?? ''}`
+  if (a.status === 'error') {
+    const [one, two] = [a, b].map(({ errorType, error }) => `${errorType}: ${comparable(error)}`)
+    return one === two ? undefined : `errors ${JSON.stringify(a.error)} (${a.errorType}) and ${JSON.stringify(b.error)} (${b.errorType})`
+  }
+  if (a.data?.resultType !== b.data?.resultType) return `types ${a.data?.resultType} and ${b.data?.resultType}`
+  if (a.data?.resultType === 'scalar' || a.data?.resultType === 'string') {
+    const [one, two] = [a, b].map(({ data }) => data?.result as [number, string])
+    if (one[0] !== two[0] || !closeEnough(one[1], two[1])) return `${JSON.stringify(one)} and ${JSON.stringify(two)}`
+  } else {
+    const [one, two] = [a, b].map(({ data }) => data?.result as Labelled[])
+    const found = resultsDiffer(one, two, labels) ?? orderDiffers(query, one, two)
+    if (found !== undefined) return found
+  }
+  return annotationsDiffer('warnings', a.warnings, b.warnings) ?? annotationsDiffer('infos', a.infos, b.infos)
+}
