@@ -56,6 +56,8 @@ export class Column {
   next = 0
   /** One byte a row, 1 = present; undefined while no row was left out. */
   validity: Uint8Array | undefined
+  /** float64: some value may be NaN or infinite. Found out by the storage, not by who fills the column. */
+  nonFinite = false
   /** Row of the first value, so that taking that value back leaves the column empty. */
   private first = 0
   private spareValidity: Uint8Array | undefined
@@ -83,7 +85,7 @@ export class Column {
     this.f64[row] = value
   }
 
-  /** int64 and uint64 (two's complement halves), string and histogram (offset, length). */
+  /** int64 and uint64 (two's complement halves), string and histogram (offset, length); float64 whose bits count: a NaN in a JavaScript number may lose its own. */
   setPair(row: number, low: number, high: number): void {
     this.mark(row)
     this.i32[row * 2] = low
@@ -147,6 +149,7 @@ export class Column {
     this.next = 0
     this.first = 0
     this.scale = 0
+    this.nonFinite = false
     if (this.validity !== undefined) this.spareValidity = this.validity
     this.validity = undefined
   }

@@ -65,6 +65,11 @@ export interface SeriesResolver {
 export interface WriteOptions {
   /** Admit points older than the live window. */
   backfill?: boolean
+  /**
+   * Admit NaN and infinities in float64 fields, whose bits are kept (Column.setPair); without it rows that have one are refused. Readers see them
+   * only where they ask for samples: to others the field has no value there.
+   */
+  nonFinite?: boolean
 }
 
 /** A row that admission refused. */
@@ -315,6 +320,7 @@ export interface ChangedPoint {
   measurement: string
   tags: Record<string, string>
   time: bigint
+  /** Empty when the write has set nothing but non-finite values, which are left out. */
   fields: { name: string; type: FieldType; scale?: number; value: number | bigint | boolean | string | Uint8Array }[]
 }
 

@@ -12,6 +12,7 @@ import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'
 import { EVENTS, type Event, type LifeRule, lifeOf } from './life.ts'
 import { dropConfig, dropRules, finalDropConfig, finalDropRules, keepSomeConfig, keepSomeRules, retentionConfig, retentionRules } from './lifetime.ts'
+import { nonFiniteRules } from './non-finite.ts'
 import { persistenceRules } from './persistence.ts'
 import { NOW_MS } from './points.ts'
 import { randomRun } from './random.ts'
@@ -89,6 +90,7 @@ export function conformance(name: string, makeEngine: MakeEngine, { events = EVE
 
   function wholeSuite(): void {
     t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
+    t.test(`${name}: non-finite values`, (t) => life(t, nonFiniteRules, {}))
     t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
     t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))
     t.test(`${name}: persistence`, async (t) => {

@@ -11,7 +11,7 @@ export const MINUTE = 60_000_000_000n
 export const HOUR = 60n * MINUTE
 
 export type TestValue =
-  | { type: 'float64'; value: number }
+  | { type: 'float64'; value: number | bigint }
   | { type: 'int64' | 'uint64'; value: bigint }
   | { type: 'bool'; value: boolean }
   | { type: 'string'; value: string }
@@ -19,12 +19,20 @@ export type TestValue =
   | { type: 'histogram'; value: Uint8Array }
 
 export const f64 = (value: number): TestValue => ({ type: 'float64', value })
+/** A float64 by its bits: a NaN in a number may lose its own. */
+export const bits = (value: bigint): TestValue => ({ type: 'float64', value })
 export const i64 = (value: bigint): TestValue => ({ type: 'int64', value })
 export const u64 = (value: bigint): TestValue => ({ type: 'uint64', value })
 export const bool = (value: boolean): TestValue => ({ type: 'bool', value })
 export const str = (value: string): TestValue => ({ type: 'string', value })
 export const dec = (value: string): TestValue => ({ type: 'decimal', value })
 export const hist = (value: Uint8Array): TestValue => ({ type: 'histogram', value })
+
+/** Prometheus' mark for the end of a series, a signalling NaN; its other NaN; the infinities. */
+export const STALE = 0x7ff0000000000002n
+export const NAN = 0x7ff8000000000001n
+export const INFINITE = 0x7ff0000000000000n
+export const NEGATIVE_INFINITE = 0xfff0000000000000n
 
 export interface TestPoint {
   measurement: string
@@ -38,6 +46,7 @@ export interface TestPoint {
 export interface WriteSettings {
   namespace?: string
   backfill?: boolean
+  nonFinite?: boolean
 }
 
 /** Fills a batch as a decoder does. Rows that cannot be built are in `refused`; an engine may refuse at decoding or at writing. */
@@ -56,9 +65,9 @@ export function fill(storage: Storage, points: TestPoint[], namespace = 'default
 }
 
 /** Writes and returns the result as a client sees it: refusals of decoder and engine together, in order of position. */
-export function write(storage: Storage, points: TestPoint[], { namespace, backfill }: WriteSettings = {}): Promise<WriteResult> {
+export function write(storage: Storage, points: TestPoint[], { namespace, ...options }: WriteSettings = {}): Promise<WriteResult> {
   const { batch, refused } = fill(storage, points, namespace)
-  return storage.write(batch, backfill === undefined ? undefined : { backfill }).then((result) => ({
+  return storage.write(batch, options).then((result) => ({
     written: result.written,
     rejected: result.rejected + refused.length,
     rejections: [...refused, ...result.rejections].sort((a, b) => a.position - b.position),
@@ -75,7 +84,8 @@ function addPoint(storage: Storage, batch: WriteBatch, point: TestPoint, positio
       const column = table.column(name, field.type)
       switch (field.type) {
         case 'float64':
-          column.setF64(row, field.value)
+          if (typeof field.value === 'bigint') column.setPair(row, lowHalf(field.value), highHalf(field.value))
+          else column.setF64(row, field.value)
           break
         case 'int64':
         case 'uint64':

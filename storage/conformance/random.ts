@@ -3,7 +3,29 @@ import type { DeleteRequest, Matcher, MeasurementInfo, ScanRequest, StorageEngin
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { createEngine as createOracle } from '../memory/index.ts'
 import { type MakeEngine, testContext } from './context.ts'
-import { bool, dec, f64, fill, HOUR, hist, i64, lines, MINUTE, NOW, NOW_MS, str, type TestPoint, type TestValue, u64, write } from './points.ts'
+import {
+  bits,
+  bool,
+  dec,
+  f64,
+  fill,
+  HOUR,
+  hist,
+  INFINITE,
+  i64,
+  lines,
+  MINUTE,
+  NAN,
+  NEGATIVE_INFINITE,
+  NOW,
+  NOW_MS,
+  STALE,
+  str,
+  type TestPoint,
+  type TestValue,
+  u64,
+  write,
+} from './points.ts'
 
 export const randomConfig = { max_series_cardinality: 60, max_fields_per_measurement: 12, max_string_bytes: 200, soft_delete_ttl_secs: 86_400 }
 
@@ -114,6 +136,7 @@ const HOSTS = ['a', 'b', 'ab', 'c\nd', 'ä', '😀', '']
 interface Batch {
   namespace: string
   backfill: boolean
+  nonFinite: boolean
   points: TestPoint[]
 }
 
@@ -123,8 +146,11 @@ function randomBatch(random: Random): Batch {
   const sparse = random.chance(0.5) ? 0.3 : 0.9
   // Most batches touch a narrow time range, so that duplicates and overlaps with other batches are common.
   const base = backfill ? NOW - BigInt(random.below(40)) * HOUR : NOW - BigInt(random.below(150)) * MINUTE
+  const nonFinite = random.chance(0.3)
   const points = Array.from({ length: size }, (_, i) => randomPoint(random, base, i, sparse))
-  return { namespace: randomNamespace(random), backfill, points }
+  if (nonFinite)
+    for (const { fields } of points) for (const name of ['a', 'f', 'value']) if (name in fields && random.chance(0.2)) fields[name] = unusual(random)
+  return { namespace: randomNamespace(random), backfill, nonFinite, points }
 }
 
 function randomPoint(random: Random, base: bigint, i: number, sparse: number): TestPoint {
@@ -171,6 +197,8 @@ function randomValue(random: Random, name: string): TestValue {
   }
 }
 
+const unusual = (random: Random): TestValue => bits(random.pick([STALE, NAN, INFINITE, NEGATIVE_INFINITE]))
+
 function randomFloat(random: Random): number {
   if (random.chance(0.01)) return random.pick([Number.NaN, Number.POSITIVE_INFINITY])
   if (random.chance(0.2)) return random.pick([0, 5e-324, Number.MAX_VALUE, -Number.MIN_VALUE, 2 ** 53, 0.1 + 0.2, 1e21])
@@ -212,8 +240,8 @@ function randomScan(random: Random): ScanRequest {
 /** Writes without waiting in between, as several connections do. */
 function writeAll(storage: StorageEngine, batches: Batch[]): Promise<Pick<WriteResult, 'written' | 'rejected'>[]> {
   return Promise.all(
-    batches.map(async ({ points, namespace, backfill }) => {
-      const { written, rejected, rejections } = await write(storage, points, { namespace, backfill })
+    batches.map(async ({ points, namespace, backfill, nonFinite }) => {
+      const { written, rejected, rejections } = await write(storage, points, { namespace, backfill, nonFinite })
       // Each side keeps the first 16 of those it found itself: a part of the list is only comparable when it is the whole.
       return { written, rejected, codes: rejected <= 16 ? rejections.map((r) => `${r.position} ${r.code}`) : [] }
     }),

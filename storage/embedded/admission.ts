@@ -4,8 +4,9 @@
  */
 import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import type { Rejection } from '../../kernel/storage.ts'
+import type { Rejection, WriteOptions } from '../../kernel/storage.ts'
 import { rescale } from '../common/decimal.ts'
+import { hasNonFinite } from '../common/floats.ts'
 import { staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
@@ -43,8 +44,8 @@ export class Admission {
   }
 
   /** @param window of the batch's namespace. @param oldest where retention ends, see admissionCutoff. */
-  admit(batch: WriteBatch, window: Window, backfill: boolean, nowMs: number, oldest: bigint): Admitted {
-    const work = new Work(this.schema, this.index, this.limits)
+  admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, oldest: bigint): Admitted {
+    const work = new Work(this.schema, this.index, this.limits, nonFinite)
     const bounds = window.open(nowMs, backfill, oldest)
     for (const table of batch.tables) {
       if (table.rows === 0) continue
@@ -88,6 +89,7 @@ class Work {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
+  private readonly nonFinite: boolean
   private readonly definitions: Definitions = {}
   private readonly undo: Undo = []
   private readonly series: NewSeries[] = []
@@ -99,10 +101,12 @@ class Work {
   private rows = 0
   private lastSeries = -1
 
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits) {
+  /** @param nonFinite NaN and infinities are admitted. */
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, nonFinite: boolean) {
     this.schema = schema
     this.index = index
     this.limits = limits
+    this.nonFinite = nonFinite
   }
 
   reject(reason: () => SvcError, position: number): void {
@@ -257,7 +261,7 @@ class Work {
       }
     }
     for (const column of columns) {
-      if (column.type === 'float64') checkNumbers(column, rows, measurement, refused)
+      if (column.type === 'float64') checkNumbers(column, rows, measurement, refused, this.nonFinite)
       else if (column.type === 'string') checkStrings(column, rows, measurement, this.limits.maxStringBytes, refused)
     }
   }
@@ -334,15 +338,17 @@ class Refusals {
 
 const used = (rows: Rows): Column[] => rows.columns.filter((column) => column.next > 0)
 
-/** NaN and infinities are never stored. */
-function checkNumbers(column: Column, rows: Rows, measurement: string, refused: Refusals): void {
+/** Refuses NaN and infinities unless they are admitted; the column says then that it has some. */
+function checkNumbers(column: Column, rows: Rows, measurement: string, refused: Refusals, admitted: boolean): void {
   const { f64 } = column
   const n = Math.min(column.next, rows.rows)
-  let sum = 0
-  for (let row = 0; row < n; row++) sum += f64[row] * 0 // NaN as soon as one value is not finite
-  if (sum === 0) return
+  if (!hasNonFinite(f64, n)) return
   for (let row = 0; row < n; row++) {
     if (Number.isFinite(f64[row]) || !column.has(row)) continue
+    if (admitted) {
+      column.nonFinite = true
+      return
+    }
     refused.row(
       row,
       () =>

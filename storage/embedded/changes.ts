@@ -71,12 +71,17 @@ export class Changes {
         const series = table.series[row]
         const tags = this.tagsOf(series)
         const fields: ChangedPoint['fields'] = []
-        for (const [i, column] of table.columns.entries()) if (column.has(row)) fields.push(fieldOf(table.fields[i], column, row, heap))
+        for (const [i, column] of table.columns.entries()) if (isShown(column, row)) fields.push(fieldOf(table.fields[i], column, row, heap))
         const time = (BigInt(table.time[row * 2 + 1]) << 32n) | BigInt(table.time[row * 2] >>> 0)
         yield { measurement: this.schema.any(this.index.measurementOf(series))?.name ?? '', tags, time, fields }
       }
     }
   }
+}
+
+/** Whether the row has a value that readers are to see. */
+function isShown(column: Column, row: number): boolean {
+  return column.has(row) && !(column.nonFinite && !Number.isFinite(column.f64[row]))
 }
 
 function fieldOf(field: FieldDef, column: Column, row: number, heap: Uint8Array): ChangedPoint['fields'][number] {

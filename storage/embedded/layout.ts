@@ -10,7 +10,7 @@
  * - A row is addressed by chunk << ROW_BITS | offset. `prev` and the memtable's heads link the rows of a series, newest first.
  *   A reader may meet links to rows it does not see yet: it follows them down to the rows it does.
  */
-import type { FieldType } from '../../kernel/storage.ts'
+import type { FieldInfo, FieldType } from '../../kernel/storage.ts'
 import type { KeyMaterial } from './encryption/keys.ts'
 
 export const ROW_BITS = 16
@@ -27,6 +27,11 @@ export interface FieldDef {
   type: FieldType
   scale: number
   column: string
+}
+
+/** A field as interfaces show it. */
+export function fieldInfo({ name, type, scale }: FieldDef): FieldInfo {
+  return type === 'decimal' ? { name, type, scale } : { name, type }
 }
 
 /**
@@ -57,7 +62,7 @@ export interface ChunkColumn {
 }
 
 /**
- * One chunk: header (Int32: published rows, then one has-nulls flag a column), series Int32, time Int64, prev Int32, columns.
+ * One chunk: header (Int32: published rows, then the flags of each column, CHUNK_HAS_*), series Int32, time Int64, prev Int32, columns.
  * float64, int64, uint64: 8 bytes; bool 1; decimal 16 (little endian 128 bit, at the field's scale); string and histogram:
  * two Uint32 (position in the memtable's heap: heap buffer index << HEAP_BITS | offset; length).
  */
@@ -70,7 +75,10 @@ export interface ChunkDef {
   columns: ChunkColumn[]
 }
 export const CHUNK_HEADER_ROWS = 0
-export const CHUNK_HEADER_NULLS = 1
+export const CHUNK_HEADER_FLAGS = 1
+/** Flags of a column: rows without a value, NaN or infinities among its values. Set before the rows they are true of are published. */
+export const CHUNK_HAS_NULLS = 1
+export const CHUNK_HAS_NON_FINITE = 2
 
 export const HEAP_BITS = 20
 export const HEAP_BUFFER = 1 << HEAP_BITS
@@ -82,13 +90,14 @@ export const HEAP_BUFFER = 1 << HEAP_BITS
  */
 export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, REPEAT_MIN: 4, REPEAT_MAX: 5, LATENESS: 6, SLOTS: 7 } as const
 
-/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. */
-export type SegmentEncoding = { kind: 'plain'; negativeZero?: true } | { kind: 'scaled'; scale: number; wide?: true } | EncryptedEncoding
+/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. `nonFinite`: it may hold NaN and infinities. */
+export type SegmentEncoding = { kind: 'plain'; negativeZero?: true; nonFinite?: true } | { kind: 'scaled'; scale: number; wide?: true } | EncryptedEncoding
 
 /** Not in the Parquet file but in the segment's sidecar, under the key of this id (docs/formats/encrypted-columns.md). Of every field type. */
 export interface EncryptedEncoding {
   kind: 'encrypted'
   key: string
+  nonFinite?: true
 }
 
 export interface SegmentColumn {
@@ -211,6 +220,8 @@ export interface WorkerConfig {
   niceness: number
   duckdbThreads: number
   memoryLimitBytes: number
+  /** Bytes of samples kept decoded. */
+  sampleCacheBytes: number
   tempDir: string
   rowGroupRows: number
   compression: 'zstd' | 'lz4' | 'none'

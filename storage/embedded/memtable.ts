@@ -8,7 +8,9 @@
 import { bytesPerValue, type Column } from '../../kernel/batch.ts'
 import { widened } from './grow.ts'
 import {
-  CHUNK_HEADER_NULLS,
+  CHUNK_HAS_NON_FINITE,
+  CHUNK_HAS_NULLS,
+  CHUNK_HEADER_FLAGS,
   CHUNK_HEADER_ROWS,
   CHUNK_ROWS,
   type ChunkColumn,
@@ -277,8 +279,9 @@ export class Memtable {
     if (sparse && !column.nulls) {
       column.validity.fill(0xff, 0, (at + 7) >> 3)
       column.nulls = true
-      chunk.header[CHUNK_HEADER_NULLS + chunk.columns.indexOf(column)] = 1
+      chunk.header[CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column)] |= CHUNK_HAS_NULLS
     }
+    if (source?.nonFinite) chunk.header[CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column)] |= CHUNK_HAS_NON_FINITE
     if (column.nulls) setBits(column.validity, at, n, source, from, present)
     if (source === undefined || present === 0) return
     const { type } = column.field

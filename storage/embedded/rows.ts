@@ -29,6 +29,7 @@ export function copyRows(source: Rows, flags: Uint8Array, keep: number): Rows {
 
 function copyColumn(source: Column, rows: Int32Array): Column {
   const copy = new Column(source.name, source.type, rows.length)
+  copy.nonFinite = source.nonFinite
   const width = bytesPerValue(source.type)
   for (let i = 0; i < rows.length; i++) {
     const row = rows[i]

@@ -101,7 +101,7 @@ export class WritePath {
       return Promise.reject(refusal)
     }
     const window = this.window(batch.namespace)
-    const admitted = this.admission.admit(batch, window, options.backfill === true, this.parts.now(), this.parts.oldest())
+    const admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.oldest())
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
     if (admitted.rows === 0) {

@@ -13,16 +13,16 @@ import { staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
-import type { IncomingField, IncomingRow } from './rows.ts'
+import { type IncomingField, type IncomingRow, isShown } from './rows.ts'
 import type { Measurement } from './series.ts'
 
-/** Marks the rows that are refused, creates the fields of the others and brings their decimals to scale. */
-export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limits: Limits): void {
+/** Marks the rows that are refused, creates the fields of the others and brings their decimals to scale. @param nonFinite NaN and infinities are admitted. */
+export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limits: Limits, nonFinite: boolean): void {
   for (const row of rows) {
     const time = verdict(bounds, row.timeLow, row.timeHigh)
     if (time !== ADMITTED) row.refused = window.refusal(time, bounds, row.timeLow, row.timeHigh)
     else if (row.series.measurement.gone) row.refused = staleSeries()
-    else attempt(row, () => checkValues(row, limits))
+    else attempt(row, () => checkValues(row, limits, nonFinite))
   }
   const groups = Map.groupBy(
     rows.filter((row) => row.refused === undefined),
@@ -31,12 +31,15 @@ export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limit
   for (const [measurement, group] of groups) admitSchema(measurement, group, limits)
 }
 
-function checkValues(row: IncomingRow, limits: Limits): void {
+function checkValues(row: IncomingRow, limits: Limits, nonFinite: boolean): void {
   const measurement = row.series.measurement.name
   if (row.fields.length === 0) throw new SvcError('INVALID_POINT', `cannot write point of measurement "${measurement}": it has no field`)
   for (const { name, type, value } of row.fields) {
-    if (type === 'float64' && !Number.isFinite(value)) {
-      throw new SvcError('INVALID_POINT', `cannot write field "${name}" of measurement "${measurement}": ${value} is not stored; leave the field out`)
+    if (!nonFinite && !isShown(type, value)) {
+      throw new SvcError(
+        'INVALID_POINT',
+        `cannot write field "${name}" of measurement "${measurement}": ${floatOf(value as bigint)} is not stored; leave the field out`,
+      )
     }
     if (type === 'string') {
       const bytes = Buffer.byteLength(value as string)
@@ -49,6 +52,8 @@ function checkValues(row: IncomingRow, limits: Limits): void {
     }
   }
 }
+
+const floatOf = (bits: bigint): number => new Float64Array(BigUint64Array.of(bits).buffer)[0]
 
 function admitSchema(measurement: Measurement, rows: IncomingRow[], limits: Limits): void {
   const created = new Map<string, FieldInfo>()

@@ -34,7 +34,7 @@ import { Window } from '../common/window.ts'
 import { admit } from './admit.ts'
 import { Deadline, startJob } from './job.ts'
 import { Removal } from './removal.ts'
-import { type IncomingRow, rowsOf } from './rows.ts'
+import { type IncomingRow, isShown, rowsOf } from './rows.ts'
 import { SeriesTable } from './series.ts'
 import { infoOf, Snapshot } from './snapshot.ts'
 import { MemoryState } from './state.ts'
@@ -97,16 +97,16 @@ export class MemoryEngine implements StorageEngine {
   async write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
     try {
       this.enter()
-      return this.apply(batch, options.backfill === true)
+      return this.apply(batch, options)
     } finally {
       this.recycle(batch)
     }
   }
 
-  private apply(batch: WriteBatch, backfill: boolean): WriteResult {
+  private apply(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions): WriteResult {
     const window = this.window(batch.namespace)
     const rows = rowsOf(batch, this.resolver)
-    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoff), this.limits)
+    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoff), this.limits, nonFinite)
     const admitted = rows.filter((row) => row.refused === undefined)
     for (const row of admitted) {
       window.advance(row.timeLow, row.timeHigh)
@@ -271,7 +271,7 @@ function changed({ series, time, fields }: IncomingRow): ChangedPoint {
     measurement: measurement.name,
     tags: { ...tags },
     time,
-    fields: fields.map(({ name, value }) => ({ ...(measurement.fields.get(name) as FieldInfo), value })),
+    fields: fields.flatMap(({ name, type, value }) => (isShown(type, value) ? [{ ...(measurement.fields.get(name) as FieldInfo), value }] : [])),
   }
 }
 

@@ -5,7 +5,7 @@ import type { FieldType } from '../../kernel/storage.ts'
 import { toNs } from '../common/time.ts'
 import type { Series, SeriesTable } from './series.ts'
 
-/** Decimals are unscaled integers at the scale that stands beside them. */
+/** Decimals are unscaled integers at the scale that stands beside them; a float64 that is NaN or infinite is its 64 bits, as bigint. */
 export type Value = number | bigint | boolean | string | Uint8Array
 
 export interface IncomingField {
@@ -47,7 +47,7 @@ function readValue(batch: WriteBatch, column: Column, row: number): Value {
   const pair = () => toNs(column.i32[row * 2], column.i32[row * 2 + 1])
   switch (column.type) {
     case 'float64':
-      return column.f64[row]
+      return Number.isFinite(column.f64[row]) ? column.f64[row] : BigInt.asUintN(64, pair())
     case 'int64':
       return pair()
     case 'uint64':
@@ -63,6 +63,11 @@ function readValue(batch: WriteBatch, column: Column, row: number): Value {
     case 'histogram':
       return heapBytes(batch, column, row)
   }
+}
+
+/** Whether readers are to see a stored value. */
+export function isShown(type: FieldType, value: Value | undefined): boolean {
+  return value !== undefined && !(type === 'float64' && typeof value === 'bigint')
 }
 
 function heapBytes(batch: WriteBatch, column: Column, row: number): Uint8Array {

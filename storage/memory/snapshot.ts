@@ -4,7 +4,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import type { ColumnChunk, FieldInfo, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from '../../kernel/storage.ts'
 import { compileMatchers } from '../common/matchers.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
-import type { Value } from './rows.ts'
+import { isShown, type Value } from './rows.ts'
 import type { Fields, Measurement, SeriesTable } from './series.ts'
 
 /** Rows of a chunk at most: what a reader holds at once. */
@@ -101,11 +101,13 @@ function wantedFields(info: MeasurementInfo, request: ScanRequest): FieldInfo[] 
   return wanted === undefined ? info.fields : info.fields.filter((f) => wanted.includes(f.name))
 }
 
+const hasValue = (values: Fields, { name, type }: FieldInfo): boolean => isShown(type, values.get(name))
+
 /** Points in ascending time that have at least one of the fields. */
 function pointsIn(series: FrozenSeries, request: ScanRequest, fields: FieldInfo[]): Point[] {
   const { start, end } = request
   const points = [...series.points].filter(
-    ([time, values]) => (start === undefined || time >= start) && (end === undefined || time < end) && fields.some((f) => values.has(f.name)),
+    ([time, values]) => (start === undefined || time >= start) && (end === undefined || time < end) && fields.some((f) => hasValue(values, f)),
   )
   return points.sort((a, b) => (a[0] < b[0] ? -1 : 1))
 }
@@ -115,15 +117,15 @@ function chunkOf(series: FrozenSeries, points: Point[], fields: FieldInfo[]): Se
     series: series.number,
     tags: { ...series.tags },
     times: BigInt64Array.from(points, ([time]) => time),
-    columns: fields.filter((f) => points.some(([, values]) => values.has(f.name))).map((f) => columnOf(f, points)),
+    columns: fields.filter((f) => points.some(([, values]) => hasValue(values, f))).map((f) => columnOf(f, points)),
   }
 }
 
 function columnOf(field: FieldInfo, points: Point[]): ColumnChunk {
-  const present = Uint8Array.from(points, ([, values]) => (values.has(field.name) ? 1 : 0))
+  const present = Uint8Array.from(points, ([, values]) => (hasValue(values, field) ? 1 : 0))
   const values = vectorOf(
     field,
-    points.map(([, fields]) => fields.get(field.name)),
+    points.map(([, values]) => (hasValue(values, field) ? values.get(field.name) : undefined)),
   )
   return { ...field, values, ...(present.includes(0) ? { validity: present } : {}) }
 }

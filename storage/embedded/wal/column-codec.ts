@@ -2,6 +2,7 @@
  * Columns in WAL records: small without a general compressor, because the log must keep up with the parser and fsync is paid by the
  * byte. Layout: docs/formats/wal.md. Each codec is a pair of an encode and a decode that are exact inverses.
  */
+import { hasNonFinite } from '../../common/floats.ts'
 import type { ByteReader, ByteWriter } from './bytes.ts'
 
 // Integers (32 bit): frame of reference, base then the width in bytes of each offset.
@@ -135,12 +136,13 @@ export function encodeFloats(out: ByteWriter, values: Float64Array, n: number): 
     }
 }
 
-export function decodeFloats(reader: ByteReader, values: Float64Array, n: number): void {
+/** @returns whether some of the values are NaN or infinite. */
+export function decodeFloats(reader: ByteReader, values: Float64Array, n: number): boolean {
   const scale = reader.u8()
   if (scale === F64_RAW) {
     const at = reader.take(n * 8)
     new Uint8Array(values.buffer, values.byteOffset, n * 8).set(reader.bytes.subarray(at, at + n * 8))
-    return
+    return hasNonFinite(values, n)
   }
   if (scale > MAX_SCALE) throw new RangeError(`unknown float scale ${scale}`)
   const power = POWERS[scale]
@@ -154,6 +156,7 @@ export function decodeFloats(reader: ByteReader, values: Float64Array, n: number
     for (let b = 0; b < width; b++) v += bytes[at++] * 2 ** (8 * b)
     values[i] = (base + v) / power
   }
+  return false
 }
 
 /**

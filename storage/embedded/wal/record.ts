@@ -233,7 +233,7 @@ function decodeColumn(reader: ByteReader, type: FieldType, rows: number, keep: (
   const packed = sparse ? new Column('', type, n) : column
   switch (type) {
     case 'float64':
-      decodeFloats(reader, packed.f64, n)
+      column.nonFinite = decodeFloats(reader, packed.f64, n)
       break
     case 'int64':
     case 'uint64':

@@ -5,9 +5,10 @@
 import { rm, stat } from 'node:fs/promises'
 import { DAY_NS } from '../archive/object-key.ts'
 import { fileCrc } from '../damage/file-crc.ts'
-import type { ArchiveTask, FieldDef, SegmentColumn, SegmentMeta } from '../layout.ts'
-import { measurementsSql, mergedPieces, negativeZero, unionFields } from './compactor.ts'
+import type { ArchiveTask, FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta } from '../layout.ts'
+import { measurementsSql, mergedPieces, unionFields } from './compactor.ts'
 import { sqlName, sqlText } from './duck.ts'
+import { mayBeNonFinite, needsExactBits } from './encoding.ts'
 import type { Lifetimes } from './hidden.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { type Interval, type Piece, unionSql } from './pieces.ts'
@@ -96,8 +97,7 @@ export async function archiveDay(
 
   function options({ config }: SegmentTarget, columns: readonly SegmentColumn[]): string {
     const codec = config.compression === 'none' ? 'UNCOMPRESSED' : config.compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${config.zstdLevel}`
-    // A dictionary of numbers takes -0 and 0 for one value.
-    const plain = columns.some(negativeZero) ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+    const plain = columns.some(needsExactBits) ? ', DICTIONARY_SIZE_LIMIT 1' : ''
     return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${config.rowGroupRows}, USE_TMP_FILE false${plain}`
   }
 }
@@ -120,7 +120,7 @@ interface Extent {
 }
 
 function rowsSql({ pieces, time, target, sources }: Day, fields: FieldDef[]): string {
-  return unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources }).sql
+  return unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, raw: true }).sql
 }
 
 async function extentOf(day: Day): Promise<Extent | undefined> {
@@ -151,8 +151,9 @@ function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement:
   const { series: view } = state
   const taken = new Set<string>(RESERVED.map((name) => name.toLowerCase()))
   const columns = fields.map(({ id, column, type, scale }): SegmentColumn => {
-    const zero = inputs.some((input) => input.columns.some((one) => one.field === id && negativeZero(one)))
-    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: zero ? { kind: 'plain', negativeZero: true } : { kind: 'plain' } }
+    const sources = inputs.flatMap((input) => input.columns.filter((one) => one.field === id))
+    const exact: SegmentEncoding = sources.some(mayBeNonFinite) ? { kind: 'plain', nonFinite: true } : { kind: 'plain', negativeZero: true }
+    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: sources.some(needsExactBits) ? exact : { kind: 'plain' } }
   })
   const owners = measurement === undefined ? new Set(Array.from(series, (number) => view.measurementOf(number))) : new Set([measurement])
   const keys = new Set([...owners].flatMap((owner) => view.tagKeys(owner)))

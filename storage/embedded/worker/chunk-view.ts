@@ -1,7 +1,7 @@
 /** Typed views over a memtable chunk (layout.ts), made once a chunk; all reads of shared memory go through here. */
 
 import type { FieldType } from '../../../kernel/storage.ts'
-import { CHUNK_HEADER_NULLS, CHUNK_HEADER_ROWS, type ChunkDef } from '../layout.ts'
+import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../layout.ts'
 
 /** Rows a DuckDB vector holds; chunk capacities are powers of two, so that blocks of this size never cross a chunk. */
 export const BLOCK_ROWS = 2048
@@ -11,7 +11,7 @@ export interface ColumnView {
   /** Bytes a value takes. */
   width: number
   offset: number
-  nullsSlot: number
+  flagsSlot: number
   f64: Float64Array
   i32: Int32Array
   u8: Uint8Array
@@ -41,7 +41,7 @@ export class ChunkView {
   constructor(def: ChunkDef) {
     const { buffer, capacity } = def
     this.def = def
-    this.header = new Int32Array(buffer, 0, CHUNK_HEADER_NULLS + def.columns.length)
+    this.header = new Int32Array(buffer, 0, CHUNK_HEADER_FLAGS + def.columns.length)
     this.series = new Int32Array(buffer, def.seriesOffset, capacity)
     this.time = new Int32Array(buffer, def.timeOffset, capacity * 2)
     this.bigTimes = new BigInt64Array(buffer, def.timeOffset, capacity)
@@ -53,7 +53,7 @@ export class ChunkView {
         type,
         width,
         offset,
-        nullsSlot: CHUNK_HEADER_NULLS + i,
+        flagsSlot: CHUNK_HEADER_FLAGS + i,
         f64: type === 'float64' ? new Float64Array(buffer, offset, capacity) : NO_F64,
         i32: type === 'bool' ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
         u8: new Uint8Array(buffer, offset, capacity * width),
@@ -68,7 +68,12 @@ export class ChunkView {
   }
 
   hasNulls(column: ColumnView): boolean {
-    return Atomics.load(this.header, column.nullsSlot) !== 0
+    return (Atomics.load(this.header, column.flagsSlot) & CHUNK_HAS_NULLS) !== 0
+  }
+
+  /** Whether a float64 column may hold NaN or infinities. */
+  hasNonFinite(column: ColumnView): boolean {
+    return (Atomics.load(this.header, column.flagsSlot) & CHUNK_HAS_NON_FINITE) !== 0
   }
 
   timeAt(row: number): bigint {

@@ -5,9 +5,10 @@ import { fileCrc } from '../damage/file-crc.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
 import { segmentPath, writeSegmentFile } from '../segment-file.ts'
 import { sqlName, sqlText } from './duck.ts'
+import { mayBeNonFinite, needsExactBits } from './encoding.ts'
 import { isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { hiddenInTable, type Lifetimes } from './hidden.ts'
-import { decodedColumn, type Interval, type Piece, readSql, unionSql } from './pieces.ts'
+import { type Interval, type Piece, rawColumn, readSql, unionSql } from './pieces.ts'
 import { copyOptions, MEASUREMENT_COLUMN, type SegmentTarget } from './segment-writer.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
@@ -33,7 +34,7 @@ export async function compactSegments(
   const all: SegmentColumn[] = []
   for (const field of unionFields(inputs)) {
     const key = keyOf(field.id)
-    const encoding: SegmentEncoding = key === undefined ? await chooseEncoding(inputs, field, target) : { kind: 'encrypted', key }
+    const encoding = key === undefined ? await chooseEncoding(inputs, field, target) : encryptedEncoding(inputs, field, key)
     all.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding })
   }
   const columns = namedForRowNumbers(all)
@@ -44,7 +45,7 @@ export async function compactSegments(
   const sources: string[] = []
   const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
   const statement: MergeSource['statement'] = (fields, read) => {
-    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, read })
+    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, read, raw: true })
     const names = fields.map((field) => `, p.${sqlName(field.column)}`).join('')
     return !shared
       ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
@@ -127,12 +128,14 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
     const column = input.columns.find((c) => c.field === field.id)
     return column === undefined ? [] : [{ input, column }]
   })
+  if (found.some(({ column }) => mayBeNonFinite(column))) return { kind: 'plain', nonFinite: true }
   // Nobody has looked for the sign of zero in what was encrypted.
   if (found.some(({ column }) => isEncrypted(column))) return field.type === 'float64' ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
   const scales = new Set<number>()
   let wide = false
   for (const { column } of found) {
-    if (column.encoding.kind !== 'scaled') return found.some((other) => negativeZero(other.column)) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
+    if (column.encoding.kind !== 'scaled')
+      return found.some((other) => needsExactBits(other.column)) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
     scales.add(column.encoding.scale)
     wide ||= column.encoding.wide === true
   }
@@ -151,14 +154,15 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
 /** The column of one input as it will lie in the output. */
 function storedColumn(segment: SegmentMeta, field: FieldDef, encoding: SegmentEncoding): string {
   const column = segment.columns.find((c) => c.field === field.id)
-  if (encoding.kind !== 'scaled') return decodedColumn(segment, field)
+  if (encoding.kind !== 'scaled') return rawColumn(segment, field)
   const type = encoding.wide ? 'BIGINT' : 'INTEGER'
   if (column?.encoding.kind !== 'scaled') return `NULL::${type}`
   return `(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`
 }
 
-export function negativeZero({ encoding }: SegmentColumn): boolean {
-  return encoding.kind === 'plain' && encoding.negativeZero === true
+function encryptedEncoding(inputs: readonly SegmentMeta[], { id }: FieldDef, key: string): SegmentEncoding {
+  const nonFinite = inputs.some(({ columns }) => columns.some((column) => column.field === id && mayBeNonFinite(column)))
+  return nonFinite ? { kind: 'encrypted', key, nonFinite } : { kind: 'encrypted', key }
 }
 
 /** Where the piece begins once what retention hides of it is gone. */

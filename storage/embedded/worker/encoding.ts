@@ -4,7 +4,16 @@
  * Invariant: for every value v, its integer n satisfies n / 10^scale === v bit for bit: the division of two exactly represented
  * doubles rounds correctly, and it is tried on each value before the choice (docs/formats/segments.md).
  */
-import type { SegmentEncoding } from '../layout.ts'
+import type { SegmentColumn, SegmentEncoding } from '../layout.ts'
+
+/** Values that are equal to others of different bits: DuckDB's dictionaries keep one of them only. */
+export function needsExactBits({ encoding }: Pick<SegmentColumn, 'encoding'>): boolean {
+  return encoding.kind === 'plain' && (encoding.negativeZero === true || encoding.nonFinite === true)
+}
+
+export function mayBeNonFinite({ encoding }: Pick<SegmentColumn, 'encoding'>): boolean {
+  return encoding.kind !== 'scaled' && encoding.nonFinite === true
+}
 
 export const MAX_SCALE = 9
 const INT32_LIMIT = 2 ** 31

@@ -16,7 +16,7 @@ import { removeSegmentFiles, writeSegmentFile } from '../segment-file.ts'
 import { BLOCK_ROWS, type ChunkView } from './chunk-view.ts'
 import { type Duck, sqlName, sqlType } from './duck.ts'
 import { hasDecrypted, ROW_NUMBER } from './encrypted-sql.ts'
-import { decodedColumn } from './pieces.ts'
+import { rawColumn } from './pieces.ts'
 import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
 import type { OrderedRows } from './row-order.ts'
 import { streamSql } from './stream.ts'
@@ -145,7 +145,7 @@ export async function mergeEncrypted(
     const base = BigInt(inputs.indexOf(input)) * INPUT_UNIT
     const isPlace = field.column.startsWith('p')
     if (column === undefined) return isPlace ? 'NULL::BIGINT' : `NULL::${sqlType(field.type, field.scale)}`
-    if (!isPlace) return isEncrypted(column) ? `NULL::${sqlType(field.type, field.scale)}` : decodedColumn(input, field)
+    if (!isPlace) return isEncrypted(column) ? `NULL::${sqlType(field.type, field.scale)}` : rawColumn(input, field)
     if (isEncrypted(column)) return `CASE WHEN ${hasDecrypted(columnPlace(input, column))} THEN ${base} + ${ROW_NUMBER} END`
     return `CASE WHEN ${sqlName(column.name)} IS NOT NULL THEN ${base}::BIGINT END`
   }

@@ -11,6 +11,7 @@ import type { ExportRequest, ExportResult } from '../../../kernel/storage.ts'
 import { encryptedField } from '../encryption/open.ts'
 import type { MeasurementDef, WorkerConfig } from '../layout.ts'
 import { sqlName, sqlText } from './duck.ts'
+import { needsExactBits } from './encoding.ts'
 import { type Slice, slices } from './export-slices.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { ParquetJoiner } from './parquet-joiner.ts'
@@ -134,7 +135,7 @@ function copyOptions({ compression, zstdLevel }: ExportTask['config'], negativeZ
 /** Segments know; a memtable would have to be searched. */
 function mayHoldNegativeZero(pieces: readonly Piece[], { fields }: MeasurementDef): boolean {
   if (!fields.some(({ type }) => type === 'float64')) return false
-  return pieces.some(({ segment }) => segment === undefined || segment.columns.some(({ encoding }) => encoding.kind === 'plain' && encoding.negativeZero))
+  return pieces.some(({ segment }) => segment === undefined || segment.columns.some(needsExactBits))
 }
 
 async function syncDirectory(path: string): Promise<void> {

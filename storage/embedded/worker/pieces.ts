@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import type { FieldDef, SegmentMeta } from '../layout.ts'
 import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'
+import { mayBeNonFinite } from './encoding.ts'
 import { decryptedColumn } from './encrypted-sql.ts'
 import type { Hidden } from './hidden.ts'
 import { HiddenRows } from './hidden-sql.ts'
@@ -39,6 +40,8 @@ export interface UnionRequest {
   sources: string[]
   /** How a segment's column is read; decoded to the field's type when absent. */
   read?: (segment: SegmentMeta, field: FieldDef) => string
+  /** NaN and infinities come as they are stored, bit for bit; without it they are null. */
+  raw?: true
 }
 
 /** A piece's row numbers stay below this. */
@@ -87,11 +90,11 @@ function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: r
       ...hiddenConditions(request, piece),
     ]
     if (piece.segment === undefined) {
-      const fields = fieldList(request.fields, (field) => sqlName(field.column))
+      const fields = fieldList(request.fields, (field) => shown(request, [piece], field, sqlName(field.column)))
       branches.push(`SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM ${memtableCall(request, piece, 0n)}${whereSql([...bounds, ...conditions])}`)
       continue
     }
-    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment)}`
+    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment, [piece])}`
     const key = [head, storedTypes(request, piece.segment), ...conditions].join('\n')
     const file = pathOf(request, piece.segment)
     const group = groups.get(key)
@@ -116,9 +119,11 @@ function storedTypes(request: UnionRequest, segment: SegmentMeta): string {
 
 function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string | undefined {
   const branches: string[] = []
+  const merged: Piece[] = []
   for (const [i, piece] of pieces.entries()) {
     const touching = dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime)
     if (touching.length === 0) continue
+    merged.push(piece)
     const order = BigInt(i) << ORDER_BITS
     const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, piece), ...hiddenConditions(request, piece)])
     branches.push(
@@ -128,8 +133,8 @@ function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: re
     )
   }
   if (branches.length === 0) return undefined
-  // arg_max passes over rows whose value is NULL, so that each field comes from the last write that set it.
-  const fields = fieldList(request.fields, (field) => `arg_max(${sqlName(field.column)}, ${ORDER_COLUMN}) AS ${sqlName(field.column)}`)
+  // arg_max passes over rows whose value is NULL, so that each field comes from the last write that set it, be it to a value that is not shown.
+  const fields = fieldList(request.fields, (field) => shown(request, merged, field, `arg_max(${sqlName(field.column)}, ${ORDER_COLUMN})`))
   return `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`
 }
 
@@ -148,13 +153,29 @@ export function readSql(files: readonly string[]): string {
   return `read_parquet([${files.map(sqlText).join(', ')}], hive_partitioning = false)`
 }
 
-function segmentFields(request: UnionRequest, segment: SegmentMeta): string {
-  const read = request.read ?? decodedColumn
-  return fieldList(request.fields, (field) => `${read(segment, field)} AS ${sqlName(field.column)}`)
+/** @param shownTo where values end that are not to be seen; none when rows are merged first. */
+function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: readonly Piece[] = []): string {
+  const read = request.read ?? rawColumn
+  return fieldList(request.fields, (field) => shown(request, shownTo, field, read(segment, field)))
 }
 
-/** A segment's column as a value of the field's type. */
-export function decodedColumn(segment: SegmentMeta, field: FieldDef): string {
+/** A field's value as it is asked for. @param pieces it may come from. */
+function shown({ raw }: UnionRequest, pieces: readonly Piece[], field: FieldDef, value: string): string {
+  const name = sqlName(field.column)
+  const hide = !raw && pieces.some((piece) => holdsNonFinite(piece, field))
+  const text = hide ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
+  return text === name ? name : `${text} AS ${name}`
+}
+
+/** Whether some values of a piece's field may be NaN or infinite. */
+export function holdsNonFinite({ segment, memtable }: Pick<Piece, 'segment' | 'memtable'>, { id, type }: FieldDef): boolean {
+  if (type !== 'float64') return false
+  if (segment !== undefined) return segment.columns.some((column) => column.field === id && mayBeNonFinite(column))
+  return memtable!.part.chunks.some((chunk) => chunk.columns.has(id) && chunk.hasNonFinite(chunk.columns.get(id)!))
+}
+
+/** A segment's column as a value of the field's type, NaN and infinities included. */
+export function rawColumn(segment: SegmentMeta, field: FieldDef): string {
   const column = segment.columns.find((c) => c.field === field.id)
   if (column === undefined) return `NULL::${sqlType(field.type, field.scale)}`
   if (column.encoding.kind === 'encrypted') return decryptedColumn(segment, column)

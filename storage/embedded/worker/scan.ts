@@ -8,11 +8,11 @@ import type { FieldDef, MeasurementDef } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'
 import type { ChunkView } from './chunk-view.ts'
 import { memtablePlaces, unhidden } from './memtable-source.ts'
-import { dirtyIntervals, type Interval, type Piece, unionSql } from './pieces.ts'
+import { dirtyIntervals, holdsNonFinite, type Interval, type Piece, unionSql } from './pieces.ts'
 import { piecesOf, type RelationContext } from './relation.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from './row-order.ts'
-import { concatRows, memtableRows, mergeRows, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
+import { concatRows, finiteOnly, memtableRows, mergeRows, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import type { Snapshot } from './state.ts'
 import { streamSql } from './stream.ts'
 
@@ -64,9 +64,10 @@ export async function* scanSeries(
   const wanted = series ?? (memtables.some((piece) => piece.measurement !== undefined) ? context.state.series.of(measurement.id) : undefined)
   const recent = new RecentRows(memtables, scope, wanted)
   const segments = pieces.filter((piece) => piece.segment !== undefined)
+  const guarded = fields.map((field) => pieces.some((piece) => holdsNonFinite(piece, field)))
   const turn = new Turn(signal)
   const chunks = function* (number: number, all: SeriesRows): Generator<SeriesChunk> {
-    const rows = withValues(all)
+    const rows = withValues(finiteOnly(all, guarded))
     const tags = context.state.series.tags(number)
     for (let from = 0; from < rows.times.length; from += CHUNK_ROWS_OUT) {
       const part = rows.times.length <= CHUNK_ROWS_OUT ? rows : sliceRows(rows, from, Math.min(from + CHUNK_ROWS_OUT, rows.times.length))
@@ -239,7 +240,7 @@ async function* segmentRuns(
   if (pieces.length === 0) return
   await context.verifier?.ensurePieces(pieces, signal)
   const sources: string[] = []
-  const union = unionSql({ duck: context.duck, dataDir: context.dataDir, pieces, time, fields, series, sources })
+  const union = unionSql({ duck: context.duck, dataDir: context.dataDir, pieces, time, fields, series, sources, raw: true })
   // One segment comes in order by itself.
   const sql = pieces.length === 1 && !union.merged ? union.sql : `SELECT * FROM (${union.sql}) ORDER BY _series, _time`
   let current = -1

@@ -10,7 +10,7 @@ import { ROW_BITS, segmentFiles } from '../layout.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment-file.ts'
 import { BLOCK_ROWS, type ChunkView, valueBytes } from './chunk-view.ts'
 import { type Duck, logicalType, type RowSource, type RowStream, sqlText } from './duck.ts'
-import { EncodingChoice } from './encoding.ts'
+import { EncodingChoice, needsExactBits } from './encoding.ts'
 import { flushEncrypted, isEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { gatherTimes, SERIES_COLUMN, TIME_COLUMN, writeField } from './memtable-source.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
@@ -108,15 +108,15 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
   const level = config.compression === 'zstd' ? `, COMPRESSION_LEVEL ${config.zstdLevel}` : ''
   const whole = columns.filter(({ encoding, type }) => encoding.kind === 'scaled' || type === 'int64' || type === 'uint64').length
   const booleans = columns.filter(({ type }) => type === 'bool').length
-  // Dictionaries take -0 and 0 for one value.
-  const zero = columns.some(({ encoding }) => encoding.kind === 'plain' && encoding.negativeZero)
-  const delta = zero || whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  const delta = columns.some(needsExactBits) || whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${config.rowGroupRows}${delta}`
 }
 
 function encodingOf(field: FieldDef, { chunks, counts }: MemtablePart, { duck }: SegmentTarget): SegmentEncoding {
+  const nonFinite = field.type === 'float64' && chunks.some((chunk) => chunk.columns.has(field.id) && chunk.hasNonFinite(chunk.columns.get(field.id)!))
   const key = duck.encrypted.keys.keyOf(field.name)
-  if (key !== undefined) return { kind: 'encrypted', key }
+  if (key !== undefined) return nonFinite ? { kind: 'encrypted', key, nonFinite } : { kind: 'encrypted', key }
+  if (nonFinite) return { kind: 'plain', nonFinite }
   return field.type === 'float64' ? chooseEncoding(chunks, counts, field.id) : { kind: 'plain' }
 }
 

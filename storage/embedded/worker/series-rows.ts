@@ -1,5 +1,6 @@
 /** Rows of one series as columns: collected from memtable places or result vectors, joined, and merged field by field. */
 import type { ColumnChunk, FieldType } from '../../../kernel/storage.ts'
+import { hasNonFinite } from '../../common/floats.ts'
 import type { FieldDef } from '../layout.ts'
 import { type ChunkView, valueBytes } from './chunk-view.ts'
 import { gatherTimes } from './memtable-source.ts'
@@ -61,6 +62,18 @@ export function concatRows(fields: readonly FieldDef[], parts: readonly SeriesRo
     at += part.times.length
   }
   return { times, columns }
+}
+
+/** Takes NaN and infinities out of the columns that may hold some; a write of one has ended the value before it. */
+export function finiteOnly({ times, columns }: SeriesRows, guarded: readonly boolean[]): SeriesRows {
+  if (!guarded.includes(true)) return { times, columns }
+  return {
+    times,
+    columns: columns.map(({ values, validity }, f) => {
+      if (!guarded[f] || !hasNonFinite(values as Float64Array, values.length)) return { values, validity }
+      return { values, validity: Uint8Array.from(values as Float64Array, (value, i) => (Number.isFinite(value) && validity?.[i] !== 0 ? 1 : 0)) }
+    }),
+  }
 }
 
 /** Leaves out rows that have none of the fields. */

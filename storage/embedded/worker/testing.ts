@@ -2,13 +2,14 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ByteHeap, TableBatch } from '../../../kernel/batch.ts'
+import { ByteHeap, type Column, TableBatch } from '../../../kernel/batch.ts'
 import type { FieldType, MeasurementRef, SeriesChunk } from '../../../kernel/storage.ts'
 import { type FieldDef, type MeasurementDef, type SegmentMeta, Shared, type StateEvent, type TableDef, type WorkerConfig } from '../layout.ts'
 import { Memtable, SeriesTimes } from '../memtable.ts'
 import { SeriesIndex } from '../series-index.ts'
 import { Duck } from './duck.ts'
 import type { RelationContext } from './relation.ts'
+import { SampleUnits } from './samples/piece-units.ts'
 import { flushMemtable, type SegmentTarget } from './segment-writer.ts'
 import { WorkerState } from './state.ts'
 import { TagDictionaries } from './tag-source.ts'
@@ -37,6 +38,7 @@ export class TestDatabase {
     niceness: 0,
     duckdbThreads: 2,
     memoryLimitBytes: 512e6,
+    sampleCacheBytes: 64 << 20,
     tempDir: join(this.dataDir, 'tmp'),
     rowGroupRows: 122_880,
     compression: 'zstd',
@@ -96,7 +98,7 @@ export class TestDatabase {
       for (const [name, value] of Object.entries(fields)) {
         const field = measurement.def.fields.find((f) => f.name === name)!
         const column = batch.column(name, field.type)
-        if (field.type === 'float64') column.setF64(row, value as number)
+        if (field.type === 'float64') setFloat(column, row, value as number | bigint)
         else if (field.type === 'bool') column.setBool(row, value as boolean)
         else if (field.type === 'decimal') column.setDecimal(row, value as bigint, field.scale)
         else if (field.type === 'string' || field.type === 'histogram') {
@@ -136,9 +138,11 @@ export class TestDatabase {
     return id
   }
 
+  readonly units = new SampleUnits(64 << 20)
+
   async context(): Promise<RelationContext> {
     this.duck ??= await Duck.open(this.config, this.dataDir)
-    return { state: this.state, duck: this.duck, dictionaries: new TagDictionaries(this.state.series), dataDir: this.dataDir }
+    return { state: this.state, duck: this.duck, dictionaries: new TagDictionaries(this.state.series), dataDir: this.dataDir, units: this.units }
   }
 
   /** The next context has an instance of its own, with the settings as they are then. */
@@ -177,6 +181,13 @@ export class TestDatabase {
     this.times.rebase()
     return new Memtable(id, id + 1, 0, 1024, (event) => this.tell(event))
   }
+}
+
+/** A bigint is a float's bits. */
+function setFloat(column: Column, row: number, value: number | bigint): void {
+  if (typeof value === 'number') column.setF64(row, value)
+  else column.setPair(row, Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n)))
+  if (!Number.isFinite(column.f64[row])) column.nonFinite = true
 }
 
 /** Chunks as plain points: what an assertion can compare. */
