@@ -10,7 +10,7 @@ export interface Reference {
   at?: number
 }
 
-export function referenceOf(node: { offset: Duration; at?: AtModifier }, context: EvalContext): Reference {
+export function referenceOf(node: { offset: Duration; at?: AtModifier }, context: Pick<EvalContext, 'query'>): Reference {
   const offset = milliseconds(node.offset, context, true)
   if (node.at === undefined) return { offset }
   return { offset, at: node.at === 'start' ? context.query.start : node.at === 'end' ? context.query.end : node.at }
@@ -26,7 +26,7 @@ export function referenceSpan(reference: Reference, steps: Steps): { first: numb
 /** Two to the 63rd nanoseconds, in seconds: what fits a duration. */
 const MOST_SECONDS = 2 ** 63 / 1e9
 
-export function milliseconds(duration: Duration, context: EvalContext, mayBeNegative = false): number {
+export function milliseconds(duration: Duration, context: Pick<EvalContext, 'query'>, mayBeNegative = false): number {
   if (typeof duration === 'number') return duration
   const seconds = evaluateSeconds(duration, context)
   const fail = (cause: string): never => {
@@ -38,7 +38,7 @@ export function milliseconds(duration: Duration, context: EvalContext, mayBeNega
   return Math.trunc(seconds * 1000)
 }
 
-function evaluateSeconds(expr: DurationExpr, context: EvalContext): number {
+function evaluateSeconds(expr: DurationExpr, context: Pick<EvalContext, 'query'>): number {
   const { query } = context
   switch (expr.kind) {
     case 'duration':
