@@ -1,0 +1,61 @@
+/** Histograms as text: in answers of the HTTP API, and as the label value that count_values makes. */
+import { exponential, goFloat } from '../../../kernel/decode/go-float.ts'
+import { BucketCursor, type HistogramParts } from './buckets.ts'
+
+/** Boundaries: 0 lower exclusive and upper inclusive, 1 lower inclusive and upper exclusive, 2 both exclusive, 3 both inclusive. */
+export type JsonBucket = [boundaries: number, lower: string, upper: string, count: string]
+
+export interface HistogramJson {
+  count: string
+  sum: string
+  /** Populated buckets, ascending; absent when there are none. */
+  buckets?: JsonBucket[]
+}
+
+const cursor = new BucketCursor()
+
+export function toJson(h: HistogramParts): HistogramJson {
+  const buckets: JsonBucket[] = []
+  cursor.open(h, false)
+  while (cursor.next()) if (cursor.count !== 0) buckets.push([boundaries(), apiFloat(cursor.lower), apiFloat(cursor.upper), apiFloat(cursor.count)])
+  const head = { count: apiFloat(h.count), sum: apiFloat(h.sum) }
+  return buckets.length === 0 ? head : { ...head, buckets }
+}
+
+/** `JSON.stringify(toJson(h))`, without the objects. */
+export function toJsonText(h: HistogramParts): string {
+  let text = `{"count":"${apiFloat(h.count)}","sum":"${apiFloat(h.sum)}"`
+  let separator = ',"buckets":['
+  cursor.open(h, false)
+  while (cursor.next()) {
+    if (cursor.count === 0) continue
+    text += `${separator}[${boundaries()},"${apiFloat(cursor.lower)}","${apiFloat(cursor.upper)}","${apiFloat(cursor.count)}"]`
+    separator = ','
+  }
+  return separator === ',' ? `${text}]}` : `${text}}`
+}
+
+function boundaries(): number {
+  return cursor.lowerInclusive ? (cursor.upperInclusive ? 3 : 1) : cursor.upperInclusive ? 0 : 2
+}
+
+/** Plain digits between 1e-6 and 1e21: where JavaScript changes to exponents too. */
+function apiFloat(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return '+Inf'
+  if (value === Number.NEGATIVE_INFINITY) return '-Inf'
+  const magnitude = Math.abs(value)
+  if (magnitude >= 1e21 || (magnitude < 1e-6 && magnitude !== 0)) return exponential(value)
+  return Object.is(value, -0) ? '-0' : String(value)
+}
+
+/** {count:3, sum:1.5, [-0.001,0.001]:1, (1,2]:2} */
+export function toText(h: HistogramParts): string {
+  let text = `{count:${goFloat(h.count)}, sum:${goFloat(h.sum)}`
+  cursor.open(h, false, true)
+  while (cursor.next()) {
+    if (cursor.count === 0) continue
+    const { lower, upper, lowerInclusive, upperInclusive, count } = cursor
+    text += `, ${lowerInclusive ? '[' : '('}${goFloat(lower)},${goFloat(upper)}${upperInclusive ? ']' : ')'}:${goFloat(count)}`
+  }
+  return `${text}}`
+}
