@@ -14,7 +14,7 @@ function contextOf(principal = 'anonymous', namespace = 'default'): CallContext 
   return { principal, method: 'none', claims: {}, namespaces: [], admin: false, namespace, dataNamespace: '', requestId: 'r' }
 }
 
-function setup(t: Test, write: () => Promise<WriteResult> = async () => ok, writeTimeoutMs = 1000) {
+function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs = 1000) {
   const recycled: WriteBatch[] = []
   const registry = new MetricsRegistry()
   t.teardown(() => registry.close())
@@ -110,6 +110,20 @@ t.test('failures are counted by reason, backfilled points by number', async (t) 
   t.equal(await metric('svc_write_errors_total{reason="storage_full"}'), 1)
   t.equal(await metric('svc_write_errors_total{reason="panic"}'), 1)
   t.equal(await metric('svc_backfill_points_total'), 3)
+})
+
+t.test('the storage is told what the door admits', async (t) => {
+  const told: unknown[] = []
+  const { gate } = setup(t, async (_, options) => {
+    told.push(options)
+    return ok
+  })
+  for (const options of [{}, { backfill: true }, { nonFinite: true }]) await gate.write(batch, contextOf(), { surface: 'test', ...options })
+  t.same(told, [
+    { backfill: false, nonFinite: false },
+    { backfill: true, nonFinite: false },
+    { backfill: false, nonFinite: true },
+  ])
 })
 
 t.test('a full table of keys forgets its oldest quarter', async (t) => {

@@ -7,11 +7,10 @@ import type { WriteBatch } from './batch.ts'
 import { IdempotencyKeys } from './dedup.ts'
 import { classify, SvcError } from './errors.ts'
 import type { Counter, Metrics } from './metrics.ts'
-import type { Storage, WriteResult } from './storage.ts'
+import type { Storage, WriteOptions, WriteResult } from './storage.ts'
 
-export interface IngestOptions {
-  /** Admit points older than the live window. */
-  backfill?: boolean
+/** What the storage is told, and what the gate needs to know. */
+export interface IngestOptions extends WriteOptions {
   /** The caller's Idempotency-Key header, as it came. */
   idempotencyKey?: string | undefined
   /** Which door: `native`, `line_protocol` ... */
@@ -78,9 +77,10 @@ export class IngestGate implements Ingest {
       }
       for (const check of this.checks) await check(batch, context, options)
       owned = false
-      const written = storage.write(batch, options.backfill === true ? { backfill: true } : undefined)
+      const { backfill = false, nonFinite = false } = options
+      const written = storage.write(batch, { backfill, nonFinite })
       const result = await (this.limits.writeTimeoutMs > 0 ? within(written, this.limits.writeTimeoutMs) : written)
-      if (options.backfill === true) this.backfilled.inc(result.written)
+      if (backfill) this.backfilled.inc(result.written)
       if (result.rejected > 0) this.errors.inc({ reason: 'rejected' })
       // Nothing was stored: the caller may correct the points and try again under the same key.
       if (key !== undefined && result.written === 0 && result.rejected > 0) this.keys.release(key)
