@@ -76,7 +76,7 @@ function countBelow(value: number, bounds: Float64Array, counts: Float64Array, n
     if (bounds[i] > value) {
       // Nothing is known within a bucket that begins at -Inf; all of it is taken to be below.
       const count = lower === Number.NEGATIVE_INFINITY ? counts[i] : rank + ((counts[i] - rank) * (value - lower)) / (bounds[i] - lower)
-      return count > total ? total : count
+      return Math.min(count, total)
     }
     rank = counts[i]
     lower = bounds[i]

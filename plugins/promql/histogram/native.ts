@@ -88,8 +88,8 @@ export class HistogramDecoder {
 
 /** Spans of the last histogram and what they come to. */
 class Layout {
-  private pairs = new Int32Array(0)
-  private index = NO_INDEX
+  private pairs: Int32Array = NO_INDEX
+  private index: Int32Array = NO_INDEX
 
   read(cursor: HistogramCursor): Side {
     const pairs = cursor.spans()
