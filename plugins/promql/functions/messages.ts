@@ -13,8 +13,7 @@ export const notCounter = (metric: string): string => `this native histogram met
 
 export const notGauge = (metric: string): string => `this native histogram metric is not a gauge: ${quote(metric)}`
 
-export const possibleNonCounter = (metric: string): string =>
-  `metric might not be a counter, name does not end in _total/_sum/_count/_bucket: ${quote(metric)}`
+export const possibleNonCounter = (metric: string): string => `metric might not be a counter, name does not end in _total/_sum/_count/_bucket: ${quote(metric)}`
 
 export const invalidQuantile = (q: number): string => `quantile value should be between 0 and 1, got ${formatFloat(q, 6)}`
 

@@ -1,0 +1,62 @@
+/** What every function does, by name; signatures.ts says what each takes and gives. */
+import type { PromqlFunction, RangeFn, RangeFunction, VectorFn } from './contract.ts'
+import { HISTOGRAMS } from './histogram-functions.ts'
+import { info } from './info.ts'
+import * as aggregate from './range-aggregate.ts'
+import { changes, resets } from './range-changes.ts'
+import { instantDelta, instantRate } from './range-instant.ts'
+import { medianDeviation, quantileOverTime } from './range-order.ts'
+import { checkCounterNames, delta, increase, rate } from './range-rate.ts'
+import { derivative, doubleExponentialSmoothing, predictLinear } from './range-regression.ts'
+import { LABELS } from './vector-labels.ts'
+import { MATH } from './vector-math.ts'
+import { absenceOf, PRESENCE } from './vector-presence.ts'
+import { SORT } from './vector-sort.ts'
+import { TIME } from './vector-time.ts'
+
+const range = (window: RangeFn, more: Partial<RangeFunction> = {}): RangeFunction => ({ kind: 'range', window, ...more })
+
+const RANGE: Record<string, RangeFunction> = {
+  rate: range(rate, { anchored: true, smoothed: true, annotate: checkCounterNames }),
+  increase: range(increase, { anchored: true, smoothed: true, annotate: checkCounterNames }),
+  delta: range(delta, { anchored: true, smoothed: true }),
+  irate: range(instantRate),
+  idelta: range(instantDelta),
+  changes: range(changes, { anchored: true }),
+  resets: range(resets, { anchored: true }),
+  deriv: range(derivative),
+  predict_linear: range(predictLinear),
+  double_exponential_smoothing: range(doubleExponentialSmoothing),
+  avg_over_time: range(aggregate.avgOverTime),
+  sum_over_time: range(aggregate.sumOverTime),
+  min_over_time: range(aggregate.minOverTime),
+  max_over_time: range(aggregate.maxOverTime),
+  count_over_time: range(aggregate.countOverTime),
+  present_over_time: range(aggregate.presentOverTime),
+  absent_over_time: range(aggregate.presentOverTime, { finish: absenceOf }),
+  first_over_time: range(aggregate.firstOverTime, { keepsName: true }),
+  last_over_time: range(aggregate.lastOverTime, { keepsName: true }),
+  stddev_over_time: range(aggregate.deviationOverTime),
+  stdvar_over_time: range(aggregate.varianceOverTime),
+  ts_of_min_over_time: range(aggregate.timeOfMin),
+  ts_of_max_over_time: range(aggregate.timeOfMax),
+  ts_of_first_over_time: range(aggregate.timeOfFirst),
+  ts_of_last_over_time: range(aggregate.timeOfLast),
+  quantile_over_time: range(quantileOverTime),
+  mad_over_time: range(medianDeviation),
+}
+
+const VECTOR: Record<string, VectorFn> = { ...MATH, ...TIME, ...PRESENCE, ...SORT, ...LABELS, ...HISTOGRAMS }
+
+export const IMPLEMENTATIONS: ReadonlyMap<string, PromqlFunction> = new Map<string, PromqlFunction>([
+  ...Object.entries(RANGE),
+  ...Object.entries(VECTOR).map(([name, apply]): [string, PromqlFunction] => [name, { kind: 'vector', apply }]),
+  ['info', { kind: 'vector', apply: info, argsUpTo: 1 }],
+])
+
+/** @throws for a name the parser would not have let through. */
+export function implementationOf(name: string): PromqlFunction {
+  const implementation = IMPLEMENTATIONS.get(name)
+  if (implementation === undefined) throw new Error(`cannot call function "${name}": it does not exist`)
+  return implementation
+}

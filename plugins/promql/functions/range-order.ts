@@ -1,0 +1,88 @@
+/** Order statistics of a window's floats: by selection in a scratch array, not by sorting. NaN counts as the smallest. */
+import { FLOAT } from '../eval/value.ts'
+import type { RangeCall } from './contract.ts'
+import { invalidQuantile } from './messages.ts'
+import { onFloats } from './range-window.ts'
+
+let scratch = new Float64Array(64)
+
+export function quantileOverTime(call: RangeCall): number {
+  const position = call.expr.args[0].pos
+  if (call.kinds !== undefined) return onFloats(call, quantileOverTime, position)
+  const q = call.scalars[0]
+  if (!(q >= 0 && q <= 1)) call.annotations.warning(invalidQuantile(q), position)
+  call.value = quantileOf(q, load(call))
+  return FLOAT
+}
+
+/** The median of the distances from the median. */
+export function medianDeviation(call: RangeCall): number {
+  if (call.kinds !== undefined) return onFloats(call, medianDeviation)
+  const count = load(call)
+  const median = quantileOf(0.5, count)
+  let nan = false
+  for (let i = 0; i < count; i++) {
+    nan ||= Number.isNaN(scratch[i])
+    scratch[i] = Math.abs(scratch[i] - median)
+  }
+  call.value = nan ? NaN : quantileOf(0.5, count)
+  return FLOAT
+}
+
+function load(call: RangeCall): number {
+  const { values, lo, hi } = call
+  const count = hi - lo
+  if (count > scratch.length) scratch = new Float64Array(count * 2)
+  for (let i = 0; i < count; i++) scratch[i] = values[lo + i]
+  return count
+}
+
+/** Of the first `count` values of the scratch array, which it reorders: linear between the two values around rank q * (count - 1). */
+function quantileOf(q: number, count: number): number {
+  if (Number.isNaN(q) || count === 0) return NaN
+  if (q < 0) return -Infinity
+  if (q > 1) return Infinity
+  const values = scratch
+  let nans = 0
+  for (let i = 0; i < count; i++) {
+    if (!Number.isNaN(values[i])) continue
+    values[i] = values[nans]
+    values[nans++] = NaN
+  }
+  const rank = q * (count - 1)
+  const lower = Math.floor(rank)
+  const upper = Math.min(count - 1, lower + 1)
+  const weight = rank - lower
+  if (lower >= nans) select(values, nans, count - 1, lower)
+  let above = values[upper]
+  if (upper > lower && upper >= nans) {
+    for (let i = upper + 1; i < count; i++) if (values[i] < above) above = values[i]
+  }
+  return values[lower] * (1 - weight) + above * weight
+}
+
+/** Puts the k-th smallest of values[from..to] at k, smaller ones before it and larger ones after it. */
+function select(values: Float64Array, from: number, to: number, k: number): void {
+  let lo = from
+  let hi = to
+  while (lo < hi) {
+    const pivot = medianOfThree(values[lo], values[(lo + hi) >>> 1], values[hi])
+    let i = lo
+    let j = hi
+    while (i <= j) {
+      while (values[i] < pivot) i++
+      while (values[j] > pivot) j--
+      if (i > j) break
+      const swap = values[i]
+      values[i++] = values[j]
+      values[j--] = swap
+    }
+    if (k <= j) hi = j
+    else if (k >= i) lo = i
+    else return
+  }
+}
+
+function medianOfThree(a: number, b: number, c: number): number {
+  return Math.max(Math.min(a, b), Math.min(Math.max(a, b), c))
+}
