@@ -42,8 +42,10 @@ export function compileRegex(pattern: string, captures = false): RegExp {
 
 function translate(pattern: string, captures: boolean): string {
   let out = ''
-  // `(?i)` holds to the end of its group, JavaScript only knows `(?i:...)`: the group it opens is closed with the one around it.
-  const extra: number[] = [0]
+  // `(?i)` holds to the end of its group, JavaScript only knows `(?i:...)`: for each group the ones it opened, to be closed with it
+  // and opened again in its next alternative.
+  const flagged: string[][] = [[]]
+  const closeAll = (opened: readonly string[]) => ')'.repeat(opened.length)
   for (let i = 0; i < pattern.length; ) {
     const c = pattern[i]
     if (c === '\\') {
@@ -55,29 +57,32 @@ function translate(pattern: string, captures: boolean): string {
       out += text
       i = next
     } else if (c === '(') {
-      const flags = /^\(\?([ims]*)(?:-([ims]+))?([:)])/.exec(pattern.slice(i))
+      const flags = /^\(\?([imsU]*)(?:-([imsU]+))?([:)])/.exec(pattern.slice(i))
       const name = /^\(\?P?<([A-Za-z_]\w*)>/.exec(pattern.slice(i))
       if (flags !== null && (flags[1] !== '' || flags[2] !== undefined || flags[3] === ':')) {
-        const on = flags[1]
-        const off = flags[2] ?? ''
+        // U swaps greedy and lazy, which only a reader of groups could tell.
+        if (captures && flags[0].includes('U')) throw refuse(pattern, 'the flag U is not supported')
+        const on = flagLetters(flags[1])
+        const off = flagLetters(flags[2] ?? '')
         const open = on === '' && off === '' ? '(?:' : `(?${on}${off === '' ? '' : `-${off}`}:`
         out += open
-        if (flags[3] === ')') extra[extra.length - 1]++
-        else extra.push(0)
+        if (flags[3] === ')') flagged[flagged.length - 1].push(open)
+        else flagged.push([])
         i += flags[0].length
       } else {
         if (name === null && pattern[i + 1] === '?') throw refuse(pattern, `"${pattern.slice(i, i + 3)}" is not supported`)
         out += captures ? (name === null ? '(' : `(?<${name[1]}>`) : '(?:'
-        extra.push(0)
+        flagged.push([])
         i += name === null ? 1 : name[0].length
       }
     } else if (c === ')') {
-      if (extra.length === 1) throw refuse(pattern, 'unmatched ")"')
-      out += ')'.repeat((extra.pop() as number) + 1)
+      if (flagged.length === 1) throw refuse(pattern, 'unmatched ")"')
+      out += `${closeAll(flagged.pop() as string[])})`
       i++
-    } else if (c === '|' && (extra.at(-1) as number) > 0) {
-      // `a(?i)b|c` reads `a(?i)(b|c)` in JavaScript's grouping, but `ab|c` in RE2.
-      throw refuse(pattern, 'a flag in the middle of an alternative is not supported; write "(?i:...)"')
+    } else if (c === '|') {
+      const opened = flagged[flagged.length - 1]
+      out += `${closeAll(opened)}|${opened.join('')}`
+      i++
     } else if (c === ']' || c === '}' || (c === '{' && !/^\{\d+(,\d*)?\}/.test(pattern.slice(i)))) {
       out += `\\${c}`
       i++
@@ -90,8 +95,13 @@ function translate(pattern: string, captures: boolean): string {
       i++
     }
   }
-  if (extra.length > 1) throw refuse(pattern, 'missing closing ")"')
-  return out + ')'.repeat(extra[0])
+  if (flagged.length > 1) throw refuse(pattern, 'missing closing ")"')
+  return out + closeAll(flagged[0])
+}
+
+/** As JavaScript has them: each once. */
+function flagLetters(letters: string): string {
+  return [...new Set(letters.replaceAll('U', ''))].join('')
 }
 
 /** @returns the translated escape that starts at `at`, and where it ends. */
@@ -108,14 +118,17 @@ function escapeSequence(pattern: string, at: number, inClass: boolean): [string,
   if (c === 'a') return ['\\x07', at + 2]
   // RE2's \s has no vertical tab and no Unicode spaces.
   if (c === 's') return [inClass ? '\\t\\n\\f\\r ' : '[\\t\\n\\f\\r ]', at + 2]
-  if (c === 'S' && !inClass) return ['[^\\t\\n\\f\\r ]', at + 2]
+  if (c === 'S') return [inClass ? '\\x00-\\x08\\x0B\\x0E-\\x1F!-\\u{10FFFF}' : '[^\\t\\n\\f\\r ]', at + 2]
   const property = /^\\([pP])([A-Z])(?!\{)/.exec(pattern.slice(at))
   if (property !== null) return [`\\${property[1]}{${property[2]}}`, at + 3]
-  const script = /^\\([pP])\{([A-Za-z]+)\}/.exec(pattern.slice(at))
+  const script = /^\\([pP])\{(\^?)([A-Za-z_]+)\}/.exec(pattern.slice(at))
   if (script !== null) {
-    const kind = script[2].length > 2 ? `Script=${script[2]}` : script[2]
-    return [`\\${script[1]}{${kind}}`, at + script[0].length]
+    const kind = script[3].length > 2 && script[3] !== 'Any' ? `Script=${script[3]}` : script[3]
+    const letter = (script[1] === 'P') === (script[2] === '^') ? 'p' : 'P'
+    return [`\\${letter}{${kind}}`, at + script[0].length]
   }
+  const octal = /^\\(0[0-7]{0,2}|[1-7][0-7]{1,2})/.exec(pattern.slice(at))
+  if (octal !== null) return [`\\u{${Number.parseInt(octal[1], 8).toString(16)}}`, at + octal[0].length]
   const hex = /^\\x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})/.exec(pattern.slice(at))
   if (hex !== null) return [`\\u{${hex[1] ?? hex[2]}}`, at + hex[0].length]
   if (SHARED_ESCAPES.includes(c)) return [`\\${c}`, at + 2]
@@ -142,9 +155,15 @@ function charClass(pattern: string, start: number): [string, number] {
       out += set
       i += posix[0].length
     } else if (c === '\\') {
+      const isSet = 'dDsSwWpP'.includes(pattern[i + 1] ?? '-')
       const [text, next] = escapeSequence(pattern, i, true)
       out += text
       i = next
+      // After a set a dash is itself, which JavaScript wants said.
+      if (isSet && pattern[i] === '-') {
+        out += '\\-'
+        i++
+      }
     } else {
       out += c === '[' || c === ']' ? `\\${c}` : c
       i++

@@ -47,9 +47,21 @@ t.test('expressions in RE2 syntax', async (t) => {
     ['[\\s]', '\t', true],
     ['a\\.b', 'axb', false],
     ['\\_', '_', true],
+    ['\\101\\60', 'A0', true],
+    ['[\\d-z]+', '4-z', true],
+    ['[\\S]', '\v', true],
+    ['[\\S]', ' ', false],
+    ['\\p{^Greek}', 'λ', false],
+    ['\\P{^Greek}', 'λ', true],
+    ['\\p{Any}', 'a', true],
+    ['a(?i)b|c', 'aB', true],
+    ['a(?i)b|c', 'C', true],
+    ['a(?i)b|c', 'AB', false],
+    ['(a(?i)b|c)d', 'CD', false],
+    ['(?U)a+', 'aa', true],
   ]
   for (const [pattern, value, expected] of cases) t.equal(compileRegex(pattern).test(value), expected, `${pattern} on ${JSON.stringify(value)}`)
-  for (const pattern of ['(', ')', 'a**', '[a', '(?=a)', '(?!a)', '(?<=a)b', '(a)\\1', '\\', 'a(?i)b|c', '\\k<x>', '[b-a]', 'x'.repeat(20_000)]) {
+  for (const pattern of ['(', ')', 'a**', '[a', '(?=a)', '(?!a)', '(?<=a)b', '(a)\\1', '\\', '\\k<x>', '[b-a]', 'x'.repeat(20_000)]) {
     t.throws(() => compileRegex(pattern), { code: 'BAD_REQUEST', message: /^cannot read regular expression "/ }, pattern.slice(0, 20))
   }
 })

@@ -39,8 +39,8 @@ function escapeChar(char: string, own: string): string {
   if (PRINTABLE.test(char)) return char
   const code = char.codePointAt(0) as number
   if (code < 0x20 || code === 0x7f) return `\\x${code.toString(16).padStart(2, '0')}`
-  // A lone surrogate has no UTF-8 form.
-  if (code >= 0xd800 && code < 0xe000) return '\ufffd'
+  // How strings.ts keeps a byte that is no UTF-8.
+  if (code >= 0xdc80 && code < 0xdd00) return `\\x${(code - 0xdc00).toString(16)}`
   return code > 0xffff ? `\\U${code.toString(16).padStart(8, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
 }
 

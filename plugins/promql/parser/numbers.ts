@@ -35,6 +35,7 @@ export function readNumber(text: string): number | string {
 /** "1h30m" in seconds. */
 export function readDuration(text: string): number | string {
   const invalid = `not a valid duration string: ${quote(text)}`
+  if (!/^\d/.test(text)) return invalid
   let total = 0n
   let last = -1
   for (const [, digits, unit] of text.matchAll(/(\d+)(\D*)/g)) {
@@ -51,9 +52,9 @@ export function readDuration(text: string): number | string {
   return Math.floor(ms / 1000) + (ms % 1000) / 1000
 }
 
-/** More than 64 bits of nanoseconds. */
+/** More than 64 bits of nanoseconds, or no number. */
 export function durationOutOfRange(seconds: number): boolean {
-  return seconds > MAX_DURATION_SECONDS || seconds < -MAX_DURATION_SECONDS
+  return !(Math.abs(seconds) <= MAX_DURATION_SECONDS)
 }
 
 /** Whole milliseconds of a duration that is kept in nanoseconds. */

@@ -97,7 +97,8 @@ function binaryModifiers(cursor: Cursor): Pick<BinaryExpr, 'returnBool'> & { mat
     const group = cursor.accept('group_left') ?? cursor.accept('group_right')
     if (group !== undefined) {
       matching.card = group.type === 'group_left' ? 'many-to-one' : 'one-to-many'
-      if (cursor.at('(')) matching.include = groupingLabels(cursor)
+      // Without labels the right side follows, which may begin with a parenthesis only after a list, be it empty.
+      if (cursor.at('(') || !startsExpression(cursor.peek())) matching.include = groupingLabels(cursor)
     }
   }
   // A metric may be called `fill`: as a keyword it has its value in parentheses, which the lexer looked for.

@@ -64,7 +64,7 @@ export function groupingLabels(cursor: Cursor): string[] {
   while (cursor.accept(')') === undefined) {
     const token = cursor.at(STRING) || isLabelName(cursor.peek().type) ? cursor.take() : cursor.unexpected('grouping opts', 'label')
     const label = token.type === STRING ? unquote(token.text) : token.text
-    if (label === '') throw cursor.error(token, `invalid label name for grouping: ${quote(label)}`)
+    if (label === '' || !label.isWellFormed()) throw cursor.error(token, `invalid label name for grouping: ${quote(label)}`)
     labels.push(label)
     if (!cursor.at(')') && cursor.accept(',') === undefined) cursor.unexpected('grouping opts', '"," or ")"')
   }

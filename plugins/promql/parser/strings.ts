@@ -1,4 +1,5 @@
 /** String literals in their three quotes: where one ends, and what it stands for. */
+import { isUtf8 } from 'node:buffer'
 import { unicodeName } from './go-text.ts'
 
 const SIMPLE: Record<string, string> = { a: '\x07', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v', '\\': '\\' }
@@ -53,7 +54,10 @@ function charAt(text: string, at: number): string {
   return String.fromCodePoint(text.codePointAt(at) as number)
 }
 
-/** What a literal that `scanString` took stands for. */
+/**
+ * What a literal that `scanString` took stands for. A byte that is no UTF-8, written as `\xff`, becomes a lone surrogate, U+DC00 more than
+ * itself: `isWellFormed` tells such texts, and encoding them gives the replacement character.
+ */
 export function unquote(literal: string): string {
   const body = literal.slice(1, -1)
   if (literal[0] === '`' || !body.includes('\\')) return body
@@ -77,5 +81,16 @@ export function unquote(literal: string): string {
     else put(String.fromCodePoint(value))
   }
   put(body.slice(from))
-  return Buffer.concat(bytes).toString()
+  return decode(Buffer.concat(bytes))
+}
+
+function decode(bytes: Buffer): string {
+  if (isUtf8(bytes)) return bytes.toString()
+  let out = ''
+  for (let at = 0; at < bytes.length; ) {
+    const size = [1, 2, 3, 4].find((n) => at + n <= bytes.length && isUtf8(bytes.subarray(at, at + n)))
+    out += size === undefined ? String.fromCharCode(0xdc00 + bytes[at]) : bytes.toString('utf8', at, at + size)
+    at += size ?? 1
+  }
+  return out
 }
