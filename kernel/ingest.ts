@@ -28,6 +28,8 @@ export interface Ingest {
   write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult>
   /** Adds a check that every write passes. */
   admit(check: Admit): void
+  /** Counts values from the wire that are NaN, infinite or staleness markers. */
+  countNonFinite(values: number): void
 }
 
 const MAX_KEY_LENGTH = 255
@@ -45,6 +47,7 @@ export class IngestGate implements Ingest {
   private readonly keys: IdempotencyKeys
   private readonly errors: Counter
   private readonly backfilled: Counter
+  private readonly nonFinite: Counter
 
   /** @param storage the open storage; called for each write. */
   constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, monotonic: () => number) {
@@ -54,10 +57,18 @@ export class IngestGate implements Ingest {
     this.errors = metrics.counter('write_errors_total', 'Writes that failed, by reason', ['reason'])
     for (const reason of ['storage_full', 'timeout', 'rejected', 'panic']) this.errors.inc({ reason }, 0)
     this.backfilled = metrics.counter('backfill_points_total', 'Points written with backfill')
+    this.nonFinite = metrics.counter(
+      'wire_non_finite_samples_skipped_total',
+      'NaN, infinite values and staleness markers taken from the wire: SQL and native answers leave them out, only PromQL sees them',
+    )
   }
 
   admit(check: Admit): void {
     this.checks.push(check)
+  }
+
+  countNonFinite(values: number): void {
+    this.nonFinite.inc(values)
   }
 
   async write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult> {

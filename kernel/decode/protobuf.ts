@@ -111,7 +111,12 @@ export class ProtobufReader {
     this.varint()
   }
 
-  /** A zigzag varint of 64 bits into `low` and `high`, within packed values too. */
+  sint64(): void {
+    this.expect(VARINT)
+    this.zigzag()
+  }
+
+  /** Reads a zigzag varint of 64 bits into `low` and `high`. Like `varint`, it takes packed values apart as well. */
   zigzag(): void {
     this.varint()
     const sign = -(this.low & 1)

@@ -1,0 +1,60 @@
+/** How a write is answered: counts of what was written of each kind, and what was refused. Pure. */
+import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import type { WriteResult } from '../../kernel/storage.ts'
+import type { Failure, Outcome } from './outcome.ts'
+
+/** What the storage did with the rows of a batch that had none. */
+export const NOTHING_WRITTEN: WriteResult = { written: 0, rejected: 0, rejections: [] }
+
+export interface Tally {
+  samples: number
+  histograms: number
+  /** Samples and histograms that were refused. */
+  rejected: number
+}
+
+/** Samples and histograms as they were sent, whatever rows they became. */
+export function tallyOf(outcome: Outcome, floats: WriteResult, histograms: WriteResult): Tally {
+  const { samplesAsHistograms, histogramsAsSamples } = outcome
+  return {
+    samples: floats.written + outcome.ignoredSamples + samplesAsHistograms - histogramsAsSamples,
+    histograms: histograms.written + outcome.ignoredHistograms + histogramsAsSamples - samplesAsHistograms,
+    rejected: outcome.refusedSamples + outcome.refusedHistograms + floats.rejected + histograms.rejected,
+  }
+}
+
+/** The headers of version 2: senders compare them with what they sent. */
+export function writtenHeaders({ samples, histograms }: Tally): Record<string, string> {
+  return {
+    'x-prometheus-remote-write-samples-written': String(Math.max(0, samples)),
+    'x-prometheus-remote-write-histograms-written': String(Math.max(0, histograms)),
+    'x-prometheus-remote-write-exemplars-written': '0',
+  }
+}
+
+/** Undefined when all was written. A 400, so that nobody sends it again: what could be stored has been. */
+export function refusal(outcome: Outcome, floats: WriteResult, histograms: WriteResult, tally: Tally): SvcError | undefined {
+  if (tally.rejected === 0) return undefined
+  const failures: Failure[] = [...outcome.failures, ...floats.rejections, ...histograms.rejections].sort((a, b) => a.position - b.position)
+  const { code, message, position } = failures[0]
+  const written = tally.samples + tally.histograms
+  const detail = { written, rejected: tally.rejected, reasons: reasonsOf(failures) }
+  const first = `timeseries[${position}]: ${message}`
+  const alike = failures.every((failure) => failure.code === code) && code in ERRORS && code !== 'PARTIAL_WRITE'
+  if (written === 0 && alike) {
+    const others = tally.rejected === 1 ? '' : ` (the first of ${tally.rejected} rejected)`
+    return new SvcError(code as ErrorCode, first + others, { detail })
+  }
+  return new SvcError('PARTIAL_WRITE', `partial write: ${counted(written)} written, ${tally.rejected} rejected; first: ${first}`, { detail })
+}
+
+/** Different texts only: a batch mostly fails for one reason. */
+function reasonsOf(failures: readonly Failure[]): string[] {
+  const reasons = new Map<string, string>()
+  for (const { position, message } of failures) if (!reasons.has(message)) reasons.set(message, `timeseries[${position}]: ${message}`)
+  return [...reasons.values()]
+}
+
+function counted(samples: number): string {
+  return samples === 1 ? '1 sample' : `${samples} samples`
+}

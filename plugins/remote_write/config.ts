@@ -1,0 +1,61 @@
+import { type Static, Type } from 'typebox'
+
+export const configSchema = Type.Object({
+  max_decompressed_bytes: Type.Integer({
+    default: 33_554_432,
+    minimum: 1024,
+    maximum: 1_073_741_824,
+    description: 'Largest request after decompression; a larger one is refused before it is decompressed',
+  }),
+  max_samples_per_write: Type.Integer({
+    default: 1_000_000,
+    minimum: 1,
+    maximum: 16_777_216,
+    description: 'Samples and histograms of one request; a request with more is refused',
+  }),
+  max_buckets_per_histogram: Type.Integer({
+    default: 65_536,
+    minimum: 1,
+    maximum: 16_777_216,
+    description: 'Buckets, spans or boundaries of one native histogram; one with more is refused',
+  }),
+  max_reported_errors: Type.Integer({
+    default: 16,
+    minimum: 1,
+    maximum: 1000,
+    description: 'Refused series and samples of one request whose reasons are kept; the others are counted',
+  }),
+  series_cache_bytes: Type.Integer({
+    default: 268_435_456,
+    minimum: 65_536,
+    maximum: 17_179_869_184,
+    description: 'Label sets, as sent, that are recognised without being parsed again, for each namespace and protocol version; emptied when full',
+  }),
+  max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
+  max_metadata_metrics: Type.Integer({
+    default: 100_000,
+    minimum: 0,
+    maximum: 10_000_000,
+    description: 'Metrics of all namespaces whose metadata is kept; that of further ones is dropped and counted',
+  }),
+  max_metadata_per_metric: Type.Integer({
+    default: 4,
+    minimum: 1,
+    maximum: 100,
+    description: 'Different metadata kept of one metric, the newest first',
+  }),
+  max_metadata_text_bytes: Type.Integer({
+    default: 1024,
+    minimum: 16,
+    maximum: 65_536,
+    description: 'Longest help text and longest unit kept, in bytes of UTF-8; what is longer is cut',
+  }),
+  metadata_save_secs: Type.Integer({
+    default: 10,
+    minimum: 1,
+    maximum: 3600,
+    description: 'How long new metadata may wait until it is on disk',
+  }),
+})
+
+export type RemoteWriteConfig = Static<typeof configSchema>

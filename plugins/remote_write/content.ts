@@ -1,0 +1,38 @@
+/** What a request is, by its headers: Content-Type names the message, Content-Encoding the compression. Pure. */
+import { SvcError } from '../../kernel/errors.ts'
+
+export type Version = 1 | 2
+
+const V1 = 'prometheus.WriteRequest'
+const V2 = 'io.prometheus.write.v2.Request'
+const SUPPORTED = `application/x-protobuf;proto=${V1} (remote write 1.0, also without proto) and application/x-protobuf;proto=${V2} (2.0)`
+
+/** @throws UNSUPPORTED_MEDIA_TYPE naming both messages. */
+export function versionOf(contentType: string | undefined): Version {
+  const given = contentType ?? ''
+  const [type, ...parameters] = given.split(';').map((part) => part.trim())
+  if (type !== '' && type.toLowerCase() !== 'application/x-protobuf') throw unsupported('Content-Type', given)
+  let version: Version = 1
+  for (const parameter of parameters) {
+    const [name, value = ''] = parameter.split('=', 2).map((part) => part.trim())
+    if (name.toLowerCase() !== 'proto') continue
+    const message = value.replace(/^"(.*)"$/, '$1')
+    if (message === V2) version = 2
+    else if (message === V1) version = 1
+    else throw unsupported('Content-Type', given)
+  }
+  return version
+}
+
+/** @throws UNSUPPORTED_MEDIA_TYPE. Without the header it is snappy, as in the first senders. */
+export function checkEncoding(contentEncoding: string | undefined): void {
+  const encoding = (contentEncoding ?? '').trim().toLowerCase()
+  if (encoding !== '' && encoding !== 'snappy' && encoding !== 'zstd') throw unsupported('Content-Encoding', contentEncoding as string)
+}
+
+function unsupported(header: string, given: string): SvcError {
+  return new SvcError(
+    'UNSUPPORTED_MEDIA_TYPE',
+    `cannot read a body of ${header} "${given.slice(0, 128)}": remote write takes ${SUPPORTED}, with Content-Encoding snappy (block format) or zstd`,
+  )
+}

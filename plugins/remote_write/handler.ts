@@ -1,0 +1,125 @@
+/** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its samples to the one door for writes. */
+import { randomInt } from 'node:crypto'
+import type { FastifyReply } from 'fastify'
+import type { CallContext } from '../../kernel/auth.ts'
+import type { WriteBatch } from '../../kernel/batch.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { WriteResult } from '../../kernel/storage.ts'
+import { NOTHING_WRITTEN, refusal, tallyOf, writtenHeaders } from './answer.ts'
+import type { RemoteWriteConfig } from './config.ts'
+import { checkEncoding, type Version, versionOf } from './content.ts'
+import { RequestDecoder } from './decoder.ts'
+import type { MetadataStore } from './metadata.ts'
+import type { MetadataKeeper } from './metadata-keeper.ts'
+import type { Outcome } from './outcome.ts'
+import { decodePayload } from './payload.ts'
+
+export interface WriteQuery {
+  backfill?: boolean
+  get_vm_proto_version?: string
+}
+
+const NONE_WRITTEN = writtenHeaders({ samples: 0, histograms: 0, rejected: 0 })
+
+export class WriteHandler {
+  private readonly svc: Svc
+  private readonly config: RemoteWriteConfig
+  private readonly metadata: MetadataStore
+  private readonly keeper: MetadataKeeper
+  private readonly written: Counter
+  private readonly rejected: Counter
+  private readonly exemplars: Counter
+  private readonly droppedMetadata: Counter
+  /** In order of use, the longest unused first. */
+  private readonly decoders = new Map<string, RequestDecoder>()
+
+  constructor(svc: Svc, config: RemoteWriteConfig, metadata: MetadataStore, keeper: MetadataKeeper) {
+    this.svc = svc
+    this.config = config
+    this.metadata = metadata
+    this.keeper = keeper
+    const { metrics } = svc
+    this.written = metrics.counter('remote_write_points_written_total', 'Samples and native histograms written by remote write')
+    this.rejected = metrics.counter('remote_write_points_rejected_total', 'Samples and native histograms of remote write that were refused for good')
+    this.exemplars = metrics.counter('remote_write_exemplars_dropped_total', 'Exemplars received by remote write, which are not stored')
+    this.droppedMetadata = metrics.counter('remote_write_metadata_dropped_total', 'Times that metadata of a metric found no room')
+  }
+
+  async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const query = request.query as WriteQuery
+    // Asked by vmagent before 1.88, to learn whether zstd is understood: it is.
+    if (query.get_vm_proto_version !== undefined) return reply.type('text/plain').send('1')
+    const version = versionOf(request.headers['content-type'])
+    // On every answer, so that a failure says as well that nothing was written.
+    if (version === 2) reply.headers(NONE_WRITTEN)
+    checkEncoding(request.headers['content-encoding'])
+    const body = request.body as Buffer | undefined
+    const message = body === undefined ? new Uint8Array(0) : await decodePayload(body, this.config.max_decompressed_bytes)
+    if (message.length > 0) await this.store(request, reply, version, message)
+    return reply.code(204).send()
+  }
+
+  /** @throws SvcError for what was not written, after what could be. */
+  private async store(request: HttpRequest, reply: FastifyReply, version: Version, message: Uint8Array): Promise<void> {
+    const context = this.svc.context(request)
+    const { outcome, floats, histograms } = this.decode(context.dataNamespace, version, message)
+    this.exemplars.inc(outcome.exemplars)
+    this.svc.ingest.countNonFinite(outcome.nonFinite)
+    // Both in one turn: they share a write to the log.
+    const parts = await Promise.allSettled([this.hand(request, context, floats, true), this.hand(request, context, histograms, floats === undefined)])
+    const [floatResult, histogramResult] = parts.map((part) => (part.status === 'fulfilled' ? part.value : NOTHING_WRITTEN))
+    const tally = tallyOf(outcome, floatResult, histogramResult)
+    this.written.inc(floatResult.written + histogramResult.written)
+    this.rejected.inc(tally.rejected)
+    if (version === 2) reply.headers(writtenHeaders(tally))
+    // What may be sent again comes before what may not.
+    const failed = parts.find((part) => part.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    const refused = refusal(outcome, floatResult, histogramResult, tally)
+    if (refused !== undefined) throw refused
+  }
+
+  private decode(namespace: string, version: Version, message: Uint8Array): { outcome: Outcome; floats?: WriteBatch; histograms?: WriteBatch } {
+    const { storage } = this.svc
+    const { metadata } = this
+    const floats = storage.batch(namespace)
+    let histograms: WriteBatch | undefined
+    const open = () => (histograms = storage.batch(namespace))
+    const options = { maxSamples: this.config.max_samples_per_write, maxFailures: this.config.max_reported_errors }
+    const { dropped } = metadata
+    let kept = false
+    try {
+      const outcome = this.decoder(namespace).decode(version, message, floats, open, (entry) => metadata.note(namespace, entry), options)
+      kept = true
+      if (outcome.floatRows === 0) storage.recycle(floats)
+      return { outcome, ...(outcome.floatRows > 0 && { floats }), ...(histograms !== undefined && { histograms }) }
+    } finally {
+      if (!kept) for (const batch of [floats, histograms]) if (batch !== undefined) storage.recycle(batch)
+      this.droppedMetadata.inc(metadata.dropped - dropped)
+      this.keeper.schedule()
+    }
+  }
+
+  /** @param first whether this is the batch that the request's Idempotency-Key stands for. */
+  private hand(request: HttpRequest, context: CallContext, batch: WriteBatch | undefined, first: boolean): Promise<WriteResult> {
+    if (batch === undefined) return Promise.resolve(NOTHING_WRITTEN)
+    const idempotencyKey = first ? (request.headers['idempotency-key'] as string | undefined) : undefined
+    const backfill = (request.query as WriteQuery).backfill === true
+    return this.svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: this.svc.id, nonFinite: true })
+  }
+
+  private decoder(namespace: string): RequestDecoder {
+    const known = this.decoders.get(namespace)
+    const decoder = known ?? this.newDecoder(namespace)
+    this.decoders.delete(namespace)
+    this.decoders.set(namespace, decoder)
+    if (this.decoders.size > this.config.max_cached_namespaces) this.decoders.delete(this.decoders.keys().next().value as string)
+    return decoder
+  }
+
+  private newDecoder(namespace: string): RequestDecoder {
+    const { series_cache_bytes: maxCacheBytes, max_buckets_per_histogram: maxBuckets } = this.config
+    return new RequestDecoder(this.svc.storage.resolver, namespace, { maxCacheBytes, maxBuckets, seed: randomInt(2 ** 31) })
+  }
+}

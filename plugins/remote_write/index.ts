@@ -1,0 +1,35 @@
+import { Type } from 'typebox'
+import { METRIC_METADATA } from '../../kernel/metric-metadata.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { configSchema } from './config.ts'
+import { WriteHandler } from './handler.ts'
+import { MetadataStore } from './metadata.ts'
+import { MetadataKeeper } from './metadata-keeper.ts'
+
+const writeQuery = Type.Object({
+  backfill: Type.Optional(Type.Boolean({ description: 'Admits samples older than the live window' })),
+  get_vm_proto_version: Type.Optional(Type.String({ description: 'Asked by older vmagents; the answer is 1' })),
+})
+
+export default definePlugin({
+  id: 'remote_write',
+  summary: 'Takes Prometheus remote write 1.0 and 2.0, as Prometheus, vmagent and the OpenTelemetry Collector send it',
+  stability: 'stable',
+  config: configSchema,
+  capabilities: ['points', 'state'],
+  provides: [METRIC_METADATA],
+  setup(svc, config) {
+    const metadata = new MetadataStore({
+      metrics: config.max_metadata_metrics,
+      perMetric: config.max_metadata_per_metric,
+      textBytes: config.max_metadata_text_bytes,
+    })
+    const keeper = new MetadataKeeper(metadata, config.metadata_save_secs * 1000, svc.log)
+    const handler = new WriteHandler(svc, config, metadata, keeper)
+    svc.provide(METRIC_METADATA, metadata)
+    svc.start(() => keeper.start(svc.storage.state(svc.id)))
+    svc.stop(() => keeper.stop())
+    const schema = { tags: ['write'], summary: 'Prometheus remote write 1.0 and 2.0', querystring: writeQuery, consumes: ['application/x-protobuf'] }
+    svc.http.post('/api/v1/prom/write', { config: { rawBody: true, encodedBody: true }, schema }, (request, reply) => handler.write(request, reply))
+  },
+})

@@ -1,0 +1,19 @@
+/** A series message whose fields come in an order that no encoder writes, though the format allows it, in the usual one: its labels first. */
+import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { LABELS } from './series-body.ts'
+
+export function labelsFirst(reader: ProtobufReader, start: number, end: number): Uint8Array {
+  const ordered = new Uint8Array(end - start)
+  let length = 0
+  for (const labels of [true, false]) {
+    reader.at = start
+    reader.end = end
+    for (let from = start; reader.next(); from = reader.at) {
+      reader.skip()
+      if ((reader.field === LABELS) !== labels) continue
+      ordered.set(reader.bytes.subarray(from, reader.at), length)
+      length += reader.at - from
+    }
+  }
+  return ordered
+}

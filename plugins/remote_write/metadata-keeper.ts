@@ -1,0 +1,69 @@
+/** Metadata on disk: read at start, written some seconds after it changed and at stop. */
+import type { Logger } from '../../kernel/log.ts'
+import type { StateStore } from '../../kernel/storage.ts'
+import type { MetadataStore, MetricRecord } from './metadata.ts'
+
+const PREFIX = 'metadata/'
+/** Records of one transaction, so that none holds up the main loop. */
+const SLICE = 1000
+
+export class MetadataKeeper {
+  private readonly store: MetadataStore
+  private readonly saveMs: number
+  private readonly log: Logger
+  private state: StateStore | undefined
+  private timer: NodeJS.Timeout | undefined
+  private saving: Promise<void> = Promise.resolve()
+
+  constructor(store: MetadataStore, saveMs: number, log: Logger) {
+    this.store = store
+    this.saveMs = saveMs
+    this.log = log
+  }
+
+  start(state: StateStore): void {
+    this.state = state
+    this.store.load(state.list<MetricRecord>({ prefix: PREFIX }).map(({ value }) => value))
+  }
+
+  /** Call when there may be changes. */
+  schedule(): void {
+    if (this.timer !== undefined || this.store.changed.size === 0) return
+    this.timer = setTimeout(() => {
+      this.timer = undefined
+      void this.save()
+    }, this.saveMs)
+    this.timer.unref()
+  }
+
+  /** Resolves when all that has changed so far is on disk, or has failed to get there. */
+  async save(): Promise<void> {
+    this.saving = this.saving.then(() => this.saveNow())
+    return this.saving
+  }
+
+  async stop(): Promise<void> {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    await this.save()
+  }
+
+  private async saveNow(): Promise<void> {
+    const { state, store } = this
+    if (state === undefined) return
+    const changed = store.takeChanged()
+    for (let from = 0; from < changed.length; from += SLICE) {
+      const slice = changed.slice(from, from + SLICE)
+      try {
+        await state.transaction((tx) => {
+          for (const { key, record } of slice) tx.put(PREFIX + key, record)
+        })
+      } catch (error) {
+        // It is in memory, and senders repeat it: try again with the next change.
+        for (const { key } of changed.slice(from)) store.changed.add(key)
+        this.log.warn({ err: error, metrics: changed.length - from }, 'cannot save metadata of metrics')
+        return
+      }
+    }
+  }
+}

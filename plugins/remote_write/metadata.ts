@@ -1,0 +1,121 @@
+/**
+ * What senders say of their metrics, bounded: the service `metric_metadata`. Pure; `metadata-keeper.ts` puts it on disk.
+ */
+import type { MetricMetadata, MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+
+export type NoteMetadata = (entry: MetricMetadataEntry) => void
+
+/** The enum MetricType, which has the same numbers in both versions, in the words of Prometheus' API. */
+export const METRIC_TYPES: readonly string[] = ['unknown', 'counter', 'gauge', 'histogram', 'gaugehistogram', 'summary', 'info', 'stateset']
+
+/** Longer names are not kept: a key of the state store has its limit. */
+const MAX_METRIC_BYTES = 1024
+/** Stands in no name. */
+const SEPARATOR = '\u0001'
+
+const SUFFIXES: Record<string, readonly string[]> = {
+  histogram: ['_bucket', '_count', '_sum'],
+  gaugehistogram: ['_bucket', '_gcount', '_gsum'],
+  summary: ['_count', '_sum'],
+}
+
+/** The name that metadata goes by: series of classic histograms and summaries have suffixes, their family has none. */
+export function familyOf(series: string, type: string): string {
+  const suffix = SUFFIXES[type]?.find((each) => series.endsWith(each) && series.length > each.length)
+  return suffix === undefined ? series : series.slice(0, -suffix.length)
+}
+
+export interface MetadataLimits {
+  metrics: number
+  perMetric: number
+  textBytes: number
+}
+
+/** As stored: the different things said of one metric, the newest first. */
+export interface MetricRecord {
+  namespace: string
+  metric: string
+  said: { type: string; help: string; unit: string }[]
+}
+
+export class MetadataStore implements MetricMetadata {
+  /** Keys whose records have changed since they were last put away. */
+  readonly changed = new Set<string>()
+  /** Metrics whose metadata found no room. */
+  dropped = 0
+  private readonly records = new Map<string, Map<string, MetricRecord>>()
+  private readonly limits: MetadataLimits
+  private size = 0
+
+  constructor(limits: MetadataLimits) {
+    this.limits = limits
+  }
+
+  *list(namespace: string): Iterable<MetricMetadataEntry> {
+    for (const { metric, said } of this.records.get(namespace)?.values() ?? []) for (const each of said) yield { metric, ...each }
+  }
+
+  note(namespace: string, entry: MetricMetadataEntry): void {
+    const { metric, type } = entry
+    if (metric === '' || metric.includes('\0') || metric.includes(SEPARATOR)) return
+    const help = this.cut(entry.help)
+    const unit = this.cut(entry.unit)
+    const record = this.record(namespace, metric)
+    if (record === undefined) return
+    const { said } = record
+    if (said.some((each) => each.type === type && each.help === help && each.unit === unit)) return
+    said.unshift({ type, help, unit })
+    if (said.length > this.limits.perMetric) said.length = this.limits.perMetric
+    this.changed.add(keyOf(record))
+  }
+
+  /** Takes in what was put away. */
+  load(records: Iterable<MetricRecord>): void {
+    for (const { namespace, metric, said } of records) {
+      const record = this.record(namespace, metric)
+      if (record !== undefined) record.said = said.slice(0, this.limits.perMetric)
+    }
+    this.changed.clear()
+  }
+
+  /** The records that have changed, which from now on have not. */
+  takeChanged(): { key: string; record: MetricRecord }[] {
+    const taken = [...this.changed].map((key) => ({ key, record: this.at(key) }))
+    this.changed.clear()
+    return taken
+  }
+
+  private at(key: string): MetricRecord {
+    const [namespace, metric] = key.split(SEPARATOR)
+    return this.records.get(namespace)?.get(metric) as MetricRecord
+  }
+
+  private record(namespace: string, metric: string): MetricRecord | undefined {
+    let metrics = this.records.get(namespace)
+    const known = metrics?.get(metric)
+    if (known !== undefined) return known
+    if (this.size >= this.limits.metrics || Buffer.byteLength(metric) > MAX_METRIC_BYTES) {
+      this.dropped++
+      return undefined
+    }
+    if (metrics === undefined) this.records.set(namespace, (metrics = new Map()))
+    const record: MetricRecord = { namespace, metric, said: [] }
+    metrics.set(metric, record)
+    this.size++
+    return record
+  }
+
+  private cut(text: string): string {
+    const limit = this.limits.textBytes
+    if (text.length * 3 <= limit) return text
+    const bytes = Buffer.from(text)
+    if (bytes.length <= limit) return text
+    let end = limit
+    while ((bytes[end] & 0xc0) === 0x80) end-- // not within a character
+    return bytes.toString('utf8', 0, end)
+  }
+}
+
+function keyOf({ namespace, metric }: MetricRecord): string {
+  return namespace + SEPARATOR + metric
+}

@@ -1,0 +1,33 @@
+/** What a decode is told and what it answers. */
+
+export interface DecodeOptions {
+  /** Samples and histograms above this end the decode. */
+  maxSamples: number
+  /** Failures kept with their text; the others are counted. */
+  maxFailures: number
+}
+
+export interface Failure {
+  /** Place of the series in the request's `timeseries`. */
+  position: number
+  code: string
+  message: string
+}
+
+export interface Outcome {
+  /** Rows in the batch of floats and in that of histograms. */
+  floatRows: number
+  histogramRows: number
+  /** Staleness markers of metrics that have no samples: there is nothing to end, so they are taken without a row. */
+  ignoredSamples: number
+  ignoredHistograms: number
+  /** Staleness markers sent as floats that became rows of histograms, and the other way round. */
+  samplesAsHistograms: number
+  histogramsAsSamples: number
+  refusedSamples: number
+  refusedHistograms: number
+  exemplars: number
+  /** Samples that are NaN, infinite or staleness markers. */
+  nonFinite: number
+  failures: Failure[]
+}

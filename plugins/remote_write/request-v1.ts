@@ -1,0 +1,166 @@
+/**
+ * prometheus.WriteRequest, remote write 1.0, from bytes to columns. A series is recognised by its labels as they lie in the message.
+ */
+import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { LabelSet } from './label-set.ts'
+import { labelsFirst } from './labels-first.ts'
+import type { NoteMetadata } from './metadata.ts'
+import { METRIC_TYPES } from './metadata.ts'
+import type { SampleWriter } from './sample-writer.ts'
+import { type BodyFields, LABELS, SAMPLE_TAG, type SeriesBody } from './series-body.ts'
+import type { SeriesCache } from './series-cache.ts'
+
+export const FIELDS_V1: BodyFields = { exemplars: 3, histograms: 4, metadata: 0 }
+
+const TIMESERIES = 1
+const METADATA = 3
+const LABEL_TAG = 0x0a
+
+export class RequestV1 {
+  private readonly reader: ProtobufReader
+  private readonly cache: SeriesCache
+  private readonly labels: LabelSet
+  private readonly body: SeriesBody
+  private readonly writer: SampleWriter
+
+  constructor(reader: ProtobufReader, cache: SeriesCache, labels: LabelSet, body: SeriesBody, writer: SampleWriter) {
+    this.reader = reader
+    this.cache = cache
+    this.labels = labels
+    this.body = body
+    this.writer = writer
+  }
+
+  /** @throws BAD_REQUEST for what is no such message. */
+  read(message: Uint8Array, note: NoteMetadata): void {
+    const { reader, cache, writer } = this
+    cache.begin()
+    reader.begin(message)
+    const { end } = reader
+    let position = 0
+    while (reader.next()) {
+      if (reader.field === TIMESERIES) {
+        writer.position = position++
+        const start = reader.span()
+        const after = reader.at
+        this.series(start, after)
+        reader.at = after
+        reader.end = end
+      } else if (reader.field === METADATA) this.metadata(note)
+      else reader.skip()
+    }
+  }
+
+  private series(start: number, end: number): void {
+    const { reader, cache, body, writer } = this
+    const { bytes, view } = reader
+    let known = true
+    let labelsEnd = cache.expectedEnd(view, start)
+    // It may be the beginning of a longer list of labels, or reach into the next message.
+    if (labelsEnd >= 0 && labelsEnd <= end && (labelsEnd === end || (bytes[labelsEnd] !== LABEL_TAG && bytes[labelsEnd] < 0x80))) cache.takeExpected()
+    else {
+      labelsEnd = this.endOfLabels(start, end)
+      known = cache.find(view, start, labelsEnd)
+    }
+    if (known && bytes[labelsEnd] === SAMPLE_TAG && bytes[labelsEnd + 1] < 0x80 && labelsEnd + 2 + bytes[labelsEnd + 1] === end) {
+      writer.offer(1)
+      body.sample(labelsEnd + 2, end, cache.metric, cache.series)
+      return
+    }
+    body.scan(labelsEnd, end)
+    if (body.scattered) return this.reordered(start, end)
+    writer.outcome.exemplars += body.exemplars
+    const samples = body.samples
+    const histograms = body.histograms
+    if (samples + histograms === 0) return // nothing to store, so there is no series to begin
+    writer.offer(samples + histograms)
+    if (!known && !this.intern(start, labelsEnd, samples, histograms)) return
+    body.read(labelsEnd, end, cache.metric, cache.series)
+  }
+
+  /** Takes the labels of a new series apart; false when they are refused. */
+  private intern(start: number, end: number, samples: number, histograms: number): boolean {
+    const { reader, labels } = this
+    labels.begin(reader.bytes)
+    reader.at = start
+    reader.end = end
+    while (reader.next()) this.label()
+    try {
+      this.cache.add(labels, reader.bytes, reader.view, start, end)
+      return true
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error
+      this.writer.refuse(samples, histograms, error.code, error.message)
+      return false
+    }
+  }
+
+  private label(): void {
+    const { reader } = this
+    const outer = reader.enter()
+    let nameStart = 0
+    let nameEnd = 0
+    let valueStart = 0
+    let valueEnd = 0
+    while (reader.next()) {
+      if (reader.field === 1) {
+        nameStart = reader.span()
+        nameEnd = reader.at
+      } else if (reader.field === 2) {
+        valueStart = reader.span()
+        valueEnd = reader.at
+      } else reader.skip()
+    }
+    reader.leave(outer)
+    this.labels.add(nameStart, nameEnd, valueStart, valueEnd)
+  }
+
+  /** Where the run of labels at `start` ends. */
+  private endOfLabels(start: number, end: number): number {
+    const { reader } = this
+    const { bytes } = reader
+    let at = start
+    for (;;) {
+      while (at < end && bytes[at] === LABEL_TAG && bytes[at + 1] < 0x80 && at + 2 + bytes[at + 1] <= end) at += 2 + bytes[at + 1]
+      reader.at = at
+      reader.end = end
+      if (!reader.next() || reader.field !== LABELS) return at
+      reader.span()
+      at = reader.at
+    }
+  }
+
+  private reordered(start: number, end: number): void {
+    const { reader } = this
+    const whole = reader.bytes
+    reader.begin(labelsFirst(reader, start, end))
+    this.series(0, reader.end)
+    reader.begin(whole)
+  }
+
+  private metadata(note: NoteMetadata): void {
+    const { reader } = this
+    const outer = reader.enter()
+    let type = 0
+    let metric = ''
+    let help = ''
+    let unit = ''
+    while (reader.next()) {
+      if (reader.field === 1) type = reader.uint32()
+      else if (reader.field === 2) metric = this.text()
+      else if (reader.field === 4) help = this.text()
+      else if (reader.field === 5) unit = this.text()
+      else reader.skip()
+    }
+    reader.leave(outer)
+    note({ metric, type: METRIC_TYPES[type] ?? METRIC_TYPES[0], help, unit })
+  }
+
+  /** Text that is only shown: what is no UTF-8 in it is replaced. */
+  private text(): string {
+    const { reader } = this
+    const start = reader.span()
+    return Buffer.from(reader.bytes.buffer, reader.bytes.byteOffset + start, reader.at - start).toString('utf8')
+  }
+}

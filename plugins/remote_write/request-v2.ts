@@ -1,0 +1,220 @@
+/**
+ * io.prometheus.write.v2.Request, remote write 2.0, from bytes to columns. A series is recognised by the numbers of its labels' symbols.
+ */
+import { BYTES, type ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { LabelSet } from './label-set.ts'
+import { labelsFirst } from './labels-first.ts'
+import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
+import type { Metric } from './metric.ts'
+import type { SampleWriter } from './sample-writer.ts'
+import { type BodyFields, LABELS, type SeriesBody } from './series-body.ts'
+import type { SeriesCache } from './series-cache.ts'
+import { NO_NUMBER, type Symbols } from './symbols.ts'
+
+export const FIELDS_V2: BodyFields = { histograms: 3, exemplars: 4, metadata: 5 }
+
+const SYMBOLS = 4
+const TIMESERIES = 5
+
+export class RequestV2 {
+  private readonly reader: ProtobufReader
+  private readonly cache: SeriesCache
+  private readonly labels: LabelSet
+  private readonly body: SeriesBody
+  private readonly writer: SampleWriter
+  private readonly symbols: Symbols
+  /** The references of the series at hand, and the key made of them. */
+  private refs = new Int32Array(64)
+  private refCount = 0
+  private key = new Int32Array(65)
+  private keyBytes = new Uint8Array(this.key.buffer)
+  private keyView = new DataView(this.key.buffer)
+  private note!: NoteMetadata
+  private write = 0
+
+  constructor(reader: ProtobufReader, cache: SeriesCache, labels: LabelSet, body: SeriesBody, writer: SampleWriter, symbols: Symbols) {
+    this.reader = reader
+    this.cache = cache
+    this.labels = labels
+    this.body = body
+    this.writer = writer
+    this.symbols = symbols
+  }
+
+  /** @param write its number. @throws BAD_REQUEST for what is no such message. */
+  read(message: Uint8Array, note: NoteMetadata, write: number): void {
+    const { reader, writer, symbols } = this
+    this.note = note
+    this.write = write
+    this.cache.begin()
+    reader.begin(message)
+    this.readSymbols()
+    reader.begin(message)
+    const { end } = reader
+    let position = 0
+    while (reader.next()) {
+      if (reader.field !== TIMESERIES) {
+        reader.skip()
+        continue
+      }
+      writer.position = position++
+      const start = reader.span()
+      const after = reader.at
+      this.series(start, after)
+      reader.at = after
+      reader.end = end
+    }
+    symbols.release()
+  }
+
+  /** Wherever they stand in the message: the format has no order. */
+  private readSymbols(): void {
+    const { reader, symbols } = this
+    symbols.begin(reader.bytes, reader.view)
+    while (reader.next()) {
+      if (reader.field !== SYMBOLS) {
+        reader.skip()
+        continue
+      }
+      const start = reader.span()
+      if (symbols.count === 0 && start < reader.at) throw reader.fault('the first symbol is not the empty string', start)
+      symbols.push(start, reader.at)
+    }
+    if (symbols.makeRoom()) this.cache.clear()
+  }
+
+  private series(start: number, end: number): void {
+    const { cache, body, writer } = this
+    const labelsEnd = this.readRefs(start, end)
+    body.scan(labelsEnd, end)
+    if (body.scattered) return this.reordered(start, end)
+    writer.outcome.exemplars += body.exemplars
+    const { samples, histograms, metadataStart, metadataEnd } = body
+    if (samples + histograms === 0) return // nothing to store, so there is no series to begin
+    writer.offer(samples + histograms)
+    if (!this.find() && !this.intern(samples, histograms)) return
+    if (metadataStart >= 0 && cache.metric.saidIn !== this.write) this.metadata(metadataStart, metadataEnd, cache.metric)
+    body.read(labelsEnd, end, cache.metric, cache.series)
+  }
+
+  /** Reads the references at `start` and returns where they end. */
+  private readRefs(start: number, end: number): number {
+    const { reader } = this
+    this.refCount = 0
+    reader.at = start
+    reader.end = end
+    for (;;) {
+      const at = reader.at
+      if (!reader.next() || reader.field !== LABELS) return at
+      if (reader.wire !== BYTES) {
+        this.pushRef(reader.uint32())
+        continue
+      }
+      const outer = reader.enter()
+      const { bytes, end: refsEnd } = reader
+      while (reader.at < refsEnd) {
+        const b = bytes[reader.at]
+        if (b < 0x80) {
+          reader.at++
+          this.pushRef(b)
+        } else {
+          reader.varint()
+          this.pushRef(reader.low >>> 0)
+        }
+      }
+      reader.leave(outer)
+    }
+  }
+
+  private pushRef(ref: number): void {
+    if (this.refCount === this.refs.length) {
+      const refs = new Int32Array(this.refCount * 2)
+      refs.set(this.refs)
+      this.refs = refs
+      // One more than is used: a key is compared up to the byte behind it.
+      this.key = new Int32Array(this.refCount * 2 + 1)
+      this.keyBytes = new Uint8Array(this.key.buffer)
+      this.keyView = new DataView(this.key.buffer)
+    }
+    this.refs[this.refCount++] = ref
+  }
+
+  /** Makes the key and looks it up; false when the series is new, or has no key. */
+  private find(): boolean {
+    const { cache, symbols, refs, refCount, key, keyView } = this
+    if (refCount % 2 !== 0) return false
+    for (let i = 0; i < refCount; i++) {
+      const ref = refs[i]
+      if (ref < 0 || ref >= symbols.count) return false
+      const number = symbols.number(ref)
+      if (number === NO_NUMBER) return false
+      key[i] = number
+    }
+    if (cache.expectedEnd(keyView, 0) === refCount * 4) {
+      cache.takeExpected()
+      return true
+    }
+    return cache.find(keyView, 0, refCount * 4)
+  }
+
+  /** Takes the labels of a new series apart; false when they are refused. */
+  private intern(samples: number, histograms: number): boolean {
+    const { labels, symbols, refs, refCount } = this
+    labels.begin(symbols.bytes)
+    let kept = true
+    if (refCount % 2 !== 0) labels.fail(`it has ${refCount} label references, which makes a name without a value`)
+    for (let i = 0; i + 1 < refCount; i += 2) {
+      const name = refs[i] >>> 0
+      const value = refs[i + 1] >>> 0
+      if (name >= symbols.count || value >= symbols.count) {
+        labels.fail(`it refers to symbol ${Math.max(name, value)} of ${symbols.count}`)
+        break
+      }
+      labels.add(symbols.starts[name], symbols.ends[name], symbols.starts[value], symbols.ends[value])
+      if (symbols.number(name) === NO_NUMBER || symbols.number(value) === NO_NUMBER) kept = false
+    }
+    try {
+      this.cache.add(labels, this.keyBytes, this.keyView, kept ? 0 : -1, refCount * 4)
+      return true
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error
+      this.writer.refuse(samples, histograms, error.code, error.message)
+      return false
+    }
+  }
+
+  private reordered(start: number, end: number): void {
+    const { reader } = this
+    const whole = reader.bytes
+    reader.begin(labelsFirst(reader, start, end))
+    this.series(0, reader.end)
+    reader.begin(whole)
+  }
+
+  /** Every series carries the metadata of its metric: it is looked at once a request, and passed on when it says something new. */
+  private metadata(start: number, end: number, metric: Metric): void {
+    const { reader, symbols } = this
+    metric.saidIn = this.write
+    let type = 0
+    let help = 0
+    let unit = 0
+    reader.at = start
+    reader.end = end
+    while (reader.next()) {
+      if (reader.field === 1) type = reader.uint32()
+      else if (reader.field === 3) help = reader.uint32()
+      else if (reader.field === 4) unit = reader.uint32()
+      else reader.skip()
+    }
+    if (help >= symbols.count || unit >= symbols.count) return
+    const helpNumber = symbols.number(help)
+    const unitNumber = symbols.number(unit)
+    if (metric.saidType === type && metric.saidHelp === helpNumber && metric.saidUnit === unitNumber && helpNumber >= 0 && unitNumber >= 0) return
+    metric.saidType = type
+    metric.saidHelp = helpNumber
+    metric.saidUnit = unitNumber
+    const word = METRIC_TYPES[type] ?? METRIC_TYPES[0]
+    this.note({ metric: familyOf(metric.ref.name, word), type: word, help: symbols.text(help), unit: symbols.text(unit) })
+  }
+}

@@ -1,0 +1,156 @@
+/** What follows the labels of a series: samples and histograms into the batch, exemplars counted. */
+import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { HistogramMessage } from './histogram-message.ts'
+import type { Metric } from './metric.ts'
+import type { SampleWriter } from './sample-writer.ts'
+
+/** The labels' field and that of the samples have the same numbers in both versions. */
+export const LABELS = 1
+const SAMPLES = 2
+/** Tag of a sample: field 2, length-delimited. */
+export const SAMPLE_TAG = 0x12
+const VALUE_TAG = 0x09
+const TIME_TAG = 0x10
+/** The continuation bits of four bytes. */
+const CONTINUED = 0x80808080 | 0
+const TWO_28 = 268435456
+
+/** Numbers of the other fields; 0 = the version has none. */
+export interface BodyFields {
+  histograms: number
+  exemplars: number
+  metadata: number
+}
+
+export class SeriesBody {
+  /** What `scan` counted. */
+  samples = 0
+  histograms = 0
+  exemplars = 0
+  /** Where the metadata message lies, -1 = there is none. */
+  metadataStart = -1
+  metadataEnd = -1
+  /** There are labels behind other fields. */
+  scattered = false
+  private readonly reader: ProtobufReader
+  private readonly writer: SampleWriter
+  private readonly message: HistogramMessage
+  private readonly fields: BodyFields
+
+  constructor(reader: ProtobufReader, writer: SampleWriter, message: HistogramMessage, fields: BodyFields) {
+    this.reader = reader
+    this.writer = writer
+    this.message = message
+    this.fields = fields
+  }
+
+  /** Counts what there is in [start, end), and checks that it is a message. */
+  scan(start: number, end: number): void {
+    const { reader, fields } = this
+    const { bytes } = reader
+    this.samples = this.histograms = this.exemplars = 0
+    this.metadataStart = -1
+    this.scattered = false
+    let at = start
+    while (at < end) {
+      if (bytes[at] === SAMPLE_TAG && bytes[at + 1] < 0x80 && at + 2 + bytes[at + 1] <= end) {
+        this.samples++
+        at += 2 + bytes[at + 1]
+        continue
+      }
+      reader.at = at
+      reader.end = end
+      reader.next()
+      const { field } = reader
+      if (field === SAMPLES || field === fields.histograms || field === fields.exemplars || field === fields.metadata) {
+        const from = reader.span()
+        if (field === SAMPLES) this.samples++
+        else if (field === fields.histograms) this.histograms++
+        else if (field === fields.exemplars) this.exemplars++
+        else {
+          this.metadataStart = from
+          this.metadataEnd = reader.at
+        }
+      } else {
+        if (field === LABELS) this.scattered = true
+        reader.skip()
+      }
+      at = reader.at
+    }
+  }
+
+  /** Hands the samples and histograms in [start, end), which has been scanned, to the writer. */
+  read(start: number, end: number, metric: Metric, series: number): void {
+    const { reader, fields } = this
+    const { bytes } = reader
+    let at = start
+    while (at < end) {
+      if (bytes[at] === SAMPLE_TAG && bytes[at + 1] < 0x80) {
+        const from = at + 2
+        at = from + bytes[at + 1]
+        this.sample(from, at, metric, series)
+        continue
+      }
+      reader.at = at
+      reader.end = end
+      reader.next()
+      if (reader.field === SAMPLES || reader.field === fields.histograms) {
+        const { field } = reader
+        const from = reader.span()
+        at = reader.at
+        if (field === SAMPLES) this.sample(from, at, metric, series)
+        else this.histogram(from, at, metric, series)
+      } else {
+        reader.skip()
+        at = reader.at
+      }
+    }
+  }
+
+  /** The message Sample in [start, end). */
+  sample(start: number, end: number, metric: Metric, series: number): void {
+    const { view } = this.reader
+    // As all encoders write it: the value, then a time of this era, which takes six bytes.
+    if (end - start === 16 && view.getUint8(start) === VALUE_TAG && view.getUint8(start + 9) === TIME_TAG) {
+      const word = view.getInt32(start + 10, true)
+      const fifth = view.getUint8(start + 14)
+      const sixth = view.getUint8(start + 15)
+      if ((word & CONTINUED) === CONTINUED && fifth >= 0x80 && sixth < 0x80) {
+        const low = (word & 0x7f) | ((word >>> 1) & 0x3f80) | ((word >>> 2) & 0x1fc000) | ((word >>> 3) & 0xfe00000)
+        const ms = ((fifth & 0x7f) | (sixth << 7)) * TWO_28 + low
+        this.writer.float(metric, series, ms, view.getInt32(start + 1, true), view.getInt32(start + 5, true))
+        return
+      }
+    }
+    this.unusualSample(start, end, metric, series)
+  }
+
+  private unusualSample(start: number, end: number, metric: Metric, series: number): void {
+    const { reader } = this
+    let low = 0
+    let high = 0
+    let ms = 0
+    reader.at = start
+    reader.end = end
+    while (reader.next()) {
+      if (reader.field === 1) {
+        reader.fixed64()
+        low = reader.low
+        high = reader.high
+      } else if (reader.field === 2) {
+        reader.int64()
+        ms = reader.signed
+      } else reader.skip()
+    }
+    this.writer.float(metric, series, ms, low, high)
+  }
+
+  private histogram(start: number, end: number, metric: Metric, series: number): void {
+    const { reader, message, writer } = this
+    reader.at = start
+    reader.end = end
+    const read = message.read(reader)
+    if (typeof read === 'string') writer.refuse(0, 1, 'INVALID_POINT', `cannot write histogram of metric "${metric.ref.name}": ${read}`)
+    else writer.histogram(metric, series, message.ms, message.stale ? undefined : read)
+  }
+}

@@ -1,0 +1,192 @@
+/** For tests and benches: both messages written plainly, field by field, and read by nobody but the decoder. */
+
+export interface WireHistogram {
+  ms?: number
+  sum?: number
+  sumBits?: bigint
+  countInt?: number
+  countFloat?: number
+  schema?: number
+  zeroThreshold?: number
+  zeroInt?: number
+  zeroFloat?: number
+  negativeSpans?: [number, number][]
+  negativeDeltas?: number[]
+  negativeCounts?: number[]
+  positiveSpans?: [number, number][]
+  positiveDeltas?: number[]
+  positiveCounts?: number[]
+  reset?: number
+  bounds?: number[]
+}
+
+export interface WireSample {
+  ms: number | bigint
+  value: number | bigint
+}
+
+export interface WireSeries {
+  labels: [string | Uint8Array, string | Uint8Array][]
+  samples?: WireSample[]
+  histograms?: WireHistogram[]
+  exemplars?: number
+  metadata?: { type: number; help: string; unit: string }
+}
+
+export interface WireMetadata {
+  type: number
+  metric: string
+  help: string
+  unit: string
+}
+
+export const STALE = 0x7ff0000000000002n
+
+export class Message {
+  private bytes = Buffer.alloc(256)
+  private length = 0
+
+  varint(value: number | bigint): this {
+    let rest = BigInt.asUintN(64, BigInt(value))
+    for (; rest > 127n; rest >>= 7n) this.byte(Number(rest & 127n) | 128)
+    return this.byte(Number(rest))
+  }
+
+  int(field: number, value: number | bigint): this {
+    return this.varint(field * 8).varint(value)
+  }
+
+  sint(field: number, value: number): this {
+    return this.int(field, zigzag(value))
+  }
+
+  /** @param value a bigint is the bits of the double. */
+  double(field: number, value: number | bigint): this {
+    this.varint(field * 8 + 1).room(8)
+    if (typeof value === 'bigint') this.bytes.writeBigUInt64LE(value, this.length)
+    else this.bytes.writeDoubleLE(value, this.length)
+    this.length += 8
+    return this
+  }
+
+  put(field: number, value: Uint8Array | string): this {
+    const data = typeof value === 'string' ? Buffer.from(value) : value
+    this.varint(field * 8 + 2).varint(data.length)
+    return this.raw(data)
+  }
+
+  raw(data: Uint8Array): this {
+    this.room(data.length)
+    this.bytes.set(data, this.length)
+    this.length += data.length
+    return this
+  }
+
+  done(): Buffer {
+    return Buffer.from(this.bytes.subarray(0, this.length))
+  }
+
+  private byte(b: number): this {
+    this.room(1)
+    this.bytes[this.length++] = b
+    return this
+  }
+
+  private room(n: number): void {
+    if (this.length + n <= this.bytes.length) return
+    const grown = Buffer.alloc(Math.max(this.bytes.length * 2, this.length + n))
+    grown.set(this.bytes)
+    this.bytes = grown
+  }
+}
+
+function zigzag(value: number): bigint {
+  const n = BigInt(value)
+  return n < 0n ? -n * 2n - 1n : n * 2n
+}
+
+export function sampleOf({ ms, value }: WireSample): Buffer {
+  const out = new Message()
+  // proto3 leaves out what is zero; -0 has a bit set.
+  if (typeof value === 'bigint' || !Object.is(value, 0)) out.double(1, value)
+  if (BigInt(ms) !== 0n) out.int(2, ms)
+  return out.done()
+}
+
+export function histogramOf(h: WireHistogram): Buffer {
+  const out = new Message()
+  if (h.countInt !== undefined) out.int(1, h.countInt)
+  if (h.countFloat !== undefined) out.double(2, h.countFloat)
+  out.double(3, h.sumBits ?? h.sum ?? 0).sint(4, h.schema ?? 0)
+  out.double(5, h.zeroThreshold ?? 0)
+  if (h.zeroInt !== undefined) out.int(6, h.zeroInt)
+  if (h.zeroFloat !== undefined) out.double(7, h.zeroFloat)
+  const side = (spans: [number, number][] = [], deltas: number[] = [], counts: number[] = [], first: number) => {
+    for (const [offset, length] of spans) out.put(first, new Message().sint(1, offset).int(2, length).done())
+    if (deltas.length > 0) out.put(first + 1, packed(deltas, (m, n) => m.varint(zigzag(n))))
+    if (counts.length > 0) out.put(first + 2, doubles(counts))
+  }
+  side(h.negativeSpans, h.negativeDeltas, h.negativeCounts, 8)
+  side(h.positiveSpans, h.positiveDeltas, h.positiveCounts, 11)
+  if (h.reset !== undefined) out.int(14, h.reset)
+  out.int(15, h.ms ?? 0)
+  if (h.bounds !== undefined) out.put(16, doubles(h.bounds))
+  return out.done()
+}
+
+function packed<T>(values: readonly T[], write: (message: Message, value: T) => void): Buffer {
+  const out = new Message()
+  for (const value of values) write(out, value)
+  return out.done()
+}
+
+function doubles(values: readonly number[]): Buffer {
+  const out = Buffer.alloc(values.length * 8)
+  for (const [i, value] of values.entries()) out.writeDoubleLE(value, i * 8)
+  return out
+}
+
+export function labelOf([name, value]: WireSeries['labels'][number]): Buffer {
+  return new Message().put(1, name).put(2, value).done()
+}
+
+export function writeRequest(series: readonly WireSeries[], metadata: readonly WireMetadata[] = []): Buffer {
+  const out = new Message()
+  for (const { labels, samples = [], histograms = [], exemplars = 0 } of series) {
+    const one = new Message()
+    for (const label of labels) one.put(1, labelOf(label))
+    for (const sample of samples) one.put(2, sampleOf(sample))
+    for (let i = 0; i < exemplars; i++) one.put(3, new Message().put(1, labelOf(['trace_id', `t${i}`])).double(2, 1).done())
+    for (const histogram of histograms) one.put(4, histogramOf(histogram))
+    out.put(1, one.done())
+  }
+  for (const { type, metric, help, unit } of metadata) out.put(3, new Message().int(1, type).put(2, metric).put(4, help).put(5, unit).done())
+  return out.done()
+}
+
+export function writeRequestV2(series: readonly WireSeries[]): Buffer {
+  const symbols = new Map<string, number>([['', 0]])
+  const texts: (string | Uint8Array)[] = ['']
+  const ref = (text: string | Uint8Array): number => {
+    const key = typeof text === 'string' ? text : `bytes ${Buffer.from(text).toString('hex')}`
+    const known = symbols.get(key)
+    if (known !== undefined) return known
+    symbols.set(key, texts.length)
+    return texts.push(text) - 1
+  }
+  const rest = new Message()
+  for (const { labels, samples = [], histograms = [], exemplars = 0, metadata } of series) {
+    const one = new Message().put(
+      1,
+      packed(labels.flat(), (m, text) => m.varint(ref(text))),
+    )
+    for (const sample of samples) one.put(2, sampleOf(sample))
+    for (const histogram of histograms) one.put(3, histogramOf(histogram))
+    for (let i = 0; i < exemplars; i++) one.put(4, new Message().put(1, packed(['trace_id', `t${i}`], (m, text) => m.varint(ref(text)))).double(2, 1).done())
+    if (metadata !== undefined) one.put(5, new Message().int(1, metadata.type).int(3, ref(metadata.help)).int(4, ref(metadata.unit)).done())
+    rest.put(5, one.done())
+  }
+  const out = new Message()
+  for (const text of texts) out.put(4, text)
+  return out.raw(rest.done()).done()
+}
