@@ -6,6 +6,7 @@
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
 import type { WriteBatch } from './batch.ts'
+import type { SampleRequest, SampleSet, SeriesSet } from './samples.ts'
 
 export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
 
@@ -267,10 +268,22 @@ export interface SqlCursor extends AsyncIterable<SqlChunk> {
   columns: SqlColumn[]
 }
 
+/** A measurement and its fields, without looking at its series. */
+export interface MeasurementFields {
+  readonly name: string
+  readonly fields: readonly FieldInfo[]
+}
+
 /** Read access beside the data, over one consistent snapshot. */
 export interface Reader {
   /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number. */
   scan(request: ScanRequest): AsyncIterable<SeriesChunk>
+  /** The measurements of a namespace by name: the same array until one of them changes, so that what is derived from it can be kept. */
+  schema(namespace: string): readonly MeasurementFields[]
+  /** One field's samples, for evaluators that go through series in columns. @throws NOT_FOUND for an unknown measurement or field. */
+  samples(request: SampleRequest): Promise<SampleSet>
+  /** The series that match and have a row in the range, ascending; whether the field has a value there is looked at by piece, not by row. */
+  activeSeries(request: SampleRequest): Promise<SeriesSet>
   /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
   sql(request: SqlRequest): Promise<SqlCursor>
   measurements(namespace: string): MeasurementInfo[]

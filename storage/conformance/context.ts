@@ -29,3 +29,6 @@ export function testContext(config: Record<string, unknown>, now: () => number):
 function testMetrics(): Metrics {
   return new MetricsRegistry().child('storage')
 }
+
+/** A module of the folder `jobs`. */
+export const jobModule = (name: string) => new URL(`./jobs/${name}${import.meta.url.slice(import.meta.url.lastIndexOf('.'))}`, import.meta.url)

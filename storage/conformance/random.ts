@@ -1,4 +1,5 @@
 /** Random operations by seed, on the engine and on the oracle at once; everything the two answer must be the same. */
+import type { SampleRequest } from '../../kernel/samples.ts'
 import type { DeleteRequest, Matcher, MeasurementInfo, ScanRequest, StorageEngine, WriteResult } from '../../kernel/storage.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { createEngine as createOracle } from '../memory/index.ts'
@@ -26,6 +27,7 @@ import {
   u64,
   write,
 } from './points.ts'
+import { compareSamples } from './samples.ts'
 
 export const randomConfig = { max_series_cardinality: 60, max_fields_per_measurement: 12, max_string_bytes: 200, soft_delete_ttl_secs: 86_400 }
 
@@ -108,13 +110,19 @@ export async function randomRun(makeEngine: MakeEngine, seed: number, steps: num
         const request = randomScan(random)
         log.push(`scan ${text(request)}`)
         totals.compared += await compare(request, oracle, engine)
+        const samples = randomSamples(random, request)
+        log.push(`samples ${text(samples)}`)
+        totals.compared += await compareSamples(samples, oracle, engine)
       }
     }
     log.push('final comparison')
     for (const namespace of NAMESPACES) {
       const names = oracle.measurements(namespace).map((m) => m.name)
       same('measurements', schemas(oracle, namespace), schemas(engine, namespace))
-      for (const measurement of names) totals.compared += await compare({ namespace, measurement }, oracle, engine)
+      for (const measurement of names) {
+        totals.compared += await compare({ namespace, measurement }, oracle, engine)
+        for (const field of FIELDS) totals.compared += await compareSamples({ namespace, measurement, field }, oracle, engine)
+      }
     }
     return totals
   } catch (error) {
@@ -234,6 +242,15 @@ function randomScan(random: Random): ScanRequest {
   if (random.chance(0.5)) request.fields = [...FIELDS, 'unknown'].filter(() => random.chance(0.3))
   if (random.chance(0.5)) request.start = NOW - BigInt(random.below(200)) * MINUTE
   if (random.chance(0.5)) request.end = NOW - BigInt(random.below(100)) * MINUTE
+  return request
+}
+
+function randomSamples(random: Random, { namespace, measurement, matchers, start, end }: ScanRequest): SampleRequest {
+  const request: SampleRequest = { namespace, measurement, field: random.pick([...FIELDS, 'unknown']), matchers }
+  // Evaluators ask for whole milliseconds.
+  if (start !== undefined) request.start = start
+  if (end !== undefined) request.end = end
+  if (random.chance(0.3)) request.newestOnly = true
   return request
 }
 

@@ -1,10 +1,9 @@
 /** Jobs, change notifications, state, and what a closed engine answers. */
 import { setTimeout } from 'node:timers/promises'
 import type { Change, Storage } from '../../kernel/storage.ts'
+import { jobModule } from './context.ts'
 import { dec, f64, lines, NOW, str, write } from './points.ts'
 import type { Rule } from './rules.ts'
-
-const jobModule = (name: string) => new URL(`./jobs/${name}${import.meta.url.slice(import.meta.url.lastIndexOf('.'))}`, import.meta.url)
 
 async function text(output: AsyncIterable<Uint8Array>): Promise<string> {
   const parts: Uint8Array[] = []

@@ -83,6 +83,12 @@ export const configSchema = Type.Object({
     maximum: 2 ** 40,
     description: 'Bytes an engine thread may use for its queries',
   }),
+  sample_cache_size: Type.Integer({
+    default: 256 * MIB,
+    minimum: MIB,
+    maximum: 2 ** 40,
+    description: 'Bytes of samples that the query threads keep decoded between them for PromQL; a query that needs more reads the rest from the segments again',
+  }),
   engine_niceness: Type.Integer({
     default: 10,
     minimum: 0,
@@ -131,6 +137,7 @@ const SMALL: Partial<DatabaseConfig> = {
   memtable_flush_threshold: 8 * MIB,
   max_memtable_memory: 24 * MIB,
   per_query_memory_limit: 64 * MIB,
+  sample_cache_size: 16 * MIB,
   query_threads: 1,
   query_parallelism: 1,
   row_group_rows: 16_384,

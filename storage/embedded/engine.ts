@@ -433,6 +433,7 @@ export class EmbeddedEngine implements StorageEngine {
       niceness: config.engine_niceness,
       duckdbThreads: threads,
       memoryLimitBytes: config.per_query_memory_limit,
+      sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
       tempDir: this.paths.temp,
       rowGroupRows: config.row_group_rows,
       compression: config.compression,

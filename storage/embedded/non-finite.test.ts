@@ -38,7 +38,8 @@ async function bitsBelow(directory: string): Promise<[time: bigint, bits: bigint
   mkdirSync(copies)
   const names = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.parquet'))
   for (const [i, name] of names.entries()) cpSync(join(directory, name), join(copies, `${i}.parquet`))
-  const settings = { niceness: 0, duckdbThreads: 1, memoryLimitBytes: 64e6, rowGroupRows: 2048, compression: 'zstd', zstdLevel: 1 } as const
+  const settings = { niceness: 0, duckdbThreads: 1, memoryLimitBytes: 64e6,
+    sampleCacheBytes: 1 << 20, rowGroupRows: 2048, compression: 'zstd', zstdLevel: 1 } as const
   const duck = await Duck.open({ ...settings, tempDir: join(dir, 'tmp') }, dir)
   const out: [bigint, bigint][] = []
   for (const i of names.keys()) {

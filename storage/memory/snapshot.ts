@@ -1,10 +1,12 @@
 /** Reading: a snapshot shares the points with the engine until the engine changes them (`Series.shared`). */
 import { setImmediate } from 'node:timers/promises'
 import { SvcError } from '../../kernel/errors.ts'
-import type { ColumnChunk, FieldInfo, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from '../../kernel/storage.ts'
+import type { SampleRequest, SampleSet, SeriesSet } from '../../kernel/samples.ts'
+import type { ColumnChunk, FieldInfo, MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from '../../kernel/storage.ts'
 import { compileMatchers } from '../common/matchers.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { isShown, type Value } from './rows.ts'
+import { sampleSet, seriesSet } from './samples.ts'
 import type { Fields, Measurement, SeriesTable } from './series.ts'
 
 /** Rows of a chunk at most: what a reader holds at once. */
@@ -52,6 +54,34 @@ export class Snapshot implements Reader {
     }
   }
 
+  schema(namespace: string): readonly MeasurementFields[] {
+    return this.measurements(namespace)
+  }
+
+  async samples(request: SampleRequest): Promise<SampleSet> {
+    const { series, field, points } = this.select(request)
+    return sampleSet(series, field, points, request.newestOnly === true)
+  }
+
+  async activeSeries(request: SampleRequest): Promise<SeriesSet> {
+    const { series, points } = this.select(request)
+    return seriesSet(series.filter((_, i) => points[i].length > 0))
+  }
+
+  private select(request: SampleRequest): { series: FrozenSeries[]; field: FieldInfo; points: (readonly [bigint, Value])[][] } {
+    const measurement = this.find(request)
+    const field = measurement.info.fields.find(({ name }) => name === request.field)
+    if (field === undefined) throw new SvcError('NOT_FOUND', `cannot read field "${request.field}" of measurement "${request.measurement}": it does not exist`)
+    const series = field.type === 'string' ? [] : matching(measurement, request)
+    // What ordinary readers do not see is a sample here.
+    const own = ({ points }: FrozenSeries) =>
+      [...points]
+        .flatMap(([time, values]) => (values.has(field.name) ? [[time, values.get(field.name) as Value] as const] : []))
+        .filter(([time]) => (request.start === undefined || time >= request.start) && (request.end === undefined || time < request.end))
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+    return { series, field, points: series.map(own) }
+  }
+
   explain(request: ScanRequest): ScanPlan {
     const measurement = this.find(request)
     const fields = wantedFields(measurement.info, request)
@@ -70,7 +100,7 @@ export class Snapshot implements Reader {
     throw new SvcError('SQL_ERROR', 'cannot run SQL: the storage engine "memory" has none; choose another engine, or use a native query')
   }
 
-  private find(request: ScanRequest): FrozenMeasurement {
+  private find(request: { namespace: string; measurement: string }): FrozenMeasurement {
     const measurement = this.namespaces.get(request.namespace)?.get(request.measurement)
     if (measurement === undefined) {
       throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist; GET /api/v1/measurements lists those that do`)
@@ -91,7 +121,7 @@ function freeze(measurement: Measurement): FrozenMeasurement {
   return { info: infoOf(measurement), series: live.map(({ number, tags, points }) => ({ number, tags: { ...tags }, points })) }
 }
 
-function matching(measurement: FrozenMeasurement, request: ScanRequest): FrozenSeries[] {
+function matching(measurement: FrozenMeasurement, request: Pick<SampleRequest, 'matchers'>): FrozenSeries[] {
   const matches = compileMatchers(request.matchers ?? [])
   return measurement.series.filter((s) => matches((key) => (Object.hasOwn(s.tags, key) ? s.tags[key] : undefined)))
 }

@@ -10,6 +10,7 @@ import { Duck } from './duck.ts'
 import { mergedKeys } from './encrypted-write.ts'
 import { JobRunner, wireError } from './jobs.ts'
 import type { RelationContext } from './relation.ts'
+import { SampleUnits } from './samples/piece-units.ts'
 import { flushMemtable, type SegmentTarget } from './segment-writer.ts'
 import { WorkerState } from './state.ts'
 import { TagDictionaries } from './tag-source.ts'
@@ -29,7 +30,8 @@ state.applied = eventsTold
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
-const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir, verifier }
+const units = new SampleUnits(config.sampleCacheBytes)
+const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir, units, verifier }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
@@ -70,6 +72,7 @@ port.on('message', (message: ToWorker) => {
       for (const event of message.events) {
         state.apply(event)
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
+        if (event.kind === 'segments') units.forget(event.removed, event.droppedMemtable)
       }
       if (message.events.some((event) => event.kind === 'segments' && event.droppedMemtable >= 0)) setImmediate(collectGarbage)
       break

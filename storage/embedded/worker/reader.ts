@@ -1,13 +1,26 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { ExportResult, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlChunk, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
+import type { SampleRequest, SampleSet, SeriesSet } from '../../../kernel/samples.ts'
+import type {
+  ExportResult,
+  MeasurementFields,
+  MeasurementInfo,
+  Reader,
+  ScanPlan,
+  ScanRequest,
+  SeriesChunk,
+  SqlChunk,
+  SqlCursor,
+  SqlRequest,
+} from '../../../kernel/storage.ts'
 import { markEncrypted } from '../encryption/open.ts'
-import type { MeasurementDef, SegmentMeta } from '../layout.ts'
+import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from '../sql/host.ts'
 import { interruptOn } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
-import { fieldInfo, type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
+import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
+import { selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
 import type { Snapshot } from './state.ts'
 import { tagColumns } from './tag-source.ts'
@@ -36,6 +49,18 @@ export class EngineReader implements Reader {
 
   scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
     return scanSeries(this.context, this.snapshot, scanScope(this.context, request), this.signal)
+  }
+
+  schema(namespace: string): readonly MeasurementFields[] {
+    return this.context.state.schema(namespace)
+  }
+
+  samples(request: SampleRequest): Promise<SampleSet> {
+    return selectSamples(this.context, this.snapshot, request, this.signal)
+  }
+
+  activeSeries(request: SampleRequest): Promise<SeriesSet> {
+    return selectActive(this.context, this.snapshot, request, this.signal)
   }
 
   explain(request: ScanRequest): ScanPlan {
@@ -129,7 +154,7 @@ export class EngineReader implements Reader {
     for (const hint of tags) {
       const tag = named.find(({ column }) => column === hint.tag)
       if (tag === undefined) continue
-      wanted = series.withTag(wanted ?? series.of(def.id), series.keySymbol(def.id, tag.key), hint.values)
+      wanted = series.withTag(def.id, wanted ?? series.of(def.id), series.keySymbol(def.id, tag.key), hint.values)
     }
     return { measurement: def, columns, time, series: wanted, enumTags }
   }

@@ -1,9 +1,10 @@
 /** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
-import type { FieldDef, MeasurementDef } from '../layout.ts'
+import type { MeasurementDef } from '../layout.ts'
 import { type Duck, sqlName, sqlText } from './duck.ts'
 import { type Extent, hiddenOf, hidesAll } from './hidden.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { type Interval, type Piece, unionSql } from './pieces.ts'
+import type { SampleUnits } from './samples/piece-units.ts'
 import type { Snapshot, WorkerState } from './state.ts'
 import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from './tag-source.ts'
 import type { SegmentGate } from './verify.ts'
@@ -13,6 +14,7 @@ export interface RelationContext {
   duck: Duck
   dictionaries: TagDictionaries
   dataDir: string
+  units: SampleUnits
   /** Absent where every segment is trusted. */
   verifier?: SegmentGate
 }
@@ -168,9 +170,4 @@ function tagValues(state: WorkerState, series: Int32Array, tags: readonly TagCol
     return `(${[`${number}::INTEGER`, ...tags.map(({ key }) => (own[key] === undefined ? 'NULL::VARCHAR' : sqlText(own[key])))].join(', ')})`
   })
   return `(SELECT * FROM (VALUES ${rows.join(', ')}) v(${[SERIES_COLUMN, ...tags.map(({ column }) => column)].map(sqlName).join(', ')}))`
-}
-
-/** A field as interfaces show it. */
-export function fieldInfo({ name, type, scale }: FieldDef): { name: string; type: FieldDef['type']; scale?: number } {
-  return type === 'decimal' ? { name, type, scale } : { name, type }
 }

@@ -2,6 +2,10 @@
 import type { Matcher } from '../../../kernel/storage.ts'
 import { compileRegex } from '../../common/matchers.ts'
 import { type SeriesArrays, Shared } from '../layout.ts'
+import { common } from './hidden.ts'
+import { IntList } from './int-list.ts'
+import { SymbolLookup } from './symbol-lookup.ts'
+import { TagIndex } from './tag-index.ts'
 
 const EMPTY: SeriesArrays = {
   measurement: new Int32Array(0),
@@ -11,32 +15,16 @@ const EMPTY: SeriesArrays = {
   symbolBytes: new Uint8Array(0),
 }
 const ABSENT = -1
-/** Texts whose symbol is remembered. */
-const KEPT_SYMBOLS = 10_000
 const decoder = new TextDecoder()
-const encoder = new TextEncoder()
-
-/** A growing list of numbers. */
-class IntList {
-  values = new Int32Array(16)
-  length = 0
-
-  push(value: number): void {
-    if (this.length === this.values.length) {
-      const grown = new Int32Array(this.length * 2)
-      grown.set(this.values)
-      this.values = grown
-    }
-    this.values[this.length++] = value
-  }
-}
 
 export class SeriesView {
   private readonly shared: Int32Array
   private arrays: SeriesArrays = EMPTY
   private readonly texts: (string | undefined)[] = []
   private readonly keySymbols = new Map<string, number>()
-  private readonly symbols = new Map<string, { symbol: number; searched: number }>()
+  private readonly symbols = new SymbolLookup()
+  /** Of each measurement, by the tag's symbol. */
+  private readonly indexes = new Map<number, Map<number, TagIndex>>()
   private scanned = 0
   private readonly byMeasurement = new Map<number, IntList>()
   private readonly keys = new Map<number, { upTo: number; symbols: Set<number>; names: string[] }>()
@@ -67,6 +55,7 @@ export class SeriesView {
       for (const number of all) if (!gone.has(number)) kept.push(number)
       this.byMeasurement.set(measurement, kept)
       this.keys.delete(measurement)
+      this.indexes.delete(measurement)
     }
   }
 
@@ -95,6 +84,14 @@ export class SeriesView {
     return out
   }
 
+  /** key, value ... ordered by key. */
+  pairs(series: number): string[] {
+    const { offsets, tags } = this.arrays
+    const out: string[] = []
+    for (let i = offsets[series], end = offsets[series + 1]; i < end; i++) out.push(this.text(tags[i]))
+    return out
+  }
+
   /** Symbols of the tag's value, or -1. */
   tagSymbol(series: number, key: number): number {
     const { offsets, tags } = this.arrays
@@ -103,54 +100,34 @@ export class SeriesView {
   }
 
   /** Those of `series` whose tag has one of the values, none of them empty. Compares numbers: no text is made, however many values the tag has. */
-  withTag(series: Int32Array, key: number, values: readonly string[]): Int32Array {
+  withTag(measurement: number, series: Int32Array, key: number, values: readonly string[]): Int32Array {
+    const index = this.index(measurement, key)
     const wanted = new Set<number>()
     for (const value of values) {
-      const symbol = this.symbolOf(value)
-      if (symbol !== ABSENT) wanted.add(symbol)
+      const code = index?.codeOfSymbol(this.symbolOf(value)) ?? ABSENT
+      if (code !== ABSENT) wanted.add(code)
     }
-    const out = new Int32Array(wanted.size === 0 ? 0 : series.length)
-    if (wanted.size === 0) return out
-    const { offsets, tags } = this.arrays
-    const only = wanted.size === 1 ? (wanted.values().next().value as number) : ABSENT
-    let n = 0
-    let place = 0 // where the series before had the key: neighbours mostly have it there too
-    for (let i = 0; i < series.length; i++) {
-      const start = offsets[series[i]]
-      const end = offsets[series[i] + 1]
-      if (start + place >= end || tags[start + place] !== key) {
-        place = 0
-        while (start + place < end && tags[start + place] !== key) place += 2
-        if (start + place >= end) continue
-      }
-      const symbol = tags[start + place + 1]
-      if (symbol === only || (only === ABSENT && wanted.has(symbol))) out[n++] = series[i]
-    }
-    return out.subarray(0, n)
+    if (index === undefined || wanted.size === 0) return new Int32Array(0)
+    const list = this.of(measurement)
+    const positions = wanted.size === 1 ? index.withCode([...wanted][0]) : merged([...wanted].map((code) => index.withCode(code)))
+    const found = positions.map((position) => list[position])
+    return series.length === list.length ? found : common(found, series)
   }
 
-  /** The symbol of a text, or ABSENT. Symbols are never removed, so that a search goes on where the last one for this text ended. */
+  /** A tag of a measurement's series by value, up to date; undefined when none has it. Positions are those of `of(measurement)`. */
+  index(measurement: number, key: number): TagIndex | undefined {
+    if (key === ABSENT) return undefined
+    const list = this.of(measurement)
+    let indexes = this.indexes.get(measurement)
+    if (indexes === undefined) this.indexes.set(measurement, (indexes = new Map()))
+    let index = indexes.get(key)
+    if (index === undefined) indexes.set(key, (index = new TagIndex((symbol) => this.text(symbol))))
+    index.follow(list, key, this.arrays)
+    return index
+  }
+
   private symbolOf(text: string): number {
-    let entry = this.symbols.get(text)
-    if (entry === undefined) {
-      if (this.symbols.size >= KEPT_SYMBOLS) this.symbols.clear()
-      this.symbols.set(text, (entry = { symbol: ABSENT, searched: 0 }))
-    }
-    if (entry.symbol !== ABSENT) return entry.symbol
-    const bytes = encoder.encode(text)
-    const { symbolOffsets, symbolBytes } = this.arrays
-    const count = Math.min(Atomics.load(this.shared, Shared.SYMBOLS), symbolOffsets.length - 1)
-    for (let symbol = entry.searched; symbol < count; symbol++) {
-      const start = symbolOffsets[symbol]
-      if (symbolOffsets[symbol + 1] - start !== bytes.length) continue
-      let same = 0
-      while (same < bytes.length && symbolBytes[start + same] === bytes[same]) same++
-      if (same < bytes.length) continue
-      entry.symbol = symbol
-      break
-    }
-    entry.searched = count
-    return entry.symbol
+    return this.symbols.find(text, this.arrays, Math.min(Atomics.load(this.shared, Shared.SYMBOLS), this.arrays.symbolOffsets.length - 1))
   }
 
   /** Tag keys in use by a measurement, sorted. */
@@ -178,28 +155,34 @@ export class SeriesView {
     return this.keySymbols.get(key) ?? ABSENT
   }
 
-  /** Series of the measurement that satisfy all matchers, ascending. A regular expression runs once a distinct value. */
+  /** Series of the measurement that satisfy all matchers, ascending. */
   select(measurement: number, matchers: readonly Matcher[]): Int32Array {
-    let current = this.of(measurement)
-    for (const matcher of matchers) current = this.filter(measurement, current, matcher)
-    return current
+    const list = this.of(measurement)
+    return this.places(measurement, matchers)?.map((place) => list[place]) ?? list
   }
 
-  private filter(measurement: number, series: Int32Array, matcher: Matcher): Int32Array {
-    const key = this.keySymbol(measurement, matcher.tag)
-    if (matcher.op === '=' && matcher.value !== '' && key !== ABSENT) return this.withTag(series, key, [matcher.value])
-    const test = predicate(matcher)
-    const absent = test('')
-    const verdicts = new Map<number, boolean>()
-    const out = new Int32Array(series.length)
-    let n = 0
-    for (const s of series) {
-      const symbol = key === ABSENT ? ABSENT : this.tagSymbol(s, key)
-      let verdict = symbol === ABSENT ? absent : verdicts.get(symbol)
-      if (verdict === undefined) verdicts.set(symbol, (verdict = test(this.text(symbol))))
-      if (verdict) out[n++] = s
+  /** Their places in the measurement's list; undefined for all of it. A regular expression runs once a distinct value. */
+  places(measurement: number, matchers: readonly Matcher[]): Int32Array | undefined {
+    const list = this.of(measurement)
+    const conditions: Condition[] = []
+    let fewest: { index: TagIndex; code: number } | undefined
+    for (const matcher of matchers) {
+      const index = this.index(measurement, this.keySymbol(measurement, matcher.tag))
+      if (index === undefined) {
+        if (!predicate(matcher)('')) return new Int32Array(0)
+      } else if (matcher.op === '=' && matcher.value !== '') {
+        const code = index.codeOfSymbol(this.symbolOf(matcher.value))
+        if (code === ABSENT) return new Int32Array(0)
+        if (fewest === undefined || index.count(code) < fewest.index.count(fewest.code)) fewest = { index, code }
+        conditions.push({ codes: index.codesOfList, only: code })
+      } else {
+        const test = predicate(matcher)
+        const passes = index.passing(`${matcher.op}${matcher.value}`, (values) => Uint8Array.from(values, (value) => (test(value) ? 1 : 0)))
+        conditions.push({ codes: index.codesOfList, passes, absent: test('') })
+      }
     }
-    return out.subarray(0, n)
+    if (conditions.length === 0) return undefined
+    return passing(list.length, fewest?.index.withCode(fewest.code), conditions)
   }
 
   /** Takes in what was published since the last call, as far as the arrays held here reach: larger ones are under way. */
@@ -219,6 +202,38 @@ export class SeriesView {
       list.push(series)
     }
   }
+}
+
+/** Which codes of a tag pass: one, or those flagged. */
+type Condition = { codes: Int32Array } & ({ only: number } | { only?: undefined; passes: Uint8Array; absent: boolean })
+
+/** @param among places to look at, all `length` when undefined. */
+function passing(length: number, among: Int32Array | undefined, conditions: readonly Condition[]): Int32Array {
+  let positions = among
+  for (const condition of conditions) {
+    const { codes } = condition
+    const from = positions
+    const out = new Int32Array(from?.length ?? length)
+    let n = 0
+    for (let i = 0; i < out.length; i++) {
+      const position = from === undefined ? i : from[i]
+      const code = codes[position]
+      if (condition.only !== undefined ? code === condition.only : code === ABSENT ? condition.absent : condition.passes[code] === 1) out[n++] = position
+    }
+    positions = out.subarray(0, n)
+  }
+  return positions as Int32Array
+}
+
+/** The numbers of ascending lists without common ones, ascending. */
+function merged(lists: readonly Int32Array[]): Int32Array {
+  const out = new Int32Array(lists.reduce((sum, list) => sum + list.length, 0))
+  let at = 0
+  for (const list of lists) {
+    out.set(list, at)
+    at += list.length
+  }
+  return out.sort()
 }
 
 function predicate(matcher: Matcher): (value: string) => boolean {

@@ -5,7 +5,8 @@
  * counts of a snapshot were taken while no batch was being applied.
  */
 import { SvcError } from '../../../kernel/errors.ts'
-import { type Cuts, type MeasurementDef, type SegmentMeta, Shared, type StateEvent, Summary, type TableDef, type Tombstone } from '../layout.ts'
+import type { MeasurementFields } from '../../../kernel/storage.ts'
+import { type Cuts, fieldInfo, type MeasurementDef, type SegmentMeta, Shared, type StateEvent, Summary, type TableDef, type Tombstone } from '../layout.ts'
 import { ChunkView } from './chunk-view.ts'
 import { SeriesView } from './series.ts'
 
@@ -63,6 +64,7 @@ export class WorkerState {
   /** Tables of dropped measurements: their rows in memtables are not flushed. */
   readonly goneTables = new Set<number>()
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
+  private readonly schemas = new Map<string, readonly MeasurementFields[]>()
 
   constructor(shared: Int32Array) {
     this.shared = shared
@@ -71,6 +73,16 @@ export class WorkerState {
 
   measurement(namespace: string, name: string): MeasurementDef | undefined {
     return this.byName.get(namespace)?.get(name)
+  }
+
+  /** By name; the same array until a measurement of the namespace changes. */
+  schema(namespace: string): readonly MeasurementFields[] {
+    let known = this.schemas.get(namespace)
+    if (known === undefined) {
+      known = this.measurementsOf(namespace).map((def) => ({ name: def.name, fields: def.fields.map(fieldInfo) }))
+      this.schemas.set(namespace, known)
+    }
+    return known
   }
 
   measurementsOf(namespace: string): MeasurementDef[] {
@@ -190,6 +202,7 @@ export class WorkerState {
 
   private setMeasurement(def: MeasurementDef): void {
     this.measurements.set(def.id, def)
+    this.schemas.delete(def.namespace)
     let names = this.byName.get(def.namespace)
     if (names === undefined) this.byName.set(def.namespace, (names = new Map()))
     names.set(def.name, def)
@@ -199,6 +212,7 @@ export class WorkerState {
     const def = this.measurements.get(id)
     if (def === undefined) return
     this.measurements.delete(id)
+    this.schemas.delete(def.namespace)
     const names = this.byName.get(def.namespace)
     if (names?.get(def.name)?.id === id) names.delete(def.name)
   }

@@ -1,0 +1,40 @@
+/** Samples as evaluators read them, from the engine and from the oracle. */
+import type { SampleRequest } from '../../kernel/samples.ts'
+import type { Storage } from '../../kernel/storage.ts'
+import { jobModule } from './context.ts'
+
+interface Answer {
+  lines: string[]
+  active: string[]
+  fields: string[]
+}
+
+/** @throws Error that tells the first difference. @returns the number of samples. */
+export async function compareSamples(request: SampleRequest, oracle: Storage, engine: Storage): Promise<number> {
+  const [expected, found] = [await read(oracle, request), await read(engine, request)]
+  if (typeof expected === 'string' || typeof found === 'string') {
+    if (expected !== found) throw new Error(`samples: expected ${JSON.stringify(expected)}, found ${JSON.stringify(found)}`)
+    return 0
+  }
+  for (const what of ['fields', 'lines'] as const) {
+    for (let i = 0; i < Math.max(expected[what].length, found[what].length); i++) {
+      if (expected[what][i] !== found[what][i])
+        throw new Error(`${what} of samples differ in line ${i} of ${expected[what].length}:\n  expected ${expected[what][i]}\n  found    ${found[what][i]}`)
+    }
+  }
+  // A series may be called active for a row without this field.
+  const active = new Set(found.active)
+  const missing = expected.active.find((tags) => !active.has(tags))
+  if (missing !== undefined) throw new Error(`series "${missing}" has samples and is not active`)
+  return expected.lines.length
+}
+
+async function read(storage: Storage, request: SampleRequest): Promise<Answer | string> {
+  try {
+    return await storage.run<Answer>(jobModule('samples'), request).result
+  } catch (error) {
+    const { code } = error as { code?: string }
+    if (code === undefined) throw error
+    return `refused with ${code}`
+  }
+}

@@ -1,0 +1,78 @@
+/** The pieces of a measurement as units, with what is hidden of each. */
+import type { Interval, Piece } from '../pieces.ts'
+import { ChunkUnits, memtableOwner } from './chunk-units.ts'
+import { type HiddenTimes, hiddenTimes, keepOf } from './hidden-times.ts'
+import { type ReadScope, SegmentUnits } from './segment-units.ts'
+import type { Unit } from './unit.ts'
+import { UnitCache } from './unit-cache.ts'
+
+export interface VisibleUnit {
+  unit: Unit
+  hidden: readonly HiddenTimes[]
+}
+
+/** A piece, or one chunk of a memtable: what is read at once. Of equal times the one with the higher `order` wins. */
+export interface Source {
+  order: number
+  piece: Piece
+  /** Of a memtable piece. */
+  chunk: number
+}
+
+const NOTHING: readonly HiddenTimes[] = []
+
+/** Everything an engine thread keeps for reading samples. */
+export class SampleUnits {
+  private readonly cache: UnitCache
+  private readonly segments: SegmentUnits
+  private readonly chunks: ChunkUnits
+
+  /** @param budget bytes. */
+  constructor(budget: number) {
+    this.cache = new UnitCache(budget)
+    this.segments = new SegmentUnits(this.cache)
+    this.chunks = new ChunkUnits(this.cache)
+  }
+
+  /** Segments and memtables that are gone. */
+  forget(segments: readonly number[], memtable: number): void {
+    if (segments.length === 0 && memtable < 0) return
+    this.segments.forget(segments)
+    this.cache.forget(new Set([...segments, ...(memtable < 0 ? [] : [memtableOwner(memtable)])]))
+  }
+
+  /** Oldest first. */
+  sourcesOf(pieces: readonly Piece[]): Source[] {
+    const out: Source[] = []
+    for (const piece of pieces) {
+      const chunks = piece.memtable?.part.chunks.length ?? 1
+      for (let chunk = 0; chunk < chunks; chunk++) out.push({ order: out.length, piece, chunk })
+    }
+    return out
+  }
+
+  /** The series of a segment piece, ascending. */
+  seriesOf(piece: Piece, scope: ReadScope): Promise<Int32Array> {
+    return this.segments.seriesOf(piece, scope)
+  }
+
+  /** @param series those wanted, ascending. */
+  async read({ piece, chunk }: Source, series: Int32Array, scope: ReadScope): Promise<VisibleUnit[]> {
+    const hidden = piece.hidden.length === 0 ? NOTHING : hiddenTimes(piece.hidden, piece.minTime, piece.maxTime)
+    const keep = hidden === undefined ? keepOf(piece.hidden) : undefined
+    const visible = (unit: Unit): VisibleUnit => ({ unit, hidden: hidden ?? NOTHING })
+    if (piece.segment !== undefined) return (await this.segments.of(piece, series, scope, keep)).map(visible)
+    const unit = this.chunks.of(piece.memtable!.part, chunk, scope.field, scope.range, series, keep)
+    return unit === undefined ? [] : [visible(unit)]
+  }
+}
+
+/** Inclusive nanoseconds as inclusive whole milliseconds, both rounded down. */
+export function millisecondRange([lo, hi]: Interval): [number, number] {
+  return [Number(floorMs(lo)), Number(floorMs(hi))]
+}
+
+function floorMs(time: bigint): bigint {
+  const ms = time / 1_000_000n
+  return time < 0n && ms * 1_000_000n !== time ? ms - 1n : ms
+}

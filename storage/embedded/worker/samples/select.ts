@@ -1,0 +1,97 @@
+/** Answers Reader.samples and Reader.activeSeries out of units. */
+import { SvcError } from '../../../../kernel/errors.ts'
+import type { SampleRequest, SampleRows, SampleSet, SeriesSet } from '../../../../kernel/samples.ts'
+import { earlier, later } from '../../../common/time.ts'
+import type { FieldDef, MeasurementDef } from '../../layout.ts'
+import type { Piece } from '../pieces.ts'
+import { piecesOf, type RelationContext } from '../relation.ts'
+import type { Snapshot } from '../state.ts'
+import { activeSeries } from './active.ts'
+import { Gatherer } from './gather.ts'
+import { newestSamples } from './newest.ts'
+import { millisecondRange } from './piece-units.ts'
+import type { ReadScope } from './segment-units.ts'
+import { SelectedTags } from './tag-sets.ts'
+
+/** Samples of a block, about. */
+const BLOCK_SAMPLES = 262_144
+const MIN_TIME = -(2n ** 63n)
+const MAX_TIME = 2n ** 63n - 1n
+
+interface Selected {
+  scope: ReadScope
+  series: Int32Array
+  tags: SelectedTags
+  pieces: Piece[]
+}
+
+export async function selectSamples(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Promise<SampleSet> {
+  const selected = select(context, snapshot, request, signal)
+  return {
+    series: selected.series,
+    tags: selected.tags,
+    blocks: () => (request.newestOnly === true ? newestBlock(context, selected) : sampleBlocks(context, selected)),
+  }
+}
+
+export async function selectActive(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Promise<SeriesSet> {
+  const { scope, series, tags, pieces } = select(context, snapshot, request, signal)
+  const places = await activeSeries(context, pieces, series, scope)
+  return places.length === series.length ? { series, tags } : { series: places.map((place) => series[place]), tags: tags.among(places) }
+}
+
+function select(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Selected {
+  const { state } = context
+  const { measurement, field } = fieldOf(context, request)
+  const range: [bigint, bigint] = [request.start ?? MIN_TIME, request.end === undefined ? MAX_TIME : request.end - 1n]
+  const all = state.series.of(measurement.id)
+  const positions = field.type === 'string' ? new Int32Array(0) : state.series.places(measurement.id, request.matchers ?? [])
+  const series = positions === undefined ? all : positions.map((place) => all[place])
+  return {
+    scope: { context, field, range, all, signal },
+    series,
+    tags: new SelectedTags(state.series, measurement.id, series, positions),
+    pieces: series.length === 0 || range[0] > range[1] ? [] : piecesOf(state, snapshot, measurement, range, series),
+  }
+}
+
+function fieldOf({ state }: RelationContext, request: SampleRequest): { measurement: MeasurementDef; field: FieldDef } {
+  const measurement = state.measurement(request.namespace, request.measurement)
+  const field = measurement?.fields.find(({ name }) => name === request.field)
+  if (measurement === undefined || field === undefined) {
+    const missing = measurement === undefined ? `measurement "${request.measurement}"` : `field "${request.field}" of measurement "${request.measurement}"`
+    throw new SvcError('NOT_FOUND', `cannot read ${missing}: it does not exist in namespace "${request.namespace}"`)
+  }
+  return { measurement, field }
+}
+
+async function* newestBlock({ units }: RelationContext, { scope, series, pieces }: Selected): AsyncGenerator<SampleRows> {
+  if (pieces.length > 0) yield await newestSamples(units, units.sourcesOf(pieces), series, scope)
+}
+
+async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces }: Selected): AsyncGenerator<SampleRows> {
+  if (pieces.length === 0) return
+  const sources = units.sourcesOf(pieces)
+  const [lo, hi] = millisecondRange([...scope.range])
+  const size = blockSize(pieces, series.length, scope)
+  for (let first = 0; first < series.length; first += size) {
+    scope.signal?.throwIfAborted()
+    const part = series.subarray(first, first + size)
+    const gatherer = new Gatherer(part, first, lo, hi)
+    for (const source of sources) for (const unit of await units.read(source, part, scope)) gatherer.add(unit)
+    yield gatherer.rows()
+  }
+}
+
+/** Series whose samples make up a block, judged by the rows of the pieces and how much of their time is wanted. */
+function blockSize(pieces: readonly Piece[], series: number, { range, all }: ReadScope): number {
+  let samples = 0
+  for (const { segment, memtable, minTime, maxTime } of pieces) {
+    const rows = segment?.rows ?? memtable!.part.rows
+    const from = later(range[0], minTime)
+    const to = earlier(range[1], maxTime)
+    samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
+  }
+  const perSeries = Math.max(1, samples / Math.max(1, all.length))
+  return Math.max(1, Math.min(series, Math.ceil(BLOCK_SAMPLES / perSeries)))
+}

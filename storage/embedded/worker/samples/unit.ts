@@ -1,0 +1,175 @@
+/**
+ * A unit: one field's values of some rows, ordered by series and time, as evaluators want them. Units are made once, from a full
+ * memtable chunk or a part of a segment, and kept (unit-cache.ts); they never change.
+ */
+import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from '../../../../kernel/samples.ts'
+
+const NS_PER_MS = 1_000_000
+const TWO_32 = 4294967296
+/** Halves of the staleness marker; the high half of every NaN has these bits. */
+const STALE_LOW = 2
+const STALE_HIGH = 0x7ff00000
+/** Beside its arrays. */
+const UNIT_BYTES = 256
+const BLOB_BYTES = 64
+
+export interface Unit {
+  /** The series in it, ascending, and where their samples start; one more start than series. */
+  series: Int32Array
+  starts: Int32Array
+  /** Whole milliseconds since the Unix epoch, rounded down; ascending within a series, repeats possible. */
+  times: Float64Array
+  /** Nanoseconds beyond the millisecond; absent when there are none. */
+  rests?: Int32Array
+  values: Float64Array
+  /** Absent when all are floats. */
+  kinds?: Uint8Array
+  blobs?: (Uint8Array | undefined)[]
+  /** Milliseconds; above the last when there are no samples. */
+  minTime: number
+  maxTime: number
+}
+
+/** Nanoseconds in two halves to whole milliseconds, rounded down; exact. */
+export function milliseconds(low: number, high: number): number {
+  const guess = Math.floor((high * TWO_32 + (low >>> 0)) / NS_PER_MS)
+  // A double does not hold all digits of the nanoseconds; what is left over, modulo 2^32, says whether the guess is one off.
+  const rest = (low - Math.imul(guess | 0, NS_PER_MS)) | 0
+  return rest < 0 ? guess - 1 : rest >= NS_PER_MS ? guess + 1 : guess
+}
+
+/** Nanoseconds beyond the whole milliseconds of a time. */
+function restOf(low: number, ms: number): number {
+  return (low - Math.imul(ms | 0, NS_PER_MS)) | 0
+}
+
+/** Adds rows in order; series must ascend, times within a series too. */
+export class UnitBuilder {
+  private series: Int32Array = new Int32Array(64)
+  private starts: Int32Array = new Int32Array(65)
+  private seriesCount = 0
+  private times: Float64Array
+  private values: Float64Array
+  private bits: Int32Array
+  private rests: Int32Array | undefined
+  private kinds: Uint8Array | undefined
+  private blobs: (Uint8Array | undefined)[] | undefined
+  private blobBytes = 0
+  private rows = 0
+  private last = -1
+  private min = Number.POSITIVE_INFINITY
+  private max = Number.NEGATIVE_INFINITY
+
+  constructor(capacity: number) {
+    const room = Math.max(16, capacity)
+    this.times = new Float64Array(room)
+    this.values = new Float64Array(room)
+    this.bits = new Int32Array(this.values.buffer)
+  }
+
+  get length(): number {
+    return this.rows
+  }
+
+  /** A float by its bits, so that no NaN is lost. Times are nanoseconds in two halves. */
+  addFloat(series: number, timeLow: number, timeHigh: number, low: number, high: number): void {
+    const row = this.row(series, timeLow, timeHigh)
+    this.bits[row * 2] = low
+    this.bits[row * 2 + 1] = high
+    if (low === STALE_LOW && high === STALE_HIGH) this.kind(row, SAMPLE_STALE)
+    else if (this.kinds !== undefined) this.kinds[row] = SAMPLE_FLOAT
+  }
+
+  addNumber(series: number, timeLow: number, timeHigh: number, value: number): void {
+    const row = this.row(series, timeLow, timeHigh)
+    this.values[row] = value
+    if (this.kinds !== undefined) this.kinds[row] = SAMPLE_FLOAT
+  }
+
+  /** @param blob an encoded histogram, kept. */
+  addBlob(series: number, timeLow: number, timeHigh: number, blob: Uint8Array): void {
+    const row = this.row(series, timeLow, timeHigh)
+    this.blobs ??= []
+    this.blobs[row] = blob
+    this.blobBytes += blob.length + BLOB_BYTES
+    this.values[row] = 0
+    this.kind(row, SAMPLE_HISTOGRAM)
+  }
+
+  /** @param fit whether arrays are cut to size, for a unit that is kept. */
+  build(fit: boolean): Unit {
+    const { rows, seriesCount } = this
+    this.starts[seriesCount] = rows
+    const cut = <T extends Float64Array | Int32Array | Uint8Array>(array: T, n: number): T =>
+      (fit && array.length > n ? array.slice(0, n) : array.subarray(0, n)) as T
+    return {
+      series: cut(this.series, seriesCount),
+      starts: cut(this.starts, seriesCount + 1),
+      times: cut(this.times, rows),
+      ...(this.rests === undefined ? {} : { rests: cut(this.rests, rows) }),
+      values: cut(this.values, rows),
+      ...(this.kinds === undefined ? {} : { kinds: cut(this.kinds, rows) }),
+      ...(this.blobs === undefined ? {} : { blobs: this.blobs }),
+      minTime: this.min,
+      maxTime: this.max,
+    }
+  }
+
+  /** Bytes of what `build` gives. */
+  get bytes(): number {
+    return UNIT_BYTES + this.seriesCount * 8 + this.rows * (16 + (this.kinds === undefined ? 0 : 1) + (this.rests === undefined ? 0 : 4)) + this.blobBytes
+  }
+
+  private row(series: number, low: number, high: number): number {
+    if (this.rows === this.times.length) this.grow()
+    const row = this.rows++
+    if (series !== this.last || this.seriesCount === 0) this.begin(series, row)
+    const time = milliseconds(low, high)
+    const rest = restOf(low, time)
+    if (rest !== 0) this.rests ??= new Int32Array(this.times.length)
+    if (this.rests !== undefined) this.rests[row] = rest
+    this.times[row] = time
+    if (time < this.min) this.min = time
+    if (time > this.max) this.max = time
+    return row
+  }
+
+  private begin(series: number, row: number): void {
+    if (this.seriesCount + 1 >= this.series.length) {
+      this.series = widened(this.series, this.series.length * 2)
+      this.starts = widened(this.starts, this.series.length + 1)
+    }
+    this.series[this.seriesCount] = series
+    this.starts[this.seriesCount++] = row
+    this.last = series
+  }
+
+  private kind(row: number, kind: number): void {
+    this.kinds ??= new Uint8Array(this.times.length)
+    this.kinds[row] = kind
+  }
+
+  private grow(): void {
+    const room = this.times.length * 2
+    const times = new Float64Array(room)
+    times.set(this.times)
+    this.times = times
+    // By bits: an element-wise copy might change a NaN.
+    const bits = new Int32Array(room * 2)
+    bits.set(this.bits)
+    this.bits = bits
+    this.values = new Float64Array(bits.buffer)
+    if (this.rests !== undefined) this.rests = widened(this.rests, room)
+    if (this.kinds !== undefined) {
+      const kinds = new Uint8Array(room)
+      kinds.set(this.kinds)
+      this.kinds = kinds
+    }
+  }
+}
+
+function widened(array: Int32Array, length: number): Int32Array {
+  const grown = new Int32Array(length)
+  grown.set(array)
+  return grown
+}
