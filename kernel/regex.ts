@@ -50,8 +50,12 @@ function translate(pattern: string, captures: boolean): string {
     const c = pattern[i]
     if (c === '\\') {
       const [text, next] = escapeSequence(pattern, i, false)
-      out += text
+      out += text === '\\b' || text === '\\B' ? `(?:${text})` : text
       i = next
+    } else if (c === '^' || c === '$') {
+      // Only a group around it may be repeated in JavaScript.
+      out += /^[*+?{]/.test(pattern.slice(i + 1)) ? `(?:${c})` : c
+      i++
     } else if (c === '[') {
       const [text, next] = charClass(pattern, i)
       out += text
@@ -59,7 +63,7 @@ function translate(pattern: string, captures: boolean): string {
     } else if (c === '(') {
       const flags = /^\(\?([imsU]*)(?:-([imsU]+))?([:)])/.exec(pattern.slice(i))
       const name = /^\(\?P?<([A-Za-z_]\w*)>/.exec(pattern.slice(i))
-      if (flags !== null && (flags[1] !== '' || flags[2] !== undefined || flags[3] === ':')) {
+      if (flags !== null) {
         // U swaps greedy and lazy, which only a reader of groups could tell.
         if (captures && flags[0].includes('U')) throw refuse(pattern, 'the flag U is not supported')
         const on = flagLetters(flags[1])
@@ -119,7 +123,7 @@ function escapeSequence(pattern: string, at: number, inClass: boolean): [string,
   // RE2's \s has no vertical tab and no Unicode spaces.
   if (c === 's') return [inClass ? '\\t\\n\\f\\r ' : '[\\t\\n\\f\\r ]', at + 2]
   if (c === 'S') return [inClass ? '\\x00-\\x08\\x0B\\x0E-\\x1F!-\\u{10FFFF}' : '[^\\t\\n\\f\\r ]', at + 2]
-  const property = /^\\([pP])([A-Z])(?!\{)/.exec(pattern.slice(at))
+  const property = /^\\([pP])([A-Z])/.exec(pattern.slice(at))
   if (property !== null) return [`\\${property[1]}{${property[2]}}`, at + 3]
   const script = /^\\([pP])\{(\^?)([A-Za-z_]+)\}/.exec(pattern.slice(at))
   if (script !== null) {

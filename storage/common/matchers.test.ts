@@ -59,6 +59,8 @@ t.test('expressions in RE2 syntax', async (t) => {
     ['a(?i)b|c', 'AB', false],
     ['(a(?i)b|c)d', 'CD', false],
     ['(?U)a+', 'aa', true],
+    ['\\pL{2}', 'äb', true],
+    ['^+(?)a\\b*$?', 'a', true],
   ]
   for (const [pattern, value, expected] of cases) t.equal(compileRegex(pattern).test(value), expected, `${pattern} on ${JSON.stringify(value)}`)
   for (const pattern of ['(', ')', 'a**', '[a', '(?=a)', '(?!a)', '(?<=a)b', '(a)\\1', '\\', '\\k<x>', '[b-a]', 'x'.repeat(20_000)]) {

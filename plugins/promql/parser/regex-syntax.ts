@@ -8,7 +8,7 @@ import { compileRegex } from '../../../kernel/regex.ts'
 const MAX_REPEAT = 1000
 const POSIX_CLASSES = new Set('alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit'.split(' '))
 const REPEAT = /\{(0|[1-9]\d*)(,(0|[1-9]\d*)?)?\}/y
-const FLAGS = /\(\?(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?[:)]/y
+const FLAGS = /\(\?[imsU]*(?:-[imsU]+)?[:)]/y
 const FLAGS_START = /\(\?[imsU]*(?:-[imsU]*)?.?/suy
 const ESCAPE = /\\(?:[0-7]{2,3}|0|x[0-9A-Fa-f]{2}|x\{[0-9A-Fa-f]+\}|[afnrtv]|[!-/:-@[-`{-~])/y
 
@@ -85,7 +85,7 @@ class Scanner {
   }
 
   private group(): string | undefined {
-    const named = /\(\?P?</y
+    const named = /\(\?P?<./sy
     named.lastIndex = this.at
     if (named.test(this.text)) {
       const end = this.text.indexOf('>', this.at)
@@ -103,9 +103,7 @@ class Scanner {
   }
 
   private badGroup(): string {
-    const head = (this.match(FLAGS_START) as RegExpExecArray)[0]
-    const whole = this.at + head.length >= this.text.length && /[imsU?-]$/.test(head)
-    return whole ? `missing closing ): \`${this.text}\`` : `invalid or unsupported Perl syntax: \`${head}\``
+    return `invalid or unsupported Perl syntax: \`${(this.match(FLAGS_START) as RegExpExecArray)[0]}\``
   }
 
   private close(): string | undefined {
