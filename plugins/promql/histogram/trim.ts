@@ -83,9 +83,10 @@ function keepOfLast(lower: number, count: number, at: number, below: boolean): v
   else leave(0, 0)
 }
 
+/** On a linear scale. A zero bucket without width lies above its value, for either cut. */
 function keepOfZero(lower: number, upper: number, count: number, at: number, below: boolean): void {
-  if (below ? at <= lower : at >= upper) leave(0, 0)
-  else if (below ? at >= upper : at <= lower) leave(count, (lower + upper) / 2)
+  if (at <= lower) leave(below ? 0 : count, (lower + upper) / 2)
+  else if (at >= upper) leave(below ? count : 0, (lower + upper) / 2)
   else if (below) leave((count * (at - lower)) / (upper - lower), (lower + at) / 2)
   else leave((count * (upper - at)) / (upper - lower), (at + upper) / 2)
 }
