@@ -98,4 +98,6 @@ export interface Evaluation {
   readonly pacer: Pacer
   /** The dispatcher, handed down so that no part imports it. */
   evaluate(expr: Expr, steps: Steps): Promise<Value>
+  /** Operands are not needed any more, for `result` was made of them. */
+  release(operands: readonly Value[], result?: Value): void
 }

@@ -2,6 +2,7 @@
 import type { AtModifier, Duration, DurationExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import type { EvalContext } from './context.ts'
+import { power } from './operators.ts'
 import type { Steps } from './value.ts'
 
 /** The times a selector looks at: `at` less `offset` when there is an `at`, else each step less `offset`. */
@@ -72,7 +73,7 @@ function combine(expr: DurationExpr & { kind: 'duration-binary' }, a: number, b:
     case '*':
       return a * b
     case '^':
-      return a ** b
+      return power(a, b)
     case '/':
       if (b === 0) throw new ExecutionError(`${pos.start}:${pos.end}: division by zero`)
       return a / b

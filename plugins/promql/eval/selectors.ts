@@ -4,7 +4,7 @@
  */
 import type { VectorSelector } from '../ast.ts'
 import type { Evaluation } from './context.ts'
-import { referenceOf, referenceSpan, type Reference } from './modifiers.ts'
+import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 

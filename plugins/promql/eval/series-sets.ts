@@ -1,5 +1,5 @@
 /** Views and groupings of many label sets that need no label set for each series. */
-import { Labels, LabelList, type LabelColumn, type LabelSets } from '../labels.ts'
+import { type LabelColumn, LabelList, type LabelSets, Labels } from '../labels.ts'
 
 export const NO_SERIES: LabelSets = new LabelList([])
 /** One series without labels. */

@@ -4,8 +4,9 @@
  * A vector's cell (series i, step t) lies at i * steps + t. `kinds` says what the cell holds: ABSENT, FLOAT (in `values`) or
  * HISTOGRAM (in `histograms`). Values are never changed once they were handed on: what changes them makes its own, unless it has made them.
  */
-import type { LabelSets } from '../labels.ts'
+
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
+import type { LabelSets } from '../labels.ts'
 
 export const ABSENT = 0
 export const FLOAT = 1

@@ -1,7 +1,7 @@
 /** A vector value under construction, series by series, when it is not known beforehand how many series will have samples. */
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
-import { vectorBytes, type Budget } from './context.ts'
+import { type Budget, vectorBytes } from './context.ts'
 import { SomeSeries } from './series-sets.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 
@@ -59,7 +59,11 @@ export class VectorRows {
     this.budget.give(this.held)
     const cells = rows * steps
     const own = rows === labels.length && isIdentity(this.series) ? labels : new SomeSeries(labels, this.series.slice(0, rows))
-    const value: VectorValue = { type: 'vector', labels: own, steps, values: this.values.subarray(0, cells), kinds: this.kinds.subarray(0, cells) }
+    // A view keeps the whole buffer alive: not worth it for a small part.
+    const cut = rows * 2 < this.room
+    const values = cut ? this.values.slice(0, cells) : this.values.subarray(0, cells)
+    const kinds = cut ? this.kinds.slice(0, cells) : this.kinds.subarray(0, cells)
+    const value: VectorValue = { type: 'vector', labels: own, steps, values, kinds }
     if (this.histograms !== undefined) {
       this.histograms.length = cells
       value.histograms = this.histograms
@@ -67,9 +71,9 @@ export class VectorRows {
     return value
   }
 
-  /** The series that row `row` is of. */
-  seriesOf(row: number): number {
-    return this.series[row]
+  /** The series that the rows are of, in their order. */
+  get kept(): Int32Array {
+    return this.series.subarray(0, this.rows)
   }
 
   private grow(): void {

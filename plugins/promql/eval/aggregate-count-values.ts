@@ -1,0 +1,50 @@
+/** count_values: how many samples of a group have the same value, which becomes a label. */
+import type { AggregateExpr } from '../ast.ts'
+import { ExecutionError } from '../errors.ts'
+import { quote } from '../functions/format.ts'
+import { LabelList, type Labels } from '../labels.ts'
+import { type Evaluation, vectorBytes } from './context.ts'
+import { formatDecimal } from './format-float.ts'
+import { groupSeries } from './groups.ts'
+import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
+import { newVector } from './vectors.ts'
+
+export async function countValues(expr: AggregateExpr, label: string, input: VectorValue, { context, pacer }: Evaluation): Promise<VectorValue> {
+  if (label === '' || !label.isWellFormed()) throw new ExecutionError(`invalid label name ${quote(label)}`)
+  const { steps } = input
+  // The new label takes the place of one of that name; `without` may take it away again.
+  const hidden = expr.without && expr.grouping.includes(label)
+  const grouping = expr.without ? [...expr.grouping, label] : expr.grouping.filter((name) => name !== label)
+  const groups = groupSeries({ ...expr, grouping }, input.labels)
+  const rowOf = new Map<string, number>()
+  const labels: Labels[] = []
+  const rows: Float64Array[] = []
+  for (let i = 0; i < groups.of.length; i++) {
+    for (let t = 0; t < steps; t++) {
+      const cell = i * steps + t
+      if (input.kinds[cell] === ABSENT) continue
+      const text = hidden ? '' : textOf(input, cell)
+      const key = `${groups.of[i]} ${text}`
+      let row = rowOf.get(key)
+      if (row === undefined) {
+        rowOf.set(key, (row = rows.length))
+        context.budget.take(vectorBytes(1, steps, false))
+        rows.push(new Float64Array(steps))
+        labels.push(groups.labels.at(groups.of[i]).with(label, text))
+      }
+      rows[row][t]++
+    }
+    if (pacer.due()) await pacer.pause()
+  }
+  context.budget.give(vectorBytes(rows.length, steps, false))
+  const out = newVector(new LabelList(labels), steps, context.budget)
+  for (const [row, counts] of rows.entries()) {
+    out.values.set(counts, row * steps)
+    for (let t = 0; t < steps; t++) if (counts[t] > 0) out.kinds[row * steps + t] = FLOAT
+  }
+  return out
+}
+
+function textOf({ kinds, values, histograms }: VectorValue, cell: number): string {
+  return kinds[cell] === HISTOGRAM ? String(histograms?.[cell]) : formatDecimal(values[cell])
+}

@@ -1,0 +1,129 @@
+/** sum and avg of vectors that hold histograms. A group with histograms and floats at one step has no result there. */
+import { mismatchedBounds, mixedSchemas, resetCollision } from '../functions/messages.ts'
+import { ADD_INCOMPATIBLE, ADD_RECONCILED, type FloatHistogram } from '../histogram/float-histogram.ts'
+import { METRIC_NAME } from '../labels.ts'
+import { type Accumulator, floatAccumulator } from './aggregate-floats.ts'
+import { MIXED_AGGREGATION } from './aggregate-messages.ts'
+import type { Notes } from './operators.ts'
+import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
+import { setHistogram } from './vectors.ts'
+
+/** The histograms of one group at one step. */
+interface Sum {
+  total: FloatHistogram
+  /** What rounding lost. */
+  lost: FloatHistogram | undefined
+  count: number
+  /** `total` is the mean of `count` histograms, for their sum would be infinite. */
+  mean: boolean
+  incompatible: boolean
+  resets: boolean
+  noResets: boolean
+}
+
+type AddFn = (sum: Sum, histogram: FloatHistogram) => number
+type ResultFn = (sum: Sum) => FloatHistogram
+
+export function sumWithHistograms(input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
+  return accumulator('sum', addToSum, sumOf, input, out, notes)
+}
+
+export function meanWithHistograms(input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
+  return accumulator('avg', addToMean, meanOf, input, out, notes)
+}
+
+function accumulator(op: 'sum' | 'avg', add: AddFn, result: ResultFn, input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
+  const { steps, kinds } = input
+  const floatKinds = kinds.map((kind) => (kind === HISTOGRAM ? ABSENT : kind))
+  const floats = floatAccumulator(op, { type: 'vector', labels: input.labels, steps, values: input.values, kinds: floatKinds }, out, notes)
+  const sums = new Map<number, Sum>()
+  return {
+    add(series, from, to) {
+      floats.add(series, from, to)
+      for (let t = 0; t < steps; t++) {
+        const histogram = kinds[from + t] === HISTOGRAM ? input.histograms?.[from + t] : undefined
+        if (histogram !== undefined) addHistogram(sums, to + t, histogram, add, () => input.labels.at(series).get(METRIC_NAME), notes)
+      }
+    },
+    finish() {
+      floats.finish()
+      for (const [cell, sum] of sums) finishCell(out, cell, sum, result, notes)
+    },
+  }
+}
+
+function addHistogram(sums: Map<number, Sum>, cell: number, histogram: FloatHistogram, add: AddFn, metric: () => string, { sink, pos }: Notes): void {
+  const sum = sums.get(cell)
+  if (sum === undefined) {
+    const first = { total: histogram.copy(), lost: undefined, count: 1, mean: false, incompatible: false, resets: false, noResets: false }
+    sums.set(cell, noteHint(first, histogram))
+    return
+  }
+  if (sum.incompatible) return
+  noteHint(sum, histogram)
+  sum.count++
+  const met = add(sum, histogram)
+  if ((met & ADD_INCOMPATIBLE) !== 0) {
+    sum.incompatible = true
+    sink.warning(mixedSchemas(metric()), pos)
+  } else if ((met & ADD_RECONCILED) !== 0) sink.info(mismatchedBounds('aggregation'), pos)
+}
+
+function noteHint(sum: Sum, { counterReset }: FloatHistogram): Sum {
+  if (counterReset === 'reset') sum.resets = true
+  else if (counterReset === 'not_reset') sum.noResets = true
+  return sum
+}
+
+function finishCell(out: VectorValue, cell: number, sum: Sum, result: ResultFn, { sink, pos }: Notes): void {
+  if (out.kinds[cell] === FLOAT) {
+    sink.warning(MIXED_AGGREGATION, pos)
+    out.kinds[cell] = ABSENT
+    return
+  }
+  if (sum.incompatible) return
+  setHistogram(out, cell, result(sum).compact())
+  if (sum.resets && sum.noResets) sink.warning(resetCollision('aggregation'), pos)
+}
+
+function addToSum(sum: Sum, histogram: FloatHistogram): number {
+  return sum.total.kahanAdd(histogram, (sum.lost ??= sum.total.compensation()))
+}
+
+function sumOf({ total, lost }: Sum): FloatHistogram {
+  if (lost !== undefined) total.add(lost)
+  return total
+}
+
+/** As the mean of floats: of the sum while that is finite, from there on of the mean so far and a share of each histogram. */
+function addToMean(sum: Sum, histogram: FloatHistogram): number {
+  const { count } = sum
+  if (!sum.mean) {
+    const total = sum.total.copy()
+    const lost = sum.lost?.copy() ?? total.compensation()
+    const met = total.kahanAdd(histogram, lost)
+    if ((met & ADD_INCOMPATIBLE) !== 0) return met
+    if (!total.hasOverflow()) {
+      sum.total = total
+      sum.lost = lost
+      return met
+    }
+    sum.mean = true
+    sum.total.div(count - 1)
+    sum.lost?.div(count - 1)
+  }
+  const shrink = (count - 1) / count
+  sum.total.mul(shrink)
+  sum.lost ??= sum.total.compensation()
+  sum.lost.mul(shrink)
+  return sum.total.kahanAdd(histogram.copy().div(count), sum.lost)
+}
+
+function meanOf({ total, lost, count, mean }: Sum): FloatHistogram {
+  if (!mean) {
+    total.div(count)
+    lost?.div(count)
+  }
+  if (lost !== undefined) total.add(lost)
+  return total
+}

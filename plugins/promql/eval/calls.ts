@@ -1,0 +1,39 @@
+/** Function calls: arguments are evaluated, the function's own module does the rest. */
+import type { CallExpr, Expr } from '../ast.ts'
+import type { VectorFunction } from '../functions/contract.ts'
+import { IMPLEMENTATIONS, implementationOf } from '../functions/index.ts'
+import type { Evaluation } from './context.ts'
+import { callRangeFunction, unwrap } from './range-functions.ts'
+import { instantVector } from './selectors.ts'
+import type { Steps, Value } from './value.ts'
+
+export async function evaluateCall(expr: CallExpr, steps: Steps, evaluation: Evaluation): Promise<Value> {
+  const fn = implementationOf(expr.name)
+  if (fn.kind === 'range') return callRangeFunction(expr, fn, steps, evaluation, namesWith)
+  return callVectorFunction(expr, fn, steps, evaluation)
+}
+
+async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Steps, evaluation: Evaluation): Promise<Value> {
+  const { context } = evaluation
+  const args: Value[] = []
+  let sampleTimes: Float64Array | undefined
+  for (const arg of expr.args.slice(0, fn.argsUpTo)) {
+    const plain = unwrap(arg)
+    if (expr.name === 'timestamp' && plain.kind === 'vector' && plain.modifier === undefined) {
+      const instants = await instantVector(plain, steps, evaluation, true)
+      args.push(instants.value)
+      sampleTimes = instants.times
+    } else args.push(await evaluation.evaluate(arg, steps))
+  }
+  const { query, annotations } = context
+  const evaluate = (other: Expr): Promise<Value> => evaluation.evaluate(other, steps)
+  const value = await fn.apply({ expr, args, steps, annotations, query, evaluate, ...(sampleTimes === undefined ? {} : { sampleTimes }) })
+  evaluation.release(args, value)
+  return value
+}
+
+function namesWith(modifier: 'anchored' | 'smoothed'): string[] {
+  const names: string[] = []
+  for (const [name, fn] of IMPLEMENTATIONS) if (fn.kind === 'range' && fn[modifier] === true) names.push(name)
+  return names.sort()
+}

@@ -1,0 +1,95 @@
+/** Where range functions get their windows from: matrix selectors and subqueries, series by series. */
+import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
+import type { LabelSets } from '../labels.ts'
+import type { Evaluation } from './context.ts'
+import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
+import { blocksOf, evaluateSubquery } from './subquery.ts'
+import { SAMPLE_STALE, type SampleBlock, type Steps } from './value.ts'
+
+export interface RangeInput {
+  labels: LabelSets
+  /** Without stale samples; can be read once. */
+  blocks(): AsyncIterable<SampleBlock>
+  reference: Reference
+  /** Milliseconds. */
+  range: number
+  /** How much further than the range windows reach, back and ahead. */
+  before: number
+  ahead: number
+  modifier?: 'anchored' | 'smoothed'
+  /** Names of these series are to go already. */
+  dropName?: Uint8Array
+}
+
+export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Steps, evaluation: Evaluation): Promise<RangeInput> {
+  return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation) : ofSubquery(expr, steps, evaluation)
+}
+
+async function ofSelector(expr: MatrixSelector, steps: Steps, { context }: Evaluation): Promise<RangeInput> {
+  const { vector } = expr
+  const reference = referenceOf(vector, context)
+  const range = milliseconds(expr.range, context)
+  const { first, last } = referenceSpan(reference, steps)
+  const before = vector.modifier === undefined ? 0 : context.lookbackMs
+  const ahead = vector.modifier === 'smoothed' ? context.lookbackMs : 0
+  const selection = await context.source.select({ matchers: vector.matchers, after: first - range - before, upTo: last + ahead })
+  return {
+    labels: selection.labels,
+    blocks: async function* () {
+      for await (const block of selection.blocks()) yield withoutStale(block)
+    },
+    reference,
+    range,
+    before,
+    ahead,
+    ...(vector.modifier === undefined ? {} : { modifier: vector.modifier }),
+  }
+}
+
+async function ofSubquery(expr: SubqueryExpr, steps: Steps, evaluation: Evaluation): Promise<RangeInput> {
+  const child = await evaluateSubquery(expr, steps, evaluation)
+  const { value } = child
+  return {
+    labels: value.labels,
+    blocks: async function* () {
+      yield* blocksOf(value, child.steps)
+      evaluation.release([value])
+    },
+    reference: referenceOf(expr, evaluation.context),
+    range: milliseconds(expr.range, evaluation.context),
+    before: 0,
+    ahead: 0,
+    ...(value.dropName === undefined ? {} : { dropName: value.dropName }),
+  }
+}
+
+/** The block itself when it has no staleness markers. */
+export function withoutStale(block: SampleBlock): SampleBlock {
+  const { kinds, starts } = block
+  if (kinds === undefined || !kinds.includes(SAMPLE_STALE)) return block
+  const out = {
+    first: block.first,
+    starts: new Int32Array(starts.length),
+    times: new Float64Array(kinds.length),
+    values: new Float64Array(kinds.length),
+    kinds: new Uint8Array(kinds.length),
+    ...(block.histograms === undefined ? {} : { histograms: [] as NonNullable<SampleBlock['histograms']> }),
+  }
+  let n = 0
+  let samples = 0
+  for (let s = 0; s + 1 < starts.length; s++) {
+    for (let i = starts[s]; i < starts[s + 1]; i++) {
+      if (kinds[i] === SAMPLE_STALE) continue
+      out.times[n] = block.times[i]
+      out.values[n] = block.values[i]
+      out.kinds[n] = kinds[i]
+      out.histograms?.push(block.histograms?.[i])
+      samples |= kinds[i]
+      n++
+    }
+    out.starts[s + 1] = n
+  }
+  // Functions take a shorter way when there are only floats.
+  if (samples === 0) return { first: out.first, starts: out.starts, times: out.times, values: out.values }
+  return out
+}
