@@ -84,6 +84,11 @@ export class ProtobufWriter {
   blob(field: number, bytes: Uint8Array): void {
     this.tag(field, 2)
     this.varint(bytes.length)
+    this.append(bytes)
+  }
+
+  /** Bytes as they are. */
+  append(bytes: Uint8Array): void {
     this.room(bytes.length)
     this.bytes.set(bytes, this.at)
     this.at += bytes.length

@@ -1,6 +1,6 @@
 /**
  * What the discovery endpoints (labels, label values, series, metadata of the database) ask of the storage. `discover.ts` implements it over a
- * `Reader`; the handlers code against this file.
+ * `Reader` (`storageDiscovery(reader, namespace): Discovery`); the handlers code against this file.
  *
  * Times are milliseconds, both ends included. A series counts when it holds a sample in the range, staleness markers included. Metric names
  * are `<measurement>_<field>` (the measurement alone for a field named `value`); they appear as the label `__name__`. Classic `_bucket`,

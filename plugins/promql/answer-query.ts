@@ -1,0 +1,149 @@
+/** A query beside the data: parses, evaluates, writes the answer of the HTTP API. */
+import type { JobIo } from '../../kernel/storage.ts'
+import type { Expr } from './ast.ts'
+import { ExecutionError, QueryStoppedError } from './errors.ts'
+import { Annotations } from './eval/annotations.ts'
+import { Budget } from './eval/context.ts'
+import { evaluate } from './eval/evaluate.ts'
+import { isRange, unwrap } from './eval/range-functions.ts'
+import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
+import type { SampleBlock, Steps } from './eval/value.ts'
+import { AnswerStream } from './http/answer-stream.ts'
+import { apiError, invalidParameter } from './http/api-error.ts'
+import { writeResult } from './http/result-json.ts'
+import { parse } from './parser/parse.ts'
+import { ParseError } from './parser/parse-error.ts'
+
+export interface QueryArgs {
+  namespace: string
+  query: string
+  /** An instant query has one step and interval 0. */
+  steps: Steps
+  lookbackMs: number
+  /** Step of subqueries that name none. */
+  defaultStepMs: number
+  /** Series of the answer. */
+  seriesLimit: number
+  maxResultBytes: number
+  memoryBytes: number
+  /** The parameter `stats`; '' = none wanted. */
+  stats: string
+}
+
+export interface QueryOutcome {
+  truncated: boolean
+}
+
+export const TRUNCATED = 'results truncated due to limit'
+/** Warnings and infos of an answer, of each kind; what is over it is counted in one more. */
+const MOST_ANNOTATIONS = 10
+
+/** @throws SvcError with the API's error type for what the caller can mend. */
+export async function answerQuery(source: SampleSource, args: QueryArgs, io: JobIo): Promise<QueryOutcome> {
+  try {
+    return await answer(source, args, io)
+  } catch (error) {
+    if (error instanceof ExecutionError) throw apiError('execution', error.message, error)
+    if (error instanceof QueryStoppedError) throw apiError(error.reason, error.message, error)
+    throw error
+  }
+}
+
+async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise<QueryOutcome> {
+  const { query, steps, lookbackMs, defaultStepMs } = args
+  const started = performance.now()
+  const instant = steps.interval === 0
+  const expr = parsed(query)
+  if (!instant) requireSteps(expr)
+  const annotations = new Annotations()
+  const budget = new Budget(args.memoryBytes)
+  const counted = args.stats === '' ? undefined : new CountedSource(source)
+  const last = steps.start + (steps.count - 1) * steps.interval
+  const prepared = performance.now()
+  const value = await evaluate(expr, steps, {
+    source: counted ?? source,
+    lookbackMs,
+    defaultStepMs,
+    budget,
+    annotations,
+    signal: io.signal,
+    query: { start: steps.start, end: last, step: steps.interval },
+  })
+  const evaluated = performance.now()
+  const out = new AnswerStream(io, args.maxResultBytes)
+  out.json.raw('{"status":"success","data":')
+  const { truncated } = await writeResult(out, value, steps, instant, args.seriesLimit)
+  if (counted !== undefined) out.json.raw(`,"stats":${statistics(started, prepared, evaluated, counted.samples, budget.peak)}`)
+  out.json.raw('}')
+  const { warnings, infos } = annotations.texts(query, MOST_ANNOTATIONS)
+  if (truncated) warnings.push(TRUNCATED)
+  const deprecated = deprecatedStats(args.stats)
+  if (deprecated !== undefined) warnings.push(deprecated)
+  await out.end(warnings, infos)
+  return { truncated }
+}
+
+/** @throws bad_data in the words of Prometheus. */
+export function parsed(query: string): Expr {
+  try {
+    return parse(query)
+  } catch (error) {
+    if (error instanceof ParseError) throw invalidParameter('query', error.message)
+    throw error
+  }
+}
+
+function requireSteps(expr: Expr): void {
+  const plain = unwrap(expr)
+  const type = plain.kind === 'string' ? 'string' : isRange(plain) ? 'range vector' : undefined
+  if (type !== undefined) throw invalidParameter('query', `invalid expression type "${type}" for range query, must be Scalar or instant Vector`)
+}
+
+/** Counts what the selectors read. */
+class CountedSource implements SampleSource {
+  samples = 0
+  private readonly source: SampleSource
+
+  constructor(source: SampleSource) {
+    this.source = source
+  }
+
+  async select(request: SelectRequest): Promise<Selection> {
+    const { labels, blocks } = await this.source.select(request)
+    const count = (block: SampleBlock): void => {
+      this.samples += block.times.length
+    }
+    return {
+      labels,
+      async *blocks() {
+        for await (const block of blocks()) {
+          count(block)
+          yield block
+        }
+      },
+    }
+  }
+}
+
+/** Bytes that a sample held in memory is counted as, a time and a value. */
+const SAMPLE_BYTES = 16
+
+function statistics(started: number, prepared: number, evaluated: number, samples: number, peakBytes: number): string {
+  const seconds = (from: number, to: number): number => Math.round((to - from) * 1e6) / 1e9
+  return JSON.stringify({
+    timings: {
+      evalTotalTime: seconds(prepared, evaluated),
+      resultSortTime: 0,
+      queryPreparationTime: seconds(started, prepared),
+      innerEvalTime: seconds(prepared, evaluated),
+      execQueueTime: 0,
+      execTotalTime: seconds(started, performance.now()),
+    },
+    samples: { totalQueryableSamples: samples, samplesRead: samples, peakSamples: Math.ceil(peakBytes / SAMPLE_BYTES) },
+  })
+}
+
+function deprecatedStats(stats: string): string | undefined {
+  if (stats === '' || stats === 'true' || stats === 'all') return undefined
+  return `value ${JSON.stringify(stats)} for parameter "stats" is deprecated and will be rejected in the next major release, use "true" or "all"`
+}

@@ -1,0 +1,38 @@
+import { type Static, Type } from 'typebox'
+
+/** The limits of answers are keys of [server]. */
+export const configSchema = Type.Object({
+  lookback_delta_secs: Type.Number({
+    default: 300,
+    minimum: 0.001,
+    maximum: 86_400,
+    description: 'How far an instant selector looks back for a sample; a query may ask for another',
+  }),
+  default_evaluation_interval_secs: Type.Number({ default: 60, minimum: 0.001, maximum: 86_400, description: 'Step of subqueries that name none' }),
+  max_query_memory_bytes: Type.Integer({
+    default: 268_435_456,
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    description: 'Bytes of the values that one query holds at a time; above: 422',
+  }),
+  default_discovery_range_secs: Type.Number({
+    default: 3600,
+    minimum: 0,
+    maximum: 315_360_000,
+    description: 'How far labels, label values and series reach back when the request names no start; 0 = from the beginning',
+  }),
+  remote_read_sample_limit: Type.Integer({
+    default: 50_000_000,
+    minimum: 0,
+    maximum: 10_000_000_000,
+    description: 'Samples of one remote read answered as samples; above: 400; 0 = no limit. Reads answered as chunks have none',
+  }),
+  remote_read_max_bytes_in_frame: Type.Integer({
+    default: 1_048_576,
+    minimum: 1024,
+    maximum: 67_108_864,
+    description: 'Bytes of one frame of a streamed remote read, exceeded by at most a chunk',
+  }),
+})
+
+export type PromqlConfig = Static<typeof configSchema>

@@ -1,0 +1,7 @@
+import type { Job } from '../../kernel/storage.ts'
+import { answerDiscovery, type DiscoveryArgs, type DiscoveryOutcome } from './answer-discovery.ts'
+import { storageDiscovery } from './discover.ts'
+
+const discoveryJob: Job<DiscoveryArgs, DiscoveryOutcome> = (reader, args, io) => answerDiscovery(storageDiscovery(reader, args.namespace), args, io)
+
+export default discoveryJob

@@ -1,0 +1,56 @@
+/** An answer's bytes on their way out of a job: in pieces, within a limit. A failure before the first piece still gets a status of its own. */
+import type { JobIo } from '../../../kernel/storage.ts'
+import { apiError } from './api-error.ts'
+import { JsonWriter } from './json-writer.ts'
+
+/** Bytes gathered before they are handed over. */
+const PIECE_BYTES = 64 * 1024
+
+export class AnswerStream {
+  readonly json = new JsonWriter()
+  private readonly io: JobIo
+  private readonly maxBytes: number
+
+  /** @param maxBytes server.prom_max_result_bytes. */
+  constructor(io: JobIo, maxBytes: number) {
+    this.io = io
+    this.maxBytes = maxBytes
+  }
+
+  /** To be looked at after every piece of some size; when it says yes, await `flush`. */
+  get full(): boolean {
+    return this.json.length >= PIECE_BYTES
+  }
+
+  async flush(): Promise<void> {
+    this.expect(0)
+    await this.io.emit(this.json.take())
+  }
+
+  /** Refuses an answer that will have at least so many bytes more. @throws execution. */
+  expect(bytes: number): void {
+    if (this.json.total + bytes > this.maxBytes)
+      throw apiError(
+        'execution',
+        `cannot answer the query: its result is larger than ${this.maxBytes} bytes; ask for fewer series or steps, or raise server.prom_max_result_bytes`,
+      )
+  }
+
+  /** `"warnings":[..],"infos":[..]` behind the data, each only when there are any, and the end. */
+  async end(warnings: readonly string[], infos: readonly string[]): Promise<void> {
+    this.texts('warnings', warnings)
+    this.texts('infos', infos)
+    this.json.raw('}')
+    await this.flush()
+  }
+
+  private texts(name: string, texts: readonly string[]): void {
+    if (texts.length === 0) return
+    this.json.raw(`,"${name}":[`)
+    for (const [i, text] of texts.entries()) {
+      if (i > 0) this.json.raw(',')
+      this.json.string(text)
+    }
+    this.json.raw(']')
+  }
+}

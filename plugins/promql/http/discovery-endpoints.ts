@@ -1,0 +1,52 @@
+/** /labels, /label/{name}/values and /series. */
+import type { FastifyReply } from 'fastify'
+import type { HttpRequest } from '../../../kernel/plugin.ts'
+import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
+import type { PromqlConfig } from '../config.ts'
+import { apiError } from './api-error.ts'
+import { type Door, JSON_TYPE } from './door.ts'
+import { unescapeName } from './label-names.ts'
+import type { Params } from './params.ts'
+
+const JOB = new URL('../discovery-job.ts', import.meta.url)
+const FORMS = ['GET', 'POST'] as const
+/** The beginning of time, as far as milliseconds are exact and nanoseconds fit 64 bits. */
+const BEGINNING_MS = -9_223_372_036_854
+
+export function discoveryEndpoints(door: Door, config: PromqlConfig): void {
+  const { server, clock } = door.svc
+
+  const run = async (params: Params, what: Pick<DiscoveryArgs, 'wanted' | 'label'>, request: HttpRequest, reply: FastifyReply): Promise<void> => {
+    const limit = params.limit()
+    const givenStart = params.time('start')
+    const end = params.time('end') ?? clock.now()
+    const range = config.default_discovery_range_secs * 1000
+    const args: DiscoveryArgs = {
+      ...what,
+      namespace: door.svc.context(request).dataNamespace,
+      selectors: params.all('match[]'),
+      start: givenStart ?? (range === 0 ? BEGINNING_MS : end - range),
+      end,
+      limit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
+      maxResultBytes: server.prom_max_result_bytes,
+    }
+    const { result } = await door.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE })
+    result.then(
+      ({ truncated }) => truncated && door.truncated(),
+      () => {},
+    )
+  }
+
+  door.serve('/labels', { summary: 'Label names', methods: FORMS }, (params, request, reply) => run(params, { wanted: 'labels' }, request, reply))
+
+  door.serve('/label/:name/values', { summary: 'Values of a label', methods: FORMS }, (params, request, reply) => {
+    const label = unescapeName((request.params as { name: string }).name)
+    if (label === '') throw apiError('bad_data', 'invalid label name: ""')
+    return run(params, { wanted: 'values', label }, request, reply)
+  })
+
+  door.serve('/series', { summary: 'Series that match', methods: FORMS }, (params, request, reply) => {
+    if (params.all('match[]').length === 0) throw apiError('bad_data', 'no match[] parameter provided')
+    return run(params, { wanted: 'series' }, request, reply)
+  })
+}

@@ -1,0 +1,126 @@
+/** What all endpoints share: two prefixes, parameters, answers that come out of jobs, errors in the API's shape. */
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import type { ErrorKind } from '../../../kernel/errors.ts'
+import { toSvcError } from '../../../kernel/http/errors.ts'
+import type { HttpRequest, Svc } from '../../../kernel/plugin.ts'
+import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
+import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
+import { answerOf, isKernels } from './api-error.ts'
+import { Params } from './params.ts'
+
+export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
+export const JSON_TYPE = 'application/json; charset=utf-8'
+
+export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyReply) => unknown
+
+export interface EndpointOptions {
+  summary: string
+  methods: readonly ('GET' | 'POST')[]
+  /** The body's bytes as they were sent, instead of a form. */
+  encodedBody?: true
+}
+
+export interface SendOptions {
+  type: string
+  /** Content-Encoding of what the job emits. */
+  encoding?: string
+  /** What the request allows itself. */
+  timeoutMs?: number
+}
+
+export class Door {
+  readonly svc: Svc
+  private readonly metrics: PromqlMetrics
+
+  constructor(svc: Svc) {
+    this.svc = svc
+    this.metrics = promqlMetrics(svc.metrics)
+  }
+
+  /** Serves `path` under both prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
+  serve(path: string, { summary, methods, encodedBody }: EndpointOptions, endpoint: Endpoint): void {
+    const name = path.split('/', 2)[1]
+    const config = { action: 'read' as const, ...(encodedBody === undefined ? {} : { rawBody: true as const, encodedBody }) }
+    for (const prefix of PREFIXES) {
+      for (const method of methods) {
+        this.svc.http.route({
+          method,
+          url: `${prefix}${path}`,
+          config,
+          schema: { summary, tags: ['promql'] } as never,
+          errorHandler: (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply),
+          handler: (request, reply) => this.answer(name, endpoint, request, reply),
+        })
+      }
+    }
+  }
+
+  /** Runs a job beside the data and sends what it emits; the job ends with the client's connection. */
+  async send<R>(request: HttpRequest, reply: FastifyReply, module: URL, args: unknown, { type, encoding, timeoutMs }: SendOptions): Promise<RunningJob<R>> {
+    const job = this.svc.storage.run<R>(module, args, this.timeLimit(timeoutMs ?? Number.POSITIVE_INFINITY))
+    job.result.catch(() => {}) // the output fails with the same error
+    const { socket } = request.raw
+    socket.once('close', job.cancel)
+    reply.raw.once('close', () => socket.off('close', job.cancel))
+    const output = job.output[Symbol.asyncIterator]()
+    // A failure before the first bytes still has a status of its own.
+    const first = await output.next()
+    const second = first.done === true ? first : await output.next()
+    reply.type(type)
+    if (encoding !== undefined) reply.header('content-encoding', encoding)
+    if (first.done === true) reply.send('')
+    else if (second.done === true) sendOnce(reply, first.value)
+    else reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
+    return job
+  }
+
+  truncated(): void {
+    this.metrics.truncated.inc()
+  }
+
+  private async answer(name: string, endpoint: Endpoint, request: HttpRequest, reply: FastifyReply): Promise<unknown> {
+    const started = performance.now()
+    const data = await endpoint(new Params(request.query, request.body), request, reply)
+    this.metrics.seconds.observe({ endpoint: name }, (performance.now() - started) / 1000)
+    if (data !== undefined) reply.type(JSON_TYPE).send(JSON.stringify({ status: 'success', data }))
+    return reply
+  }
+
+  private timeLimit(asked: number): JobOptions {
+    const limit = this.svc.server.prom_query_timeout_secs * 1000 || Number.POSITIVE_INFINITY
+    const timeoutMs = Math.max(1, Math.min(limit, asked))
+    if (timeoutMs === Number.POSITIVE_INFINITY) return {}
+    return { timeoutMs, timeoutSetting: asked < limit ? "the request's timeout" : 'server.prom_query_timeout_secs' }
+  }
+
+  /** @param gone nobody waits for the answer any more. */
+  private fail(error: unknown, gone: boolean, reply: FastifyReply): void {
+    const known = toSvcError(error)
+    if (isKernels(known)) throw error
+    const { status, type, text, retryAfter } = answerOf(known)
+    this.metrics.failures.inc({ type: gone ? 'canceled' : type })
+    if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: known.cause ?? known, code: known.code }, 'request failed')
+    if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
+    reply
+      .code(status)
+      .type(JSON_TYPE)
+      .send(JSON.stringify({ status: 'error', errorType: type, error: text }))
+  }
+}
+
+/** Sends one buffer and frees it at once: answers of a megabyte would otherwise pile up until the next garbage collection. */
+function sendOnce(reply: FastifyReply, bytes: Uint8Array): void {
+  reply.raw.once('finish', () => (bytes.buffer as ArrayBuffer).transfer(0))
+  reply.send(bytes)
+}
+
+async function* pieces(first: Uint8Array, second: Uint8Array, more: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
+  try {
+    yield first
+    yield second
+    for (let next = await more.next(); next.done !== true; next = await more.next()) yield next.value
+  } finally {
+    cancel()
+  }
+}

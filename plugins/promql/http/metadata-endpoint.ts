@@ -1,0 +1,36 @@
+/** /metadata: what senders have said about metrics; empty when no plugin of the node receives any. */
+import { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from '../../../kernel/metric-metadata.ts'
+import { apiError } from './api-error.ts'
+import type { Door } from './door.ts'
+import { integerOf, type Params } from './params.ts'
+
+type Entry = Pick<MetricMetadataEntry, 'type' | 'help' | 'unit'>
+
+export function metadataEndpoint(door: Door): void {
+  door.serve('/metadata', { summary: 'Type, help and unit of metrics', methods: ['GET'] }, (params, request) => {
+    const known = door.svc.find<MetricMetadata>(METRIC_METADATA)?.list(door.svc.context(request).dataNamespace) ?? []
+    return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'))
+  })
+}
+
+/** @param limit metrics, and @param perMetric entries of each; negative = all. */
+export function metadataOf(known: Iterable<MetricMetadataEntry>, metric: string, limit: number, perMetric: number): Record<string, Entry[]> {
+  const byMetric = new Map<string, Entry[]>()
+  for (const { metric: name, type, help, unit } of known) {
+    if (metric !== '' && name !== metric) continue
+    const entries = byMetric.get(name)
+    if (entries === undefined) {
+      if (limit >= 0 && byMetric.size >= limit) continue
+      byMetric.set(name, [{ type, help, unit }])
+    } else if (perMetric <= 0 || entries.length < perMetric) entries.push({ type, help, unit })
+  }
+  return Object.fromEntries(byMetric)
+}
+
+function bound(params: Params, name: string): number {
+  const text = params.get(name)
+  if (text === '') return -1
+  const value = integerOf(text)
+  if (value === undefined) throw apiError('bad_data', `${name} must be a number`)
+  return value
+}

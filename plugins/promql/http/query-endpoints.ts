@@ -1,0 +1,66 @@
+/** /query and /query_range. */
+import type { FastifyReply } from 'fastify'
+import type { HttpRequest } from '../../../kernel/plugin.ts'
+import type { QueryArgs, QueryOutcome } from '../answer-query.ts'
+import type { PromqlConfig } from '../config.ts'
+import type { Steps } from '../eval/value.ts'
+import { apiError, invalidParameter } from './api-error.ts'
+import { type Door, JSON_TYPE } from './door.ts'
+import type { Params } from './params.ts'
+
+const JOB = new URL('../query-job.ts', import.meta.url)
+const FORMS = ['GET', 'POST'] as const
+
+export function queryEndpoints(door: Door, config: PromqlConfig): void {
+  const { server, clock } = door.svc
+
+  const run = (params: Params, limit: number, steps: Steps, timeoutMs: number | undefined, request: HttpRequest, reply: FastifyReply): Promise<void> => {
+    const lookback = params.duration('lookback_delta', (reason) => apiError('bad_data', `error parsing lookback delta duration: ${reason}`))
+    const args: QueryArgs = {
+      namespace: door.svc.context(request).dataNamespace,
+      query: params.get('query'),
+      steps,
+      // None, and what is not positive, means the server's own.
+      lookbackMs: lookback !== undefined && lookback > 0 ? Math.max(1, Math.trunc(lookback)) : config.lookback_delta_secs * 1000,
+      defaultStepMs: config.default_evaluation_interval_secs * 1000,
+      seriesLimit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
+      maxResultBytes: server.prom_max_result_bytes,
+      memoryBytes: config.max_query_memory_bytes,
+      stats: params.get('stats'),
+    }
+    return door.send<QueryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, ...(timeoutMs === undefined ? {} : { timeoutMs }) }).then(({ result }) => {
+      result.then(
+        ({ truncated }) => truncated && door.truncated(),
+        () => {},
+      )
+    })
+  }
+
+  door.serve('/query', { summary: 'PromQL at one time', methods: FORMS }, (params, request, reply) => {
+    const limit = params.limit()
+    const time = params.time('time') ?? clock.now()
+    return run(params, limit, { start: time, interval: 0, count: 1 }, params.duration('timeout'), request, reply)
+  })
+
+  door.serve('/query_range', { summary: 'PromQL at every step of a range', methods: FORMS }, (params, request, reply) => {
+    const limit = params.limit()
+    const steps = stepsOf(params, server.max_range_query_points)
+    return run(params, limit, steps, params.duration('timeout'), request, reply)
+  })
+}
+
+/** @throws bad_data. */
+export function stepsOf(params: Params, maxPoints: number): Steps {
+  const start = params.requiredTime('start')
+  const end = params.requiredTime('end')
+  if (end < start) throw invalidParameter('end', 'end timestamp must not be before start time')
+  const step = params.requiredDuration('step')
+  // Times are milliseconds: a step of less has no next one.
+  if (step < 1) throw invalidParameter('step', 'zero or negative query resolution step widths are not accepted. Try a positive integer')
+  if (Math.floor((end - start) / step) > maxPoints) {
+    const points = maxPoints.toLocaleString('en-US')
+    throw apiError('bad_data', `exceeded maximum resolution of ${points} points per timeseries. Try decreasing the query resolution (?step=XX)`)
+  }
+  const interval = Math.trunc(step)
+  return { start, interval, count: Math.floor((end - start) / interval) + 1 }
+}

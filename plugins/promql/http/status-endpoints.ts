@@ -1,0 +1,88 @@
+/** What tools ask a Prometheus server about itself. Answers are those of a server that scrapes nothing and has no rules. */
+import { availableParallelism, hostname } from 'node:os'
+import { VERSION } from '../../../kernel/version.ts'
+import type { PromqlConfig } from '../config.ts'
+import type { CountsArgs } from '../counts-job.ts'
+import type { DatabaseCounts } from '../discovery-contract.ts'
+import { apiError } from './api-error.ts'
+import type { Door } from './door.ts'
+import { integerOf } from './params.ts'
+
+const COUNTS = new URL('../counts-job.ts', import.meta.url)
+/** The Prometheus release whose language and API these are: clients choose what they ask for by it. */
+const COMPATIBLE_VERSION = '3.15.0'
+const DEFAULT_COUNTS = 10
+const MOST_COUNTS = 10_000
+
+export function statusEndpoints(door: Door, config: PromqlConfig): void {
+  const { svc } = door
+  const get = (path: string, summary: string, data: () => unknown): void => door.serve(path, { summary, methods: ['GET'] }, data)
+
+  get('/status/buildinfo', 'The version of Prometheus that this is compatible with', () => ({
+    version: COMPATIBLE_VERSION,
+    revision: `svc-${VERSION}`,
+    branch: 'svc',
+    buildUser: '',
+    buildDate: '',
+    goVersion: '',
+  }))
+
+  const startTime = new Date(svc.clock.now()).toISOString()
+  get('/status/runtimeinfo', 'The process', () => ({
+    startTime,
+    CWD: process.cwd(),
+    hostname: hostname(),
+    serverTime: new Date(svc.clock.now()).toISOString(),
+    reloadConfigSuccess: true,
+    lastConfigTime: startTime,
+    corruptionCount: 0,
+    goroutineCount: 0,
+    GOMAXPROCS: availableParallelism(),
+    GOMEMLIMIT: 0,
+    GOGC: '',
+    GODEBUG: '',
+    storageRetention: '',
+  }))
+
+  get('/status/flags', "Settings under the names of Prometheus' flags", () => ({
+    'query.lookback-delta': `${config.lookback_delta_secs}s`,
+    'query.timeout': `${svc.server.prom_query_timeout_secs}s`,
+    'storage.remote.read-max-bytes-in-frame': String(config.remote_read_max_bytes_in_frame),
+    'storage.remote.read-sample-limit': String(config.remote_read_sample_limit),
+  }))
+
+  get('/status/config', 'The part of the configuration that Prometheus has too', () => ({
+    yaml: `global:\n  evaluation_interval: ${config.default_evaluation_interval_secs}s\n`,
+  }))
+
+  // The log is replayed before the listener opens.
+  get('/status/walreplay', 'Replay of the write-ahead log: done', () => ({ min: 0, max: 0, current: 0 }))
+
+  door.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'] }, async (params, request) => {
+    const args: CountsArgs = { namespace: svc.context(request).dataNamespace, limit: countsLimit(params.get('limit')) }
+    return tsdbStatus(await svc.storage.run<DatabaseCounts>(COUNTS, args).result)
+  })
+
+  get('/targets', 'Targets: none are scraped', () => ({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }))
+  get('/targets/metadata', 'Metadata of targets: none are scraped', () => [])
+  get('/scrape_pools', 'Scrape pools: there are none', () => ({ scrapePools: [] }))
+  get('/alertmanagers', 'Alertmanagers: there are none', () => ({ activeAlertmanagers: [], droppedAlertmanagers: [] }))
+}
+
+function countsLimit(text: string): number {
+  if (text === '') return DEFAULT_COUNTS
+  const limit = integerOf(text)
+  if (limit === undefined || limit < 1) throw apiError('bad_data', 'limit must be a positive number')
+  if (limit > MOST_COUNTS) throw apiError('bad_data', `limit must not exceed ${MOST_COUNTS}`)
+  return limit
+}
+
+function tsdbStatus(counts: DatabaseCounts): unknown {
+  return {
+    headStats: { numSeries: counts.series, numLabelPairs: counts.labelPairs, chunkCount: 0, minTime: counts.minTime ?? 0, maxTime: counts.maxTime ?? 0 },
+    seriesCountByMetricName: counts.seriesByMetric,
+    labelValueCountByLabelName: counts.valuesByLabel,
+    memoryInBytesByLabelName: counts.bytesByLabel,
+    seriesCountByLabelValuePair: counts.seriesByPair,
+  }
+}

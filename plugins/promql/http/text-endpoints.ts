@@ -1,0 +1,26 @@
+/** /format_query, /parse_query, and /query_exemplars, which has none to give. */
+
+import type { TextArgs } from '../text-job.ts'
+import { apiError, invalidParameter } from './api-error.ts'
+import type { Door } from './door.ts'
+
+const JOB = new URL('../text-job.ts', import.meta.url)
+const FORMS = ['GET', 'POST'] as const
+
+export function textEndpoints(door: Door): void {
+  const run = (args: TextArgs): Promise<unknown> => door.svc.storage.run<unknown>(JOB, args).result
+  door.serve('/format_query', { summary: 'A query, well laid out', methods: FORMS }, (params) => run({ query: params.get('query'), wanted: 'format' }))
+  door.serve('/parse_query', { summary: 'The syntax tree of a query', methods: FORMS }, (params) => run({ query: params.get('query'), wanted: 'tree' }))
+  door.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS }, async (params) => {
+    const [start, end] = [params.time('start'), params.time('end')]
+    if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
+    await run({ query: params.get('query'), wanted: 'check' })
+    return []
+  })
+  door.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'] }, (params) => {
+    const type = params.get('type').toLowerCase()
+    if (type !== '' && type !== 'alert' && type !== 'record') throw invalidParameter('type', `not supported value ${JSON.stringify(type)}`)
+    return { groups: [] }
+  })
+  door.serve('/alerts', { summary: 'Alerts: none are raised', methods: ['GET'] }, () => ({ alerts: [] }))
+}

@@ -1,0 +1,28 @@
+import { definePlugin } from '../../kernel/plugin.ts'
+import { configSchema } from './config.ts'
+import { discoveryEndpoints } from './http/discovery-endpoints.ts'
+import { Door } from './http/door.ts'
+import { metadataEndpoint } from './http/metadata-endpoint.ts'
+import { Form } from './http/params.ts'
+import { queryEndpoints } from './http/query-endpoints.ts'
+import { readEndpoint } from './http/read-endpoint.ts'
+import { statusEndpoints } from './http/status-endpoints.ts'
+import { textEndpoints } from './http/text-endpoints.ts'
+
+export default definePlugin({
+  id: 'promql',
+  summary: 'Answers PromQL over the Prometheus HTTP API, and remote read',
+  stability: 'stable',
+  config: configSchema,
+  capabilities: ['points', 'jobs'],
+  setup(svc, config) {
+    svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8')))
+    const door = new Door(svc)
+    queryEndpoints(door, config)
+    discoveryEndpoints(door, config)
+    metadataEndpoint(door)
+    textEndpoints(door)
+    statusEndpoints(door, config)
+    readEndpoint(door, config)
+  },
+})

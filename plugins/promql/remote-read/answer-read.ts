@@ -1,0 +1,116 @@
+/** A remote read beside the data: every series that matches with its samples in the range, as the client asked for them. */
+import { ProtobufWriter } from '../../../kernel/decode/protobuf-writer.ts'
+import { encodeSnappy } from '../../../kernel/decode/snappy.ts'
+import type { JobIo } from '../../../kernel/storage.ts'
+import { ExecutionError } from '../errors.ts'
+import type { SampleSource } from '../eval/source.ts'
+import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
+import { apiError } from '../http/api-error.ts'
+import { compareLabels } from '../http/series-order.ts'
+import type { LabelSets, Labels } from '../labels.ts'
+import { checkRegex } from '../parser/regex-syntax.ts'
+import { FrameWriter } from './frames.ts'
+import { writeHistogram, writeLabelPairs, writeSample } from './messages.ts'
+import type { ReadQuery, ReadRequest } from './request.ts'
+import { type Chunk, nativeOf, seriesChunks } from './series-chunks.ts'
+
+export interface ReadArgs {
+  namespace: string
+  request: ReadRequest
+  /** Of an answer as samples; 0 = no limit. */
+  sampleLimit: number
+  maxBytesInFrame: number
+  /** What the answer may hold in memory. */
+  maxBytes: number
+}
+
+/** @throws SvcError bad_data or execution for what is too large. */
+export async function answerRead(source: SampleSource, args: ReadArgs, io: JobIo): Promise<void> {
+  for (const { matchers } of args.request.queries) {
+    for (const { op, value } of matchers) {
+      const fault = op === '=~' || op === '!~' ? checkRegex(value) : undefined
+      if (fault !== undefined) throw apiError('bad_data', fault)
+    }
+  }
+  try {
+    await (args.request.streamed ? answerChunks(source, args, io) : answerSamples(source, args, io))
+  } catch (error) {
+    throw error instanceof ExecutionError ? apiError('execution', error.message, error) : error
+  }
+}
+
+function select(source: SampleSource, { matchers, start, end }: ReadQuery) {
+  return source.select({ matchers, after: start - 1, upTo: end })
+}
+
+async function answerSamples(source: SampleSource, { request, sampleLimit, maxBytes }: ReadArgs, io: JobIo): Promise<void> {
+  const out = new ProtobufWriter(64 * 1024)
+  let samples = 0
+  for (const query of request.queries) {
+    const result = out.open(1)
+    const { labels, blocks } = await select(source, query)
+    for await (const block of blocks()) {
+      io.signal.throwIfAborted()
+      samples += block.times.length
+      if (sampleLimit > 0 && samples > sampleLimit) throw apiError('bad_data', `exceeded sample limit (${sampleLimit})`)
+      for (let i = 0; i + 1 < block.starts.length; i++) {
+        if (block.starts[i] === block.starts[i + 1]) continue
+        writeSeries(out, labels.at(block.first + i), block, block.starts[i], block.starts[i + 1])
+        if (out.at > maxBytes) throw tooLarge(maxBytes)
+      }
+    }
+    out.close(result)
+  }
+  await io.emit(Uint8Array.from(await encodeSnappy(out.bytes.subarray(0, out.at))))
+}
+
+function writeSeries(out: ProtobufWriter, labels: Labels, block: SampleBlock, from: number, to: number): void {
+  const { times, values, kinds, histograms } = block
+  const series = out.open(1)
+  writeLabelPairs(out, 1, labels)
+  for (let at = from; at < to; at++) {
+    if (kinds !== undefined && kinds[at] === SAMPLE_HISTOGRAM) writeHistogram(out, 4, times[at], nativeOf(histograms?.[at]))
+    else writeSample(out, 2, times[at], values[at], kinds !== undefined && kinds[at] === SAMPLE_STALE)
+  }
+  out.close(series)
+}
+
+async function answerChunks(source: SampleSource, { request, maxBytesInFrame, maxBytes }: ReadArgs, io: JobIo): Promise<void> {
+  const frames = new FrameWriter(io, maxBytesInFrame)
+  let held = 0
+  for (const [index, query] of request.queries.entries()) {
+    const { labels, blocks } = await select(source, query)
+    // Series have to be sent in the order of their labels; those of the storage that come otherwise wait, compressed.
+    const inOrder = isOrdered(labels)
+    const waiting: { labels: Labels; chunks: Chunk[] }[] = []
+    for await (const block of blocks()) {
+      io.signal.throwIfAborted()
+      for (let i = 0; i + 1 < block.starts.length; i++) {
+        if (block.starts[i] === block.starts[i + 1]) continue
+        const chunks = seriesChunks(block, block.starts[i], block.starts[i + 1])
+        const own = labels.at(block.first + i)
+        if (inOrder) await frames.series(index, own, chunks)
+        else {
+          waiting.push({ labels: own, chunks })
+          for (const { data } of chunks) held += data.length
+          if (held > maxBytes) throw tooLarge(maxBytes)
+        }
+      }
+    }
+    waiting.sort((a, b) => compareLabels(a.labels, b.labels))
+    for (const { labels: own, chunks } of waiting) await frames.series(index, own, chunks)
+  }
+  await frames.flush()
+}
+
+function isOrdered(sets: LabelSets): boolean {
+  for (let i = 1; i < sets.length; i++) if (compareLabels(sets.at(i - 1), sets.at(i)) > 0) return false
+  return true
+}
+
+function tooLarge(maxBytes: number): Error {
+  return apiError(
+    'execution',
+    `cannot answer the remote read: it holds more than ${maxBytes} bytes; ask for fewer series or a shorter range, or raise server.prom_max_result_bytes`,
+  )
+}

@@ -1,0 +1,95 @@
+/** A remote read request: ReadRequest of prometheus/prompb. */
+import { BYTES, ProtobufReader } from '../../../kernel/decode/protobuf.ts'
+import type { MatcherOp } from '../../../kernel/storage.ts'
+import type { LabelMatcher } from '../ast.ts'
+import { apiError } from '../http/api-error.ts'
+
+export interface ReadQuery {
+  /** Milliseconds, both included. */
+  start: number
+  end: number
+  matchers: LabelMatcher[]
+}
+
+export interface ReadRequest {
+  queries: ReadQuery[]
+  /** Answered as a stream of chunks, else as samples. */
+  streamed: boolean
+}
+
+const OPS: readonly MatcherOp[] = ['=', '!=', '=~', '!~']
+const SAMPLES = 0
+const STREAMED_XOR_CHUNKS = 1
+/** As far as nanoseconds fit 64 bits. */
+const MOST_MS = 9_223_372_036_854
+
+/** @throws SvcError for bytes that are no such message, or that want an answer of another kind. */
+export function readRequest(bytes: Uint8Array): ReadRequest {
+  const reader = new ProtobufReader()
+  reader.begin(bytes)
+  const queries: ReadQuery[] = []
+  const accepted: number[] = []
+  while (reader.next()) {
+    if (reader.field === 1) queries.push(query(reader))
+    else if (reader.field === 2) acceptedTypes(reader, accepted)
+    else reader.skip()
+  }
+  const type = accepted.length === 0 ? SAMPLES : accepted.find((one) => one === SAMPLES || one === STREAMED_XOR_CHUNKS)
+  if (type === undefined)
+    throw apiError(
+      'bad_data',
+      `cannot answer the remote read: none of the response types it accepts (${accepted.join(', ')}) is known; ask for SAMPLES or STREAMED_XOR_CHUNKS`,
+    )
+  return { queries, streamed: type === STREAMED_XOR_CHUNKS }
+}
+
+/** Packed or one by one. */
+function acceptedTypes(reader: ProtobufReader, accepted: number[]): void {
+  if (reader.wire !== BYTES) return void accepted.push(reader.int32())
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    reader.varint()
+    accepted.push(reader.low)
+  }
+  reader.leave(outer)
+}
+
+function query(reader: ProtobufReader): ReadQuery {
+  const out: ReadQuery = { start: 0, end: 0, matchers: [] }
+  const outer = reader.enter()
+  while (reader.next()) {
+    if (reader.field === 1) out.start = time(reader)
+    else if (reader.field === 2) out.end = time(reader)
+    else if (reader.field === 3) out.matchers.push(matcher(reader))
+    else reader.skip()
+  }
+  reader.leave(outer)
+  return out
+}
+
+function time(reader: ProtobufReader): number {
+  reader.int64()
+  return Math.max(-MOST_MS, Math.min(MOST_MS, reader.signed))
+}
+
+function matcher(reader: ProtobufReader): LabelMatcher {
+  let type = 0
+  let name = ''
+  let value = ''
+  const outer = reader.enter()
+  while (reader.next()) {
+    if (reader.field === 1) type = reader.int32()
+    else if (reader.field === 2) name = text(reader)
+    else if (reader.field === 3) value = text(reader)
+    else reader.skip()
+  }
+  reader.leave(outer)
+  const op = OPS[type]
+  if (op === undefined) throw apiError('bad_data', `invalid matcher type ${type}`)
+  return { name, op, value }
+}
+
+function text(reader: ProtobufReader): string {
+  const start = reader.span()
+  return Buffer.from(reader.bytes.buffer, reader.bytes.byteOffset + start, reader.at - start).toString('utf8')
+}
