@@ -1,0 +1,160 @@
+/** Label names, label values and series of the storage that have samples in a time range. */
+import type { SeriesSet } from '../../kernel/samples.ts'
+import type { Reader } from '../../kernel/storage.ts'
+import type { LabelMatcher } from './ast.ts'
+import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
+import { type Labels, METRIC_NAME } from './labels.ts'
+import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
+import { MetricLabels } from './storage/metric-labels.ts'
+import { nanoseconds } from './storage-source.ts'
+
+const EVERYTHING: readonly (readonly LabelMatcher[])[] = [[]]
+
+export function storageDiscovery(reader: Reader, namespace: string): Discovery {
+  const search = new Search(reader, namespace)
+  return {
+    labelNames: (request) => search.labelNames(request),
+    labelValues: (name, request) => search.labelValues(name, request),
+    series: (request) => search.series(request),
+    counts: (limit, signal) => search.counts(limit, signal),
+  }
+}
+
+class Search {
+  private readonly reader: Reader
+  private readonly namespace: string
+  private keys: Map<string, readonly string[]> | undefined
+
+  constructor(reader: Reader, namespace: string) {
+    this.reader = reader
+    this.namespace = namespace
+  }
+
+  async labelNames(request: DiscoverRequest): Promise<string[]> {
+    const names = new Set<string>()
+    for await (const { metric, set } of this.active(request)) {
+      names.add(METRIC_NAME)
+      for (const key of this.tagKeys(metric.measurement)) if (!names.has(key) && set.tags.column(key).codes.some((code) => code >= 0)) names.add(key)
+    }
+    return [...names].sort()
+  }
+
+  async labelValues(name: string, request: DiscoverRequest): Promise<string[]> {
+    const values = new Set<string>()
+    for await (const { metric, set } of this.active(request)) {
+      if (name === METRIC_NAME) values.add(metric.name)
+      else if (this.tagKeys(metric.measurement).includes(name)) {
+        const { codes, texts } = set.tags.column(name)
+        const met = new Uint8Array(texts.length)
+        for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) met[codes[i]] = 1
+        for (let code = 0; code < met.length; code++) if (met[code] === 1) values.add(texts[code])
+      }
+    }
+    return [...values].sort()
+  }
+
+  async *series(request: DiscoverRequest): AsyncGenerator<Labels> {
+    const several = request.selectors.length > 1
+    const met = new Set<string>()
+    for await (const { metric, set } of this.active(request)) {
+      const labels = new MetricLabels(metric, set)
+      const list = Array.from({ length: labels.length }, (_, i) => labels.at(i)).sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
+      for (const one of list) {
+        if (several) {
+          if (met.has(one.key)) continue
+          met.add(one.key)
+        }
+        yield one
+      }
+    }
+  }
+
+  async counts(limit: number, signal: AbortSignal): Promise<DatabaseCounts> {
+    const byMetric: Count[] = []
+    const values = new Map<string, Set<string>>()
+    const pairs = new Map<string, number>()
+    let series = 0
+    for (const { name, measurement, field } of MetricCatalog.of(this.reader.schema(this.namespace)).metrics) {
+      signal.throwIfAborted()
+      const { tags, series: numbers } = await this.reader.samples({ namespace: this.namespace, measurement, field })
+      series += numbers.length
+      byMetric.push({ name, value: numbers.length })
+      count(pairs, `${METRIC_NAME}=${name}`, numbers.length)
+      add(values, METRIC_NAME, name)
+      for (const key of this.tagKeys(measurement)) {
+        const { codes, texts } = tags.column(key)
+        const own = new Int32Array(texts.length)
+        for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) own[codes[i]]++
+        for (const [code, n] of own.entries()) {
+          if (n === 0) continue
+          count(pairs, `${key}=${texts[code]}`, n)
+          add(values, key, texts[code])
+        }
+      }
+    }
+    const labels = [...values]
+    return {
+      series,
+      labelPairs: pairs.size,
+      seriesByMetric: largest(byMetric, limit),
+      valuesByLabel: largest(
+        labels.map(([name, own]) => ({ name, value: own.size })),
+        limit,
+      ),
+      bytesByLabel: largest(
+        labels.map(([name, own]) => ({ name, value: bytesOf(own) })),
+        limit,
+      ),
+      seriesByPair: largest(
+        [...pairs].map(([name, value]) => ({ name, value })),
+        limit,
+      ),
+    }
+  }
+
+  /** The metrics that the selectors name, with their series that match and have samples in the range; by selector. */
+  private async *active({ selectors, start, end, signal }: DiscoverRequest): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
+    const { reader, namespace } = this
+    const catalog = MetricCatalog.of(reader.schema(namespace))
+    for (const matchers of selectors.length === 0 ? EVERYTHING : selectors) {
+      const { names, others } = splitMatchers(matchers)
+      for (const metric of catalog.select(names)) {
+        signal.throwIfAborted()
+        const set = await reader.activeSeries({
+          namespace,
+          measurement: metric.measurement,
+          field: metric.field,
+          matchers: others.map(({ name, op, value }) => ({ tag: name, op, value })),
+          start: nanoseconds(start),
+          end: nanoseconds(end + 1),
+        })
+        if (set.series.length > 0) yield { metric, set }
+      }
+    }
+  }
+
+  private tagKeys(measurement: string): readonly string[] {
+    this.keys ??= new Map(this.reader.measurements(this.namespace).map(({ name, tags }) => [name, tags]))
+    return this.keys.get(measurement) ?? []
+  }
+}
+
+function count(counts: Map<string, number>, name: string, n: number): void {
+  counts.set(name, (counts.get(name) ?? 0) + n)
+}
+
+function add(values: Map<string, Set<string>>, name: string, value: string): void {
+  const known = values.get(name)
+  if (known === undefined) values.set(name, new Set([value]))
+  else known.add(value)
+}
+
+function bytesOf(values: Iterable<string>): number {
+  let bytes = 0
+  for (const value of values) bytes += Buffer.byteLength(value)
+  return bytes
+}
+
+function largest(counts: Count[], limit: number): Count[] {
+  return counts.sort((a, b) => b.value - a.value || (a.name < b.name ? -1 : 1)).slice(0, limit)
+}

@@ -1,0 +1,98 @@
+/** The storage as the evaluator reads it: metric names become measurements and fields, label matchers conditions on tags. */
+import type { SampleRows } from '../../kernel/samples.ts'
+import type { Reader } from '../../kernel/storage.ts'
+import { TextPattern } from '../../kernel/text-pattern.ts'
+import type { LabelMatcher } from './ast.ts'
+import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
+import type { SampleBlock } from './eval/value.ts'
+import { HistogramDecoder } from './histogram/native.ts'
+import { LabelList, type LabelSets } from './labels.ts'
+import { BOUNDARY_LABEL, buckets, totals } from './storage/classic-view.ts'
+import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
+import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
+
+const NS_PER_MS = 1_000_000n
+const FIRST_MS = -9_223_372_036_854
+const LAST_MS = 9_223_372_036_853
+
+/** Milliseconds as the storage's times; beyond those it can hold it holds nothing. */
+export function nanoseconds(ms: number): bigint {
+  return BigInt(Math.min(LAST_MS, Math.max(FIRST_MS, Math.floor(ms)))) * NS_PER_MS
+}
+
+export function storageSource(reader: Reader, namespace: string): SampleSource {
+  return { select: (request) => select(reader, namespace, request) }
+}
+
+async function select(reader: Reader, namespace: string, request: SelectRequest): Promise<Selection> {
+  const { names, others } = splitMatchers(request.matchers)
+  const parts: Selection[] = []
+  for (const metric of MetricCatalog.of(reader.schema(namespace)).select(names)) {
+    const part = await selectMetric(reader, namespace, metric, others, request)
+    if (part.labels.length > 0) parts.push(part)
+  }
+  if (parts.length === 1) return parts[0]
+  const labels = new JoinedLabels(parts.map((part) => part.labels))
+  return { labels, blocks: () => joinedBlocks(parts) }
+}
+
+async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<SampleBlock> {
+  let before = 0
+  for (const part of parts) {
+    for await (const block of part.blocks()) yield before === 0 ? block : { ...block, first: block.first + before }
+    before += part.labels.length
+  }
+}
+
+async function selectMetric(reader: Reader, namespace: string, metric: Metric, matchers: readonly LabelMatcher[], request: SelectRequest): Promise<Selection> {
+  const { measurement, field, part } = metric
+  // The boundaries of a bucket view are no tags.
+  const onTags = part === 'bucket' ? matchers.filter(({ name }) => name !== BOUNDARY_LABEL) : matchers
+  const set = await reader.samples({
+    namespace,
+    measurement,
+    field,
+    matchers: onTags.map(({ name, op, value }) => ({ tag: name, op, value })),
+    start: nanoseconds(request.after + 1),
+    end: nanoseconds(request.upTo + 1),
+    ...(request.newestOnly === true ? { newestOnly: true } : {}),
+  })
+  const labels: LabelSets = new MetricLabels(metric, set)
+  if (labels.length === 0) return NOTHING
+  if (part === undefined) return { labels, blocks: () => decoded(set.blocks()) }
+  if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
+  const view = await buckets(labels, decoded(set.blocks()), boundaryTest(matchers))
+  return { labels: view.labels, blocks: () => once(view.block) }
+}
+
+const NOTHING: Selection = { labels: new LabelList([]), blocks: () => none() }
+
+async function* none(): AsyncGenerator<SampleBlock> {}
+
+async function* once(block: SampleBlock): AsyncGenerator<SampleBlock> {
+  yield block
+}
+
+async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBlock) => SampleBlock): AsyncGenerator<SampleBlock> {
+  for await (const block of blocks) yield map(block)
+}
+
+async function* decoded(blocks: AsyncIterable<SampleRows>): AsyncGenerator<SampleBlock> {
+  const decoder = new HistogramDecoder()
+  for await (const { histograms, ...rows } of blocks) {
+    yield histograms === undefined
+      ? rows
+      : { ...rows, histograms: Array.from(histograms, (bytes) => (bytes === undefined ? undefined : decoder.decode(bytes, 0, bytes.length))) }
+  }
+}
+
+function boundaryTest(matchers: readonly LabelMatcher[]): (text: string) => boolean {
+  const tests = matchers
+    .filter(({ name }) => name === BOUNDARY_LABEL)
+    .map(({ op, value }) => {
+      if (op === '=' || op === '!=') return (text: string) => (text === value) === (op === '=')
+      const pattern = new TextPattern(value)
+      return (text: string) => pattern.test(text) === (op === '=~')
+    })
+  return (text) => tests.every((test) => test(text))
+}

@@ -1,0 +1,121 @@
+/**
+ * Metric names: `<measurement>_<field>`, the measurement alone for a field named `value`. Two fields may give the same name.
+ * A native histogram `x` answers to its classic names as well (`x_bucket`, `x_count`, `x_sum`), where nothing else has that name.
+ */
+import type { FieldType, MeasurementFields } from '../../../kernel/storage.ts'
+import { TextPattern } from '../../../kernel/text-pattern.ts'
+import type { LabelMatcher } from '../ast.ts'
+import { type Labels, METRIC_NAME } from '../labels.ts'
+
+const VALUE_FIELD = 'value'
+const CLASSIC = { _bucket: 'bucket', _count: 'count', _sum: 'sum' } as const
+/** Label sets kept of one metric. */
+const KEPT_LABELS = 50_000
+
+export type ClassicPart = (typeof CLASSIC)[keyof typeof CLASSIC]
+
+export class Metric {
+  readonly name: string
+  readonly measurement: string
+  readonly field: string
+  /** Which part of a native histogram it shows; undefined: the samples as they are. */
+  readonly part: ClassicPart | undefined
+  private readonly labels = new Map<number, Labels>()
+
+  constructor(name: string, measurement: string, field: string, part?: ClassicPart) {
+    this.name = name
+    this.measurement = measurement
+    this.field = field
+    this.part = part
+  }
+
+  /** The label set of a series, made once. */
+  labelsOf(series: number, make: () => Labels): Labels {
+    let labels = this.labels.get(series)
+    if (labels === undefined) {
+      if (this.labels.size >= KEPT_LABELS) this.labels.clear()
+      this.labels.set(series, (labels = make()))
+    }
+    return labels
+  }
+}
+
+export class MetricCatalog {
+  private static readonly known = new WeakMap<readonly MeasurementFields[], MetricCatalog>()
+  /** By name. */
+  readonly metrics: readonly Metric[]
+  private readonly byName = new Map<string, Metric[]>()
+  private readonly histograms = new Set<string>()
+  private readonly classic = new Map<string, Metric[]>()
+
+  /** @param schema as the reader gives it: the catalog is kept as long as the array is. */
+  static of(schema: readonly MeasurementFields[]): MetricCatalog {
+    let catalog = MetricCatalog.known.get(schema)
+    if (catalog === undefined) MetricCatalog.known.set(schema, (catalog = new MetricCatalog(schema)))
+    return catalog
+  }
+
+  private constructor(schema: readonly MeasurementFields[]) {
+    const metrics: Metric[] = []
+    for (const { name: measurement, fields } of schema)
+      for (const { name: field, type } of fields) if (type !== 'string') metrics.push(this.add(measurement, field, type))
+    this.metrics = metrics.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0))
+  }
+
+  /** Metrics whose name passes the conditions on it. */
+  select(matchers: readonly LabelMatcher[]): readonly Metric[] {
+    const equal = matchers.find(({ op }) => op === '=')
+    let found = equal === undefined ? this.metrics : this.named(equal.value)
+    for (const matcher of matchers) {
+      if (matcher === equal || found.length === 0) continue
+      const test = nameTest(matcher)
+      found = found.filter((_, i) => test(found)[i] === 1)
+    }
+    return found
+  }
+
+  private named(name: string): readonly Metric[] {
+    const known = this.byName.get(name)
+    if (known !== undefined) return known
+    const suffix = /_(?:bucket|count|sum)$/.exec(name)?.[0] as keyof typeof CLASSIC | undefined
+    const base = suffix === undefined ? '' : name.slice(0, -suffix.length)
+    if (suffix === undefined || !this.histograms.has(base)) return []
+    let views = this.classic.get(name)
+    if (views === undefined) {
+      views = (this.byName.get(base) ?? []).map((metric) => new Metric(name, metric.measurement, metric.field, CLASSIC[suffix]))
+      this.classic.set(name, views)
+    }
+    return views
+  }
+
+  private add(measurement: string, field: string, type: FieldType): Metric {
+    const name = field === VALUE_FIELD ? measurement : `${measurement}_${field}`
+    const metric = new Metric(name, measurement, field)
+    const same = this.byName.get(name)
+    if (same === undefined) this.byName.set(name, [metric])
+    else same.push(metric)
+    if (type === 'histogram') this.histograms.add(name)
+    return metric
+  }
+}
+
+/** A byte a metric, 1 = its name passes; worked out once for the list. */
+function nameTest({ op, value }: LabelMatcher): (metrics: readonly Metric[]) => Uint8Array {
+  let flags: Uint8Array | undefined
+  return (metrics) => {
+    if (flags !== undefined) return flags
+    const names = metrics.map(({ name }) => name)
+    if (op === '=' || op === '!=') flags = Uint8Array.from(names, (name) => ((name === value) === (op === '=') ? 1 : 0))
+    else {
+      flags = new TextPattern(value).flags(names)
+      if (op === '!~') flags = flags.map((flag) => 1 - flag)
+    }
+    return flags
+  }
+}
+
+/** The conditions on the name, and the others. */
+export function splitMatchers(matchers: readonly LabelMatcher[]): { names: LabelMatcher[]; others: LabelMatcher[] } {
+  const names = matchers.filter(({ name }) => name === METRIC_NAME)
+  return { names, others: matchers.filter(({ name }) => name !== METRIC_NAME) }
+}
