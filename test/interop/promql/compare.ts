@@ -29,7 +29,7 @@ type Labelled = {
 
 /** Sums depend on the order of series in their last digits, and the variance of large values in more than those. */
 const RELATIVE = 1e-7
-const ABSOLUTE = 1e-9
+const ABSOLUTE = 1e-7
 /** The most annotations of a kind that an answer has; beyond that, which ones is free. */
 const MAX_ANNOTATIONS = 10
 /** Of an error that names series, which ones is free. */
@@ -45,6 +45,13 @@ export async function ask(url: string, { query, ...rest }: Question): Promise<An
   } catch {
     throw new Error(`${url} answered ${answer.status} with ${JSON.stringify(text.slice(0, 200))}`)
   }
+}
+
+/** The floats of an instant vector. @throws Error when it is refused. */
+export async function vector(url: string, query: string, time = Date.now() / 1000): Promise<{ metric: Record<string, string>; value: number }[]> {
+  const { status, error, data } = await ask(url, { query, time })
+  if (status !== 'success' || data?.resultType !== 'vector') throw new Error(`${query} gives ${error ?? data?.resultType}`)
+  return (data.result as Labelled[]).map(({ metric, value }) => ({ metric, value: Number(value?.[1]) }))
 }
 
 export function closeEnough(a: string, b: string): boolean {

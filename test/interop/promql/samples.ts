@@ -42,7 +42,7 @@ const STALE = 0x7ff0000000000002n
 const NORMAL_NAN = 0x7ff8000000000001n
 
 /** Protobuf fields, written one after the other. */
-class Message {
+export class Message {
   private readonly parts: Uint8Array[] = []
 
   varint(field: number, value: number | bigint): this {

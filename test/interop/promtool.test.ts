@@ -1,0 +1,85 @@
+/** promtool: queries print what they print for Prometheus, and pushed metrics arrive. */
+import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
+import { after, test } from 'node:test'
+import { promisify } from 'node:util'
+import { seeded } from '../../kernel/testkit/random.ts'
+import { startNode } from './node.ts'
+import { missing, noPrometheus, startPrometheus } from './prometheus.ts'
+import { vector } from './promql/compare.ts'
+import { INTERVAL_MS, randomData, SAMPLES } from './promql/data.ts'
+import { remoteWrite } from './promql/samples.ts'
+
+const skip = noPrometheus || missing('promtool')
+const START_MS = Date.UTC(2024, 5, 1)
+const END = (START_MS + SAMPLES * INTERVAL_MS) / 1000
+const run = promisify(execFile)
+
+const prometheus = skip === false ? await startPrometheus() : undefined
+const node = skip === false ? await startNode({ plugins: ['remote_write', 'promql'] }) : undefined
+after(async () => {
+  await prometheus?.stop()
+  await node?.stop()
+})
+if (prometheus !== undefined && node !== undefined) {
+  const series = randomData(seeded(7), START_MS)
+  await remoteWrite(`${prometheus.url}/api/v1/write`, series)
+  await remoteWrite(`${node.url}/api/v1/prom/write?backfill=true`, series)
+}
+
+/** What it prints, and how it ends, with an order of lines that no server has to keep. */
+async function promtool(url: string, args: readonly string[]): Promise<{ code: number; lines: string[] }> {
+  const all = args.map((arg) => (arg === '{server}' ? url : arg))
+  const { stdout, stderr, code } = await run('promtool', all).then(
+    (out) => ({ ...out, code: 0 }),
+    (error: { stdout: string; stderr: string; code: number }) => error,
+  )
+  return { code, lines: `${stdout}${stderr}`.replaceAll(url, '').split('\n').sort() }
+}
+
+const at = `--time=${END - 600}`
+const range = [`--start=${END - 1200}`, `--end=${END}`, '--step=1m']
+const COMMANDS: readonly (readonly string[])[] = [
+  ['query', 'instant', at, '{server}', 'requests_total'],
+  ['query', 'instant', at, '{server}', 'sum by (job) (rate(requests_total[5m]))'],
+  ['query', 'instant', at, '{server}', 'sizes'],
+  ['query', 'instant', at, '{server}', 'waits'],
+  ['query', 'instant', at, '{server}', '1 + 2'],
+  ['query', 'instant', at, '{server}', '"text"'],
+  ['query', 'instant', at, '-o', 'json', '{server}', 'scalar(limit)'],
+  ['query', 'instant', at, '{server}', 'sum(nothing'],
+  ['query', 'instant', at, '{server}', 'requests_total + on (job) temperature'],
+  ['query', 'range', ...range, '{server}', 'requests_total{job="api"}'],
+  ['query', 'range', ...range, '{server}', 'histogram_quantile(0.9, rate(sizes[5m]))'],
+  ['query', 'range', ...range, '{server}', 'rate(depth[5m])'],
+  ['query', 'range', ...range, '{server}', 'requests_total['],
+  ['query', 'series', '--match=requests_total{code="500"}', '--match={__name__=~"latency_(sum|count)"}', `--start=${END - 1200}`, `--end=${END}`, '{server}'],
+  ['query', 'series', '--match=nothing', `--start=${END - 1200}`, `--end=${END}`, '{server}'],
+  ['query', 'series', '--match={}', `--start=${END - 1200}`, `--end=${END}`, '{server}'],
+  ['query', 'labels', `--start=${END - 1200}`, `--end=${END}`, '{server}', 'zone'],
+  ['query', 'labels', `--start=${END - 1200}`, `--end=${END}`, '{server}', '__name__'],
+  ['query', 'labels', `--start=${END - 1200}`, `--end=${END}`, '--match=requests_total', '{server}', 'code'],
+  ['query', 'labels', `--start=${END - 1200}`, `--end=${END}`, '{server}', 'nothing'],
+]
+
+for (const command of COMMANDS) {
+  test(`promtool ${command.filter((word) => !/^--(start|end|time|step)=/.test(word)).join(' ')}`, { skip }, async () => {
+    assert.deepEqual(await promtool(node!.url, command), await promtool(prometheus!.url, command))
+  })
+}
+
+// Not its other protobuf message: under the name of that it sends this one, which is no fault of a receiver.
+test('promtool push metrics', { skip }, async () => {
+  const name = 'pushed'
+  const metrics = `# HELP ${name} Pushed.\n# TYPE ${name} gauge\n${name}{a="ä b"} 1.5\n${name}{a="c"} -2\n`
+  const path = '--remote-write.path=/api/v1/prom/write'
+  const { status, stdout, stderr } = spawnSync('promtool', ['push', 'metrics', path, node!.url], {
+    input: metrics,
+    encoding: 'utf8',
+  })
+  assert.equal(status, 0, `${stdout}${stderr}`)
+  assert.deepEqual(await vector(node!.url, `sort(${name})`, Date.now() / 1000 + 1), [
+    { metric: { __name__: name, a: 'c', job: 'promtool' }, value: -2 },
+    { metric: { __name__: name, a: 'ä b', job: 'promtool' }, value: 1.5 },
+  ])
+})
