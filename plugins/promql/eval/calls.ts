@@ -1,6 +1,6 @@
 /** Function calls: arguments are evaluated, the function's own module does the rest. */
-import type { CallExpr, Expr } from '../ast.ts'
-import type { VectorFunction } from '../functions/contract.ts'
+import type { CallExpr } from '../ast.ts'
+import type { VectorCall, VectorFunction } from '../functions/contract.ts'
 import { IMPLEMENTATIONS, implementationOf } from '../functions/index.ts'
 import type { Evaluation } from './context.ts'
 import { callRangeFunction, unwrap } from './range-functions.ts'
@@ -26,8 +26,11 @@ async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Ste
     } else args.push(await evaluation.evaluate(arg, steps))
   }
   const { query, annotations } = context
-  const evaluate = (other: Expr): Promise<Value> => evaluation.evaluate(other, steps)
-  const value = await fn.apply({ expr, args, steps, annotations, query, evaluate, ...(sampleTimes === undefined ? {} : { sampleTimes }) })
+  const instants: VectorCall['instants'] = async (selector) => {
+    const { value, times } = await instantVector(selector, steps, evaluation, true)
+    return { value, times: times ?? new Float64Array(0) }
+  }
+  const value = await fn.apply({ expr, args, steps, annotations, query, instants, ...(sampleTimes === undefined ? {} : { sampleTimes }) })
   evaluation.release(args, value)
   return value
 }

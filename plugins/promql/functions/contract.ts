@@ -4,7 +4,7 @@
  * A range function turns one window of one series into at most one sample and is called for every series and step, so that its call object is
  * made once and its fields are overwritten: nothing of it may be kept. A vector function is called once with all steps of its arguments.
  */
-import type { CallExpr, Expr, Pos } from '../ast.ts'
+import type { CallExpr, Expr, Pos, VectorSelector } from '../ast.ts'
 import type { Steps, Value, VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
@@ -92,8 +92,8 @@ export interface VectorCall {
   sampleTimes?: Float64Array
   /** The query's own start, end and step in ms, also inside subqueries; step 0 of an instant query. */
   query: { start: number; end: number; step: number }
-  /** Evaluates another expression at the same steps: info() reads its series with it. */
-  evaluate(expr: Expr): Promise<Value>
+  /** Evaluates a selector of the function's own at the same steps, with the times in ms of its samples: info() reads its series so. */
+  instants(selector: VectorSelector): Promise<{ value: VectorValue; times: Float64Array }>
 }
 
 /**

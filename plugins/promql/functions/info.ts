@@ -1,7 +1,7 @@
 /** info(): adds the labels of info series (target_info by default) to the series of the same instance and job. */
-import type { CallExpr, VectorSelector } from '../ast.ts'
+import type { VectorSelector } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
-import { ABSENT, type VectorValue } from '../eval/value.ts'
+import { ABSENT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { LabelList, type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall } from './contract.ts'
@@ -41,9 +41,8 @@ async function readInfo(call: VectorCall, selector: InfoSelector, series: readon
   for (const identifying of identifyingMatchers(series)) {
     const read: VectorSelector = { kind: 'vector', name: '', matchers: [...identifying, ...selector.data, ...selector.names], offset: reference.offset, pos }
     if (reference.at !== undefined) read.at = reference.at
-    const times: CallExpr = { kind: 'call', name: 'timestamp', args: [read], type: 'vector', pos, namePos: pos }
-    const value = await call.evaluate(times)
-    if (value.type !== 'vector') throw new Error('cannot read info series: the selector gave no vector')
+    const { value, times } = await call.instants(read)
+    if (value.kinds.includes(HISTOGRAM)) throw new ExecutionError('info sample should be float')
     for (let i = 0; i < value.labels.length; i++) {
       const labels = value.labels.at(i)
       const name = labels.get(METRIC_NAME)
@@ -51,7 +50,7 @@ async function readInfo(call: VectorCall, selector: InfoSelector, series: readon
       if (byOwner === undefined) found.set(name, (byOwner = new Map()))
       const owner = ownerOf(labels)
       const list = byOwner.get(owner)
-      const entry = { labels, times: sampleTimes(value, i) }
+      const entry = { labels, times: times.subarray(i * value.steps, (i + 1) * value.steps) }
       if (list === undefined) byOwner.set(owner, [entry])
       else list.push(entry)
     }
@@ -61,13 +60,6 @@ async function readInfo(call: VectorCall, selector: InfoSelector, series: readon
 
 function ownerOf(labels: Labels): string {
   return IDENTIFYING.map((name) => labels.get(name)).join('\xff')
-}
-
-function sampleTimes(value: VectorValue, series: number): Float64Array {
-  const { steps, kinds, values } = value
-  const out = new Float64Array(steps)
-  for (let t = 0; t < steps; t++) out[t] = kinds[series * steps + t] === ABSENT ? NaN : Math.round(values[series * steps + t] * 1000)
-  return out
 }
 
 /** The one with the newest sample at a step. */

@@ -105,7 +105,7 @@ export interface ApplyOptions {
   exprs?: Expr[]
   sampleTimes?: number[]
   query?: VectorCall['query']
-  evaluate?: VectorCall['evaluate']
+  instants?: VectorCall['instants']
 }
 
 export async function apply(fn: string, args: readonly Value[], options: ApplyOptions = {}): Promise<Value> {
@@ -121,7 +121,7 @@ export async function apply(fn: string, args: readonly Value[], options: ApplyOp
     steps: { start, interval: 60_000, count },
     annotations: options.annotations ?? new Recorder(),
     query: options.query ?? { start, end: start + (count - 1) * 60_000, step: count > 1 ? 60_000 : 0 },
-    evaluate: options.evaluate ?? (() => Promise.reject(new Error('this function evaluates nothing'))),
+    instants: options.instants ?? (() => Promise.reject(new Error('this function reads nothing'))),
     ...(options.sampleTimes && { sampleTimes: Float64Array.from(options.sampleTimes) }),
   })
 }
