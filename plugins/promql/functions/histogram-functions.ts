@@ -1,9 +1,10 @@
 /** Functions of histograms. histogram_quantile, histogram_quantiles and histogram_fraction take native and classic ones. */
+
+import type { NanNote } from '../../../kernel/histogram/quantile.ts'
 import type { Pos } from '../ast.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import { bucketFraction, bucketQuantile, Repair } from '../histogram/classic.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
-import type { NanNote } from '../histogram/quantile.ts'
 import { type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
 import { formatLabelFloat } from './format.ts'

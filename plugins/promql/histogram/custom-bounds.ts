@@ -1,5 +1,8 @@
 /** Histograms with custom buckets whose bounds differ meet in the bounds that both have. */
-import { compactSide, kahanAt, type Side } from './side.ts'
+
+import type { Side } from '../../../kernel/histogram/buckets.ts'
+import { kahanAt } from '../../../kernel/histogram/kahan.ts'
+import { compactSide } from './side.ts'
 
 export function sameBounds(a: Float64Array, b: Float64Array): boolean {
   if (a === b) return true

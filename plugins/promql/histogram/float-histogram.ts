@@ -4,26 +4,15 @@
  * Methods that calculate change the histogram they are called on: copy first what somebody else may hold. Bucket numbers (`index` of a
  * side) and custom bounds are shared between histograms and are never changed in place.
  */
+
+import type { HistogramParts } from '../../../kernel/histogram/buckets.ts'
+import { NO_COUNTS, type Side } from '../../../kernel/histogram/buckets.ts'
+import { kahanAt } from '../../../kernel/histogram/kahan.ts'
+import { fraction, mean, type NanNote, quantile, variance } from '../../../kernel/histogram/quantile.ts'
 import { type CounterResetHint, CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
-import type { HistogramParts } from './buckets.ts'
 import { addInCommonBounds, commonBounds, sameBounds } from './custom-bounds.ts'
-import { fraction, mean, type NanNote, quantile, variance } from './quantile.ts'
 import { fell } from './reset.ts'
-import {
-  addSide,
-  compactSide,
-  copySide,
-  emptySide,
-  firstAbove,
-  kahanAddSide,
-  kahanAt,
-  kahanReduceSide,
-  NO_COUNTS,
-  reduceSide,
-  type Side,
-  sameCounts,
-  sameIndex,
-} from './side.ts'
+import { addSide, compactSide, copySide, emptySide, firstAbove, kahanAddSide, kahanReduceSide, reduceSide, sameCounts, sameIndex } from './side.ts'
 import { type HistogramJson, toJson, toJsonText, toText } from './text.ts'
 import { trim } from './trim.ts'
 import { otherZero, reconcileZeroBuckets } from './zero-bucket.ts'

@@ -1,9 +1,9 @@
 /** Between histograms of queries and those of doors and storage. */
-import { HistogramCursor } from '../../../kernel/decode/histogram-cursor.ts'
-import { CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from '../../../kernel/histogram.ts'
-import { sameBounds } from './custom-bounds.ts'
+
+import type { Side } from '../../../kernel/histogram/buckets.ts'
+import { indexOfSpans, PartsDecoder } from '../../../kernel/histogram/parts.ts'
+import type { HistogramSpan, NativeHistogram } from '../../../kernel/histogram.ts'
 import { FloatHistogram } from './float-histogram.ts'
-import { indexOfSpans, NO_COUNTS, NO_INDEX, type Side } from './side.ts'
 
 export function fromNative(native: NativeHistogram): FloatHistogram {
   const h = new FloatHistogram()
@@ -52,58 +52,13 @@ function spansOf({ index }: Side): HistogramSpan[] {
   return spans
 }
 
-/**
- * Decodes the histograms of a column. Neighbours mostly have the same buckets: these then share one index, which makes adding
- * them a loop over counts.
- */
+/** Decodes the histograms of a column. */
 export class HistogramDecoder {
-  private readonly cursor = new HistogramCursor()
-  private readonly positive = new Layout()
-  private readonly negative = new Layout()
-  private bounds: Float64Array = NO_COUNTS
+  private readonly parts = new PartsDecoder()
 
   /** @returns undefined for a staleness marker. @throws RangeError when the bytes are no histogram. */
   decode(bytes: Uint8Array, start: number, end: number): FloatHistogram | undefined {
-    const { cursor } = this
-    cursor.open(bytes, start, end)
-    if (cursor.stale) return undefined
     const h = new FloatHistogram()
-    h.schema = cursor.schema
-    h.counterReset = cursor.counterReset
-    h.count = cursor.count
-    h.sum = cursor.sum
-    h.zeroThreshold = cursor.zeroThreshold
-    h.zeroCount = cursor.zeroCount
-    h.positive = this.positive.read(cursor)
-    h.negative = this.negative.read(cursor)
-    if (h.schema === CUSTOM_BUCKETS_SCHEMA) {
-      const bounds = cursor.bounds()
-      if (!sameBounds(bounds, this.bounds)) this.bounds = bounds
-      h.customBounds = this.bounds
-    }
-    cursor.close()
-    return h
+    return this.parts.decode(bytes, start, end, h) ? h : undefined
   }
-}
-
-/** Spans of the last histogram and what they come to. */
-class Layout {
-  private pairs: Int32Array = NO_INDEX
-  private index: Int32Array = NO_INDEX
-
-  read(cursor: HistogramCursor): Side {
-    const pairs = cursor.spans()
-    const counts = cursor.counts()
-    if (!samePairs(pairs, this.pairs)) {
-      this.pairs = pairs
-      this.index = indexOfSpans(pairs, counts.length)
-    }
-    return { index: this.index, counts }
-  }
-}
-
-function samePairs(a: Int32Array, b: Int32Array): boolean {
-  if (a.length !== b.length) return false
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
-  return true
 }

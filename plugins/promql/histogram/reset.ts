@@ -1,8 +1,9 @@
 /** Whether a counter histogram was reset between two samples. */
+
+import type { HistogramParts, Side } from '../../../kernel/histogram/buckets.ts'
 import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
-import type { HistogramParts } from './buckets.ts'
 import { commonBounds, mapCounts, sameBounds } from './custom-bounds.ts'
-import { firstAbove, reduceSide, type Side, sameIndex } from './side.ts'
+import { firstAbove, reduceSide, sameIndex } from './side.ts'
 import { widened } from './zero-bucket.ts'
 
 /**

@@ -1,16 +1,7 @@
-/**
- * The buckets of one sign: bucket numbers, ascending, and a count for each. Numbers are shared between histograms and never changed;
- * counts belong to one histogram.
- */
-import { coarserIndex, exponentialBound } from './bounds.ts'
-
-export interface Side {
-  index: Int32Array
-  counts: Float64Array
-}
-
-export const NO_INDEX = new Int32Array(0)
-export const NO_COUNTS = new Float64Array(0)
+/** Arithmetic on the buckets of one sign. Bucket numbers are shared between histograms and never changed; counts belong to one. */
+import { coarserIndex, exponentialBound } from '../../../kernel/histogram/bounds.ts'
+import { NO_COUNTS, NO_INDEX, type Side } from '../../../kernel/histogram/buckets.ts'
+import { kahanAt } from '../../../kernel/histogram/kahan.ts'
 
 export function emptySide(): Side {
   return { index: NO_INDEX, counts: NO_COUNTS }
@@ -67,14 +58,6 @@ export function kahanAddSide(a: Side, lost: Side, b: Side, bLost: Float64Array |
     kahanAt(a.counts, lost.counts, at, counts[i])
     if (bLost !== undefined && bLost[i] !== 0) kahanAt(a.counts, lost.counts, at, bLost[i])
   }
-}
-
-export function kahanAt(sums: Float64Array, lost: Float64Array, at: number, value: number): void {
-  const sum = sums[at]
-  const next = sum + value
-  if (next > Number.MAX_VALUE || next < -Number.MAX_VALUE) lost[at] = 0
-  else lost[at] += Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum
-  sums[at] = next
 }
 
 /** Gives a (and `lost`) empty buckets where only the other has some. */
@@ -164,17 +147,4 @@ export function compactSide(a: Side, lost?: Side): void {
     lost.index = newIndex
     lost.counts = newLost
   }
-}
-
-/** Spans to bucket numbers. @param pairs offset and length of each span, one after the other */
-export function indexOfSpans(pairs: Int32Array, buckets: number): Int32Array {
-  if (buckets === 0) return NO_INDEX
-  const index = new Int32Array(buckets)
-  let next = 0
-  let at = 0
-  for (let i = 0; i < pairs.length; i += 2) {
-    at += pairs[i]
-    for (let k = pairs[i + 1]; k > 0; k--) index[next++] = at++
-  }
-  return index
 }

@@ -1,7 +1,8 @@
 /** For tests: histograms without writing all of their parts. */
+
+import type { Side } from '../../../kernel/histogram/buckets.ts'
 import type { CounterResetHint } from '../../../kernel/histogram.ts'
 import { FloatHistogram } from './float-histogram.ts'
-import type { Side } from './side.ts'
 
 export interface Parts {
   schema?: number

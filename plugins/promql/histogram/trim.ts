@@ -1,9 +1,10 @@
 /** Cutting a histogram at a value: what the operators `</` and `>/` do. */
+
+import { boundOf } from '../../../kernel/histogram/bounds.ts'
+import type { HistogramParts, Side } from '../../../kernel/histogram/buckets.ts'
+import { partBelow } from '../../../kernel/histogram/quantile.ts'
 import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
-import { boundOf } from './bounds.ts'
-import type { HistogramParts } from './buckets.ts'
-import { partBelow } from './quantile.ts'
-import { compactSide, type Side } from './side.ts'
+import { compactSide } from './side.ts'
 
 const { POSITIVE_INFINITY: INF, NEGATIVE_INFINITY: MINUS_INF } = Number
 /** What `keep` leaves of a bucket: its count, and the value that stands for it in the new sum. Overwritten by the next call. */

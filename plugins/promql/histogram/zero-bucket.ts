@@ -1,8 +1,9 @@
 /** Zero buckets of different widths: the narrower one grows, and swallows the buckets it then covers. */
 
-import { exponentialBound } from './bounds.ts'
-import type { HistogramParts } from './buckets.ts'
-import { compactSide, kahanAt, type Side } from './side.ts'
+import { exponentialBound } from '../../../kernel/histogram/bounds.ts'
+import type { HistogramParts, Side } from '../../../kernel/histogram/buckets.ts'
+import { kahanAt } from '../../../kernel/histogram/kahan.ts'
+import { compactSide } from './side.ts'
 
 /** What `widened` hands back; overwritten by the next call. */
 class Widened {

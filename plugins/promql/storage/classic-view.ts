@@ -1,7 +1,8 @@
 /** Native histograms under their classic names: `_count` and `_sum` as floats, `_bucket` as one cumulative series for each boundary met in the range. */
+
+import { BucketCursor } from '../../../kernel/histogram/buckets.ts'
 import { SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import { formatLabelFloat } from '../functions/format.ts'
-import { BucketCursor } from '../histogram/buckets.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { LabelList, type LabelSets, type Labels } from '../labels.ts'
 import type { ClassicPart } from './metric-catalog.ts'

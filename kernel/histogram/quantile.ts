@@ -4,9 +4,9 @@
  * Within a bucket observations are taken to be spread evenly: on a linear scale with custom bounds and in the zero bucket, on a
  * logarithmic one else. If all buckets have one sign, the zero bucket has it too.
  */
-import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
+import { CUSTOM_BUCKETS_SCHEMA } from '../histogram.ts'
 import { BucketCursor, type HistogramParts } from './buckets.ts'
-import { kahanAt } from './side.ts'
+import { kahanAt } from './kahan.ts'
 
 /** What observations of NaN, which are counted but are in no bucket, did to a result. Whoever passes one sets it to '' before. */
 export interface NanNote {

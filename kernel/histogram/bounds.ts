@@ -1,5 +1,5 @@
 /** Where buckets begin and end. */
-import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
+import { CUSTOM_BUCKETS_SCHEMA } from '../histogram.ts'
 
 /** The fraction's bits are the same in all versions of Prometheus; computing 2^(i / 2^s) anew would differ in the last one. */
 const SQRT_2 = 1.4142135623730949

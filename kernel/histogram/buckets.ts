@@ -1,9 +1,17 @@
 /** Walks over all buckets of a histogram, in ascending or descending order. */
-import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
+import { CUSTOM_BUCKETS_SCHEMA } from '../histogram.ts'
 import { boundOf } from './bounds.ts'
-import { NO_COUNTS, NO_INDEX, type Side } from './side.ts'
 
-/** What a histogram is made of; `FloatHistogram` is one. */
+/** The buckets of one sign: their numbers, ascending, and a count for each. */
+export interface Side {
+  index: Int32Array
+  counts: Float64Array
+}
+
+export const NO_INDEX: Int32Array = new Int32Array(0)
+export const NO_COUNTS: Float64Array = new Float64Array(0)
+
+/** A histogram as it is calculated with. */
 export interface HistogramParts {
   schema: number
   count: number
