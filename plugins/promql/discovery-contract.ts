@@ -24,9 +24,6 @@ export interface DatabaseCounts {
   series: number
   /** Distinct label names with values. */
   labelPairs: number
-  /** Milliseconds of the oldest and the newest sample; absent when there is none. */
-  minTime?: number
-  maxTime?: number
   /** The largest first, at most `limit` each. */
   seriesByMetric: Count[]
   valuesByLabel: Count[]

@@ -79,7 +79,7 @@ function countsLimit(text: string): number {
 
 function tsdbStatus(counts: DatabaseCounts): unknown {
   return {
-    headStats: { numSeries: counts.series, numLabelPairs: counts.labelPairs, chunkCount: 0, minTime: counts.minTime ?? 0, maxTime: counts.maxTime ?? 0 },
+    headStats: { numSeries: counts.series, numLabelPairs: counts.labelPairs },
     seriesCountByMetricName: counts.seriesByMetric,
     labelValueCountByLabelName: counts.valuesByLabel,
     memoryInBytesByLabelName: counts.bytesByLabel,
