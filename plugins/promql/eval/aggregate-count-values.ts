@@ -1,10 +1,9 @@
 /** count_values: how many samples of a group have the same value, which becomes a label. */
 import type { AggregateExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
-import { quote } from '../functions/format.ts'
 import { LabelList, type Labels } from '../labels.ts'
+import { formatFloat, quote } from '../parser/go-text.ts'
 import { type Evaluation, vectorBytes } from './context.ts'
-import { formatDecimal } from './format-float.ts'
 import { groupSeries } from './groups.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 import { newVector } from './vectors.ts'
@@ -46,5 +45,5 @@ export async function countValues(expr: AggregateExpr, label: string, input: Vec
 }
 
 function textOf({ kinds, values, histograms }: VectorValue, cell: number): string {
-  return kinds[cell] === HISTOGRAM ? String(histograms?.[cell]) : formatDecimal(values[cell])
+  return kinds[cell] === HISTOGRAM ? String(histograms?.[cell]) : formatFloat(values[cell])
 }

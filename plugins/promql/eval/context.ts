@@ -1,5 +1,5 @@
 /** What an evaluation runs in: where samples come from, the query's own times, and the limits that end it. */
-import type { Expr } from '../ast.ts'
+import type { Expr, VectorSelector } from '../ast.ts'
 import { ExecutionError, QueryStoppedError } from '../errors.ts'
 import type { Annotations } from './annotations.ts'
 import type { SampleSource } from './source.ts'
@@ -96,6 +96,8 @@ export class Pacer {
 export interface Evaluation {
   readonly context: EvalContext
   readonly pacer: Pacer
+  /** Of whose histograms only count and sum are used. */
+  readonly statsOnly: ReadonlySet<VectorSelector>
   /** The dispatcher, handed down so that no part imports it. */
   evaluate(expr: Expr, steps: Steps): Promise<Value>
   /** Operands are not needed any more, for `result` was made of them. */

@@ -3,12 +3,13 @@
  *
  * Selectors read each window once and keep results only; what a value takes is counted in the budget while something still needs it.
  */
-import type { Expr, UnaryExpr } from '../ast.ts'
+import type { Expr, UnaryExpr, VectorSelector } from '../ast.ts'
 import { aggregate } from './aggregate.ts'
 import { binary } from './binary.ts'
 import { evaluateCall } from './calls.ts'
 import { type EvalContext, type Evaluation, Pacer, valueBytes } from './context.ts'
 import { mergeSame, withoutNames } from './finish.ts'
+import { statsOnlySelectors } from './histogram-stats.ts'
 import { isInvariant } from './invariant.ts'
 import { matrixResult } from './matrix-result.ts'
 import { negate } from './negate.ts'
@@ -38,6 +39,7 @@ export async function evaluate(expr: Expr, steps: Steps, context: EvalContext): 
 class Run implements Evaluation {
   readonly context: EvalContext
   readonly pacer: Pacer
+  readonly statsOnly: ReadonlySet<VectorSelector>
   /** Selectors that come more than once, by what they select. */
   private readonly repeated: ReadonlySet<string>
   private readonly shared = new Map<string, Promise<Value>>()
@@ -47,6 +49,7 @@ class Run implements Evaluation {
   constructor(expr: Expr, context: EvalContext) {
     this.context = context
     this.pacer = new Pacer(context.signal)
+    this.statsOnly = statsOnlySelectors(expr)
     this.repeated = repeatedSelectors(expr)
   }
 
@@ -107,12 +110,12 @@ class Run implements Evaluation {
     return value
   }
 
-  private selector(expr: Expr & { kind: 'vector' }, steps: Steps): Promise<Value> {
+  private selector(expr: VectorSelector, steps: Steps): Promise<Value> {
     if (steps.count === 0) return Promise.resolve(emptyVector(0))
     const select = async (): Promise<Value> =>
       expr.modifier === 'smoothed' ? smoothedVector(expr, steps, this) : (await instantVector(expr, steps, this)).value
     const key = selectorKey(expr)
-    if (!this.repeated.has(key)) return select()
+    if (!this.repeated.has(key) || this.statsOnly.has(expr)) return select()
     const place = `${key} ${steps.start} ${steps.interval} ${steps.count}`
     let value = this.shared.get(place)
     if (value === undefined) {

@@ -16,13 +16,6 @@ export function formatPrecise(x: number, digits: number): string {
   return exponent < -4 || exponent >= digits ? scientific(trimmed, exponent) : plain(trimmed, exponent)
 }
 
-/** Without exponent, whatever the size: the label values that count_values makes. */
-export function formatDecimal(x: number): string {
-  if (!Number.isFinite(x) || x === 0) return special(x)
-  const [mantissa, exponent] = x.toExponential().split('e')
-  return plain(mantissa, Number(exponent))
-}
-
 function scientific(mantissa: string, exponent: number): string {
   const size = Math.abs(exponent)
   return `${mantissa}e${exponent < 0 ? '-' : '+'}${size < 10 ? '0' : ''}${size}`

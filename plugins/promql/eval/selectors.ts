@@ -4,6 +4,7 @@
  */
 import type { VectorSelector } from '../ast.ts'
 import type { Evaluation } from './context.ts'
+import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
@@ -18,16 +19,18 @@ export async function instantVector(selector: VectorSelector, steps: Steps, eval
   const { context, pacer } = evaluation
   const reference = referenceOf(selector, context)
   const { first, last } = referenceSpan(reference, steps)
+  const stats = evaluation.statsOnly.has(selector)
   const selection = await context.source.select({
     matchers: selector.matchers,
     after: first - context.lookbackMs,
     upTo: last,
-    ...(first === last ? { newestOnly: true } : {}),
+    ...(first === last && !stats ? { newestOnly: true } : {}),
   })
   const rows = new VectorRows(steps.count, selection.labels.length, context.budget)
   const times: TimesOfRows | undefined = wantTimes ? { list: [] } : undefined
-  for await (const block of selection.blocks()) {
+  for await (const read of selection.blocks()) {
     pacer.check()
+    const block = stats ? withStatsOnly(read) : read
     const series = block.starts.length - 1
     for (let i = 0; i < series; i++) {
       const from = block.starts[i]

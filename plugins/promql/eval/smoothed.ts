@@ -7,6 +7,7 @@ import { mismatchedBounds, mixedFloatsHistograms, mixedSchemas } from '../functi
 import { ADD_INCOMPATIBLE, ADD_RECONCILED, type FloatHistogram } from '../histogram/float-histogram.ts'
 import { METRIC_NAME } from '../labels.ts'
 import type { Evaluation } from './context.ts'
+import { withStatsOnly } from './histogram-stats.ts'
 import { interpolate } from './interpolate.ts'
 import { referenceOf, referenceSpan } from './modifiers.ts'
 import type { Notes } from './operators.ts'
@@ -14,7 +15,7 @@ import { SAMPLE_HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from
 import { VectorRows } from './vector-rows.ts'
 import { withoutStale } from './windows.ts'
 
-export async function smoothedVector(selector: VectorSelector, steps: Steps, { context, pacer }: Evaluation): Promise<VectorValue> {
+export async function smoothedVector(selector: VectorSelector, steps: Steps, { context, pacer, statsOnly }: Evaluation): Promise<VectorValue> {
   const reference = referenceOf(selector, context)
   const { first, last } = referenceSpan(reference, steps)
   const lookback = context.lookbackMs
@@ -23,7 +24,7 @@ export async function smoothedVector(selector: VectorSelector, steps: Steps, { c
   const notes: Notes = { sink: context.annotations, pos: selector.pos }
   for await (const raw of selection.blocks()) {
     pacer.check()
-    const block = withoutStale(raw)
+    const block = withoutStale(statsOnly.has(selector) ? withStatsOnly(raw) : raw)
     for (let s = 0; s + 1 < block.starts.length; s++) {
       const metric = (): string => selection.labels.at(block.first + s).get(METRIC_NAME)
       let any = false

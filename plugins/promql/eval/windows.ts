@@ -2,6 +2,7 @@
 import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
+import { withStatsOnly } from './histogram-stats.ts'
 import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { blocksOf, evaluateSubquery } from './subquery.ts'
 import { SAMPLE_STALE, type SampleBlock, type Steps } from './value.ts'
@@ -25,18 +26,21 @@ export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Ste
   return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation) : ofSubquery(expr, steps, evaluation)
 }
 
-async function ofSelector(expr: MatrixSelector, steps: Steps, { context }: Evaluation): Promise<RangeInput> {
+async function ofSelector(expr: MatrixSelector, steps: Steps, { context, statsOnly }: Evaluation): Promise<RangeInput> {
   const { vector } = expr
+  const stats = statsOnly.has(vector)
   const reference = referenceOf(vector, context)
   const range = milliseconds(expr.range, context)
   const { first, last } = referenceSpan(reference, steps)
   const before = vector.modifier === undefined ? 0 : context.lookbackMs
   const ahead = vector.modifier === 'smoothed' ? context.lookbackMs : 0
-  const selection = await context.source.select({ matchers: vector.matchers, after: first - range - before, upTo: last + ahead })
+  // Whether the counter was reset before a window's first sample shows in the sample at its open end.
+  const after = first - range - before - (stats ? 1 : 0)
+  const selection = await context.source.select({ matchers: vector.matchers, after, upTo: last + ahead })
   return {
     labels: selection.labels,
     blocks: async function* () {
-      for await (const block of selection.blocks()) yield withoutStale(block)
+      for await (const block of selection.blocks()) yield withoutStale(stats ? withStatsOnly(block) : block)
     },
     reference,
     range,

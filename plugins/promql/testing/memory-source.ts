@@ -2,8 +2,9 @@
  * Samples held in memory, for tests of the evaluator: series are written in the notation of Prometheus' test scripts,
  * `metric{label="value"} 0+10x5 _ stale 7`.
  */
+import { compileRegex } from '../../../kernel/regex.ts'
 import type { LabelMatcher } from '../ast.ts'
-import type { SampleSource, SelectRequest, Selection } from '../eval/source.ts'
+import type { SampleSource, Selection, SelectRequest } from '../eval/source.ts'
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { LabelList, Labels, METRIC_NAME } from '../labels.ts'
@@ -103,9 +104,9 @@ function matches(matcher: LabelMatcher, labels: Labels): boolean {
     case '!=':
       return value !== matcher.value
     case '=~':
-      return new RegExp(`^(?:${matcher.value})$`, 's').test(value)
+      return compileRegex(matcher.value).test(value)
     case '!~':
-      return !new RegExp(`^(?:${matcher.value})$`, 's').test(value)
+      return !compileRegex(matcher.value).test(value)
   }
 }
 
