@@ -1,9 +1,11 @@
 import t, { type Test } from 'tap'
+import { decodeSnappy, encodeSnappy } from '../../kernel/decode/snappy.ts'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import native from '../native/index.ts'
 import plugin from './index.ts'
+import { readFrames, readRequestBytes, readSamples } from './remote-read/testing-messages.ts'
 
 const metadata = definePlugin({
   id: 'fake_metadata',
@@ -58,6 +60,7 @@ for (const storage of ['memory', 'embedded']) {
     await t.test('parameters that are refused', (t) => refusals(t, node))
     await t.test('labels, values, series', (t) => discovery(t, node))
     await t.test('limits of the server', (t) => limits(t, node))
+    await t.test('remote read', (t) => remoteRead(t, node))
     await t.test('what Grafana and promtool ask besides', (t) => besides(t, node))
   })
 }
@@ -189,6 +192,37 @@ async function limits(t: Test, node: TestNode): Promise<void> {
   t.match(metrics, /svc_promql_results_truncated_total [1-9]/)
   t.match(metrics, /svc_promql_request_duration_seconds_count\{endpoint="query"\} [1-9]/)
   t.match(metrics, /svc_promql_request_errors_total\{type="execution"\} 1/)
+}
+
+async function remoteRead(t: Test, node: TestNode): Promise<void> {
+  const query = { start: base, end: base + 60_000, matchers: [['__name__', '=~', 'up|cpu_idle'] as ['__name__', '=~', string]] }
+  const read = async (accepted: number[], url = '/api/v1/read') => {
+    const headers = { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy', 'x-prometheus-remote-read-version': '0.1.0' }
+    return node.inject({ method: 'POST', url, headers, payload: Buffer.from(await encodeSnappy(readRequestBytes([query], accepted))) })
+  }
+  const samples = await read([])
+  t.equal(samples.statusCode, 200, samples.body)
+  t.match(samples.headers, { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy' })
+  const series = readSamples(await decodeSnappy(samples.rawPayload, 1e6))
+  t.same(series.map(({ labels }) => labels.__name__).sort(), ['cpu_idle', 'up', 'up', 'up'])
+  t.ok(series.every(({ samples }) => samples.length === 5))
+  const chunks = await read([1, 0], '/api/v1/prom/read')
+  t.equal(chunks.headers['content-type'], 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse')
+  t.notOk(chunks.headers['content-encoding'])
+  t.same(
+    readFrames(chunks.rawPayload).map(({ series }) => [series.labels.__name__, series.labels.instance, series.samples.length]),
+    [
+      ['cpu_idle', undefined, 5],
+      ['up', '1', 5],
+      ['up', '1', 5],
+      ['up', '2', 5],
+    ],
+  )
+  const broken = await node.inject({ method: 'POST', url: '/api/v1/read', payload: 'no snappy', headers: { 'content-type': 'application/x-protobuf' } })
+  t.equal(broken.statusCode, 400)
+  t.match(broken.json(), { status: 'error', errorType: 'bad_data', error: /cannot decompress the body as snappy/ })
+  const none = await node.inject({ method: 'POST', url: '/api/v1/read' })
+  t.equal(none.statusCode, 400, 'no body')
 }
 
 async function besides(t: Test, node: TestNode): Promise<void> {
