@@ -1,8 +1,13 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { decodeSnappy, encodeSnappy } from '../../kernel/decode/snappy.ts'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { fences, section } from '../../test/support/markdown.ts'
+import { read } from '../../test/support/tree.ts'
+import lineProtocol from '../line_protocol/index.ts'
 import native from '../native/index.ts'
 import plugin from './index.ts'
 import { readFrames, readRequestBytes, readSamples } from './remote-read/testing-messages.ts'
@@ -248,3 +253,16 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   t.same((await get(node, '/metadata', { limit_per_metric: '1' })).json.data.up, [{ type: 'gauge', help: 'Is it up?', unit: '' }])
   t.equal((await get(node, '/metadata', { limit: 'x' })).json.error, 'limit must be a number')
 }
+
+t.test('the examples of the README answer what is shown below them', async (t) => {
+  const node = await boot({ plugins: [lineProtocol, plugin] })
+  t.teardown(() => node.stop())
+  const blocks = fences(section(read('plugins/promql/README.md'), 'Examples') ?? '')
+  t.ok(blocks.filter(({ language }) => language === 'json').length >= 4)
+  for (const [i, { language, text }] of blocks.entries()) {
+    if (language !== 'sh') continue
+    const command = text.replaceAll('curl ', 'curl -sS ').replaceAll('http://localhost:8086', node.url)
+    const { stdout } = await promisify(execFile)('bash', ['-ec', command])
+    t.equal(stdout.trim(), blocks[i + 1]?.language === 'json' ? blocks[i + 1].text.trim() : '', text)
+  }
+})

@@ -10,5 +10,7 @@ t.test('examples/full: written by one plugin, read by the others', async (t) => 
   t.match(await rows.json(), [{ fields: { usage: 0.5 } }])
   const sql = await fetch(`${server.url}/api/v1/svc/sql`, { method: 'POST', headers: json, body: '{"query":"SELECT sum(usage) AS total FROM cpu"}' })
   t.match(await sql.json(), { rows: [[2]] })
+  const prom = await fetch(`${server.url}/api/v1/query?query=sum(cpu_usage)&time=1700000000`)
+  t.match(await prom.json(), { status: 'success', data: { resultType: 'vector', result: [{ value: [1700000000, '2'] }] } })
   t.equal(await server.stop(), 0)
 })
