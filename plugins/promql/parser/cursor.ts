@@ -11,7 +11,7 @@ export interface ParseLimits {
   maxDepth: number
 }
 
-export const DEFAULT_LIMITS: ParseLimits = { maxLength: 1_048_576, maxDepth: 1000 }
+export const DEFAULT_LIMITS: ParseLimits = { maxLength: 1_048_576, maxDepth: 500 }
 
 export class Cursor {
   readonly query: string
@@ -67,12 +67,13 @@ export class Cursor {
     return new ParseError(this.query, { start: pos.start, end: pos.end }, cause)
   }
 
-  /** Runs `parse` one level deeper: the call stack is bounded that way. */
-  nested<T>(parse: () => T): T {
+  /** One level deeper, which bounds the call stack; `leave` goes back. */
+  enter(): void {
     if (++this.depth > this.limits.maxDepth) throw this.tooDeep(this.peek())
-    const result = parse()
+  }
+
+  leave(): void {
     this.depth--
-    return result
   }
 
   tooDeep(pos: Pos): ParseError {

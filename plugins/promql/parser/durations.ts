@@ -51,11 +51,12 @@ export function offsetDuration(cursor: Cursor): Duration {
 }
 
 function binary(cursor: Cursor, min: number, refuse: () => never): DurationExpr {
-  return cursor.nested(() => {
-    const sign = atSign(cursor) ? cursor.take() : undefined
-    const left = sign === undefined ? primary(cursor, refuse) : applySign(sign, binary(cursor, UNARY, refuse))
-    return operators(cursor, left, min, refuse)
-  })
+  cursor.enter()
+  const sign = atSign(cursor) ? cursor.take() : undefined
+  const left = sign === undefined ? primary(cursor, refuse) : applySign(sign, binary(cursor, UNARY, refuse))
+  const result = operators(cursor, left, min, refuse)
+  cursor.leave()
+  return result
 }
 
 /** Takes the operators of at least precedence `min` that follow `left`. */

@@ -63,18 +63,19 @@ function open(query: string, limits: ParseLimits): Cursor {
 
 /** An expression of operators of at least precedence `min`. */
 function binary(cursor: Cursor, min: number): Expr {
-  return cursor.nested(() => {
-    let lhs = unary(cursor)
-    for (;;) {
-      const op = cursor.peek().type
-      const precedence = PRECEDENCE[op] ?? 0
-      if (precedence < min) return lhs
-      cursor.take()
-      const modifiers = binaryModifiers(cursor)
-      const rhs = binary(cursor, op === '^' ? precedence : precedence + 1)
-      lhs = { kind: 'binary', op: op as BinaryOp, lhs, rhs, ...modifiers, pos: { start: lhs.pos.start, end: rhs.pos.end } }
-    }
-  })
+  cursor.enter()
+  let lhs = unary(cursor)
+  for (;;) {
+    const op = cursor.peek().type
+    const precedence = PRECEDENCE[op] ?? 0
+    if (precedence < min) break
+    cursor.take()
+    const modifiers = binaryModifiers(cursor)
+    const rhs = binary(cursor, op === '^' ? precedence : precedence + 1)
+    lhs = { kind: 'binary', op: op as BinaryOp, lhs, rhs, ...modifiers, pos: { start: lhs.pos.start, end: rhs.pos.end } }
+  }
+  cursor.leave()
+  return lhs
 }
 
 function unary(cursor: Cursor): Expr {

@@ -105,7 +105,8 @@ export function subqueryText({ range, step, at, offset }: SubqueryExpr): string 
 
 function selectorText({ name, matchers }: VectorSelector): string {
   const shown = matchers.filter((m) => !(m.name === METRIC_NAME && m.op === '=' && m.value === name && m.value !== ''))
-  return shown.length === 0 ? name : `${name}{${shown.map(matcherText).sort(compareBytes).join(',')}}`
+  // In info() a selector may be empty.
+  return shown.length === 0 ? name || '{}' : `${name}{${shown.map(matcherText).sort(compareBytes).join(',')}}`
 }
 
 export function matcherText({ name, op, value }: LabelMatcher): string {

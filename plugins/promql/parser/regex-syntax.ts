@@ -12,6 +12,9 @@ const FLAGS = /\(\?[imsU]*(?:-[imsU]+)?[:)]/y
 const FLAGS_START = /\(\?[imsU]*(?:-[imsU]*)?.?/suy
 const ESCAPE = /\\(?:[0-7]{2,3}|0|x[0-9A-Fa-f]{2}|x\{[0-9A-Fa-f]+\}|[afnrtv]|[!-/:-@[-`{-~])/y
 
+/** Up to the digit that leaves Unicode. */
+const TOO_LARGE = /\\x\{0*(?:[2-9A-Fa-f][0-9A-Fa-f]{5}|1[1-9A-Fa-f][0-9A-Fa-f]{4}|10[0-9A-Fa-f]{5})/y
+
 /** @returns "error parsing regexp: ..." unless the pattern is good. */
 export function checkRegex(pattern: string): string | undefined {
   const cause = new Scanner(pattern).scan() ?? refused(pattern)
@@ -160,9 +163,10 @@ class Scanner {
 
   /** An escape that stands for one character. */
   private character(): string | undefined {
+    const tooLarge = this.match(TOO_LARGE)
     const found = this.match(ESCAPE)
-    if (found === undefined || Number.parseInt(/x\{(.+)\}/.exec(found[0])?.[1] ?? '0', 16) > 0x10ffff) {
-      const bad = /^\\(?:x(?:\{[0-9A-Fa-f]*.?|[0-9A-Fa-f]?.?)|.?)/su.exec(this.text.slice(this.at)) as RegExpExecArray
+    if (tooLarge !== undefined || found === undefined) {
+      const bad = tooLarge ?? (/^\\(?:x(?:\{[0-9A-Fa-f]*.?|[0-9A-Fa-f]?.?)|.?)/su.exec(this.text.slice(this.at)) as RegExpExecArray)
       return `invalid escape sequence: \`${bad[0]}\``
     }
     this.at += found[0].length
