@@ -8,6 +8,7 @@ import type { CallExpr, Expr, Pos, VectorSelector } from '../ast.ts'
 import type { Steps, Value, VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
+import { ResetCursor } from './reset-cursor.ts'
 
 /** Where functions leave their warnings and infos. Texts without "PromQL warning: " or position; the same text counts once a query. */
 export interface AnnotationSink {
@@ -51,6 +52,9 @@ export class RangeCall {
   /** Results: FLOAT leaves `value`, HISTOGRAM `histogram` (owned by the caller from then on). */
   value = NaN
   histogram: FloatHistogram | undefined
+
+  /** A function's own: what it has found out about the series so far. The evaluator goes through a series once, in the order of time. */
+  readonly resets = new ResetCursor()
 
   constructor(expr: CallExpr, pos: Pos, annotations: AnnotationSink) {
     this.expr = expr
