@@ -44,6 +44,28 @@ export function check(cursor: Cursor, expr: Expr, depth = 1): ValueType {
   }
 }
 
+/** The type an expression has if all in it is well. */
+export function typeOf(expr: Expr): ValueType {
+  switch (expr.kind) {
+    case 'number':
+      return 'scalar'
+    case 'string':
+      return 'string'
+    case 'paren':
+    case 'unary':
+      return typeOf(expr.expr)
+    case 'binary':
+      return typeOf(expr.lhs) === 'scalar' && typeOf(expr.rhs) === 'scalar' ? 'scalar' : 'vector'
+    case 'call':
+      return expr.type
+    case 'matrix':
+    case 'subquery':
+      return 'matrix'
+    default:
+      return 'vector'
+  }
+}
+
 /** The name the documentation has for a type. */
 export function typeName(type: ValueType): string {
   return type === 'vector' ? 'instant vector' : type === 'matrix' ? 'range vector' : type
@@ -100,7 +122,7 @@ function checkCall(cursor: Cursor, expr: CallExpr, depth: number): ValueType {
   const { name, args } = expr
   const cause = wrongCount(signature, args.length)
   if (cause !== undefined) throw cursor.error(expr.pos, `expected ${cause} argument(s) in call to ${quote(name)}, got ${args.length}`)
-  if (name === 'info' && args.length > 1) checkInfoSelector(cursor, expr, depth)
+  if (name === 'info' && args.length > 1) checkInfoSelector(cursor, expr)
   const context = `call to function ${quote(name)}`
   for (const [i, arg] of args.entries()) {
     if (name === 'info' && i === 1) continue
@@ -118,10 +140,10 @@ function wrongCount(signature: Signature, count: number): string | undefined {
 }
 
 /** The second argument of info() selects labels: no metric name, and it may match everything. */
-function checkInfoSelector(cursor: Cursor, expr: CallExpr, depth: number): void {
+function checkInfoSelector(cursor: Cursor, expr: CallExpr): void {
   const selector = expr.args[1]
   if (selector.kind !== 'vector') {
-    const type = check(cursor, selector, depth + 1)
+    const type = typeOf(selector)
     if (type !== 'vector') throw cursor.error(expr.pos, `expected type instant vector in call to function "info", got ${typeName(type)}`)
     throw cursor.error(selector.pos, 'expected label selectors only')
   }

@@ -1,5 +1,5 @@
 /** What the rest of the plugin takes from the parser. */
-export { typeName } from './check.ts'
+export { typeName, typeOf } from './check.ts'
 export { DEFAULT_LIMITS, type ParseLimits } from './cursor.ts'
 export { toJson } from './json.ts'
 export { parse, parseSelector } from './parse.ts'
