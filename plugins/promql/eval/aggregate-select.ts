@@ -5,7 +5,7 @@ import { histogramIgnoredIn, invalidRatio, number } from './aggregate-messages.t
 import type { Evaluation } from './context.ts'
 import type { Groups } from './groups.ts'
 import { sampleOffset } from './ratio.ts'
-import { SomeSeries } from './series-sets.ts'
+import { someOf } from './series-sets.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from './value.ts'
 import { ValueHeap } from './value-heap.ts'
 import { copyCell, emptyVector, newVector, pickRows } from './vectors.ts'
@@ -37,7 +37,7 @@ function chosenCells(input: VectorValue, chosen: Uint8Array, { context }: Evalua
   const { steps } = input
   const rows: number[] = []
   for (let i = 0; i < input.labels.length; i++) if (chosen.subarray(i * steps, (i + 1) * steps).includes(1)) rows.push(i)
-  const out = newVector(new SomeSeries(input.labels, Int32Array.from(rows)), steps, context.budget)
+  const out = newVector(someOf(input.labels, Int32Array.from(rows)), steps, context.budget)
   for (const [to, from] of rows.entries()) {
     for (let t = 0; t < steps; t++) if (chosen[from * steps + t] === 1) copyCell(input, from * steps + t, out, to * steps + t)
   }

@@ -2,7 +2,7 @@
 import { ExecutionError } from '../errors.ts'
 import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
 import type { Budget } from './context.ts'
-import { firstOfGroups, groupByLabels, labelNames, SomeSeries } from './series-sets.ts'
+import { firstOfGroups, groupByLabels, isDistinct, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
 import { ABSENT, type VectorValue } from './value.ts'
 import { copyCell, newVector } from './vectors.ts'
 
@@ -43,13 +43,25 @@ class NamesDropped implements LabelSets {
 
 export function withoutNames(value: VectorValue): VectorValue {
   const { dropName, ...rest } = value
-  return dropName?.includes(1) ? { ...rest, labels: new NamesDropped(value.labels, dropName) } : rest
+  if (!dropName?.includes(1)) return rest
+  const labels = new NamesDropped(value.labels, dropName)
+  if (isDistinct(value.labels) && ofOneMetric(value.labels)) markDistinct(labels)
+  return { ...rest, labels }
+}
+
+/** Series of one metric still differ without its name. */
+function ofOneMetric(labels: LabelSets): boolean {
+  for (const name of METADATA) {
+    const { codes } = labels.column(name)
+    for (let i = 1; i < codes.length; i++) if (codes[i] !== codes[0]) return false
+  }
+  return true
 }
 
 /** Series with the same labels become one where they share no step. */
 export function mergeSame(value: VectorValue, budget: Budget): VectorValue {
   const series = value.labels.length
-  if (series < 2) return value
+  if (series < 2 || isDistinct(value.labels)) return value
   const groups = groupByLabels([value.labels], labelNames(value.labels))
   if (groups.count === series) return value
   const [ordinals] = groups.ordinals

@@ -1,7 +1,7 @@
 /** The groups that aggregations put series into. */
 import type { AggregateExpr } from '../ast.ts'
 import { type LabelSets, METRIC_NAME } from '../labels.ts'
-import { firstOfGroups, groupByLabels, labelNames, SomeSeries } from './series-sets.ts'
+import { firstOfGroups, groupByLabels, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
 import { ChangedSeries } from './series-views.ts'
 import type { VectorValue } from './value.ts'
 
@@ -21,7 +21,7 @@ export function groupSeries({ grouping, without }: AggregateExpr, labels: LabelS
   const { ordinals, count } = groupByLabels([labels], names)
   const first = new SomeSeries(labels, firstOfGroups(ordinals[0], count))
   const change = without ? { drop: left, include: [] } : { keep: left, drop: new Set<string>(), include: [] }
-  return { of: ordinals[0], count, labels: new ChangedSeries(first, first, change) }
+  return { of: ordinals[0], count, labels: markDistinct(new ChangedSeries(first, first, change)) }
 }
 
 /** A group with a series whose name is to go loses its own. */

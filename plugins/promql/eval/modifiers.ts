@@ -1,6 +1,6 @@
 /** What `offset`, `@` and duration expressions come to in a query. */
 import type { AtModifier, Duration, DurationExpr } from '../ast.ts'
-import { ExecutionError } from '../errors.ts'
+import { ExpressionError } from '../errors.ts'
 import type { EvalContext } from './context.ts'
 import { power } from './operators.ts'
 import type { Steps } from './value.ts'
@@ -31,7 +31,7 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
   if (typeof duration === 'number') return duration
   const seconds = evaluateSeconds(duration, context)
   const fail = (cause: string): never => {
-    throw new ExecutionError(`${duration.pos.start}:${duration.pos.end}: ${cause}`)
+    throw new ExpressionError(`${duration.pos.start}:${duration.pos.end}: ${cause}`)
   }
   if (!Number.isFinite(seconds)) fail('duration is NaN or infinite')
   if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
@@ -75,10 +75,10 @@ function combine(expr: DurationExpr & { kind: 'duration-binary' }, a: number, b:
     case '^':
       return power(a, b)
     case '/':
-      if (b === 0) throw new ExecutionError(`${pos.start}:${pos.end}: division by zero`)
+      if (b === 0) throw new ExpressionError(`${pos.start}:${pos.end}: division by zero`)
       return a / b
     case '%':
-      if (b === 0) throw new ExecutionError(`${pos.start}:${pos.end}: modulo by zero`)
+      if (b === 0) throw new ExpressionError(`${pos.start}:${pos.end}: modulo by zero`)
       return a % b
   }
 }

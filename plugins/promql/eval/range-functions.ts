@@ -1,7 +1,7 @@
 /**
  * Functions over range vectors. Each series is walked once with two cursors that only move forward, one at each end of the window.
  */
-import type { CallExpr, Expr, MatrixSelector, SubqueryExpr } from '../ast.ts'
+import type { CallExpr, Expr, MatrixSelector, Pos, SubqueryExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import { RangeCall, type RangeFn, type RangeFunction } from '../functions/contract.ts'
 import type { Evaluation } from './context.ts'
@@ -9,6 +9,8 @@ import { ABSENT, FLOAT, HISTOGRAM, type SampleBlock, type Steps, type VectorValu
 import { VectorRows } from './vector-rows.ts'
 import { dropAllNames } from './vectors.ts'
 import { type RangeInput, rangeInput } from './windows.ts'
+
+const NOWHERE: Pos = { start: 0, end: 0 }
 
 /** @param namesWith names of all functions that take the modifier, for the message. */
 export async function callRangeFunction(
@@ -32,7 +34,8 @@ export async function callRangeFunction(
     throw new ExecutionError(`${modifier} modifier can only be used with: ${namesWith(modifier).join(', ')} - not with ${expr.name}`)
   }
   const input = await rangeInput(arg, steps, evaluation)
-  const call = new RangeCall(expr, arg.pos, context.annotations)
+  // What is said of a subquery's samples names no place of the query: Prometheus has lost it by then.
+  const call = new RangeCall(expr, arg.kind === 'subquery' ? NOWHERE : arg.pos, context.annotations)
   call.labels = input.labels
   call.range = input.range
   call.modifier = input.modifier

@@ -6,6 +6,7 @@ import type { VectorSelector } from '../ast.ts'
 import type { Evaluation } from './context.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
+import { markDistinct } from './series-sets.ts'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 
@@ -26,6 +27,7 @@ export async function instantVector(selector: VectorSelector, steps: Steps, eval
     upTo: last,
     ...(first === last && !stats ? { newestOnly: true } : {}),
   })
+  markDistinct(selection.labels)
   const rows = new VectorRows(steps.count, selection.labels.length, context.budget)
   const times: TimesOfRows | undefined = wantTimes ? { list: [] } : undefined
   for await (const read of selection.blocks()) {

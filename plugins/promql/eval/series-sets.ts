@@ -5,10 +5,27 @@ export const NO_SERIES: LabelSets = new LabelList([])
 /** One series without labels. */
 export const ONE_SERIES: LabelSets = new LabelList([Labels.EMPTY])
 
-/** Some of the series of another set, in an order of its own. */
+const distinct = new WeakSet<LabelSets>([ONE_SERIES, NO_SERIES])
+
+/** No two series of the set have the same labels. */
+export function markDistinct<T extends LabelSets>(labels: T): T {
+  distinct.add(labels)
+  return labels
+}
+
+/** Whether that is known. */
+export function isDistinct(labels: LabelSets): boolean {
+  return distinct.has(labels)
+}
+
+/** So many times fewer series than their base has are looked at one by one. */
+const FEW = 16
+
+/** Series of another set, in an order of its own. */
 export class SomeSeries implements LabelSets {
   private readonly base: LabelSets
-  readonly rows: Int32Array
+  private readonly rows: Int32Array
+  private list: LabelList | undefined
 
   constructor(base: LabelSets, rows: Int32Array) {
     this.base = base
@@ -24,8 +41,12 @@ export class SomeSeries implements LabelSets {
   }
 
   column(name: string): LabelColumn {
-    const { codes, texts } = this.base.column(name)
     const { rows } = this
+    if (rows.length * FEW < this.base.length) {
+      this.list ??= new LabelList(Array.from(rows, (row) => this.base.at(row)))
+      return this.list.column(name)
+    }
+    const { codes, texts } = this.base.column(name)
     const own = new Int32Array(rows.length)
     for (let i = 0; i < rows.length; i++) own[i] = codes[rows[i]]
     return { codes: own, texts }
@@ -34,6 +55,12 @@ export class SomeSeries implements LabelSets {
   names(): readonly string[] {
     return labelNames(this.base)
   }
+}
+
+/** Some of the series of a set, none twice. */
+export function someOf(base: LabelSets, rows: Int32Array): LabelSets {
+  const some = new SomeSeries(base, rows)
+  return isDistinct(base) ? markDistinct(some) : some
 }
 
 export function labelNames(labels: LabelSets): readonly string[] {
@@ -68,14 +95,19 @@ function sharedCodes(sets: readonly LabelSets[], name: string): { columns: Label
   const known = new Map<string, number>([['', 0]])
   const columns = sets.map((set) => {
     const column = set.column(name)
-    const shared = new Int32Array(column.texts.length)
-    for (let i = 0; i < shared.length; i++) {
-      let code = known.get(column.texts[i])
-      if (code === undefined) known.set(column.texts[i], (code = known.size))
-      shared[i] = code
-    }
+    const shared = new Int32Array(column.texts.length).fill(-1)
     const codes = new Int32Array(set.length)
-    for (let i = 0; i < codes.length; i++) codes[i] = column.codes[i] < 0 ? 0 : shared[column.codes[i]]
+    for (let i = 0; i < codes.length; i++) {
+      const own = column.codes[i]
+      if (own < 0) continue
+      if (shared[own] < 0) {
+        const text = column.texts[own]
+        let code = known.get(text)
+        if (code === undefined) known.set(text, (code = known.size))
+        shared[own] = code
+      }
+      codes[i] = shared[own]
+    }
     return { codes, texts: column.texts }
   })
   return { columns, width: known.size }

@@ -11,6 +11,7 @@ import { withStatsOnly } from './histogram-stats.ts'
 import { interpolate } from './interpolate.ts'
 import { referenceOf, referenceSpan } from './modifiers.ts'
 import type { Notes } from './operators.ts'
+import { markDistinct } from './series-sets.ts'
 import { SAMPLE_HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 import { withoutStale } from './windows.ts'
@@ -20,6 +21,7 @@ export async function smoothedVector(selector: VectorSelector, steps: Steps, { c
   const { first, last } = referenceSpan(reference, steps)
   const lookback = context.lookbackMs
   const selection = await context.source.select({ matchers: selector.matchers, after: first - lookback, upTo: last + lookback })
+  markDistinct(selection.labels)
   const rows = new VectorRows(steps.count, selection.labels.length, context.budget)
   const notes: Notes = { sink: context.annotations, pos: selector.pos }
   for await (const raw of selection.blocks()) {

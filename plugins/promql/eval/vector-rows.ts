@@ -2,7 +2,7 @@
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
 import { type Budget, vectorBytes } from './context.ts'
-import { SomeSeries } from './series-sets.ts'
+import { someOf } from './series-sets.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 
 const FIRST_ROWS = 16
@@ -58,7 +58,8 @@ export class VectorRows {
     const { rows, steps } = this
     this.budget.give(this.held)
     const cells = rows * steps
-    const own = rows === labels.length && isIdentity(this.series) ? labels : new SomeSeries(labels, this.series.slice(0, rows))
+    const all = rows === labels.length && isIdentity(this.series)
+    const own = all ? labels : someOf(labels, this.series.slice(0, rows))
     // A view keeps the whole buffer alive: not worth it for a small part.
     const cut = rows * 2 < this.room
     const values = cut ? this.values.slice(0, cells) : this.values.subarray(0, cells)

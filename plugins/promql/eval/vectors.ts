@@ -2,7 +2,7 @@
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
 import { type Budget, vectorBytes } from './context.ts'
-import { NO_SERIES, ONE_SERIES, SomeSeries } from './series-sets.ts'
+import { NO_SERIES, ONE_SERIES, someOf } from './series-sets.ts'
 import { FLOAT, HISTOGRAM, type ScalarValue, type Value, type VectorValue } from './value.ts'
 
 /** All cells absent. Refused before any memory is asked for when it would not fit the budget. */
@@ -44,7 +44,7 @@ export function repeat(value: Value, steps: number, budget: Budget): Value {
 /** The given rows of a value, in their order; shares nothing with it. */
 export function pickRows(value: VectorValue, rows: Int32Array, budget: Budget): VectorValue {
   const { steps } = value
-  const out = newVector(new SomeSeries(value.labels, rows), steps, budget)
+  const out = newVector(someOf(value.labels, rows), steps, budget)
   for (let i = 0; i < rows.length; i++) {
     const from = rows[i] * steps
     out.values.set(value.values.subarray(from, from + steps), i * steps)

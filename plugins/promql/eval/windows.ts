@@ -4,6 +4,7 @@ import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
+import { markDistinct } from './series-sets.ts'
 import { blocksOf, evaluateSubquery } from './subquery.ts'
 import { SAMPLE_STALE, type SampleBlock, type Steps } from './value.ts'
 
@@ -38,7 +39,7 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, { context, statsOn
   const after = first - range - before - (stats ? 1 : 0)
   const selection = await context.source.select({ matchers: vector.matchers, after, upTo: last + ahead })
   return {
-    labels: selection.labels,
+    labels: markDistinct(selection.labels),
     blocks: async function* () {
       for await (const block of selection.blocks()) yield withoutStale(stats ? withStatsOnly(block) : block)
     },
