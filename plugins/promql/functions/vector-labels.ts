@@ -66,7 +66,7 @@ function checkName(name: string, role: 'source' | 'destination', where: string):
 function compileTemplate(template: string): (match: RegExpExecArray) => string {
   const parts = [...template.matchAll(/\$(?:(\$)|([\p{L}\p{Nd}_]+)|\{([\p{L}\p{Nd}_]+)\})|[^$]+|\$/gu)].map(([text, dollar, bare, braced]) => {
     const name = bare ?? braced
-    if (name !== undefined) return { group: /^\d+$/.test(name) ? Number(name) : name }
+    if (name !== undefined) return { group: /^(?:0|[1-9]\d*)$/.test(name) ? Number(name) : name }
     return { text: dollar === undefined ? text : '$' }
   })
   return (match) =>

@@ -69,5 +69,15 @@ function leap(date: Date): boolean {
 
 t.test('without an argument the calendar reads the steps', async (t) => {
   t.same(lines(await apply('minute', [], { start: 3600 * 5 + 59 * 60, steps: 2 })), ['{} 59 0'])
-  t.same(lines(await apply('year', [vector([{}, NaN, 1e300])])), ['-{} NaN NaN'])
+})
+
+t.test('the calendar goes to the ends of 64 bits', async (t) => {
+  const far = vector([{}, NaN, -1e300, 9.2e18, -9.2e18, 1e17])
+  const of = async (fn: string): Promise<string> => lines(await apply(fn, [far]))[0]
+  t.equal(await of('year'), '-{} 292277026596 292277026596 291536396232 -291536392293 3168875820')
+  t.equal(await of('day_of_month'), '-{} 4 4 31 3 6')
+  t.equal(await of('day_of_year'), '-{} 339 339 244 123 250')
+  t.equal(await of('hour'), '-{} 15 15 11 12 9')
+  t.equal(await of('minute'), '-{} 30 30 33 26 46')
+  t.equal(await of('day_of_week'), '-{} 0 0 5 2 3')
 })

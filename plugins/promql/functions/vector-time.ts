@@ -5,8 +5,8 @@ import type { VectorCall, VectorFn } from './contract.ts'
 import { droppedNames, emptyVector, mapFloats, vectorArg } from './vectors.ts'
 
 const DAY = 86_400
-/** Integers a float holds exactly. */
-const EXACT = 2 ** 53
+/** Seconds: the year 292277026596. */
+const END_OF_TIME = 2 ** 63
 
 interface CalendarDay {
   year: number
@@ -25,17 +25,18 @@ export const TIME: Record<string, VectorFn> = {
   range: (call) => constant(call, (call.query.end - call.query.start) / 1000),
   step: (call) => constant(call, call.query.start === call.query.end ? 0 : call.query.step / 1000),
   pi: (call) => constant(call, Math.PI),
-  minute: calendar((seconds) => Math.floor(seconds / 60) - Math.floor(seconds / 3600) * 60),
-  hour: calendar((seconds) => Math.floor(seconds / 3600) - Math.floor(seconds / DAY) * 24),
-  day_of_week: calendar((seconds) => weekday(Math.floor(seconds / DAY))),
-  day_of_month: calendar((seconds) => dayOf(seconds).day),
-  day_of_year: calendar((seconds) => Math.floor(seconds / DAY) - daysBefore(dayOf(seconds).year, 1) + 1),
-  days_in_month: calendar((seconds) => {
-    const { year, month } = dayOf(seconds)
+  minute: calendar((_, second) => Math.floor(second / 60) % 60),
+  hour: calendar((_, second) => Math.floor(second / 3600)),
+  // 1 January 1970 was a Thursday.
+  day_of_week: calendar((day) => (((day + 4) % 7) + 7) % 7),
+  day_of_month: calendar((day) => dateOf(day).day),
+  day_of_year: calendar((day) => day - daysBefore(dateOf(day).year, 1) + 1),
+  days_in_month: calendar((day) => {
+    const { year, month } = dateOf(day)
     return (month === 12 ? daysBefore(year + 1, 1) : daysBefore(year, month + 1)) - daysBefore(year, month)
   }),
-  month: calendar((seconds) => dayOf(seconds).month),
-  year: calendar((seconds) => dayOf(seconds).year),
+  month: calendar((day) => dateOf(day).month),
+  year: calendar((day) => dateOf(day).year),
 }
 
 function stepSeconds(steps: Steps): Float64Array {
@@ -63,9 +64,17 @@ function timestamp(call: VectorCall): VectorValue {
   return { type: 'vector', labels, steps, values, kinds: floats, dropName: droppedNames(labels) }
 }
 
-/** Of the values as seconds since 1970, or without an argument of the steps' times. */
-function calendar(f: (seconds: number) => number): VectorFn {
-  const read = (value: number): number => (Math.abs(value) < EXACT ? f(Math.trunc(value)) : NaN)
+/**
+ * Of the values as seconds since 1970, or without an argument of the steps' times.
+ * @param f of days since 1970 and seconds into the day
+ */
+function calendar(f: (day: number, second: number) => number): VectorFn {
+  const read = (value: number): number => {
+    // What fits no 64 bits, NaN too, is the end of time to Prometheus.
+    const seconds = Math.abs(value) < END_OF_TIME ? Math.trunc(value) : END_OF_TIME
+    const second = ((seconds % DAY) + DAY) % DAY
+    return f(Math.round((seconds - second) / DAY), second)
+  }
   return (call) => {
     if (call.args.length > 0) return mapFloats(vectorArg(call, 0), read)
     const values = stepSeconds(call.steps).map(read)
@@ -74,14 +83,9 @@ function calendar(f: (seconds: number) => number): VectorFn {
   }
 }
 
-function weekday(day: number): number {
-  // 1 January 1970 was a Thursday.
-  return (((day + 4) % 7) + 7) % 7
-}
-
 /** The proleptic Gregorian calendar, in years that begin in March, so that the leap day comes last. */
-function dayOf(seconds: number): CalendarDay {
-  const day = Math.floor(seconds / DAY) + 719_468
+function dateOf(since1970: number): CalendarDay {
+  const day = since1970 + 719_468
   const era = Math.floor(day / 146_097)
   const ofEra = day - era * 146_097
   const yearOfEra = Math.floor((ofEra - Math.floor(ofEra / 1460) + Math.floor(ofEra / 36_524) - Math.floor(ofEra / 146_096)) / 365)
