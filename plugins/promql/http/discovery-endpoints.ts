@@ -9,7 +9,7 @@ import { unescapeName } from './label-names.ts'
 import type { Params } from './params.ts'
 
 const JOB = new URL('../discovery-job.ts', import.meta.url)
-const FORMS = ['GET', 'POST'] as const
+const OPTIONS = { methods: ['GET', 'POST'], parameters: ['match[]', 'start', 'end', 'limit'] } as const
 /** The beginning of time, as far as milliseconds are exact and nanoseconds fit 64 bits. */
 const BEGINNING_MS = -9_223_372_036_854
 
@@ -37,15 +37,15 @@ export function discoveryEndpoints(door: Door, config: PromqlConfig): void {
     )
   }
 
-  door.serve('/labels', { summary: 'Label names', methods: FORMS }, (params, request, reply) => run(params, { wanted: 'labels' }, request, reply))
+  door.serve('/labels', { summary: 'Label names', ...OPTIONS }, (params, request, reply) => run(params, { wanted: 'labels' }, request, reply))
 
-  door.serve('/label/:name/values', { summary: 'Values of a label', methods: FORMS }, (params, request, reply) => {
+  door.serve('/label/:name/values', { summary: 'Values of a label', ...OPTIONS }, (params, request, reply) => {
     const label = unescapeName((request.params as { name: string }).name)
     if (label === '') throw apiError('bad_data', 'invalid label name: ""')
     return run(params, { wanted: 'values', label }, request, reply)
   })
 
-  door.serve('/series', { summary: 'Series that match', methods: FORMS }, (params, request, reply) => {
+  door.serve('/series', { summary: 'Series that match', ...OPTIONS }, (params, request, reply) => {
     if (params.all('match[]').length === 0) throw apiError('bad_data', 'no match[] parameter provided')
     return run(params, { wanted: 'series' }, request, reply)
   })

@@ -7,6 +7,7 @@ import type { HttpRequest, Svc } from '../../../kernel/plugin.ts'
 import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import { answerOf, isKernels } from './api-error.ts'
+import { describeParameters, type ParameterName } from './parameters.ts'
 import { Params } from './params.ts'
 
 export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
@@ -17,6 +18,7 @@ export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyRepl
 export interface EndpointOptions {
   summary: string
   methods: readonly ('GET' | 'POST')[]
+  parameters?: readonly ParameterName[]
   /** The body's bytes as they were sent, instead of a form. */
   encodedBody?: true
 }
@@ -39,7 +41,7 @@ export class Door {
   }
 
   /** Serves `path` under both prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
-  serve(path: string, { summary, methods, encodedBody }: EndpointOptions, endpoint: Endpoint): void {
+  serve(path: string, { summary, methods, parameters = [], encodedBody }: EndpointOptions, endpoint: Endpoint): void {
     const name = path.split('/', 2)[1]
     const config = { action: 'read' as const, ...(encodedBody === undefined ? {} : { rawBody: true as const, encodedBody }) }
     for (const prefix of PREFIXES) {
@@ -48,7 +50,8 @@ export class Door {
           method,
           url: `${prefix}${path}`,
           config,
-          schema: { summary, tags: ['promql'] } as never,
+          schema: { summary, querystring: describeParameters(parameters) } as never,
+          validatorCompiler: unchecked,
           errorHandler: (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply),
           handler: (request, reply) => this.answer(name, endpoint, request, reply),
         })
@@ -73,6 +76,11 @@ export class Door {
     else if (second.done === true) sendOnce(reply, first.value)
     else reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
     return job
+  }
+
+  /** Runs a job for its result. */
+  run<R>(module: URL, args: unknown): Promise<R> {
+    return this.svc.storage.run<R>(module, args, this.timeLimit(Number.POSITIVE_INFINITY)).result
   }
 
   truncated(): void {
@@ -108,6 +116,8 @@ export class Door {
       .send(JSON.stringify({ status: 'error', errorType: type, error: text }))
   }
 }
+
+const unchecked = () => (value: unknown) => ({ value })
 
 /** Sends one buffer and frees it at once: answers of a megabyte would otherwise pile up until the next garbage collection. */
 function sendOnce(reply: FastifyReply, bytes: Uint8Array): void {

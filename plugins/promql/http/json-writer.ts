@@ -188,6 +188,8 @@ export function floatText(value: number): string {
   if (value === Number.NEGATIVE_INFINITY) return '-Inf'
   if (value === 0) return Object.is(value, -0) ? '-0' : '0'
   const text = String(value)
-  const e = text.indexOf('e')
-  return e > 0 && e === text.length - 3 ? `${text.slice(0, e + 2)}0${text.slice(e + 2)}` : text
+  const magnitude = value < 0 ? -value : value
+  if (magnitude >= 1e-6 && magnitude < 1e21) return text
+  const digits = text.indexOf('e') + 2
+  return digits === text.length - 1 ? `${text.slice(0, digits)}0${text.slice(digits)}` : text
 }

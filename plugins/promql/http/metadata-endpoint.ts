@@ -7,10 +7,14 @@ import { integerOf, type Params } from './params.ts'
 type Entry = Pick<MetricMetadataEntry, 'type' | 'help' | 'unit'>
 
 export function metadataEndpoint(door: Door): void {
-  door.serve('/metadata', { summary: 'Type, help and unit of metrics', methods: ['GET'] }, (params, request) => {
-    const known = door.svc.find<MetricMetadata>(METRIC_METADATA)?.list(door.svc.context(request).dataNamespace) ?? []
-    return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'))
-  })
+  door.serve(
+    '/metadata',
+    { summary: 'Type, help and unit of metrics', methods: ['GET'], parameters: ['metric', 'limit', 'limit_per_metric'] },
+    (params, request) => {
+      const known = door.svc.find<MetricMetadata>(METRIC_METADATA)?.list(door.svc.context(request).dataNamespace) ?? []
+      return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'))
+    },
+  )
 }
 
 /** @param limit metrics, and @param perMetric entries of each; negative = all. */

@@ -9,7 +9,8 @@ import { type Door, JSON_TYPE } from './door.ts'
 import type { Params } from './params.ts'
 
 const JOB = new URL('../query-job.ts', import.meta.url)
-const FORMS = ['GET', 'POST'] as const
+const METHODS = ['GET', 'POST'] as const
+const COMMON = ['timeout', 'limit', 'lookback_delta', 'stats'] as const
 
 export function queryEndpoints(door: Door, config: PromqlConfig): void {
   const { server, clock } = door.svc
@@ -36,17 +37,21 @@ export function queryEndpoints(door: Door, config: PromqlConfig): void {
     })
   }
 
-  door.serve('/query', { summary: 'PromQL at one time', methods: FORMS }, (params, request, reply) => {
+  door.serve('/query', { summary: 'PromQL at one time', methods: METHODS, parameters: ['query', 'time', ...COMMON] }, (params, request, reply) => {
     const limit = params.limit()
     const time = params.time('time') ?? clock.now()
     return run(params, limit, { start: time, interval: 0, count: 1 }, params.duration('timeout'), request, reply)
   })
 
-  door.serve('/query_range', { summary: 'PromQL at every step of a range', methods: FORMS }, (params, request, reply) => {
-    const limit = params.limit()
-    const steps = stepsOf(params, server.max_range_query_points)
-    return run(params, limit, steps, params.duration('timeout'), request, reply)
-  })
+  door.serve(
+    '/query_range',
+    { summary: 'PromQL at every step of a range', methods: METHODS, parameters: ['query', 'start', 'end', 'step', ...COMMON] },
+    (params, request, reply) => {
+      const limit = params.limit()
+      const steps = stepsOf(params, server.max_range_query_points)
+      return run(params, limit, steps, params.duration('timeout'), request, reply)
+    },
+  )
 }
 
 /** @throws bad_data. */

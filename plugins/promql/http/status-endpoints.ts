@@ -58,9 +58,9 @@ export function statusEndpoints(door: Door, config: PromqlConfig): void {
   // The log is replayed before the listener opens.
   get('/status/walreplay', 'Replay of the write-ahead log: done', () => ({ min: 0, max: 0, current: 0 }))
 
-  door.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'] }, async (params, request) => {
+  door.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'], parameters: ['limit'] }, async (params, request) => {
     const args: CountsArgs = { namespace: svc.context(request).dataNamespace, limit: countsLimit(params.get('limit')) }
-    return tsdbStatus(await svc.storage.run<DatabaseCounts>(COUNTS, args).result)
+    return tsdbStatus(await door.run<DatabaseCounts>(COUNTS, args))
   })
 
   get('/targets', 'Targets: none are scraped', () => ({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }))

@@ -8,16 +8,17 @@ const JOB = new URL('../text-job.ts', import.meta.url)
 const FORMS = ['GET', 'POST'] as const
 
 export function textEndpoints(door: Door): void {
-  const run = (args: TextArgs): Promise<unknown> => door.svc.storage.run<unknown>(JOB, args).result
-  door.serve('/format_query', { summary: 'A query, well laid out', methods: FORMS }, (params) => run({ query: params.get('query'), wanted: 'format' }))
-  door.serve('/parse_query', { summary: 'The syntax tree of a query', methods: FORMS }, (params) => run({ query: params.get('query'), wanted: 'tree' }))
-  door.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS }, async (params) => {
+  const run = (args: TextArgs): Promise<unknown> => door.run(JOB, args)
+  const query = { methods: FORMS, parameters: ['query'] as const }
+  door.serve('/format_query', { summary: 'A query, well laid out', ...query }, (params) => run({ query: params.get('query'), wanted: 'format' }))
+  door.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params) => run({ query: params.get('query'), wanted: 'tree' }))
+  door.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS, parameters: ['query', 'start', 'end'] }, async (params) => {
     const [start, end] = [params.time('start'), params.time('end')]
     if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
     await run({ query: params.get('query'), wanted: 'check' })
     return []
   })
-  door.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'] }, (params) => {
+  door.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'], parameters: ['type'] }, (params) => {
     const type = params.get('type').toLowerCase()
     if (type !== '' && type !== 'alert' && type !== 'record') throw invalidParameter('type', `not supported value ${JSON.stringify(type)}`)
     return { groups: [] }

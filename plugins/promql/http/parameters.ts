@@ -1,0 +1,27 @@
+/** What the OpenAPI description says of parameters. They are read by `Params`, which answers faults in the API's shape; nothing is validated from here. */
+import { type TObject, Type } from 'typebox'
+
+const text = (description: string) => Type.Optional(Type.String({ description }))
+const texts = (description: string) => Type.Optional(Type.Array(Type.String(), { description }))
+
+const ALL = {
+  query: text('A PromQL expression'),
+  time: text('Seconds since the epoch, or RFC 3339; default now'),
+  start: text('Seconds since the epoch, or RFC 3339'),
+  end: text('Seconds since the epoch, or RFC 3339'),
+  step: text('Seconds, or a duration such as 1m30s'),
+  timeout: text('Seconds, or a duration; at most server.prom_query_timeout_secs'),
+  limit: text('Series, names, values or entries of the answer; 0 = as many as the server allows'),
+  lookback_delta: text('How far instant selectors look back for a sample'),
+  stats: text('true or all: statistics of the query besides'),
+  'match[]': texts('Selectors; a series has to match one of them'),
+  metric: text('The only metric wanted'),
+  limit_per_metric: text('Entries of each metric'),
+  type: text('alert or record'),
+}
+
+export type ParameterName = keyof typeof ALL
+
+export function describeParameters(names: readonly ParameterName[]): TObject {
+  return Type.Object(Object.fromEntries(names.map((name) => [name, ALL[name]])))
+}
