@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import type { CallContext } from '../../kernel/auth.ts'
 import type { WriteBatch } from '../../kernel/batch.ts'
+import { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
@@ -31,6 +32,7 @@ export class WriteHandler {
   private readonly rejected: Counter
   private readonly exemplars: Counter
   private readonly droppedMetadata: Counter
+  private readonly snappy = new SnappyBlockDecoder()
   /** In order of use, the longest unused first. */
   private readonly decoders = new Map<string, RequestDecoder>()
 
@@ -55,7 +57,10 @@ export class WriteHandler {
     if (version === 2) reply.headers(NONE_WRITTEN)
     checkEncoding(request.headers['content-encoding'])
     const body = request.body as Buffer | undefined
-    const message = body === undefined ? new Uint8Array(0) : await decodePayload(body, this.config.max_decompressed_bytes)
+    if (body === undefined) return reply.code(204).send()
+    const decoded = decodePayload(body, this.config.max_decompressed_bytes, this.snappy)
+    // Awaited only where there is something to wait for: a message in the decoder's buffer must be read before another request's.
+    const message = decoded instanceof Promise ? await decoded : decoded
     if (message.length > 0) await this.store(request, reply, version, message)
     return reply.code(204).send()
   }

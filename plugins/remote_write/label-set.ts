@@ -7,7 +7,7 @@ import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
 
 const METRIC_NAME = Uint8Array.from('__name__', (c) => c.charCodeAt(0))
 /** The most that an engine can be set to take (`database.max_tags_per_series`); it decides on the rest. */
-const MAX_LABELS = 1024
+export const MAX_LABELS = 1024
 const SHOWN = 64
 const NO_BYTES = new Uint8Array(0)
 

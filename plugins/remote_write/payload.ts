@@ -1,24 +1,27 @@
 /** Compressed bodies to messages, in bounded memory. */
-import { decodeSnappy, snappyLength } from '../../kernel/decode/snappy.ts'
+import { snappyLength } from '../../kernel/decode/snappy.ts'
+import type { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { decompress } from '../../kernel/http/body.ts'
 
 /**
  * Snappy or zstd, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
  * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
- * @throws PAYLOAD_TOO_LARGE, BAD_REQUEST.
+ * @returns the message, which for snappy is good until the decoder is used again. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST.
  */
-export async function decodePayload(body: Buffer, limit: number): Promise<Uint8Array> {
+export function decodePayload(body: Buffer, limit: number, snappy: SnappyBlockDecoder): Uint8Array | Promise<Uint8Array> {
   if (body.length === 0) return body
-  if (isZstd(body)) {
-    try {
-      return await decompress(body, 'zstd', limit)
-    } catch (error) {
-      throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? tooLarge(limit) : error
-    }
-  }
+  if (isZstd(body)) return decodeZstd(body, limit)
   if (snappyLength(body) > limit) throw tooLarge(limit)
-  return decodeSnappy(body, limit)
+  return snappy.decode(body)
+}
+
+async function decodeZstd(body: Buffer, limit: number): Promise<Uint8Array> {
+  try {
+    return await decompress(body, 'zstd', limit)
+  } catch (error) {
+    throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? tooLarge(limit) : error
+  }
 }
 
 function isZstd(body: Uint8Array): boolean {

@@ -3,7 +3,7 @@
  */
 import { BYTES, type ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import type { LabelSet } from './label-set.ts'
+import { type LabelSet, MAX_LABELS } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
 import type { Metric } from './metric.ts'
@@ -16,6 +16,8 @@ export const FIELDS_V2: BodyFields = { histograms: 3, exemplars: 4, metadata: 5 
 
 const SYMBOLS = 4
 const TIMESERIES = 5
+/** Bytes, and so at most as many references, that the labels of a series may take: no engine takes more labels than fit. */
+const MAX_REFS = MAX_LABELS * 2 * 5
 
 export class RequestV2 {
   private readonly reader: ProtobufReader
@@ -30,6 +32,9 @@ export class RequestV2 {
   private key = new Int32Array(65)
   private keyBytes = new Uint8Array(this.key.buffer)
   private keyView = new DataView(this.key.buffer)
+  /** Whether all symbols have numbers. */
+  private keyed = true
+  private tooMany = false
   private note!: NoteMetadata
   private write = 0
 
@@ -98,10 +103,12 @@ export class RequestV2 {
     body.read(labelsEnd, end, cache.metric, cache.series)
   }
 
-  /** Reads the references at `start` and returns where they end. */
+  /** Reads the references at `start`, makes the key of them, and returns where they end. */
   private readRefs(start: number, end: number): number {
     const { reader } = this
     this.refCount = 0
+    this.keyed = true
+    this.tooMany = false
     reader.at = start
     reader.end = end
     for (;;) {
@@ -111,46 +118,81 @@ export class RequestV2 {
         this.pushRef(reader.uint32())
         continue
       }
-      const outer = reader.enter()
-      const { bytes, end: refsEnd } = reader
-      while (reader.at < refsEnd) {
-        const b = bytes[reader.at]
-        if (b < 0x80) {
-          reader.at++
-          this.pushRef(b)
+      const from = reader.span()
+      this.readPacked(from, reader.at)
+      reader.end = end
+    }
+  }
+
+  private readPacked(start: number, end: number): void {
+    const { reader } = this
+    const { bytes } = reader
+    const { numbers, count } = this.symbols
+    if (this.refCount + end - start > MAX_REFS) {
+      this.tooMany = true
+      return
+    }
+    // A reference takes a byte at least: all that follow have room.
+    if (this.refCount + end - start > this.refs.length) this.grow(this.refCount + end - start)
+    const { refs, key } = this
+    let at = start
+    let n = this.refCount
+    while (at < end) {
+      let ref = bytes[at++]
+      if (ref >= 0x80) {
+        const second = at < end ? bytes[at] : 0x80
+        if (second < 0x80) {
+          ref = (ref & 0x7f) | (second << 7)
+          at++
         } else {
+          reader.at = at - 1
+          reader.end = end
           reader.varint()
-          this.pushRef(reader.low >>> 0)
+          at = reader.at
+          ref = reader.low >>> 0
         }
       }
-      reader.leave(outer)
+      refs[n] = ref
+      const number = ref < count ? numbers[ref] : NO_NUMBER
+      key[n++] = number >= 0 ? number : this.number(ref)
     }
+    this.refCount = n
+    reader.at = end
   }
 
   private pushRef(ref: number): void {
-    if (this.refCount === this.refs.length) {
-      const refs = new Int32Array(this.refCount * 2)
-      refs.set(this.refs)
-      this.refs = refs
-      // One more than is used: a key is compared up to the byte behind it.
-      this.key = new Int32Array(this.refCount * 2 + 1)
-      this.keyBytes = new Uint8Array(this.key.buffer)
-      this.keyView = new DataView(this.key.buffer)
+    if (this.refCount === MAX_REFS) {
+      this.tooMany = true
+      return
     }
-    this.refs[this.refCount++] = ref
+    if (this.refCount === this.refs.length) this.grow(this.refCount * 2)
+    this.refs[this.refCount] = ref
+    this.key[this.refCount++] = this.number(ref)
   }
 
-  /** Makes the key and looks it up; false when the series is new, or has no key. */
+  private number(ref: number): number {
+    const number = ref < this.symbols.count ? this.symbols.number(ref) : NO_NUMBER
+    if (number === NO_NUMBER) this.keyed = false
+    return number
+  }
+
+  private grow(least: number): void {
+    const capacity = Math.max(least, this.refs.length * 2)
+    const refs = new Int32Array(capacity)
+    refs.set(this.refs)
+    this.refs = refs
+    // One more than is used: a key is compared up to the byte behind it.
+    const key = new Int32Array(capacity + 1)
+    key.set(this.key)
+    this.key = key
+    this.keyBytes = new Uint8Array(key.buffer)
+    this.keyView = new DataView(key.buffer)
+  }
+
+  /** Looks the key up; false when the series is new, or has no key. */
   private find(): boolean {
-    const { cache, symbols, refs, refCount, key, keyView } = this
-    if (refCount % 2 !== 0) return false
-    for (let i = 0; i < refCount; i++) {
-      const ref = refs[i]
-      if (ref < 0 || ref >= symbols.count) return false
-      const number = symbols.number(ref)
-      if (number === NO_NUMBER) return false
-      key[i] = number
-    }
+    const { cache, refCount, keyView } = this
+    if (!this.keyed || this.tooMany) return false
     if (cache.expectedEnd(keyView, 0) === refCount * 4) {
       cache.takeExpected()
       return true
@@ -162,7 +204,7 @@ export class RequestV2 {
   private intern(samples: number, histograms: number): boolean {
     const { labels, symbols, refs, refCount } = this
     labels.begin(symbols.bytes)
-    let kept = true
+    if (this.tooMany) labels.fail(`it has more than ${MAX_LABELS} labels`)
     if (refCount % 2 !== 0) labels.fail(`it has ${refCount} label references, which makes a name without a value`)
     for (let i = 0; i + 1 < refCount; i += 2) {
       const name = refs[i] >>> 0
@@ -172,10 +214,9 @@ export class RequestV2 {
         break
       }
       labels.add(symbols.starts[name], symbols.ends[name], symbols.starts[value], symbols.ends[value])
-      if (symbols.number(name) === NO_NUMBER || symbols.number(value) === NO_NUMBER) kept = false
     }
     try {
-      this.cache.add(labels, this.keyBytes, this.keyView, kept ? 0 : -1, refCount * 4)
+      this.cache.add(labels, this.keyBytes, this.keyView, this.keyed ? 0 : -1, refCount * 4)
       return true
     } catch (error) {
       if (!(error instanceof SvcError)) throw error

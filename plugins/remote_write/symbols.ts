@@ -14,7 +14,8 @@ export class Symbols {
   bytes: Uint8Array = NO_BYTES
   starts = new Int32Array(256)
   ends = new Int32Array(256)
-  private numbers = new Int32Array(256)
+  /** Of each symbol; negative = ask `number`. */
+  numbers = new Int32Array(256)
   private total = 0
   private view: DataView = new DataView(NO_BYTES.buffer)
   private readonly table: KeyTable

@@ -123,7 +123,11 @@ export function histogramOf(h: WireHistogram): Buffer {
   if (h.zeroFloat !== undefined) out.double(7, h.zeroFloat)
   const side = (spans: [number, number][] = [], deltas: number[] = [], counts: number[] = [], first: number) => {
     for (const [offset, length] of spans) out.put(first, new Message().sint(1, offset).int(2, length).done())
-    if (deltas.length > 0) out.put(first + 1, packed(deltas, (m, n) => m.varint(zigzag(n))))
+    if (deltas.length > 0)
+      out.put(
+        first + 1,
+        packed(deltas, (m, n) => m.varint(zigzag(n))),
+      )
     if (counts.length > 0) out.put(first + 2, doubles(counts))
   }
   side(h.negativeSpans, h.negativeDeltas, h.negativeCounts, 8)
@@ -156,7 +160,14 @@ export function writeRequest(series: readonly WireSeries[], metadata: readonly W
     const one = new Message()
     for (const label of labels) one.put(1, labelOf(label))
     for (const sample of samples) one.put(2, sampleOf(sample))
-    for (let i = 0; i < exemplars; i++) one.put(3, new Message().put(1, labelOf(['trace_id', `t${i}`])).double(2, 1).done())
+    for (let i = 0; i < exemplars; i++)
+      one.put(
+        3,
+        new Message()
+          .put(1, labelOf(['trace_id', `t${i}`]))
+          .double(2, 1)
+          .done(),
+      )
     for (const histogram of histograms) one.put(4, histogramOf(histogram))
     out.put(1, one.done())
   }
@@ -182,7 +193,17 @@ export function writeRequestV2(series: readonly WireSeries[]): Buffer {
     )
     for (const sample of samples) one.put(2, sampleOf(sample))
     for (const histogram of histograms) one.put(3, histogramOf(histogram))
-    for (let i = 0; i < exemplars; i++) one.put(4, new Message().put(1, packed(['trace_id', `t${i}`], (m, text) => m.varint(ref(text)))).double(2, 1).done())
+    for (let i = 0; i < exemplars; i++)
+      one.put(
+        4,
+        new Message()
+          .put(
+            1,
+            packed(['trace_id', `t${i}`], (m, text) => m.varint(ref(text))),
+          )
+          .double(2, 1)
+          .done(),
+      )
     if (metadata !== undefined) one.put(5, new Message().int(1, metadata.type).int(3, ref(metadata.help)).int(4, ref(metadata.unit)).done())
     rest.put(5, one.done())
   }
