@@ -169,7 +169,24 @@ t.test('what cannot be asked is bad_data, what cannot be answered is execution',
   })
   t.match(await failure('("x")', range(0, 1000, 2)), { type: 'bad_data', message: /invalid expression type "string"/ })
   t.match(await failure('label_replace(up, "job", "x", "", "")'), { type: 'execution', message: 'vector cannot contain metrics with the same labelset' })
+  t.same(await failure('rate(up[step()])'), { type: 'bad_data', message: 'invalid parameter "query": 8:14: duration must be greater than 0' })
   t.match(await failure('up', { ...range(0, 1000, 100_000), memoryBytes: 1000 }), { type: 'execution', message: /too many samples into memory/ })
+})
+
+t.test('annotations name the place that Prometheus names', async (t) => {
+  const mixed = new MemorySource()
+  mixed.add(Labels.of({ __name__: 'mixed' }), [
+    { time: 240_000, value: NaN, histogram: new FloatHistogram() },
+    { time: 300_000, value: 1 },
+  ])
+  const said = async (query: string) => {
+    const { json } = await ask(query, {}, mixed)
+    return [...(json.warnings ?? []), ...(json.infos ?? [])].map((text) => text.slice(text.lastIndexOf(' ') + 1))
+  }
+  t.same(await said('rate(mixed[5m])'), ['(1:6)'])
+  t.same(await said('rate((mixed)[5m:1m])'), ['(1:1)'], 'a subquery has none')
+  t.same(await said('quantile(0.5, ((mixed @ 240)))'), ['(1:17)'], 'within parentheses')
+  t.same(await said('quantile((2), mixed)'), ['(1:11)'])
 })
 
 t.test('an answer that is too large is refused before anything of it is sent', async (t) => {

@@ -1,7 +1,7 @@
 /** A query beside the data: parses, evaluates, writes the answer of the HTTP API. */
 import type { JobIo } from '../../kernel/storage.ts'
 import type { Expr } from './ast.ts'
-import { ExecutionError, QueryStoppedError } from './errors.ts'
+import { ExecutionError, ExpressionError, QueryStoppedError } from './errors.ts'
 import { Annotations } from './eval/annotations.ts'
 import { Budget } from './eval/context.ts'
 import { evaluate } from './eval/evaluate.ts'
@@ -44,6 +44,7 @@ export async function answerQuery(source: SampleSource, args: QueryArgs, io: Job
     return await answer(source, args, io)
   } catch (error) {
     if (error instanceof ExecutionError) throw apiError('execution', error.message, error)
+    if (error instanceof ExpressionError) throw invalidParameter('query', error.message)
     if (error instanceof QueryStoppedError) throw apiError(error.reason, error.message, error)
     throw error
   }

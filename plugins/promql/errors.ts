@@ -6,6 +6,14 @@ export class ExecutionError extends Error {
   }
 }
 
+/** An expression that makes no sense at the query's times: Prometheus refuses it as it refuses one that is not well formed. */
+export class ExpressionError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'ExpressionError'
+  }
+}
+
 /** An evaluation that was stopped from outside; `reason` says whether by a time limit or by the client. */
 export class QueryStoppedError extends Error {
   readonly reason: 'canceled' | 'timeout'

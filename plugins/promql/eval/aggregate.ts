@@ -11,6 +11,7 @@ import { quantiles } from './aggregate-quantile.ts'
 import { select } from './aggregate-select.ts'
 import type { Evaluation } from './context.ts'
 import { droppedGroups, type Groups, groupSeries } from './groups.ts'
+import { unwrap } from './range-functions.ts'
 import type { ScalarValue, Steps, Value, VectorValue } from './value.ts'
 import { newVector } from './vectors.ts'
 
@@ -57,7 +58,7 @@ async function accumulate(expr: AggregateExpr, op: AccumulatingOp, input: Vector
 type AccumulatingOp = Exclude<AggregateExpr['op'], 'topk' | 'bottomk' | 'limitk' | 'limit_ratio' | 'quantile' | 'count_values'>
 
 function accumulatorOf(expr: AggregateExpr, op: AccumulatingOp, input: VectorValue, out: VectorValue, annotations: AnnotationSink): Accumulator {
-  const notes = { sink: annotations, pos: expr.expr.pos }
+  const notes = { sink: annotations, pos: unwrap(expr.expr).pos }
   if (input.histograms !== undefined && op === 'sum') return sumWithHistograms(input, out, notes)
   if (input.histograms !== undefined && op === 'avg') return meanWithHistograms(input, out, notes)
   return floatAccumulator(op, input, out, notes)
