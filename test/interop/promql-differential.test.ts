@@ -23,6 +23,7 @@ const END_MS = START_MS + SAMPLES * INTERVAL_MS
 const STEPS = [7, 15, 30, 60, 90, 300]
 const SHRINKING = 150
 const MAX_REPORTED = 15
+const MAX_SHOWN = 700
 const BACKFILL = '/api/v1/prom/write?backfill=true'
 
 interface Difference {
@@ -70,7 +71,9 @@ async function differences(urls: readonly [string, string], seed: number, querie
 }
 
 function report(found: Difference[], seed: number): string {
-  const shown = found.slice(0, MAX_REPORTED).map(({ query, smallest, question, what }) => `${smallest}\n  ${JSON.stringify(question)} of ${query}\n  ${what}`)
+  const shown = found
+    .slice(0, MAX_REPORTED)
+    .map(({ query, smallest, question, what }) => `${smallest}\n  ${JSON.stringify(question)} of ${query}\n  ${what.slice(0, MAX_SHOWN)}`)
   return `seed ${seed}: ${found.length} differences\n${shown.join('\n')}`
 }
 

@@ -167,7 +167,18 @@ export class Grammar {
       () => of('round', vector(), ...(this.chance(0.5) ? [scalar()] : [])),
       () => of(this.pick(DATES), vector()),
       () => part('vector', `${this.pick(DATES)}()`),
-      () => of('timestamp', vector()),
+      // Prometheus forgets the offset of a selector in it that has an `@` too.
+      () =>
+        of(
+          'timestamp',
+          this.chance(0.5)
+            ? part(
+                'vector',
+                ...this.selectorHead(this.metrics()),
+                this.option(0.2, () => [` offset ${this.duration()}`]),
+              )
+            : this.call(depth - 1),
+        ),
       () => of('absent', vector()),
       () => of('vector', scalar()),
       () => of('quantile_over_time', this.pick(QUANTILES), this.range(depth - 1)),
