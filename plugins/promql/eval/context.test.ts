@@ -1,0 +1,72 @@
+import t from 'tap'
+import { load, MemorySource, parseLabels } from '../testing/memory-source.ts'
+import { at, over } from '../testing/run-query.ts'
+import { Budget, Pacer } from './context.ts'
+
+const MINUTE = 60_000
+const TOO_MANY = { name: 'ExecutionError', message: 'query processing would load too many samples into memory in query execution' }
+
+t.test('a budget is held and given back', async (t) => {
+  const budget = new Budget(100)
+  budget.take(60)
+  budget.take(40)
+  t.throws(() => budget.take(1), TOO_MANY)
+  budget.give(101)
+  budget.take(100)
+  t.equal(budget.peak, 100)
+})
+
+t.test('a query that would take too much memory is refused', async (t) => {
+  const source = new MemorySource()
+  for (let i = 0; i < 100; i++) source.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
+  t.equal((await over(0, 4, 'x', source, { budgetBytes: 10_000 })).length, 100)
+  for (const query of ['x', 'x * 2', 'x + x', 'x or x', 'rate(x[5m:1s])', 'topk(3, x)', 'count_values("v", x)', 'x @ 0']) {
+    await t.rejects(over(0, 4, query, source, { budgetBytes: 4000 }), TOO_MANY, query)
+  }
+})
+
+t.test('operands are given back: a long chain takes no more than a short one', async (t) => {
+  const source = load('x 1x10', MINUTE)
+  const query = `x${' + 1'.repeat(200)}`
+  t.same(await over(0, 1, query, source, { budgetBytes: 200 }), ['{} 201 201'])
+})
+
+t.test('a signal ends a query', async (t) => {
+  const source = load('x 1x10', MINUTE)
+  await t.rejects(at(0, 'x', source, { signal: AbortSignal.abort() }), { name: 'QueryStoppedError', message: 'query was canceled in expression evaluation' })
+  const late = AbortSignal.abort(new DOMException('late', 'TimeoutError'))
+  await t.rejects(at(0, 'x', source, { signal: late }), { reason: 'timeout', message: 'query timed out in expression evaluation' })
+})
+
+t.test('a signal that comes in the middle is heard between blocks', async (t) => {
+  const source = new MemorySource(1)
+  for (let i = 0; i < 10; i++) source.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
+  const controller = new AbortController()
+  let blocks = 0
+  const slow = {
+    async select(request: Parameters<MemorySource['select']>[0]) {
+      const selection = await source.select(request)
+      return {
+        labels: selection.labels,
+        async *blocks() {
+          for await (const block of selection.blocks()) {
+            if (++blocks === 3) controller.abort()
+            yield block
+          }
+        },
+      }
+    },
+  }
+  for (const query of ['x', 'rate(x[5m])', 'x smoothed']) await t.rejects(at(0, query, slow, { signal: controller.signal }), { name: 'QueryStoppedError' })
+  t.equal(blocks, 3)
+})
+
+t.test('long loops let the event loop run', async (t) => {
+  const pacer = new Pacer(new AbortController().signal)
+  let turns = 0
+  const timer = setInterval(() => turns++, 1)
+  const end = performance.now() + 60
+  while (performance.now() < end) if (pacer.due()) await pacer.pause()
+  clearInterval(timer)
+  t.ok(turns > 0)
+})

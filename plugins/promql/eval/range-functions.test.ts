@@ -1,0 +1,74 @@
+import t from 'tap'
+import { load } from '../testing/memory-source.ts'
+import { at, over } from '../testing/run-query.ts'
+
+const MINUTE = 60_000
+
+t.test('windows are open at their older end', async (t) => {
+  const source = load('x 0+1x20', MINUTE)
+  t.same(await over(3, 5, 'count_over_time(x[2m])', source), ['{} 2 2 2'])
+  t.same(await over(3, 5, 'sum_over_time(x[2m])', source), ['{} 5 7 9'])
+  t.same(await over(3, 5, 'last_over_time(x[2m])', source), ['x 3 4 5'], 'keeps the name')
+  t.same(await over(0, 2, 'count_over_time(x[2m])', source), ['{} 1 2 2'])
+})
+
+t.test('windows further apart than they are long', async (t) => {
+  const source = load('x 0+1x40', MINUTE)
+  t.same(await over(2, 32, 'sum_over_time(x[2m])', source, { step: 10 }), ['{} 3 23 43 63'])
+})
+
+t.test('stale samples are not in windows, and steps without samples have no result', async (t) => {
+  const source = load('x 1 stale 3 _ _ _ 7', MINUTE)
+  t.same(await over(0, 7, 'sum_over_time(x[2m])', source), ['{} 1 1 3 3 _ _ 7 7'])
+})
+
+t.test('@ gives all steps one window, whatever else changes', async (t) => {
+  const source = load('x 0+1x20', MINUTE)
+  t.same(await over(10, 12, 'sum_over_time(x[2m] @ 300)', source), ['{} 9 9 9'])
+  t.same(await over(10, 12, 'quantile_over_time(scalar(x) / 12, x[5m] @ 300)', source), [`{} ${1 + (4 * 10) / 12} ${1 + (4 * 11) / 12} 5`])
+})
+
+t.test('subqueries are evaluated at multiples of their step', async (t) => {
+  const source = load('x 0+1x40', MINUTE)
+  t.same(await at(10.5, 'x[3m:1m]', source), ['x 8@480 9@540 10@600'])
+  t.same(await at(10, 'x[4m:2m]', source), ['x 8@480 10@600'], 'without the older end')
+  t.same(await at(10, 'x[3m:]', source), ['x 8@480 9@540 10@600'], 'the default step')
+  t.same(await at(10, 'x[3m:1m] offset 2m', source), ['x 6@360 7@420 8@480'])
+  t.same(await at(10, 'x[3m:1m] @ 300', source), ['x 3@180 4@240 5@300'])
+  t.same(await over(10, 12, 'sum_over_time(x[2m:1m])', source), ['{} 19 21 23'])
+  t.same(await over(10, 12, 'max_over_time(sum_over_time(x[2m:1m])[3m:1m])', source), ['{} 19 21 23'])
+  t.same(await over(10, 12, 'max_over_time((x @ 300)[3m:1m])', source), ['{} 5 5 5'])
+  t.same(await over(10, 12, 'sum_over_time(vector(1)[3m:1m])', source), ['{} 3 3 3'])
+})
+
+t.test('a bare range selector gives the samples themselves', async (t) => {
+  const source = load('x 0+1x20\ny 1 stale 3', MINUTE)
+  t.same(await at(3, 'x[2m]', source), ['x 2@120 3@180'])
+  t.same(await at(2, 'y[5m]', source), ['y 1@0 3@120'])
+  t.same(await at(12, 'rate(x[2m])[2m:1m]', source), [`{} ${1 / 60}@660 ${1 / 60}@720`])
+})
+
+t.test('anchored and smoothed ranges', async (t) => {
+  const source = load('c_total 0+10x20', MINUTE)
+  t.same(await at(10.5, 'increase(c_total[2m] anchored)', source), ['{} 20'])
+  t.same(await at(10.5, 'increase(c_total[2m] smoothed)', source), ['{} 20'])
+  t.same(await at(10.5, 'c_total[1m] anchored', source), ['c_total 90@570 100@600 100@630'])
+  t.same(await at(10.5, 'c_total[1m] smoothed', source), ['c_total 95@570 100@600 105@630'])
+  const message = 'anchored modifier can only be used with: changes, delta, increase, rate, resets - not with sum_over_time'
+  await t.rejects(at(10, 'sum_over_time(c_total[2m] anchored)', source), { message })
+  await t.rejects(at(10, 'resets(c_total[2m] smoothed)', source), {
+    message: 'smoothed modifier can only be used with: delta, increase, rate - not with resets',
+  })
+})
+
+t.test('absent_over_time', async (t) => {
+  const source = load('x{a="b"} _ _ 3', MINUTE)
+  t.same(await over(0, 4, 'absent_over_time(x{a="b"}[1m])', source), ['{a="b"} 1 1 _ 1 1'])
+})
+
+t.test('what only follows the time is evaluated at every step', async (t) => {
+  const source = load('x 0+1x20', MINUTE)
+  t.same(await over(10, 12, 'time()', source), ['600 660 720'])
+  t.same(await over(10, 12, 'x @ 300 + time()', source), ['{} 605 665 725'])
+  t.same(await over(10, 12, 'end() - start() + step()', source), ['180 180 180'])
+})

@@ -1,0 +1,86 @@
+import t from 'tap'
+import { load, MemorySource, parseLabels } from '../testing/memory-source.ts'
+import { at, over } from '../testing/run-query.ts'
+
+const MINUTE = 60_000
+
+t.test('the newest sample within the lookback, whose older end is open', async (t) => {
+  const source = load('up 1', MINUTE)
+  t.same(await at(0, 'up', source), ['up 1'])
+  t.same(await at(4.999, 'up', source), ['up 1'])
+  t.same(await at(5, 'up', source), [], 'a sample exactly as old as the lookback is too old')
+  t.same(await over(0, 6, 'up', source), ['up 1 1 1 1 1 _ _'])
+  t.same(await over(0, 3, 'up', source, { lookback: 2 }), ['up 1 1 _ _'])
+})
+
+t.test('a staleness marker ends a series until its next sample', async (t) => {
+  const source = load('up 1 stale _ 4', MINUTE)
+  t.same(await over(0, 4, 'up', source), ['up 1 _ _ 4 4'])
+  t.same(await at(1, 'up', source), [])
+  t.same(await at(2, 'up', source), [])
+})
+
+t.test('offset looks at another time, also ahead', async (t) => {
+  const source = load('x 0+1x20', MINUTE)
+  t.same(await over(10, 12, 'x offset 3m', source), ['x 7 8 9'])
+  t.same(await over(10, 12, 'x offset -3m', source), ['x 13 14 15'])
+})
+
+t.test('@ looks at one time from every step', async (t) => {
+  const source = load('x 0+1x20', MINUTE)
+  t.same(await over(10, 12, 'x @ 300', source), ['x 5 5 5'])
+  t.same(await over(10, 12, 'x @ 300 offset 1m', source), ['x 4 4 4'])
+  t.same(await over(10, 12, 'x @ start()', source), ['x 10 10 10'])
+  t.same(await over(10, 12, 'x @ end()', source), ['x 12 12 12'])
+  t.equal(
+    source.requests.every(({ newestOnly }) => newestOnly),
+    true,
+    'one sample a series is enough',
+  )
+})
+
+t.test('durations may be calculated, with the step and the range of the query', async (t) => {
+  const source = load('x 0+1x40', MINUTE)
+  t.same(await over(10, 12, 'x offset (1m + 2m)', source), ['x 7 8 9'])
+  t.same(await over(10, 12, 'x offset step()', source), ['x 9 10 11'])
+  t.same(await over(10, 12, 'x offset -range()', source), ['x 12 13 14'])
+  t.same(await over(10, 12, 'count_over_time(x[max_of(step(), 3m)])', source), ['{} 3 3 3'])
+  await t.rejects(over(10, 12, 'x offset (1m / (step() - 1m))', source), { message: /^\d+:\d+: division by zero$/ })
+  await t.rejects(over(10, 12, 'rate(x[1m - 2m])', source), { message: /^\d+:\d+: duration must be greater than 0$/ })
+})
+
+t.test('only what is needed is read, and once', async (t) => {
+  const source = load('x 0+1x20\ny 1x20', MINUTE)
+  await at(10, 'x', source)
+  t.match(source.requests, [{ after: 5 * MINUTE, upTo: 10 * MINUTE, newestOnly: true }])
+  source.requests.length = 0
+  await over(10, 12, 'x + x - y * x', source)
+  t.equal(source.requests.length, 2, 'x is read once')
+  t.match(source.requests, [{ after: 5 * MINUTE, upTo: 12 * MINUTE, newestOnly: undefined }])
+})
+
+t.test('series in several blocks, and such without samples', async (t) => {
+  const source = load(Array.from({ length: 10 }, (_, i) => `x{i="${i}"} ${i % 3 === 1 ? '_x5' : `${i}x5`}`).join('\n'), MINUTE, new MemorySource(3))
+  const expected = [0, 2, 3, 5, 6, 8, 9].map((i) => `x{i="${i}"} ${i} ${i}`)
+  t.same(await over(0, 1, 'x', source), expected)
+})
+
+t.test('timestamp() of a selector is the time of its samples', async (t) => {
+  const source = load('x 5 _ _ 7', MINUTE)
+  t.same(await over(0, 4, 'timestamp(x)', source), ['{} 0 0 0 180 180'])
+  t.same(await over(0, 4, 'timestamp(x + 0)', source), ['{} 0 60 120 180 240'])
+})
+
+t.test('smoothed selectors', async (t) => {
+  const source = load('x 0 _ _ 30 _ _ _ _ _ _', MINUTE)
+  t.same(await over(0, 5, 'x smoothed', source), ['x 0 10 20 30 30 30'])
+  t.same(await over(8, 9, 'x smoothed', source), [])
+  t.same(await at(1, 'x smoothed', load('x _ _ 3', MINUTE)), [], 'nothing before')
+})
+
+t.test('many series over several blocks', async (t) => {
+  const source = new MemorySource(1000)
+  for (let i = 0; i < 2500; i++) source.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
+  t.same(await at(0, 'sum(x)', source), [`{} ${(2499 * 2500) / 2}`])
+  t.same(await over(0, 1, 'count(x)', source), ['{} 2500 2500'])
+})
