@@ -50,7 +50,7 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['query', 'instant', at, '{server}', 'sum(nothing'],
   ['query', 'instant', at, '{server}', 'requests_total + on (job) temperature'],
   ['query', 'range', ...range, '{server}', 'requests_total{job="api"}'],
-  ['query', 'range', ...range, '{server}', 'histogram_quantile(0.9, rate(sizes[5m]))'],
+  ['query', 'range', ...range, '{server}', 'round(histogram_quantile(0.9, rate(sizes[5m])), 0.001)'],
   ['query', 'range', ...range, '{server}', 'rate(depth[5m])'],
   ['query', 'range', ...range, '{server}', 'requests_total['],
   ['query', 'series', '--match=requests_total{code="500"}', '--match={__name__=~"latency_(sum|count)"}', `--start=${END - 1200}`, `--end=${END}`, '{server}'],
