@@ -34,7 +34,7 @@ async function read(storage: Storage, request: SampleRequest): Promise<Answer | 
     return await storage.run<Answer>(jobModule('samples'), request).result
   } catch (error) {
     const { code } = error as { code?: string }
-    if (code === undefined) throw error
+    if (code !== 'NOT_FOUND') throw error
     return `refused with ${code}`
   }
 }

@@ -1,4 +1,5 @@
 /** Reader.samples and Reader.activeSeries over frozen series, plainly: what the embedded engine's answers are held against. */
+import { isStaleHistogram } from '../../kernel/decode/histogram.ts'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRows, type SampleSet, type SeriesSet, type TagColumn, type TagSets } from '../../kernel/samples.ts'
 import type { FieldInfo } from '../../kernel/storage.ts'
 import type { Value } from './rows.ts'
@@ -63,7 +64,7 @@ function rowsOf(field: FieldInfo, lists: readonly [number, Value][][]): SampleRo
     if (value instanceof Uint8Array) {
       rows.kinds ??= new Uint8Array(all.length)
       rows.histograms ??= new Array(all.length)
-      rows.kinds[i] = SAMPLE_HISTOGRAM
+      rows.kinds[i] = isStaleHistogram(value) ? SAMPLE_STALE : SAMPLE_HISTOGRAM
       rows.histograms[i] = value
     } else if (field.type === 'float64' && typeof value === 'bigint') {
       new BigUint64Array(rows.values.buffer)[i] = value

@@ -15,7 +15,8 @@ const job: Job<SampleRequest, { lines: string[]; active: string[]; fields: strin
       for (let i = starts[s]; i < starts[s + 1]; i++) {
         if (i > starts[s] && times[i] <= times[i - 1]) throw new Error('times of a series do not ascend')
         const kind = kinds?.[i]
-        const value = kind === SAMPLE_HISTOGRAM ? Buffer.from(histograms?.[i] as Uint8Array).toString('hex') : kind === SAMPLE_STALE ? 'stale' : values[i].toPrecision(14)
+        const value =
+          kind === SAMPLE_HISTOGRAM ? Buffer.from(histograms?.[i] as Uint8Array).toString('hex') : kind === SAMPLE_STALE ? 'stale' : values[i].toPrecision(14)
         lines.push(`${tags.at(first + s).join()} ${times[i]} ${value}`)
       }
     }

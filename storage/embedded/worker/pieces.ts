@@ -3,6 +3,7 @@
  * and a merge by field, last write first, in the time ranges that may repeat.
  */
 import { join } from 'node:path'
+import { staleHistogram } from '../../../kernel/decode/histogram.ts'
 import type { FieldDef, SegmentMeta } from '../layout.ts'
 import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'
 import { mayBeNonFinite } from './encoding.ts'
@@ -12,6 +13,9 @@ import { HiddenRows } from './hidden-sql.ts'
 import { memtableSource, ORDER_COLUMN, SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
 import { numberSource } from './number-source.ts'
 import type { MemtablePart } from './state.ts'
+
+/** docs/formats/histogram.md */
+const STALE_HISTOGRAM = `'${Array.from(staleHistogram(), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}'::BLOB`
 
 export type Interval = [lo: bigint, hi: bigint]
 
@@ -162,9 +166,14 @@ function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: rea
 /** A field's value as it is asked for. @param pieces it may come from. */
 function shown({ raw }: UnionRequest, pieces: readonly Piece[], field: FieldDef, value: string): string {
   const name = sqlName(field.column)
-  const hide = !raw && pieces.some((piece) => holdsNonFinite(piece, field))
-  const text = hide ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
+  const text = raw || pieces.length === 0 ? value : readable(pieces, field, value)
   return text === name ? name : `${text} AS ${name}`
+}
+
+/** Without NaN, infinities and staleness markers. */
+function readable(pieces: readonly Piece[], field: FieldDef, value: string): string {
+  if (field.type === 'histogram') return `nullif(${value}, ${STALE_HISTOGRAM})`
+  return pieces.some((piece) => holdsNonFinite(piece, field)) ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
 }
 
 /** Whether some values of a piece's field may be NaN or infinite. */
@@ -184,7 +193,8 @@ export function rawColumn(segment: SegmentMeta, field: FieldDef): string {
   return column.encoding.scale === 0 ? `${name}::DOUBLE` : `${name}::DOUBLE / 1e${column.encoding.scale}`
 }
 
-function timeConditions(piece: Piece, [lo, hi]: Interval): string[] {
+/** The bounds that the piece's own times do not settle. */
+export function timeConditions(piece: Piece, [lo, hi]: readonly [bigint, bigint]): string[] {
   const out: string[] = []
   if (piece.minTime < lo) out.push(`${TIME_COLUMN} >= ${timeSql(lo)}`)
   if (piece.maxTime > hi) out.push(`${TIME_COLUMN} <= ${timeSql(hi)}`)

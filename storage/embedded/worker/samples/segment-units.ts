@@ -8,7 +8,7 @@ import type { FieldDef, SegmentMeta } from '../../layout.ts'
 import { contains } from '../hidden.ts'
 import { IntList } from '../int-list.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable-source.ts'
-import { type Piece, rawColumn, readSql } from '../pieces.ts'
+import { type Piece, rawColumn, readSql, timeConditions } from '../pieces.ts'
 import type { RelationContext } from '../relation.ts'
 import { streamSql } from '../stream.ts'
 import type { KeepRow } from './chunk-units.ts'
@@ -142,18 +142,15 @@ async function read(
   piece: Piece,
   field: FieldDef,
   series: Int32Array,
-  [lo, hi]: readonly [bigint, bigint],
+  range: readonly [bigint, bigint],
   signal: AbortSignal | undefined,
   keep: KeepRow | undefined,
 ): Promise<Unit> {
   const builder = new UnitBuilder(4096)
   const first = series[0]
   const last = series[series.length - 1]
-  const bounds = [
-    first === last ? `${SERIES_COLUMN} = ${first}` : `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`,
-    `${TIME_COLUMN} >= make_timestamp_ns(${lo})`,
-    `${TIME_COLUMN} <= make_timestamp_ns(${hi})`,
-  ]
+  const among = first === last ? `${SERIES_COLUMN} = ${first}` : `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`
+  const bounds = [among, ...timeConditions(piece, range)]
   await eachRow(context, piece, field, bounds, signal, (number) => (contains(series, number) ? builder : undefined), keep)
   return builder.build(false)
 }

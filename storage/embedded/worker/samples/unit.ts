@@ -2,13 +2,14 @@
  * A unit: one field's values of some rows, ordered by series and time, as evaluators want them. Units are made once, from a full
  * memtable chunk or a part of a segment, and kept (unit-cache.ts); they never change.
  */
+import { isStaleHistogram } from '../../../../kernel/decode/histogram.ts'
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from '../../../../kernel/samples.ts'
 
 const NS_PER_MS = 1_000_000
 const TWO_32 = 4294967296
-/** Halves of the staleness marker; the high half of every NaN has these bits. */
+/** The staleness marker's low half; a marker that became a quiet NaN on its way has it too. The high half of every NaN has the bits NAN_HIGH. */
 const STALE_LOW = 2
-const STALE_HIGH = 0x7ff00000
+const NAN_HIGH = 0x7ff00000
 /** Beside its arrays. */
 const UNIT_BYTES = 256
 const BLOB_BYTES = 64
@@ -76,7 +77,7 @@ export class UnitBuilder {
     const row = this.row(series, timeLow, timeHigh)
     this.bits[row * 2] = low
     this.bits[row * 2 + 1] = high
-    if (low === STALE_LOW && high === STALE_HIGH) this.kind(row, SAMPLE_STALE)
+    if (low === STALE_LOW && (high & NAN_HIGH) === NAN_HIGH) this.kind(row, SAMPLE_STALE)
     else if (this.kinds !== undefined) this.kinds[row] = SAMPLE_FLOAT
   }
 
@@ -93,7 +94,7 @@ export class UnitBuilder {
     this.blobs[row] = blob
     this.blobBytes += blob.length + BLOB_BYTES
     this.values[row] = 0
-    this.kind(row, SAMPLE_HISTOGRAM)
+    this.kind(row, isStaleHistogram(blob) ? SAMPLE_STALE : SAMPLE_HISTOGRAM)
   }
 
   /** @param fit whether arrays are cut to size, for a unit that is kept. */
