@@ -30,7 +30,9 @@ export async function ask({ query, startMs, endMs, stepMs, source }: Question): 
       signal: new AbortController().signal,
       query: { start: startMs, end: endMs, step: stepMs },
     })
-    await show(value, result)
+    // A scalar over a range is a series without labels.
+    if (value.type === 'scalar' && stepMs !== 0) result.series.push(['{}', Array.from(value.values, formatGeneral)])
+    else await show(value, result)
   } catch (error) {
     if (!(error instanceof ParseError || error instanceof ExecutionError || error instanceof ExpressionError)) throw error
     result.error = error.message
