@@ -1,4 +1,5 @@
 /** A row as JSON text: 64-bit integers exactly, decimals in the shape they are written in, only the fields that are present. */
+import { storedHistogramJson } from '../../kernel/histogram/json.ts'
 import type { ColumnChunk, SeriesChunk } from '../../kernel/storage.ts'
 
 export class RowWriter {
@@ -39,7 +40,17 @@ function cell(column: ColumnChunk, index: number): string {
     case 'decimal':
       return `{"decimal":"${decimalText(value as bigint, column.scale ?? 0)}"}`
     case 'histogram':
-      return `{"histogram":"${Buffer.from(value as unknown as Uint8Array).toString('base64')}"}`
+      return `{"histogram":${histogramText(value as unknown as Uint8Array)}}`
+  }
+}
+
+/** Bytes of another version than this server knows are left to the reader. */
+function histogramText(bytes: Uint8Array): string {
+  try {
+    return storedHistogramJson(bytes)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return `"${Buffer.from(bytes).toString('base64')}"`
   }
 }
 

@@ -1,5 +1,6 @@
 /** Changes for subscribers, after they are durable and visible. Points are decoded only when a subscriber asks. */
 import type { Column } from '../../kernel/batch.ts'
+import { isStaleHistogram } from '../../kernel/decode/histogram.ts'
 import type { Change, ChangedPoint } from '../../kernel/storage.ts'
 import type { FieldDef } from './layout.ts'
 import type { Schema } from './schema.ts'
@@ -71,7 +72,7 @@ export class Changes {
         const series = table.series[row]
         const tags = this.tagsOf(series)
         const fields: ChangedPoint['fields'] = []
-        for (const [i, column] of table.columns.entries()) if (isShown(column, row)) fields.push(fieldOf(table.fields[i], column, row, heap))
+        for (const [i, column] of table.columns.entries()) if (isShown(column, row, heap)) fields.push(fieldOf(table.fields[i], column, row, heap))
         const time = (BigInt(table.time[row * 2 + 1]) << 32n) | BigInt(table.time[row * 2] >>> 0)
         yield { measurement: this.schema.any(this.index.measurementOf(series))?.name ?? '', tags, time, fields }
       }
@@ -80,8 +81,12 @@ export class Changes {
 }
 
 /** Whether the row has a value that readers are to see. */
-function isShown(column: Column, row: number): boolean {
-  return column.has(row) && !(column.nonFinite && !Number.isFinite(column.f64[row]))
+function isShown(column: Column, row: number, heap: Uint8Array): boolean {
+  return column.has(row) && !(column.nonFinite && !Number.isFinite(column.f64[row])) && !isMarker(column, row, heap)
+}
+
+function isMarker({ type, i32 }: Column, row: number, heap: Uint8Array): boolean {
+  return type === 'histogram' && isStaleHistogram(heap, i32[row * 2], i32[row * 2] + i32[row * 2 + 1])
 }
 
 function fieldOf(field: FieldDef, column: Column, row: number, heap: Uint8Array): ChangedPoint['fields'][number] {

@@ -1,5 +1,6 @@
 /** A columnar batch taken apart into one object a row. Slow and plain on purpose: this engine is the oracle of the others. */
 import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
+import { isStaleHistogram } from '../../kernel/decode/histogram.ts'
 import type { SvcError } from '../../kernel/errors.ts'
 import type { FieldType } from '../../kernel/storage.ts'
 import { toNs } from '../common/time.ts'
@@ -67,6 +68,7 @@ function readValue(batch: WriteBatch, column: Column, row: number): Value {
 
 /** Whether readers are to see a stored value. */
 export function isShown(type: FieldType, value: Value | undefined): boolean {
+  if (type === 'histogram' && value !== undefined) return !isStaleHistogram(value as Uint8Array)
   return value !== undefined && !(type === 'float64' && typeof value === 'bigint')
 }
 

@@ -1,6 +1,6 @@
 /**
  * The JavaScript functions that rewritten statements call. Register once an instance; their names are not on the gate's list, so no
- * query reaches them by itself.
+ * query reaches them by itself. Those of histograms (histogram-functions.ts) are on the list: queries call them as they are.
  *
  * A function over a whole partition gets the partition's list once a row: the lists of one chunk share their bytes, so equal offsets mean
  * the same list, and across chunks the last results are kept and found again by comparing bytes.
@@ -17,9 +17,11 @@ import {
   LIST,
   VARCHAR,
 } from '@duckdb/node-api'
+import type duckdb from '@duckdb/node-bindings'
 import { crossCorrelation, ewm, mahalanobis, rate } from './analytics.ts'
 import { type Bucketing, bucketOf } from './bucket.ts'
 import { type BucketSpec, bucketingOf } from './bucket-sql.ts'
+import { registerHistogramFunctions } from './histogram-functions.ts'
 import { stl } from './stl.ts'
 
 type Validity = { itemValid(i: number): boolean }
@@ -47,6 +49,7 @@ function define(connection: DuckDBConnection, name: string, parameterTypes: Duck
 }
 
 export function registerSqlFunctions(connection: DuckDBConnection): void {
+  registerHistogramFunctions((connection as unknown as { connection: duckdb.Connection }).connection)
   define(connection, '__svc_bucket', [BIGINT, VARCHAR], BIGINT, bucketColumn)
   define(connection, '__svc_mahalanobis', [DOUBLE, DOUBLE, DOUBLE], DOUBLE, (chunk, rows, set) => {
     const [a, b, r] = [0, 1, 2].map((i) => flat<Float64Array>(chunk, i))

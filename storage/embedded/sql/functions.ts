@@ -12,7 +12,7 @@ const words = (text: string): ReadonlySet<string> =>
       .map((word) => word.toLowerCase()),
   )
 
-/** Scalar functions and macros. */
+/** Scalar functions and macros; those of histogram columns are svc's own. */
 export const SCALARS: ReadonlySet<string> = words(`
   abs acos acosh add age aggregate ago apply array_aggr array_aggregate array_append array_apply array_cat array_concat array_contains
   array_cosine_distance array_cosine_similarity array_cross_product array_distance array_distinct array_dot_product array_extract array_filter
@@ -25,7 +25,8 @@ export const SCALARS: ReadonlySet<string> = words(`
   dayofweek dayofyear days_in_month decade decode degrees divide editdist3 element_at encode ends_with epoch epoch_ms epoch_ns epoch_us equi_width_bins
   era even exp factorial filter flatten floor format formatReadableDecimalSize formatReadableSize format_bytes from_base64 from_binary from_hex
   from_json from_json_strict gamma gcd gen_random_uuid generate_series generate_subscripts geomean geometric_mean get_bit get_current_time
-  get_current_timestamp grade_up greatest greatest_common_divisor hamming hash hex hour ilike_escape instr isfinite isinf isnan isodow isoyear jaccard
+  get_current_timestamp grade_up greatest greatest_common_divisor hamming hash hex histogram_avg histogram_count histogram_fraction
+  histogram_json histogram_quantile histogram_stddev histogram_stdvar histogram_sum hour ilike_escape instr isfinite isinf isnan isodow isoyear jaccard
   jaro_similarity jaro_winkler_similarity json json_array json_array_length json_contains json_exists json_extract json_extract_path
   json_extract_path_text json_extract_string json_group_array json_group_object json_group_structure json_keys json_merge_patch json_object json_pretty
   json_quote json_structure json_transform json_transform_strict json_type json_valid json_value julian last_day lcase lcm least least_common_multiple

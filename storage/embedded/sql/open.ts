@@ -1,7 +1,8 @@
 /** Runs a caller's statement: gate and rewriting, DuckDB, results as a cursor. */
-import type { DuckDBResult } from '@duckdb/node-api'
+import { type DuckDBDataChunk, type DuckDBResult, DuckDBTypeId } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
-import type { SqlChunk, SqlColumn, SqlCursor } from '../../../kernel/storage.ts'
+import { storedHistogramJson } from '../../../kernel/histogram/json.ts'
+import type { SqlChunk, SqlColumn, SqlCursor, SqlVector } from '../../../kernel/storage.ts'
 import { readVector, resultColumn } from '../worker/vectors.ts'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
@@ -28,23 +29,30 @@ export async function openSql(host: SqlHost, namespace: string, text: string, si
     }
     const statement = await host.connection.prepare(prepared.sql)
     const result = await statement.stream().finally(() => statement.destroySync())
-    return cursorOf(result, fail, release)
+    return cursorOf(result, () => readsHistograms(host, namespace, prepared.scans), fail, release)
   } catch (error) {
     release()
     throw fail(error)
   }
 }
 
-function cursorOf(result: DuckDBResult, fail: (error: unknown) => unknown, release: () => void): SqlCursor {
+/** @param histograms whether the statement reads a histogram column: asked only if bytes are among the results. */
+function cursorOf(result: DuckDBResult, histograms: () => boolean, fail: (error: unknown) => unknown, release: () => void): SqlCursor {
   const types = result.columnTypes()
-  const columns = result.columnNames().map((name, i): SqlColumn => ({ name, type: arrowName(types[i]) }))
+  const bytes = types.map(({ typeId }) => typeId === DuckDBTypeId.BLOB)
+  const shown = bytes.includes(true) && histograms()
+  const columns = result.columnNames().map((name, i): SqlColumn => ({ name, type: shown && bytes[i] ? 'Utf8' : arrowName(types[i]) }))
   const readers = columns.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
+  const read = (chunk: DuckDBDataChunk, i: number): SqlVector => {
+    const vector = readVector(chunk, i, readers[i])
+    return shown && bytes[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
+  }
   async function* chunks(): AsyncGenerator<SqlChunk> {
     try {
       for (;;) {
         const chunk = await result.fetchChunk()
         if (chunk === null || chunk.rowCount === 0) return
-        yield { rows: chunk.rowCount, columns: readers.map((reader, i) => readVector(chunk, i, reader)) }
+        yield { rows: chunk.rowCount, columns: readers.map((_, i) => read(chunk, i)) }
       }
     } catch (error) {
       throw fail(error)
@@ -54,6 +62,22 @@ function cursorOf(result: DuckDBResult, fail: (error: unknown) => unknown, relea
   }
   const iterable = chunks()
   return { columns, [Symbol.asyncIterator]: () => iterable }
+}
+
+function readsHistograms(host: SqlHost, namespace: string, scans: readonly Scan[]): boolean {
+  const known = new Map(host.measurements(namespace).map((measurement) => [measurement.name, measurement]))
+  return scans.some(({ measurement, columns }) => known.get(measurement)?.columns.some(({ name, type }) => type === 'histogram' && columns.includes(name)))
+}
+
+/** A histogram as JSON; other bytes, which a cast can make, in base64, as they are answered elsewhere. */
+function shownBytes(bytes: Uint8Array | null): string | null {
+  if (bytes === null) return null
+  try {
+    return storedHistogramJson(bytes)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+  }
 }
 
 /** Rows (plan_type, plan): a row `scan` for each measurement read, with its time range, then DuckDB's own plans. */

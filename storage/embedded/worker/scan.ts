@@ -12,7 +12,7 @@ import { dirtyIntervals, holdsNonFinite, type Interval, type Piece, unionSql } f
 import { piecesOf, type RelationContext } from './relation.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from './row-order.ts'
-import { concatRows, finiteOnly, memtableRows, mergeRows, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
+import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import type { Snapshot } from './state.ts'
 import { streamSql } from './stream.ts'
 
@@ -64,10 +64,10 @@ export async function* scanSeries(
   const wanted = series ?? (memtables.some((piece) => piece.measurement !== undefined) ? context.state.series.of(measurement.id) : undefined)
   const recent = new RecentRows(memtables, scope, wanted)
   const segments = pieces.filter((piece) => piece.segment !== undefined)
-  const guarded = fields.map((field) => pieces.some((piece) => holdsNonFinite(piece, field)))
+  const guarded = fields.map((field) => field.type === 'histogram' || pieces.some((piece) => holdsNonFinite(piece, field)))
   const turn = new Turn(signal)
   const chunks = function* (number: number, all: SeriesRows): Generator<SeriesChunk> {
-    const rows = withValues(finiteOnly(all, guarded))
+    const rows = withValues(readableOnly(all, guarded))
     const tags = context.state.series.tags(number)
     for (let from = 0; from < rows.times.length; from += CHUNK_ROWS_OUT) {
       const part = rows.times.length <= CHUNK_ROWS_OUT ? rows : sliceRows(rows, from, Math.min(from + CHUNK_ROWS_OUT, rows.times.length))

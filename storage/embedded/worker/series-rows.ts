@@ -1,4 +1,5 @@
 /** Rows of one series as columns: collected from memtable places or result vectors, joined, and merged field by field. */
+import { isStaleHistogram } from '../../../kernel/decode/histogram.ts'
 import type { ColumnChunk, FieldType } from '../../../kernel/storage.ts'
 import { hasNonFinite } from '../../common/floats.ts'
 import type { FieldDef } from '../layout.ts'
@@ -64,16 +65,23 @@ export function concatRows(fields: readonly FieldDef[], parts: readonly SeriesRo
   return { times, columns }
 }
 
-/** Takes NaN and infinities out of the columns that may hold some; a write of one has ended the value before it. */
-export function finiteOnly({ times, columns }: SeriesRows, guarded: readonly boolean[]): SeriesRows {
+/** Takes NaN, infinities and staleness markers out of the columns that may hold some; a write of one has ended the value before it. */
+export function readableOnly({ times, columns }: SeriesRows, guarded: readonly boolean[]): SeriesRows {
   if (!guarded.includes(true)) return { times, columns }
   return {
     times,
     columns: columns.map(({ values, validity }, f) => {
-      if (!guarded[f] || !hasNonFinite(values as Float64Array, values.length)) return { values, validity }
-      return { values, validity: Uint8Array.from(values as Float64Array, (value, i) => (Number.isFinite(value) && validity?.[i] !== 0 ? 1 : 0)) }
+      if (!guarded[f]) return { values, validity }
+      if (!(values instanceof Float64Array)) return { values, validity: withoutMarkers(values as Uint8Array[], validity) }
+      if (!hasNonFinite(values, values.length)) return { values, validity }
+      return { values, validity: Uint8Array.from(values, (value, i) => (Number.isFinite(value) && validity?.[i] !== 0 ? 1 : 0)) }
     }),
   }
+}
+
+function withoutMarkers(histograms: readonly Uint8Array[], validity: Uint8Array | undefined): Uint8Array | undefined {
+  if (!histograms.some((bytes) => isStaleHistogram(bytes))) return validity
+  return Uint8Array.from(histograms, (bytes, i) => (isStaleHistogram(bytes) || validity?.[i] === 0 ? 0 : 1))
 }
 
 /** Leaves out rows that have none of the fields. */

@@ -78,7 +78,7 @@ export function readVector(chunk: DuckDBDataChunk, index: number, column: Result
 }
 
 /** One byte a row, undefined when all are present. */
-function readValidity(vector: duckdb.Vector, rows: number): Uint8Array | undefined {
+export function readValidity(vector: duckdb.Vector, rows: number): Uint8Array | undefined {
   const bits: Uint8Array | null = duckdb.vector_get_validity(vector, Math.ceil(rows / 64) * 8)
   if (bits === null || bits === undefined) return undefined
   const out = new Uint8Array(rows)
@@ -88,23 +88,34 @@ function readValidity(vector: duckdb.Vector, rows: number): Uint8Array | undefin
 }
 
 function readTexts<T>(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, convert: (bytes: Buffer) => T): (T | null)[] {
+  const out: (T | null)[] = new Array(rows)
+  visitBytes(vector, rows, validity, (row, bytes) => {
+    out[row] = bytes === undefined ? null : convert(bytes)
+  })
+  return out
+}
+
+/** Texts or blobs of a vector, in order; undefined where it has NULL. The bytes are the vector's own. */
+export function bytesOfRows(vector: duckdb.Vector, rows: number, visit: (row: number, bytes: Buffer | undefined) => void): void {
+  visitBytes(vector, rows, readValidity(vector, rows), visit)
+}
+
+function visitBytes(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, visit: (row: number, bytes: Buffer | undefined) => void): void {
   const data = duckdb.vector_get_data(vector, rows * STRING_SLOT)
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength)
-  const out: (T | null)[] = new Array(rows)
   for (let i = 0; i < rows; i++) {
     if (validity !== undefined && validity[i] === 0) {
-      out[i] = null
+      visit(i, undefined)
       continue
     }
     const at = i * STRING_SLOT
     const length = bytes.readUInt32LE(at)
-    if (length <= INLINE_BYTES) out[i] = convert(bytes.subarray(at + 4, at + 4 + length))
+    if (length <= INLINE_BYTES) visit(i, bytes.subarray(at + 4, at + 4 + length))
     else {
       const long = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + at + 8, length)
-      out[i] = convert(Buffer.from(long.buffer, long.byteOffset, length))
+      visit(i, Buffer.from(long.buffer, long.byteOffset, length))
     }
   }
-  return out
 }
 
 /** One text of a vector that has no NULL there. */

@@ -1,0 +1,127 @@
+/**
+ * `histogram_count(v)` and the like: docs/reference/sql-functions.md. A histogram column is a BLOB to DuckDB; bytes that are no
+ * histogram, as a cast can make, give NULL, and so does a staleness marker.
+ */
+import duckdb from '@duckdb/node-bindings'
+import { type HistogramParts, NO_COUNTS, NO_INDEX } from '../../../kernel/histogram/buckets.ts'
+import { histogramJson } from '../../../kernel/histogram/json.ts'
+import { PartsDecoder } from '../../../kernel/histogram/parts.ts'
+import { fraction, mean, quantile, variance } from '../../../kernel/histogram/quantile.ts'
+import { raise } from '../worker/raised.ts'
+import { copyValidity, copyValues, writeTexts } from '../worker/vector-writer.ts'
+import { bytesOfRows, readValidity } from '../worker/vectors.ts'
+
+const { Type } = duckdb
+/** Rows of a DuckDB vector. */
+const VECTOR_ROWS = 2048
+const encoder = new TextEncoder()
+
+/** Numbers before the histogram among the arguments, and the result of one row; NaN is NULL. */
+const NUMBERS: Record<string, { arguments: number; of(h: HistogramParts, a: number, b: number): number }> = {
+  histogram_count: { arguments: 0, of: (h) => h.count },
+  histogram_sum: { arguments: 0, of: (h) => h.sum },
+  histogram_avg: { arguments: 0, of: mean },
+  histogram_stddev: { arguments: 0, of: (h) => Math.sqrt(variance(h)) },
+  histogram_stdvar: { arguments: 0, of: variance },
+  histogram_quantile: { arguments: 1, of: (h, q) => quantile(h, q) },
+  histogram_fraction: { arguments: 2, of: (h, from, to) => fraction(h, from, to) },
+}
+
+export function registerHistogramFunctions(connection: duckdb.Connection): void {
+  const rows = new HistogramRows()
+  const values = new Float64Array(VECTOR_ROWS)
+  for (const [name, { arguments: numbers, of }] of Object.entries(NUMBERS)) {
+    define(connection, name, numbers, Type.DOUBLE, (input, output, n) => {
+      rows.start(n)
+      const [a, b] = [0, 1].map((i) => (i < numbers ? doubles(input, i, n, rows) : values))
+      rows.each(input, numbers, (h, i) => {
+        const value = of(h, a[i], b[i])
+        if (Number.isNaN(value)) rows.clear(i)
+        else values[i] = value
+      })
+      copyValues(output, values.buffer, 0, n * 8)
+      if (rows.hasNulls) copyValidity(output, rows.bits.buffer, 0, n)
+    })
+  }
+  const texts: Uint8Array[] = []
+  define(connection, 'histogram_json', 0, Type.VARCHAR, (input, output, n) => {
+    rows.start(n)
+    rows.each(input, 0, (h, i) => {
+      texts[i] = encoder.encode(histogramJson(h))
+    })
+    writeTexts(output, n, rows.hasNulls, rows.bits, (i) => texts[i])
+  })
+}
+
+/** The histograms of one vector, and which rows have a result: a bit a row. */
+class HistogramRows {
+  readonly bits = new Uint8Array(VECTOR_ROWS / 8)
+  hasNulls = false
+  private readonly decoder = new PartsDecoder()
+  private readonly parts: HistogramParts = {
+    schema: 0,
+    count: 0,
+    sum: 0,
+    zeroThreshold: 0,
+    zeroCount: 0,
+    positive: { index: NO_INDEX, counts: NO_COUNTS },
+    negative: { index: NO_INDEX, counts: NO_COUNTS },
+    customBounds: NO_COUNTS,
+  }
+
+  start(n: number): void {
+    this.hasNulls = false
+    this.bits.fill(255, 0, (n + 7) >> 3)
+  }
+
+  clear(row: number): void {
+    this.hasNulls = true
+    this.bits[row >> 3] &= ~(1 << (row & 7))
+  }
+
+  each(input: duckdb.DataChunk, column: number, visit: (h: HistogramParts, row: number) => void): void {
+    const n = duckdb.data_chunk_get_size(input)
+    bytesOfRows(duckdb.data_chunk_get_vector(input, column), n, (row, bytes) => {
+      if (bytes === undefined || !this.decodes(bytes)) this.clear(row)
+      else if ((this.bits[row >> 3] & (1 << (row & 7))) !== 0) visit(this.parts, row)
+    })
+  }
+
+  private decodes(bytes: Uint8Array): boolean {
+    try {
+      return this.decoder.decode(bytes, 0, bytes.length, this.parts)
+    } catch (error) {
+      if (error instanceof RangeError) return false
+      throw error
+    }
+  }
+}
+
+/** A column of numbers; where it has none the row has no result. */
+function doubles(input: duckdb.DataChunk, column: number, n: number, rows: HistogramRows): Float64Array {
+  const vector = duckdb.data_chunk_get_vector(input, column)
+  const validity = readValidity(vector, n)
+  if (validity !== undefined) for (let i = 0; i < n; i++) if (validity[i] === 0) rows.clear(i)
+  const data = duckdb.vector_get_data(vector, n * 8)
+  return new Float64Array(data.buffer, data.byteOffset, n)
+}
+
+type Fill = (input: duckdb.DataChunk, output: duckdb.Vector, rows: number) => void
+
+function define(connection: duckdb.Connection, name: string, numbers: number, returns: duckdb.Type, fill: Fill): void {
+  const fn = duckdb.create_scalar_function()
+  duckdb.scalar_function_set_name(fn, name)
+  for (let i = 0; i < numbers; i++) duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(Type.DOUBLE))
+  duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(Type.BLOB))
+  duckdb.scalar_function_set_return_type(fn, duckdb.create_logical_type(returns))
+  duckdb.scalar_function_set_function(fn, (info, input, output) => {
+    try {
+      const n = duckdb.data_chunk_get_size(input)
+      if (n > 0) fill(input, output, n)
+    } catch (error) {
+      duckdb.scalar_function_set_error(info, raise(error))
+    }
+  })
+  duckdb.register_scalar_function(connection, fn)
+  duckdb.destroy_scalar_function_sync(fn)
+}
