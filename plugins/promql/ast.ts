@@ -15,7 +15,8 @@ export type ValueType = 'none' | 'scalar' | 'vector' | 'matrix' | 'string'
 export type Duration = number | DurationExpr
 
 export type DurationExpr =
-  | { kind: 'duration'; seconds: number; /** Written as a plain number. */ bare: boolean; pos: Pos }
+  /** `bare`: written as a plain number, not with a unit. */
+  | { kind: 'duration'; seconds: number; bare: boolean; pos: Pos }
   | { kind: 'step'; pos: Pos }
   | { kind: 'range'; pos: Pos }
   | { kind: 'duration-unary'; op: '+' | '-'; expr: DurationExpr; pos: Pos }
