@@ -5,7 +5,7 @@ import type { Pos } from '../ast.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import { bucketFraction, bucketQuantile, Repair } from '../histogram/classic.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
-import { type Labels, METRIC_NAME } from '../labels.ts'
+import { LabelList, type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
 import { formatLabelFloat } from './format.ts'
 import { groupHistograms, type HistogramGroups, reportConflict } from './histogram-groups.ts'
@@ -125,7 +125,7 @@ function manyQuantiles(call: VectorCall): VectorValue {
     for (const text of new Set(texts)) parts.push({ vector: only(vector, (step) => texts[step] === text), text })
   }
   const labels = parts.flatMap(({ text }) => labelled(groups, target, text))
-  return withLabels(joined(parts.map(({ vector }) => vector)), labels, new Uint8Array(labels.length).fill(1))
+  return withLabels(joined(parts.map(({ vector }) => vector)), new LabelList(labels), new Uint8Array(labels.length).fill(1))
 }
 
 function labelled({ labels }: HistogramGroups, target: string, text: string): Labels[] {

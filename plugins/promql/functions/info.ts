@@ -1,6 +1,7 @@
 /** info(): adds the labels of info series (target_info by default) to the series of the same instance and job. */
 import type { VectorSelector } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
+import { SAME_LABELSET } from '../eval/finish.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { LabelList, type Labels, METRIC_NAME } from '../labels.ts'
@@ -8,7 +9,6 @@ import type { VectorCall } from './contract.ts'
 import { quote } from './format.ts'
 import { infoReference } from './info-reference.ts'
 import { IDENTIFYING, type InfoSelector, identifyingMatchers, infoSelector, matches } from './info-selection.ts'
-import { SAME_LABELS } from './merge.ts'
 import { vectorArg } from './vectors.ts'
 
 interface InfoSeries {
@@ -16,6 +16,9 @@ interface InfoSeries {
   /** Of the newest sample at each step, in ms; NaN where there is none. */
   times: Float64Array
 }
+
+/** By metric name, then by identifying labels: series with the same can follow each other in time. */
+type InfoByOwner = ReadonlyMap<string, ReadonlyMap<string, readonly InfoSeries[]>>
 
 export async function info(call: VectorCall): Promise<VectorValue> {
   const base = vectorArg(call, 0)
@@ -33,8 +36,7 @@ export async function info(call: VectorCall): Promise<VectorValue> {
   return combine(base, own, plain, series, selector)
 }
 
-/** Info series by metric name and identifying labels: more than one can follow each other in time. */
-async function readInfo(call: VectorCall, selector: InfoSelector, series: readonly Labels[]): Promise<Map<string, Map<string, InfoSeries[]>>> {
+async function readInfo(call: VectorCall, selector: InfoSelector, series: readonly Labels[]): Promise<InfoByOwner> {
   const { pos } = call.expr
   const reference = infoReference(call.expr.args[0], call.query)
   const found = new Map<string, Map<string, InfoSeries[]>>()
@@ -77,6 +79,15 @@ function newest(list: readonly InfoSeries[], step: number): InfoSeries | undefin
   return best
 }
 
+/** Also of owners that have no sample of their own: wherever there is any sample to be enriched. */
+function refuseDuplicates({ kinds, steps }: VectorValue, series: InfoByOwner): void {
+  const several = [...series.values()].flatMap((byOwner) => [...byOwner.values()].filter((list) => list.length > 1))
+  if (several.length === 0) return
+  const present = new Uint8Array(steps)
+  for (let cell = 0; cell < kinds.length; cell++) if (kinds[cell] !== ABSENT) present[cell % steps] = 1
+  for (let step = 0; step < steps; step++) if (present[step] === 1) for (const list of several) newest(list, step)
+}
+
 function labelText({ pairs }: Labels): string {
   const texts: string[] = []
   for (let i = 0; i < pairs.length; i += 2) texts.push(`${pairs[i]}=${quote(pairs[i + 1])}`)
@@ -108,7 +119,7 @@ class Rows {
   }
 
   copy(from: VectorValue, cell: number, row: number, step: number): void {
-    if (this.kinds[row][step] !== ABSENT) throw new ExecutionError(SAME_LABELS)
+    if (this.kinds[row][step] !== ABSENT) throw new ExecutionError(SAME_LABELSET)
     this.kinds[row][step] = from.kinds[cell]
     this.values[row][step] = from.values[cell]
     if (from.histograms !== undefined) this.histograms[row * this.steps + step] = from.histograms[cell]
@@ -136,18 +147,13 @@ class Rows {
   }
 }
 
-function combine(
-  base: VectorValue,
-  own: readonly Labels[],
-  plain: readonly boolean[],
-  series: ReadonlyMap<string, ReadonlyMap<string, readonly InfoSeries[]>>,
-  selector: InfoSelector,
-): VectorValue {
+function combine(base: VectorValue, own: readonly Labels[], plain: readonly boolean[], series: InfoByOwner, selector: InfoSelector): VectorValue {
   const { steps } = base
   const wanted = selector.data.length === 0 ? undefined : new Set(selector.data.map(({ name }) => name))
   // Labels that must have a value cannot come from nowhere.
   const optional = selector.data.every((matcher) => matches(matcher, ''))
   const rows = new Rows(steps)
+  refuseDuplicates(base, series)
   for (const [i, labels] of own.entries()) {
     const drop = base.dropName?.[i] ?? 0
     const owner = ownerOf(labels)

@@ -1,8 +1,9 @@
 /** label_replace and label_join: new labels for the same samples. */
 import { compileRegex } from '../../../kernel/regex.ts'
 import { ExecutionError } from '../errors.ts'
+import { labelNames } from '../eval/series-sets.ts'
 import type { VectorValue } from '../eval/value.ts'
-import { type Labels, METRIC_NAME } from '../labels.ts'
+import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
 import { withLabels } from './merge.ts'
 import { stringArg, vectorArg } from './vectors.ts'
@@ -15,16 +16,13 @@ function labelReplace(call: VectorCall): VectorValue {
   const regex = read(pattern)
   checkName(target, 'destination', 'label_replace')
   const expand = compileTemplate(template)
-  // Many series share few values: each is matched once.
-  const made = new Map<string, string | undefined>()
-  return relabel(vector, target, (labels) => {
-    const from = labels.get(source)
-    if (!made.has(from)) {
-      const match = regex.exec(from)
-      made.set(from, match === null ? undefined : expand(match))
-    }
-    return made.get(from)
+  const { codes, texts } = vector.labels.column(source)
+  // Many series share few values: each is matched once. What follows the last is for series without the label.
+  const made = [...texts, ''].map((text) => {
+    const match = regex.exec(text)
+    return match === null ? undefined : expand(match)
   })
+  return relabel(vector, target, (series) => made[codes[series] < 0 ? texts.length : codes[series]])
 }
 
 function labelJoin(call: VectorCall): VectorValue {
@@ -34,20 +32,61 @@ function labelJoin(call: VectorCall): VectorValue {
   const sources = call.args.slice(3).map((_, i) => stringArg(call, i + 3))
   for (const source of sources) checkName(source, 'source', 'label_join')
   checkName(target, 'destination', 'label_join')
-  return relabel(vector, target, (labels) => sources.map((source) => labels.get(source)).join(separator))
+  const columns = sources.map((source) => vector.labels.column(source))
+  return relabel(vector, target, (series) => columns.map(({ codes, texts }) => (codes[series] < 0 ? '' : texts[codes[series]])).join(separator))
 }
 
 /** Sets a label to what `make` says; undefined leaves a series as it is. A metric name that is set stays. */
-function relabel(vector: VectorValue, target: string, make: (labels: Labels) => string | undefined): VectorValue {
-  const dropName = vector.dropName?.slice()
-  const list: Labels[] = []
-  for (let i = 0; i < vector.labels.length; i++) {
-    const labels = vector.labels.at(i)
-    const value = make(labels)
-    list.push(value === undefined ? labels : labels.with(target, value))
-    if (value !== undefined && target === METRIC_NAME && dropName !== undefined) dropName[i] = 0
+function relabel(vector: VectorValue, target: string, make: (series: number) => string | undefined): VectorValue {
+  const { labels } = vector
+  const old = labels.column(target)
+  const codes = old.codes.slice()
+  const texts: string[] = []
+  const known = new Map<string, number>([['', -1]])
+  const keepsName = target === METRIC_NAME ? vector.dropName?.slice() : undefined
+  for (let i = 0; i < codes.length; i++) {
+    const value = make(i)
+    if (value === undefined) continue
+    if (keepsName !== undefined) keepsName[i] = 0
+    let code = known.get(value)
+    if (code === undefined) {
+      known.set(value, (code = old.texts.length + texts.length))
+      texts.push(value)
+    }
+    codes[i] = code
   }
-  return withLabels(vector, list, dropName)
+  const column = { codes, texts: texts.length === 0 ? old.texts : [...old.texts, ...texts] }
+  return withLabels(vector, new WithColumn(labels, target, column), keepsName ?? vector.dropName)
+}
+
+/** The series of another set with one label of their own. */
+class WithColumn implements LabelSets {
+  private readonly base: LabelSets
+  private readonly name: string
+  private readonly own: LabelColumn
+
+  constructor(base: LabelSets, name: string, column: LabelColumn) {
+    this.base = base
+    this.name = name
+    this.own = column
+  }
+
+  get length(): number {
+    return this.base.length
+  }
+
+  at(i: number): Labels {
+    const { codes, texts } = this.own
+    return this.base.at(i).with(this.name, codes[i] < 0 ? '' : texts[codes[i]])
+  }
+
+  column(name: string): LabelColumn {
+    return name === this.name ? this.own : this.base.column(name)
+  }
+
+  names(): readonly string[] {
+    return [...new Set([...labelNames(this.base), this.name])]
+  }
 }
 
 function read(pattern: string): RegExp {
