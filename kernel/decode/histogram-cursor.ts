@@ -6,7 +6,6 @@ import type { CounterResetHint } from '../histogram.ts'
 import { HINTS, HISTOGRAM_VERSION, INTEGER, MAX_INDEX, PACKED, STALE, THRESHOLD_BIAS, THRESHOLD_DOUBLE } from './histogram-layout.ts'
 
 const EMPTY = new Float64Array(0)
-const NO_SPANS = new Int32Array(0)
 const NO_BYTES = new Uint8Array(0)
 
 export class HistogramCursor {
@@ -19,19 +18,19 @@ export class HistogramCursor {
   integer = false
   /** A staleness marker: no buckets follow. */
   stale = false
+  /** Offset and length of each span that `spans` has read last, one after the other. */
+  pairs: Int32Array = new Int32Array(16)
   private packed = false
   private buckets = 0
   private bytes: Uint8Array = NO_BYTES
-  private view: DataView = new DataView(NO_BYTES.buffer)
+  private readonly scratch = new Float64Array(1)
+  private readonly scratchBytes: Uint8Array = new Uint8Array(this.scratch.buffer)
   private at = 0
   private end = 0
 
   /** @throws RangeError, as all that follows. */
   open(bytes: Uint8Array, start: number, end: number): void {
-    if (this.bytes !== bytes) {
-      this.bytes = bytes
-      this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    }
+    this.bytes = bytes
     this.at = start
     this.end = Math.min(end, bytes.length)
     const version = this.byte()
@@ -56,16 +55,16 @@ export class HistogramCursor {
     this.zeroCount = this.packed ? this.varint() : this.double()
   }
 
-  /** Offset and length of each span, one after the other. */
-  spans(): Int32Array {
+  /** Reads spans into `pairs`, over those before. @returns how many entries are theirs: two a span */
+  spans(): number {
     this.buckets = 0
-    if (this.stale) return NO_SPANS
-    const spans = this.varint()
-    if (spans === 0) return NO_SPANS
-    this.require(spans * 2)
-    const pairs = new Int32Array(spans * 2)
+    if (this.stale) return 0
+    const entries = this.varint() * 2
+    this.require(entries)
+    if (entries > this.pairs.length) this.pairs = new Int32Array(entries)
+    const { pairs } = this
     let reach = 0
-    for (let i = 0; i < pairs.length; i += 2) {
+    for (let i = 0; i < entries; i += 2) {
       const offset = unzigzag(this.varint())
       const length = this.varint()
       this.buckets += length
@@ -76,7 +75,7 @@ export class HistogramCursor {
       pairs[i] = offset
       pairs[i + 1] = length
     }
-    return pairs
+    return entries
   }
 
   /** The counts of the buckets that the last spans had. */
@@ -86,8 +85,20 @@ export class HistogramCursor {
     if (!this.packed) return this.doubles(buckets)
     const counts = new Float64Array(buckets)
     let count = 0
+    const { bytes, end } = this
     for (let i = 0; i < buckets; i++) {
-      count += unzigzag(this.varint())
+      // Most differences take one byte, almost all two.
+      const { at } = this
+      const byte = at < end ? bytes[at] : 128
+      const next = at + 1 < end ? bytes[at + 1] : 128
+      if (byte < 128) {
+        count += (byte >> 1) ^ -(byte & 1)
+        this.at = at + 1
+      } else if (next < 128) {
+        const value = (byte & 127) | (next << 7)
+        count += (value >> 1) ^ -(value & 1)
+        this.at = at + 2
+      } else count += unzigzag(this.varint())
       counts[i] = count
     }
     return counts
@@ -105,7 +116,7 @@ export class HistogramCursor {
   private doubles(n: number): Float64Array {
     this.require(n * 8)
     const values = new Float64Array(n)
-    for (let i = 0; i < n; i++) values[i] = this.view.getFloat64(this.at + i * 8, true)
+    new Uint8Array(values.buffer).set(this.bytes.subarray(this.at, this.at + n * 8))
     this.at += n * 8
     return values
   }
@@ -117,9 +128,10 @@ export class HistogramCursor {
 
   private double(): number {
     this.require(8)
-    const value = this.view.getFloat64(this.at, true)
-    this.at += 8
-    return value
+    const { bytes, at, scratchBytes } = this
+    for (let i = 0; i < 8; i++) scratchBytes[i] = bytes[at + i]
+    this.at = at + 8
+    return this.scratch[0]
   }
 
   private varint(): number {

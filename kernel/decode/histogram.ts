@@ -44,18 +44,19 @@ export function decodeHistogram(bytes: Uint8Array, start = 0, end: number = byte
   const cursor = new HistogramCursor()
   cursor.open(bytes, start, end)
   const { schema, counterReset, count, sum, zeroThreshold, zeroCount, integer } = cursor
-  const positiveSpans = spansOf(cursor.spans())
+  const positiveSpans = spansOf(cursor)
   const positiveCounts = cursor.counts()
-  const negativeSpans = spansOf(cursor.spans())
+  const negativeSpans = spansOf(cursor)
   const negativeCounts = cursor.counts()
   const customBounds = schema === CUSTOM_BUCKETS_SCHEMA ? cursor.bounds() : EMPTY
   cursor.close()
   return { schema, counterReset, count, sum, zeroThreshold, zeroCount, positiveSpans, positiveCounts, negativeSpans, negativeCounts, customBounds, integer }
 }
 
-function spansOf(pairs: Int32Array): HistogramSpan[] {
+function spansOf(cursor: HistogramCursor): HistogramSpan[] {
   const spans: HistogramSpan[] = []
-  for (let i = 0; i < pairs.length; i += 2) spans.push({ offset: pairs[i], length: pairs[i + 1] })
+  const entries = cursor.spans()
+  for (let i = 0; i < entries; i += 2) spans.push({ offset: cursor.pairs[i], length: cursor.pairs[i + 1] })
   return spans
 }
 

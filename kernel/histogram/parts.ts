@@ -32,7 +32,7 @@ export class PartsDecoder {
     h.customBounds = NO_COUNTS
     if (h.schema === CUSTOM_BUCKETS_SCHEMA) {
       const bounds = cursor.bounds()
-      if (!same(bounds, this.bounds)) this.bounds = bounds
+      if (bounds.length !== this.bounds.length || !beginsWith(bounds, this.bounds)) this.bounds = bounds
       h.customBounds = this.bounds
     }
     cursor.close()
@@ -46,11 +46,11 @@ class Layout {
   private index: Int32Array = NO_INDEX
 
   read(cursor: HistogramCursor): Side {
-    const pairs = cursor.spans()
+    const entries = cursor.spans()
     const counts = cursor.counts()
-    if (!same(pairs, this.pairs)) {
-      this.pairs = pairs
-      this.index = indexOfSpans(pairs, counts.length)
+    if (entries !== this.pairs.length || !beginsWith(cursor.pairs, this.pairs)) {
+      this.pairs = cursor.pairs.slice(0, entries)
+      this.index = indexOfSpans(this.pairs, counts.length)
     }
     return { index: this.index, counts }
   }
@@ -69,8 +69,7 @@ export function indexOfSpans(pairs: Int32Array, buckets: number): Int32Array {
   return index
 }
 
-function same(a: Int32Array | Float64Array, b: Int32Array | Float64Array): boolean {
-  if (a.length !== b.length) return false
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+function beginsWith(all: Int32Array | Float64Array, begin: Int32Array | Float64Array): boolean {
+  for (let i = 0; i < begin.length; i++) if (all[i] !== begin[i]) return false
   return true
 }
