@@ -1,12 +1,5 @@
 import t from 'tap'
-import { Annotations, position } from './annotations.ts'
-
-t.test('positions are line and column, columns in bytes', async (t) => {
-  t.equal(position('sum(x)', 4), '1:5')
-  t.equal(position('sum(\n  x)', 7), '2:3')
-  t.equal(position('\n\nx', 2), '3:1')
-  t.equal(position('{a="é"} / y', 10), '1:12')
-})
+import { Annotations } from './annotations.ts'
 
 t.test('a text counts once, where it came up last', async (t) => {
   const annotations = new Annotations()

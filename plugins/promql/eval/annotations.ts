@@ -5,6 +5,7 @@
 import type { Pos } from '../ast.ts'
 import type { AnnotationSink } from '../functions/contract.ts'
 import { formatFloat, quote } from '../functions/format.ts'
+import { lineColumn } from '../parser/parse-error.ts'
 import { formatPrecise } from './format-float.ts'
 
 interface Monotonicity {
@@ -78,7 +79,7 @@ function list(entries: ReadonlyMap<string, Entry>, kind: 'warning' | 'info', que
   for (const [text, entry] of entries) {
     if (limit > 0 && out.length === limit) break
     const more = entry.monotonicity === undefined ? '' : monotonicityText(entry.monotonicity)
-    out.push(`PromQL ${kind}: ${text}${more} (${position(query, entry.pos.start)})`)
+    out.push(`PromQL ${kind}: ${text}${more} (${lineColumn(query, entry.pos.start)})`)
   }
   if (out.length < entries.size) out.push(`${entries.size - out.length} more ${kind} annotations omitted`)
   return out
@@ -91,13 +92,4 @@ function monotonicityText(m: Monotonicity): string {
 
 function seconds(ms: number): string {
   return `${new Date(Math.trunc(ms / 1000) * 1000).toISOString().slice(0, 19)}Z`
-}
-
-/** Line and column, both from 1; columns count bytes of UTF-8. */
-export function position(query: string, at: number): string {
-  const before = query.slice(0, at)
-  const lineStart = before.lastIndexOf('\n') + 1
-  let line = 1
-  for (let i = before.indexOf('\n'); i !== -1; i = before.indexOf('\n', i + 1)) line++
-  return `${line}:${Buffer.byteLength(before.slice(lineStart)) + 1}`
 }

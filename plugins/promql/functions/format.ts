@@ -1,4 +1,5 @@
 /** Numbers and strings as Prometheus' messages and labels write them (Go's %g and %q). */
+export { quote } from '../parser/go-text.ts'
 
 /** Shortest form; with an exponent below 1e-4 and from 1e21 on, or from `exponentFrom` on. */
 export function formatFloat(value: number, exponentFrom = 21): string {
@@ -23,22 +24,4 @@ export function formatFloat(value: number, exponentFrom = 21): string {
 export function formatLabelFloat(value: number): string {
   const text = formatFloat(value, 6)
   return Number.isFinite(value) && !/[.e]/.test(text) ? `${text}.0` : text
-}
-
-const SHORT: Record<string, string> = { '\x07': '\\a', '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\v': '\\v', '\\': '\\\\', '"': '\\"' }
-const PRINTABLE = /^(?:[\p{L}\p{M}\p{N}\p{P}\p{S}]| )$/u
-
-/** In double quotes, what does not print escaped. */
-export function quote(text: string): string {
-  if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`
-  let out = '"'
-  for (const char of text) {
-    const code = char.codePointAt(0) as number
-    if (SHORT[char] !== undefined) out += SHORT[char]
-    else if (PRINTABLE.test(char)) out += char
-    else if (code < 0x80) out += `\\x${code.toString(16).padStart(2, '0')}`
-    else if (code >= 0xd800 && code < 0xe000) out += '\ufffd'
-    else out += code < 0x10000 ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`
-  }
-  return `${out}"`
 }

@@ -53,16 +53,6 @@ export function formatFloat(value: number): string {
   return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`
 }
 
-/** %v of a float: with an exponent below 1e-4 and from 1e21 on. */
-export function formatGeneral(value: number): string {
-  if (!Number.isFinite(value)) return nonFinite(value)
-  const { sign, digits, point } = decimal(value)
-  const exponent = point - 1
-  if (value === 0 || (exponent >= -4 && exponent < 21)) return formatFloat(value)
-  const fraction = digits.length > 1 ? `.${digits.slice(1)}` : ''
-  return `${sign}${digits[0]}${fraction}e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`
-}
-
 /** %f of a float: six decimals. */
 export function formatFixed(value: number): string {
   if (!Number.isFinite(value)) return nonFinite(value)

@@ -45,6 +45,8 @@ t.test('places in a query', async (t) => {
   t.equal(lineColumn('ab\ncd', 2), '1:3')
   t.equal(lineColumn('ab\ncd', 4), '2:2')
   t.equal(lineColumn('é😀x', 3), '1:7')
+  t.equal(lineColumn('\n\nx', 2), '3:1')
+  t.equal(lineColumn('{a="é"} / y', 10), '1:12')
   t.equal(lineColumn('ab', 3), 'invalid position')
 })
 

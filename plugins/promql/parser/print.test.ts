@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { formatFloat as formatGeneral } from '../functions/format.ts'
 import { FUNCTIONS } from '../functions/signatures.ts'
-import { formatDuration, formatFloat, formatGeneral, quote, quoteChar } from './go-text.ts'
+import { formatDuration, formatFloat, quote, quoteChar } from './go-text.ts'
 import { parse, pretty, print, toJson } from './index.ts'
 
 t.test('the canonical spelling, which parses to itself', async (t) => {

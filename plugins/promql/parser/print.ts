@@ -1,7 +1,8 @@
 /** Syntax tree to text in one canonical spelling, which parses to the same tree. */
 import type { AggregateExpr, AtModifier, BinaryExpr, Duration, DurationExpr, Expr, LabelMatcher, SubqueryExpr, VectorSelector } from '../ast.ts'
+import { formatFloat as formatGeneral } from '../functions/format.ts'
 import { METRIC_NAME } from '../labels.ts'
-import { byteLength, compareBytes, formatDuration, formatFloat, formatGeneral, quote } from './go-text.ts'
+import { byteLength, compareBytes, formatDuration, formatFloat, quote } from './go-text.ts'
 
 const LABEL_NAME = /^[A-Za-z_]\w*$/
 

@@ -4,7 +4,7 @@ import { Annotations } from '../eval/annotations.ts'
 import { Budget } from '../eval/context.ts'
 import { evaluate } from '../eval/evaluate.ts'
 import { ABSENT, FLOAT, type MatrixValue, SAMPLE_HISTOGRAM, type StringValue, type Value, type VectorValue } from '../eval/value.ts'
-import { formatGeneral } from '../parser/go-text.ts'
+import { formatFloat } from '../functions/format.ts'
 import { ParseError, parse } from '../parser/index.ts'
 import { parseLabels } from './memory-source.ts'
 import type { Expectation, Question } from './script.ts'
@@ -31,7 +31,7 @@ export async function ask({ query, startMs, endMs, stepMs, source }: Question): 
       query: { start: startMs, end: endMs, step: stepMs },
     })
     // A scalar over a range is a series without labels.
-    if (value.type === 'scalar' && stepMs !== 0) result.series.push(['{}', Array.from(value.values, formatGeneral)])
+    if (value.type === 'scalar' && stepMs !== 0) result.series.push(['{}', Array.from(value.values, formatFloat)])
     else await show(value, result)
   } catch (error) {
     if (!(error instanceof ParseError || error instanceof ExecutionError || error instanceof ExpressionError)) throw error
@@ -43,14 +43,14 @@ export async function ask({ query, startMs, endMs, stepMs, source }: Question): 
 
 async function show(value: Value | MatrixValue | StringValue, result: Result): Promise<void> {
   if (value.type === 'string') result.string = value.value
-  else if (value.type === 'scalar') result.scalar = Array.from(value.values, formatGeneral)
+  else if (value.type === 'scalar') result.scalar = Array.from(value.values, formatFloat)
   else if (value.type === 'vector') showVector(value, result)
   else {
     for await (const { first, starts, times, values, kinds, histograms } of value.blocks()) {
       for (let i = 0; i + 1 < starts.length; i++) {
         const points: string[] = []
         for (let at = starts[i]; at < starts[i + 1]; at++) {
-          points.push(`${kinds?.[at] === SAMPLE_HISTOGRAM ? histograms?.[at] : formatGeneral(values[at])}@${times[at]}`)
+          points.push(`${kinds?.[at] === SAMPLE_HISTOGRAM ? histograms?.[at] : formatFloat(values[at])}@${times[at]}`)
         }
         if (points.length > 0) result.series.push([JSON.stringify(value.labels.at(first + i)), points])
       }
@@ -63,7 +63,7 @@ function showVector({ labels, steps, values, kinds, histograms }: VectorValue, r
     const points = Array.from({ length: steps }, (_, t) => {
       const cell = i * steps + t
       if (kinds[cell] === ABSENT) return '_'
-      return kinds[cell] === FLOAT ? formatGeneral(values[cell]) : String(histograms?.[cell])
+      return kinds[cell] === FLOAT ? formatFloat(values[cell]) : String(histograms?.[cell])
     })
     if (points.some((point) => point !== '_')) result.series.push([JSON.stringify(labels.at(i)), points])
   }
