@@ -4,7 +4,7 @@
  */
 
 import type { Pos } from '../ast.ts'
-import { groupByLabels, labelNames, SomeSeries } from '../eval/series-sets.ts'
+import { groupByLabels, labelNames, markDistinct, SomeSeries } from '../eval/series-sets.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import { type LabelColumn, LabelList, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
 import type { AnnotationSink } from './contract.ts'
@@ -60,7 +60,7 @@ export function groupHistograms(vector: VectorValue, annotations: AnnotationSink
   const first = used.map((group) => (natives[group] === NONE ? members[group][0] : natives[group]))
   return {
     vector,
-    labels: keepsBound.length === 0 ? new WithoutBound(new SomeSeries(labels, Int32Array.from(first))) : listOf(labels, first, keepsBound),
+    labels: markDistinct(keepsBound.length === 0 ? new WithoutBound(new SomeSeries(labels, Int32Array.from(first))) : listOf(labels, first, keepsBound)),
     starts,
     members: flat,
     bounds,

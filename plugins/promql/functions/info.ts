@@ -2,6 +2,7 @@
 import type { VectorSelector } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import { SAME_LABELSET } from '../eval/finish.ts'
+import { markDistinct } from '../eval/series-sets.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { LabelList, type Labels, METRIC_NAME } from '../labels.ts'
@@ -129,7 +130,7 @@ class Rows {
     const cells = this.labels.length * this.steps
     const out: VectorValue = {
       type: 'vector',
-      labels: new LabelList(this.labels),
+      labels: markDistinct(new LabelList(this.labels)),
       steps: this.steps,
       values: new Float64Array(cells),
       kinds: new Uint8Array(cells),

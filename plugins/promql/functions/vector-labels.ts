@@ -1,7 +1,7 @@
 /** label_replace and label_join: new labels for the same samples. */
 import { compileRegex } from '../../../kernel/regex.ts'
 import { ExecutionError } from '../errors.ts'
-import { labelNames } from '../eval/series-sets.ts'
+import { isDistinct, labelNames, markDistinct } from '../eval/series-sets.ts'
 import type { VectorValue } from '../eval/value.ts'
 import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
@@ -56,7 +56,10 @@ function relabel(vector: VectorValue, target: string, make: (series: number) => 
     codes[i] = code
   }
   const column = { codes, texts: texts.length === 0 ? old.texts : [...old.texts, ...texts] }
-  return withLabels(vector, new WithColumn(labels, target, column), keepsName ?? vector.dropName)
+  const changed = new WithColumn(labels, target, column)
+  // A label that was not there before makes no two series the same.
+  if (isDistinct(labels) && old.codes.every((code) => code < 0)) markDistinct(changed)
+  return withLabels(vector, changed, keepsName ?? vector.dropName)
 }
 
 /** The series of another set with one label of their own. */

@@ -1,6 +1,6 @@
 /** Making vectors out of vectors. */
 
-import { NO_SERIES, SomeSeries } from '../eval/series-sets.ts'
+import { NO_SERIES, someOf } from '../eval/series-sets.ts'
 import { FLOAT, HISTOGRAM, type ScalarValue, type VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
@@ -51,7 +51,7 @@ export function mapFloats(vector: VectorValue, f: (value: number, step: number) 
   return { type: 'vector', labels, steps, values, kinds, dropName: droppedNames(labels) }
 }
 
-/** Chosen series in a new order. */
+/** Chosen series, none twice, in a new order. */
 export function pickSeries(vector: VectorValue, rows: readonly number[]): VectorValue {
   const { steps, labels } = vector
   const values = new Float64Array(rows.length * steps)
@@ -66,7 +66,7 @@ export function pickSeries(vector: VectorValue, rows: readonly number[]): Vector
   }
   return {
     type: 'vector',
-    labels: new SomeSeries(labels, Int32Array.from(rows)),
+    labels: someOf(labels, Int32Array.from(rows)),
     steps,
     values,
     kinds,
