@@ -72,16 +72,17 @@ export function readableOnly({ times, columns }: SeriesRows, guarded: readonly b
     times,
     columns: columns.map(({ values, validity }, f) => {
       if (!guarded[f]) return { values, validity }
-      if (!(values instanceof Float64Array)) return { values, validity: withoutMarkers(values as Uint8Array[], validity) }
+      if (!(values instanceof Float64Array)) return { values, validity: withoutMarkers(values as unknown as (Uint8Array | null)[], validity) }
       if (!hasNonFinite(values, values.length)) return { values, validity }
       return { values, validity: Uint8Array.from(values, (value, i) => (Number.isFinite(value) && validity?.[i] !== 0 ? 1 : 0)) }
     }),
   }
 }
 
-function withoutMarkers(histograms: readonly Uint8Array[], validity: Uint8Array | undefined): Uint8Array | undefined {
-  if (!histograms.some((bytes) => isStaleHistogram(bytes))) return validity
-  return Uint8Array.from(histograms, (bytes, i) => (isStaleHistogram(bytes) || validity?.[i] === 0 ? 0 : 1))
+function withoutMarkers(histograms: readonly (Uint8Array | null)[], validity: Uint8Array | undefined): Uint8Array | undefined {
+  const isMarker = (bytes: Uint8Array | null): boolean => bytes !== null && isStaleHistogram(bytes)
+  if (!histograms.some(isMarker)) return validity
+  return Uint8Array.from(histograms, (bytes, i) => (isMarker(bytes) || validity?.[i] === 0 ? 0 : 1))
 }
 
 /** Leaves out rows that have none of the fields. */
