@@ -5,18 +5,21 @@ import { ExecutionError, ExpressionError, QueryStoppedError } from './errors.ts'
 import { Annotations } from './eval/annotations.ts'
 import { Budget } from './eval/context.ts'
 import { evaluate } from './eval/evaluate.ts'
-import { isRange, unwrap } from './eval/range-functions.ts'
+import { isRange } from './eval/range-functions.ts'
 import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
+import { unwrap } from './eval/unwrap.ts'
 import type { SampleBlock, Steps } from './eval/value.ts'
 import { AnswerStream } from './http/answer-stream.ts'
 import { apiError, invalidParameter } from './http/api-error.ts'
 import { writeResult } from './http/result-json.ts'
+import type { ParseLimits } from './parser/cursor.ts'
 import { parse } from './parser/parse.ts'
 import { ParseError } from './parser/parse-error.ts'
 
 export interface QueryArgs {
   namespace: string
   query: string
+  parseLimits: ParseLimits
   /** An instant query has one step and interval 0. */
   steps: Steps
   lookbackMs: number
@@ -54,7 +57,7 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
   const { query, steps, lookbackMs, defaultStepMs } = args
   const started = performance.now()
   const instant = steps.interval === 0
-  const expr = parsed(query)
+  const expr = parsed(query, args.parseLimits)
   if (!instant) requireSteps(expr)
   const annotations = new Annotations()
   const budget = new Budget(args.memoryBytes)
@@ -85,9 +88,9 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
 }
 
 /** @throws bad_data in the words of Prometheus. */
-export function parsed(query: string): Expr {
+export function parsed(query: string, limits: ParseLimits): Expr {
   try {
-    return parse(query)
+    return parse(query, limits)
   } catch (error) {
     if (error instanceof ParseError) throw invalidParameter('query', error.message)
     throw error

@@ -3,7 +3,6 @@ import type { AggregateExpr } from '../ast.ts'
 import { histogramIgnoredIn, invalidQuantileParameter } from './aggregate-messages.ts'
 import type { Evaluation } from './context.ts'
 import { droppedGroups, type Groups } from './groups.ts'
-import { unwrap } from './range-functions.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 import { newVector, setFloat } from './vectors.ts'
 
@@ -17,13 +16,13 @@ export async function quantiles(
 ): Promise<VectorValue> {
   const { steps, kinds, values } = input
   const sink = context.annotations
-  const paramPos = unwrap(expr.param ?? expr).pos
+  const paramPos = (expr.param ?? expr).pos
   const high = wanted.reduce((a, b) => Math.max(a, b), -Infinity)
   const low = wanted.reduce((a, b) => Math.min(a, b), Infinity)
   if (wanted.some(Number.isNaN)) sink.warning(invalidQuantileParameter(NaN), paramPos)
   if (high > 1) sink.warning(invalidQuantileParameter(high), paramPos)
   if (low < 0) sink.warning(invalidQuantileParameter(low), paramPos)
-  if (kinds.includes(HISTOGRAM)) sink.info(histogramIgnoredIn('quantile'), unwrap(expr.expr).pos)
+  if (kinds.includes(HISTOGRAM)) sink.info(histogramIgnoredIn('quantile'), expr.expr.pos)
   const out = newVector(groups.labels, steps, context.budget)
   const { members, starts } = membersOf(groups)
   const scratch = new Float64Array(largest(starts))

@@ -4,7 +4,6 @@ import { ExecutionError } from '../errors.ts'
 import { histogramIgnoredIn, invalidRatio, number } from './aggregate-messages.ts'
 import type { Evaluation } from './context.ts'
 import type { Groups } from './groups.ts'
-import { unwrap } from './range-functions.ts'
 import { sampleOffset } from './ratio.ts'
 import { someOf } from './series-sets.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from './value.ts'
@@ -96,7 +95,7 @@ function firstPicker(params: Float64Array, { steps, kinds }: VectorValue, groups
 
 /** A series is in by its own labels alone: its place in [0, 1) lies below the ratio, or for a negative one in what that leaves out. */
 function ratioPicker(expr: AggregateExpr, params: Float64Array, high: number, low: number, input: VectorValue, { context }: Evaluation): Picker {
-  const pos = unwrap(expr.param ?? expr).pos
+  const pos = (expr.param ?? expr).pos
   if (Number.isNaN(high)) throw new ExecutionError('Ratio value is NaN')
   if (high > 1) context.annotations.warning(invalidRatio(high, 1), pos)
   if (low < -1) context.annotations.warning(invalidRatio(low, -1), pos)

@@ -11,11 +11,12 @@ import { quantiles } from './aggregate-quantile.ts'
 import { select } from './aggregate-select.ts'
 import type { Evaluation } from './context.ts'
 import { droppedGroups, type Groups, groupSeries } from './groups.ts'
-import { unwrap } from './range-functions.ts'
+import { unwrap } from './unwrap.ts'
 import type { ScalarValue, Steps, Value, VectorValue } from './value.ts'
 import { newVector } from './vectors.ts'
 
-export async function aggregate(expr: AggregateExpr, steps: Steps, evaluation: Evaluation): Promise<VectorValue> {
+export async function aggregate(written: AggregateExpr, steps: Steps, evaluation: Evaluation): Promise<VectorValue> {
+  const expr: AggregateExpr = { ...written, expr: unwrap(written.expr), ...(written.param === undefined ? {} : { param: unwrap(written.param) }) }
   const param = expr.param === undefined ? undefined : await evaluation.evaluate(expr.param, steps)
   const input = await evaluation.evaluate(expr.expr, steps)
   if (input.type !== 'vector') throw new Error(`cannot aggregate with "${expr.op}": the operand is no vector`)
@@ -58,7 +59,7 @@ async function accumulate(expr: AggregateExpr, op: AccumulatingOp, input: Vector
 type AccumulatingOp = Exclude<AggregateExpr['op'], 'topk' | 'bottomk' | 'limitk' | 'limit_ratio' | 'quantile' | 'count_values'>
 
 function accumulatorOf(expr: AggregateExpr, op: AccumulatingOp, input: VectorValue, out: VectorValue, annotations: AnnotationSink): Accumulator {
-  const notes = { sink: annotations, pos: unwrap(expr.expr).pos }
+  const notes = { sink: annotations, pos: expr.expr.pos }
   if (input.histograms !== undefined && op === 'sum') return sumWithHistograms(input, out, notes)
   if (input.histograms !== undefined && op === 'avg') return meanWithHistograms(input, out, notes)
   return floatAccumulator(op, input, out, notes)

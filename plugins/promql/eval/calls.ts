@@ -3,11 +3,14 @@ import type { CallExpr } from '../ast.ts'
 import type { VectorCall, VectorFunction } from '../functions/contract.ts'
 import { IMPLEMENTATIONS, implementationOf } from '../functions/index.ts'
 import type { Evaluation } from './context.ts'
-import { callRangeFunction, unwrap } from './range-functions.ts'
+import { callRangeFunction } from './range-functions.ts'
 import { instantVector } from './selectors.ts'
+import { unwrap } from './unwrap.ts'
 import type { Steps, Value } from './value.ts'
 
-export async function evaluateCall(expr: CallExpr, steps: Steps, evaluation: Evaluation): Promise<Value> {
+export async function evaluateCall(written: CallExpr, steps: Steps, evaluation: Evaluation): Promise<Value> {
+  // Parentheses around an argument mean nothing, and are no part of where a message says that it stands.
+  const expr = written.args.some((arg) => arg.kind === 'paren') ? { ...written, args: written.args.map(unwrap) } : written
   const fn = implementationOf(expr.name)
   if (fn.kind === 'range') return callRangeFunction(expr, fn, steps, evaluation, namesWith)
   return callVectorFunction(expr, fn, steps, evaluation)
@@ -18,9 +21,8 @@ async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Ste
   const args: Value[] = []
   let sampleTimes: Float64Array | undefined
   for (const arg of expr.args.slice(0, fn.argsUpTo)) {
-    const plain = unwrap(arg)
-    if (expr.name === 'timestamp' && plain.kind === 'vector' && plain.modifier === undefined) {
-      const instants = await instantVector(plain, steps, evaluation, true)
+    if (expr.name === 'timestamp' && arg.kind === 'vector' && arg.modifier === undefined) {
+      const instants = await instantVector(arg, steps, evaluation, true)
       args.push(instants.value)
       sampleTimes = instants.times
     } else args.push(await evaluation.evaluate(arg, steps))

@@ -10,13 +10,14 @@ import { evaluateCall } from './calls.ts'
 import { type EvalContext, type Evaluation, Pacer, valueBytes } from './context.ts'
 import { mergeSame, withoutNames } from './finish.ts'
 import { statsOnlySelectors } from './histogram-stats.ts'
-import { isInvariant } from './invariant.ts'
+import { Invariants } from './invariant.ts'
 import { matrixResult } from './matrix-result.ts'
 import { negate } from './negate.ts'
-import { isRange, unwrap } from './range-functions.ts'
+import { isRange } from './range-functions.ts'
 import { instantVector } from './selectors.ts'
 import { repeatedSelectors, selectorKey } from './shared.ts'
 import { smoothedVector } from './smoothed.ts'
+import { unwrap } from './unwrap.ts'
 import type { MatrixValue, Steps, Value } from './value.ts'
 import { constant, emptyVector, repeat } from './vectors.ts'
 
@@ -40,6 +41,7 @@ class Run implements Evaluation {
   readonly context: EvalContext
   readonly pacer: Pacer
   readonly statsOnly: ReadonlySet<VectorSelector>
+  private readonly invariants: Invariants
   /** Selectors that come more than once, by what they select. */
   private readonly repeated: ReadonlySet<string>
   private readonly shared = new Map<string, Promise<Value>>()
@@ -50,11 +52,12 @@ class Run implements Evaluation {
     this.context = context
     this.pacer = new Pacer(context.signal)
     this.statsOnly = statsOnlySelectors(expr)
+    this.invariants = new Invariants(context.query)
     this.repeated = repeatedSelectors(expr)
   }
 
   async evaluate(expr: Expr, steps: Steps): Promise<Value> {
-    if (steps.count > 1 && isInvariant(expr) && !isRange(expr)) {
+    if (steps.count > 1 && this.invariants.has(expr) && !isRange(expr)) {
       const one = await this.evaluate(expr, { ...steps, count: 1 })
       const value = repeat(one, steps.count, this.context.budget)
       this.release([one], value)

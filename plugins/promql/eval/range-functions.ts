@@ -21,7 +21,7 @@ export async function callRangeFunction(
   namesWith: (modifier: 'anchored' | 'smoothed') => string[],
 ): Promise<VectorValue> {
   const { context, pacer } = evaluation
-  const args = expr.args.map(unwrap)
+  const { args } = expr
   const place = args.findIndex(isRange)
   const arg = args[place] as MatrixSelector | SubqueryExpr
   const scalars = await scalarArguments(
@@ -147,10 +147,6 @@ async function scalarArguments(args: readonly Expr[], steps: Steps, evaluation: 
     if (value.type === 'scalar') out.push(value.values)
   }
   return out
-}
-
-export function unwrap(expr: Expr): Expr {
-  return expr.kind === 'paren' ? unwrap(expr.expr) : expr
 }
 
 export function isRange(expr: Expr): boolean {
