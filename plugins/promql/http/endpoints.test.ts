@@ -1,0 +1,126 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { type ErrorCode, SvcError } from '../../../kernel/errors.ts'
+import { definePlugin } from '../../../kernel/plugin.ts'
+import { boot, type TestNode } from '../../../kernel/testkit/index.ts'
+import native from '../../native/index.ts'
+import plugin from '../index.ts'
+import { answerOf, apiError, isKernels } from './api-error.ts'
+import { unescapeName } from './label-names.ts'
+
+/** Takes much longer than the time limit. */
+const LONG = 'sum_over_time(sum_over_time(vector(1)[100h:10s])[1000h:1h])'
+
+t.test('errors: status and type of each kind', async (t) => {
+  for (const [error, status, type, retryAfter] of [
+    [apiError('bad_data', 'x'), 400, 'bad_data', undefined],
+    [apiError('execution', 'x'), 422, 'execution', undefined],
+    [apiError('timeout', 'x'), 503, 'timeout', undefined],
+    [apiError('canceled', 'x'), 503, 'canceled', undefined],
+    [new SvcError('QUERY_TIMEOUT', 'x'), 503, 'timeout', undefined],
+    [new SvcError('OVERLOADED', 'x'), 503, 'unavailable', 60],
+    [new SvcError('DATABASE_CLOSED', 'x'), 503, 'unavailable', undefined],
+    [new SvcError('BAD_REQUEST', 'x'), 400, 'bad_data', undefined],
+    [new SvcError('PAYLOAD_TOO_LARGE', 'x'), 413, 'bad_data', undefined],
+    [new SvcError('UNSUPPORTED_MEDIA_TYPE', 'x'), 415, 'bad_data', undefined],
+  ] as const)
+    t.same(answerOf(error), { status, type, text: 'x', ...(retryAfter === undefined ? {} : { retryAfter }) }, `${error.code} ${type}`)
+  t.same(answerOf(new SvcError('INTERNAL_ERROR', 'a secret')), { status: 500, type: 'internal', text: 'INTERNAL_ERROR: an internal error occurred' })
+  for (const code of ['UNAUTHORIZED', 'FORBIDDEN', 'RATE_LIMITED'] satisfies ErrorCode[]) t.ok(isKernels(new SvcError(code, 'x')), code)
+  t.notOk(isKernels(apiError('bad_data', 'x')))
+})
+
+t.test('escaped label names', async (t) => {
+  for (const [escaped, name] of [
+    ['plain', 'plain'],
+    ['U__', ''],
+    ['U__a_2e_b', 'a.b'],
+    ['U__a__b', 'a_b'],
+    ['U___1f4a7_', '💧'],
+    ['U__l_E4_nge', 'länge'],
+    ['U__a_', 'U__a_'],
+    ['U__a_xyz_', 'U__a_xyz_'],
+    ['U__a_d800_', 'U__a_d800_'],
+    ['U__a_1234567_', 'U__a_1234567_'],
+    ['U__a_110000_', 'U__a_110000_'],
+  ])
+    t.equal(unescapeName(escaped), name, escaped)
+})
+
+const ask = (node: TestNode, fields: Record<string, string> = {}, signal?: AbortSignal) =>
+  fetch(`${node.url}/api/v1/query`, { method: 'POST', body: new URLSearchParams({ query: LONG, ...fields }), ...(signal === undefined ? {} : { signal }) })
+
+t.test('time limits', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { server: { prom_query_timeout_secs: 0.05 } } })
+  t.teardown(() => node.stop())
+  const late = await ask(node)
+  t.equal(late.status, 503)
+  t.match(await late.json(), { status: 'error', errorType: 'timeout', error: /0\.05 s.*server\.prom_query_timeout_secs$/ })
+  const own = await ask(node, { timeout: '20ms' })
+  t.equal(own.status, 503)
+  t.match(await own.json(), { errorType: 'timeout', error: /0\.02 s.*the request's timeout$/ })
+  const longer = await ask(node, { timeout: '1h' })
+  t.match(await longer.json(), { error: /server\.prom_query_timeout_secs/ }, 'a request may not allow itself more')
+  t.equal((await ask(node, { query: '1', timeout: '0' })).status, 503, 'no time at all')
+})
+
+t.test('a query ends with its client', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { server: { prom_query_timeout_secs: 0 } } })
+  t.teardown(() => node.stop())
+  t.equal((await ask(node, { query: '1' })).status, 200)
+  await t.rejects(ask(node, {}, AbortSignal.timeout(50)))
+  const canceled = async (): Promise<boolean> => /svc_promql_request_errors_total\{type="canceled"\} 1/.test((await node.inject('/metrics')).body)
+  for (let i = 0; i < 250 && !(await canceled()); i++) await sleep(20)
+  t.ok(await canceled())
+  t.equal((await ask(node, { query: '1' })).status, 200)
+})
+
+t.test('POST reads: the action is that of GET', async (t) => {
+  const asked = new Map<string, string>()
+  const watcher = definePlugin({
+    id: 'watcher',
+    summary: 'Notes what each route does',
+    stability: 'experimental',
+    setup(svc) {
+      svc.auth.authorizer(({ action, resource }) => {
+        asked.set(resource, action)
+        return resource.endsWith('/labels') ? new SvcError('FORBIDDEN', 'not you') : undefined
+      })
+    },
+  })
+  const node = await boot({ plugins: [plugin, watcher] })
+  t.teardown(() => node.stop())
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+  for (const path of ['query', 'query_range', 'labels', 'series', 'format_query', 'parse_query', 'query_exemplars', 'read'])
+    for (const prefix of ['/api/v1/', '/api/v1/prom/']) await node.inject({ method: 'POST', url: prefix + path, headers, payload: 'query=1' })
+  t.equal(asked.size, 16)
+  t.same([...new Set(asked.values())], ['read'])
+  const refused = await node.inject('/api/v1/labels')
+  t.equal(refused.statusCode, 403)
+  t.match(refused.json(), { code: 'FORBIDDEN' }, "who may not call is told so in the kernel's words")
+})
+
+t.test('namespaces are apart', async (t) => {
+  const node = await boot({ plugins: [native, plugin], config: { server: { multi_tenancy: true } } })
+  t.teardown(() => node.stop())
+  const payload = `[{"measurement":"up","timestamp":${Date.now()}000000,"fields":{"value":1}}]`
+  const written = await node.inject({ method: 'POST', url: '/api/v1/write', payload, headers: { 'content-type': 'application/json', 'x-namespace': 'one' } })
+  t.equal(written.statusCode, 204, written.body)
+  const results = async (path: string, namespace: string): Promise<number> => {
+    const data = (await node.inject({ url: `/api/v1${path}`, headers: { 'x-namespace': namespace } })).json().data
+    return (data.result ?? data).length
+  }
+  for (const path of ['/query?query=up', '/series?match[]=up', '/labels']) {
+    t.equal(await results(path, 'one'), 1, path)
+    t.equal(await results(path, 'two'), 0, path)
+  }
+})
+
+t.test('the OpenAPI description names parameters', async (t) => {
+  const node = await boot({ plugins: [plugin] })
+  t.teardown(() => node.stop())
+  const { paths } = (await node.inject('/api/v1/openapi.json')).json()
+  const names = (paths['/api/v1/query_range'].get.parameters as { name: string }[]).map(({ name }) => name)
+  t.same(names, ['query', 'start', 'end', 'step', 'timeout', 'limit', 'lookback_delta', 'stats'])
+  t.ok(paths['/api/v1/prom/label/{name}/values'])
+})
