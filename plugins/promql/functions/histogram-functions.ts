@@ -21,7 +21,7 @@ export const HISTOGRAMS: Record<string, VectorFn> = {
   histogram_stdvar: (call) => ofNative(call, (h) => h.variance()),
   histogram_quantile: (call) => {
     const quantiles = scalarArg(call, 0).values
-    checkQuantiles(call, quantiles, 0)
+    checkQuantiles(call, [0])
     return quantilesOf(call, groupsOf(call, 1), quantiles, call.expr.args[1].pos)
   },
   histogram_quantiles: manyQuantiles,
@@ -113,7 +113,7 @@ function quantilesOf(call: VectorCall, groups: HistogramGroups, quantiles: Float
 function manyQuantiles(call: VectorCall): VectorValue {
   const target = stringArg(call, 1)
   const places = call.args.map((_, i) => i).slice(2)
-  for (const place of places) checkQuantiles(call, scalarArg(call, place).values, place)
+  checkQuantiles(call, places)
   const groups = groupsOf(call, 0)
   const { pos } = call.expr.args[0]
   const parts: { vector: VectorValue; text: string }[] = []
@@ -172,11 +172,13 @@ function clear(note: NanNote): void {
   note.nan = ''
 }
 
-function checkQuantiles(call: VectorCall, quantiles: Float64Array, place: number): void {
-  let said = 0.5
-  for (const q of quantiles) {
-    if ((q >= 0 && q <= 1) || Object.is(q, said)) continue
-    call.annotations.warning(invalidQuantile(q), call.expr.args[place].pos)
-    said = q
+/** Step by step, as the last place that says something is the one that is told. */
+function checkQuantiles(call: VectorCall, places: readonly number[]): void {
+  const columns = places.map((place) => scalarArg(call, place).values)
+  for (let step = 0; step < call.steps.count; step++) {
+    for (const [i, place] of places.entries()) {
+      const q = columns[i][step]
+      if (!(q >= 0 && q <= 1)) call.annotations.warning(invalidQuantile(q), call.expr.args[place].pos)
+    }
   }
 }

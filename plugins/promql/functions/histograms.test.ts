@@ -145,7 +145,7 @@ t.test('what is wrong with histograms is told', async (t) => {
     await apply(fn, args, { annotations })
     return annotations.texts
   }
-  t.same(await told('histogram_quantile', [argument(1.5), CLASSIC]), ['warning: quantile value should be between 0 and 1, got 1.5 @10'])
+  t.same(await told('histogram_quantile', [argument(1.5, 2), CLASSIC]), ['warning: quantile value should be between 0 and 1, got 1.5 @10'])
   t.same(await told('histogram_quantile', [argument(0.5), vector([{ __name__: 'm', le: 'x' }, 1], [{ __name__: 'n' }, 1])]), [
     'warning: bucket label "le" is missing or has a malformed value of "x" for metric name "m" @20',
     'warning: bucket label "le" is missing or has a malformed value of "" for metric name "n" @20',

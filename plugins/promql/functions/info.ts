@@ -32,7 +32,7 @@ export async function info(call: VectorCall): Promise<VectorValue> {
   const series = await readInfo(
     call,
     selector,
-    own.filter((_, i) => !plain[i]),
+    own.filter((_, i) => !plain[i] && hasSample(base, i)),
   )
   return combine(base, own, plain, series, selector)
 }
@@ -78,6 +78,11 @@ function newest(list: readonly InfoSeries[], step: number): InfoSeries | undefin
     }
   }
   return best
+}
+
+function hasSample({ kinds, steps }: VectorValue, series: number): boolean {
+  for (let cell = series * steps; cell < (series + 1) * steps; cell++) if (kinds[cell] !== ABSENT) return true
+  return false
 }
 
 /** Also of owners that have no sample of their own: wherever there is any sample to be enriched. */
