@@ -95,8 +95,7 @@ async function writeVector(out: AnswerStream, value: VectorValue, time: number, 
 async function writeSteps(out: AnswerStream, value: VectorValue, { start, interval, count }: Steps, limit: number): Promise<Written> {
   const { json } = out
   const { kinds, values, histograms } = value
-  const order = orderOf(value.labels, (series) => hasPoint(kinds, series * count, (series + 1) * count))
-  const kept = order.slice(0, limit)
+  const { list: kept, truncated } = orderOf(value.labels, (series) => hasPoint(kinds, series * count, (series + 1) * count), limit)
   let points = 0
   for (const { series } of kept) for (let at = series * count; at < (series + 1) * count; at++) if (kinds[at] !== 0) points++
   out.expect(points * LEAST_POINT_BYTES)
@@ -122,7 +121,7 @@ async function writeSteps(out: AnswerStream, value: VectorValue, { start, interv
     json.raw('}')
   }
   json.raw(']')
-  return { series: kept.length, truncated: order.length > limit }
+  return { series: kept.length, truncated }
 }
 
 function hasPoint(kinds: Uint8Array, from: number, to: number): boolean {
@@ -140,8 +139,7 @@ async function writeSamples(out: AnswerStream, value: MatrixValue, limit: number
     out.expect(block.times.length * LEAST_POINT_BYTES)
     blocks.push(block)
   }
-  const order = orderOf(value.labels, (series) => blockOf[series] !== -1)
-  const kept = order.slice(0, limit)
+  const { list: kept, truncated } = orderOf(value.labels, (series) => blockOf[series] !== -1, limit)
   json.raw('{"resultType":"matrix","result":[')
   for (const [place, { series, labels }] of kept.entries()) {
     json.raw(place === 0 ? '{"metric":' : ',{"metric":')
@@ -165,7 +163,7 @@ async function writeSamples(out: AnswerStream, value: MatrixValue, limit: number
     if (out.full) await out.flush()
   }
   json.raw(']')
-  return { series: kept.length, truncated: order.length > limit }
+  return { series: kept.length, truncated }
 }
 
 function writeHistogramPoint(json: JsonWriter, time: number, histogram: FloatHistogram | undefined): void {

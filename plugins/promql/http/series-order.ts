@@ -13,10 +13,33 @@ export function compareLabels(a: Labels, b: Labels): number {
   return left.length - right.length
 }
 
-/** Places of the series that `wanted` picks, by their labels, which are looked at once each. */
-export function orderOf(sets: LabelSets, wanted: (series: number) => boolean): { series: number; labels: Labels }[] {
-  const list: { series: number; labels: Labels }[] = []
-  for (let series = 0; series < sets.length; series++) if (wanted(series)) list.push({ series, labels: sets.at(series) })
-  for (let i = 1; i < list.length; i++) if (compareLabels(list[i - 1].labels, list[i].labels) > 0) return list.sort((a, b) => compareLabels(a.labels, b.labels))
-  return list
+export interface Ordered {
+  list: { series: number; labels: Labels }[]
+  /** There were more than the limit. */
+  truncated: boolean
+}
+
+/** The first `limit` by label order of the series that `wanted` picks. Labels are looked at once each, and never held for many more than the limit. */
+export function orderOf(sets: LabelSets, wanted: (series: number) => boolean, limit: number): Ordered {
+  let list: Ordered['list'] = []
+  let truncated = false
+  const cut = (): void => {
+    sort(list)
+    truncated ||= list.length > limit
+    if (truncated) list = list.slice(0, limit)
+  }
+  for (let series = 0; series < sets.length; series++) {
+    if (!wanted(series)) continue
+    list.push({ series, labels: sets.at(series) })
+    if (list.length >= 2 * limit + SPARE) cut()
+  }
+  cut()
+  return { list, truncated }
+}
+
+/** Storages mostly give series in order already. */
+function sort(list: Ordered['list']): void {
+  for (let i = 1; i < list.length; i++) {
+    if (compareLabels(list[i - 1].labels, list[i].labels) > 0) return void list.sort((a, b) => compareLabels(a.labels, b.labels))
+  }
 }
