@@ -1,6 +1,9 @@
 /** The order that the Prometheus API gives matrices in: by label names and values, the shorter set first. */
 import type { LabelSets, Labels } from '../labels.ts'
 
+/** Keeps small limits from sorting at every few series. */
+const SPARE = 1024
+
 export function compareLabels(a: Labels, b: Labels): number {
   const left = a.pairs
   const right = b.pairs
