@@ -3,6 +3,7 @@ import type { SvcError } from '../../kernel/errors.ts'
 import { answerQuery, type QueryArgs } from './answer-query.ts'
 import { FloatHistogram } from './histogram/float-histogram.ts'
 import { Labels } from './labels.ts'
+import { DEFAULT_LIMITS } from './parser/index.ts'
 import { load, MemorySource } from './testing/memory-source.ts'
 
 const source = load(
@@ -30,6 +31,7 @@ async function ask(query: string, change: Partial<QueryArgs> = {}, from: MemoryS
     seriesLimit: 10_000,
     maxResultBytes: 1e8,
     memoryBytes: 1e8,
+    parseLimits: DEFAULT_LIMITS,
     stats: '',
     ...change,
   }
@@ -170,6 +172,7 @@ t.test('what cannot be asked is bad_data, what cannot be answered is execution',
   t.match(await failure('("x")', range(0, 1000, 2)), { type: 'bad_data', message: /invalid expression type "string"/ })
   t.match(await failure('label_replace(up, "job", "x", "", "")'), { type: 'execution', message: 'vector cannot contain metrics with the same labelset' })
   t.same(await failure('rate(up[step()])'), { type: 'bad_data', message: 'invalid parameter "query": 8:14: duration must be greater than 0' })
+  t.match((await failure('rate({"ü"}[5m] offset (1 / step()))')).message, /: 24:34: division by zero$/, 'places in bytes')
   t.match(await failure('up', { ...range(0, 1000, 100_000), memoryBytes: 1000 }), { type: 'execution', message: /too many samples into memory/ })
 })
 

@@ -47,7 +47,7 @@ export async function answerQuery(source: SampleSource, args: QueryArgs, io: Job
     return await answer(source, args, io)
   } catch (error) {
     if (error instanceof ExecutionError) throw apiError('execution', error.message, error)
-    if (error instanceof ExpressionError) throw invalidParameter('query', error.message)
+    if (error instanceof ExpressionError) throw invalidParameter('query', error.textIn(args.query))
     if (error instanceof QueryStoppedError) throw apiError(error.reason, error.message, error)
     throw error
   }

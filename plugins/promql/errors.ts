@@ -1,3 +1,5 @@
+import type { Pos } from './ast.ts'
+
 /** An expression that is well formed and cannot be evaluated; the text is what the client reads (error type "execution"). */
 export class ExecutionError extends Error {
   constructor(message: string) {
@@ -8,9 +10,20 @@ export class ExecutionError extends Error {
 
 /** An expression that makes no sense at the query's times: Prometheus refuses it as it refuses one that is not well formed. */
 export class ExpressionError extends Error {
-  constructor(message: string) {
-    super(message)
+  private readonly pos: Pos
+  private readonly reason: string
+
+  constructor(pos: Pos, reason: string) {
+    super(`${pos.start}:${pos.end}: ${reason}`)
     this.name = 'ExpressionError'
+    this.pos = pos
+    this.reason = reason
+  }
+
+  /** The text that the client reads: places are bytes of the query, from 0. */
+  textIn(query: string): string {
+    const byte = (offset: number): number => Buffer.byteLength(query.slice(0, offset))
+    return `${byte(this.pos.start)}:${byte(this.pos.end)}: ${this.reason}`
   }
 }
 

@@ -31,7 +31,7 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
   if (typeof duration === 'number') return duration
   const seconds = evaluateSeconds(duration, context)
   const fail = (cause: string): never => {
-    throw new ExpressionError(`${duration.pos.start}:${duration.pos.end}: ${cause}`)
+    throw new ExpressionError(duration.pos, cause)
   }
   if (!Number.isFinite(seconds)) fail('duration is NaN or infinite')
   if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
@@ -75,10 +75,10 @@ function combine(expr: DurationExpr & { kind: 'duration-binary' }, a: number, b:
     case '^':
       return power(a, b)
     case '/':
-      if (b === 0) throw new ExpressionError(`${pos.start}:${pos.end}: division by zero`)
+      if (b === 0) throw new ExpressionError(pos, 'division by zero')
       return a / b
     case '%':
-      if (b === 0) throw new ExpressionError(`${pos.start}:${pos.end}: modulo by zero`)
+      if (b === 0) throw new ExpressionError(pos, 'modulo by zero')
       return a % b
   }
 }
