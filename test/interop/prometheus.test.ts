@@ -35,6 +35,7 @@ remote_write:
   - url: ${node.url}/api/v1/prom/write
     protobuf_message: ${MESSAGES[version]}
     send_native_histograms: true
+    send_exemplars: true
     metadata_config: {send_interval: 2s}
     queue_config: {max_shards: 1, batch_send_deadline: 500ms}
 `
@@ -44,7 +45,7 @@ const value = async (url: string, query: string): Promise<number> => (await vect
 /** Waits until the server has what was scraped up to then. */
 async function arrived(node: Node, seconds: number): Promise<void> {
   for (const end = Date.now() + PATIENCE_MS; ; await setTimeout(200)) {
-    const newest = await value(node.url, 'min(max by (job) (timestamp(up)))')
+    const newest = await value(node.url, 'min(max by (job) (timestamp(up)))').catch((error: Error) => assert.fail(`${error.message}\n${node.output()}`))
     if (newest > seconds) return
     assert.ok(Date.now() < end, `the newest sample is of ${newest}, not after ${seconds}:\n${node.output()}`)
   }

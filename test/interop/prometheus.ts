@@ -8,7 +8,7 @@ import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 
 const FEATURES =
-  'promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,promql-binop-fill-modifiers,promql-delayed-name-removal,metadata-wal-records'
+  'promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,promql-binop-fill-modifiers,promql-delayed-name-removal,metadata-wal-records,exemplar-storage'
 const READY_LIMIT_MS = 60_000
 const OUTPUT_KEPT = 200_000
 

@@ -29,7 +29,7 @@ type Labelled = {
 
 /** Sums depend on the order of series in their last digits, and the variance of large values in more than those. */
 const RELATIVE = 1e-7
-const ABSOLUTE = 1e-7
+const ABSOLUTE = 1e-6
 /** The most annotations of a kind that an answer has; beyond that, which ones is free. */
 const MAX_ANNOTATIONS = 10
 /** Of an error that names series, which ones is free. */

@@ -186,5 +186,6 @@ export function randomData(random: Random, start: number): Series[] {
     }
   }
   put('limit', {}, gauge(random, start))
+  for (const room of ['1', '2.b']) put('büro.temp', { 'raum.nr': room, job: 'api' }, gauge(random, start))
   return out
 }

@@ -21,7 +21,7 @@ const MATCHERS = [
   'le="+Inf"',
   'job=~".+"',
 ]
-const LABELS = ['job', 'instance', 'zone', 'code', 'le', 'version']
+const LABELS = ['job', 'instance', 'zone', 'code', 'le', 'version', '"raum.nr"']
 const DURATIONS = ['30s', '1m', '2m', '5m', '7m30s', '10m', '90', '1s', '15s', '20m', '1m1s500ms']
 const RESOLUTIONS = ['', '', '10s', '15s', '1m', '97s', '5m', '20']
 const MATH = 'abs ceil floor sqrt exp ln log2 log10 sgn deg rad sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh'.split(' ')
@@ -106,6 +106,7 @@ export class Grammar {
   }
 
   private selectorHead(metrics: readonly string[]): (string | Part)[] {
+    if (this.chance(0.02)) return ['{"büro.temp"', this.option(0.4, () => [', "raum.nr"', this.pick(['="1"', '!="1"', '=~"2.*"'])]), '}']
     if (this.chance(0.03)) return ['{__name__=~"latency_(count|sum)"', this.option(0.4, () => [`, ${this.pick(MATCHERS)}`]), '}']
     const matchers = () => ['{', this.pick(MATCHERS), this.option(0.25, () => [`, ${this.pick(MATCHERS)}`]), '}']
     return [this.pick(metrics), this.option(0.3, matchers)]
@@ -226,7 +227,7 @@ export class Grammar {
       () => part('vector', 'histogram_quantile(', this.pick(QUANTILES), ', ', buckets(), ')'),
       () =>
         part('vector', 'histogram_fraction(', this.pick(['0', '-Inf', '0.3', '-1']), ', ', this.pick(['1', '2', 'Inf', '0.5', 'NaN']), ', ', buckets(), ')'),
-      () => part('vector', 'histogram_quantiles(', buckets(), ', "q", 0.5, ', this.pick(QUANTILES), ')'),
+      () => part('vector', 'histogram_quantiles(', buckets(), ', "q", 0.25, ', this.pick(QUANTILES), ')'),
     ])()
   }
 
@@ -277,7 +278,15 @@ export class Grammar {
 
   private sorted(depth: number): Part {
     if (this.chance(0.5)) return part('vector', this.pick(['sort', 'sort_desc']), '(', this.vector(depth - 1), ')')
-    return part('vector', this.pick(['sort_by_label', 'sort_by_label_desc']), '(', this.vector(depth - 1), ', "', this.pick(LABELS), '", "instance")')
+    return part(
+      'vector',
+      this.pick(['sort_by_label', 'sort_by_label_desc']),
+      '(',
+      this.vector(depth - 1),
+      ', ',
+      this.pick(['"zone"', '"code"', '"le"', '"raum.nr"', '"__name__"']),
+      ', "instance")',
+    )
   }
 
   private matching(many: boolean): Part {
