@@ -2,6 +2,7 @@
 import type { SampleRows } from '../../../../kernel/samples.ts'
 import { IntList } from '../int-list.ts'
 import { timeBound, visibleParts } from './hidden-times.ts'
+import { inOrder } from './order.ts'
 import type { VisibleUnit } from './piece-units.ts'
 import { lowerBound } from './segment-units.ts'
 import type { Unit } from './unit.ts'
@@ -10,6 +11,8 @@ import type { Unit } from './unit.ts'
 const FEW = 24
 /** With so many times more series on one side, they are looked up instead of passed over. */
 const SEEK_SHARE = 8
+/** Numbers that a run takes. */
+const RUN = 4
 
 export class Gatherer {
   private readonly series: Int32Array
@@ -56,22 +59,63 @@ export class Gatherer {
 
   rows(): SampleRows {
     const n = this.series.length
+    const { counts, units } = this
     const starts = new Int32Array(n + 1)
-    for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + this.counts[i]
-    const rows: SampleRows = { first: this.first, starts, times: new Float64Array(starts[n]), values: new Float64Array(starts[n]) }
-    if (this.units.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(starts[n])
-    if (this.units.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(starts[n])
-    const rests = this.units.some(({ rests }) => rests !== undefined) ? new Int32Array(starts[n]) : undefined
-    const next = starts.slice(0, n)
-    const { values: runs, length } = this.runs
-    for (let r = 0; r < length; r += 4) {
-      const place = runs[r]
-      const unit = this.units[runs[r + 1]]
-      copy(unit, runs[r + 2], runs[r + 3], rows, next[place])
-      if (unit.rests !== undefined) rests!.set(unit.rests.subarray(runs[r + 2], runs[r + 3]), next[place])
-      next[place] += runs[r + 3] - runs[r + 2]
+    for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[i]
+    const total = starts[n]
+    const rows: SampleRows = { first: this.first, starts, times: new Float64Array(total), values: new Float64Array(total) }
+    if (units.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
+    if (units.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
+    const rests = units.some((unit) => unit.rests !== undefined) ? new Int32Array(total) : undefined
+    const { order, runStarts } = this.bySeries()
+    const { values: runs } = this.runs
+    const disordered: number[] = []
+    for (let place = 0; place < n; place++) {
+      let at = starts[place]
+      let ascends = true
+      for (let r = runStarts[place]; r < runStarts[place + 1]; r++) {
+        const run = order[r] * RUN
+        const unit = units[runs[run + 1]]
+        const from = runs[run + 2]
+        const to = runs[run + 3]
+        if (at > starts[place] && !(rows.times[at - 1] < unit.times[from])) ascends = false
+        copy(unit, from, to, rows, at)
+        if (unit.rests !== undefined) rests!.set(unit.rests.subarray(from, to), at)
+        at += to - from
+      }
+      // Within a unit times may repeat.
+      for (let i = starts[place] + 1; i < at && ascends; i++) if (!(rows.times[i - 1] < rows.times[i])) ascends = false
+      if (!ascends) disordered.push(place)
     }
-    return isAscending(rows) ? rows : ascending(rows, rests)
+    return disordered.length === 0 ? rows : inOrder(rows, rests, disordered)
+  }
+
+  /** Numbers of the runs by series, those of a series in ascending time of their first sample, older pieces first where that is the same. */
+  private bySeries(): { order: Int32Array; runStarts: Int32Array } {
+    const { values: runs, length } = this.runs
+    const runStarts = new Int32Array(this.series.length + 1)
+    for (let r = 0; r < length; r += RUN) runStarts[runs[r] + 1]++
+    for (let i = 1; i < runStarts.length; i++) runStarts[i] += runStarts[i - 1]
+    const next = runStarts.slice()
+    const order = new Int32Array(length / RUN)
+    const begins = new Float64Array(length / RUN)
+    for (let r = 0, number = 0; r < length; r += RUN, number++) {
+      order[next[runs[r]]++] = number
+      begins[number] = this.units[runs[r + 1]].times[runs[r + 2]]
+    }
+    for (let place = 0; place + 1 < runStarts.length; place++) {
+      // Pieces mostly follow each other in time already.
+      for (let i = runStarts[place] + 1; i < runStarts[place + 1]; i++) {
+        const run = order[i]
+        let j = i
+        while (j > runStarts[place] && begins[order[j - 1]] > begins[run]) {
+          order[j] = order[j - 1]
+          j--
+        }
+        order[j] = run
+      }
+    }
+    return { order, runStarts }
   }
 
   private run(place: number, unit: number, from: number, to: number): void {
@@ -117,36 +161,4 @@ function copy(unit: Unit, from: number, to: number, rows: SampleRows, at: number
   }
   if (unit.kinds !== undefined) (rows.kinds as Uint8Array).set(unit.kinds.subarray(from, to), at)
   if (unit.blobs !== undefined) for (let i = from, j = at; i < to; i++, j++) (rows.histograms as (Uint8Array | undefined)[])[j] = unit.blobs[i]
-}
-
-function isAscending({ starts, times }: SampleRows): boolean {
-  for (let s = 0; s + 1 < starts.length; s++) for (let i = starts[s] + 1, end = starts[s + 1]; i < end; i++) if (!(times[i - 1] < times[i])) return false
-  return true
-}
-
-/** The same with each series' samples in order, and of those of a millisecond the last one: of equal times the one written last. */
-function ascending(rows: SampleRows, rests: Int32Array | undefined): SampleRows {
-  const { starts, times } = rows
-  const places = new Int32Array(times.length)
-  const kept = new Int32Array(starts.length)
-  let n = 0
-  for (let s = 0; s + 1 < starts.length; s++) {
-    const own = Int32Array.from({ length: starts[s + 1] - starts[s] }, (_, i) => starts[s] + i).sort(
-      (a, b) => times[a] - times[b] || (rests === undefined ? 0 : rests[a] - rests[b]) || a - b,
-    )
-    for (let i = 0; i < own.length; i++) {
-      if (i + 1 < own.length && times[own[i + 1]] === times[own[i]]) continue
-      places[n++] = own[i]
-    }
-    kept[s + 1] = n
-  }
-  const order = places.subarray(0, n)
-  return {
-    first: rows.first,
-    starts: kept,
-    times: Float64Array.from(order, (place) => times[place]),
-    values: Float64Array.from(order, (place) => rows.values[place]),
-    ...(rows.kinds === undefined ? {} : { kinds: Uint8Array.from(order, (place) => (rows.kinds as Uint8Array)[place]) }),
-    ...(rows.histograms === undefined ? {} : { histograms: Array.from(order, (place) => (rows.histograms as (Uint8Array | undefined)[])[place]) }),
-  }
 }

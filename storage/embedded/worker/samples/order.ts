@@ -1,0 +1,63 @@
+/** Puts samples in order where pieces overlap, and leaves one of each millisecond. */
+import type { SampleRows } from '../../../../kernel/samples.ts'
+
+/** Late samples are mostly few: they are moved to their places one by one, unless it takes more moves than this a sample. */
+const MOVES = 16
+
+/**
+ * The same with each series' samples in ascending time; of those of a millisecond the last, of equal times the one written last, which comes last.
+ * @param rests nanoseconds beyond the millisecond. @param disordered the series, ascending, that need it.
+ */
+export function inOrder(rows: SampleRows, rests: Int32Array | undefined, disordered: readonly number[]): SampleRows {
+  const { starts, times } = rows
+  const order = new Int32Array(times.length)
+  for (let i = 0; i < order.length; i++) order[i] = i
+  const kept = new Int32Array(starts.length)
+  let n = 0
+  let next = 0
+  for (let s = 0; s + 1 < starts.length; s++) {
+    const [from, to] = [starts[s], starts[s + 1]]
+    if (disordered[next] === s) {
+      next++
+      sort(order, from, to, times, rests)
+      for (let i = from; i < to; i++) if (i + 1 === to || times[order[i + 1]] !== times[order[i]]) order[n++] = order[i]
+    } else for (let i = from; i < to; i++) order[n++] = order[i]
+    kept[s + 1] = n
+  }
+  return picked(rows, order.subarray(0, n), kept)
+}
+
+/** Sorts order[from, to) by time, then rest, then place. */
+function sort(order: Int32Array, from: number, to: number, times: Float64Array, rests: Int32Array | undefined): void {
+  const after = (a: number, b: number): boolean => times[a] > times[b] || (rests !== undefined && times[a] === times[b] && rests[a] > rests[b])
+  let moves = (to - from) * MOVES
+  for (let i = from + 1; i < to; i++) {
+    const place = order[i]
+    let j = i
+    while (j > from && after(order[j - 1], place)) {
+      order[j] = order[j - 1]
+      j--
+    }
+    order[j] = place
+    moves -= i - j
+    if (moves < 0) {
+      order.subarray(from, to).sort((a, b) => times[a] - times[b] || (rests === undefined ? 0 : rests[a] - rests[b]) || a - b)
+      return
+    }
+  }
+}
+
+function picked({ first, times, values, kinds, histograms }: SampleRows, order: Int32Array, starts: Int32Array): SampleRows {
+  const n = order.length
+  const out: SampleRows = { first, starts, times: new Float64Array(n), values: new Float64Array(n) }
+  for (let i = 0; i < n; i++) {
+    out.times[i] = times[order[i]]
+    out.values[i] = values[order[i]]
+  }
+  if (kinds !== undefined) {
+    out.kinds = new Uint8Array(n)
+    for (let i = 0; i < n; i++) out.kinds[i] = kinds[order[i]]
+  }
+  if (histograms !== undefined) out.histograms = Array.from(order, (place) => histograms[place])
+  return out
+}
