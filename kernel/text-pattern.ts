@@ -49,9 +49,12 @@ export class TextPattern {
   private timed<T>(run: () => T): T {
     const start = performance.now()
     try {
-      return withinTime(this.regex, this.timeoutMs - this.spentMs, run, this.pattern)
-    } finally {
+      const result = withinTime(this.regex, this.timeoutMs - this.spentMs, run, this.pattern)
       this.spentMs += performance.now() - start
+      return result
+    } catch (error) {
+      this.spentMs = this.timeoutMs
+      throw error
     }
   }
 }

@@ -1,8 +1,9 @@
 /**
- * The admission keys of [database] that every engine shares, and their values as the rules of this folder take them.
+ * The admission keys of [database] that every engine shares, with what bounds its conditions, and their values as the rules of this folder take them.
  * Engines spread `admissionKeys` into their own configuration schema.
  */
 import { Type } from 'typebox'
+import { REGEX_TIMEOUT_MS } from '../../kernel/text-pattern.ts'
 
 export const admissionKeys = {
   shard_duration_secs: Type.Integer({
@@ -39,6 +40,12 @@ export const admissionKeys = {
   max_tags_per_series: Type.Integer({ default: 64, minimum: 1, maximum: 1024, description: 'Tags of one series' }),
   max_fields_per_measurement: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one measurement' }),
   max_string_bytes: Type.Integer({ default: 65_536, minimum: 1, maximum: 16_777_216, description: 'Longest string field value, in bytes of UTF-8' }),
+  regex_timeout_ms: Type.Integer({
+    default: REGEX_TIMEOUT_MS,
+    minimum: 1,
+    maximum: 60_000,
+    description: 'What one regular expression of a condition may take, over all values it is tried on; above: 400',
+  }),
 }
 
 export interface Limits {
@@ -51,6 +58,7 @@ export interface Limits {
   maxTagsPerSeries: number
   maxFieldsPerMeasurement: number
   maxStringBytes: number
+  regexTimeoutMs: number
 }
 
 /** @param config the resolved [database] section; a key that is absent takes its default. */
@@ -69,5 +77,6 @@ export function limitsOf(config: Record<string, unknown>): Limits {
     maxTagsPerSeries: read('max_tags_per_series'),
     maxFieldsPerMeasurement: read('max_fields_per_measurement'),
     maxStringBytes: read('max_string_bytes'),
+    regexTimeoutMs: read('regex_timeout_ms'),
   }
 }

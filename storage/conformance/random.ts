@@ -221,7 +221,7 @@ function randomMatchers(random: Random): Matcher[] {
   return Array.from({ length: random.below(3) }, () => ({
     tag: random.pick(['host', 'dc', 'none']),
     op: random.pick(['=', '!=', '=~', '!~'] as const),
-    value: random.pick(['a', '', 'eu', 'a|b', '.*', '.+', 'c.d', '[^a]*', '(?i)A.*', 'ä']),
+    value: random.pick(['a', '', 'eu', 'a|b', '(a|)b', '.*', '.+', 'a.*', '.*b.*', 'c.d', '[^a]*', '(?i)A.*', '(a|b)+', 'ä']),
   }))
 }
 

@@ -262,4 +262,19 @@ export const pointRules: Rule[] = [
       t.same(await lines(engine, { measurement: 'text' }), [`{} ${NOW} value=string:"s"`])
     },
   ],
+  [
+    'a regular expression that tries again for ever is refused when its time is up',
+    async (t, engine) => {
+      const hosts = ['aaa', `${'a'.repeat(60)}b`]
+      await write(
+        engine,
+        hosts.map((host) => point(host, NOW, { v: f64(1) })),
+      )
+      const request = { namespace: 'default', measurement: 'cpu', matchers: [{ tag: 'host', op: '=~' as const, value: '(a+)+' }] }
+      const refused = { code: 'BAD_REQUEST', message: /^cannot evaluate regular expression "\(a\+\)\+": it takes too long/ }
+      await t.rejects(lines(engine, request), refused)
+      await t.rejects(engine.delete(request), refused)
+      t.equal((await lines(engine, { measurement: 'cpu' })).length, 2, 'nothing else is')
+    },
+  ],
 ]

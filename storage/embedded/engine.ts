@@ -173,6 +173,7 @@ export class EmbeddedEngine implements StorageEngine {
       publisher: this.publisher,
       changes: this.changes,
       log: context.log,
+      regexTimeoutMs: limits.regexTimeoutMs,
       now: context.now,
       segments: (table) => this.manifest?.segments.get(table) ?? [],
       outOfService: (tables, start, end) => this.scrubber?.outOfService(tables, start, end) ?? 0,
@@ -438,6 +439,7 @@ export class EmbeddedEngine implements StorageEngine {
       rowGroupRows: config.row_group_rows,
       compression: config.compression,
       zstdLevel: config.zstd_level,
+      regexTimeoutMs: this.limits.regexTimeoutMs,
       ...this.encryption.worker,
     }
   }

@@ -232,6 +232,8 @@ export interface WorkerConfig {
   noSpill?: true
   /** Where archived segments are read, by key. */
   archiveDirectory?: string
+  /** What a regular expression of a condition may take; REGEX_TIMEOUT_MS when absent. */
+  regexTimeoutMs?: number
   /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */
   emitWindowBytes?: number
 }

@@ -232,7 +232,7 @@ export class MemoryEngine implements StorageEngine {
   }
 
   private snapshot(namespace?: string): Snapshot {
-    return Snapshot.of(this.resolver, namespace === undefined ? this.resolver.allNamespaces() : [namespace])
+    return Snapshot.of(this.resolver, namespace === undefined ? this.resolver.allNamespaces() : [namespace], this.limits.regexTimeoutMs)
   }
 
   private window(namespace: string): Window {

@@ -59,7 +59,7 @@ export class Removal {
   /** The series that matched, after their points are gone; none for an empty range. */
   delete({ namespace, measurement: name, matchers = [], start, end }: DeleteRequest): Series[] {
     const measurement = this.existing('delete', namespace, name)
-    const matches = compileMatchers(matchers)
+    const matches = compileMatchers(matchers, this.around.limits.regexTimeoutMs)
     const matched = [...measurement.series].filter(([, s]) => s.live && matches((key) => (Object.hasOwn(s.tags, key) ? s.tags[key] : undefined)))
     if (start !== undefined && end !== undefined && start >= end) return []
     if (start === undefined && end === undefined) {

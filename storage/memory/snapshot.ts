@@ -20,6 +20,7 @@ interface FrozenSeries {
 
 interface FrozenMeasurement {
   info: MeasurementInfo
+  regexTimeoutMs: number
   series: FrozenSeries[]
 }
 
@@ -32,8 +33,9 @@ export class Snapshot implements Reader {
     this.namespaces = namespaces
   }
 
-  static of(table: SeriesTable, namespaces: Iterable<string>): Snapshot {
-    const frozen = [...namespaces].map((ns) => [ns, new Map(table.list(ns).map((m) => [m.name, freeze(m)]))] as const)
+  /** @param regexTimeoutMs what a regular expression of a condition may take. */
+  static of(table: SeriesTable, namespaces: Iterable<string>, regexTimeoutMs: number): Snapshot {
+    const frozen = [...namespaces].map((ns) => [ns, new Map(table.list(ns).map((m) => [m.name, freeze(m, regexTimeoutMs)]))] as const)
     return new Snapshot(new Map(frozen))
   }
 
@@ -115,14 +117,14 @@ export function infoOf(measurement: Measurement): MeasurementInfo {
   return { name: measurement.name, tags: [...tags].sort(), fields: [...measurement.fields.values()].map((f) => ({ ...f })) }
 }
 
-function freeze(measurement: Measurement): FrozenMeasurement {
+function freeze(measurement: Measurement, regexTimeoutMs: number): FrozenMeasurement {
   const live = [...measurement.series.values()].filter((s) => s.live).sort((a, b) => a.number - b.number)
   for (const series of live) series.shared = true
-  return { info: infoOf(measurement), series: live.map(({ number, tags, points }) => ({ number, tags: { ...tags }, points })) }
+  return { info: infoOf(measurement), regexTimeoutMs, series: live.map(({ number, tags, points }) => ({ number, tags: { ...tags }, points })) }
 }
 
 function matching(measurement: FrozenMeasurement, request: Pick<SampleRequest, 'matchers'>): FrozenSeries[] {
-  const matches = compileMatchers(request.matchers ?? [])
+  const matches = compileMatchers(request.matchers ?? [], measurement.regexTimeoutMs)
   return measurement.series.filter((s) => matches((key) => (Object.hasOwn(s.tags, key) ? s.tags[key] : undefined)))
 }
 

@@ -42,6 +42,8 @@ export interface LifetimeParts {
   publisher: Publisher
   changes: Changes
   log: StorageContext['log']
+  /** What a regular expression of a condition may take. */
+  regexTimeoutMs: number
   now(): number
   /** Segments of a table. */
   segments(table: number): readonly SegmentMeta[]
@@ -97,7 +99,7 @@ export class Lifetime {
     if (measurement === undefined || !measurement.kept) throw unknownMeasurement('delete', name)
     const from = start ?? INT64_MIN
     const to = end === undefined ? INT64_MAX : end - 1n
-    const matched = selectSeries(index, measurement.id, matchers)
+    const matched = selectSeries(index, measurement.id, matchers, this.parts.regexTimeoutMs)
     if (matched.length === 0 || from > to) return { series: 0, segmentsSkipped: 0 }
     const series = matchers.length === 0 ? null : matched
     const change: Delete = { kind: 'delete', tombstone: this.tombstones.nextId++, measurement: measurement.id, start: from, end: to, series }

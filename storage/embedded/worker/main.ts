@@ -24,7 +24,7 @@ if (port === null) throw new Error('cannot start an engine thread: this module r
 if (process.platform === 'linux' && config.niceness > 0) setPriority(0, config.niceness)
 
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
-const state = new WorkerState(shared)
+const state = new WorkerState(shared, config.regexTimeoutMs)
 for (const event of events) state.apply(event)
 state.applied = eventsTold
 // Messages queue up in the port until the listener is there.

@@ -1,6 +1,6 @@
 /** Reads the shared series index: the series of a measurement, their tags, and which of them match. */
 import type { Matcher } from '../../../kernel/storage.ts'
-import { compileRegex } from '../../common/matchers.ts'
+import { compileOne } from '../../common/matchers.ts'
 import { type SeriesArrays, Shared } from '../layout.ts'
 import { common } from './hidden.ts'
 import { IntList } from './int-list.ts'
@@ -15,6 +15,8 @@ const EMPTY: SeriesArrays = {
   symbolBytes: new Uint8Array(0),
 }
 const ABSENT = -1
+/** Series of several values are put together when they are at most this share of all. */
+const LISTED_SHARE = 4
 const decoder = new TextDecoder()
 
 export class SeriesView {
@@ -29,8 +31,11 @@ export class SeriesView {
   private readonly byMeasurement = new Map<number, IntList>()
   private readonly keys = new Map<number, { upTo: number; symbols: Set<number>; names: string[] }>()
 
-  constructor(shared: Int32Array) {
+  private readonly regexTimeoutMs: number | undefined
+
+  constructor(shared: Int32Array, regexTimeoutMs?: number) {
     this.shared = shared
+    this.regexTimeoutMs = regexTimeoutMs
   }
 
   setArrays(arrays: SeriesArrays): void {
@@ -109,7 +114,7 @@ export class SeriesView {
     }
     if (index === undefined || wanted.size === 0) return new Int32Array(0)
     const list = this.of(measurement)
-    const positions = wanted.size === 1 ? index.withCode([...wanted][0]) : merged([...wanted].map((code) => index.withCode(code)))
+    const positions = positionsOf(index, [...wanted])
     const found = positions.map((position) => list[position])
     return series.length === list.length ? found : common(found, series)
   }
@@ -165,24 +170,27 @@ export class SeriesView {
   places(measurement: number, matchers: readonly Matcher[]): Int32Array | undefined {
     const list = this.of(measurement)
     const conditions: Condition[] = []
-    let fewest: { index: TagIndex; code: number } | undefined
+    let fewest: { index: TagIndex; codes: readonly number[]; series: number } | undefined
     for (const matcher of matchers) {
       const index = this.index(measurement, this.keySymbol(measurement, matcher.tag))
+      const condition = compileOne(matcher, this.regexTimeoutMs)
+      const absent = condition.test('')
       if (index === undefined) {
-        if (!predicate(matcher)('')) return new Int32Array(0)
-      } else if (matcher.op === '=' && matcher.value !== '') {
-        const code = index.codeOfSymbol(this.symbolOf(matcher.value))
-        if (code === ABSENT) return new Int32Array(0)
-        if (fewest === undefined || index.count(code) < fewest.index.count(fewest.code)) fewest = { index, code }
-        conditions.push({ codes: index.codesOfList, only: code })
+        if (!absent) return new Int32Array(0)
+      } else if (condition.literals !== undefined && !absent) {
+        const codes = [...condition.literals].map((text) => index.codeOfSymbol(this.symbolOf(text))).filter((code) => code !== ABSENT)
+        if (codes.length === 0) return new Int32Array(0)
+        const series = codes.reduce((sum, code) => sum + index.count(code), 0)
+        if ((codes.length === 1 || series * LISTED_SHARE < list.length) && series < (fewest?.series ?? Number.POSITIVE_INFINITY))
+          fewest = { index, codes, series }
+        conditions.push({ codes: index.codesOfList, ...(codes.length === 1 ? { only: codes[0] } : { passes: flagged(codes, index.size), absent }) })
       } else {
-        const test = predicate(matcher)
-        const passes = index.passing(`${matcher.op}${matcher.value}`, (values) => Uint8Array.from(values, (value) => (test(value) ? 1 : 0)))
-        conditions.push({ codes: index.codesOfList, passes, absent: test('') })
+        const passes = index.passing(`${matcher.op}${matcher.value}`, (values) => condition.flags(values))
+        conditions.push({ codes: index.codesOfList, passes, absent })
       }
     }
     if (conditions.length === 0) return undefined
-    return passing(list.length, fewest?.index.withCode(fewest.code), conditions)
+    return passing(list.length, fewest === undefined ? undefined : positionsOf(fewest.index, fewest.codes), conditions)
   }
 
   /** Takes in what was published since the last call, as far as the arrays held here reach: larger ones are under way. */
@@ -225,6 +233,17 @@ function passing(length: number, among: Int32Array | undefined, conditions: read
   return positions as Int32Array
 }
 
+/** Positions of the series that have one of the values, ascending. */
+function positionsOf(index: TagIndex, codes: readonly number[]): Int32Array {
+  return codes.length === 1 ? index.withCode(codes[0]) : merged(codes.map((code) => index.withCode(code)))
+}
+
+function flagged(codes: readonly number[], size: number): Uint8Array {
+  const out = new Uint8Array(size)
+  for (const code of codes) out[code] = 1
+  return out
+}
+
 /** The numbers of ascending lists without common ones, ascending. */
 function merged(lists: readonly Int32Array[]): Int32Array {
   const out = new Int32Array(lists.reduce((sum, list) => sum + list.length, 0))
@@ -234,12 +253,4 @@ function merged(lists: readonly Int32Array[]): Int32Array {
     at += list.length
   }
   return out.sort()
-}
-
-function predicate(matcher: Matcher): (value: string) => boolean {
-  const { op, value } = matcher
-  if (op === '=') return (v) => v === value
-  if (op === '!=') return (v) => v !== value
-  const re = compileRegex(value)
-  return op === '=~' ? (v) => re.test(v) : (v) => !re.test(v)
 }

@@ -66,9 +66,10 @@ export class WorkerState {
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
   private readonly schemas = new Map<string, readonly MeasurementFields[]>()
 
-  constructor(shared: Int32Array) {
+  /** @param regexTimeoutMs as in WorkerConfig. */
+  constructor(shared: Int32Array, regexTimeoutMs?: number) {
     this.shared = shared
-    this.series = new SeriesView(shared)
+    this.series = new SeriesView(shared, regexTimeoutMs)
   }
 
   measurement(namespace: string, name: string): MeasurementDef | undefined {
