@@ -261,7 +261,7 @@ export class Grammar {
     if (roll < 0.75) return part('vector', 'quantile', this.grouping(), ' (', this.pick(QUANTILES), ', ', vector(), ')')
     // The text of a value shows its last digit, which may depend on the order of series.
     if (roll < 0.85) {
-      const counted = this.chance(0.4) ? this.selector(this.metrics()) : part('vector', 'round(', vector(), ', 0.25)')
+      const counted = this.chance(0.4) ? this.selector(this.metrics()) : part('vector', 'round(clamp(', vector(), ', -1e6, 1e6), 0.25)')
       return part('vector', 'count_values', this.grouping(), ' ("value", ', counted, ')')
     }
     if (roll < 0.9) return part('vector', 'limit_ratio(', this.pick(['1', '-1', '0.5', '-0.5', '1.5']), ', ', vector(), ')')
