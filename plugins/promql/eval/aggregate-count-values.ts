@@ -33,7 +33,7 @@ export async function countValues(expr: AggregateExpr, label: string, input: Vec
       }
       rows[row][t]++
     }
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps)) await pacer.pause()
   }
   context.budget.give(vectorBytes(rows.length, steps, false))
   const out = newVector(new LabelList(labels), steps, context.budget)

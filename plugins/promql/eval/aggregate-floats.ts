@@ -1,17 +1,19 @@
 /** Aggregations that keep a few numbers a group and step. Sums carry a compensation term (Neumaier), which an infinite sum resets. */
-import { histogramIgnoredIn } from './aggregate-messages.ts'
-import type { Notes } from './operators.ts'
-import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
+import { ABSENT, FLOAT, type VectorValue } from './value.ts'
+
+/** Cells of series, a row after the other or one row used again. */
+export type Rows = Pick<VectorValue, 'values' | 'kinds' | 'steps'>
 
 export interface Accumulator {
   /** Takes the cells of one series, which begin at `from`, into those of its group, which begin at `to`. */
-  add(series: number, from: number, to: number): void
+  add(from: number, to: number): void
   finish(): void
 }
 
-type FloatOp = 'sum' | 'avg' | 'min' | 'max' | 'count' | 'group' | 'stddev' | 'stdvar'
+export type AccumulatingOp = 'sum' | 'avg' | 'min' | 'max' | 'count' | 'group' | 'stddev' | 'stdvar'
 
-export function floatAccumulator(op: FloatOp, input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
+/** Histograms are passed over, but by count and group. */
+export function floatAccumulator(op: AccumulatingOp, input: Rows, out: VectorValue): Accumulator {
   switch (op) {
     case 'sum':
       return sum(input, out)
@@ -22,21 +24,21 @@ export function floatAccumulator(op: FloatOp, input: VectorValue, out: VectorVal
       return count(op, input, out)
     case 'min':
     case 'max':
-      return withoutHistograms(extreme(op === 'max', input, out), op, input, notes)
+      return extreme(op === 'max', input, out)
     case 'stddev':
     case 'stdvar':
-      return withoutHistograms(variance(op === 'stddev', input, out), op, input, notes)
+      return variance(op === 'stddev', input, out)
   }
 }
 
-function sum({ values, kinds, steps }: VectorValue, out: VectorValue): Accumulator {
+function sum({ values, kinds, steps }: Rows, out: VectorValue): Accumulator {
   const sums = out.values
   const seen = out.kinds
   const lost = new Float64Array(sums.length)
   return {
-    add(_series, from, to) {
+    add(from, to) {
       for (let t = 0; t < steps; t++) {
-        if (kinds[from + t] === ABSENT) continue
+        if (kinds[from + t] !== FLOAT) continue
         const cell = to + t
         const value = values[from + t]
         if (seen[cell] === ABSENT) {
@@ -58,11 +60,11 @@ function sum({ values, kinds, steps }: VectorValue, out: VectorValue): Accumulat
 }
 
 /** The sum divided at the end; from where the sum would be infinite on, the mean so far and a share of each new value. */
-function mean({ values, kinds, steps }: VectorValue, out: VectorValue): Accumulator {
+function mean({ values, kinds, steps }: Rows, out: VectorValue): Accumulator {
   const state = new MeanState(out.values, out.kinds)
   return {
-    add(_series, from, to) {
-      for (let t = 0; t < steps; t++) if (kinds[from + t] !== ABSENT) state.add(to + t, values[from + t])
+    add(from, to) {
+      for (let t = 0; t < steps; t++) if (kinds[from + t] === FLOAT) state.add(to + t, values[from + t])
     },
     finish() {
       for (let cell = 0; cell < out.values.length; cell++) if (out.kinds[cell] === FLOAT) out.values[cell] = state.mean(cell)
@@ -122,10 +124,10 @@ export class MeanState {
 }
 
 /** Also of histograms. */
-function count(op: 'count' | 'group', { kinds, steps }: VectorValue, out: VectorValue): Accumulator {
+function count(op: 'count' | 'group', { kinds, steps }: Rows, out: VectorValue): Accumulator {
   const more = op === 'count' ? 1 : 0
   return {
-    add(_series, from, to) {
+    add(from, to) {
       for (let t = 0; t < steps; t++) {
         if (kinds[from + t] === ABSENT) continue
         const cell = to + t
@@ -140,9 +142,9 @@ function count(op: 'count' | 'group', { kinds, steps }: VectorValue, out: Vector
 }
 
 /** NaN only where there is nothing else. */
-function extreme(max: boolean, { values, kinds, steps }: VectorValue, out: VectorValue): Accumulator {
+function extreme(max: boolean, { values, kinds, steps }: Rows, out: VectorValue): Accumulator {
   return {
-    add(_series, from, to) {
+    add(from, to) {
       for (let t = 0; t < steps; t++) {
         if (kinds[from + t] !== FLOAT) continue
         const cell = to + t
@@ -159,12 +161,12 @@ function extreme(max: boolean, { values, kinds, steps }: VectorValue, out: Vecto
 }
 
 /** Welford's running mean and sum of squared distances. */
-function variance(root: boolean, { values, kinds, steps }: VectorValue, out: VectorValue): Accumulator {
+function variance(root: boolean, { values, kinds, steps }: Rows, out: VectorValue): Accumulator {
   const squares = out.values
   const means = new Float64Array(squares.length)
   const counts = new Float64Array(squares.length)
   return {
-    add(_series, from, to) {
+    add(from, to) {
       for (let t = 0; t < steps; t++) {
         if (kinds[from + t] !== FLOAT) continue
         const cell = to + t
@@ -188,10 +190,4 @@ function variance(root: boolean, { values, kinds, steps }: VectorValue, out: Vec
       }
     },
   }
-}
-
-/** Says once that there were histograms. */
-function withoutHistograms(floats: Accumulator, op: FloatOp, input: VectorValue, { sink, pos }: Notes): Accumulator {
-  if (input.histograms !== undefined && input.kinds.includes(HISTOGRAM)) sink.info(histogramIgnoredIn(op), pos)
-  return floats
 }

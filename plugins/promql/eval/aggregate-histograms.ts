@@ -1,9 +1,9 @@
 /** sum and avg of vectors that hold histograms. A group with histograms and floats at one step has no result there. */
 import { mismatchedBounds, mixedSchemas, resetCollision } from '../functions/messages.ts'
 import { ADD_INCOMPATIBLE, ADD_RECONCILED, type FloatHistogram } from '../histogram/float-histogram.ts'
-import { METRIC_NAME } from '../labels.ts'
-import { type Accumulator, floatAccumulator } from './aggregate-floats.ts'
-import { MIXED_AGGREGATION } from './aggregate-messages.ts'
+import { type LabelSets, METRIC_NAME } from '../labels.ts'
+import type { AccumulatingOp, Rows } from './aggregate-floats.ts'
+import { histogramIgnoredIn, MIXED_AGGREGATION } from './aggregate-messages.ts'
 import type { Notes } from './operators.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 import { setHistogram } from './vectors.ts'
@@ -24,29 +24,60 @@ interface Sum {
 type AddFn = (sum: Sum, histogram: FloatHistogram) => number
 type ResultFn = (sum: Sum) => FloatHistogram
 
-export function sumWithHistograms(input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
-  return accumulator('sum', addToSum, sumOf, input, out, notes)
+/** Rows of cells, with the histograms in them. */
+export type MixedRows = Rows & Pick<VectorValue, 'histograms'>
+
+export interface HistogramAccumulator {
+  /** As an Accumulator, for rows that may hold histograms, after their floats. */
+  add(series: number, from: number, to: number): void
+  /** After that of floats. */
+  finish(): void
 }
 
-export function meanWithHistograms(input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
-  return accumulator('avg', addToMean, meanOf, input, out, notes)
+/** @returns undefined for what takes histograms as it takes floats. */
+export function histogramAccumulator(
+  op: AccumulatingOp,
+  input: MixedRows,
+  labels: LabelSets,
+  out: VectorValue,
+  notes: Notes,
+): HistogramAccumulator | undefined {
+  switch (op) {
+    case 'sum':
+      return summing(addToSum, sumOf, input, labels, out, notes)
+    case 'avg':
+      return summing(addToMean, meanOf, input, labels, out, notes)
+    case 'count':
+    case 'group':
+      return undefined
+    default:
+      return ignoring(op, input, notes)
+  }
 }
 
-function accumulator(op: 'sum' | 'avg', add: AddFn, result: ResultFn, input: VectorValue, out: VectorValue, notes: Notes): Accumulator {
-  const { steps, kinds } = input
-  const floatKinds = kinds.map((kind) => (kind === HISTOGRAM ? ABSENT : kind))
-  const floats = floatAccumulator(op, { type: 'vector', labels: input.labels, steps, values: input.values, kinds: floatKinds }, out, notes)
+function ignoring(op: AccumulatingOp, { kinds, steps }: MixedRows, { sink, pos }: Notes): HistogramAccumulator {
+  let said = false
+  return {
+    add(_series, from) {
+      if (said || !kinds.subarray(from, from + steps).includes(HISTOGRAM)) return
+      said = true
+      sink.info(histogramIgnoredIn(op), pos)
+    },
+    finish() {},
+  }
+}
+
+function summing(add: AddFn, result: ResultFn, input: MixedRows, labels: LabelSets, out: VectorValue, notes: Notes): HistogramAccumulator {
+  const { kinds, steps } = input
   const sums = new Map<number, Sum>()
   return {
     add(series, from, to) {
-      floats.add(series, from, to)
       for (let t = 0; t < steps; t++) {
         const histogram = kinds[from + t] === HISTOGRAM ? input.histograms?.[from + t] : undefined
-        if (histogram !== undefined) addHistogram(sums, to + t, histogram, add, () => input.labels.at(series).get(METRIC_NAME), notes)
+        if (histogram !== undefined) addHistogram(sums, to + t, histogram, add, () => labels.at(series).get(METRIC_NAME), notes)
       }
     },
     finish() {
-      floats.finish()
       for (const [cell, sum] of sums) finishCell(out, cell, sum, result, notes)
     },
   }

@@ -3,6 +3,7 @@ import type { AggregateExpr } from '../ast.ts'
 import { histogramIgnoredIn, invalidQuantileParameter } from './aggregate-messages.ts'
 import type { Evaluation } from './context.ts'
 import { droppedGroups, type Groups } from './groups.ts'
+import { rangeOf } from './parameter.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 import { newVector, setFloat } from './vectors.ts'
 
@@ -17,9 +18,8 @@ export async function quantiles(
   const { steps, kinds, values } = input
   const sink = context.annotations
   const paramPos = (expr.param ?? expr).pos
-  const high = wanted.reduce((a, b) => Math.max(a, b), -Infinity)
-  const low = wanted.reduce((a, b) => Math.min(a, b), Infinity)
-  if (wanted.some(Number.isNaN)) sink.warning(invalidQuantileParameter(NaN), paramPos)
+  const { high, low, anyNaN } = rangeOf(wanted)
+  if (anyNaN) sink.warning(invalidQuantileParameter(NaN), paramPos)
   if (high > 1) sink.warning(invalidQuantileParameter(high), paramPos)
   if (low < 0) sink.warning(invalidQuantileParameter(low), paramPos)
   if (kinds.includes(HISTOGRAM)) sink.info(histogramIgnoredIn('quantile'), expr.expr.pos)
@@ -38,9 +38,9 @@ export async function quantiles(
       }
       if (n + nans > 0) setFloat(out, g * steps + t, quantileOf(scratch.subarray(0, n).sort(), nans, wanted[t]))
     }
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps * (starts[g + 1] - starts[g]))) await pacer.pause()
   }
-  const dropName = droppedGroups(input, groups)
+  const dropName = droppedGroups(input.dropName, groups)
   if (dropName !== undefined) out.dropName = dropName
   return out
 }

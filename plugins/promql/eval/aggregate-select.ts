@@ -4,6 +4,7 @@ import { ExecutionError } from '../errors.ts'
 import { histogramIgnoredIn, invalidRatio, number } from './aggregate-messages.ts'
 import type { Evaluation } from './context.ts'
 import type { Groups } from './groups.ts'
+import { type ParameterRange, rangeOf } from './parameter.ts'
 import { sampleOffset } from './ratio.ts'
 import { someOf } from './series-sets.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from './value.ts'
@@ -28,7 +29,7 @@ export async function select(expr: AggregateExpr, params: Float64Array, input: V
     pick(t, (row) => {
       chosen[row * steps + t] = 1
     })
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(groups.of.length)) await pacer.pause()
   }
   return chosenCells(input, chosen, evaluation)
 }
@@ -50,14 +51,14 @@ type Picker = (step: number, choose: (row: number) => void) => void
 
 /** @returns undefined when nothing can be chosen at any step. */
 function pickerOf(expr: AggregateExpr, params: Float64Array, input: VectorValue, groups: Groups, evaluation: Evaluation): Picker | undefined {
-  const high = params.reduce((a, b) => Math.max(a, b), -Infinity)
-  const low = params.reduce((a, b) => Math.min(a, b), Infinity)
+  const range = rangeOf(params)
+  const { high, low } = range
   if (expr.op === 'limit_ratio') {
     if (high === 0 && low === 0) return undefined
-    return ratioPicker(expr, params, high, low, input, evaluation)
+    return ratioPicker(expr, params, range, input, evaluation)
   }
   if (high < 1) return undefined
-  if (Number.isNaN(high)) throw new ExecutionError('Parameter value is NaN')
+  if (range.anyNaN) throw new ExecutionError('Parameter value is NaN')
   if (low <= -(2 ** 63)) throw new ExecutionError(`Scalar value ${number(low)} underflows int64`)
   if (high >= 2 ** 63) throw new ExecutionError(`Scalar value ${number(high)} overflows int64`)
   if (expr.op === 'limitk') return firstPicker(params, input, groups)
@@ -94,9 +95,9 @@ function firstPicker(params: Float64Array, { steps, kinds }: VectorValue, groups
 }
 
 /** A series is in by its own labels alone: its place in [0, 1) lies below the ratio, or for a negative one in what that leaves out. */
-function ratioPicker(expr: AggregateExpr, params: Float64Array, high: number, low: number, input: VectorValue, { context }: Evaluation): Picker {
+function ratioPicker(expr: AggregateExpr, params: Float64Array, { high, low, anyNaN }: ParameterRange, input: VectorValue, { context }: Evaluation): Picker {
   const pos = (expr.param ?? expr).pos
-  if (Number.isNaN(high)) throw new ExecutionError('Ratio value is NaN')
+  if (anyNaN) throw new ExecutionError('Ratio value is NaN')
   if (high > 1) context.annotations.warning(invalidRatio(high, 1), pos)
   if (low < -1) context.annotations.warning(invalidRatio(low, -1), pos)
   const series = input.labels.length

@@ -4,6 +4,7 @@ import { Labels } from '../labels.ts'
 import { load, MemorySource, parseLabels } from '../testing/memory-source.ts'
 import { at, over } from '../testing/run-query.ts'
 import { Annotations } from './annotations.ts'
+import { rangeOf } from './parameter.ts'
 import { sampleOffset, xxh64 } from './ratio.ts'
 
 const MINUTE = 60_000
@@ -70,6 +71,12 @@ t.test('quantile', async (t) => {
   const annotations = new Annotations()
   t.same(await at(0, 'quantile(2, x)', source, { annotations }), ['{} Infinity'])
   t.same(annotations.texts('quantile(2, x)', 0).warnings, ['PromQL warning: quantile value should be between 0 and 1, got 2 (1:10)'])
+})
+
+t.test('the parameter over all steps', async (t) => {
+  t.same(rangeOf(Float64Array.of(3, 1, 2)), { high: 3, low: 1, anyNaN: false })
+  t.same(rangeOf(Float64Array.of(3, NaN, 2)), { high: NaN, low: NaN, anyNaN: true })
+  t.same(rangeOf(Float64Array.of(NaN, Infinity, 2)), { high: Infinity, low: NaN, anyNaN: true })
 })
 
 t.test('count_values', async (t) => {

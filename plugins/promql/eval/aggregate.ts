@@ -3,20 +3,19 @@
  * Where several samples of a group are summed, they are in the order of the series.
  */
 import type { AggregateExpr } from '../ast.ts'
-import type { AnnotationSink } from '../functions/contract.ts'
 import { countValues } from './aggregate-count-values.ts'
-import { type Accumulator, floatAccumulator } from './aggregate-floats.ts'
-import { meanWithHistograms, sumWithHistograms } from './aggregate-histograms.ts'
 import { quantiles } from './aggregate-quantile.ts'
+import { accumulate, accumulateRows } from './aggregate-rows.ts'
 import { select } from './aggregate-select.ts'
 import type { Evaluation } from './context.ts'
-import { droppedGroups, type Groups, groupSeries } from './groups.ts'
+import { groupSeries } from './groups.ts'
 import { unwrap } from './unwrap.ts'
 import type { ScalarValue, Steps, Value, VectorValue } from './value.ts'
-import { newVector } from './vectors.ts'
 
 export async function aggregate(written: AggregateExpr, steps: Steps, evaluation: Evaluation): Promise<VectorValue> {
   const expr: AggregateExpr = { ...written, expr: unwrap(written.expr), ...(written.param === undefined ? {} : { param: unwrap(written.param) }) }
+  const reduced = await accumulateRows(expr, steps, evaluation)
+  if (reduced !== undefined) return reduced
   const param = expr.param === undefined ? undefined : await evaluation.evaluate(expr.param, steps)
   const input = await evaluation.evaluate(expr.expr, steps)
   if (input.type !== 'vector') throw new Error(`cannot aggregate with "${expr.op}": the operand is no vector`)
@@ -40,27 +39,4 @@ async function ofVector(expr: AggregateExpr, param: Value | undefined, input: Ve
     default:
       return accumulate(expr, expr.op, input, groups, evaluation)
   }
-}
-
-async function accumulate(expr: AggregateExpr, op: AccumulatingOp, input: VectorValue, groups: Groups, { context, pacer }: Evaluation): Promise<VectorValue> {
-  const { steps } = input
-  const out = newVector(groups.labels, steps, context.budget)
-  const accumulator = accumulatorOf(expr, op, input, out, context.annotations)
-  for (let i = 0; i < groups.of.length; i++) {
-    accumulator.add(i, i * steps, groups.of[i] * steps)
-    if (pacer.due()) await pacer.pause()
-  }
-  accumulator.finish()
-  const dropName = droppedGroups(input, groups)
-  if (dropName !== undefined) out.dropName = dropName
-  return out
-}
-
-type AccumulatingOp = Exclude<AggregateExpr['op'], 'topk' | 'bottomk' | 'limitk' | 'limit_ratio' | 'quantile' | 'count_values'>
-
-function accumulatorOf(expr: AggregateExpr, op: AccumulatingOp, input: VectorValue, out: VectorValue, annotations: AnnotationSink): Accumulator {
-  const notes = { sink: annotations, pos: expr.expr.pos }
-  if (input.histograms !== undefined && op === 'sum') return sumWithHistograms(input, out, notes)
-  if (input.histograms !== undefined && op === 'avg') return meanWithHistograms(input, out, notes)
-  return floatAccumulator(op, input, out, notes)
 }

@@ -52,7 +52,7 @@ async function ofVectorAndScalar(
   const row = rowOperation(expr, vector, scalar.values, swapped, out, { sink: context.annotations, pos: expr.pos })
   for (let i = 0; i < series; i++) {
     row(i * steps)
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps)) await pacer.pause()
   }
   if (isArithmetic(expr.op) || expr.returnBool) out.dropName = dropAllNames(series)
   else if (vector.dropName !== undefined) out.dropName = vector.dropName

@@ -3,17 +3,27 @@ import type { CallExpr } from '../ast.ts'
 import type { VectorCall, VectorFunction } from '../functions/contract.ts'
 import { IMPLEMENTATIONS, implementationOf } from '../functions/index.ts'
 import type { Evaluation } from './context.ts'
-import { callRangeFunction } from './range-functions.ts'
+import { callRangeFunction, type RangeFunctionCall } from './range-functions.ts'
 import { instantVector } from './selectors.ts'
 import { unwrap } from './unwrap.ts'
 import type { Steps, Value } from './value.ts'
 
 export async function evaluateCall(written: CallExpr, steps: Steps, evaluation: Evaluation): Promise<Value> {
-  // Parentheses around an argument mean nothing, and are no part of where a message says that it stands.
-  const expr = written.args.some((arg) => arg.kind === 'paren') ? { ...written, args: written.args.map(unwrap) } : written
+  const expr = withPlainArguments(written)
   const fn = implementationOf(expr.name)
-  if (fn.kind === 'range') return callRangeFunction(expr, fn, steps, evaluation, namesWith)
+  if (fn.kind === 'range') return callRangeFunction({ expr, fn, namesWith }, steps, evaluation)
   return callVectorFunction(expr, fn, steps, evaluation)
+}
+
+/** The call of a range function whose rows can be taken one by one; undefined of anything else. */
+export function rangeFunctionCall(written: CallExpr): RangeFunctionCall | undefined {
+  const fn = implementationOf(written.name)
+  return fn.kind === 'range' && fn.finish === undefined ? { expr: withPlainArguments(written), fn, namesWith } : undefined
+}
+
+/** Parentheses around an argument mean nothing, and are no part of where a message says that it stands. */
+function withPlainArguments(expr: CallExpr): CallExpr {
+  return expr.args.some((arg) => arg.kind === 'paren') ? { ...expr, args: expr.args.map(unwrap) } : expr
 }
 
 async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Steps, evaluation: Evaluation): Promise<Value> {

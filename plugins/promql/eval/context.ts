@@ -59,23 +59,24 @@ export function valueBytes(value: Value): number {
 }
 
 const SLICE_MS = 10
-/** Calls between two looks at the clock. */
-const CALLS = 16
+/** Cells between two looks at the clock. */
+const CELLS = 4096
 
 /** Keeps long loops from holding the event loop, which brings the signal that ends them. */
 export class Pacer {
   private readonly signal: AbortSignal
   private since = performance.now()
-  private calls = 0
+  private cells = 0
 
   constructor(signal: AbortSignal) {
     this.signal = signal
   }
 
-  /** To be asked about every few thousand cells; when it says yes, await `pause`. */
-  due(): boolean {
-    if (++this.calls < CALLS) return false
-    this.calls = 0
+  /** To be asked between pieces of work of about so many cells; when it says yes, await `pause`. */
+  due(cells: number): boolean {
+    this.cells += cells
+    if (this.cells < CELLS) return false
+    this.cells = 0
     return performance.now() - this.since > SLICE_MS
   }
 
@@ -98,6 +99,8 @@ export interface Evaluation {
   readonly pacer: Pacer
   /** Of whose histograms only count and sum are used. */
   readonly statsOnly: ReadonlySet<VectorSelector>
+  /** Instant selectors that the query has more than once, by what they select (shared.ts). */
+  readonly repeated: ReadonlySet<string>
   /** The dispatcher, handed down so that no part imports it. */
   evaluate(expr: Expr, steps: Steps): Promise<Value>
   /** Operands are not needed any more, for `result` was made of them. */

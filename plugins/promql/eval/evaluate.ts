@@ -42,8 +42,7 @@ class Run implements Evaluation {
   readonly pacer: Pacer
   readonly statsOnly: ReadonlySet<VectorSelector>
   private readonly invariants: Invariants
-  /** Selectors that come more than once, by what they select. */
-  private readonly repeated: ReadonlySet<string>
+  readonly repeated: ReadonlySet<string>
   private readonly shared = new Map<string, Promise<Value>>()
   private readonly counted = new WeakSet<Value>()
   private readonly kept = new WeakSet<Value>()

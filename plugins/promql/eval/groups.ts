@@ -3,7 +3,6 @@ import type { AggregateExpr } from '../ast.ts'
 import { type LabelSets, METRIC_NAME } from '../labels.ts'
 import { firstOfGroups, groupByLabels, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
 import { ChangedSeries } from './series-views.ts'
-import type { VectorValue } from './value.ts'
 
 /** Series by group. */
 export interface Groups {
@@ -25,7 +24,7 @@ export function groupSeries({ grouping, without }: AggregateExpr, labels: LabelS
 }
 
 /** A group with a series whose name is to go loses its own. */
-export function droppedGroups({ dropName }: VectorValue, groups: Groups): Uint8Array | undefined {
+export function droppedGroups(dropName: Uint8Array | undefined, groups: Groups): Uint8Array | undefined {
   if (!dropName?.includes(1)) return undefined
   const out = new Uint8Array(groups.count)
   for (let i = 0; i < dropName.length; i++) if (dropName[i] === 1) out[groups.of[i]] = 1

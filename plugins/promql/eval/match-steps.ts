@@ -38,7 +38,7 @@ export async function matchBySteps(
   const matcher = new StepMatcher(expr, matching, change, sides[0], sides[1], count, evaluation)
   for (let t = 0; t < lhs.steps; t++) {
     matcher.step(t)
-    if (evaluation.pacer.due()) await evaluation.pacer.pause()
+    if (evaluation.pacer.due(left.length + right.length)) await evaluation.pacer.pause()
   }
   return matcher.finish()
 }

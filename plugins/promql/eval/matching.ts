@@ -87,7 +87,7 @@ async function matchRows(
   const row = floats ? floatRow : mixedRow
   for (let i = 0; i < leftRows.length; i++) {
     row(expr, lhs, leftRows[i] * steps, rhs, rightRows[i] * steps, out, i * steps, notes)
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps)) await pacer.pause()
   }
   if (expr.returnBool) out.dropName = dropAllNames(labels.length)
   return out

@@ -4,7 +4,9 @@
 import type { CallExpr, Expr, MatrixSelector, Pos, SubqueryExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import { RangeCall, type RangeFn, type RangeFunction } from '../functions/contract.ts'
+import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
+import type { RowSink } from './row-sink.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 import { dropAllNames } from './vectors.ts'
@@ -12,20 +14,34 @@ import { type RangeInput, rangeInput } from './windows.ts'
 
 const NOWHERE: Pos = { start: 0, end: 0 }
 
-/** @param namesWith names of all functions that take the modifier, for the message. */
-export async function callRangeFunction(
-  expr: CallExpr,
-  fn: RangeFunction,
+/** A call of a range function, and what says which others take a modifier. */
+export interface RangeFunctionCall {
+  expr: CallExpr
+  fn: RangeFunction
+  namesWith(modifier: 'anchored' | 'smoothed'): string[]
+}
+
+export async function callRangeFunction(call: RangeFunctionCall, steps: Steps, evaluation: Evaluation): Promise<VectorValue> {
+  const { expr, fn } = call
+  const { input, sink } = await walkRanges(call, steps, evaluation, (labels) => new VectorRows(steps.count, labels.length, evaluation.context.budget))
+  const { kept } = sink
+  const value = sink.finish(input.labels)
+  if (fn.keepsName !== true) value.dropName = dropAllNames(value.labels.length)
+  else if (input.dropName !== undefined) value.dropName = Uint8Array.from(kept, (series) => input.dropName?.[series] ?? 0)
+  return fn.finish?.(value, rangeArgument(expr)) ?? value
+}
+
+/** Hands each series' row to what `open` gives. */
+export async function walkRanges<Sink extends RowSink>(
+  { expr, fn, namesWith }: RangeFunctionCall,
   steps: Steps,
   evaluation: Evaluation,
-  namesWith: (modifier: 'anchored' | 'smoothed') => string[],
-): Promise<VectorValue> {
+  open: (labels: LabelSets) => Sink,
+): Promise<{ input: RangeInput; sink: Sink }> {
   const { context, pacer } = evaluation
-  const { args } = expr
-  const place = args.findIndex(isRange)
-  const arg = args[place] as MatrixSelector | SubqueryExpr
+  const arg = rangeArgument(expr)
   const scalars = await scalarArguments(
-    args.filter((_, i) => i !== place),
+    expr.args.filter((other) => other !== arg),
     steps,
     evaluation,
   )
@@ -40,8 +56,8 @@ export async function callRangeFunction(
   call.range = input.range
   call.modifier = input.modifier
   call.scalars = new Float64Array(scalars.length)
-  const rows = new VectorRows(steps.count, input.labels.length, context.budget)
-  const walk: Walk = { call, window: fn.window, scalars, rows, steps, input }
+  const sink = open(input.labels)
+  const walk: Walk = { call, window: fn.window, scalars, sink, steps, input }
   const gaveFloat = fn.annotate === undefined ? undefined : new Uint8Array(input.labels.length)
   for await (const block of input.blocks()) {
     pacer.check()
@@ -56,16 +72,16 @@ export async function callRangeFunction(
       call.series = block.first + i
       const given = input.reference.at === undefined ? walkSteps(walk, block, from, to) : stay(walk, block, from, to)
       if (gaveFloat !== undefined && (given & FLOAT) !== 0) gaveFloat[call.series] = 1
-      if (given !== 0) rows.keep(call.series)
-      if (pacer.due()) await pacer.pause()
+      if (given !== 0) sink.keep(call.series)
+      if (pacer.due(to - from + steps.count)) await pacer.pause()
     }
   }
-  const kept = rows.kept
-  const value = rows.finish(input.labels)
-  if (fn.keepsName !== true) value.dropName = dropAllNames(value.labels.length)
-  else if (input.dropName !== undefined) value.dropName = Uint8Array.from(kept, (series) => input.dropName?.[series] ?? 0)
   if (gaveFloat !== undefined) fn.annotate?.(input.labels, gaveFloat, call)
-  return fn.finish?.(value, arg) ?? value
+  return { input, sink }
+}
+
+function rangeArgument({ args }: CallExpr): MatrixSelector | SubqueryExpr {
+  return args.find(isRange) as MatrixSelector | SubqueryExpr
 }
 
 interface Walk {
@@ -73,17 +89,17 @@ interface Walk {
   window: RangeFn
   /** One value a step for each scalar argument. */
   scalars: readonly Float64Array[]
-  rows: VectorRows
+  sink: RowSink
   steps: Steps
   input: RangeInput
 }
 
 /** All steps of one series. @returns the kinds of its results, or-ed: 0 when there are none. */
-function walkSteps({ call, window, scalars, rows, steps, input }: Walk, block: SampleBlock, from: number, to: number): number {
+function walkSteps({ call, window, scalars, sink, steps, input }: Walk, block: SampleBlock, from: number, to: number): number {
   const { times } = block
   const { range, before, ahead } = input
   const { start, interval, count } = steps
-  const { values, kinds, base } = rows
+  const { values, kinds, base } = sink
   const offset = input.reference.offset
   const newest = times[to - 1]
   let lo = from
@@ -109,14 +125,14 @@ function walkSteps({ call, window, scalars, rows, steps, input }: Walk, block: S
     if (kind === FLOAT) {
       values[base + step] = call.value
       kinds[base + step] = FLOAT
-    } else if (kind === HISTOGRAM && call.histogram !== undefined) rows.histogram(step, call.histogram)
+    } else if (kind === HISTOGRAM && call.histogram !== undefined) sink.histogram(step, call.histogram)
     given |= kind
   }
   return given
 }
 
 /** With `@` all steps have the same window, and only the step's time and the scalars differ. */
-function stay({ call, window, scalars, rows, steps, input }: Walk, block: SampleBlock, from: number, to: number): number {
+function stay({ call, window, scalars, sink, steps, input }: Walk, block: SampleBlock, from: number, to: number): number {
   const { times } = block
   const end = (input.reference.at ?? 0) - input.reference.offset
   let lo = from
@@ -133,8 +149,8 @@ function stay({ call, window, scalars, rows, steps, input }: Walk, block: Sample
     for (let s = 0; s < scalars.length; s++) call.scalars[s] = scalars[s][step]
     call.time = steps.start + step * steps.interval
     const kind = window(call)
-    if (kind === FLOAT) rows.float(step, call.value)
-    else if (kind === HISTOGRAM && call.histogram !== undefined) rows.histogram(step, call.histogram)
+    if (kind === FLOAT) sink.float(step, call.value)
+    else if (kind === HISTOGRAM && call.histogram !== undefined) sink.histogram(step, call.histogram)
     given |= kind
   }
   return given

@@ -3,9 +3,11 @@
  * Blocks are reduced as they come, each with one cursor that only moves forward.
  */
 import type { VectorSelector } from '../ast.ts'
+import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
+import type { RowSink } from './row-sink.ts'
 import { markDistinct } from './series-sets.ts'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
@@ -17,6 +19,26 @@ export interface Instants {
 }
 
 export async function instantVector(selector: VectorSelector, steps: Steps, evaluation: Evaluation, wantTimes = false): Promise<Instants> {
+  const times: TimesOfRows | undefined = wantTimes ? { list: [] } : undefined
+  const { labels, sink } = await readInstants(
+    selector,
+    steps,
+    evaluation,
+    (selected) => new VectorRows(steps.count, selected.length, evaluation.context.budget),
+    times,
+  )
+  const value = sink.finish(labels)
+  return times === undefined ? { value } : { value, times: Float64Array.from(times.list) }
+}
+
+/** Hands each series' row to what `open` gives. */
+export async function readInstants<Sink extends RowSink>(
+  selector: VectorSelector,
+  steps: Steps,
+  evaluation: Evaluation,
+  open: (labels: LabelSets) => Sink,
+  times?: TimesOfRows,
+): Promise<{ labels: LabelSets; sink: Sink }> {
   const { context, pacer } = evaluation
   const reference = referenceOf(selector, context)
   const { first, last } = referenceSpan(reference, steps)
@@ -27,9 +49,8 @@ export async function instantVector(selector: VectorSelector, steps: Steps, eval
     upTo: last,
     ...(first === last && !stats ? { newestOnly: true } : {}),
   })
-  markDistinct(selection.labels)
-  const rows = new VectorRows(steps.count, selection.labels.length, context.budget)
-  const times: TimesOfRows | undefined = wantTimes ? { list: [] } : undefined
+  const labels = markDistinct(selection.labels)
+  const sink = open(labels)
   for await (const read of selection.blocks()) {
     pacer.check()
     const block = stats ? withStatsOnly(read) : read
@@ -38,12 +59,11 @@ export async function instantVector(selector: VectorSelector, steps: Steps, eval
       const from = block.starts[i]
       const to = block.starts[i + 1]
       if (from === to) continue
-      if (lookAt(block, from, to, steps, reference, context.lookbackMs, rows, times)) rows.keep(block.first + i)
-      if (pacer.due()) await pacer.pause()
+      if (lookAt(block, from, to, steps, reference, context.lookbackMs, sink, times)) sink.keep(block.first + i)
+      if (pacer.due(steps.count)) await pacer.pause()
     }
   }
-  const value = rows.finish(selection.labels)
-  return times === undefined ? { value } : { value, times: Float64Array.from(times.list) }
+  return { labels, sink }
 }
 
 interface TimesOfRows {
@@ -58,7 +78,7 @@ function lookAt(
   steps: Steps,
   reference: Reference,
   lookback: number,
-  rows: VectorRows,
+  rows: RowSink,
   sampleTimes: TimesOfRows | undefined,
 ): boolean {
   const { times, values, kinds } = block

@@ -36,7 +36,7 @@ async function presence(vector: VectorValue, groups: Int32Array, count: number, 
   for (let i = 0; i < groups.length; i++) {
     const group = groups[i] * steps
     for (let t = 0; t < steps; t++) if (kinds[i * steps + t] !== ABSENT) present[group + t] = 1
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps)) await pacer.pause()
   }
   return present
 }
@@ -50,7 +50,7 @@ async function filter(vector: VectorValue, groups: Int32Array, present: Uint8Arr
       const cell = i * steps + t
       if (kinds[cell] !== ABSENT && present[groups[i] * steps + t] === wanted) copyCell(vector, cell, out, cell)
     }
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps)) await pacer.pause()
   }
   if (vector.dropName !== undefined) out.dropName = vector.dropName
   return out
@@ -75,7 +75,7 @@ async function unite(lhs: VectorValue, rhs: VectorValue, groups: Int32Array, pre
       const cell = i * steps + t
       if (rhs.kinds[cell] !== ABSENT && present[groups[i] * steps + t] === 0) copyCell(rhs, cell, out, rows[i] * steps + t)
     }
-    if (pacer.due()) await pacer.pause()
+    if (pacer.due(steps)) await pacer.pause()
   }
   if (drop.includes(1)) out.dropName = drop
   return out

@@ -39,7 +39,7 @@ export async function smoothedVector(selector: VectorSelector, steps: Steps, { c
         if (lo < hi && smooth(block, lo, hi, time, step, rows, metric, notes)) any = true
       }
       if (any) rows.keep(block.first + s)
-      if (pacer.due()) await pacer.pause()
+      if (pacer.due(steps.count)) await pacer.pause()
     }
   }
   return rows.finish(selection.labels)

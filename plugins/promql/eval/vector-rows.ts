@@ -2,6 +2,7 @@
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
 import { type Budget, vectorBytes } from './context.ts'
+import type { RowSink } from './row-sink.ts'
 import { someOf } from './series-sets.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 
@@ -9,7 +10,7 @@ const FIRST_ROWS = 16
 /** Up to this many cells are made room for at once. */
 const EAGER_CELLS = 1 << 22
 
-export class VectorRows {
+export class VectorRows implements RowSink {
   values: Float64Array
   kinds: Uint8Array
   histograms: (FloatHistogram | undefined)[] | undefined
