@@ -207,9 +207,9 @@ t.test('an answer that is too large is refused before anything of it is sent', a
 })
 
 t.test('large answers come in pieces', async (t) => {
-  const { pieces, json } = await ask('up', range(0, 100, 6000))
+  const { pieces, json } = await ask('up', range(0, 10, 60_000))
   t.ok(pieces > 2, `${pieces} pieces`)
-  t.equal((json.data.result as { values: unknown[] }[])[1].values.length, 6000)
+  t.equal((json.data.result as { values: unknown[] }[])[1].values.length, 60_000)
 })
 
 t.test('statistics when they are asked for', async (t) => {

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import type { ParseLimits } from './parser/cursor.ts'
 
 /** The limits of answers are keys of [server]. */
 export const configSchema = Type.Object({
@@ -14,6 +15,13 @@ export const configSchema = Type.Object({
     minimum: 1_048_576,
     maximum: 1_099_511_627_776,
     description: 'Bytes of the values that one query holds at a time; above: 422',
+  }),
+  max_query_length: Type.Integer({ default: 1_048_576, minimum: 16, maximum: 67_108_864, description: 'Characters of a query; above: 400' }),
+  max_query_depth: Type.Integer({
+    default: 500,
+    minimum: 10,
+    maximum: 1000,
+    description: 'Levels of nesting of a query, operators in a row included; above: 400',
   }),
   default_discovery_range_secs: Type.Number({
     default: 3600,
@@ -36,3 +44,7 @@ export const configSchema = Type.Object({
 })
 
 export type PromqlConfig = Static<typeof configSchema>
+
+export function parseLimits(config: PromqlConfig): ParseLimits {
+  return { maxLength: config.max_query_length, maxDepth: config.max_query_depth }
+}

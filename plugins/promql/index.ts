@@ -21,7 +21,7 @@ export default definePlugin({
     queryEndpoints(door, config)
     discoveryEndpoints(door, config)
     metadataEndpoint(door)
-    textEndpoints(door)
+    textEndpoints(door, config)
     statusEndpoints(door, config)
     readEndpoint(door, config)
   },

@@ -3,8 +3,9 @@ import type { JobIo } from '../../../kernel/storage.ts'
 import { apiError } from './api-error.ts'
 import { JsonWriter } from './json-writer.ts'
 
-/** Bytes gathered before they are handed over. */
-const PIECE_BYTES = 64 * 1024
+/** Bytes gathered before they are handed over: the first soon, later ones in larger pieces, each of which costs the main thread a round. */
+const FIRST_PIECE_BYTES = 64 * 1024
+const PIECE_BYTES = 256 * 1024
 
 export class AnswerStream {
   readonly json = new JsonWriter()
@@ -19,7 +20,7 @@ export class AnswerStream {
 
   /** To be looked at after every piece of some size; when it says yes, await `flush`. */
   get full(): boolean {
-    return this.json.length >= PIECE_BYTES
+    return this.json.length >= (this.json.taken === 0 ? FIRST_PIECE_BYTES : PIECE_BYTES)
   }
 
   async flush(): Promise<void> {

@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest } from '../../../kernel/plugin.ts'
 import type { QueryArgs, QueryOutcome } from '../answer-query.ts'
-import type { PromqlConfig } from '../config.ts'
+import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { Steps } from '../eval/value.ts'
 import { apiError, invalidParameter } from './api-error.ts'
 import { type Door, JSON_TYPE } from './door.ts'
@@ -20,6 +20,7 @@ export function queryEndpoints(door: Door, config: PromqlConfig): void {
     const args: QueryArgs = {
       namespace: door.svc.context(request).dataNamespace,
       query: params.get('query'),
+      parseLimits: parseLimits(config),
       steps,
       // None, and what is not positive, means the server's own.
       lookbackMs: lookback !== undefined && lookback > 0 ? Math.max(1, Math.trunc(lookback)) : config.lookback_delta_secs * 1000,

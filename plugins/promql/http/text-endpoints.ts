@@ -1,5 +1,6 @@
 /** /format_query, /parse_query, and /query_exemplars, which has none to give. */
 
+import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { TextArgs } from '../text-job.ts'
 import { apiError, invalidParameter } from './api-error.ts'
 import type { Door } from './door.ts'
@@ -7,8 +8,12 @@ import type { Door } from './door.ts'
 const JOB = new URL('../text-job.ts', import.meta.url)
 const FORMS = ['GET', 'POST'] as const
 
-export function textEndpoints(door: Door): void {
-  const run = (args: TextArgs): Promise<unknown> => door.run(JOB, args)
+export function textEndpoints(door: Door, config: PromqlConfig): void {
+  const limits = parseLimits(config)
+  const run = (args: Omit<TextArgs, 'parseLimits'>): Promise<unknown> => {
+    const all: TextArgs = { ...args, parseLimits: limits }
+    return door.run(JOB, all)
+  }
   const query = { methods: FORMS, parameters: ['query'] as const }
   door.serve('/format_query', { summary: 'A query, well laid out', ...query }, (params) => run({ query: params.get('query'), wanted: 'format' }))
   door.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params) => run({ query: params.get('query'), wanted: 'tree' }))
