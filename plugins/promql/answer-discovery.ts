@@ -7,6 +7,7 @@ import { AnswerStream } from './http/answer-stream.ts'
 import { apiError, invalidParameter } from './http/api-error.ts'
 import { writeLabels } from './http/result-json.ts'
 import { matchesNothing } from './parser/check.ts'
+import type { ParseLimits } from './parser/cursor.ts'
 import { parseSelector } from './parser/parse.ts'
 import { ParseError } from './parser/parse-error.ts'
 
@@ -17,6 +18,7 @@ export interface DiscoveryArgs {
   label?: string
   /** The texts of `match[]`. */
   selectors: string[]
+  parseLimits: ParseLimits
   /** Milliseconds, both included. */
   start: number
   end: number
@@ -46,11 +48,11 @@ export async function answerDiscovery(discovery: Discovery, args: DiscoveryArgs,
   return { truncated }
 }
 
-function selectorsOf({ wanted, selectors }: DiscoveryArgs): LabelMatcher[][] {
+function selectorsOf({ wanted, selectors, parseLimits }: DiscoveryArgs): LabelMatcher[][] {
   const refuse = (text: string): Error => (wanted === 'series' ? invalidParameter('match[]', text) : apiError('bad_data', text))
   const parsed = selectors.map((text) => {
     try {
-      return parseSelector(text)
+      return parseSelector(text, parseLimits)
     } catch (error) {
       throw error instanceof ParseError ? refuse(error.message) : error
     }

@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest } from '../../../kernel/plugin.ts'
 import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
-import type { PromqlConfig } from '../config.ts'
+import { type PromqlConfig, parseLimits } from '../config.ts'
 import { apiError } from './api-error.ts'
 import { type Door, JSON_TYPE } from './door.ts'
 import { unescapeName } from './label-names.ts'
@@ -25,6 +25,7 @@ export function discoveryEndpoints(door: Door, config: PromqlConfig): void {
       ...what,
       namespace: door.svc.context(request).dataNamespace,
       selectors: params.all('match[]'),
+      parseLimits: parseLimits(config),
       start: givenStart ?? (range === 0 ? BEGINNING_MS : end - range),
       end,
       limit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
