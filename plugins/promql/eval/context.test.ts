@@ -1,4 +1,5 @@
 import t from 'tap'
+import { histogram } from '../histogram/testing.ts'
 import { load, MemorySource, parseLabels } from '../testing/memory-source.ts'
 import { at, over } from '../testing/run-query.ts'
 import { Budget, Pacer } from './context.ts'
@@ -29,6 +30,15 @@ t.test('operands are given back: a long chain takes no more than a short one', a
   const source = load('x 1x10', MINUTE)
   const query = `x${' + 1'.repeat(200)}`
   t.same(await over(0, 1, query, source, { budgetBytes: 200 }), ['{} 201 201'])
+})
+
+t.test('histograms count with their buckets', async (t) => {
+  const source = new MemorySource()
+  const samples = Array.from({ length: 20 }, (_, i) => ({ time: i * MINUTE, value: NaN, histogram: histogram({ count: i, sum: i, positive: { 1: i, 2: i } }) }))
+  source.add(parseLabels('x'), samples)
+  t.equal((await over(5, 19, 'x', source, { budgetBytes: 10_000 })).length, 1)
+  for (const query of ['x', 'x * 1', 'rate(x[5m])']) await t.rejects(over(5, 19, query, source, { budgetBytes: 3000 }), TOO_MANY, query)
+  await t.rejects(at(19, 'x[19m]', source, { budgetBytes: 3000 }), TOO_MANY)
 })
 
 t.test('rows that are aggregated as they come are not held', async (t) => {

@@ -1,6 +1,7 @@
 /** What an evaluation runs in: where samples come from, the query's own times, and the limits that end it. */
 import type { Expr, VectorSelector } from '../ast.ts'
 import { ExecutionError, QueryStoppedError } from '../errors.ts'
+import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { Annotations } from './annotations.ts'
 import type { SampleSource } from './source.ts'
 import type { Steps, Value } from './value.ts'
@@ -51,11 +52,28 @@ export function vectorBytes(series: number, steps: number, histograms: boolean):
   return series * steps * (histograms ? CELL_BYTES + POINTER_BYTES : CELL_BYTES)
 }
 
-/** What a value counts in the budget. Histograms count by their place only: most are shared between values. */
+/** A histogram without its buckets, with the objects it is made of. */
+const HISTOGRAM_BYTES = 240
+/** Its index and its count. */
+const BUCKET_BYTES = 12
+
+export function histogramBytes({ positive, negative }: FloatHistogram): number {
+  return HISTOGRAM_BYTES + BUCKET_BYTES * (positive.counts.length + negative.counts.length)
+}
+
+/** What a value counts in the budget. A histogram that stays over several steps counts once. */
 export function valueBytes(value: Value): number {
   if (value.type === 'string') return 0
   if (value.type === 'scalar') return value.values.byteLength
-  return vectorBytes(value.labels.length, value.steps, value.histograms !== undefined)
+  const { histograms } = value
+  let bytes = vectorBytes(value.labels.length, value.steps, histograms !== undefined)
+  let previous: FloatHistogram | undefined
+  for (const histogram of histograms ?? []) {
+    if (histogram === undefined || histogram === previous) continue
+    bytes += histogramBytes(histogram)
+    previous = histogram
+  }
+  return bytes
 }
 
 const SLICE_MS = 10

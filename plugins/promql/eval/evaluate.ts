@@ -44,7 +44,8 @@ class Run implements Evaluation {
   private readonly invariants: Invariants
   readonly repeated: ReadonlySet<string>
   private readonly shared = new Map<string, Promise<Value>>()
-  private readonly counted = new WeakSet<Value>()
+  /** Values that are counted in the budget, with their bytes. */
+  private readonly counted = new WeakMap<Value, number>()
   private readonly kept = new WeakSet<Value>()
 
   constructor(expr: Expr, context: EvalContext) {
@@ -67,16 +68,18 @@ class Run implements Evaluation {
 
   release(operands: readonly Value[], result?: Value): void {
     for (const operand of operands) {
-      if (operand === result || this.kept.has(operand) || !this.counted.has(operand)) continue
+      const bytes = this.counted.get(operand)
+      if (operand === result || this.kept.has(operand) || bytes === undefined) continue
       this.counted.delete(operand)
-      this.context.budget.give(valueBytes(operand))
+      this.context.budget.give(bytes)
     }
   }
 
   private count(value: Value): Value {
     if (this.counted.has(value)) return value
-    this.context.budget.take(valueBytes(value))
-    this.counted.add(value)
+    const bytes = valueBytes(value)
+    this.context.budget.take(bytes)
+    this.counted.set(value, bytes)
     return value
   }
 

@@ -1,7 +1,7 @@
 /** A range vector as the result of an instant query: the samples themselves. */
 import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
-import type { Evaluation } from './context.ts'
+import { type Evaluation, histogramBytes } from './context.ts'
 import { mergeSame, withoutNames } from './finish.ts'
 import { interpolate } from './interpolate.ts'
 import { blocksOf, evaluateSubquery } from './subquery.ts'
@@ -24,7 +24,9 @@ export async function matrixResult(expr: MatrixSelector | SubqueryExpr, steps: S
 async function* counted(blocks: AsyncIterable<SampleBlock>, { context, pacer }: Evaluation): AsyncIterable<SampleBlock> {
   for await (const block of blocks) {
     pacer.check()
-    context.budget.take(block.times.byteLength + block.values.byteLength)
+    let bytes = block.times.byteLength + block.values.byteLength
+    for (const histogram of block.histograms ?? []) if (histogram !== undefined) bytes += histogramBytes(histogram)
+    context.budget.take(bytes)
     yield block
   }
 }

@@ -1,7 +1,7 @@
 /** A vector value under construction, series by series, when it is not known beforehand how many series will have samples. */
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
-import { type Budget, vectorBytes } from './context.ts'
+import { type Budget, histogramBytes, vectorBytes } from './context.ts'
 import type { RowSink } from './row-sink.ts'
 import { someOf } from './series-sets.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
@@ -23,6 +23,7 @@ export class VectorRows implements RowSink {
   private rows = 0
   private room: number
   private held = 0
+  private newest: FloatHistogram | undefined
 
   /** @param most rows that may come. */
   constructor(steps: number, most: number, budget: Budget) {
@@ -42,8 +43,11 @@ export class VectorRows implements RowSink {
   }
 
   histogram(step: number, value: FloatHistogram): void {
-    this.histograms ??= []
+    // Made as long as it is needed: far beyond its end an array would become a table.
+    this.histograms ??= new Array(this.base)
     this.histograms[this.base + step] = value
+    if (value !== this.newest) this.hold(this.held + histogramBytes(value))
+    this.newest = value
     this.kinds[this.base + step] = HISTOGRAM
   }
 
@@ -79,8 +83,9 @@ export class VectorRows implements RowSink {
   }
 
   private grow(): void {
-    this.room = Math.min(this.most, this.room * 2)
-    this.hold(vectorBytes(this.room, this.steps, false))
+    const more = Math.min(this.most, this.room * 2) - this.room
+    this.hold(this.held + vectorBytes(more, this.steps, false))
+    this.room += more
     this.values = copyInto(new Float64Array(this.room * this.steps), this.values)
     this.kinds = copyInto(new Uint8Array(this.room * this.steps), this.kinds)
     this.series = copyInto(new Int32Array(this.room), this.series)
