@@ -8,6 +8,7 @@ import type { SampleBlock } from './eval/value.ts'
 import { HistogramDecoder } from './histogram/native.ts'
 import { LabelList, type LabelSets } from './labels.ts'
 import { BOUNDARY_LABEL, buckets, totals } from './storage/classic-view.ts'
+import { mergedSelection } from './storage/merged-series.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
 
@@ -27,10 +28,21 @@ export function storageSource(reader: Reader, namespace: string): SampleSource {
 async function select(reader: Reader, namespace: string, request: SelectRequest): Promise<Selection> {
   const { names, others } = splitMatchers(request.matchers)
   const parts: Selection[] = []
-  for (const metric of MetricCatalog.of(reader.schema(namespace)).select(names)) {
-    const part = await selectMetric(reader, namespace, metric, others, request)
-    if (part.labels.length > 0) parts.push(part)
+  let same: Selection[] = []
+  let name: string | undefined
+  // Metrics come by name: those that share one follow each other.
+  const close = (): void => {
+    const merged = same.length > 1 ? mergedSelection(same) : undefined
+    parts.push(...(merged === undefined ? same : [merged]))
+    same = []
   }
+  for (const metric of MetricCatalog.of(reader.schema(namespace)).select(names)) {
+    if (metric.name !== name) close()
+    name = metric.name
+    const part = await selectMetric(reader, namespace, metric, others, request)
+    if (part.labels.length > 0) same.push(part)
+  }
+  close()
   if (parts.length === 1) return parts[0]
   const labels = new JoinedLabels(parts.map((part) => part.labels))
   return { labels, blocks: () => joinedBlocks(parts) }

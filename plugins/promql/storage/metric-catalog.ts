@@ -2,12 +2,13 @@
  * Metric names: `<measurement>_<field>`, the measurement alone for a field named `value`. Two fields may give the same name.
  * A native histogram `x` answers to its classic names as well (`x_bucket`, `x_count`, `x_sum`), where nothing else has that name.
  */
+import { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from '../../../kernel/metric-fields.ts'
 import type { FieldType, MeasurementFields } from '../../../kernel/storage.ts'
 import { TextPattern } from '../../../kernel/text-pattern.ts'
 import type { LabelMatcher } from '../ast.ts'
 import { type Labels, METRIC_NAME } from '../labels.ts'
 
-const VALUE_FIELD = 'value'
+const OWN_FIELDS: readonly string[] = [VALUE_FIELD, FLOATS_BESIDE, HISTOGRAMS_BESIDE]
 const CLASSIC = { _bucket: 'bucket', _count: 'count', _sum: 'sum' } as const
 /** Label sets kept of one metric. */
 const KEPT_LABELS = 50_000
@@ -89,7 +90,7 @@ export class MetricCatalog {
   }
 
   private add(measurement: string, field: string, type: FieldType): Metric {
-    const name = field === VALUE_FIELD ? measurement : `${measurement}_${field}`
+    const name = OWN_FIELDS.includes(field) ? measurement : `${measurement}_${field}`
     const metric = new Metric(name, measurement, field)
     const same = this.byName.get(name)
     if (same === undefined) this.byName.set(name, [metric])
