@@ -249,6 +249,8 @@ export class RequestV2 {
       else reader.skip()
     }
     if (help >= symbols.count || unit >= symbols.count) return
+    // Nothing is said: senders that know no metadata have to send some all the same. Symbol 0 is the empty text.
+    if (type === 0 && help === 0 && unit === 0) return
     const helpNumber = symbols.number(help)
     const unitNumber = symbols.number(unit)
     if (metric.saidType === type && metric.saidHelp === helpNumber && metric.saidUnit === unitNumber && helpNumber >= 0 && unitNumber >= 0) return

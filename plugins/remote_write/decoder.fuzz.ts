@@ -1,0 +1,144 @@
+/**
+ * Random requests of both versions, whole and damaged, through the decoder and through a plain one.
+ * node plugins/remote_write/decoder.fuzz.ts [seconds] [seed]
+ */
+import { deepStrictEqual } from 'node:assert'
+import { WriteBatch } from '../../kernel/batch.ts'
+import { Int64 } from '../../kernel/decode/numbers.ts'
+import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { RequestDecoder } from './decoder.ts'
+import { type ReferencePoint, type ReferenceResult, referenceDecode } from './reference.ts'
+import { labelOf, Message, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+
+const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
+const NAMES = ['__name__', '__name__', 'a', 'job', 'instance', 'é', 'name with spaces', '', 'le']
+const VALUES = ['up', 'm', 'x', 'node:9100', '漢字', '', 'a\tb', 'z'.repeat(130)]
+const NOT_UTF8 = Uint8Array.of(0x66, 0xff)
+
+function series(random: Random): WireSeries {
+  const labels: WireSeries['labels'] = random() < 0.9 ? [['__name__', pick(random, ['up', 'm', 'x'])]] : []
+  for (let i = Math.floor(random() * 4); i > 0; i--)
+    labels.push([random() < 0.02 ? NOT_UTF8 : pick(random, NAMES), random() < 0.02 ? NOT_UTF8 : pick(random, VALUES)])
+  const count = random() < 0.7 ? 1 : Math.floor(random() * 5)
+  const samples = Array.from({ length: count }, () => ({ ms: time(random), value: value(random) }))
+  return {
+    labels: random() < 0.2 ? labels.reverse() : labels,
+    samples,
+    ...(random() < 0.2 && { exemplars: 1 + Math.floor(random() * 2) }),
+    ...(random() < 0.3 && { metadata: { type: Math.floor(random() * 9), help: pick(random, VALUES), unit: pick(random, VALUES) } }),
+  }
+}
+
+function time(random: Random): number | bigint {
+  const shape = random()
+  if (shape < 0.7) return 1_700_000_000_000 + Math.floor(random() * 1e6)
+  if (shape < 0.8) return pick(random, [0n, 1n, -1n, 9223372036854n, 9223372036855n, -9223372036854n, -9223372036855n, 2n ** 63n - 1n, -(2n ** 63n)])
+  return Math.floor((random() - 0.5) * 2 ** Math.floor(random() * 45))
+}
+
+function value(random: Random): number | bigint {
+  const shape = random()
+  if (shape < 0.6) return Math.floor(random() * 1000) / 10
+  if (shape < 0.7) return pick(random, [STALE, 0x7ff8000000000001n, 0xfff8000000000000n, 0x7ff0000000000000n, 0xfff0000000000000n, 0x7ff0000000000001n])
+  if (shape < 0.8) return pick(random, [0, -0, 5e-324, Number.MAX_VALUE])
+  return (random() - 0.5) * 10 ** Math.floor(random() * 300)
+}
+
+/** A series of version 1 with its fields in any order, and fields that nobody knows. */
+function shuffled(random: Random, { labels, samples = [] }: WireSeries): Buffer {
+  const fields = [
+    ...labels.map((label) => new Message().put(1, labelOf(label)).done()),
+    ...samples.map((sample) => new Message().put(2, sampleOf(sample)).done()),
+    new Message().int(99, 5).done(),
+    new Message().put(98, 'unknown').done(),
+  ]
+  const order = fields.map((field) => ({ field, at: random() })).sort((a, b) => a.at - b.at)
+  return new Message().put(1, Buffer.concat(order.map(({ field }) => field))).done()
+}
+
+function damage(random: Random, message: Buffer): Buffer {
+  const bytes = Buffer.from(message)
+  for (let i = 1 + Math.floor(random() * 3); i > 0 && bytes.length > 0; i--) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
+  return random() < 0.3 ? bytes.subarray(0, Math.floor(random() * bytes.length)) : bytes
+}
+
+function pointsOf(batch: WriteBatch, resolver: FakeResolver): ReferencePoint[] {
+  const points: ReferencePoint[] = []
+  const time = new Int64()
+  for (const table of batch.tables) {
+    const column = table.find('value')
+    for (let row = 0; row < table.rows; row++) {
+      const { measurement, tags } = resolver.tagSets[table.series[row]]
+      time.low = table.time[row * 2]
+      time.high = table.time[row * 2 + 1]
+      const halves = column?.i32 as Int32Array
+      const bits = BigInt.asUintN(64, (BigInt(halves[row * 2 + 1]) << 32n) | BigInt(halves[row * 2] >>> 0))
+      points.push({ position: table.position[row], metric: measurement.name, tags, time: time.toBigInt(), bits })
+    }
+  }
+  return points
+}
+
+function sorted(points: ReferencePoint[]): unknown[] {
+  return points.map(({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))) }))
+}
+
+/** Runs for `milliseconds`; returns how many requests were compared. @throws when the decoders differ. */
+export function fuzz(seed: number, milliseconds: number): number {
+  const random = seeded(seed)
+  const until = Date.now() + milliseconds
+  let requests = 0
+  while (Date.now() < until) {
+    const resolver = new FakeResolver()
+    const decoder = new RequestDecoder(resolver, 'default', { maxCacheBytes: pick(random, [64, 300, 1 << 20]), maxBuckets: 10, seed: requests })
+    const batch = new WriteBatch(resolver)
+    const pool = Array.from({ length: 6 }, () => series(random))
+    for (let round = 0; round < 8; round++, requests++) {
+      const list = Array.from({ length: Math.floor(random() * 8) }, () => (random() < 0.7 ? pick(random, pool) : series(random)))
+      const version = random() < 0.5 ? 1 : 2
+      let message = version === 1 ? writeRequest(list, [{ type: 1, metric: 'up', help: 'h', unit: '' }]) : writeRequestV2(list)
+      if (version === 1 && random() < 0.3) message = Buffer.concat(list.map((one) => shuffled(random, one)))
+      if (random() < 0.3) message = damage(random, message)
+      compare(version, message, decoder, batch, resolver, seed)
+      batch.reset()
+    }
+  }
+  return requests
+}
+
+function compare(version: 1 | 2, message: Buffer, decoder: RequestDecoder, batch: WriteBatch, resolver: FakeResolver, seed: number): void {
+  let expected: ReferenceResult | 'malformed' = 'malformed'
+  try {
+    expected = referenceDecode(version, message)
+  } catch {
+    // It stays malformed.
+  }
+  let found: unknown = 'malformed'
+  let histograms = 0
+  try {
+    const open = () => new WriteBatch(resolver)
+    const outcome = decoder.decode(version, message, batch, open, () => {}, { maxSamples: 1e9, maxFailures: 1e9 })
+    histograms = outcome.histogramRows + outcome.refusedHistograms
+    found = { points: sorted(pointsOf(batch, resolver)), refused: outcome.refusedSamples }
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'BAD_REQUEST') throw error
+  }
+  // The oracle knows no histograms; damage can make one.
+  if (histograms > 0 || (found === 'malformed' && mayHoldHistograms(version, message))) return
+  try {
+    deepStrictEqual(found, expected === 'malformed' ? expected : { points: sorted(expected.points), refused: expected.refused })
+  } catch (error) {
+    throw new Error(`decoders differ, seed ${seed}, version ${version}: ${message.toString('hex')}\n${(error as Error).message}`)
+  }
+}
+
+/** Whether the tag of a histogram occurs anywhere. */
+function mayHoldHistograms(version: 1 | 2, message: Buffer): boolean {
+  return message.includes(version === 1 ? 0x22 : 0x1a)
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const seed = Number(process.argv[3] ?? Date.now() % 1e9)
+  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} requests, no difference`)
+}

@@ -1,0 +1,210 @@
+import { zstdCompressSync } from 'node:zlib'
+import { compressSync } from 'snappy'
+import t from 'tap'
+import type { MetricMetadata } from '../../kernel/metric-metadata.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+
+const URL = '/api/v1/prom/write'
+const V1 = { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy', 'x-prometheus-remote-write-version': '0.1.0' }
+const V2 = { ...V1, 'content-type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request', 'x-prometheus-remote-write-version': '2.0.0' }
+const now = Date.now()
+const up = (value: number | bigint, ms = now): WireSeries => ({
+  labels: [
+    ['__name__', 'up'],
+    ['job', 'node'],
+  ],
+  samples: [{ ms, value }],
+})
+
+async function send(node: TestNode, payload: Uint8Array, headers: Record<string, string> = V1, url = URL) {
+  const answer = await node.inject({ method: 'POST', url, headers, payload: Buffer.from(payload) })
+  const written = ['samples', 'histograms', 'exemplars'].map((kind) => answer.headers[`x-prometheus-remote-write-${kind}-written`])
+  return {
+    status: answer.statusCode,
+    body: answer.body === '' ? '' : answer.headers['content-type']?.toString().includes('json') ? answer.json() : answer.body,
+    written,
+  }
+}
+
+async function sql(node: TestNode, query: string): Promise<unknown[][]> {
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query } })
+  return answer.json().rows
+}
+
+async function metric(node: TestNode, name: string): Promise<number> {
+  const line = (await node.inject('/metrics')).body.split('\n').find((each) => each.startsWith(`svc_${name} `))
+  return Number(line?.split(' ')[1])
+}
+
+t.test('version 1: written, read back by SQL, answered without counts', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'sql', 'native'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const list = [up(1), up(0.5, now + 1), up(STALE, now + 2), up(0x7ff0000000000000n, now + 3)]
+  t.same(await send(node, compressSync(writeRequest(list))), { status: 204, body: '', written: [undefined, undefined, undefined] })
+  const nanos = (ms: number) => Number(BigInt(ms) * 1_000_000n)
+  t.same(await sql(node, 'SELECT _time, job, value FROM up ORDER BY _time'), [
+    [nanos(now), 'node', 1],
+    [nanos(now + 1), 'node', 0.5],
+    [nanos(now + 2), 'node', null],
+    [nanos(now + 3), 'node', null],
+  ])
+  t.same(await sql(node, 'SELECT count(value), avg(value) FROM up'), [[2, 0.75]])
+  const plan = { measurement: 'up', tags: { job: 'node' }, limit: 1 }
+  const rows = (await node.inject({ method: 'POST', url: '/api/v1/svc/query', payload: plan })).json()
+  t.match(rows, [{ tags: { job: 'node' }, fields: { value: 1 } }])
+  t.equal(await metric(node, 'wire_non_finite_samples_skipped_total'), 2)
+  t.equal(await metric(node, 'remote_write_points_written_total'), 4)
+})
+
+t.test('version 2: counts of what was written, staleness markers and histograms among it', async (t) => {
+  const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const histogram: WireSeries = {
+    labels: [['__name__', 'h']],
+    histograms: [{ ms: now, countInt: 2, sum: 1, positiveSpans: [[0, 1]], positiveDeltas: [2] }],
+    exemplars: 1,
+  }
+  t.match(await send(node, compressSync(writeRequestV2([up(1), up(2, now + 1), histogram])), V2), { status: 204, written: ['2', '1', '1'] })
+  t.match(await send(node, compressSync(writeRequestV2([up(STALE, now + 2)])), V2), { status: 204, written: ['1', '0', '0'] })
+  const ends: WireSeries = { ...histogram, histograms: [{ ms: now + 1, sumBits: STALE }], samples: [{ ms: now + 2, value: STALE }] }
+  t.match(await send(node, compressSync(writeRequestV2([ends])), V2), { status: 204, written: ['1', '1', '1'] })
+  const unknown: WireSeries = { labels: [['__name__', 'never_seen']], samples: [{ ms: now, value: STALE }] }
+  t.match(await send(node, compressSync(writeRequestV2([unknown])), V2), { status: 204, written: ['1', '0', '0'] })
+  t.match(await send(node, compressSync(writeRequestV2([])), V2), { status: 204, written: ['0', '0', '0'] })
+  t.equal(await metric(node, 'remote_write_exemplars_dropped_total'), 2)
+})
+
+t.test('what is refused is told with counts, and the rest is stored', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'sql'], storage: 'embedded', config: { database: { max_series_cardinality: 2 } } })
+  t.teardown(() => node.stop())
+  await send(node, compressSync(writeRequest([up(1)])))
+  const old = up(1, now - 1e9)
+  const nameless: WireSeries = { labels: [['job', 'x']], samples: [{ ms: now, value: 1 }] }
+  const histogram: WireSeries = {
+    labels: [['__name__', 'h']],
+    histograms: [
+      { ms: now, countInt: 0 },
+      { ms: now - 1e9, countInt: 0 },
+    ],
+  }
+  const partial = await send(node, compressSync(writeRequestV2([old, up(2, now + 1), nameless, histogram])), V2)
+  t.match(partial, { status: 400, written: ['1', '1', '0'], body: { code: 'PARTIAL_WRITE', written: 2, rejected: 3 } })
+  t.match(partial.body.error, /^partial write: 2 samples written, 3 rejected; first: timeseries\[0\]: cannot write point at .*older than the window/)
+  t.match(partial.body.reasons[1], /^timeseries\[2\]: cannot write series: it has no label "__name__"/)
+  t.same(await sql(node, 'SELECT value FROM up ORDER BY _time'), [[1], [2]])
+
+  const many = await send(node, compressSync(writeRequestV2([{ ...up(1), labels: [['__name__', 'third']] }])), V2)
+  t.match(many, { status: 400, written: ['0', '0', '0'], body: { code: 'CARDINALITY_EXCEEDED', written: 0, rejected: 1 } })
+  const conflict = await send(node, compressSync(writeRequest([{ ...histogram, labels: up(1).labels as never }])))
+  t.match(conflict, { status: 400, body: { code: 'SCHEMA_ERROR', written: 0, rejected: 2 } })
+  t.match(await send(node, compressSync(writeRequest([up(1, now + 1e9)]))), { status: 400, body: { code: 'FUTURE_TIMESTAMP' } })
+  t.equal((await send(node, compressSync(writeRequest([old])), V1, `${URL}?backfill=true`)).status, 204)
+  t.equal(await metric(node, 'remote_write_points_rejected_total'), 7)
+})
+
+t.test('a float and a histogram of one new metric in one request', async (t) => {
+  const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const both: WireSeries = { labels: [['__name__', 'm']], samples: [{ ms: now, value: 1 }], histograms: [{ ms: now, countInt: 0 }] }
+  t.match(await send(node, compressSync(writeRequestV2([both])), V2), { status: 400, written: ['1', '0', '0'], body: { code: 'PARTIAL_WRITE' } })
+})
+
+t.test('bodies: empty ones, snappy and zstd under either name, and what is neither', async (t) => {
+  const node = await boot({ plugins: ['remote_write'], config: { remote_write: { max_decompressed_bytes: 4096 } } })
+  t.teardown(() => node.stop())
+  const message = writeRequest([up(1)])
+  const { 'content-encoding': _, ...bare } = V1
+  const zstd = { ...V1, 'content-encoding': 'zstd' }
+  const good: [string, Uint8Array, Record<string, string>][] = [
+    ['snappy without a header', compressSync(message), bare],
+    ['zstd', zstdCompressSync(message), zstd],
+    ['zstd called snappy', zstdCompressSync(message), V1],
+    ['snappy called zstd', compressSync(message), zstd],
+    ['nothing', new Uint8Array(0), V1],
+    ['an empty block', compressSync(Buffer.alloc(0)), V1],
+    ['an empty zstd frame', zstdCompressSync(Buffer.alloc(0)), zstd],
+    ['no Content-Type', compressSync(message), { 'content-encoding': 'snappy' }],
+  ]
+  for (const [name, body, headers] of good) t.match(await send(node, body, headers), { status: 204, body: '' }, name)
+  const bad: [string, Uint8Array, Record<string, string>, number, RegExp][] = [
+    ['not compressed', message, V1, 400, /cannot decompress the body as snappy|cannot decode the protobuf/],
+    ['cut snappy', compressSync(message).subarray(0, 20), V1, 400, /cannot decompress the body as snappy \(block format\): .*, at byte/],
+    ['cut zstd', zstdCompressSync(message).subarray(0, 20), zstd, 400, /cannot decompress the body as zstd/],
+    ['no protobuf', compressSync('what is this'), V1, 400, /cannot decode the protobuf message: .*, at byte \d+ of 12/],
+    ['much in little', compressSync(Buffer.alloc(5000)), V1, 413, /more than 4096 bytes after decompression.*remote_write.max_decompressed_bytes/],
+    ['much in little zstd', zstdCompressSync(Buffer.alloc(5000)), zstd, 413, /remote_write.max_decompressed_bytes/],
+    ['gzip', message, { ...V1, 'content-encoding': 'gzip' }, 415, /Content-Encoding "gzip".*prometheus.WriteRequest.*io.prometheus.write.v2.Request.*snappy/],
+    ['JSON', message, { 'content-type': 'application/json' }, 415, /Content-Type "application\/json".*prometheus.WriteRequest.*io.prometheus.write.v2.Request/],
+    ['another message', message, { ...V1, 'content-type': 'application/x-protobuf;proto=x.Y' }, 415, /proto=x.Y/],
+  ]
+  for (const [name, body, headers, status, text] of bad) {
+    const answer = await send(node, body, headers)
+    t.equal(answer.status, status, name)
+    t.match(answer.body.error, text, name)
+  }
+  const failed = await send(node, compressSync('what is this'), V2)
+  t.match(failed, { status: 400, written: ['0', '0', '0'] }, 'version 2 says on failure too that nothing was written')
+})
+
+t.test('the question of older vmagents', async (t) => {
+  const node = await boot({ plugins: ['remote_write'] })
+  t.teardown(() => node.stop())
+  t.match(await send(node, new Uint8Array(0), {}, `${URL}?get_vm_proto_version=1`), { status: 200, body: '1' })
+})
+
+t.test('requests at once do not mix, though they share buffers', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'sql'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const requests = Array.from({ length: 24 }, (_, i) => {
+    const list = Array.from(
+      { length: 50 },
+      (_, j): WireSeries => ({
+        labels: [
+          ['__name__', 'm'],
+          ['i', String(i)],
+        ],
+        samples: [{ ms: now + j, value: i }],
+      }),
+    )
+    const message = i % 2 === 0 ? writeRequest(list) : writeRequestV2(list)
+    return send(node, i % 3 === 0 ? zstdCompressSync(message) : compressSync(message), i % 2 === 0 ? V1 : V2)
+  })
+  for (const { status } of await Promise.all(requests)) t.equal(status, 204)
+  t.same(await sql(node, 'SELECT count(*), sum(CASE WHEN value = CAST(i AS DOUBLE) THEN 1 ELSE 0 END) FROM m'), [[1200, 1200]])
+})
+
+t.test('a retry with its Idempotency-Key, and storage that takes nothing', async (t) => {
+  const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
+  const body = compressSync(writeRequest([up(1)]))
+  const headers = { ...V1, 'idempotency-key': 'k' }
+  t.equal((await send(node, body, headers)).status, 204)
+  t.match(await send(node, body, headers), { status: 409, body: { code: 'CONFLICT' } })
+  await node.stop()
+})
+
+t.test('metadata is there for other plugins, also after a restart', async (t) => {
+  let found: MetricMetadata | undefined
+  const reader = definePlugin({
+    id: 'reader',
+    summary: 'Finds the service',
+    stability: 'experimental',
+    setup(svc) {
+      svc.start(() => {
+        found = svc.find<MetricMetadata>('metric_metadata')
+      })
+    },
+  })
+  const node = await boot({ plugins: ['remote_write', reader] })
+  t.teardown(() => node.stop())
+  await send(node, compressSync(writeRequest([], [{ type: 2, metric: 'temp', help: 'Of the air', unit: 'celsius' }])))
+  await send(node, compressSync(writeRequestV2([{ ...up(1), metadata: { type: 2, help: 'Reached', unit: '' } }])), V2)
+  t.same(
+    [...(found as MetricMetadata).list('')],
+    [
+      { metric: 'temp', type: 'gauge', help: 'Of the air', unit: 'celsius' },
+      { metric: 'up', type: 'gauge', help: 'Reached', unit: '' },
+    ],
+  )
+})
