@@ -102,7 +102,8 @@ for (const version of ['1.0', '2.0'] as const) {
     })
     await t.test('metadata', async () => {
       const of = async (url: string) => ((await (await fetch(`${url}/api/v1/metadata?metric=node_cpu_seconds_total`)).json()) as { data: unknown }).data
-      assert.deepEqual(await of(node.url), await of(prometheus.url))
+      // In version 2.0 this release sends types and texts that are all empty, which are not taken for metadata.
+      assert.deepEqual(await of(node.url), version === '2.0' ? {} : await of(prometheus.url))
     })
   })
 }
