@@ -28,6 +28,7 @@ function withPlainArguments(expr: CallExpr): CallExpr {
 
 async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Steps, evaluation: Evaluation): Promise<Value> {
   const { context } = evaluation
+  fn.check?.(expr)
   const args: Value[] = []
   let sampleTimes: Float64Array | undefined
   for (const arg of expr.args.slice(0, fn.argsUpTo)) {

@@ -108,6 +108,8 @@ export type VectorFn = (call: VectorCall) => Value | Promise<Value>
 
 export interface VectorFunction {
   kind: 'vector'
+  /** Called before the arguments are evaluated: refuses literals among them that make no sense. */
+  check?(expr: CallExpr): void
   apply: VectorFn
   /** The evaluator does not evaluate arguments from this one on: the function reads them from `expr.args` (info). `args` ends before it. */
   argsUpTo?: number

@@ -125,7 +125,11 @@ function manyQuantiles(call: VectorCall): VectorValue {
     for (const text of new Set(texts)) parts.push({ vector: only(vector, (step) => texts[step] === text), text })
   }
   const labels = parts.flatMap(({ text }) => labelled(groups, target, text))
-  return withLabels(joined(parts.map(({ vector }) => vector)), new LabelList(labels), new Uint8Array(labels.length).fill(1))
+  const all = joined(parts.map(({ vector }) => vector))
+  const dropName = new Uint8Array(labels.length).fill(1)
+  // At one step Prometheus lets the same quantile come twice, as long as something is made of it.
+  if (call.steps.count === 1) return { ...all, labels: new LabelList(labels), dropName }
+  return withLabels(all, new LabelList(labels), dropName)
 }
 
 function labelled({ labels }: HistogramGroups, target: string, text: string): Labels[] {

@@ -8,7 +8,7 @@ import { instantDelta, instantRate } from './range-instant.ts'
 import { medianDeviation, quantileOverTime } from './range-order.ts'
 import { checkCounterNames, delta, increase, rate } from './range-rate.ts'
 import { derivative, doubleExponentialSmoothing, predictLinear } from './range-regression.ts'
-import { LABELS } from './vector-labels.ts'
+import { labelJoin, labelReplace } from './vector-labels.ts'
 import { MATH } from './vector-math.ts'
 import { absenceOf, PRESENCE } from './vector-presence.ts'
 import { SORT } from './vector-sort.ts'
@@ -46,11 +46,13 @@ const RANGE: Record<string, RangeFunction> = {
   mad_over_time: range(medianDeviation),
 }
 
-const VECTOR: Record<string, VectorFn> = { ...MATH, ...TIME, ...PRESENCE, ...SORT, ...LABELS, ...HISTOGRAMS }
+const VECTOR: Record<string, VectorFn> = { ...MATH, ...TIME, ...PRESENCE, ...SORT, ...HISTOGRAMS }
 
 export const IMPLEMENTATIONS: ReadonlyMap<string, PromqlFunction> = new Map<string, PromqlFunction>([
   ...Object.entries(RANGE),
   ...Object.entries(VECTOR).map(([name, apply]): [string, PromqlFunction] => [name, { kind: 'vector', apply }]),
+  ['label_replace', labelReplace],
+  ['label_join', labelJoin],
   ['info', { kind: 'vector', apply: info, argsUpTo: 1 }],
 ])
 

@@ -1,20 +1,40 @@
 /** label_replace and label_join: new labels for the same samples. */
 import { compileRegex } from '../../../kernel/regex.ts'
+import type { Expr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import { isDistinct, labelNames, markDistinct } from '../eval/series-sets.ts'
 import type { VectorValue } from '../eval/value.ts'
 import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
-import type { VectorCall, VectorFn } from './contract.ts'
+import type { VectorCall, VectorFunction } from './contract.ts'
 import { withLabels } from './merge.ts'
 import { stringArg, vectorArg } from './vectors.ts'
 
-export const LABELS: Record<string, VectorFn> = { label_replace: labelReplace, label_join: labelJoin }
+export const labelReplace: VectorFunction = {
+  kind: 'vector',
+  check({ args }) {
+    read(literal(args[4]))
+    checkName(literal(args[1]), 'destination', 'label_replace')
+  },
+  apply: replace,
+}
 
-function labelReplace(call: VectorCall): VectorValue {
+export const labelJoin: VectorFunction = {
+  kind: 'vector',
+  check({ args }) {
+    for (const source of args.slice(3)) checkName(literal(source), 'source', 'label_join')
+    checkName(literal(args[1]), 'destination', 'label_join')
+  },
+  apply: join,
+}
+
+function literal(arg: Expr): string {
+  return arg.kind === 'string' ? arg.value : ''
+}
+
+function replace(call: VectorCall): VectorValue {
   const vector = vectorArg(call, 0)
   const [target, template, source, pattern] = [1, 2, 3, 4].map((i) => stringArg(call, i))
   const regex = read(pattern)
-  checkName(target, 'destination', 'label_replace')
   const expand = compileTemplate(template)
   const { codes, texts } = vector.labels.column(source)
   // Many series share few values: each is matched once. What follows the last is for series without the label.
@@ -25,13 +45,11 @@ function labelReplace(call: VectorCall): VectorValue {
   return relabel(vector, target, (series) => made[codes[series] < 0 ? texts.length : codes[series]])
 }
 
-function labelJoin(call: VectorCall): VectorValue {
+function join(call: VectorCall): VectorValue {
   const vector = vectorArg(call, 0)
   const target = stringArg(call, 1)
   const separator = stringArg(call, 2)
   const sources = call.args.slice(3).map((_, i) => stringArg(call, i + 3))
-  for (const source of sources) checkName(source, 'source', 'label_join')
-  checkName(target, 'destination', 'label_join')
   const columns = sources.map((source) => vector.labels.column(source))
   return relabel(vector, target, (series) => columns.map(({ codes, texts }) => (codes[series] < 0 ? '' : texts[codes[series]])).join(separator))
 }

@@ -108,13 +108,20 @@ export interface ApplyOptions {
   instants?: VectorCall['instants']
 }
 
+/** Arguments stand 10 apart. */
+function exprOf(arg: Value, i: number): Expr {
+  const pos = { start: 10 * (i + 1), end: 10 * (i + 1) + 1 }
+  return arg.type === 'string' ? { kind: 'string', value: arg.value, pos } : { kind: 'number', value: 0, pos }
+}
+
 export async function apply(fn: string, args: readonly Value[], options: ApplyOptions = {}): Promise<Value> {
   const implementation = implementationOf(fn)
   if (implementation.kind !== 'vector') throw new Error(`${fn} is no vector function`)
   const first = args.find((arg) => arg.type === 'vector')
   const count = options.steps ?? first?.steps ?? 1
   const start = (options.start ?? 0) * 1000
-  const exprs = options.exprs ?? args.map((_, i): Expr => ({ kind: 'number', value: 0, pos: { start: 10 * (i + 1), end: 10 * (i + 1) + 1 } }))
+  const exprs = options.exprs ?? args.map(exprOf)
+  implementation.check?.({ kind: 'call', name: fn, args: exprs, type: 'vector', pos: { start: 0, end: 0 }, namePos: { start: 0, end: 0 } })
   return implementation.apply({
     expr: { kind: 'call', name: fn, args: exprs, type: 'vector', pos: { start: 0, end: 99 }, namePos: { start: 0, end: fn.length } },
     args,
