@@ -61,7 +61,10 @@ export class ChangedSeries implements LabelSets {
   }
 
   at(i: number): Labels {
-    return changeLabels(this.base.at(i), this.other.at(i), this.change)
+    const base = this.base.at(i)
+    // Asked for only when needed: in nested views each level would double the work below.
+    const other = this.change.include.length === 0 || this.other === this.base ? base : this.other.at(i)
+    return changeLabels(base, other, this.change)
   }
 
   column(name: string): LabelColumn {
