@@ -1,7 +1,4 @@
 /** Samples a second of processor time, decoder alone, and of the clock through the engine: node plugins/remote_write/decoder.bench.ts [samples] */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { compressSync } from 'snappy'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
@@ -75,7 +72,6 @@ function decode(name: string, version: Version, each: number): void {
 
 async function throughEngine(version: Version): Promise<void> {
   const input = bodies(version, 1, 200).map((body) => compressSync(body))
-  const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'))
   const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
   const headers = version === 1 ? {} : { 'content-type': 'application/x-protobuf;proto=io.prometheus.write.v2.Request' }
   let samples = 0
@@ -93,7 +89,6 @@ async function throughEngine(version: Version): Promise<void> {
   }
   report(`version ${version}, over HTTP into the engine`, samples, bytes, Number(process.hrtime.bigint() - start) / 1e9)
   await node.stop()
-  rmSync(folder, { recursive: true, force: true })
 }
 
 function report(name: string, samples: number, bytes: number, seconds: number): void {
