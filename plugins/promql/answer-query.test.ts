@@ -26,6 +26,7 @@ async function ask(query: string, change: Partial<QueryArgs> = {}, from: MemoryS
     namespace: 'default',
     query,
     steps: { start: 300_000, interval: 0, count: 1 },
+    end: 300_000,
     lookbackMs: 300_000,
     defaultStepMs: 60_000,
     seriesLimit: 10_000,
@@ -41,7 +42,10 @@ async function ask(query: string, change: Partial<QueryArgs> = {}, from: MemoryS
   return { json: JSON.parse(text), text, pieces: pieces.length, truncated }
 }
 
-const range = (start: number, interval: number, count: number): Partial<QueryArgs> => ({ steps: { start, interval, count } })
+const range = (start: number, interval: number, count: number): Partial<QueryArgs> => ({
+  steps: { start, interval, count },
+  end: start + (count - 1) * interval,
+})
 
 async function failure(query: string, change: Partial<QueryArgs> = {}): Promise<{ type: unknown; message: string }> {
   const error = await ask(query, change).then(
@@ -115,6 +119,19 @@ t.test('range queries: a matrix in the order of the labels, gaps left out, scala
     },
   ])
   t.same((await ask('up > 100', range(0, 60_000, 3))).json.data.result, [], 'series without points are no series')
+})
+
+t.test('the end of a query is the one that was asked for', async (t) => {
+  const { json } = await ask('end()', { ...range(0, 60_000, 2), end: 100_000 })
+  t.same(json.data.result, [
+    {
+      metric: {},
+      values: [
+        [0, '100'],
+        [60, '100'],
+      ],
+    },
+  ])
 })
 
 t.test('a limit of series cuts, and says so', async (t) => {

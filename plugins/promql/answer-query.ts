@@ -22,6 +22,8 @@ export interface QueryArgs {
   parseLimits: ParseLimits
   /** An instant query has one step and interval 0. */
   steps: Steps
+  /** Milliseconds; the last step may not reach it, `@ end()` does. */
+  end: number
   lookbackMs: number
   /** Step of subqueries that name none. */
   defaultStepMs: number
@@ -62,7 +64,6 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
   const annotations = new Annotations()
   const budget = new Budget(args.memoryBytes)
   const counted = args.stats === '' ? undefined : new CountedSource(source)
-  const last = steps.start + (steps.count - 1) * steps.interval
   const prepared = performance.now()
   const value = await evaluate(expr, steps, {
     source: counted ?? source,
@@ -71,7 +72,7 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
     budget,
     annotations,
     signal: io.signal,
-    query: { start: steps.start, end: last, step: steps.interval },
+    query: { start: steps.start, end: args.end, step: steps.interval },
   })
   const evaluated = performance.now()
   const out = new AnswerStream(io, args.maxResultBytes)

@@ -15,13 +15,22 @@ const COMMON = ['timeout', 'limit', 'lookback_delta', 'stats'] as const
 export function queryEndpoints(door: Door, config: PromqlConfig): void {
   const { server, clock } = door.svc
 
-  const run = (params: Params, limit: number, steps: Steps, timeoutMs: number | undefined, request: HttpRequest, reply: FastifyReply): Promise<void> => {
+  const run = (
+    params: Params,
+    limit: number,
+    steps: Steps,
+    end: number,
+    timeoutMs: number | undefined,
+    request: HttpRequest,
+    reply: FastifyReply,
+  ): Promise<void> => {
     const lookback = params.duration('lookback_delta', (reason) => apiError('bad_data', `error parsing lookback delta duration: ${reason}`))
     const args: QueryArgs = {
       namespace: door.svc.context(request).dataNamespace,
       query: params.get('query'),
       parseLimits: parseLimits(config),
       steps,
+      end,
       // None, and what is not positive, means the server's own.
       lookbackMs: lookback !== undefined && lookback > 0 ? Math.max(1, Math.trunc(lookback)) : config.lookback_delta_secs * 1000,
       defaultStepMs: config.default_evaluation_interval_secs * 1000,
@@ -41,7 +50,7 @@ export function queryEndpoints(door: Door, config: PromqlConfig): void {
   door.serve('/query', { summary: 'PromQL at one time', methods: METHODS, parameters: ['query', 'time', ...COMMON] }, (params, request, reply) => {
     const limit = params.limit()
     const time = params.time('time') ?? clock.now()
-    return run(params, limit, { start: time, interval: 0, count: 1 }, params.duration('timeout'), request, reply)
+    return run(params, limit, { start: time, interval: 0, count: 1 }, time, params.duration('timeout'), request, reply)
   })
 
   door.serve(
@@ -50,7 +59,7 @@ export function queryEndpoints(door: Door, config: PromqlConfig): void {
     (params, request, reply) => {
       const limit = params.limit()
       const steps = stepsOf(params, server.max_range_query_points)
-      return run(params, limit, steps, params.duration('timeout'), request, reply)
+      return run(params, limit, steps, params.requiredTime('end'), params.duration('timeout'), request, reply)
     },
   )
 }
