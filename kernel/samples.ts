@@ -56,6 +56,6 @@ export interface SeriesSet {
 
 /** The series that match; some may have no samples in the range. */
 export interface SampleSet extends SeriesSet {
-  /** To be read once. Blocks come in order and belong to the caller, though their arrays may be shared with others: they may not be changed. */
+  /** To be read once. Blocks come in order; one may not be changed, and its arrays are used again once the next one is asked for. */
   blocks(): AsyncIterable<SampleRows>
 }

@@ -15,7 +15,7 @@ export interface SelectRequest {
 /** Series that match, ordered as the storage has them; some may turn out to have no samples in the range. */
 export interface Selection {
   labels: LabelSets
-  /** Can be read once. Series without samples have empty ranges in their block, or no block at all. */
+  /** Can be read once; a block's arrays are used again once the next one is asked for. Series without samples have empty ranges in their block, or no block at all. */
   blocks(): AsyncIterable<SampleBlock>
 }
 

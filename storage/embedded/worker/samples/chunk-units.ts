@@ -1,6 +1,7 @@
 /** Memtable rows as units: a full chunk once and for all, the chunk that still grows anew for each state of it that is asked for. */
 import type { FieldDef } from '../../layout.ts'
 import { BLOCK_ROWS, type ChunkView, type ColumnView, timeBefore } from '../chunk-view.ts'
+import { contains } from '../hidden.ts'
 import { heapBytes } from '../row-gather.ts'
 import type { MemtablePart } from '../state.ts'
 import { type Unit, UnitBuilder } from './unit.ts'
@@ -14,8 +15,10 @@ export type KeepRow = (series: number, low: number, high: number) => boolean
 
 interface Tally {
   shelf: UnitShelf
-  /** Rows when the chunk's unit was made; it is void for any other number. */
+  /** Rows when the chunk's unit of a field was made; it is void for any other number. */
   rows: Map<number, number>
+  /** Rows when few series were picked out last: asked for again in that state, all of the chunk is worth ordering. */
+  picked: number
 }
 
 export class ChunkUnits {
@@ -37,12 +40,13 @@ export class ChunkUnits {
     if (rows === 0 || view === undefined || !intersects(chunk, rows, lo, hi)) return undefined
     if (keep !== undefined) return built(part, chunk, view, sortedPlaces(chunk, allPlaces(chunk, rows)), field, keep).build(false)
     let tally = this.shelves.get(chunk)
-    if (tally === undefined) this.shelves.set(chunk, (tally = { shelf: new UnitShelf(memtableOwner(part.memtable.id)), rows: new Map() }))
+    if (tally === undefined) this.shelves.set(chunk, (tally = { shelf: new UnitShelf(memtableOwner(part.memtable.id)), rows: new Map(), picked: 0 }))
     if (tally.rows.get(field.id) === rows) {
       const known = this.cache.get(tally.shelf, field.id)
       if (known !== undefined) return known
     }
-    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows) {
+    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && tally.picked !== rows) {
+      tally.picked = rows
       const places = sortedPlaces(chunk, pick(chunk, rows, series))
       return built(part, chunk, view, places, field, undefined).build(false)
     }
@@ -66,13 +70,11 @@ function intersects(chunk: ChunkView, rows: number, lo: bigint, hi: bigint): boo
 function pick(chunk: ChunkView, rows: number, wanted: Int32Array): Int32Array {
   const found: number[] = []
   const { series } = chunk
-  if (wanted.length === 1) {
-    const only = wanted[0]
-    for (let row = 0; row < rows; row++) if (series[row] === only) found.push(row)
-  } else {
-    const set = new Set(wanted)
-    for (let row = 0; row < rows; row++) if (set.has(series[row])) found.push(row)
-  }
+  const first = wanted[0]
+  const last = wanted[wanted.length - 1]
+  if (last - first + 1 === wanted.length) {
+    for (let row = 0; row < rows; row++) if (series[row] >= first && series[row] <= last) found.push(row)
+  } else for (let row = 0; row < rows; row++) if (series[row] >= first && series[row] <= last && contains(wanted, series[row])) found.push(row)
   return Int32Array.from(found)
 }
 

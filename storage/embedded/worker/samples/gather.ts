@@ -1,6 +1,7 @@
 /** Puts the samples of some series together from units: by series, in ascending time, each millisecond once, the newest write winning. */
 import type { SampleRows } from '../../../../kernel/samples.ts'
 import { IntList } from '../int-list.ts'
+import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, visibleParts } from './hidden-times.ts'
 import { inOrder } from './order.ts'
 import type { VisibleUnit } from './piece-units.ts'
@@ -57,13 +58,20 @@ export class Gatherer {
     if (used) this.units.push(unit)
   }
 
-  rows(): SampleRows {
+  get samples(): number {
+    let sum = 0
+    for (const count of this.counts) sum += count
+    return sum
+  }
+
+  /** @param buffer room for `samples`; the result may lie in it. */
+  rows(buffer: BlockBuffer): SampleRows {
     const n = this.series.length
     const { counts, units } = this
     const starts = new Int32Array(n + 1)
     for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[i]
     const total = starts[n]
-    const rows: SampleRows = { first: this.first, starts, times: new Float64Array(total), values: new Float64Array(total) }
+    const rows: SampleRows = { first: this.first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
     if (units.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
     if (units.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
     const rests = units.some((unit) => unit.rests !== undefined) ? new Int32Array(total) : undefined

@@ -1,5 +1,6 @@
 /** The pieces of a measurement as units, with what is hidden of each. */
 import type { Interval, Piece } from '../pieces.ts'
+import { BlockBuffers } from './block-buffers.ts'
 import { ChunkUnits, memtableOwner } from './chunk-units.ts'
 import { type HiddenTimes, hiddenTimes, keepOf } from './hidden-times.ts'
 import { type ReadScope, SegmentUnits } from './segment-units.ts'
@@ -23,6 +24,7 @@ const NOTHING: readonly HiddenTimes[] = []
 
 /** Everything an engine thread keeps for reading samples. */
 export class SampleUnits {
+  readonly buffers = new BlockBuffers()
   private readonly cache: UnitCache
   private readonly segments: SegmentUnits
   private readonly chunks: ChunkUnits
@@ -57,11 +59,14 @@ export class SampleUnits {
   }
 
   /** @param series those wanted, ascending. */
-  async read({ piece, chunk }: Source, series: Int32Array, scope: ReadScope): Promise<VisibleUnit[]> {
+  read({ piece, chunk }: Source, series: Int32Array, scope: ReadScope): VisibleUnit[] | Promise<VisibleUnit[]> {
     const hidden = piece.hidden.length === 0 ? NOTHING : hiddenTimes(piece.hidden, piece.minTime, piece.maxTime)
     const keep = hidden === undefined ? keepOf(piece.hidden) : undefined
     const visible = (unit: Unit): VisibleUnit => ({ unit, hidden: hidden ?? NOTHING })
-    if (piece.segment !== undefined) return (await this.segments.of(piece, series, scope, keep)).map(visible)
+    if (piece.segment !== undefined) {
+      const units = this.segments.of(piece, series, scope, keep)
+      return units instanceof Promise ? units.then((list) => list.map(visible)) : units.map(visible)
+    }
     const unit = this.chunks.of(piece.memtable!.part, chunk, scope.field, scope.range, series, keep)
     return unit === undefined ? [] : [visible(unit)]
   }

@@ -61,13 +61,14 @@ export class SegmentUnits {
    * The units of a piece that hold series of `series` (ascending), by series number.
    * @param keep decides row by row, and nothing is kept then.
    */
-  async of(piece: Piece, series: Int32Array, { context, field, range, all, signal }: ReadScope, keep: KeepRow | undefined): Promise<Unit[]> {
+  of(piece: Piece, series: Int32Array, scope: ReadScope, keep: KeepRow | undefined): Unit[] | Promise<Unit[]> {
+    const { context, field, range, all, signal } = scope
     const segment = piece.segment as SegmentMeta
     if (!segment.columns.some((column) => column.field === field.id)) return []
     const wanted = within(series, segment.minSeries, segment.maxSeries)
     if (wanted.length === 0) return []
     const cut = this.cutOf(segment, piece.measurement ?? NO_SERIES, all)
-    if (keep !== undefined || cut.density > LONG_SERIES) return [await read(context, piece, field, wanted, range, signal, keep)]
+    if (keep !== undefined || cut.density > LONG_SERIES) return read(context, piece, field, wanted, range, signal, keep).then((unit) => [unit])
     const numbers = unitsOf(wanted, cut.shift)
     const found = new Map<number, Unit>()
     const lacking: number[] = []
@@ -76,8 +77,8 @@ export class SegmentUnits {
       if (unit === undefined) lacking.push(number)
       else found.set(number, unit)
     }
-    if (lacking.length > 0) for (const [number, unit] of await this.load(context, piece, field, cut, lacking, signal)) found.set(number, unit)
-    return numbers.map((number) => found.get(number) as Unit).filter((unit) => unit !== undefined && unit.series.length > 0)
+    if (lacking.length === 0) return numbers.map((number) => found.get(number) as Unit)
+    return this.load(context, piece, field, cut, lacking, signal).then((loaded) => numbers.map((number) => (found.get(number) ?? loaded.get(number)) as Unit))
   }
 
   /** The series that have rows in a piece, ascending; kept as long as the segment is known. */

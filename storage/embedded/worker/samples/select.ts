@@ -14,7 +14,7 @@ import type { ReadScope } from './segment-units.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 /** Samples of a block, about. */
-const BLOCK_SAMPLES = 262_144
+const BLOCK_SAMPLES = 65_536
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -78,8 +78,16 @@ async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces
     scope.signal?.throwIfAborted()
     const part = series.subarray(first, first + size)
     const gatherer = new Gatherer(part, first, lo, hi)
-    for (const source of sources) for (const unit of await units.read(source, part, scope)) gatherer.add(unit)
-    yield gatherer.rows()
+    for (const source of sources) {
+      const read = units.read(source, part, scope)
+      for (const unit of read instanceof Promise ? await read : read) gatherer.add(unit)
+    }
+    const buffer = units.buffers.take(gatherer.samples)
+    try {
+      yield gatherer.rows(buffer)
+    } finally {
+      units.buffers.give(buffer)
+    }
   }
 }
 
