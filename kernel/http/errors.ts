@@ -104,6 +104,16 @@ export function unroutable(request: IncomingMessage, known: KnownPaths): { error
   const methods = known.methods(path)
   if (methods.length === 0)
     return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path; GET /api/v1/openapi.json lists them`) }
+  // A route of this method and path, but for bodies of another media type.
+  if (methods.includes(request.method ?? '')) {
+    const type = (request.headers['content-type'] ?? '').slice(0, 128)
+    return {
+      error: new SvcError(
+        'UNSUPPORTED_MEDIA_TYPE',
+        `cannot read a body of Content-Type "${type}" at "${path.slice(0, 256)}": no selected plugin takes it there`,
+      ),
+    }
+  }
   const allow = methods.join(', ')
   return { error: new SvcError('METHOD_NOT_ALLOWED', `cannot ${request.method} "${path.slice(0, 256)}": the path answers to ${allow}`), allow }
 }

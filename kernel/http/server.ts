@@ -1,6 +1,6 @@
 /** The HTTP listener: fastify with the kernel's rules for bodies, errors, request ids, credentials and shutdown. */
 import { randomUUID } from 'node:crypto'
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth.ts'
@@ -29,6 +29,16 @@ const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
 const MAX_PARAM_LENGTH = 4096
 const IDLE_SWEEP_MS = 20
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
+
+/** Lets two routes share a path: one for bodies of the media type it names, `constraints: { mediaType }`, and one for all others. */
+const byMediaType = {
+  name: 'mediaType',
+  storage() {
+    const handlers = new Map<string, unknown>()
+    return { get: (type: string) => handlers.get(type) ?? null, set: (type: string, handler: unknown) => void handlers.set(type, handler) }
+  },
+  deriveConstraint: (request: IncomingMessage) => request.headers['content-type']?.split(';', 1)[0].trim().toLowerCase(),
+} as never
 
 export interface HttpParts {
   server: ServerConfig
@@ -61,7 +71,7 @@ export class HttpServer {
       childLoggerFactory: (logger) => logger,
       genReqId: (request) => requestIdOf(request.headers['x-request-id']),
       bodyLimit: server.max_body_size,
-      routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+      routerOptions: { maxParamLength: MAX_PARAM_LENGTH, constraints: { mediaType: byMediaType } },
       keepAliveTimeout: server.keep_alive_timeout_secs * 1000,
       requestTimeout: server.request_timeout_secs * 1000,
       // Requests that were under way when the server began to stop are answered as usual.

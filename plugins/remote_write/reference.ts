@@ -21,7 +21,7 @@ interface Field {
   bytes: Uint8Array
 }
 
-const NOTHING = new Uint8Array(0)
+const NOTHING: Uint8Array = new Uint8Array(0)
 const MAX_MS = 9223372036854n
 const EXPONENT = 0x7ff0000000000000n
 const FRACTION = 0x000fffffffffffffn

@@ -148,6 +148,18 @@ t.test('bodies: empty ones, snappy and zstd under either name, and what is neith
   t.match(failed, { status: 400, written: ['0', '0', '0'] }, 'version 2 says on failure too that nothing was written')
 })
 
+t.test('the path of Prometheus itself, which JSON keeps', async (t) => {
+  for (const plugins of [['remote_write', 'native'], ['native', 'remote_write'], ['remote_write']]) {
+    const node = await boot({ plugins })
+    const body = compressSync(writeRequestV2([up(1)]))
+    t.match(await send(node, body, V2, '/api/v1/write'), { status: 204, written: ['1', '0', '0'] })
+    const point = { measurement: 'm', fields: { v: 1 } }
+    const json = await node.inject({ method: 'POST', url: '/api/v1/write', payload: [point] })
+    t.equal(json.statusCode, plugins.includes('native') ? 204 : 415)
+    await node.stop()
+  }
+})
+
 t.test('the question of older vmagents', async (t) => {
   const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())
