@@ -17,8 +17,18 @@ export async function matrixResult(expr: MatrixSelector | SubqueryExpr, steps: S
   }
   const input = await rangeInput(expr, steps, evaluation)
   const end = (input.reference.at ?? steps.start) - input.reference.offset
-  const blocks = input.modifier === undefined ? input.blocks() : extended(input, end)
+  const blocks = input.modifier === undefined ? owned(input.blocks()) : extended(input, end)
   return { type: 'matrix', labels: input.labels, blocks: () => counted(blocks, evaluation) }
+}
+
+/** Copies: the storage uses the arrays of a block again for the next, and a result is kept until it is sent. */
+async function* owned(blocks: AsyncIterable<SampleBlock>): AsyncIterable<SampleBlock> {
+  for await (const { first, starts, times, values, kinds, histograms } of blocks) {
+    const copy: SampleBlock = { first, starts: starts.slice(), times: times.slice(), values: values.slice() }
+    if (kinds !== undefined) copy.kinds = kinds.slice()
+    if (histograms !== undefined) copy.histograms = histograms.slice()
+    yield copy
+  }
 }
 
 async function* counted(blocks: AsyncIterable<SampleBlock>, { context, pacer }: Evaluation): AsyncIterable<SampleBlock> {

@@ -63,7 +63,7 @@ export const SAMPLE_HISTOGRAM = 2
 export interface MatrixValue {
   type: 'matrix'
   labels: LabelSets
-  /** In ascending `first`; every series is in one block. Stale samples are left out already. */
+  /** In ascending `first`; every series is in one block. Stale samples are left out already. Blocks may be kept. */
   blocks(): AsyncIterable<SampleBlock>
 }
 

@@ -8,7 +8,7 @@ import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 
 const FIRST_ROWS = 16
 /** Up to this many cells are made room for at once. */
-const EAGER_CELLS = 1 << 22
+const EAGER_CELLS = 1 << 19
 
 export class VectorRows implements RowSink {
   values: Float64Array
