@@ -10,12 +10,10 @@ import { snappyLength } from './snappy.ts'
 const LITERAL = 0
 const COPY_1 = 1
 const COPY_2 = 2
-/** A COPY_2 of 64 bytes. */
-const FULL_COPY_2 = (63 << 2) | COPY_2
 /** Copies go by words and may write so many bytes beyond their end, which the next element overwrites. */
-const SLACK = 8
-/** Literals of at least so many bytes are left to the engine's own copying. */
-const LONG = 96
+const SLACK = 16
+/** Literals and copies of at least so many bytes are left to the engine's own copying. */
+const LONG = 64
 /** A block that decodes to more than this gets memory of its own. */
 const MOST_KEPT = 8 * 1024 * 1024
 
@@ -84,9 +82,9 @@ function fill(block: Uint8Array, out: Uint8Array, view: DataView, length: number
       size = (tag >>> 2) + 1
       back = block[at] | (block[at + 1] << 8)
       at += 2
-      // Encoders cut a long match into copies of 64 bytes: make it whole.
-      while (at + 2 < end && block[at] === FULL_COPY_2 && (block[at + 1] | (block[at + 2] << 8)) === back) {
-        size += 64
+      // Encoders cut a long match into copies of at most 64 bytes: make it whole.
+      while (at + 2 < end && (block[at] & 3) === COPY_2 && (block[at + 1] | (block[at + 2] << 8)) === back) {
+        size += (block[at] >>> 2) + 1
         at += 3
       }
     } else if (kind === COPY_1) {
@@ -103,7 +101,18 @@ function fill(block: Uint8Array, out: Uint8Array, view: DataView, length: number
     const stop = to + size
     let from = to - back
     if (size >= LONG && back >= size) out.copyWithin(to, from, from + size)
-    else if (back >= 4) for (; to < stop; to += 4, from += 4) view.setInt32(to, view.getInt32(from, true), true)
+    else if (back >= 16) {
+      for (; to < stop; to += 16, from += 16) {
+        const first = view.getInt32(from, true)
+        const second = view.getInt32(from + 4, true)
+        const third = view.getInt32(from + 8, true)
+        const fourth = view.getInt32(from + 12, true)
+        view.setInt32(to, first, true)
+        view.setInt32(to + 4, second, true)
+        view.setInt32(to + 8, third, true)
+        view.setInt32(to + 12, fourth, true)
+      }
+    } else if (back >= 4) for (; to < stop; to += 4, from += 4) view.setInt32(to, view.getInt32(from, true), true)
     else for (; to < stop; to++, from++) out[to] = out[from]
     to = stop
   }
