@@ -190,6 +190,7 @@ t.test('what cannot be asked is bad_data, what cannot be answered is execution',
   t.match(await failure('label_replace(up, "job", "x", "", "")'), { type: 'execution', message: 'vector cannot contain metrics with the same labelset' })
   t.same(await failure('rate(up[step()])'), { type: 'bad_data', message: 'invalid parameter "query": 8:14: duration must be greater than 0' })
   t.match((await failure('rate({"ü"}[5m] offset (1 / step()))')).message, /: 24:34: division by zero$/, 'places in bytes')
+  t.match((await failure('rate(up[((step() * 2))])')).message, /: 10:20: duration must be greater than 0$/, 'within parentheses')
   t.match(await failure('up', { ...range(0, 1000, 100_000), memoryBytes: 1000 }), { type: 'execution', message: /too many samples into memory/ })
 })
 

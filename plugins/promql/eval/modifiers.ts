@@ -31,13 +31,15 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
   if (typeof duration === 'number') return duration
   const seconds = evaluateSeconds(duration, context)
   const fail = (cause: string): never => {
-    throw new ExpressionError(duration.pos, cause)
+    throw new ExpressionError(withinParens(duration).pos, cause)
   }
   if (!Number.isFinite(seconds)) fail('duration is NaN or infinite')
   if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
   if (Math.abs(seconds) > MOST_SECONDS) fail('duration is out of range')
   return Math.trunc(seconds * 1000)
 }
+
+const withinParens = (expr: DurationExpr): DurationExpr => (expr.kind === 'duration-paren' ? withinParens(expr.expr) : expr)
 
 function evaluateSeconds(expr: DurationExpr, context: Pick<EvalContext, 'query'>): number {
   const { query } = context
