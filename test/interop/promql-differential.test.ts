@@ -5,13 +5,13 @@
  */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { startNode } from './node.ts'
 import { noPrometheus, startPrometheus } from './prometheus.ts'
 import { type Answer, ask, difference, type Question } from './promql/compare.ts'
 import { INTERVAL_MS, randomData, SAMPLES } from './promql/data.ts'
 import { Grammar, labelsMatter } from './promql/grammar.ts'
-import { type Part, render, shrink } from './promql/query.ts'
+import { damaged, type Part, render, shrink } from './promql/query.ts'
 import { remoteWrite, type Series } from './promql/samples.ts'
 
 const SEED = Number(process.env.SVC_DIFF_SEED ?? Math.floor(Math.random() * 2 ** 31))
@@ -49,17 +49,25 @@ async function compare(urls: readonly [string, string], question: Question): Pro
   return difference(question.query, a, b, labelsMatter(question.query))
 }
 
-/** Asks each query at a time and over a range. */
-async function differences(urls: readonly [string, string], seed: number, queries: number): Promise<Difference[]> {
+/** Asks each query at a time and over a range. @param change makes another query of it. */
+async function differences(
+  urls: readonly [string, string],
+  seed: number,
+  queries: number,
+  change: (tree: Part, random: Random) => Part = (tree) => tree,
+): Promise<Difference[]> {
   const random = seeded(seed)
   const grammar = new Grammar(random, START_MS, END_MS)
   const found: Difference[] = []
   for (let i = 0; i < queries; i++) {
-    const tree: Part = grammar.query()
+    const tree = change(grammar.query(), random)
     const time = (START_MS + Math.floor(random() * (END_MS + 400_000 - START_MS))) / 1000
     const start = Math.floor(START_MS / 1000 + random() * 1800)
     const step = STEPS[Math.floor(random() * STEPS.length)]
-    for (const question of [{ time }, { start, end: start + step * Math.floor(random() * 60), step }]) {
+    // A range of one step begins and ends with it: Prometheus takes others for a range in its warnings only.
+    const steps = Math.floor(random() * 60)
+    const end = start + steps * step + (steps === 0 ? 0 : Math.floor(random() * step))
+    for (const question of [{ time }, { start, end, step }]) {
       const query = render(tree)
       const what = await compare(urls, { query, ...question })
       if (what === undefined) continue
@@ -109,6 +117,13 @@ test('svc gives the answers of Prometheus', { skip }, async (t) => {
     url = node.url
   }
   await fill(url + BACKFILL, series)
-  const found = await differences([prometheus!.url, url], SEED, QUERIES)
-  assert.equal(found.length, 0, report(found, SEED))
+  const urls = [prometheus!.url, url] as const
+  await t.test('to queries', async () => {
+    const found = await differences(urls, SEED, QUERIES)
+    assert.equal(found.length, 0, report(found, SEED))
+  })
+  await t.test('to queries that are damaged, which it refuses in the same words', async () => {
+    const found = await differences(urls, SEED, QUERIES, damaged)
+    assert.equal(found.length, 0, report(found, SEED))
+  })
 })

@@ -141,7 +141,7 @@ function native(random: Random, start: number, kind: HistogramKind): Sample[] {
     if (!kind.custom && random() < 0.3) zeros += whole(random, 3)
     if (kind.custom) for (let i = bounds.length + 1; i < positive.length; i++) positive[i] = 0
     // Whether a side without observations has buckets depends on how Prometheus has packed it, and the zero bucket's bounds on that.
-    for (const side of [positive, negative]) if (side.length > 0 && side.every((count) => count === 0)) side[0] = 1
+    for (const side of [positive, negative]) if (side.length > 0 && !side.some((count) => count > 0)) side[0] = 1
     const up = spansOf(positive, kind.custom ? 0 : first)
     const down = spansOf(negative, first)
     const count = [...up.kept, ...down.kept].reduce((a, b) => a + b, zeros)

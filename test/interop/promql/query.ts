@@ -29,9 +29,17 @@ function* within(tree: Part, kind: PartKind): Generator<Part> {
   }
 }
 
-/** Every tree that lies one cut away, the larger cuts first. */
+/** Names, numbers, strings and single signs. */
+const TOKEN = /\w+|"[^"]*"|\s+|./gsu
+
+/** Every tree that lies one cut away, the larger cuts first; of plain text, every text without one token. */
 export function* smaller(tree: Part): Generator<Part> {
   const text = render(tree)
+  if (tree.kind === 'text') {
+    const tokens = text.match(TOKEN) ?? []
+    for (const i of tokens.keys()) yield part('text', tokens.toSpliced(i, 1).join(''))
+    return
+  }
   const least = LEAST[tree.kind]
   if (least !== undefined && render(least).length < text.length) yield least
   for (const inner of within(tree, tree.kind)) yield inner
@@ -57,4 +65,43 @@ export async function shrink(tree: Part, fails: (query: string) => Promise<boole
     }
     return tree
   }
+}
+
+const INSERTED = [
+  ...'(){}[],=~!<>+-*/%^@:"#\\.',
+  ' ',
+  '\n',
+  'by',
+  'on',
+  'bool',
+  'offset',
+  'group_left',
+  'rate',
+  'sum',
+  'or',
+  '5m',
+  '0',
+  '1e',
+  'ü',
+  'Inf',
+  'and',
+  'fill',
+  'step()',
+  '"x"',
+  '__name__',
+]
+
+/** The query with a token taken away, doubled, put elsewhere or put in, once or twice. */
+export function damaged(tree: Part, random: () => number): Part {
+  const tokens = render(tree).match(TOKEN) ?? []
+  const below = (limit: number) => Math.floor(random() * limit)
+  for (let i = 0; i <= below(2); i++) {
+    const at = below(tokens.length)
+    const action = below(4)
+    if (action === 0) tokens.splice(at, 1)
+    else if (action === 1) tokens.splice(at, 0, tokens[at] ?? '')
+    else if (action === 2) tokens.splice(below(tokens.length), 0, ...tokens.splice(at, 1))
+    else tokens.splice(at, 0, INSERTED[below(INSERTED.length)])
+  }
+  return part('text', tokens.join(''))
 }
