@@ -1,6 +1,7 @@
 /** quantile: the value below which a part of a group's samples lies, weighed between two of them. */
 import type { AggregateExpr } from '../ast.ts'
-import { histogramIgnoredIn, invalidQuantileParameter } from './aggregate-messages.ts'
+import { invalidQuantile } from '../functions/messages.ts'
+import { histogramIgnoredIn } from './aggregate-messages.ts'
 import type { Evaluation } from './context.ts'
 import { droppedGroups, type Groups } from './groups.ts'
 import { rangeOf } from './parameter.ts'
@@ -19,9 +20,9 @@ export async function quantiles(
   const sink = context.annotations
   const paramPos = (expr.param ?? expr).pos
   const { high, low, anyNaN } = rangeOf(wanted)
-  if (anyNaN) sink.warning(invalidQuantileParameter(NaN), paramPos)
-  if (high > 1) sink.warning(invalidQuantileParameter(high), paramPos)
-  if (low < 0) sink.warning(invalidQuantileParameter(low), paramPos)
+  if (anyNaN) sink.warning(invalidQuantile(NaN), paramPos)
+  if (high > 1) sink.warning(invalidQuantile(high), paramPos)
+  if (low < 0) sink.warning(invalidQuantile(low), paramPos)
   if (kinds.includes(HISTOGRAM)) sink.info(histogramIgnoredIn('quantile'), expr.expr.pos)
   const out = newVector(groups.labels, steps, context.budget)
   const { members, starts } = membersOf(groups)

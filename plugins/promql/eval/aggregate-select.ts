@@ -1,7 +1,8 @@
 /** topk, bottomk, limitk and limit_ratio: at each step some samples of each group, with the labels they have. */
 import type { AggregateExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
-import { histogramIgnoredIn, invalidRatio, number } from './aggregate-messages.ts'
+import { formatFloat } from '../functions/format.ts'
+import { histogramIgnoredIn, invalidRatio } from './aggregate-messages.ts'
 import type { Evaluation } from './context.ts'
 import type { Groups } from './groups.ts'
 import { type ParameterRange, rangeOf } from './parameter.ts'
@@ -59,8 +60,8 @@ function pickerOf(expr: AggregateExpr, params: Float64Array, input: VectorValue,
   }
   if (high < 1) return undefined
   if (range.anyNaN) throw new ExecutionError('Parameter value is NaN')
-  if (low <= -(2 ** 63)) throw new ExecutionError(`Scalar value ${number(low)} underflows int64`)
-  if (high >= 2 ** 63) throw new ExecutionError(`Scalar value ${number(high)} overflows int64`)
+  if (low <= -(2 ** 63)) throw new ExecutionError(`Scalar value ${formatFloat(low)} underflows int64`)
+  if (high >= 2 ** 63) throw new ExecutionError(`Scalar value ${formatFloat(high)} overflows int64`)
   if (expr.op === 'limitk') return firstPicker(params, input, groups)
   if (input.kinds.includes(HISTOGRAM)) evaluation.context.annotations.info(histogramIgnoredIn(expr.op), expr.pos)
   return bestPicker(expr.op === 'topk', params, input, groups)

@@ -27,8 +27,6 @@ export interface AnnotationTexts {
   infos: string[]
 }
 
-/** From 1e6 on numbers in messages have an exponent. */
-const EXPONENT_FROM = 6
 const FORCED_MONOTONICITY =
   'input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)'
 
@@ -86,7 +84,7 @@ function list(entries: ReadonlyMap<string, Entry>, kind: 'warning' | 'info', que
 }
 
 function monotonicityText(m: Monotonicity): string {
-  const buckets = `from buckets ${formatFloat(m.minBucket, EXPONENT_FROM)} to ${formatFloat(m.maxBucket, EXPONENT_FROM)}`
+  const buckets = `from buckets ${formatFloat(m.minBucket)} to ${formatFloat(m.maxBucket)}`
   return `, ${buckets}, with a max diff of ${formatPrecise(m.maxDiff, 2)}, over ${m.count} samples from ${seconds(m.minTime)} to ${seconds(m.maxTime)}`
 }
 

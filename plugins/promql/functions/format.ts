@@ -1,14 +1,17 @@
 /** Numbers and strings as Prometheus' messages and labels write them (Go's %g and %q). */
 export { quote } from '../parser/go-text.ts'
 
-/** Shortest form; with an exponent below 1e-4 and from 1e21 on, or from `exponentFrom` on. */
-export function formatFloat(value: number, exponentFrom = 21): string {
+/** From here on numbers have an exponent, however few their digits are. */
+const EXPONENT_FROM = 6
+
+/** The shortest form, with an exponent below 1e-4 and from 1e6 on. */
+export function formatFloat(value: number): string {
   if (Number.isNaN(value)) return 'NaN'
   if (!Number.isFinite(value)) return value > 0 ? '+Inf' : '-Inf'
   if (value === 0) return Object.is(value, -0) ? '-0' : '0'
   const [digits, power] = value.toExponential().split('e')
   const exponent = Number(power)
-  if (exponent < -4 || exponent >= exponentFrom) {
+  if (exponent < -4 || exponent >= EXPONENT_FROM) {
     const size = Math.abs(exponent)
     return `${digits}e${exponent < 0 ? '-' : '+'}${size < 10 ? '0' : ''}${size}`
   }
@@ -22,6 +25,6 @@ export function formatFloat(value: number, exponentFrom = 21): string {
 
 /** As a label value in OpenMetrics: always recognisable as a float. */
 export function formatLabelFloat(value: number): string {
-  const text = formatFloat(value, 6)
+  const text = formatFloat(value)
   return Number.isFinite(value) && !/[.e]/.test(text) ? `${text}.0` : text
 }

@@ -15,7 +15,7 @@ export const notGauge = (metric: string): string => `this native histogram metri
 
 export const possibleNonCounter = (metric: string): string => `metric might not be a counter, name does not end in _total/_sum/_count/_bucket: ${quote(metric)}`
 
-export const invalidQuantile = (q: number): string => `quantile value should be between 0 and 1, got ${formatFloat(q, 6)}`
+export const invalidQuantile = (q: number): string => `quantile value should be between 0 and 1, got ${formatFloat(q)}`
 
 export const badBucketLabel = (metric: string, label: string): string =>
   forMetric(`bucket label "le" is missing or has a malformed value of ${quote(label)}`, metric)

@@ -30,6 +30,8 @@ t.test('numbers and durations', async (t) => {
   t.equal(formatFloat(-0), '-0')
   t.equal(formatFloat(123.25), '123.25')
   t.equal(formatGeneral(1e21), '1e+21')
+  t.equal(formatGeneral(1_234_567), '1.234567e+06')
+  t.equal(formatGeneral(123_456), '123456')
   t.equal(formatGeneral(0.00001234), '1.234e-05')
   t.equal(formatGeneral(-Infinity), '-Inf')
   t.equal(formatDuration(31_536_000_000), '1y')
