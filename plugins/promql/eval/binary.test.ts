@@ -76,6 +76,7 @@ t.test('and, or, unless', async (t) => {
   t.same(await over(0, 2, 'x unless y', source), ['x{a="1"} 1 _ _', 'x{a="2"} 2 2 2'])
   t.same(await over(0, 2, 'x or y', source), ['x{a="1"} 1 1 _', 'x{a="2"} 2 2 2', 'y{a="1"} _ _ 5'])
   t.same(await over(0, 2, 'x and on() vector(1)', source), ['x{a="1"} 1 1 _', 'x{a="2"} 2 2 2'])
+  t.same(await over(0, 2, '-x > 0 or x', source), ['x{a="1"} 1 1 _', 'x{a="2"} 2 2 2'], 'the name goes with the side of the first sample')
   t.same(await over(0, 2, 'x or on(a) z', source), ['x{a="1"} 1 1 _', 'x{a="2"} 2 2 2', 'z{a="1",b="1"} _ _ 7'])
   t.same(await over(0, 2, 'sum_over_time((x{a="2"} and on() y or x{a="2"})[3m:1m])', source), ['{a="2"} 2 4 6'], 'one series of both sides')
 })

@@ -70,15 +70,28 @@ async function unite(lhs: VectorValue, rhs: VectorValue, groups: Int32Array, pre
   const drop = new Uint8Array(out.labels.length)
   if (lhs.dropName !== undefined) drop.set(lhs.dropName)
   for (let i = 0; i < groups.length; i++) {
-    if (rows[i] >= lhs.labels.length) drop[rows[i]] = rhs.dropName?.[i] ?? 0
+    const row = rows[i]
+    // Of a series that both sides have, the side that its first sample is from says whether its name goes.
+    let before = row < lhs.labels.length ? firstSample(lhs, row) : steps
     for (let t = 0; t < steps; t++) {
       const cell = i * steps + t
-      if (rhs.kinds[cell] !== ABSENT && present[groups[i] * steps + t] === 0) copyCell(rhs, cell, out, rows[i] * steps + t)
+      if (rhs.kinds[cell] === ABSENT || present[groups[i] * steps + t] !== 0) continue
+      copyCell(rhs, cell, out, row * steps + t)
+      if (t < before) {
+        drop[row] = rhs.dropName?.[i] ?? 0
+        before = t
+      }
     }
     if (pacer.due(steps)) await pacer.pause()
   }
   if (drop.includes(1)) out.dropName = drop
   return out
+}
+
+/** The step of a series' first sample, or the number of steps when it has none. */
+function firstSample({ kinds, steps }: VectorValue, row: number): number {
+  for (let t = 0; t < steps; t++) if (kinds[row * steps + t] !== ABSENT) return t
+  return steps
 }
 
 /** The row of each right series in the union: that of a left series with the same labels, or one of its own after them. */
