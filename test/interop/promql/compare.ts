@@ -131,13 +131,20 @@ function orderDiffers(query: string, a: readonly Labelled[], b: readonly Labelle
 
 const comparable = (error = ''): string => NAMES_SERIES.exec(error)?.[1] ?? error
 
-/** Of the pairs of types that an operator does not take, Prometheus names the last it met at each step. */
-const anyTypes = (text: string): string => text.replace(/(incompatible sample types encountered for binary operator \S+): \w+ \S+ \w+/, '$1')
+/**
+ * Of what is wrong with the pairs of samples of an operator at one step, Prometheus tells the last it met; and how many samples were made
+ * monotonic it counts anew each time that it puts annotations together.
+ */
+const settled = (text: string): string =>
+  text
+    .replace(/^(?:warning|info): PromQL \w+: incompatible .* (binary operator [^ :]+)(?:: \w+ \S+ \w+)?/, '$1')
+    .replace(/ over \d+ samples from .* to \S+/, '')
 
-function annotationsDiffer(kind: string, a: string[] = [], b: string[] = []): string | undefined {
-  if (Math.min(a.length, b.length) >= MAX_ANNOTATIONS) return undefined
-  const [one, two] = [a, b].map((list) => [...new Set(list.map((text) => anyTypes(comparable(text))))].sort().join('\n'))
-  return one === two ? undefined : `${kind}: ${JSON.stringify(a)} and ${JSON.stringify(b)}`
+function annotationsDiffer(a: Answer, b: Answer): string | undefined {
+  if ([a, b].some(({ warnings = [], infos = [] }) => Math.max(warnings.length, infos.length) >= MAX_ANNOTATIONS)) return undefined
+  const lists = [a, b].map(({ warnings = [], infos = [] }) => [...warnings.map((text) => `warning: ${text}`), ...infos.map((text) => `info: ${text}`)])
+  const [one, two] = lists.map((list) => [...new Set(list.map((text) => settled(comparable(text))))].sort().join('\n'))
+  return one === two ? undefined : `annotations: ${JSON.stringify(lists[0])} and ${JSON.stringify(lists[1])}`
 }
 
 /** @returns how the answers differ; undefined when they do not. */
@@ -156,5 +163,5 @@ export function difference(query: string, a: Answer, b: Answer, labels: boolean)
     const found = resultsDiffer(one, two, labels) ?? orderDiffers(query, one, two)
     if (found !== undefined) return found
   }
-  return annotationsDiffer('warnings', a.warnings, b.warnings) ?? annotationsDiffer('infos', a.infos, b.infos)
+  return annotationsDiffer(a, b)
 }

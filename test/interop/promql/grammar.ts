@@ -21,6 +21,21 @@ const MATCHERS = [
   'le="+Inf"',
   'job=~".+"',
 ]
+/** Written in ways of their own: quotes, escapes, regular expressions of RE2, some of which do not exist. */
+const ODD_MATCHERS = [
+  ...["job='api'", 'job=`api`', 'zone="\\u00e4"', "zone='\\xc3\\xa4'", '"job"="web"', 'job=~"(?i)API"', 'job=~"a.i|w\\\\w+"', 'job=~"[[:lower:]]{3}"'],
+  ...[
+    'instance=~"host-\\\\d"',
+    'job=~"^api$"',
+    'job!~"ap?i|"',
+    'zone=~"\\\\pL"',
+    'zone=~"[^ab]"',
+    'instance=~"(?P<n>host)-[0-1]+?"',
+    'job=~"(?s).*"',
+    'code=~"|2.."',
+  ],
+  ...['job=~"("', 'job=~"a**"', 'job=~"(?=a)"', 'job=~"a{1001}"', 'job=~"[z-a]"', 'job=~"\\\\8"', 'job=~"x\\\\"', 'job="\\z"', 'job=~""', 'job=~".*",zone=""'],
+]
 const LABELS = ['job', 'instance', 'zone', 'code', 'le', 'version', '"raum.nr"']
 const DURATIONS = ['30s', '1m', '2m', '5m', '7m30s', '10m', '90', '1s', '15s', '20m', '1m1s500ms']
 const RESOLUTIONS = ['', '', '10s', '15s', '1m', '97s', '5m', '20']
@@ -33,7 +48,33 @@ const OF_HISTOGRAMS = 'histogram_count histogram_sum histogram_avg histogram_std
 const AGGREGATIONS = 'sum avg min max count group stddev stdvar'.split(' ')
 const ARITHMETIC = ['+', '-', '*', '/', '%', '^', 'atan2', '+', '-', '*', '/']
 const COMPARISONS = ['==', '!=', '<', '<=', '>', '>=']
-const NUMBERS = ['0', '1', '2', '-1', '0.5', '10', '100', '1e3', '0x1F', 'Inf', '-Inf', 'NaN', '3.25', '1_000', '5m']
+const NUMBERS = [
+  '.5',
+  '1E+2',
+  '0b11',
+  '0o17',
+  '1e-7',
+  '+2',
+  '1h30m',
+  '5ms',
+  'inf',
+  'nan',
+  '0',
+  '1',
+  '2',
+  '-1',
+  '0.5',
+  '10',
+  '100',
+  '1e3',
+  '0x1F',
+  'Inf',
+  '-Inf',
+  'NaN',
+  '3.25',
+  '1_000',
+  '5m',
+]
 const QUANTILES = ['0', '0.1', '0.5', '0.9', '1', '-1', '2', 'NaN', 'scalar(limit)']
 /** Not inside of an aggregation over all that they leave. */
 const FREE = /(?<!\b(?:sum|count|min|max)\()\b(?:topk|bottomk|limitk)\b/
@@ -108,7 +149,8 @@ export class Grammar {
   private selectorHead(metrics: readonly string[], several = true): (string | Part)[] {
     if (this.chance(0.02)) return ['{"büro.temp"', this.option(0.4, () => [', "raum.nr"', this.pick(['="1"', '!="1"', '=~"2.*"'])]), '}']
     if (several && this.chance(0.03)) return ['{__name__=~"latency_(count|sum)"', this.option(0.4, () => [`, ${this.pick(MATCHERS)}`]), '}']
-    const matchers = () => ['{', this.pick(MATCHERS), this.option(0.25, () => [`, ${this.pick(MATCHERS)}`]), '}']
+    const matcher = () => this.pick(this.chance(0.1) ? ODD_MATCHERS : MATCHERS)
+    const matchers = () => ['{', matcher(), this.option(0.25, () => [`, ${matcher()}`]), part('option', this.chance(0.03) ? ',' : ''), '}']
     return [this.pick(metrics), this.option(0.3, matchers)]
   }
 
@@ -252,13 +294,14 @@ export class Grammar {
   }
 
   private grouping(): Part {
-    return this.option(0.6, () => [` ${this.pick(['by', 'without'])} (${this.labels()})`])
+    return this.option(0.6, () => [` ${this.pick(['by', 'without', 'BY', 'Without'])} (${this.labels()}${this.chance(0.03) ? ',' : ''})`])
   }
 
   private aggregation(depth: number): Part {
     const vector = () => this.vector(depth - 1)
     const roll = this.random()
-    if (roll < 0.65) return part('vector', this.pick(AGGREGATIONS), this.grouping(), ' (', vector(), ')')
+    if (roll < 0.55) return part('vector', this.pick(AGGREGATIONS), this.grouping(), ' (', vector(), ')')
+    if (roll < 0.65) return part('vector', this.pick(AGGREGATIONS), ' (', vector(), ')', this.grouping())
     if (roll < 0.75) return part('vector', 'quantile', this.grouping(), ' (', this.pick(QUANTILES), ', ', vector(), ')')
     // The text of a value shows its last digit, which may depend on the order of series.
     if (roll < 0.85) {
