@@ -25,6 +25,11 @@ export const configSchema = Type.Object({
     maximum: 1000,
     description: 'Refused series and samples of one request whose reasons are kept; the others are counted',
   }),
+  float_and_histogram: Type.Union([Type.Literal('refuse'), Type.Literal('keep_both')], {
+    default: 'refuse',
+    description:
+      'What becomes of native histograms under the name of a float metric, and the other way round: refuse (a type conflict), or keep_both (in a field of their own beside the first, "value:histogram" or "value:float"; PromQL sees one metric)',
+  }),
   series_cache_bytes: Type.Integer({
     default: 268_435_456,
     minimum: 65_536,

@@ -55,7 +55,7 @@ function decode(name: string, version: Version, each: number): void {
       batch,
       () => batch,
       () => {},
-      { maxSamples: 1e9, maxFailures: 1 },
+      { maxSamples: 1e9, maxFailures: 1, keepBoth: false },
     )
     if (outcome.refusedSamples > 0) throw new Error(outcome.failures[0].message)
     batch.reset()

@@ -23,7 +23,7 @@ export function decoding({ maxCacheBytes = 1 << 20, maxBuckets = 100, maxSeries 
     message: (version: Version, message: Uint8Array, maxSamples = 1e9): Outcome => {
       floats.reset()
       histograms.reset()
-      const options = { maxSamples, maxFailures: 3 }
+      const options = { maxSamples, maxFailures: 3, keepBoth: false }
       return decoder.decode(
         version,
         message,

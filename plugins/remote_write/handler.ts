@@ -92,7 +92,11 @@ export class WriteHandler {
     const floats = storage.batch(namespace)
     let histograms: WriteBatch | undefined
     const open = () => (histograms = storage.batch(namespace))
-    const options = { maxSamples: this.config.max_samples_per_write, maxFailures: this.config.max_reported_errors }
+    const options = {
+      maxSamples: this.config.max_samples_per_write,
+      maxFailures: this.config.max_reported_errors,
+      keepBoth: this.config.float_and_histogram === 'keep_both',
+    }
     const { dropped } = metadata
     let kept = false
     try {

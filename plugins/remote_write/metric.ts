@@ -1,8 +1,7 @@
 /** The metrics that a decoder has met, and where their samples go in the write at hand. */
 import type { Column, TableBatch } from '../../kernel/batch.ts'
+import { VALUE_FIELD } from '../../kernel/metric-fields.ts'
 import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
-
-export const VALUE = 'value'
 
 /** What the field `value` of a metric holds. */
 export const NOTHING = 0
@@ -31,7 +30,7 @@ export class Metric {
 
   begin(serial: number): void {
     this.serial = serial
-    const declared = this.ref.fields.get(VALUE)?.type
+    const declared = this.ref.fields.get(VALUE_FIELD)?.type
     this.holds = declared === undefined ? NOTHING : declared === 'float64' ? FLOATS : declared === 'histogram' ? HISTOGRAMS : OTHER
     this.floats = this.floatColumn = this.histograms = this.histogramColumn = undefined
   }

@@ -5,6 +5,8 @@ export interface DecodeOptions {
   maxSamples: number
   /** Failures kept with their text; the others are counted. */
   maxFailures: number
+  /** Floats and histograms under one name are both stored. */
+  keepBoth: boolean
 }
 
 export interface Failure {

@@ -111,6 +111,32 @@ t.test('a float and a histogram of one new metric in one request', async (t) => 
   t.match(await send(node, compressSync(writeRequestV2([both])), V2), { status: 400, written: ['1', '0', '0'], body: { code: 'PARTIAL_WRITE' } })
 })
 
+t.test('floats and histograms of one metric, both kept: PromQL sees one series', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'promql'], storage: 'embedded', config: { remote_write: { float_and_histogram: 'keep_both' } } })
+  t.teardown(() => node.stop())
+  const part = (name: string, more: Partial<WireSeries>): WireSeries => ({ labels: [['__name__', name]], ...more })
+  const ask = async (query: string) => (await node.inject(`/api/v1/query?query=${encodeURIComponent(query)}&time=${(now + 10) / 1000}`)).json().data.result
+  for (const first of ['floats', 'histograms']) {
+    const steps = [
+      part(first, { samples: [{ ms: now, value: 1 }] }),
+      part(first, { histograms: [{ ms: now + 1, countInt: 0 }] }),
+      part(first, { samples: [{ ms: now + 2, value: 3 }] }),
+    ]
+    if (first === 'histograms') steps.unshift(part(first, { histograms: [{ ms: now - 1, countInt: 0 }] }))
+    for (const step of steps) t.match(await send(node, compressSync(writeRequestV2([step])), V2), { status: 204 })
+    const counted = await ask(`count_over_time(${first}[1m])`)
+    t.match(counted, [{ value: { 1: String(steps.length) } }])
+    t.equal(counted.length, 1)
+    t.match(await ask(first), [{ metric: { __name__: first }, value: { 1: '3' } }])
+    t.same(await send(node, compressSync(writeRequestV2([part(first, { samples: [{ ms: now + 3, value: STALE }] })])), V2), {
+      status: 204,
+      body: '',
+      written: ['1', '0', '0'],
+    })
+    t.same(await ask(first), [], 'the series has ended')
+  }
+})
+
 t.test('bodies: empty ones, snappy and zstd under either name, and what is neither', async (t) => {
   const node = await boot({ plugins: ['remote_write'], config: { remote_write: { max_decompressed_bytes: 4096 } } })
   t.teardown(() => node.stop())

@@ -7,7 +7,8 @@ import { typeConflict } from '../../kernel/batch.ts'
 import { encodeHistogramInto, staleHistogram } from '../../kernel/decode/histogram.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { NativeHistogram } from '../../kernel/histogram.ts'
-import { FLOATS, HISTOGRAMS, type Metric, NOTHING, VALUE } from './metric.ts'
+import { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from '../../kernel/metric-fields.ts'
+import { FLOATS, HISTOGRAMS, type Metric, NOTHING } from './metric.ts'
 import type { DecodeOptions, Outcome } from './outcome.ts'
 
 const TWO_32 = 4294967296
@@ -113,7 +114,8 @@ export class SampleWriter {
       }
       metric.holds = HISTOGRAMS
     }
-    if (metric.holds === HISTOGRAMS) return this.histogramRow(metric, series, histogram)
+    if (metric.holds === HISTOGRAMS || (metric.holds === FLOATS && histogram !== undefined && this.options.keepBoth))
+      return this.histogramRow(metric, series, histogram)
     if (metric.holds === FLOATS && histogram === undefined) {
       const column = metric.floatColumn ?? this.floatColumn(metric, 0, 0)
       this.floatRow(metric, column as Column, series, STALE_LOW, STALE_HIGH)
@@ -138,7 +140,7 @@ export class SampleWriter {
     this.histograms ??= this.openHistograms()
     const { heap } = this.histograms
     const table = (metric.histograms ??= this.histograms.table(metric.ref))
-    const column = (metric.histogramColumn ??= table.column(VALUE, 'histogram'))
+    const column = (metric.histogramColumn ??= table.column(metric.holds === FLOATS ? HISTOGRAMS_BESIDE : VALUE_FIELD, 'histogram'))
     const row = table.addRow(series, this.timeLow, this.timeHigh, this.position)
     let at: number
     if (histogram === undefined) {
@@ -161,18 +163,23 @@ export class SampleWriter {
       metric.holds = FLOATS
     }
     if (metric.holds !== FLOATS) {
-      if (metric.holds !== HISTOGRAMS || !isStale(low, high)) this.conflict(metric, 1, 0)
+      const ends = metric.holds === HISTOGRAMS && isStale(low, high)
+      if (metric.holds === HISTOGRAMS && !ends && this.options.keepBoth) {
+        metric.floats = this.floats.table(metric.ref)
+        return (metric.floatColumn = metric.floats.column(FLOATS_BESIDE, 'float64'))
+      }
+      if (!ends) this.conflict(metric, 1, 0)
       return undefined
     }
     const { fields } = metric.ref
-    const alone = fields.size === 0 || (fields.size === 1 && fields.has(VALUE))
+    const alone = fields.size === 0 || (fields.size === 1 && fields.has(VALUE_FIELD))
     metric.floats = alone ? this.floats.mixed() : this.floats.table(metric.ref)
-    return (metric.floatColumn = metric.floats.column(VALUE, 'float64'))
+    return (metric.floatColumn = metric.floats.column(VALUE_FIELD, 'float64'))
   }
 
   private conflict(metric: Metric, samples: number, histograms: number): void {
-    const held = metric.holds === FLOATS ? 'float64' : metric.holds === HISTOGRAMS ? 'histogram' : (metric.ref.fields.get(VALUE)?.type ?? 'histogram')
-    const { code, message } = typeConflict(metric.ref.name, VALUE, held, samples > 0 ? 'float64' : 'histogram')
+    const held = metric.holds === FLOATS ? 'float64' : metric.holds === HISTOGRAMS ? 'histogram' : (metric.ref.fields.get(VALUE_FIELD)?.type ?? 'histogram')
+    const { code, message } = typeConflict(metric.ref.name, VALUE_FIELD, held, samples > 0 ? 'float64' : 'histogram')
     this.refuse(samples, histograms, code, message)
   }
 }
