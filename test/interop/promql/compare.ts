@@ -96,7 +96,12 @@ function cells(series: readonly Labelled[], labels: boolean): Map<string, (strin
   return out
 }
 
-const byValue = (a: string | Histogram, b: string | Histogram): number => Number(typeof a === 'string' ? a : a.sum) - Number(typeof b === 'string' ? b : b.sum)
+/** NaN last. */
+function byValue(a: string | Histogram, b: string | Histogram): number {
+  const [x, y] = [a, b].map((value) => Number((typeof value === 'string' ? value : value.sum).replace('Inf', 'Infinity')))
+  if (Number.isNaN(x) || Number.isNaN(y)) return Number(Number.isNaN(x)) - Number(Number.isNaN(y))
+  return x < y ? -1 : x > y ? 1 : 0
+}
 
 function resultsDiffer(a: readonly Labelled[], b: readonly Labelled[], labels: boolean): string | undefined {
   const [one, two] = [cells(a, labels), cells(b, labels)]
@@ -137,7 +142,7 @@ const comparable = (error = ''): string => NAMES_SERIES.exec(error)?.[1] ?? erro
  */
 const settled = (text: string): string =>
   text
-    .replace(/^(?:warning|info): PromQL \w+: incompatible .* (binary operator [^ :]+)(?:: \w+ \S+ \w+)?/, '$1')
+    .replace(/^(?:warning|info): PromQL \w+: incompatible .* (binary operator) "?([^" ]+)"?(?:: \w+ \S+ \w+)? \(/, '$1 $2 (')
     .replace(/ over \d+ samples from .* to \S+/, '')
 
 function annotationsDiffer(a: Answer, b: Answer): string | undefined {
