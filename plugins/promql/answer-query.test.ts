@@ -194,6 +194,12 @@ t.test('what cannot be asked is bad_data, what cannot be answered is execution',
   t.match(await failure('up', { ...range(0, 1000, 100_000), memoryBytes: 1000 }), { type: 'execution', message: /too many samples into memory/ })
 })
 
+t.test('a subquery without steps', async (t) => {
+  const query = 'count_over_time(label_replace(up, "a", "$1", "job", "(")[1s:1m])'
+  t.same((await ask(query, { steps: { start: 330_000, interval: 0, count: 1 }, end: 330_000 })).json.data.result, [])
+  t.match(await failure(query), { type: 'execution', message: 'invalid regular expression in label_replace(): (' })
+})
+
 t.test('annotations name the place that Prometheus names', async (t) => {
   const mixed = new MemorySource()
   mixed.add(Labels.of({ __name__: 'mixed' }), [

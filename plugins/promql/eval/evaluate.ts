@@ -98,7 +98,8 @@ class Run implements Evaluation {
       case 'aggregate':
         return steps.count === 0 ? emptyVector(0) : aggregate(expr, steps, this)
       case 'call':
-        return evaluateCall(expr, steps, this)
+        // A subquery between whose ends no step lies evaluates nothing, and so refuses nothing.
+        return steps.count === 0 && expr.type === 'vector' ? emptyVector(0) : evaluateCall(expr, steps, this)
       case 'vector':
         return this.selector(expr, steps)
       case 'matrix':
