@@ -98,7 +98,7 @@ async function fill(url: string, series: Series[]): Promise<void> {
 const skip = noPrometheus
 const prometheus = skip === false ? await startPrometheus() : undefined
 after(() => prometheus?.stop())
-const series = randomData(seeded(SEED), START_MS)
+const series = randomData(seeded(SEED), START_MS, true)
 if (prometheus !== undefined) await fill(`${prometheus.url}/api/v1/write`, series)
 
 test('a Prometheus that was fed in another order gives the same answers', { skip }, async (t) => {
@@ -127,7 +127,7 @@ test('svc gives the answers of Prometheus', { skip }, async (t) => {
   t.diagnostic(`seed ${SEED}, ${QUERIES} queries, instant and over a range`)
   const given = process.env.SVC_DIFF_URL
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-interop-differential-'))
-  const start = () => startNode({ plugins: ['remote_write', 'promql'], dataDir })
+  const start = () => startNode({ plugins: ['remote_write', 'promql'], sections: '[remote_write]\nfloat_and_histogram = "keep_both"\n', dataDir })
   let node = given === undefined ? await start() : undefined
   t.after(async () => {
     await node?.stop()

@@ -164,8 +164,16 @@ function native(random: Random, start: number, kind: HistogramKind): Sample[] {
   return out
 }
 
-/** Series whose first samples lie at `start` or a little later. */
-export function randomData(random: Random, start: number): Series[] {
+/** Floats for a while, then histograms, and so on. */
+function alternating(random: Random, start: number): Sample[] {
+  const [floats, histograms] = [counter(random, start), native(random, start, { gauge: true })]
+  const turn = (1 + whole(random, 40)) * INTERVAL_MS
+  const isFloats = ({ t }: Sample) => Math.floor((t - start) / turn) % 2 === 0
+  return [...floats.filter(isFloats), ...histograms.filter((sample) => !isFloats(sample))].sort((a, b) => a.t - b.t)
+}
+
+/** Series whose first samples lie at `start` or a little later. @param mixed with a metric of both floats and native histograms. */
+export function randomData(random: Random, start: number, mixed = false): Series[] {
   const out: Series[] = []
   const put = (__name__: string, labels: Record<string, string>, samples: Sample[]) => out.push({ labels: { __name__, ...labels }, samples })
   for (const job of JOBS) {
@@ -186,6 +194,11 @@ export function randomData(random: Random, start: number): Series[] {
         floats(random, start, () => 1),
       )
     }
+  }
+  if (mixed) {
+    put('mixed', { job: 'api', instance: 'host-0' }, gauge(random, start))
+    put('mixed', { job: 'api', instance: 'host-1' }, native(random, start, { gauge: true }))
+    for (const job of JOBS) put('mixed', { job, instance: 'host-2' }, alternating(random, start))
   }
   put('limit', {}, gauge(random, start))
   for (const room of ['1', '2.b']) put('büro.temp', { 'raum.nr': room, job: 'api' }, gauge(random, start))

@@ -7,8 +7,19 @@
 import type { Random } from '../../../kernel/testkit/random.ts'
 import { type Part, part } from './query.ts'
 
-const FLOATS = ['temperature', 'humidity', 'requests_total', 'requests_total', 'latency_count', 'latency_sum', 'latency_bucket', 'limit', 'target_info']
-const HISTOGRAMS = ['sizes', 'depth', 'waits']
+const FLOATS = [
+  'temperature',
+  'humidity',
+  'requests_total',
+  'requests_total',
+  'latency_count',
+  'latency_sum',
+  'latency_bucket',
+  'limit',
+  'target_info',
+  'mixed',
+]
+const HISTOGRAMS = ['sizes', 'depth', 'waits', 'mixed']
 const MATCHERS = [
   'job="api"',
   'job!="api"',
