@@ -23,7 +23,8 @@ export interface HistogramParts {
   customBounds: Float64Array
 }
 
-const NOTHING: HistogramParts = {
+/** A histogram of nothing, to be filled. */
+export const emptyParts = (): HistogramParts => ({
   schema: 0,
   count: 0,
   sum: 0,
@@ -32,7 +33,9 @@ const NOTHING: HistogramParts = {
   positive: { index: NO_INDEX, counts: NO_COUNTS },
   negative: { index: NO_INDEX, counts: NO_COUNTS },
   customBounds: NO_COUNTS,
-}
+})
+
+const NOTHING = emptyParts()
 
 /**
  * `next` goes to a bucket and fills the fields; behind the last bucket they stay as they are. Buckets that reach into the zero bucket

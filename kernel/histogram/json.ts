@@ -1,19 +1,10 @@
 /** A histogram as JSON for people and programs: what SQL and the native API answer. The HTTP API of Prometheus has another shape. */
-import { BucketCursor, type HistogramParts, NO_COUNTS, NO_INDEX } from './buckets.ts'
+import { BucketCursor, emptyParts } from './buckets.ts'
 import { PartsDecoder } from './parts.ts'
 
 const cursor = new BucketCursor()
 const decoder = new PartsDecoder()
-const parts: HistogramParts = {
-  schema: 0,
-  count: 0,
-  sum: 0,
-  zeroThreshold: 0,
-  zeroCount: 0,
-  positive: { index: NO_INDEX, counts: NO_COUNTS },
-  negative: { index: NO_INDEX, counts: NO_COUNTS },
-  customBounds: NO_COUNTS,
-}
+const parts = emptyParts()
 
 /**
  * `{"count":..,"sum":..,"schema":..,"buckets":[[lower,upper,count],...]}`: populated buckets in ascending order, the zero bucket among

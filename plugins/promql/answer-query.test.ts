@@ -198,6 +198,7 @@ t.test('a subquery without steps', async (t) => {
   const query = 'count_over_time(label_replace(up, "a", "$1", "job", "(")[1s:1m])'
   t.same((await ask(query, { steps: { start: 330_000, interval: 0, count: 1 }, end: 330_000 })).json.data.result, [])
   t.match(await failure(query), { type: 'execution', message: 'invalid regular expression in label_replace(): (' })
+  t.match(await failure('sum_over_time(rate(up[step()])[1s:7s])'), { type: 'bad_data', message: /duration must be greater than 0$/ })
 })
 
 t.test('annotations name the place that Prometheus names', async (t) => {

@@ -16,7 +16,7 @@ import { checkPages } from './catalog-pages.ts'
 import { damagedCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './catalog-value.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
-export const FORMAT_VERSION = 2
+export const FORMAT_VERSION = 3
 
 const FORMAT = 'meta/format'
 const SUM = 'meta/sum'
@@ -61,9 +61,10 @@ export class CatalogStore {
       if (version === undefined && !mayCreate) throw damagedCatalog('it is empty or missing, though there are segments or logs')
       const store = new CatalogStore(db, dir)
       if (version === undefined) await store.initialise()
-      else if (version === 1) await store.upgrade()
-      else if (version !== FORMAT_VERSION) throw otherVersion(version)
+      else if (version === 1) await store.addChecksums()
+      else if (version > FORMAT_VERSION || version < 1) throw otherVersion(version)
       store.verify()
+      if (version === 2) await store.raiseVersion()
       return store
     } catch (error) {
       await db.close()
@@ -137,8 +138,13 @@ export class CatalogStore {
     })
   }
 
+  /** What version 3 added is in segments that it has written itself. */
+  private async raiseVersion(): Promise<void> {
+    await this.commits.run((raw) => raw.put(FORMAT, formatMark(FORMAT_VERSION)))
+  }
+
   /** Version 1 had neither checksums nor `meta/sum`. One transaction: a crash leaves the one version or the other. */
-  private async upgrade(): Promise<void> {
+  private async addChecksums(): Promise<void> {
     const keys = [...this.db.getKeys({})]
     if (keys.includes(SUM)) throw damagedCatalog(`entry "${FORMAT}" says version 1, and "${SUM}" is of a later one`)
     await this.commits.run((raw) => {
@@ -202,8 +208,8 @@ function readFormat(db: RootDatabase<unknown, string>): number | undefined {
   if (stored === undefined) return undefined
   const mark = parseMark(stored)
   if (mark === undefined || (mark.crc !== undefined && mark.crc !== markCrc(mark.format))) throw damagedCatalog(`entry "${FORMAT}" cannot be understood`)
-  // Version 1 alone had no checksum; a newer one without is refused by its number.
-  if (mark.crc === undefined && mark.format === FORMAT_VERSION) throw damagedCatalog(`entry "${FORMAT}" has lost its checksum`)
+  // Version 1 alone had no checksum; a newer one than this without is refused by its number.
+  if (mark.crc === undefined && mark.format > 1 && mark.format <= FORMAT_VERSION) throw damagedCatalog(`entry "${FORMAT}" has lost its checksum`)
   return mark.format
 }
 

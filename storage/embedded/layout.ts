@@ -90,8 +90,11 @@ export const HEAP_BUFFER = 1 << HEAP_BITS
  */
 export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, REPEAT_MIN: 4, REPEAT_MAX: 5, LATENESS: 6, SLOTS: 7 } as const
 
-/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. `nonFinite`: it may hold NaN and infinities. */
-export type SegmentEncoding = { kind: 'plain'; negativeZero?: true; nonFinite?: true } | { kind: 'scaled'; scale: number; wide?: true } | EncryptedEncoding
+/** How a float64 column lies in a segment: as it is, or as integers of value * 10^scale, exactly reversible by one division. INTEGER; BIGINT when `wide`. `negativeZero`: the column holds -0, which a dictionary would lose. `nonFinite`: it may hold NaN and infinities. `nonFiniteIn`: those lie in the column of that name, and it has NULL there. */
+export type SegmentEncoding =
+  | { kind: 'plain'; negativeZero?: true; nonFinite?: true; nonFiniteIn?: string }
+  | { kind: 'scaled'; scale: number; wide?: true; nonFiniteIn?: string }
+  | EncryptedEncoding
 
 /** Not in the Parquet file but in the segment's sidecar, under the key of this id (docs/formats/encrypted-columns.md). Of every field type. */
 export interface EncryptedEncoding {

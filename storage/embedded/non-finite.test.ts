@@ -38,12 +38,22 @@ async function bitsBelow(directory: string): Promise<[time: bigint, bits: bigint
   mkdirSync(copies)
   const names = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.parquet'))
   for (const [i, name] of names.entries()) cpSync(join(directory, name), join(copies, `${i}.parquet`))
-  const settings = { niceness: 0, duckdbThreads: 1, memoryLimitBytes: 64e6,
-    sampleCacheBytes: 1 << 20, rowGroupRows: 2048, compression: 'zstd', zstdLevel: 1 } as const
+  const settings = {
+    niceness: 0,
+    duckdbThreads: 1,
+    memoryLimitBytes: 64e6,
+    sampleCacheBytes: 1 << 20,
+    rowGroupRows: 2048,
+    compression: 'zstd',
+    zstdLevel: 1,
+  } as const
   const duck = await Duck.open({ ...settings, tempDir: join(dir, 'tmp') }, dir)
   const out: [bigint, bigint][] = []
   for (const i of names.keys()) {
-    for await (const { rows, columns } of streamSql(duck, `SELECT _time, value FROM read_parquet('${join(copies, `${i}.parquet`)}')`, undefined)) {
+    const file = `read_parquet('${join(copies, `${i}.parquet`)}')`
+    const apart = (await duck.run(`DESCRIBE FROM ${file}`)).some(({ column_name }) => column_name === 'value_bits')
+    const value = apart ? 'coalesce(value::DOUBLE, value_bits::BIT::DOUBLE)' : 'value'
+    for await (const { rows, columns } of streamSql(duck, `SELECT _time, ${value} FROM ${file}`, undefined)) {
       const { buffer, byteOffset } = columns[1].values as Float64Array
       const bits = new BigUint64Array(buffer, byteOffset, rows)
       for (let row = 0; row < rows; row++) out.push([(columns[0].values as BigInt64Array)[row], bits[row]])

@@ -1,5 +1,6 @@
 /** Everything a data directory answers, as JSON: what a sample must still answer when newer code opens it. */
 import { createHash } from 'node:crypto'
+import { jobModule } from '../../storage/conformance/context.ts'
 import { lines } from '../../storage/conformance/points.ts'
 import type { EmbeddedEngine } from '../../storage/embedded/engine.ts'
 
@@ -14,6 +15,8 @@ export interface Answers {
   points: Record<string, Record<string, string[]>>
   state: Record<string, unknown>
   sql: string
+  /** Of measurement `odd`, which has NaN and infinities; samples of version 1 lack it. */
+  samples?: string[]
 }
 
 export async function answers(engine: EmbeddedEngine): Promise<Answers> {
@@ -24,6 +27,7 @@ export async function answers(engine: EmbeddedEngine): Promise<Answers> {
     found.points[namespace] = {}
     for (const { name } of known) found.points[namespace][name] = shortened(await lines(engine, { namespace, measurement: name }))
   }
+  if (engine.measurements('default').some(({ name }) => name === 'odd')) found.samples = await samples(engine)
   for (const owner of OWNERS) found.state[owner] = engine.state(owner).list()
   return JSON.parse(JSON.stringify(found)) as Answers
 }
@@ -36,4 +40,9 @@ async function sql(engine: EmbeddedEngine): Promise<string> {
   const job = engine.run<string>(new URL('./sql-job.ts', import.meta.url), { namespace: 'default', query: SQL })
   for await (const _ of job.output) throw new Error('the job emits nothing')
   return job.result
+}
+
+async function samples(engine: EmbeddedEngine): Promise<string[]> {
+  const { lines } = await engine.run<{ lines: string[] }>(jobModule('samples'), { namespace: 'default', measurement: 'odd', field: 'value' }).result
+  return lines
 }

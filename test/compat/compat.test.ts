@@ -10,6 +10,7 @@ import { FORMAT_VERSION } from '../../storage/embedded/catalog-store.ts'
 import { EmbeddedEngine } from '../../storage/embedded/engine.ts'
 import { type Answers, answers } from './answers.ts'
 
+t.setTimeout(120_000)
 const HERE = import.meta.dirname
 const SAMPLES = readdirSync(HERE).filter((name) => /^v\d+$/.test(name))
 
@@ -113,8 +114,8 @@ t.test('a version that was not written is damage, and not another version', asyn
   await withEngine(dir, async () => {})
   const whole = String((await stored(dir)).get('meta/format'))
   for (const wrong of [
-    whole.replace('"format":2', '"format":3'),
-    whole.replace('"format":2', '"format":1'),
+    ...[1, 2, FORMAT_VERSION + 1].map((format) => whole.replace(`"format":${FORMAT_VERSION}`, `"format":${format}`)),
+    `{"format":${FORMAT_VERSION}}`,
     '{"format":2}',
     '{"format":1}',
     '{',

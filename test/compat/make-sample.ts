@@ -2,18 +2,38 @@
  * Writes the kept samples of a format version, with the code it lies beside. Run it before the version rises, or over a checkout of older
  * code with this folder copied in:
  *
- *   node test/compat/make-sample.ts test/compat/v1
+ *   node test/compat/make-sample.ts test/compat/v2
  *
  * `stopped` is a data directory after a clean stop; `killed` one as a killed process leaves it, with rows in the log only. The clock stands
  * still. Every field type, several namespaces, tables of their own and shared ones, a measurement that moved from one to the other, merged
- * segments, repeats and late rows, series given back, declared fields, two blocks of symbols and series, and plugins' state are in both.
+ * segments, repeats and late rows, NaN and infinities, series given back, declared fields, two blocks of symbols and series, and plugins' state are in both.
  */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import { testContext } from '../../storage/conformance/context.ts'
-import { bool, dec, f64, fill, HOUR, hist, i64, MINUTE, NOW, NOW_MS, str, type TestPoint, u64, write } from '../../storage/conformance/points.ts'
+import {
+  bits,
+  bool,
+  dec,
+  f64,
+  fill,
+  HOUR,
+  hist,
+  INFINITE,
+  i64,
+  MINUTE,
+  NAN,
+  NEGATIVE_INFINITE,
+  NOW,
+  NOW_MS,
+  STALE,
+  str,
+  type TestPoint,
+  u64,
+  write,
+} from '../../storage/conformance/points.ts'
 import { EmbeddedEngine } from '../../storage/embedded/engine.ts'
 import { answers } from './answers.ts'
 
@@ -42,6 +62,21 @@ function machine(host: string, i: number): TestPoint {
   return { measurement: 'machine', tags: { host, dc: i % 2 === 0 ? 'eu' : 'us' }, time: NOW - BigInt(30 - i) * MINUTE, fields }
 }
 
+/** @param round a later one repeats rows of those before. */
+async function odd(engine: EmbeddedEngine, round: number): Promise<void> {
+  const values = [f64(round + 0.25), bits(STALE), f64(-round), bits(NAN), bits(INFINITE), f64(7.5), bits(NEGATIVE_INFINITE)]
+  await write(
+    engine,
+    values.map((value, i) => ({
+      measurement: 'odd',
+      tags: { host: 'a' },
+      time: NOW + BigInt(i + round * 3) * MINUTE,
+      fields: { value, whole: i64(BigInt(i)) },
+    })),
+    { nonFinite: true },
+  )
+}
+
 async function firstHalf(engine: EmbeddedEngine): Promise<void> {
   await write(
     engine,
@@ -67,6 +102,7 @@ async function firstHalf(engine: EmbeddedEngine): Promise<void> {
     ).batch,
   )
   await write(engine, [{ measurement: 'one', tags: { host: 'after' }, time: NOW, fields: { value: f64(2) } }])
+  await odd(engine, 0)
   await engine.flush()
   await write(
     engine,
@@ -85,6 +121,7 @@ async function secondHalf(engine: EmbeddedEngine): Promise<void> {
   await engine.flush()
   for (const i of [6, 7, 8]) {
     await write(engine, [machine('a', i)])
+    await odd(engine, i - 5)
     await engine.flush()
   }
   const state = engine.state('tasks')
@@ -105,6 +142,7 @@ async function unflushed(engine: EmbeddedEngine): Promise<void> {
   )
   await write(engine, [{ measurement: 'late', tags: { host: 'a' }, time: NOW, fields: { x: f64(1), y: bool(true) } }], { namespace: 'plant' })
   await write(engine, [{ measurement: 'two', tags: { host: 'new' }, time: NOW, fields: { value: f64(0.1) } }])
+  await odd(engine, 4)
   await engine.declareField('plant', 'late', { name: 'z', type: 'uint64' })
 }
 

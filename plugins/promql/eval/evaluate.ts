@@ -12,6 +12,7 @@ import { mergeSame, withoutNames } from './finish.ts'
 import { statsOnlySelectors } from './histogram-stats.ts'
 import { Invariants } from './invariant.ts'
 import { matrixResult } from './matrix-result.ts'
+import { checkDurations } from './modifiers.ts'
 import { negate } from './negate.ts'
 import { isRange } from './range-functions.ts'
 import { instantVector } from './selectors.ts'
@@ -27,6 +28,7 @@ import { constant, emptyVector, repeat } from './vectors.ts'
  * Series come in no certain order but for functions and aggregations that order them at one step; some may have no cell.
  */
 export async function evaluate(expr: Expr, steps: Steps, context: EvalContext): Promise<Value | MatrixValue> {
+  checkDurations(expr, context)
   const run = new Run(expr, context)
   run.pacer.check()
   const plain = unwrap(expr)

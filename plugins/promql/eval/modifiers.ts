@@ -1,8 +1,9 @@
 /** What `offset`, `@` and duration expressions come to in a query. */
-import type { AtModifier, Duration, DurationExpr } from '../ast.ts'
+import type { AtModifier, Duration, DurationExpr, Expr } from '../ast.ts'
 import { ExpressionError } from '../errors.ts'
 import type { EvalContext } from './context.ts'
 import { power } from './operators.ts'
+import { childrenOf } from './shared.ts'
 import type { Steps } from './value.ts'
 
 /** The times a selector looks at: `at` less `offset` when there is an `at`, else each step less `offset`. */
@@ -37,6 +38,20 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
   if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
   if (Math.abs(seconds) > MOST_SECONDS) fail('duration is out of range')
   return Math.trunc(seconds * 1000)
+}
+
+/** @throws ExpressionError for a duration that makes no sense, also in what would turn out not to be evaluated. */
+export function checkDurations(expr: Expr, context: Pick<EvalContext, 'query'>): void {
+  if (expr.kind === 'vector') milliseconds(expr.offset, context, true)
+  else if (expr.kind === 'matrix') {
+    milliseconds(expr.range, context)
+    milliseconds(expr.vector.offset, context, true)
+  } else if (expr.kind === 'subquery') {
+    milliseconds(expr.offset, context, true)
+    if (expr.step !== undefined) milliseconds(expr.step, context)
+    milliseconds(expr.range, context)
+  }
+  for (const child of childrenOf(expr)) checkDurations(child, context)
 }
 
 const withinParens = (expr: DurationExpr): DurationExpr => (expr.kind === 'duration-paren' ? withinParens(expr.expr) : expr)

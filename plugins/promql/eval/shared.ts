@@ -20,7 +20,8 @@ export function repeatedSelectors(expr: Expr): ReadonlySet<string> {
   return repeated
 }
 
-function childrenOf(expr: Expr): readonly Expr[] {
+/** Range selectors have none: theirs is no instant selector. */
+export function childrenOf(expr: Expr): readonly Expr[] {
   switch (expr.kind) {
     case 'paren':
     case 'unary':

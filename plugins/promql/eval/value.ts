@@ -8,6 +8,8 @@
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
 
+export { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from '../../../kernel/samples.ts'
+
 export const ABSENT = 0
 export const FLOAT = 1
 export const HISTOGRAM = 2
@@ -54,10 +56,6 @@ export interface SampleBlock {
   kinds?: Uint8Array
   histograms?: (FloatHistogram | undefined)[]
 }
-export const SAMPLE_FLOAT = 0
-/** A staleness marker: the series ends here until its next sample. */
-export const SAMPLE_STALE = 1
-export const SAMPLE_HISTOGRAM = 2
 
 /** A range vector, before a function turns its windows into a vector. */
 export interface MatrixValue {

@@ -3,7 +3,7 @@
  * histogram, as a cast can make, give NULL, and so does a staleness marker.
  */
 import duckdb from '@duckdb/node-bindings'
-import { type HistogramParts, NO_COUNTS, NO_INDEX } from '../../../kernel/histogram/buckets.ts'
+import { emptyParts, type HistogramParts } from '../../../kernel/histogram/buckets.ts'
 import { histogramJson } from '../../../kernel/histogram/json.ts'
 import { PartsDecoder } from '../../../kernel/histogram/parts.ts'
 import { fraction, mean, quantile, variance } from '../../../kernel/histogram/quantile.ts'
@@ -58,16 +58,7 @@ class HistogramRows {
   readonly bits = new Uint8Array(VECTOR_ROWS / 8)
   hasNulls = false
   private readonly decoder = new PartsDecoder()
-  private readonly parts: HistogramParts = {
-    schema: 0,
-    count: 0,
-    sum: 0,
-    zeroThreshold: 0,
-    zeroCount: 0,
-    positive: { index: NO_INDEX, counts: NO_COUNTS },
-    negative: { index: NO_INDEX, counts: NO_COUNTS },
-    customBounds: NO_COUNTS,
-  }
+  private readonly parts = emptyParts()
 
   start(n: number): void {
     this.hasNulls = false

@@ -152,8 +152,7 @@ function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement:
   const taken = new Set<string>(RESERVED.map((name) => name.toLowerCase()))
   const columns = fields.map(({ id, column, type, scale }): SegmentColumn => {
     const sources = inputs.flatMap((input) => input.columns.filter((one) => one.field === id))
-    const exact: SegmentEncoding = sources.some(mayBeNonFinite) ? { kind: 'plain', nonFinite: true } : { kind: 'plain', negativeZero: true }
-    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: sources.some(needsExactBits) ? exact : { kind: 'plain' } }
+    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: archivedEncoding(sources) }
   })
   const owners = measurement === undefined ? new Set(Array.from(series, (number) => view.measurementOf(number))) : new Set([measurement])
   const keys = new Set([...owners].flatMap((owner) => view.tagKeys(owner)))
@@ -174,6 +173,11 @@ function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement:
     `SELECT m.m AS ${MEASUREMENT_COLUMN}, ${own}, n.namespace, n.measurement${names.join('')} FROM ${from} ` +
     `JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p.${SERIES_COLUMN} LEFT JOIN ${namesSql(state, owners)} ON n.id = m.m ORDER BY m.m, ${own}`
   return { statement, columns }
+}
+
+function archivedEncoding(sources: readonly SegmentColumn[]): SegmentEncoding {
+  if (sources.some(mayBeNonFinite)) return { kind: 'plain', nonFinite: true }
+  return sources.some(needsExactBits) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
 }
 
 /** Names of measurements; of one whose drop is pending there is none. */

@@ -1,4 +1,4 @@
-/** Data like the TSBS cpu-only set: a random walk a field, in rounds over all hosts, `decimals` digits kept. */
+/** Data like the TSBS cpu-only set: a random walk a field, in rounds over all hosts, `decimals` digits kept. Of `markers` of the values staleness markers take the place. */
 import { TableBatch } from '../../../kernel/batch.ts'
 import type { TestDatabase } from './testing.ts'
 
@@ -6,7 +6,7 @@ export const BENCH_FIELDS: readonly string[] = Array.from({ length: 10 }, (_, i)
 export const BENCH_START = 1_700_000_000_000_000_000n
 export const BENCH_INTERVAL = 10_000_000_000n
 
-export function fillBench(db: TestDatabase, hosts: number, steps: number, decimals: number): ReturnType<TestDatabase['measurement']> {
+export function fillBench(db: TestDatabase, hosts: number, steps: number, decimals: number, markers = 0): ReturnType<TestDatabase['measurement']> {
   const cpu = db.measurement('cpu', Object.fromEntries(BENCH_FIELDS.map((name) => [name, 'float64' as const])))
   const scale = 10 ** decimals
   const walk = Float64Array.from({ length: hosts * BENCH_FIELDS.length }, () => Math.floor(Math.random() * 100))
@@ -25,6 +25,9 @@ export function fillBench(db: TestDatabase, hosts: number, steps: number, decima
         const at = host * columns.length + f
         walk[at] = Math.min(100, Math.max(0, walk[at] + (Math.random() - 0.5) * 2))
         columns[f].setF64(row, Math.round(walk[at] * scale) / scale)
+        if (Math.random() >= markers) continue
+        columns[f].setPair(row, 2, 0x7ff00000)
+        columns[f].nonFinite = true
       }
     }
     db.append(cpu, batch)

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { fileCrc } from '../damage/file-crc.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
 import { segmentPath, writeSegmentFile } from '../segment-file.ts'
+import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from './bits-column.ts'
 import { sqlName, sqlText } from './duck.ts'
 import { mayBeNonFinite, needsExactBits } from './encoding.ts'
-import { isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
+import { isEncrypted, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { hiddenInTable, type Lifetimes } from './hidden.ts'
-import { type Interval, type Piece, rawColumn, readSql, unionSql } from './pieces.ts'
+import { type Interval, type Piece, rawColumn, readSql, type UnionRequest, unionSql } from './pieces.ts'
 import { copyOptions, MEASUREMENT_COLUMN, type SegmentTarget } from './segment-writer.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
@@ -37,21 +38,24 @@ export async function compactSegments(
     const encoding = key === undefined ? await chooseEncoding(inputs, field, target) : encryptedEncoding(inputs, field, key)
     all.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding })
   }
-  const columns = namedForRowNumbers(all)
+  const columns = withBitsColumns(namedForRowNumbers(all), (field) => holdNonFinite(inputs, field))
   const stored = columns.filter((column) => !isEncrypted(column))
   const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
   const shared = measurement === undefined
   const pieces = mergedPieces(inputs, request, measurement, lifetimes)
   const sources: string[] = []
   const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
-  const statement: MergeSource['statement'] = (fields, read) => {
+  const statement = (fields: FieldDef[], read: UnionRequest['read'], outputs = fields.map(outputName)): string => {
     const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, read, raw: true })
-    const names = fields.map((field) => `, p.${sqlName(field.column)}`).join('')
+    const names = outputs.map((output) => `, ${output}`).join('')
     return !shared
       ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
       : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
   }
-  const sorted = statement(stored.map(storedField), (segment, field) => storedColumn(segment, field, encodings.get(field.id)!))
+  const sorted = statement(stored.map(storedField), (segment, field) => storedColumn(segment, field, encodings.get(field.id)!), [
+    ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
+    ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
+  ])
   const firsts = pieces.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
@@ -114,6 +118,8 @@ export function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string)
   return `SELECT _series AS s, max(${MEASUREMENT_COLUMN}) AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} GROUP BY _series`
 }
 
+const outputName = ({ column }: Pick<FieldDef, 'column'>): string => `p.${sqlName(column)}`
+
 const storedField = ({ field, name, type, scale }: SegmentColumn): FieldDef => ({ id: field, name, type, scale, column: name })
 
 export function unionFields(inputs: readonly SegmentMeta[]): FieldDef[] {
@@ -128,7 +134,6 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
     const column = input.columns.find((c) => c.field === field.id)
     return column === undefined ? [] : [{ input, column }]
   })
-  if (found.some(({ column }) => mayBeNonFinite(column))) return { kind: 'plain', nonFinite: true }
   // Nobody has looked for the sign of zero in what was encrypted.
   if (found.some(({ column }) => isEncrypted(column))) return field.type === 'float64' ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
   const scales = new Set<number>()
@@ -155,14 +160,17 @@ async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, {
 function storedColumn(segment: SegmentMeta, field: FieldDef, encoding: SegmentEncoding): string {
   const column = segment.columns.find((c) => c.field === field.id)
   if (encoding.kind !== 'scaled') return rawColumn(segment, field)
-  const type = encoding.wide ? 'BIGINT' : 'INTEGER'
+  const type = encoding.wide || encoding.nonFiniteIn !== undefined ? 'BIGINT' : 'INTEGER'
   if (column?.encoding.kind !== 'scaled') return `NULL::${type}`
-  return `(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`
+  return joinedSql(`(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`, bitsColumn(column))
 }
 
 function encryptedEncoding(inputs: readonly SegmentMeta[], { id }: FieldDef, key: string): SegmentEncoding {
-  const nonFinite = inputs.some(({ columns }) => columns.some((column) => column.field === id && mayBeNonFinite(column)))
-  return nonFinite ? { kind: 'encrypted', key, nonFinite } : { kind: 'encrypted', key }
+  return holdNonFinite(inputs, id) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
+}
+
+function holdNonFinite(inputs: readonly SegmentMeta[], field: number): boolean {
+  return inputs.some(({ columns }) => columns.some((column) => column.field === field && mayBeNonFinite(column)))
 }
 
 /** Where the piece begins once what retention hides of it is gone. */

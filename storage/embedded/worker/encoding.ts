@@ -5,14 +5,17 @@
  * doubles rounds correctly, and it is tried on each value before the choice (docs/formats/segments.md).
  */
 import type { SegmentColumn, SegmentEncoding } from '../layout.ts'
+import { bitsColumn } from './bits-column.ts'
 
 /** Values that are equal to others of different bits: DuckDB's dictionaries keep one of them only. */
 export function needsExactBits({ encoding }: Pick<SegmentColumn, 'encoding'>): boolean {
   return encoding.kind === 'plain' && (encoding.negativeZero === true || encoding.nonFinite === true)
 }
 
-export function mayBeNonFinite({ encoding }: Pick<SegmentColumn, 'encoding'>): boolean {
-  return encoding.kind !== 'scaled' && encoding.nonFinite === true
+/** In itself or in its column of bits. */
+export function mayBeNonFinite(column: Pick<SegmentColumn, 'encoding'>): boolean {
+  const { encoding } = column
+  return bitsColumn(column) !== undefined || (encoding.kind !== 'scaled' && encoding.nonFinite === true)
 }
 
 export const MAX_SCALE = 9
@@ -28,12 +31,16 @@ export class EncodingChoice {
   private failed = false
   private negativeZero = false
 
-  /** @returns false when there is no need to go on: the answer is known. */
-  offer(values: Float64Array, from: number, to: number, bits: Uint8Array | undefined): boolean {
+  /**
+   * @param passNonFinite NaN and infinities are passed over: they will lie elsewhere.
+   * @returns false when there is no need to go on: the answer is known.
+   */
+  offer(values: Float64Array, from: number, to: number, bits: Uint8Array | undefined, passNonFinite = false): boolean {
     let { power, largest } = this
     for (let i = from; i < to; i++) {
       if (bits !== undefined && (bits[i >> 3] & (1 << (i & 7))) === 0) continue
       const v = values[i]
+      if (passNonFinite && !Number.isFinite(v)) continue
       if (v === 0 && 1 / v < 0) {
         this.failed = this.negativeZero = true
         return false

@@ -13,8 +13,9 @@ import type { KeyRing } from '../encryption/keys.ts'
 import { type SidecarColumn, SidecarWriter } from '../encryption/sidecar.ts'
 import { type FieldDef, type SegmentColumn, type SegmentMeta, sidecarFile, type TableDef } from '../layout.ts'
 import { removeSegmentFiles, writeSegmentFile } from '../segment-file.ts'
+import { isSetSql } from './bits-column.ts'
 import { BLOCK_ROWS, type ChunkView } from './chunk-view.ts'
-import { type Duck, sqlName, sqlType } from './duck.ts'
+import { type Duck, sqlType } from './duck.ts'
 import { hasDecrypted, ROW_NUMBER } from './encrypted-sql.ts'
 import { rawColumn } from './pieces.ts'
 import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
@@ -147,7 +148,7 @@ export async function mergeEncrypted(
     if (column === undefined) return isPlace ? 'NULL::BIGINT' : `NULL::${sqlType(field.type, field.scale)}`
     if (!isPlace) return isEncrypted(column) ? `NULL::${sqlType(field.type, field.scale)}` : rawColumn(input, field)
     if (isEncrypted(column)) return `CASE WHEN ${hasDecrypted(columnPlace(input, column))} THEN ${base} + ${ROW_NUMBER} END`
-    return `CASE WHEN ${sqlName(column.name)} IS NOT NULL THEN ${base}::BIGINT END`
+    return `CASE WHEN ${isSetSql(column)} THEN ${base}::BIGINT END`
   }
   return writeSidecar(target, segment, encrypted, async (writer) => {
     const fillers = encrypted.map((column, c) => new MergeFiller(target.duck, inputs, column, writer.builders[c]))

@@ -41,11 +41,15 @@ class Model {
   }
 }
 
+type Numbers = (i: number, round: number) => number
+/** Nothing but fractions that no power of ten makes whole. */
+const fractions: Numbers = (i) => (i % 10) / 7
+
 /** @param round later ones repeat a part of the rows of those before, and more. */
-function points(round: number, count = 6000): TestPoint[] {
+function points(round: number, finite = fractions, unusual: readonly bigint[] = UNUSUAL, count = 6000): TestPoint[] {
   return Array.from({ length: count }, (_, i) => {
     const at = i + round * (count / 2)
-    const v = (i + round) % 3 === 0 ? UNUSUAL[(i + round * 2) % UNUSUAL.length] : (i % 10) / 7
+    const v = (i + round) % 3 === 0 ? unusual[(i + round * 2) % unusual.length] : finite(i, round)
     return { tags: { host: `h${at % 3}` }, time: START + BigInt(at), fields: { v, other: i } }
   })
 }
@@ -126,6 +130,9 @@ async function merge(db: TestDatabase, m: TestMeasurement): Promise<SegmentMeta>
 
 const encodingOf = ({ columns }: SegmentMeta) => columns.find(({ name }) => name === 'v')?.encoding
 
+/** Exact, beside NaN and infinities in a column of their own. */
+const EXACT = { kind: 'plain', negativeZero: true, nonFiniteIn: 'v_bits' }
+
 for (const shared of [undefined, 7]) {
   t.test(`bits outlive flushes and merges, in a table ${shared ? 'that measurements share' : 'of its own'}`, async (t) => {
     const db = new TestDatabase()
@@ -142,14 +149,14 @@ for (const shared of [undefined, 7]) {
     write(1)
     await check(t, db, m, model, 'repeated in the memtable')
     const [first] = await db.flush()
-    t.strictSame(encodingOf(first), { kind: 'plain', nonFinite: true })
+    t.strictSame(encodingOf(first), EXACT)
     if (shared === undefined) t.equal(first.columns.find(({ name }) => name === 'other')?.encoding.kind, 'scaled', 'other columns are as they would be')
     await check(t, db, m, model, 'flushed')
     write(2)
     await check(t, db, m, model, 'memtable over a segment')
     await db.flush()
     await check(t, db, m, model, 'two segments that repeat')
-    t.strictSame(encodingOf(await merge(db, m)), { kind: 'plain', nonFinite: true })
+    t.strictSame(encodingOf(await merge(db, m)), EXACT)
     await check(t, db, m, model, 'merged')
     write(1)
     write(3)
@@ -158,6 +165,87 @@ for (const shared of [undefined, 7]) {
     await check(t, db, m, model, 'merged again')
   })
 }
+
+const SCALED = UNUSUAL.filter((bits) => bits !== 0x8000000000000000n)
+
+for (const { name, numbers, first, merged } of [
+  { name: 'whole numbers', numbers: (i) => (i % 200) - 100, first: { scale: 0 }, merged: { scale: 0 } },
+  { name: 'numbers with two digits', numbers: (i) => (((i * 7) % 999) - 500) / 100, first: { scale: 2 }, merged: { scale: 2 } },
+  { name: 'numbers beyond 32 bits', numbers: (i) => (2 ** 45 + i) * (i % 2 === 0 ? 1 : -1), first: { scale: 0, wide: true }, merged: { scale: 0, wide: true } },
+  { name: 'more digits from segment to segment', numbers: (i, round) => (i % 500) / 10 ** round, first: { scale: 0 }, merged: { scale: 2 } },
+  {
+    name: 'digits that take more than 32 bits',
+    numbers: (i, round) => (round === 0 ? 2e9 + i : (i % 300) / 100),
+    first: { scale: 0 },
+    merged: { scale: 2, wide: true },
+  },
+  { name: 'the limits of 32 bits', numbers: (i) => (2 ** 31 - 1 - (i % 4)) * (i % 2 === 0 ? 1 : -1), first: { scale: 0 }, merged: { scale: 0 } },
+] as { name: string; numbers: Numbers; first: object; merged: object }[]) {
+  t.test(`${name} stay integers beside NaN and infinities`, async (t) => {
+    const db = new TestDatabase()
+    t.teardown(() => db.close())
+    const m = db.measurement('m', { v: 'float64', v_bits: 'int64', other: 'float64' })
+    const model = new Model()
+    const write = (round: number, unusual = SCALED): void => {
+      const made = points(round, numbers, unusual, 3000)
+      db.write(
+        m,
+        made.map(({ fields, ...rest }, i) => ({ ...rest, fields: { ...fields, v_bits: BigInt(i) } })),
+      )
+      model.add(made)
+    }
+    write(0)
+    const [segment] = await db.flush()
+    t.strictSame(encodingOf(segment), { kind: 'scaled', ...first, nonFiniteIn: 'v_bits_' }, 'a name that no field has')
+    await check(t, db, m, model, 'flushed')
+    write(1)
+    await db.flush()
+    // Without any: its rows are merged with those that have some.
+    write(2, [0n])
+    t.notOk('nonFiniteIn' in encodingOf((await db.flush())[0])!)
+    await check(t, db, m, model, 'in segments that repeat')
+    t.match(encodingOf(await merge(db, m)), { kind: 'scaled', ...merged, nonFiniteIn: 'v_bits_' })
+    await check(t, db, m, model, 'merged')
+    db.reopen()
+    await check(t, db, m, model, 'in another instance')
+    write(1)
+    await db.flush()
+    await merge(db, m)
+    await check(t, db, m, model, 'merged again')
+    db.write(m, [{ tags: { host: 'h0' }, time: START + 10n ** 9n, fields: { v: 1 / 3 } }])
+    model.add([{ tags: { host: 'h0' }, time: START + 10n ** 9n, fields: { v: 1 / 3 } }])
+    await db.flush()
+    t.strictSame(encodingOf(await merge(db, m)), { kind: 'plain', nonFiniteIn: 'v_bits_' }, 'dictionaries can be used')
+    await check(t, db, m, model, 'no integers any more')
+    const [{ n }] = await sql(db, m, 'SELECT count(v_bits) AS n FROM $m')
+    t.equal(n, BigInt(model.bits.size) - 1n, 'the field of that name is another one')
+  })
+}
+
+t.test('columns that hold NaN and infinities among their numbers, as they were written before, are read and merged', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { v: 'float64', other: 'float64' })
+  const model = new Model()
+  for (const round of [0, 1]) {
+    db.write(m, points(round))
+    model.add(points(round))
+    const [{ sequence, ...segment }] = await db.flush()
+    const target = await db.target()
+    const file = join(db.dataDir, segment.file)
+    const v = 'coalesce(v, v_bits::BIT::DOUBLE) AS v'
+    await target.duck.run(`COPY (SELECT _series, _time, ${v}, other FROM read_parquet('${file}')) TO '${file}' (FORMAT PARQUET, DICTIONARY_SIZE_LIMIT 1)`)
+    const columns = segment.columns.map((column) => (column.name === 'v' ? { ...column, encoding: { kind: 'plain', nonFinite: true } as const } : column))
+    db.tell({ kind: 'segments', added: [{ ...segment, sequence, columns }], removed: [segment.id], droppedMemtable: -1 })
+    await check(t, db, m, model, 'as it was')
+  }
+  db.write(m, points(2))
+  model.add(points(2))
+  await db.flush()
+  await check(t, db, m, model, 'beside newer ones')
+  t.strictSame(encodingOf(await merge(db, m)), EXACT)
+  await check(t, db, m, model, 'merged')
+})
 
 t.test('what has none is read and written as ever', async (t) => {
   const db = new TestDatabase()
@@ -202,7 +290,7 @@ t.test('encrypted columns keep the bits when they are flushed, merged, encrypted
   encrypting(false)
   write(2)
   await db.flush()
-  t.strictSame(encodingOf(await merge(db, m)), { kind: 'plain', nonFinite: true })
+  t.strictSame(encodingOf(await merge(db, m)), EXACT)
   await check(t, db, m, model, 'in the clear')
   encrypting(true)
   await merge(db, m)

@@ -4,7 +4,8 @@
  */
 import { join } from 'node:path'
 import { staleHistogram } from '../../../kernel/decode/histogram.ts'
-import type { FieldDef, SegmentMeta } from '../layout.ts'
+import type { FieldDef, SegmentColumn, SegmentMeta } from '../layout.ts'
+import { bitsColumn, bitsSql } from './bits-column.ts'
 import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'
 import { mayBeNonFinite } from './encoding.ts'
 import { decryptedColumn } from './encrypted-sql.ts'
@@ -160,14 +161,22 @@ export function readSql(files: readonly string[]): string {
 /** @param shownTo where values end that are not to be seen; none when rows are merged first. */
 function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: readonly Piece[] = []): string {
   const read = request.read ?? rawColumn
-  return fieldList(request.fields, (field) => shown(request, shownTo, field, read(segment, field)))
+  return fieldList(request.fields, (field) => {
+    const column = segment.columns.find((c) => c.field === field.id)
+    // What is not to be seen lies in another column.
+    if (column !== undefined && bitsColumn(column) !== undefined && !request.raw && shownTo.length > 0) return named(field, valueColumn(segment, column))
+    return shown(request, shownTo, field, read(segment, field))
+  })
 }
 
 /** A field's value as it is asked for. @param pieces it may come from. */
 function shown({ raw }: UnionRequest, pieces: readonly Piece[], field: FieldDef, value: string): string {
-  const name = sqlName(field.column)
-  const text = raw || pieces.length === 0 ? value : readable(pieces, field, value)
-  return text === name ? name : `${text} AS ${name}`
+  return named(field, raw || pieces.length === 0 ? value : readable(pieces, field, value))
+}
+
+function named({ column }: FieldDef, value: string): string {
+  const name = sqlName(column)
+  return value === name ? name : `${value} AS ${name}`
 }
 
 /** Without NaN, infinities and staleness markers. */
@@ -187,6 +196,12 @@ export function holdsNonFinite({ segment, memtable }: Pick<Piece, 'segment' | 'm
 export function rawColumn(segment: SegmentMeta, field: FieldDef): string {
   const column = segment.columns.find((c) => c.field === field.id)
   if (column === undefined) return `NULL::${sqlType(field.type, field.scale)}`
+  const bits = bitsColumn(column)
+  return bits === undefined ? valueColumn(segment, column) : `coalesce(${valueColumn(segment, column)}, ${bitsSql(bits)})`
+}
+
+/** The column itself as a value of the field's type, without its column of bits. */
+function valueColumn(segment: SegmentMeta, column: SegmentColumn): string {
   if (column.encoding.kind === 'encrypted') return decryptedColumn(segment, column)
   const name = sqlName(column.name)
   if (column.encoding.kind === 'plain') return name

@@ -8,6 +8,7 @@ import { fileCrc } from '../damage/file-crc.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, TableDef, WorkerConfig } from '../layout.ts'
 import { ROW_BITS, segmentFiles } from '../layout.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment-file.ts'
+import { bitsColumn, keepOnly, withBitsColumns } from './bits-column.ts'
 import { BLOCK_ROWS, type ChunkView, valueBytes } from './chunk-view.ts'
 import { type Duck, logicalType, type RowSource, type RowStream, sqlText } from './duck.ts'
 import { EncodingChoice, needsExactBits } from './encoding.ts'
@@ -53,11 +54,12 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
   const measurementOf = shared ? state.series.measurementArray : undefined
   const ordered = orderRows(part, {}, measurementOf)
   const groups = ordered.repeats ? groupRepeats(part.chunks, ordered) : undefined
-  const columns = namedForRowNumbers(
+  const named = namedForRowNumbers(
     table.fields
       .filter((field) => part.chunks.some((chunk) => chunk.columns.has(field.id)))
       .map((field) => ({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding: encodingOf(field, part, target) })),
   )
+  const columns = withBitsColumns(named, (field) => part.chunks.some((chunk) => hasNonFinite(chunk, field)))
   const stored = columns.filter((column) => !isEncrypted(column))
   const source = new SegmentSource(part.chunks, memtable.heap, ordered, groups, stored, measurementOf)
   const file = segmentPath(id, part.minTime)
@@ -113,11 +115,14 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
 }
 
 function encodingOf(field: FieldDef, { chunks, counts }: MemtablePart, { duck }: SegmentTarget): SegmentEncoding {
-  const nonFinite = field.type === 'float64' && chunks.some((chunk) => chunk.columns.has(field.id) && chunk.hasNonFinite(chunk.columns.get(field.id)!))
   const key = duck.encrypted.keys.keyOf(field.name)
-  if (key !== undefined) return nonFinite ? { kind: 'encrypted', key, nonFinite } : { kind: 'encrypted', key }
-  if (nonFinite) return { kind: 'plain', nonFinite }
+  if (key !== undefined) return chunks.some((chunk) => hasNonFinite(chunk, field.id)) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
   return field.type === 'float64' ? chooseEncoding(chunks, counts, field.id) : { kind: 'plain' }
+}
+
+function hasNonFinite(chunk: ChunkView, field: number): boolean {
+  const view = chunk.columns.get(field)
+  return view !== undefined && chunk.hasNonFinite(view)
 }
 
 function chooseEncoding(chunks: readonly ChunkView[], counts: readonly number[], field: number): SegmentEncoding {
@@ -125,7 +130,9 @@ function chooseEncoding(chunks: readonly ChunkView[], counts: readonly number[],
   do {
     for (const [c, chunk] of chunks.entries()) {
       const view = chunk.columns.get(field)
-      if (view !== undefined && !choice.offer(view.f64, 0, counts[c], chunk.hasNulls(view) ? view.validity : undefined)) break
+      if (view === undefined) continue
+      const bits = chunk.hasNulls(view) ? view.validity : undefined
+      if (!choice.offer(view.f64, 0, counts[c], bits, chunk.hasNonFinite(view))) break
     }
   } while (!choice.settled())
   return choice.result()
@@ -140,6 +147,8 @@ class SegmentSource implements RowSource {
   private readonly ordered: OrderedRows
   private readonly groups: Int32Array | undefined
   private readonly fields: SegmentColumn[]
+  /** Those of `fields` that have a column of bits; these columns are the last. */
+  private readonly apart: SegmentColumn[]
   private readonly measurementOf: Int32Array | undefined
 
   constructor(
@@ -155,23 +164,27 @@ class SegmentSource implements RowSource {
     this.ordered = ordered
     this.groups = groups
     this.fields = fields
+    this.apart = fields.filter((field) => bitsColumn(field) !== undefined)
     this.measurementOf = measurementOf
     this.rows = groups === undefined ? ordered.rows.length : groups.length - 1
     const integer = () => duckdb.create_logical_type(duckdb.Type.INTEGER)
+    const bigint = () => duckdb.create_logical_type(duckdb.Type.BIGINT)
     this.columns = [
       ...(measurementOf === undefined ? [] : [{ name: MEASUREMENT_COLUMN, type: integer() }]),
       { name: SERIES_COLUMN, type: integer() },
       { name: TIME_COLUMN, type: duckdb.create_logical_type(duckdb.Type.TIMESTAMP_NS) },
       ...fields.map(({ name, type, scale, encoding }) => ({
         name,
-        type: encoding.kind !== 'scaled' ? logicalType(type, scale) : encoding.wide ? duckdb.create_logical_type(duckdb.Type.BIGINT) : integer(),
+        type: encoding.kind !== 'scaled' ? logicalType(type, scale) : encoding.wide ? bigint() : integer(),
       })),
+      ...this.apart.map((field) => ({ name: bitsColumn(field)!, type: bigint() })),
     ]
   }
 
   open(projected: number[]): RowStream {
-    const { chunks, ordered, groups, fields, measurementOf, heap } = this
+    const { chunks, ordered, groups, measurementOf, heap } = this
     const out = new Gathered()
+    const fields = [...this.fields, ...this.apart]
     const gathered = fields.map((field) => new GatheredColumn(chunks, field.field))
     const picked = new Int32Array(BLOCK_ROWS)
     const first = measurementOf === undefined ? 2 : 3
@@ -203,13 +216,17 @@ class SegmentSource implements RowSource {
       const field = fields[column - first]
       const source = gathered[column - first]
       const places = winners(source, n)
+      const apart = bitsColumn(field) !== undefined
+      const { encoding } = field
       // A row of which no write set the field has no place; `gather` marks it null only when it looks for nulls.
-      if (field.encoding.kind !== 'scaled') writeField(vector, field, source, heap, places, 0, n, out)
-      else {
-        source.gather(places, 0, n, valueBytes(field.type), out)
-        scaleInPlace(out, n, field.encoding)
-        writeGathered(vector, out, n, field.encoding.wide ? 8 : 4)
-      }
+      if (encoding.kind !== 'scaled' && !apart) return writeField(vector, field, source, heap, places, 0, n, out)
+      source.gather(places, 0, n, valueBytes(field.type), out)
+      const isBits = column - first >= this.fields.length
+      if (apart) keepOnly(out, n, !isBits)
+      if (encoding.kind === 'scaled' && !isBits) {
+        scaleInPlace(out, n, encoding)
+        writeGathered(vector, out, n, encoding.wide ? 8 : 4)
+      } else writeGathered(vector, out, n, valueBytes(field.type))
     }
     return {
       next: (vectors) => {
