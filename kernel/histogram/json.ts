@@ -1,5 +1,5 @@
 /** A histogram as JSON for people and programs: what SQL and the native API answer. The HTTP API of Prometheus has another shape. */
-import { BucketCursor, emptyParts } from './buckets.ts'
+import { BucketCursor, emptyParts, type HistogramParts } from './buckets.ts'
 import { PartsDecoder } from './parts.ts'
 
 const cursor = new BucketCursor()
