@@ -12,6 +12,8 @@ export interface TagSets {
   readonly length: number
   /** key, value, key, value ... ordered by key. */
   at(i: number): readonly string[]
+  /** The tags that any of the series has; maybe others too. */
+  keys(): readonly string[]
   /** Stays as it is once handed out. */
   column(key: string): TagColumn
 }

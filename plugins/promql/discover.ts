@@ -23,7 +23,6 @@ export function storageDiscovery(reader: Reader, namespace: string): Discovery {
 class Search {
   private readonly reader: Reader
   private readonly namespace: string
-  private keys: Map<string, readonly string[]> | undefined
 
   constructor(reader: Reader, namespace: string) {
     this.reader = reader
@@ -34,7 +33,7 @@ class Search {
     const names = new Set<string>()
     for await (const { metric, set } of this.active(request)) {
       names.add(METRIC_NAME)
-      for (const key of this.tagKeys(metric.measurement)) if (!names.has(key) && set.tags.column(key).codes.some((code) => code >= 0)) names.add(key)
+      for (const key of set.tags.keys()) if (!names.has(key) && set.tags.column(key).codes.some((code) => code >= 0)) names.add(key)
     }
     return [...names].sort()
   }
@@ -43,7 +42,7 @@ class Search {
     const values = new Set<string>()
     for await (const { metric, set } of this.active(request)) {
       if (name === METRIC_NAME) values.add(metric.name)
-      else if (this.tagKeys(metric.measurement).includes(name)) {
+      else if (set.tags.keys().includes(name)) {
         const { codes, texts } = set.tags.column(name)
         const met = new Uint8Array(texts.length)
         for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) met[codes[i]] = 1
@@ -81,7 +80,7 @@ class Search {
       byMetric.push({ name, value: numbers.length })
       count(pairs, `${METRIC_NAME}=${name}`, numbers.length)
       add(values, METRIC_NAME, name)
-      for (const key of this.tagKeys(measurement)) {
+      for (const key of tags.keys()) {
         const { codes, texts } = tags.column(key)
         const own = new Int32Array(texts.length)
         for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) own[codes[i]]++
@@ -131,11 +130,6 @@ class Search {
         if (set.series.length > 0) yield { metric, set }
       }
     }
-  }
-
-  private tagKeys(measurement: string): readonly string[] {
-    this.keys ??= new Map(this.reader.measurements(this.namespace).map(({ name, tags }) => [name, tags]))
-    return this.keys.get(measurement) ?? []
   }
 }
 

@@ -42,6 +42,10 @@ class PlainTags implements TagSets {
       .flat()
   }
 
+  keys(): readonly string[] {
+    return [...new Set(this.list.flatMap(Object.keys))]
+  }
+
   column(key: string): TagColumn {
     const values = this.list.map((tags) => (Object.hasOwn(tags, key) ? tags[key] : undefined))
     const texts = [...new Set(values)].filter((value) => value !== undefined)

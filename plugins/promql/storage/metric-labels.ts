@@ -1,5 +1,6 @@
 /** Label sets of a metric's series: their tags and the metric's name. */
 import type { SeriesSet } from '../../../kernel/samples.ts'
+import { labelNames } from '../eval/series-sets.ts'
 import { type LabelColumn, type LabelSets, Labels, METRIC_NAME } from '../labels.ts'
 import type { Metric } from './metric-catalog.ts'
 
@@ -16,6 +17,10 @@ export class MetricLabels implements LabelSets {
 
   at(i: number): Labels {
     return this.metric.labelsOf(this.set.series[i], () => named(this.set.tags.at(i), this.metric.name))
+  }
+
+  names(): readonly string[] {
+    return [METRIC_NAME, ...this.set.tags.keys()]
   }
 
   column(name: string): LabelColumn {
@@ -54,6 +59,10 @@ export class JoinedLabels implements LabelSets {
       else high = middle - 1
     }
     return this.parts[low].at(i - this.starts[low])
+  }
+
+  names(): readonly string[] {
+    return [...new Set(this.parts.flatMap(labelNames))]
   }
 
   column(name: string): LabelColumn {

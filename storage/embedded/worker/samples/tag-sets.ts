@@ -34,6 +34,10 @@ export class SelectedTags implements TagSets {
     return this.view.pairs(this.series[i])
   }
 
+  keys(): readonly string[] {
+    return this.view.tagKeys(this.measurement)
+  }
+
   column(key: string): TagColumn {
     const index = this.view.index(this.measurement, this.view.keySymbol(this.measurement, key))
     if (index === undefined) return { codes: new Int32Array(this.length).fill(NO_CODE), texts: [] }
