@@ -1,4 +1,5 @@
 /** What evaluators read of the points: the samples of one field, series by series, in flat typed arrays (Reader.samples). */
+import { SvcError } from './errors.ts'
 import type { Matcher } from './storage.ts'
 
 /** One tag of many series: `codes[i]` is the place in `texts` of series i's value, -1 when it has none. */
@@ -28,6 +29,15 @@ export interface SampleRequest {
   end?: bigint
   /** Of each series only the newest sample of the range. */
   newestOnly?: boolean
+  /** What a block may have; the samples of one series are always in one. Absent = no limit. */
+  maxBlockSamples?: number
+}
+
+/** A series has more samples in the range than a block may have. */
+export class TooManySamplesError extends SvcError {
+  constructor(limit: number) {
+    super('BAD_REQUEST', `cannot read more than ${limit} samples of a series at once; ask for a shorter range`)
+  }
 }
 
 export const SAMPLE_FLOAT = 0

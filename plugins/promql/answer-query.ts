@@ -1,4 +1,5 @@
 /** A query beside the data: parses, evaluates, writes the answer of the HTTP API. */
+import { TooManySamplesError } from '../../kernel/samples.ts'
 import type { JobIo } from '../../kernel/storage.ts'
 import type { Expr } from './ast.ts'
 import { ExecutionError, ExpressionError, QueryStoppedError } from './errors.ts'
@@ -48,7 +49,7 @@ export async function answerQuery(source: SampleSource, args: QueryArgs, io: Job
   try {
     return await answer(source, args, io)
   } catch (error) {
-    if (error instanceof ExecutionError) throw apiError('execution', error.message, error)
+    if (error instanceof ExecutionError || error instanceof TooManySamplesError) throw apiError('execution', error.message, error)
     if (error instanceof ExpressionError) throw invalidParameter('query', error.textIn(args.query))
     if (error instanceof QueryStoppedError) throw apiError(error.reason, error.message, error)
     throw error
@@ -131,7 +132,7 @@ class CountedSource implements SampleSource {
 }
 
 /** Bytes that a sample held in memory is counted as, a time and a value. */
-const SAMPLE_BYTES = 16
+export const SAMPLE_BYTES = 16
 
 function statistics(started: number, prepared: number, evaluated: number, samples: number, peakBytes: number): string {
   const seconds = (from: number, to: number): number => Math.round((to - from) * 1e6) / 1e9

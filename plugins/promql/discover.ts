@@ -31,7 +31,7 @@ class Search {
 
   async labelNames(request: DiscoverRequest): Promise<string[]> {
     const names = new Set<string>()
-    for await (const { metric, set } of this.active(request)) {
+    for await (const { set } of this.active(request)) {
       names.add(METRIC_NAME)
       for (const key of set.tags.keys()) if (!names.has(key) && set.tags.column(key).codes.some((code) => code >= 0)) names.add(key)
     }

@@ -1,7 +1,8 @@
 import type { Job } from '../../kernel/storage.ts'
-import { answerQuery, type QueryArgs, type QueryOutcome } from './answer-query.ts'
+import { answerQuery, type QueryArgs, type QueryOutcome, SAMPLE_BYTES } from './answer-query.ts'
 import { storageSource } from './storage-source.ts'
 
-const queryJob: Job<QueryArgs, QueryOutcome> = (reader, args, io) => answerQuery(storageSource(reader, args.namespace), args, io)
+const queryJob: Job<QueryArgs, QueryOutcome> = (reader, args, io) =>
+  answerQuery(storageSource(reader, args.namespace, Math.floor(args.memoryBytes / SAMPLE_BYTES)), args, io)
 
 export default queryJob

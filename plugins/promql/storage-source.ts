@@ -21,11 +21,19 @@ export function nanoseconds(ms: number): bigint {
   return BigInt(Math.min(LAST_MS, Math.max(FIRST_MS, Math.floor(ms)))) * NS_PER_MS
 }
 
-export function storageSource(reader: Reader, namespace: string): SampleSource {
-  return { select: (request) => select(reader, namespace, request) }
+/** @param maxSamples that may be held of one series. */
+export function storageSource(reader: Reader, namespace: string, maxSamples?: number): SampleSource {
+  return { select: (request) => select({ reader, namespace, maxSamples }, request) }
 }
 
-async function select(reader: Reader, namespace: string, request: SelectRequest): Promise<Selection> {
+interface Place {
+  reader: Reader
+  namespace: string
+  maxSamples: number | undefined
+}
+
+async function select(place: Place, request: SelectRequest): Promise<Selection> {
+  const { reader, namespace } = place
   const { names, others } = splitMatchers(request.matchers)
   const parts: Selection[] = []
   let same: Selection[] = []
@@ -39,7 +47,7 @@ async function select(reader: Reader, namespace: string, request: SelectRequest)
   for (const metric of MetricCatalog.of(reader.schema(namespace)).select(names)) {
     if (metric.name !== name) close()
     name = metric.name
-    const part = await selectMetric(reader, namespace, metric, others, request)
+    const part = await selectMetric(place, metric, others, request)
     if (part.labels.length > 0) same.push(part)
   }
   close()
@@ -56,7 +64,12 @@ async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<Sample
   }
 }
 
-async function selectMetric(reader: Reader, namespace: string, metric: Metric, matchers: readonly LabelMatcher[], request: SelectRequest): Promise<Selection> {
+async function selectMetric(
+  { reader, namespace, maxSamples }: Place,
+  metric: Metric,
+  matchers: readonly LabelMatcher[],
+  request: SelectRequest,
+): Promise<Selection> {
   const { measurement, field, part } = metric
   // The boundaries of a bucket view are no tags.
   const onTags = part === 'bucket' ? matchers.filter(({ name }) => name !== BOUNDARY_LABEL) : matchers
@@ -68,6 +81,7 @@ async function selectMetric(reader: Reader, namespace: string, metric: Metric, m
     start: nanoseconds(request.after + 1),
     end: nanoseconds(request.upTo + 1),
     ...(request.newestOnly === true ? { newestOnly: true } : {}),
+    ...(maxSamples === undefined ? {} : { maxBlockSamples: maxSamples }),
   })
   const labels: LabelSets = new MetricLabels(metric, set)
   if (labels.length === 0) return NOTHING

@@ -31,6 +31,8 @@ export interface ReadScope {
   range: readonly [bigint, bigint]
   /** All of the measurement's series. */
   all: Int32Array
+  /** Samples that may be read of one series. */
+  limit: number
   signal: AbortSignal | undefined
 }
 
@@ -62,13 +64,13 @@ export class SegmentUnits {
    * @param keep decides row by row, and nothing is kept then.
    */
   of(piece: Piece, series: Int32Array, scope: ReadScope, keep: KeepRow | undefined): Unit[] | Promise<Unit[]> {
-    const { context, field, range, all, signal } = scope
+    const { context, field, all, signal } = scope
     const segment = piece.segment as SegmentMeta
     if (!segment.columns.some((column) => column.field === field.id)) return []
     const wanted = within(series, segment.minSeries, segment.maxSeries)
     if (wanted.length === 0) return []
     const cut = this.cutOf(segment, piece.measurement ?? NO_SERIES, all)
-    if (keep !== undefined || cut.density > LONG_SERIES) return read(context, piece, field, wanted, range, signal, keep).then((unit) => [unit])
+    if (keep !== undefined || cut.density > LONG_SERIES) return read(piece, wanted, scope, keep).then((unit) => [unit])
     const numbers = unitsOf(wanted, cut.shift)
     const found = new Map<number, Unit>()
     const lacking: number[] = []
@@ -138,16 +140,8 @@ export class SegmentUnits {
   }
 }
 
-async function read(
-  context: RelationContext,
-  piece: Piece,
-  field: FieldDef,
-  series: Int32Array,
-  range: readonly [bigint, bigint],
-  signal: AbortSignal | undefined,
-  keep: KeepRow | undefined,
-): Promise<Unit> {
-  const builder = new UnitBuilder(4096)
+async function read(piece: Piece, series: Int32Array, { context, field, range, signal, limit }: ReadScope, keep: KeepRow | undefined): Promise<Unit> {
+  const builder = new UnitBuilder(4096, limit * series.length)
   const first = series[0]
   const last = series[series.length - 1]
   const among = first === last ? `${SERIES_COLUMN} = ${first}` : `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`

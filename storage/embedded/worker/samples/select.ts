@@ -1,6 +1,6 @@
 /** Answers Reader.samples and Reader.activeSeries out of units. */
 import { SvcError } from '../../../../kernel/errors.ts'
-import type { SampleRequest, SampleRows, SampleSet, SeriesSet } from '../../../../kernel/samples.ts'
+import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, TooManySamplesError } from '../../../../kernel/samples.ts'
 import { earlier, later } from '../../../common/time.ts'
 import type { FieldDef, MeasurementDef } from '../../layout.ts'
 import type { Piece } from '../pieces.ts'
@@ -48,7 +48,7 @@ function select(context: RelationContext, snapshot: Snapshot, request: SampleReq
   const positions = field.type === 'string' ? new Int32Array(0) : state.series.places(measurement.id, request.matchers ?? [])
   const series = positions === undefined ? all : positions.map((place) => all[place])
   return {
-    scope: { context, field, range, all, signal },
+    scope: { context, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
     series,
     tags: new SelectedTags(state.series, measurement.id, series, positions),
     pieces: series.length === 0 || range[0] > range[1] ? [] : piecesOf(state, snapshot, measurement, range, series),
@@ -82,7 +82,9 @@ async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces
       const read = units.read(source, part, scope)
       for (const unit of read instanceof Promise ? await read : read) gatherer.add(unit)
     }
-    const buffer = units.buffers.take(gatherer.samples)
+    const { samples } = gatherer
+    if (samples > scope.limit * part.length) throw new TooManySamplesError(scope.limit)
+    const buffer = units.buffers.take(samples)
     try {
       yield gatherer.rows(buffer)
     } finally {
@@ -92,7 +94,7 @@ async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces
 }
 
 /** Series whose samples make up a block, judged by the rows of the pieces and how much of their time is wanted. */
-function blockSize(pieces: readonly Piece[], series: number, { range, all }: ReadScope): number {
+function blockSize(pieces: readonly Piece[], series: number, { range, all, limit }: ReadScope): number {
   let samples = 0
   for (const { segment, memtable, minTime, maxTime } of pieces) {
     const rows = segment?.rows ?? memtable!.part.rows
@@ -101,5 +103,5 @@ function blockSize(pieces: readonly Piece[], series: number, { range, all }: Rea
     samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
   }
   const perSeries = Math.max(1, samples / Math.max(1, all.length))
-  return Math.max(1, Math.min(series, Math.ceil(BLOCK_SAMPLES / perSeries)))
+  return Math.max(1, Math.min(series, Math.ceil(Math.min(BLOCK_SAMPLES, limit) / perSeries)))
 }

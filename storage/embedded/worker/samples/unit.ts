@@ -3,7 +3,7 @@
  * memtable chunk or a part of a segment, and kept (unit-cache.ts); they never change.
  */
 import { isStaleHistogram } from '../../../../kernel/decode/histogram.ts'
-import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from '../../../../kernel/samples.ts'
+import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from '../../../../kernel/samples.ts'
 
 const NS_PER_MS = 1_000_000
 const TWO_32 = 4294967296
@@ -61,7 +61,11 @@ export class UnitBuilder {
   private min = Number.POSITIVE_INFINITY
   private max = Number.NEGATIVE_INFINITY
 
-  constructor(capacity: number) {
+  private readonly most: number
+
+  /** @param most samples; @throws TooManySamplesError for more. */
+  constructor(capacity: number, most: number = Number.POSITIVE_INFINITY) {
+    this.most = most
     const room = Math.max(16, capacity)
     this.times = new Float64Array(room)
     this.values = new Float64Array(room)
@@ -151,6 +155,7 @@ export class UnitBuilder {
   }
 
   private grow(): void {
+    if (this.rows >= this.most) throw new TooManySamplesError(this.most)
     const room = this.times.length * 2
     const times = new Float64Array(room)
     times.set(this.times)
