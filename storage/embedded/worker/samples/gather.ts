@@ -78,6 +78,7 @@ export class Gatherer {
     const { order, runStarts } = this.bySeries()
     const { values: runs } = this.runs
     const disordered: number[] = []
+    let ages: Int32Array | undefined
     for (let place = 0; place < n; place++) {
       let at = starts[place]
       let ascends = true
@@ -93,9 +94,18 @@ export class Gatherer {
       }
       // Within a unit times may repeat.
       for (let i = starts[place] + 1; i < at && ascends; i++) if (!(rows.times[i - 1] < rows.times[i])) ascends = false
-      if (!ascends) disordered.push(place)
+      if (ascends) continue
+      disordered.push(place)
+      ages ??= new Int32Array(total)
+      // Runs lie in the order of their first samples, which need not be that of their pieces.
+      for (let r = runStarts[place], from = starts[place]; r < runStarts[place + 1]; r++) {
+        const run = order[r] * RUN
+        const to = from + runs[run + 3] - runs[run + 2]
+        ages.fill(runs[run + 1], from, to)
+        from = to
+      }
     }
-    return disordered.length === 0 ? rows : inOrder(rows, rests, disordered)
+    return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
   }
 
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older pieces first where that is the same. */

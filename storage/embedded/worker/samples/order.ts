@@ -4,11 +4,17 @@ import type { SampleRows } from '../../../../kernel/samples.ts'
 /** Late samples are mostly few: they are moved to their places one by one, unless it takes more moves than this a sample. */
 const MOVES = 16
 
+/** What orders samples of a millisecond: nanoseconds beyond it, then the unit they are of, older ones first, then their place. */
+interface Ranks {
+  rests: Int32Array | undefined
+  ages: Int32Array
+}
+
 /**
- * The same with each series' samples in ascending time; of those of a millisecond the last, of equal times the one written last, which comes last.
- * @param rests nanoseconds beyond the millisecond. @param disordered the series, ascending, that need it.
+ * The same with each series' samples in ascending time; of those of a millisecond the last, of equal times the one written last.
+ * @param disordered the series, ascending, that need it.
  */
-export function inOrder(rows: SampleRows, rests: Int32Array | undefined, disordered: readonly number[]): SampleRows {
+export function inOrder(rows: SampleRows, ranks: Ranks, disordered: readonly number[]): SampleRows {
   const { starts, times } = rows
   const order = new Int32Array(times.length)
   for (let i = 0; i < order.length; i++) order[i] = i
@@ -19,7 +25,7 @@ export function inOrder(rows: SampleRows, rests: Int32Array | undefined, disorde
     const [from, to] = [starts[s], starts[s + 1]]
     if (disordered[next] === s) {
       next++
-      sort(order, from, to, times, rests)
+      sort(order, from, to, times, ranks)
       for (let i = from; i < to; i++) if (i + 1 === to || times[order[i + 1]] !== times[order[i]]) order[n++] = order[i]
     } else for (let i = from; i < to; i++) order[n++] = order[i]
     kept[s + 1] = n
@@ -27,9 +33,13 @@ export function inOrder(rows: SampleRows, rests: Int32Array | undefined, disorde
   return picked(rows, order.subarray(0, n), kept)
 }
 
-/** Sorts order[from, to) by time, then rest, then place. */
-function sort(order: Int32Array, from: number, to: number, times: Float64Array, rests: Int32Array | undefined): void {
-  const after = (a: number, b: number): boolean => times[a] > times[b] || (rests !== undefined && times[a] === times[b] && rests[a] > rests[b])
+/** Sorts order[from, to) by time, then as ranks say. */
+function sort(order: Int32Array, from: number, to: number, times: Float64Array, { rests, ages }: Ranks): void {
+  const after = (a: number, b: number): boolean => {
+    if (times[a] !== times[b]) return times[a] > times[b]
+    if (rests !== undefined && rests[a] !== rests[b]) return rests[a] > rests[b]
+    return ages[a] > ages[b]
+  }
   let moves = (to - from) * MOVES
   for (let i = from + 1; i < to; i++) {
     const place = order[i]
@@ -41,7 +51,7 @@ function sort(order: Int32Array, from: number, to: number, times: Float64Array, 
     order[j] = place
     moves -= i - j
     if (moves < 0) {
-      order.subarray(from, to).sort((a, b) => times[a] - times[b] || (rests === undefined ? 0 : rests[a] - rests[b]) || a - b)
+      order.subarray(from, to).sort((a, b) => times[a] - times[b] || (rests === undefined ? 0 : rests[a] - rests[b]) || ages[a] - ages[b] || a - b)
       return
     }
   }
