@@ -44,6 +44,7 @@ class Model {
 type Numbers = (i: number, round: number) => number
 /** Nothing but fractions that no power of ten makes whole. */
 const fractions: Numbers = (i) => (i % 10) / 7
+const whole: Numbers = (i) => (i % 200) - 100
 
 /** @param round later ones repeat a part of the rows of those before, and more. */
 function points(round: number, finite = fractions, unusual: readonly bigint[] = UNUSUAL, count = 6000): TestPoint[] {
@@ -169,7 +170,7 @@ for (const shared of [undefined, 7]) {
 const SCALED = UNUSUAL.filter((bits) => bits !== 0x8000000000000000n)
 
 for (const { name, numbers, first, merged } of [
-  { name: 'whole numbers', numbers: (i) => (i % 200) - 100, first: { scale: 0 }, merged: { scale: 0 } },
+  { name: 'whole numbers', numbers: whole, first: { scale: 0 }, merged: { scale: 0 } },
   { name: 'numbers with two digits', numbers: (i) => (((i * 7) % 999) - 500) / 100, first: { scale: 2 }, merged: { scale: 2 } },
   { name: 'numbers beyond 32 bits', numbers: (i) => (2 ** 45 + i) * (i % 2 === 0 ? 1 : -1), first: { scale: 0, wide: true }, merged: { scale: 0, wide: true } },
   { name: 'more digits from segment to segment', numbers: (i, round) => (i % 500) / 10 ** round, first: { scale: 0 }, merged: { scale: 2 } },
@@ -274,9 +275,9 @@ t.test('encrypted columns keep the bits when they are flushed, merged, encrypted
   }
   const m = db.measurement('m', { v: 'float64', other: 'float64' })
   const model = new Model()
-  const write = (round: number): void => {
-    db.write(m, points(round))
-    model.add(points(round))
+  const write = (round: number, made = points(round)): void => {
+    db.write(m, made)
+    model.add(made)
   }
   encrypting(true)
   write(0)
@@ -295,6 +296,13 @@ t.test('encrypted columns keep the bits when they are flushed, merged, encrypted
   encrypting(true)
   await merge(db, m)
   await check(t, db, m, model, 'encrypted again')
+  encrypting(false)
+  write(3, points(3, whole, SCALED))
+  const [clear] = await db.flush()
+  t.strictSame(encodingOf(clear), { kind: 'scaled', scale: 0, nonFiniteIn: 'v_bits' })
+  encrypting(true)
+  await merge(db, m)
+  await check(t, db, m, model, 'integers, encrypted late')
 })
 
 t.test('an archived object has the bits, an export has NULL', async (t) => {
@@ -302,9 +310,9 @@ t.test('an archived object has the bits, an export has NULL', async (t) => {
   t.teardown(() => db.close())
   const m = db.measurement('m', { v: 'float64', other: 'float64' })
   const model = new Model()
-  for (const round of [0, 1]) {
-    db.write(m, points(round))
-    model.add(points(round))
+  for (const made of [points(0), points(1, whole, SCALED)]) {
+    db.write(m, made)
+    model.add(made)
     await db.flush()
   }
   const inputs = db.state.snapshotNow()!.table(m.table.id).segments
