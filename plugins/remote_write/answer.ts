@@ -23,11 +23,8 @@ export function tallyOf(outcome: Outcome, floats: WriteResult, histograms: Write
   }
 }
 
-/**
- * The headers of version 2: senders compare them with what they sent.
- * @param exemplars that were taken with the rest, though they are not stored: to a sender, those that are not counted are lost by a fault.
- */
-export function writtenHeaders({ samples, histograms }: Tally, exemplars: number): Record<string, string> {
+/** The headers of version 2: senders compare them with what they sent. @param exemplars that are said to be written, though they are not stored. */
+export function writtenHeaders({ samples, histograms }: Tally, exemplars = 0): Record<string, string> {
   return {
     'x-prometheus-remote-write-samples-written': String(Math.max(0, samples)),
     'x-prometheus-remote-write-histograms-written': String(Math.max(0, histograms)),

@@ -30,6 +30,11 @@ export const configSchema = Type.Object({
     description:
       'What becomes of native histograms under the name of a float metric, and the other way round: refuse (a type conflict), or keep_both (in a field of their own beside the first, "value:histogram" or "value:float"; PromQL sees one metric)',
   }),
+  exemplars_written: Type.Union([Type.Literal('none'), Type.Literal('accepted')], {
+    default: 'none',
+    description:
+      'What version 2.0 answers as written exemplars, which are not stored: none (0), or accepted (those of a request that was taken whole, for senders that call what is not counted an error)',
+  }),
   series_cache_bytes: Type.Integer({
     default: 268_435_456,
     minimum: 65_536,

@@ -21,7 +21,7 @@ export interface WriteQuery {
   get_vm_proto_version?: string
 }
 
-const NONE_WRITTEN = writtenHeaders({ samples: 0, histograms: 0, rejected: 0 }, 0)
+const NONE_WRITTEN = writtenHeaders({ samples: 0, histograms: 0, rejected: 0 })
 
 export class WriteHandler {
   private readonly svc: Svc
@@ -79,8 +79,8 @@ export class WriteHandler {
     this.rejected.inc(tally.rejected)
     // What may be sent again comes before what may not.
     const failed = parts.find((part) => part.status === 'rejected')
-    const taken = failed === undefined && tally.rejected === 0
-    if (version === 2) reply.headers(writtenHeaders(tally, taken ? outcome.exemplars : 0))
+    if (version === 2)
+      reply.headers(writtenHeaders(tally, failed === undefined && tally.rejected === 0 && this.config.exemplars_written === 'accepted' ? outcome.exemplars : 0))
     if (failed !== undefined) throw failed.reason
     const refused = refusal(outcome, floatResult, histogramResult, tally)
     if (refused !== undefined) throw refused

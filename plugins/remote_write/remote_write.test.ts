@@ -66,10 +66,10 @@ t.test('version 2: counts of what was written, staleness markers and histograms 
     histograms: [{ ms: now, countInt: 2, sum: 1, positiveSpans: [[0, 1]], positiveDeltas: [2] }],
     exemplars: 1,
   }
-  t.match(await send(node, compressSync(writeRequestV2([up(1), up(2, now + 1), histogram])), V2), { status: 204, written: ['2', '1', '1'] })
+  t.match(await send(node, compressSync(writeRequestV2([up(1), up(2, now + 1), histogram])), V2), { status: 204, written: ['2', '1', '0'] })
   t.match(await send(node, compressSync(writeRequestV2([up(STALE, now + 2)])), V2), { status: 204, written: ['1', '0', '0'] })
   const ends: WireSeries = { ...histogram, histograms: [{ ms: now + 1, sumBits: STALE }], samples: [{ ms: now + 2, value: STALE }] }
-  t.match(await send(node, compressSync(writeRequestV2([ends])), V2), { status: 204, written: ['1', '1', '1'] })
+  t.match(await send(node, compressSync(writeRequestV2([ends])), V2), { status: 204, written: ['1', '1', '0'] })
   const unknown: WireSeries = { labels: [['__name__', 'never_seen']], samples: [{ ms: now, value: STALE }] }
   t.match(await send(node, compressSync(writeRequestV2([unknown])), V2), { status: 204, written: ['1', '0', '0'] })
   t.match(await send(node, compressSync(writeRequestV2([])), V2), { status: 204, written: ['0', '0', '0'] })
@@ -135,6 +135,15 @@ t.test('floats and histograms of one metric, both kept: PromQL sees one series',
     })
     t.same(await ask(first), [], 'the series has ended')
   }
+})
+
+t.test('exemplars are not stored: said to be written only on request, of what was taken whole', async (t) => {
+  const node = await boot({ plugins: ['remote_write'], config: { remote_write: { exemplars_written: 'accepted' } } })
+  t.teardown(() => node.stop())
+  const taken = { ...up(1), exemplars: 2 }
+  t.match(await send(node, compressSync(writeRequestV2([taken])), V2), { status: 204, written: ['1', '0', '2'] })
+  const nameless: WireSeries = { labels: [['a', 'b']], samples: [{ ms: now, value: 1 }] }
+  t.match(await send(node, compressSync(writeRequestV2([taken, nameless])), V2), { status: 400, written: ['1', '0', '0'] })
 })
 
 t.test('bodies: empty ones, snappy and zstd under either name, and what is neither', async (t) => {

@@ -13,7 +13,7 @@ const skip = missing(PROGRAM)
 const run = promisify(execFile)
 
 test('remote write receiver compliance', { skip }, async (t) => {
-  const node = await startNode({ plugins: ['remote_write', 'promql'] })
+  const node = await startNode({ plugins: ['remote_write', 'promql'], sections: '[remote_write]\nexemplars_written = "accepted"\n' })
   t.after(() => node.stop())
   const config = join(node.folder, 'compliance.yml')
   await writeFile(config, `remote_write:\n  - name: svc\n    url: ${node.url}/api/v1/prom/write\n`)
