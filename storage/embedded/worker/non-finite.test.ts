@@ -223,6 +223,25 @@ for (const { name, numbers, first, merged } of [
   })
 }
 
+t.test('segments with and without them are read together', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { v: 'float64', other: 'float64' })
+  const model = new Model()
+  // Times that do not overlap, so that nothing is merged.
+  for (const [round, unusual] of [SCALED, [0n], SCALED, [0n]].entries()) {
+    const made = points(round * 2, whole, unusual, 300)
+    db.write(m, made)
+    model.add(made)
+    const [segment] = await db.flush()
+    t.strictSame(encodingOf(segment), { kind: 'scaled', scale: 0, ...(unusual === SCALED ? { nonFiniteIn: 'v_bits' } : {}) })
+    t.equal(segment.dirty, null)
+  }
+  const [{ n }] = await sql(db, m, 'SELECT count(*) AS n FROM $m')
+  t.equal(n, 1200n)
+  await check(t, db, m, model, 'one after the other')
+})
+
 t.test('columns that hold NaN and infinities among their numbers, as they were written before, are read and merged', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
