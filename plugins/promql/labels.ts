@@ -38,7 +38,7 @@ export class Labels {
 
   /** Equal for equal label sets only. */
   get key(): string {
-    return (this.text ??= this.pairs.join('\xff'))
+    return (this.text ??= keyOf(this.pairs))
   }
 
   /** These labels with one set, or taken away when the value is empty. */
@@ -79,6 +79,14 @@ export class Labels {
     for (let i = 0; i < this.pairs.length; i += 2) if (keep(this.pairs[i])) out.push(this.pairs[i], this.pairs[i + 1])
     return out.length === this.pairs.length ? this : new Labels(out)
   }
+}
+
+const BETWEEN = '\xff'
+
+/** Where a text has the separator itself, quoted: no other key begins with one, for names are not empty. */
+function keyOf(pairs: readonly string[]): string {
+  for (const text of pairs) if (text.includes(BETWEEN)) return BETWEEN + JSON.stringify(pairs)
+  return pairs.join(BETWEEN)
 }
 
 /** One label over many series: `codes[i]` is the place in `texts` of series i's value, -1 when it has none. */

@@ -27,7 +27,7 @@ function withPlainArguments(expr: CallExpr): CallExpr {
 }
 
 async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Steps, evaluation: Evaluation): Promise<Value> {
-  const { context } = evaluation
+  const { context, pacer } = evaluation
   fn.check?.(expr)
   const args: Value[] = []
   let sampleTimes: Float64Array | undefined
@@ -38,12 +38,12 @@ async function callVectorFunction(expr: CallExpr, fn: VectorFunction, steps: Ste
       sampleTimes = instants.times
     } else args.push(await evaluation.evaluate(arg, steps))
   }
-  const { query, annotations } = context
+  const { query, annotations, budget } = context
   const instants: VectorCall['instants'] = async (selector) => {
     const { value, times } = await instantVector(selector, steps, evaluation, true)
     return { value, times: times ?? new Float64Array(0) }
   }
-  const value = await fn.apply({ expr, args, steps, annotations, query, instants, ...(sampleTimes === undefined ? {} : { sampleTimes }) })
+  const value = await fn.apply({ expr, args, steps, annotations, query, pacer, budget, instants, ...(sampleTimes === undefined ? {} : { sampleTimes }) })
   evaluation.release(args, value)
   return value
 }

@@ -5,6 +5,7 @@
  * made once and its fields are overwritten: nothing of it may be kept. A vector function is called once with all steps of its arguments.
  */
 import type { CallExpr, Expr, Pos, VectorSelector } from '../ast.ts'
+import type { Budget, Pacer } from '../eval/context.ts'
 import type { Steps, Value, VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
@@ -96,6 +97,9 @@ export interface VectorCall {
   sampleTimes?: Float64Array
   /** The query's own start, end and step in ms, also inside subqueries; step 0 of an instant query. */
   query: { start: number; end: number; step: number }
+  /** Long loops ask it whether to pause; texts that are made anew count in the budget. */
+  pacer: Pacer
+  budget: Budget
   /** Evaluates a selector of the function's own at the same steps, with the times in ms of its samples: info() reads its series so. */
   instants(selector: VectorSelector): Promise<{ value: VectorValue; times: Float64Array }>
 }

@@ -1,6 +1,6 @@
 /** Which info series info() reads. */
 
-import { compileRegex } from '../../../kernel/regex.ts'
+import { TextPattern } from '../../../kernel/text-pattern.ts'
 import type { LabelMatcher } from '../ast.ts'
 import { type Labels, METRIC_NAME } from '../labels.ts'
 
@@ -26,10 +26,22 @@ export function infoSelector(matchers: readonly LabelMatcher[] | undefined): Inf
   return { names: positive ? names : [ANY_INFO, ...names], data }
 }
 
-export function matches({ op, value }: LabelMatcher, text: string): boolean {
-  if (op === '=') return text === value
-  if (op === '!=') return text !== value
-  return compileRegex(value).test(text) === (op === '=~')
+/** For many texts of which most are the same. @throws BAD_REQUEST for a regular expression that takes too long. */
+export function textTest(matchers: readonly LabelMatcher[]): (text: string) => boolean {
+  const tests = matchers.map(matcherTest)
+  const known = new Map<string, boolean>()
+  return (text) => {
+    let answer = known.get(text)
+    if (answer === undefined) known.set(text, (answer = tests.every((test) => test(text))))
+    return answer
+  }
+}
+
+function matcherTest({ op, value }: LabelMatcher): (text: string) => boolean {
+  if (op === '=') return (text) => text === value
+  if (op === '!=') return (text) => text !== value
+  const pattern = new TextPattern(value)
+  return (text) => pattern.test(text) === (op === '=~')
 }
 
 /** Matchers of the info series that can belong to any of these series: one list for each pattern of labels that are there and that are not. */

@@ -9,7 +9,7 @@ import { LabelList, type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall } from './contract.ts'
 import { quote } from './format.ts'
 import { infoReference } from './info-reference.ts'
-import { IDENTIFYING, type InfoSelector, identifyingMatchers, infoSelector, matches } from './info-selection.ts'
+import { IDENTIFYING, type InfoSelector, identifyingMatchers, infoSelector, textTest } from './info-selection.ts'
 import { vectorArg } from './vectors.ts'
 
 interface InfoSeries {
@@ -28,13 +28,14 @@ export async function info(call: VectorCall): Promise<VectorValue> {
   const own: Labels[] = []
   for (let i = 0; i < base.labels.length; i++) own.push(base.labels.at(i))
   // Info series themselves are left as they are.
-  const plain = own.map((labels) => selector.names.every((matcher) => matches(matcher, labels.get(METRIC_NAME))))
+  const isInfo = textTest(selector.names)
+  const plain = own.map((labels) => isInfo(labels.get(METRIC_NAME)))
   const series = await readInfo(
     call,
     selector,
     own.filter((_, i) => !plain[i] && hasSample(base, i)),
   )
-  return combine(base, own, plain, series, selector)
+  return combine(call, base, own, plain, series, selector)
 }
 
 async function readInfo(call: VectorCall, selector: InfoSelector, series: readonly Labels[]): Promise<InfoByOwner> {
@@ -153,11 +154,18 @@ class Rows {
   }
 }
 
-function combine(base: VectorValue, own: readonly Labels[], plain: readonly boolean[], series: InfoByOwner, selector: InfoSelector): VectorValue {
+async function combine(
+  { pacer }: VectorCall,
+  base: VectorValue,
+  own: readonly Labels[],
+  plain: readonly boolean[],
+  series: InfoByOwner,
+  selector: InfoSelector,
+): Promise<VectorValue> {
   const { steps } = base
   const wanted = selector.data.length === 0 ? undefined : new Set(selector.data.map(({ name }) => name))
   // Labels that must have a value cannot come from nowhere.
-  const optional = selector.data.every((matcher) => matches(matcher, ''))
+  const optional = textTest(selector.data)('')
   const rows = new Rows(steps)
   refuseDuplicates(base, series)
   for (const [i, labels] of own.entries()) {
@@ -175,6 +183,7 @@ function combine(base: VectorValue, own: readonly Labels[], plain: readonly bool
       if (row === undefined) enriched.set(key, (row = rows.row(enrich(labels, found, wanted), drop)))
       rows.copy(base, cell, row, step)
     }
+    if (pacer.due(steps * (1 + sources.length))) await pacer.pause()
   }
   return rows.vector(base.histograms !== undefined)
 }

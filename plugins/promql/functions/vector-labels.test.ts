@@ -71,3 +71,26 @@ t.test('sorting a range query is pointless', async (t) => {
     t.same(annotations.texts, ['warning: sort is ineffective for range queries since results are always ordered by labels @0'])
   }
 })
+
+t.test('an expression that would never end is interrupted', async (t) => {
+  await t.rejects(replace({ a: 'a'.repeat(40) }, 'dst', '$1', 'a', '((a+)+)b'), { code: 'BAD_REQUEST', message: /it takes too long/ })
+})
+
+t.test('labels that grow count as memory', async (t) => {
+  const long = vector([{ a: 'x'.repeat(1000) }, 1])
+  const tooMany = { name: 'ExecutionError', message: 'query processing would load too many samples into memory in query execution' }
+  const doubled = ['a', '$1$1', 'a', '(.*)'].map((arg) => argument(arg))
+  const twice = ['a', '', 'a', 'a'].map((arg) => argument(arg))
+  t.equal(lines(await apply('label_replace', [long, ...doubled], { budgetBytes: 2000 }))[0].length, '{a=} 1'.length + 2000)
+  await t.rejects(apply('label_replace', [long, ...doubled], { budgetBytes: 1999 }), tooMany)
+  await t.rejects(apply('label_join', [long, ...twice], { budgetBytes: 1999 }), tooMany)
+})
+
+t.test('many series are not relabelled behind the back of who cancels', async (t) => {
+  const many = vector(...Array.from({ length: 50_000 }, (_, i) => [{ a: String(i) }, 1] as const))
+  const args = ['b', `\${1}-\${2}`, 'a', '(.)(.*)'].map((arg) => argument(arg))
+  const controller = new AbortController()
+  const result = apply('label_replace', [many, ...args], { signal: controller.signal })
+  setImmediate(() => controller.abort())
+  await t.rejects(result, { name: 'QueryStoppedError' })
+})

@@ -1,7 +1,9 @@
 /** label_replace and label_join: new labels for the same samples. */
 import { compileRegex } from '../../../kernel/regex.ts'
+import { REGEX_TIMEOUT_MS, withinTime } from '../../../kernel/text-pattern.ts'
 import type { Expr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
+import type { Budget } from '../eval/context.ts'
 import { isDistinct, labelNames, markDistinct } from '../eval/series-sets.ts'
 import type { VectorValue } from '../eval/value.ts'
 import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
@@ -31,31 +33,47 @@ function literal(arg: Expr): string {
   return arg.kind === 'string' ? arg.value : ''
 }
 
-function replace(call: VectorCall): VectorValue {
+/** Texts that one look at the clock is for; each such lot of them has the time of an expression. */
+const LOT = 4096
+
+async function replace(call: VectorCall): Promise<VectorValue> {
   const vector = vectorArg(call, 0)
   const [target, template, source, pattern] = [1, 2, 3, 4].map((i) => stringArg(call, i))
   const regex = read(pattern)
   const expand = compileTemplate(template)
   const { codes, texts } = vector.labels.column(source)
   // Many series share few values: each is matched once. What follows the last is for series without the label.
-  const made = [...texts, ''].map((text) => {
-    const match = regex.exec(text)
-    return match === null ? undefined : expand(match)
-  })
-  return relabel(vector, target, (series) => made[codes[series] < 0 ? texts.length : codes[series]])
+  const given = [...texts, '']
+  const made: (string | undefined)[] = []
+  for (let first = 0; first < given.length; first += LOT) {
+    const lot = given.slice(first, first + LOT)
+    const matches = withinTime(regex, REGEX_TIMEOUT_MS, () => lot.map((text) => regex.exec(text)), pattern)
+    for (const match of matches) made.push(match === null ? undefined : joined(expand(match), '', call.budget))
+    if (call.pacer.due(LOT)) await call.pacer.pause()
+  }
+  return relabel(call, vector, target, (series) => made[codes[series] < 0 ? texts.length : codes[series]])
 }
 
-function join(call: VectorCall): VectorValue {
+function join(call: VectorCall): Promise<VectorValue> {
   const vector = vectorArg(call, 0)
   const target = stringArg(call, 1)
   const separator = stringArg(call, 2)
   const sources = call.args.slice(3).map((_, i) => stringArg(call, i + 3))
   const columns = sources.map((source) => vector.labels.column(source))
-  return relabel(vector, target, (series) => columns.map(({ codes, texts }) => (codes[series] < 0 ? '' : texts[codes[series]])).join(separator))
+  const partsOf = (series: number): string[] => columns.map(({ codes, texts }) => (codes[series] < 0 ? '' : texts[codes[series]]))
+  return relabel(call, vector, target, (series) => joined(partsOf(series), separator, call.budget))
+}
+
+/** The parts as one text, whose bytes count in the budget from here on: labels may hold it until the query's end. */
+function joined(parts: readonly string[], separator: string, budget: Budget): string {
+  let length = separator.length * Math.max(0, parts.length - 1)
+  for (const part of parts) length += part.length
+  budget.take(length)
+  return parts.join(separator)
 }
 
 /** Sets a label to what `make` says; undefined leaves a series as it is. A metric name that is set stays. */
-function relabel(vector: VectorValue, target: string, make: (series: number) => string | undefined): VectorValue {
+async function relabel({ pacer }: VectorCall, vector: VectorValue, target: string, make: (series: number) => string | undefined): Promise<VectorValue> {
   const { labels } = vector
   const old = labels.column(target)
   const codes = old.codes.slice()
@@ -63,6 +81,7 @@ function relabel(vector: VectorValue, target: string, make: (series: number) => 
   const known = new Map<string, number>([['', -1]])
   const keepsName = target === METRIC_NAME ? vector.dropName?.slice() : undefined
   for (let i = 0; i < codes.length; i++) {
+    if (pacer.due(1)) await pacer.pause()
     const value = make(i)
     if (value === undefined) continue
     if (keepsName !== undefined) keepsName[i] = 0
@@ -123,17 +142,15 @@ function checkName(name: string, role: 'source' | 'destination', where: string):
 }
 
 /** `$1`, `${1}`, `$name`, `${name}` and `$$`; a group there is not is empty, a `$` before anything else stays. */
-function compileTemplate(template: string): (match: RegExpExecArray) => string {
+function compileTemplate(template: string): (match: RegExpExecArray) => string[] {
   const parts = [...template.matchAll(/\$(?:(\$)|([\p{L}\p{Nd}_]+)|\{([\p{L}\p{Nd}_]+)\})|[^$]+|\$/gu)].map(([text, dollar, bare, braced]) => {
     const name = bare ?? braced
     if (name !== undefined) return { group: /^(?:0|[1-9]\d*)$/.test(name) ? Number(name) : name }
     return { text: dollar === undefined ? text : '$' }
   })
   return (match) =>
-    parts
-      .map((part) => {
-        if (part.group === undefined) return part.text
-        return (typeof part.group === 'number' ? match[part.group] : Object.hasOwn(match.groups ?? {}, part.group) ? match.groups?.[part.group] : '') ?? ''
-      })
-      .join('')
+    parts.map((part) => {
+      if (part.group === undefined) return part.text
+      return (typeof part.group === 'number' ? match[part.group] : Object.hasOwn(match.groups ?? {}, part.group) ? match.groups?.[part.group] : '') ?? ''
+    })
 }

@@ -1,5 +1,6 @@
 /** Calls functions without an evaluator: one window of one series, or vectors written out. */
 import type { CallExpr, Expr, Pos } from '../ast.ts'
+import { Budget, Pacer } from '../eval/context.ts'
 import { ABSENT, FLOAT, HISTOGRAM, SAMPLE_FLOAT, SAMPLE_HISTOGRAM, type Value, type VectorValue } from '../eval/value.ts'
 import { type AnnotationSink, RangeCall, type VectorCall } from '../functions/contract.ts'
 import { implementationOf } from '../functions/index.ts'
@@ -106,6 +107,8 @@ export interface ApplyOptions {
   sampleTimes?: number[]
   query?: VectorCall['query']
   instants?: VectorCall['instants']
+  budgetBytes?: number
+  signal?: AbortSignal
 }
 
 /** Arguments stand 10 apart. */
@@ -128,6 +131,8 @@ export async function apply(fn: string, args: readonly Value[], options: ApplyOp
     steps: { start, interval: 60_000, count },
     annotations: options.annotations ?? new Recorder(),
     query: options.query ?? { start, end: start + (count - 1) * 60_000, step: count > 1 ? 60_000 : 0 },
+    pacer: new Pacer(options.signal ?? new AbortController().signal),
+    budget: new Budget(options.budgetBytes ?? 1e9),
     instants: options.instants ?? (() => Promise.reject(new Error('this function reads nothing'))),
     ...(options.sampleTimes && { sampleTimes: Float64Array.from(options.sampleTimes) }),
   })
