@@ -45,12 +45,19 @@ async function replace(call: VectorCall): Promise<VectorValue> {
   // Many series share few values: each is matched once. What follows the last is for series without the label.
   const given = [...texts, '']
   const made: (string | undefined)[] = []
+  let held = 0
   for (let first = 0; first < given.length; first += LOT) {
     const lot = given.slice(first, first + LOT)
     const matches = withinTime(regex, REGEX_TIMEOUT_MS, () => lot.map((text) => regex.exec(text)), pattern)
-    for (const match of matches) made.push(match === null ? undefined : joined(expand(match), '', call.budget))
+    for (const match of matches) {
+      const text = match === null ? undefined : joined(expand(match), '', call.budget)
+      call.budget.take(text?.length ?? 0)
+      held += text?.length ?? 0
+      made.push(text)
+    }
     if (call.pacer.due(LOT)) await call.pacer.pause()
   }
+  call.budget.give(held)
   return relabel(call, vector, target, (series) => made[codes[series] < 0 ? texts.length : codes[series]])
 }
 
@@ -64,16 +71,17 @@ function join(call: VectorCall): Promise<VectorValue> {
   return relabel(call, vector, target, (series) => joined(partsOf(series), separator, call.budget))
 }
 
-/** The parts as one text, whose bytes count in the budget from here on: labels may hold it until the query's end. */
+/** The parts as one text, refused before it is made when the budget has no room for it. */
 function joined(parts: readonly string[], separator: string, budget: Budget): string {
   let length = separator.length * Math.max(0, parts.length - 1)
   for (const part of parts) length += part.length
   budget.take(length)
+  budget.give(length)
   return parts.join(separator)
 }
 
 /** Sets a label to what `make` says; undefined leaves a series as it is. A metric name that is set stays. */
-async function relabel({ pacer }: VectorCall, vector: VectorValue, target: string, make: (series: number) => string | undefined): Promise<VectorValue> {
+async function relabel({ pacer, budget }: VectorCall, vector: VectorValue, target: string, make: (series: number) => string | undefined): Promise<VectorValue> {
   const { labels } = vector
   const old = labels.column(target)
   const codes = old.codes.slice()
@@ -87,6 +95,8 @@ async function relabel({ pacer }: VectorCall, vector: VectorValue, target: strin
     if (keepsName !== undefined) keepsName[i] = 0
     let code = known.get(value)
     if (code === undefined) {
+      // Labels may hold it until the query's end.
+      budget.take(value.length)
       known.set(value, (code = old.texts.length + texts.length))
       texts.push(value)
     }
