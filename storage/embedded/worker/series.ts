@@ -30,6 +30,8 @@ export class SeriesView {
   private scanned = 0
   private readonly byMeasurement = new Map<number, IntList>()
   private readonly keys = new Map<number, { upTo: number; symbols: Set<number>; names: string[] }>()
+  /** How often a measurement's list has lost series. */
+  private readonly losses = new Map<number, number>()
 
   private readonly regexTimeoutMs: number | undefined
 
@@ -59,9 +61,15 @@ export class SeriesView {
       const kept = new IntList()
       for (const number of all) if (!gone.has(number)) kept.push(number)
       this.byMeasurement.set(measurement, kept)
+      this.losses.set(measurement, this.lossesOf(measurement) + 1)
       this.keys.delete(measurement)
       this.indexes.delete(measurement)
     }
+  }
+
+  /** While it stays the same, places in the measurement's list do. */
+  lossesOf(measurement: number): number {
+    return this.losses.get(measurement) ?? 0
   }
 
   measurementOf(series: number): number {
@@ -131,7 +139,8 @@ export class SeriesView {
     return index
   }
 
-  private symbolOf(text: string): number {
+  /** The symbol of a text, or -1. */
+  symbolOf(text: string): number {
     return this.symbols.find(text, this.arrays, Math.min(Atomics.load(this.shared, Shared.SYMBOLS), this.arrays.symbolOffsets.length - 1))
   }
 
@@ -163,12 +172,14 @@ export class SeriesView {
   /** Series of the measurement that satisfy all matchers, ascending. */
   select(measurement: number, matchers: readonly Matcher[]): Int32Array {
     const list = this.of(measurement)
-    return this.places(measurement, matchers)?.map((place) => list[place]) ?? list
+    return this.places(measurement, matchers, list)?.map((place) => list[place]) ?? list
   }
 
-  /** Their places in the measurement's list; undefined for all of it. A regular expression runs once a distinct value. */
-  places(measurement: number, matchers: readonly Matcher[]): Int32Array | undefined {
-    const list = this.of(measurement)
+  /**
+   * Their places in the measurement's list; undefined for all of it. A regular expression runs once a distinct value.
+   * @param list as `of` gave it; indexes may know of series that came since.
+   */
+  places(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
     const conditions: Condition[] = []
     let fewest: { index: TagIndex; codes: readonly number[]; series: number } | undefined
     for (const matcher of matchers) {
@@ -185,12 +196,12 @@ export class SeriesView {
           fewest = { index, codes, series }
         conditions.push({ codes: index.codesOfList, ...(codes.length === 1 ? { only: codes[0] } : { passes: flagged(codes, index.size), absent }) })
       } else {
-        const passes = index.passing(`${matcher.op}${matcher.value}`, (values) => condition.flags(values))
+        const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => condition.flags(values))
         conditions.push({ codes: index.codesOfList, passes, absent })
       }
     }
     if (conditions.length === 0) return undefined
-    return passing(list.length, fewest === undefined ? undefined : positionsOf(fewest.index, fewest.codes), conditions)
+    return passing(list.length, fewest === undefined ? undefined : below(list.length, positionsOf(fewest.index, fewest.codes)), conditions)
   }
 
   /** Takes in what was published since the last call, as far as the arrays held here reach: larger ones are under way. */
@@ -236,6 +247,13 @@ function passing(length: number, among: Int32Array | undefined, conditions: read
 /** Positions of the series that have one of the values, ascending. */
 function positionsOf(index: TagIndex, codes: readonly number[]): Int32Array {
   return codes.length === 1 ? index.withCode(codes[0]) : merged(codes.map((code) => index.withCode(code)))
+}
+
+/** The numbers of an ascending list that are below a limit. */
+function below(limit: number, ascending: Int32Array): Int32Array {
+  let n = ascending.length
+  while (n > 0 && ascending[n - 1] >= limit) n--
+  return ascending.subarray(0, n)
 }
 
 function flagged(codes: readonly number[], size: number): Uint8Array {

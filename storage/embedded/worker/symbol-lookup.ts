@@ -33,7 +33,8 @@ export class SymbolLookup {
       this.known = 0
     }
     const mask = this.slots.length - 1
-    for (; this.known < count; this.known++) {
+    // Of a symbol whose bytes lie beyond the array, the array is under way.
+    for (; this.known < count && offsets[this.known + 1] <= bytes.length; this.known++) {
       let slot = hashBytes(bytes, offsets[this.known], offsets[this.known + 1]) & mask
       while (this.slots[slot] !== 0) slot = (slot + 1) & mask
       this.slots[slot] = this.known + 1

@@ -45,7 +45,7 @@ function select(context: RelationContext, snapshot: Snapshot, request: SampleReq
   const { measurement, field } = fieldOf(context, request)
   const range: [bigint, bigint] = [request.start ?? MIN_TIME, request.end === undefined ? MAX_TIME : request.end - 1n]
   const all = state.series.of(measurement.id)
-  const positions = field.type === 'string' ? new Int32Array(0) : state.series.places(measurement.id, request.matchers ?? [])
+  const positions = field.type === 'string' ? new Int32Array(0) : state.series.places(measurement.id, request.matchers ?? [], all)
   const series = positions === undefined ? all : positions.map((place) => all[place])
   return {
     scope: { context, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
