@@ -73,7 +73,7 @@ for (const version of ['1.0', '2.0'] as const) {
     })
     const exporter = await startExporter()
     running.unshift(exporter)
-    const node = await startNode({ plugins: ['remote_write', 'promql'] })
+    const node = await startNode({ plugins: ['remote_write', 'promql'], sections: '[remote_write]\nexemplars_written = "accepted"\n' })
     running.unshift(node)
     const prometheus = await startPrometheus(sections(exporter, node, version))
     running.unshift(prometheus)
