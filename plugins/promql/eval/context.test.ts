@@ -92,3 +92,17 @@ t.test('long loops let the event loop run', async (t) => {
   clearInterval(timer)
   t.ok(turns > 0)
 })
+
+t.test('a signal ends a series whose windows hold many samples', async (t) => {
+  const source = new MemorySource()
+  const samples = Array.from({ length: 100_000 }, (_, i) => ({ time: i, value: i }))
+  source.add(parseLabels('x'), samples)
+  for (const query of ['sum_over_time(x[2h])', 'sum(predict_linear(x[2h] @ 100, time()))']) {
+    const controller = new AbortController()
+    setTimeout(() => controller.abort(), 20)
+    const started = performance.now()
+    const ended = over(0, 100, query, source, { step: 1 / 200, signal: controller.signal })
+    await t.rejects(ended, { name: 'QueryStoppedError' }, query)
+    t.ok(performance.now() - started < 1500, query)
+  }
+})

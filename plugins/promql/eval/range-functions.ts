@@ -57,7 +57,7 @@ export async function walkRanges<Sink extends RowSink>(
   call.modifier = input.modifier
   call.scalars = new Float64Array(scalars.length)
   const sink = open(input.labels)
-  const walk: Walk = { call, window: fn.window, scalars, sink, steps, input }
+  const walk: Walk = { call, window: fn.window, scalars, sink, steps, input, step: 0, lo: 0, hi: 0 }
   const gaveFloat = fn.annotate === undefined ? undefined : new Uint8Array(input.labels.length)
   for await (const block of input.blocks()) {
     pacer.check()
@@ -70,7 +70,13 @@ export async function walkRanges<Sink extends RowSink>(
       const to = block.starts[i + 1]
       if (from === to) continue
       call.series = block.first + i
-      const given = input.reference.at === undefined ? walkSteps(walk, block, from, to) : stay(walk, block, from, to)
+      walk.lo = from
+      walk.hi = from
+      let given = 0
+      for (walk.step = 0; walk.step < steps.count; ) {
+        given |= input.reference.at === undefined ? walkSteps(walk, block, from, to) : stay(walk, block, from, to)
+        if (walk.step < steps.count && pacer.due(PIECE_SAMPLES)) await pacer.pause()
+      }
       if (gaveFloat !== undefined && (given & FLOAT) !== 0) gaveFloat[call.series] = 1
       if (given !== 0) sink.keep(call.series)
       if (pacer.due(to - from + steps.count)) await pacer.pause()
@@ -92,29 +98,41 @@ interface Walk {
   sink: RowSink
   steps: Steps
   input: RangeInput
+  /** Where the series is taken up again: its next step, and the window of the step before. */
+  step: number
+  lo: number
+  hi: number
 }
 
-/** All steps of one series. @returns the kinds of its results, or-ed: 0 when there are none. */
-function walkSteps({ call, window, scalars, sink, steps, input }: Walk, block: SampleBlock, from: number, to: number): number {
+/** Samples of all windows after which a series is left for a look at the clock. */
+const PIECE_SAMPLES = 1 << 16
+
+/** Steps of one series, as many as make a piece. @returns the kinds of its results, or-ed: 0 when there are none. */
+function walkSteps(walk: Walk, block: SampleBlock, from: number, to: number): number {
+  const { call, window, scalars, sink, steps, input } = walk
   const { times } = block
   const { range, before, ahead } = input
   const { start, interval, count } = steps
   const { values, kinds, base } = sink
   const offset = input.reference.offset
   const newest = times[to - 1]
-  let lo = from
-  let hi = from
+  let { lo, hi, step } = walk
   let given = 0
-  for (let step = 0; step < count; step++) {
+  let samples = 0
+  for (; step < count && samples < PIECE_SAMPLES; step++) {
     const time = start + step * interval
     const end = time - offset
     const reach = end + ahead
     while (hi < to && times[hi] <= reach) hi++
     if (hi === from) continue
     const after = end - range - before
-    if (newest <= after) break
+    if (newest <= after) {
+      step = count
+      break
+    }
     while (lo < hi && times[lo] <= after) lo++
     if (lo === hi) continue
+    samples += hi - lo
     for (let s = 0; s < scalars.length; s++) call.scalars[s] = scalars[s][step]
     call.lo = lo
     call.hi = hi
@@ -128,24 +146,32 @@ function walkSteps({ call, window, scalars, sink, steps, input }: Walk, block: S
     } else if (kind === HISTOGRAM && call.histogram !== undefined) sink.histogram(step, call.histogram)
     given |= kind
   }
+  walk.step = step
+  walk.lo = lo
+  walk.hi = hi
   return given
 }
 
 /** With `@` all steps have the same window, and only the step's time and the scalars differ. */
-function stay({ call, window, scalars, sink, steps, input }: Walk, block: SampleBlock, from: number, to: number): number {
+function stay(walk: Walk, block: SampleBlock, from: number, to: number): number {
+  const { call, window, scalars, sink, steps, input } = walk
   const { times } = block
   const end = (input.reference.at ?? 0) - input.reference.offset
   let lo = from
   let hi = to
   while (hi > lo && times[hi - 1] > end + input.ahead) hi--
   while (lo < hi && times[lo] <= end - input.range - input.before) lo++
-  if (lo === hi) return ABSENT
+  if (lo === hi) {
+    walk.step = steps.count
+    return ABSENT
+  }
+  const last = Math.min(steps.count, walk.step + Math.ceil(PIECE_SAMPLES / (hi - lo)))
   call.lo = lo
   call.hi = hi
   call.rangeStart = end - input.range
   call.rangeEnd = end
   let given = 0
-  for (let step = 0; step < steps.count; step++) {
+  for (let { step } = walk; step < last; step++) {
     for (let s = 0; s < scalars.length; s++) call.scalars[s] = scalars[s][step]
     call.time = steps.start + step * steps.interval
     const kind = window(call)
@@ -153,6 +179,7 @@ function stay({ call, window, scalars, sink, steps, input }: Walk, block: Sample
     else if (kind === HISTOGRAM && call.histogram !== undefined) sink.histogram(step, call.histogram)
     given |= kind
   }
+  walk.step = last
   return given
 }
 
