@@ -119,6 +119,11 @@ export class TestDatabase {
     return series
   }
 
+  /** Gives series back that have no rows left. */
+  release(series: readonly number[]): void {
+    this.tell({ kind: 'series-released', series: this.index.release(Int32Array.from(series)) })
+  }
+
   append(measurement: TestMeasurement, batch: TableBatch, heapBytes: Uint8Array = new Uint8Array(0)): void {
     for (let row = 0; row < batch.rows; row++) {
       this.times.ensure(batch.series[row])

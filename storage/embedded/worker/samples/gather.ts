@@ -15,6 +15,12 @@ const SEEK_SHARE = 8
 /** Numbers that a run takes. */
 const RUN = 4
 
+interface RunOrder {
+  order: Int32Array
+  runStarts: Int32Array
+}
+
+/** Units are added first, then blocks are asked for. */
 export class Gatherer {
   private readonly series: Int32Array
   private readonly first: number
@@ -25,6 +31,7 @@ export class Gatherer {
   private readonly units: Unit[] = []
   private readonly counts: Int32Array
   private readonly parts: number[] = []
+  private ordered: RunOrder | undefined
 
   /** @param series ascending, those from place `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
   constructor(series: Int32Array, first: number, lo: number, hi: number) {
@@ -58,31 +65,40 @@ export class Gatherer {
     if (used) this.units.push(unit)
   }
 
-  get samples(): number {
+  /** Samples of a series of the request, at most: some may be of one time. */
+  samples(from: number, to: number): number {
     let sum = 0
-    for (const count of this.counts) sum += count
+    for (let i = from; i < to; i++) sum += this.counts[i]
     return sum
   }
 
-  /** @param buffer room for `samples`; the result may lie in it. */
-  rows(buffer: BlockBuffer): SampleRows {
-    const n = this.series.length
+  /** The end of as many series from `from` on as have no more samples together, at least one. */
+  blockEnd(from: number, most: number): number {
+    let to = from + 1
+    for (let sum = this.counts[from]; to < this.series.length && sum + this.counts[to] <= most; to++) sum += this.counts[to]
+    return to
+  }
+
+  /** The samples of series [first, end). @param buffer room for them; the result may lie in it. */
+  rows(first: number, end: number, buffer: BlockBuffer): SampleRows {
+    const n = end - first
     const { counts, units } = this
     const starts = new Int32Array(n + 1)
-    for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[i]
+    for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[first + i]
     const total = starts[n]
-    const rows: SampleRows = { first: this.first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
+    const rows: SampleRows = { first: this.first + first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
     if (units.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
     if (units.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
     const rests = units.some((unit) => unit.rests !== undefined) ? new Int32Array(total) : undefined
-    const { order, runStarts } = this.bySeries()
+    this.ordered ??= this.bySeries()
+    const { order, runStarts } = this.ordered
     const { values: runs } = this.runs
     const disordered: number[] = []
     let ages: Int32Array | undefined
     for (let place = 0; place < n; place++) {
       let at = starts[place]
       let ascends = true
-      for (let r = runStarts[place]; r < runStarts[place + 1]; r++) {
+      for (let r = runStarts[first + place]; r < runStarts[first + place + 1]; r++) {
         const run = order[r] * RUN
         const unit = units[runs[run + 1]]
         const from = runs[run + 2]
@@ -98,7 +114,7 @@ export class Gatherer {
       disordered.push(place)
       ages ??= new Int32Array(total)
       // Runs lie in the order of their first samples, which need not be that of their pieces.
-      for (let r = runStarts[place], from = starts[place]; r < runStarts[place + 1]; r++) {
+      for (let r = runStarts[first + place], from = starts[place]; r < runStarts[first + place + 1]; r++) {
         const run = order[r] * RUN
         const to = from + runs[run + 3] - runs[run + 2]
         ages.fill(runs[run + 1], from, to)
@@ -109,7 +125,7 @@ export class Gatherer {
   }
 
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older pieces first where that is the same. */
-  private bySeries(): { order: Int32Array; runStarts: Int32Array } {
+  private bySeries(): RunOrder {
     const { values: runs, length } = this.runs
     const runStarts = new Int32Array(this.series.length + 1)
     for (let r = 0; r < length; r += RUN) runStarts[runs[r] + 1]++

@@ -82,18 +82,21 @@ async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces
       const read = units.read(source, part, scope)
       for (const unit of read instanceof Promise ? await read : read) gatherer.add(unit)
     }
-    const { samples } = gatherer
-    if (samples > scope.limit * part.length) throw new TooManySamplesError(scope.limit)
-    const buffer = units.buffers.take(samples)
-    try {
-      yield gatherer.rows(buffer)
-    } finally {
-      units.buffers.give(buffer)
+    for (let from = 0, to: number; from < part.length; from = to) {
+      to = gatherer.blockEnd(from, Math.min(BLOCK_SAMPLES, scope.limit))
+      const samples = gatherer.samples(from, to)
+      if (samples > scope.limit) throw new TooManySamplesError(scope.limit)
+      const buffer = units.buffers.take(samples)
+      try {
+        yield gatherer.rows(from, to, buffer)
+      } finally {
+        units.buffers.give(buffer)
+      }
     }
   }
 }
 
-/** Series whose samples make up a block, judged by the rows of the pieces and how much of their time is wanted. */
+/** Series whose samples are gathered at once, judged by the rows of the pieces and how much of their time is wanted. */
 function blockSize(pieces: readonly Piece[], series: number, { range, all, limit }: ReadScope): number {
   let samples = 0
   for (const { segment, memtable, minTime, maxTime } of pieces) {
