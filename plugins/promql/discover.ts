@@ -3,10 +3,11 @@ import type { SeriesSet } from '../../kernel/samples.ts'
 import type { Reader } from '../../kernel/storage.ts'
 import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
+import { Pacer } from './eval/context.ts'
 import { type Labels, METRIC_NAME } from './labels.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { MetricLabels } from './storage/metric-labels.ts'
-import { nanoseconds } from './storage-source.ts'
+import { METRIC_CELLS, nanoseconds } from './storage-source.ts'
 
 const EVERYTHING: readonly (readonly LabelMatcher[])[] = [[]]
 
@@ -73,8 +74,9 @@ class Search {
     const values = new Map<string, Set<string>>()
     const pairs = new Map<string, number>()
     let series = 0
+    const pacer = new Pacer(signal)
     for (const { name, measurement, field } of MetricCatalog.of(this.reader.schema(this.namespace)).metrics) {
-      signal.throwIfAborted()
+      if (pacer.due(METRIC_CELLS)) await pacer.pause()
       const { tags, series: numbers } = await this.reader.samples({ namespace: this.namespace, measurement, field })
       series += numbers.length
       byMetric.push({ name, value: numbers.length })
@@ -115,10 +117,11 @@ class Search {
   private async *active({ selectors, start, end, signal }: DiscoverRequest): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
     const { reader, namespace } = this
     const catalog = MetricCatalog.of(reader.schema(namespace))
+    const pacer = new Pacer(signal)
     for (const matchers of selectors.length === 0 ? EVERYTHING : selectors) {
       const { names, others } = splitMatchers(matchers)
       for (const metric of catalog.select(names)) {
-        signal.throwIfAborted()
+        if (pacer.due(METRIC_CELLS)) await pacer.pause()
         const set = await reader.activeSeries({
           namespace,
           measurement: metric.measurement,

@@ -3,6 +3,6 @@ import { answerQuery, type QueryArgs, type QueryOutcome, SAMPLE_BYTES } from './
 import { storageSource } from './storage-source.ts'
 
 const queryJob: Job<QueryArgs, QueryOutcome> = (reader, args, io) =>
-  answerQuery(storageSource(reader, args.namespace, Math.floor(args.memoryBytes / SAMPLE_BYTES)), args, io)
+  answerQuery(storageSource(reader, args.namespace, io.signal, Math.floor(args.memoryBytes / SAMPLE_BYTES)), args, io)
 
 export default queryJob

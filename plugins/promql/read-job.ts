@@ -1,7 +1,9 @@
 import type { Job } from '../../kernel/storage.ts'
+import { SAMPLE_BYTES } from './answer-query.ts'
 import { answerRead, type ReadArgs } from './remote-read/answer-read.ts'
 import { storageSource } from './storage-source.ts'
 
-const readJob: Job<ReadArgs, void> = (reader, args, io) => answerRead(storageSource(reader, args.namespace), args, io)
+const readJob: Job<ReadArgs, void> = (reader, args, io) =>
+  answerRead(storageSource(reader, args.namespace, io.signal, Math.floor(args.maxBytes / SAMPLE_BYTES)), args, io)
 
 export default readJob

@@ -3,6 +3,7 @@ import type { SampleRows } from '../../kernel/samples.ts'
 import type { Reader } from '../../kernel/storage.ts'
 import { TextPattern } from '../../kernel/text-pattern.ts'
 import type { LabelMatcher } from './ast.ts'
+import { Pacer } from './eval/context.ts'
 import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
 import type { SampleBlock } from './eval/value.ts'
 import { HistogramDecoder } from './histogram/native.ts'
@@ -21,19 +22,24 @@ export function nanoseconds(ms: number): bigint {
   return BigInt(Math.min(LAST_MS, Math.max(FIRST_MS, Math.floor(ms)))) * NS_PER_MS
 }
 
+/** Cells that finding the series of a metric counts as, in looks at the clock. */
+export const METRIC_CELLS = 4096
+
 /** @param maxSamples that may be held of one series. */
-export function storageSource(reader: Reader, namespace: string, maxSamples?: number): SampleSource {
-  return { select: (request) => select({ reader, namespace, maxSamples }, request) }
+export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number): SampleSource {
+  return { select: (request) => select({ reader, namespace, signal, maxSamples }, request) }
 }
 
 interface Place {
   reader: Reader
   namespace: string
-  maxSamples: number | undefined
+  signal: AbortSignal
+  maxSamples: number
 }
 
 async function select(place: Place, request: SelectRequest): Promise<Selection> {
   const { reader, namespace } = place
+  const pacer = new Pacer(place.signal)
   const { names, others } = splitMatchers(request.matchers)
   const parts: Selection[] = []
   let same: Selection[] = []
@@ -45,6 +51,7 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
     same = []
   }
   for (const metric of MetricCatalog.of(reader.schema(namespace)).select(names)) {
+    if (pacer.due(METRIC_CELLS)) await pacer.pause()
     if (metric.name !== name) close()
     name = metric.name
     const part = await selectMetric(place, metric, others, request)
@@ -81,7 +88,7 @@ async function selectMetric(
     start: nanoseconds(request.after + 1),
     end: nanoseconds(request.upTo + 1),
     ...(request.newestOnly === true ? { newestOnly: true } : {}),
-    ...(maxSamples === undefined ? {} : { maxBlockSamples: maxSamples }),
+    maxBlockSamples: maxSamples,
   })
   const labels: LabelSets = new MetricLabels(metric, set)
   if (labels.length === 0) return NOTHING

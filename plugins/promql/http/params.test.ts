@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Form, Params, parseTime } from './params.ts'
+import { stepsOf } from './query-endpoints.ts'
 
 const of = (url: Record<string, string | string[]>, form?: string) => new Params(url, form === undefined ? undefined : new Form(form))
 
@@ -65,4 +66,10 @@ t.test('the form comes before the URL; repeated values are all there', async (t)
   t.same(params.all('none'), [])
   t.equal(new Params({ a: '1' }, { a: '2' }).get('a'), '1', 'a JSON body is no form')
   t.equal(new Params(Object.create(null), new Form('__proto__=1')).get('constructor'), '')
+})
+
+t.test('the limit of steps is that of the steps made, which are whole milliseconds', async (t) => {
+  const steps = (end: string, step: string) => stepsOf(new Params({ start: '0', end, step }, undefined), 100)
+  t.same(steps('0.1', '0.0015'), { start: 0, interval: 1, count: 101 })
+  t.throws(() => steps('0.101', '0.0015'), { message: /^exceeded maximum resolution of 100 points per timeseries\./ })
 })

@@ -72,10 +72,10 @@ export function stepsOf(params: Params, maxPoints: number): Steps {
   const step = params.requiredDuration('step')
   // Times are milliseconds: a step of less has no next one.
   if (step < 1) throw invalidParameter('step', 'zero or negative query resolution step widths are not accepted. Try a positive integer')
-  if (Math.floor((end - start) / step) > maxPoints) {
+  const interval = Math.trunc(step)
+  if (Math.floor((end - start) / interval) > maxPoints) {
     const points = maxPoints.toLocaleString('en-US')
     throw apiError('bad_data', `exceeded maximum resolution of ${points} points per timeseries. Try decreasing the query resolution (?step=XX)`)
   }
-  const interval = Math.trunc(step)
   return { start, interval, count: Math.floor((end - start) / interval) + 1 }
 }

@@ -1,8 +1,10 @@
 /** A remote read beside the data: every series that matches with its samples in the range, as the client asked for them. */
 import { ProtobufWriter } from '../../../kernel/decode/protobuf-writer.ts'
 import { encodeSnappy } from '../../../kernel/decode/snappy.ts'
+import { TooManySamplesError } from '../../../kernel/samples.ts'
 import type { JobIo } from '../../../kernel/storage.ts'
 import { ExecutionError } from '../errors.ts'
+import { Pacer } from '../eval/context.ts'
 import type { SampleSource } from '../eval/source.ts'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import { apiError } from '../http/api-error.ts'
@@ -35,7 +37,7 @@ export async function answerRead(source: SampleSource, args: ReadArgs, io: JobIo
   try {
     await (args.request.streamed ? answerChunks(source, args, io) : answerSamples(source, args, io))
   } catch (error) {
-    throw error instanceof ExecutionError ? apiError('execution', error.message, error) : error
+    throw error instanceof ExecutionError || error instanceof TooManySamplesError ? apiError('execution', error.message, error) : error
   }
 }
 
@@ -45,18 +47,19 @@ function select(source: SampleSource, { matchers, start, end }: ReadQuery) {
 
 async function answerSamples(source: SampleSource, { request, sampleLimit, maxBytes }: ReadArgs, io: JobIo): Promise<void> {
   const out = new ProtobufWriter(64 * 1024)
+  const pacer = new Pacer(io.signal)
   let samples = 0
   for (const query of request.queries) {
     const result = out.open(1)
     const { labels, blocks } = await select(source, query)
     for await (const block of blocks()) {
-      io.signal.throwIfAborted()
       samples += block.times.length
       if (sampleLimit > 0 && samples > sampleLimit) throw apiError('bad_data', `exceeded sample limit (${sampleLimit})`)
       for (let i = 0; i + 1 < block.starts.length; i++) {
         if (block.starts[i] === block.starts[i + 1]) continue
         writeSeries(out, labels.at(block.first + i), block, block.starts[i], block.starts[i + 1])
         if (out.at > maxBytes) throw tooLarge(maxBytes)
+        if (pacer.due(block.starts[i + 1] - block.starts[i])) await pacer.pause()
       }
     }
     out.close(result)
@@ -77,6 +80,7 @@ function writeSeries(out: ProtobufWriter, labels: Labels, block: SampleBlock, fr
 
 async function answerChunks(source: SampleSource, { request, maxBytesInFrame, maxBytes }: ReadArgs, io: JobIo): Promise<void> {
   const frames = new FrameWriter(io, maxBytesInFrame)
+  const pacer = new Pacer(io.signal)
   let held = 0
   for (const [index, query] of request.queries.entries()) {
     const { labels, blocks } = await select(source, query)
@@ -84,7 +88,6 @@ async function answerChunks(source: SampleSource, { request, maxBytesInFrame, ma
     const inOrder = isOrdered(labels)
     const waiting: { labels: Labels; chunks: Chunk[] }[] = []
     for await (const block of blocks()) {
-      io.signal.throwIfAborted()
       for (let i = 0; i + 1 < block.starts.length; i++) {
         if (block.starts[i] === block.starts[i + 1]) continue
         const chunks = seriesChunks(block, block.starts[i], block.starts[i + 1])
@@ -95,6 +98,7 @@ async function answerChunks(source: SampleSource, { request, maxBytesInFrame, ma
           for (const { data } of chunks) held += data.length
           if (held > maxBytes) throw tooLarge(maxBytes)
         }
+        if (pacer.due(block.starts[i + 1] - block.starts[i])) await pacer.pause()
       }
     }
     waiting.sort((a, b) => compareLabels(a.labels, b.labels))
