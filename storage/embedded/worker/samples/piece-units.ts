@@ -36,10 +36,14 @@ export class SampleUnits {
     this.chunks = new ChunkUnits(this.cache)
   }
 
-  /** Segments and memtables that are gone. */
+  /** Bytes of the units kept. */
+  get bytes(): number {
+    return this.cache.bytes
+  }
+
+  /** Drops the units of segments and of a memtable (-1: none) that are gone. */
   forget(segments: readonly number[], memtable: number): void {
     if (segments.length === 0 && memtable < 0) return
-    this.segments.forget(segments)
     this.cache.forget(new Set([...segments, ...(memtable < 0 ? [] : [memtableOwner(memtable)])]))
   }
 

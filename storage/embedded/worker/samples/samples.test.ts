@@ -231,7 +231,8 @@ async function randomRun(seed: number, steps: number): Promise<number> {
         names = FIELDS
       }
       const dice = random.next()
-      if (dice < 0.4) subject.write(randomPoints(random, hosts, names))
+      // A batch with a column that the chunk lacks begins another chunk.
+      if (dice < 0.4) subject.write(randomPoints(random, hosts, random.chance(0.5) ? names : ['f', ...names.filter(() => random.chance(0.3))]))
       else if (dice < 0.5) subject.freeze()
       else if (dice < 0.6) await subject.flush()
       else if (dice < 0.65) await subject.compact()
@@ -322,5 +323,28 @@ t.test('blocks stay small however times lie', async (t) => {
     await t.rejects(blockSizes(subject, { maxBlockSamples: 999 }), { code: 'BAD_REQUEST', message: /more than 999 samples of a series/ })
     subject.freeze()
     await subject.flush()
+  }
+})
+
+t.test('units are kept where they have room, and go with their pieces', async (t) => {
+  for (const [room, kept] of [
+    [8 << 20, true],
+    [200_000, false],
+  ] as const) {
+    const subject = new Subject(room)
+    t.teardown(() => subject.close())
+    const tags = Array.from({ length: 100 }, (_, i) => ({ host: `h${i}` }))
+    for (let i = 0; i < 300; i++) subject.write(tags.map((own): TestPoint => ({ tags: own, time: START + BigInt(i) * MS, fields: { f: i } })))
+    for (const bytes of [0, kept ? 300 * 100 * 16 : 0]) {
+      await blockSizes(subject, {})
+      t.ok(subject.units.bytes >= bytes && (bytes > 0 || subject.units.bytes === 0), 'a growing chunk is made whole when it is asked for again')
+    }
+    subject.freeze()
+    await subject.flush()
+    t.equal(subject.units.bytes, 0, 'the memtable is gone')
+    t.same(await blockSizes(subject, { start: START + 290n * MS }), [1000])
+    t.equal(subject.units.bytes > 300 * 100 * 16, kept, `of a segment, with ${room} bytes`)
+    await subject.compact()
+    t.same(await blockSizes(subject, { start: START + 290n * MS, newestOnly: true }), [100])
   }
 })

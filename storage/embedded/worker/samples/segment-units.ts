@@ -19,6 +19,8 @@ import { type UnitCache, UnitShelf } from './unit-cache.ts'
 const UNIT_ROWS = 131_072
 /** A series with more rows than this in a segment is read by time instead, and not kept. */
 const LONG_SERIES = 4 * UNIT_ROWS
+/** What a sample of a unit takes, about. */
+const SAMPLE_BYTES = 16
 /** Unit numbers of one field lie below this. */
 const FIELD_SPAN = 2 ** 32
 const NO_SERIES = -1
@@ -42,21 +44,19 @@ interface Cut {
   shift: number
   /** Rows a series, about. */
   density: number
+  /** Rows of a unit, about. */
+  rows: number
   /** Once asked for. */
   series?: Int32Array
 }
 
 export class SegmentUnits {
   private readonly cache: UnitCache
-  private readonly cuts = new Map<number, Map<number, Cut>>()
+  /** By measurement; readers may hold segments that are gone. */
+  private readonly cuts = new WeakMap<SegmentMeta, Map<number, Cut>>()
 
   constructor(cache: UnitCache) {
     this.cache = cache
-  }
-
-  /** Forgets segments that are gone. */
-  forget(segments: readonly number[]): void {
-    for (const id of segments) this.cuts.delete(id)
   }
 
   /**
@@ -80,6 +80,8 @@ export class SegmentUnits {
       else found.set(number, unit)
     }
     if (lacking.length === 0) return numbers.map((number) => found.get(number) as Unit)
+    // Units that would not stay together anyway are not made whole for a part of their time.
+    if (!this.cache.holds(lacking.length * cut.rows * SAMPLE_BYTES)) return read(piece, wanted, scope, keep).then((unit) => [unit])
     return this.load(context, piece, field, cut, lacking, signal).then((loaded) => numbers.map((number) => (found.get(number) ?? loaded.get(number)) as Unit))
   }
 
@@ -92,8 +94,8 @@ export class SegmentUnits {
   }
 
   private cutOf(segment: SegmentMeta, measurement: number, all: Int32Array): Cut {
-    let cuts = this.cuts.get(segment.id)
-    if (cuts === undefined) this.cuts.set(segment.id, (cuts = new Map()))
+    let cuts = this.cuts.get(segment)
+    if (cuts === undefined) this.cuts.set(segment, (cuts = new Map()))
     let cut = cuts.get(measurement)
     if (cut === undefined) {
       const span = segment.maxSeries - segment.minSeries + 1
@@ -101,7 +103,8 @@ export class SegmentUnits {
       // A measurement of a shared table is taken to have as many rows a series as the others.
       const density = segment.rows / (measurement === NO_SERIES ? own : span)
       const numbers = (span / own) * Math.max(1, UNIT_ROWS / density)
-      cut = { shelf: new UnitShelf(segment.id), shift: Math.min(30, Math.max(0, Math.floor(Math.log2(numbers)))), density }
+      const shift = Math.min(30, Math.max(0, Math.floor(Math.log2(numbers))))
+      cut = { shelf: new UnitShelf(segment.id), shift, density, rows: Math.min(own, (2 ** shift * own) / span) * density }
       cuts.set(measurement, cut)
     }
     return cut

@@ -39,6 +39,11 @@ export class UnitCache {
     return bytes * 4 <= this.budget
   }
 
+  /** Whether units of this size in all have room at once. */
+  holds(bytes: number): boolean {
+    return bytes <= this.budget
+  }
+
   get(shelf: UnitShelf, key: number): Unit | undefined {
     const entry = shelf.entries.get(key)
     if (entry === undefined) return undefined
