@@ -5,6 +5,7 @@ import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
 import { Pacer } from './eval/context.ts'
 import { type Labels, METRIC_NAME } from './labels.ts'
+import { unlessDropped } from './storage/dropped.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { MetricLabels } from './storage/metric-labels.ts'
 import { METRIC_CELLS, nanoseconds } from './storage-source.ts'
@@ -54,13 +55,15 @@ class Search {
   }
 
   async *series(request: DiscoverRequest): AsyncGenerator<Labels> {
+    const catalog = MetricCatalog.of(this.reader.schema(this.namespace))
     const several = request.selectors.length > 1
     const met = new Set<string>()
     for await (const { metric, set } of this.active(request)) {
       const labels = new MetricLabels(metric, set)
+      const mayRepeat = several || catalog.shares(metric)
       const list = Array.from({ length: labels.length }, (_, i) => labels.at(i)).sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
       for (const one of list) {
-        if (several) {
+        if (mayRepeat) {
           if (met.has(one.key)) continue
           met.add(one.key)
         }
@@ -70,23 +73,30 @@ class Search {
   }
 
   async counts(limit: number, signal: AbortSignal): Promise<DatabaseCounts> {
-    const byMetric: Count[] = []
+    const byMetric = new Map<string, number>()
+    const met = new Set<string>()
     const values = new Map<string, Set<string>>()
     const pairs = new Map<string, number>()
     let series = 0
     const pacer = new Pacer(signal)
     for (const { name, measurement, field } of MetricCatalog.of(this.reader.schema(this.namespace)).metrics) {
       if (pacer.due(METRIC_CELLS)) await pacer.pause()
-      const { tags, series: numbers } = await this.reader.samples({ namespace: this.namespace, measurement, field })
+      // Fields of a measurement that share a name have their series in common.
+      const own = JSON.stringify([name, measurement])
+      if (met.has(own)) continue
+      met.add(own)
+      const set = await unlessDropped(this.reader.samples({ namespace: this.namespace, measurement, field }))
+      if (set === undefined) continue
+      const { tags, series: numbers } = set
       series += numbers.length
-      byMetric.push({ name, value: numbers.length })
+      count(byMetric, name, numbers.length)
       count(pairs, `${METRIC_NAME}=${name}`, numbers.length)
       add(values, METRIC_NAME, name)
       for (const key of tags.keys()) {
         const { codes, texts } = tags.column(key)
-        const own = new Int32Array(texts.length)
-        for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) own[codes[i]]++
-        for (const [code, n] of own.entries()) {
+        const perCode = new Int32Array(texts.length)
+        for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) perCode[codes[i]]++
+        for (const [code, n] of perCode.entries()) {
           if (n === 0) continue
           count(pairs, `${key}=${texts[code]}`, n)
           add(values, key, texts[code])
@@ -97,7 +107,7 @@ class Search {
     return {
       series,
       labelPairs: pairs.size,
-      seriesByMetric: largest(byMetric, limit),
+      seriesByMetric: largest(listed(byMetric), limit),
       valuesByLabel: largest(
         labels.map(([name, own]) => ({ name, value: own.size })),
         limit,
@@ -106,10 +116,7 @@ class Search {
         labels.map(([name, own]) => ({ name, value: bytesOf(own) })),
         limit,
       ),
-      seriesByPair: largest(
-        [...pairs].map(([name, value]) => ({ name, value })),
-        limit,
-      ),
+      seriesByPair: largest(listed(pairs), limit),
     }
   }
 
@@ -122,15 +129,17 @@ class Search {
       const { names, others } = splitMatchers(matchers)
       for (const metric of catalog.select(names)) {
         if (pacer.due(METRIC_CELLS)) await pacer.pause()
-        const set = await reader.activeSeries({
-          namespace,
-          measurement: metric.measurement,
-          field: metric.field,
-          matchers: others.map(({ name, op, value }) => ({ tag: name, op, value })),
-          start: nanoseconds(start),
-          end: nanoseconds(end + 1),
-        })
-        if (set.series.length > 0) yield { metric, set }
+        const set = await unlessDropped(
+          reader.activeSeries({
+            namespace,
+            measurement: metric.measurement,
+            field: metric.field,
+            matchers: others.map(({ name, op, value }) => ({ tag: name, op, value })),
+            start: nanoseconds(start),
+            end: nanoseconds(end + 1),
+          }),
+        )
+        if (set !== undefined && set.series.length > 0) yield { metric, set }
       }
     }
   }
@@ -138,6 +147,10 @@ class Search {
 
 function count(counts: Map<string, number>, name: string, n: number): void {
   counts.set(name, (counts.get(name) ?? 0) + n)
+}
+
+function listed(counts: ReadonlyMap<string, number>): Count[] {
+  return [...counts].map(([name, value]) => ({ name, value }))
 }
 
 function add(values: Map<string, Set<string>>, name: string, value: string): void {

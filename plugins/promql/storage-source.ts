@@ -9,6 +9,7 @@ import type { SampleBlock } from './eval/value.ts'
 import { HistogramDecoder } from './histogram/native.ts'
 import { LabelList, type LabelSets } from './labels.ts'
 import { BOUNDARY_LABEL, buckets, totals } from './storage/classic-view.ts'
+import { unlessDropped } from './storage/dropped.ts'
 import { mergedSelection } from './storage/merged-series.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
@@ -80,16 +81,19 @@ async function selectMetric(
   const { measurement, field, part } = metric
   // The boundaries of a bucket view are no tags.
   const onTags = part === 'bucket' ? matchers.filter(({ name }) => name !== BOUNDARY_LABEL) : matchers
-  const set = await reader.samples({
-    namespace,
-    measurement,
-    field,
-    matchers: onTags.map(({ name, op, value }) => ({ tag: name, op, value })),
-    start: nanoseconds(request.after + 1),
-    end: nanoseconds(request.upTo + 1),
-    ...(request.newestOnly === true ? { newestOnly: true } : {}),
-    maxBlockSamples: maxSamples,
-  })
+  const set = await unlessDropped(
+    reader.samples({
+      namespace,
+      measurement,
+      field,
+      matchers: onTags.map(({ name, op, value }) => ({ tag: name, op, value })),
+      start: nanoseconds(request.after + 1),
+      end: nanoseconds(request.upTo + 1),
+      ...(request.newestOnly === true ? { newestOnly: true } : {}),
+      maxBlockSamples: maxSamples,
+    }),
+  )
+  if (set === undefined) return NOTHING
   const labels: LabelSets = new MetricLabels(metric, set)
   if (labels.length === 0) return NOTHING
   if (part === undefined) return { labels, blocks: () => decoded(set.blocks()) }
