@@ -10,10 +10,32 @@ import { type Labels, METRIC_NAME } from '../labels.ts'
 
 const OWN_FIELDS: readonly string[] = [VALUE_FIELD, FLOATS_BESIDE, HISTOGRAMS_BESIDE]
 const CLASSIC = { _bucket: 'bucket', _count: 'count', _sum: 'sum' } as const
-/** Label sets kept of one metric. */
-const KEPT_LABELS = 50_000
+/** Label sets kept of all metrics of a catalog. */
+const KEPT_LABELS = 200_000
 
 export type ClassicPart = (typeof CLASSIC)[keyof typeof CLASSIC]
+
+/** Counts the label sets that metrics keep, so that many metrics together keep no more than one may. */
+export class KeptLabels {
+  private readonly most: number
+  private readonly holders = new Set<Map<number, Labels>>()
+  private count = 0
+
+  constructor(most: number) {
+    this.most = most
+  }
+
+  /** To be asked before a map takes one more. */
+  room(labels: Map<number, Labels>): void {
+    if (this.count >= this.most) {
+      for (const holder of this.holders) holder.clear()
+      this.holders.clear()
+      this.count = 0
+    }
+    this.holders.add(labels)
+    this.count++
+  }
+}
 
 export class Metric {
   readonly name: string
@@ -22,8 +44,10 @@ export class Metric {
   /** Which part of a native histogram it shows; undefined: the samples as they are. */
   readonly part: ClassicPart | undefined
   private readonly labels = new Map<number, Labels>()
+  private readonly kept: KeptLabels
 
-  constructor(name: string, measurement: string, field: string, part?: ClassicPart) {
+  constructor(kept: KeptLabels, name: string, measurement: string, field: string, part?: ClassicPart) {
+    this.kept = kept
     this.name = name
     this.measurement = measurement
     this.field = field
@@ -34,7 +58,7 @@ export class Metric {
   labelsOf(series: number, make: () => Labels): Labels {
     let labels = this.labels.get(series)
     if (labels === undefined) {
-      if (this.labels.size >= KEPT_LABELS) this.labels.clear()
+      this.kept.room(this.labels)
       this.labels.set(series, (labels = make()))
     }
     return labels
@@ -48,6 +72,7 @@ export class MetricCatalog {
   private readonly byName = new Map<string, Metric[]>()
   private readonly histograms = new Set<string>()
   private readonly classic = new Map<string, Metric[]>()
+  private readonly kept = new KeptLabels(KEPT_LABELS)
 
   /** @param schema as the reader gives it: the catalog is kept as long as the array is. */
   static of(schema: readonly MeasurementFields[]): MetricCatalog {
@@ -88,7 +113,7 @@ export class MetricCatalog {
     if (suffix === undefined || !this.histograms.has(base)) return []
     let views = this.classic.get(name)
     if (views === undefined) {
-      views = (this.byName.get(base) ?? []).map((metric) => new Metric(name, metric.measurement, metric.field, CLASSIC[suffix]))
+      views = (this.byName.get(base) ?? []).map((metric) => new Metric(this.kept, name, metric.measurement, metric.field, CLASSIC[suffix]))
       this.classic.set(name, views)
     }
     return views
@@ -96,7 +121,7 @@ export class MetricCatalog {
 
   private add(measurement: string, field: string, type: FieldType): Metric {
     const name = OWN_FIELDS.includes(field) ? measurement : `${measurement}_${field}`
-    const metric = new Metric(name, measurement, field)
+    const metric = new Metric(this.kept, name, measurement, field)
     const same = this.byName.get(name)
     if (same === undefined) this.byName.set(name, [metric])
     else same.push(metric)

@@ -1,0 +1,98 @@
+/** Selections put together: series of several parts that have the same labels. */
+import t from 'tap'
+import type { Selection } from '../eval/source.ts'
+import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
+import type { FloatHistogram } from '../histogram/float-histogram.ts'
+import { LabelList, Labels } from '../labels.ts'
+import { mergedSelection } from './merged-series.ts'
+import { JoinedLabels } from './metric-labels.ts'
+
+type Series = [labels: Record<string, string>, samples: [time: number, value: number | FloatHistogram | 'stale'][]]
+
+/** One block a series, so that places within blocks count. */
+function selection(...series: Series[]): Selection {
+  return {
+    labels: new LabelList(series.map(([labels]) => Labels.of(labels))),
+    async *blocks() {
+      for (const [first, [, samples]] of series.entries()) {
+        const block: SampleBlock = {
+          first,
+          starts: Int32Array.of(0, samples.length),
+          times: Float64Array.from(samples, ([time]) => time),
+          values: Float64Array.from(samples, ([, value]) => (typeof value === 'number' ? value : 0)),
+        }
+        if (samples.some(([, value]) => typeof value !== 'number')) {
+          block.kinds = Uint8Array.from(samples, ([, value]) =>
+            value === 'stale' ? SAMPLE_STALE : typeof value === 'number' ? SAMPLE_FLOAT : SAMPLE_HISTOGRAM,
+          )
+          block.histograms = samples.map(([, value]) => (typeof value === 'object' ? value : undefined))
+        }
+        yield block
+      }
+    },
+  }
+}
+
+async function read({ labels, blocks }: Selection): Promise<string[]> {
+  const out: string[] = []
+  for await (const { first, starts, times, values, kinds, histograms } of blocks())
+    for (let s = 0; s + 1 < starts.length; s++)
+      for (let i = starts[s]; i < starts[s + 1]; i++) {
+        const kind = kinds?.[i] ?? SAMPLE_FLOAT
+        const text = kind === SAMPLE_STALE ? 'stale' : kind === SAMPLE_HISTOGRAM ? `h${histograms?.[i]?.count}` : values[i]
+        out.push(`${labels.at(first + s).pairs.join('')} ${times[i]} ${text}`)
+      }
+  return out
+}
+
+t.test('parts without a label set in common stay apart', async (t) => {
+  t.equal(mergedSelection([selection([{ a: '1' }, [[1, 1]]]), selection([{ a: '2' }, [[1, 2]]])]), undefined)
+})
+
+t.test('samples come in ascending time; of equal times the later part wins', async (t) => {
+  const histogram = { count: 9 } as FloatHistogram
+  const merged = mergedSelection([
+    selection(
+      [{ a: '0' }, []],
+      [
+        { a: '1' },
+        [
+          [1, 1],
+          [3, 3],
+          [5, 5],
+        ],
+      ],
+    ),
+    selection(
+      [
+        { a: '1' },
+        [
+          [2, histogram],
+          [3, 'stale'],
+          [6, 6],
+        ],
+      ],
+      [{ a: '2' }, [[4, 4]]],
+    ),
+  ])
+  t.same(await read(merged as Selection), ['a1 1 1', 'a1 2 h9', 'a1 3 stale', 'a1 5 5', 'a1 6 6', 'a2 4 4'])
+  t.equal(merged?.labels.length, 3)
+})
+
+t.test('labels of parts as one list', async (t) => {
+  const parts = [[{ a: '1' }, { b: '2' }], [], [{ a: '2' }, { a: '1', b: '3' }], []]
+  const joined = new JoinedLabels(parts.map((list) => new LabelList(list.map((labels) => Labels.of(labels as Record<string, string>)))))
+  t.equal(joined.length, 4)
+  t.same(
+    Array.from({ length: 4 }, (_, i) => joined.at(i).pairs.join('')),
+    ['a1', 'b2', 'a2', 'a1b3'],
+  )
+  const texts = (name: string) => {
+    const { codes, texts } = joined.column(name)
+    return Array.from(codes, (code) => (code < 0 ? '-' : texts[code]))
+  }
+  t.same(texts('a'), ['1', '-', '2', '1'])
+  t.same(texts('b'), ['-', '2', '-', '3'])
+  t.same(texts('c'), ['-', '-', '-', '-'])
+  t.equal(joined.column('a').codes[0], joined.column('a').codes[3], 'equal texts have equal codes')
+})
