@@ -25,6 +25,7 @@ export interface SampleRequest {
   /** Integers, booleans and decimals come as floats; a string field has no samples. */
   field: string
   matchers?: readonly Matcher[]
+  /** Inclusive, and as `end`, which is exclusive, a multiple of a millisecond: samples are told apart no finer. */
   start?: bigint
   end?: bigint
   /** Of each series only the newest sample of the range. */
