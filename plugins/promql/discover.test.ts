@@ -76,6 +76,15 @@ for (const storage of ['memory', 'embedded']) {
     const written = await node.inject({ method: 'POST', url: '/api/v1/write', payload, headers: { 'content-type': 'application/json' } })
     t.equal(written.statusCode, 204, written.body)
     await discovers(t, node)
+    if (storage === 'memory') return
+    // The engine thread tells it after the answer.
+    let kept = 0
+    for (let tries = 0; tries < 200 && kept === 0; tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      const { body } = await node.inject('/metrics')
+      kept = Number(/^svc_sample_cache_bytes (\d+)$/m.exec(body)?.[1])
+    }
+    t.ok(kept > 0, 'samples are kept, and counted')
   })
 }
 

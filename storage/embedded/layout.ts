@@ -312,6 +312,8 @@ export type FromWorker =
   | { kind: 'damaged'; segment: number; cause: string }
   /** A segment's file was read whole ahead of a query; 0 bytes when it could not be. */
   | { kind: 'prefetched'; bytes: number }
+  /** What the thread keeps of samples, when it has changed. */
+  | { kind: 'samples-kept'; bytes: number }
 
 /** A segment's path below the data directory; every name on disk comes from here or from `paths.ts`. */
 export function segmentFile(shard: number, id: number): string {

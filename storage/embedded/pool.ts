@@ -52,6 +52,8 @@ class EngineThread {
   readonly jobs = new Map<number, Job>()
   readonly tasks = new Map<number, Pending>()
   readonly worker: Worker
+  /** Of samples that the thread keeps. */
+  sampleBytes = 0
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
   private readonly log: StorageContext['log']
@@ -123,6 +125,9 @@ class EngineThread {
         return this.damaged(message.segment, message.cause)
       case 'prefetched':
         return this.prefetched(message.bytes)
+      case 'samples-kept':
+        this.sampleBytes = message.bytes
+        return
       case 'fetch': {
         const { id, request } = message
         this.fetch(id, message.objects).then(
@@ -230,6 +235,11 @@ export class WorkerPool {
     const id = this.nextId++
     this.running.add(id)
     return () => this.ended(id)
+  }
+
+  /** Of samples that the query threads keep, as they told last. */
+  get sampleBytes(): number {
+    return [...this.queries, ...this.leaving].reduce((sum, thread) => sum + thread.sampleBytes, 0)
   }
 
   /** Jobs and leases that may read segments now. */

@@ -37,6 +37,13 @@ const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
 const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 
+let samplesKept = 0
+
+/** Tells how much the units take, when it has changed. */
+function tellSamples(): void {
+  if (units.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = units.bytes) })
+}
+
 function maintain(chain: keyof typeof chains, id: number, work: () => Promise<FromWorker>): void {
   chains[chain] = chains[chain].then(work).then(post, (error) => post({ kind: 'failed', id, error: wireError(error) }))
 }
@@ -74,10 +81,11 @@ port.on('message', (message: ToWorker) => {
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
         if (event.kind === 'segments') units.forget(event.removed, event.droppedMemtable)
       }
+      tellSamples()
       if (message.events.some((event) => event.kind === 'segments' && event.droppedMemtable >= 0)) setImmediate(collectGarbage)
       break
     case 'job':
-      void jobs.start(message.id, message.module, message.args)
+      void jobs.start(message.id, message.module, message.args).then(tellSamples)
       break
     case 'cancel':
       jobs.cancel(message.id)
