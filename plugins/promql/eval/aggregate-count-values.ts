@@ -8,6 +8,9 @@ import { groupSeries } from './groups.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 import { newVector } from './vectors.ts'
 
+/** A row's label set, its key, and its place among the rows, about. */
+const ROW_BYTES = 256
+
 export async function countValues(expr: AggregateExpr, label: string, input: VectorValue, { context, pacer }: Evaluation): Promise<VectorValue> {
   if (label === '' || !label.isWellFormed()) throw new ExecutionError(`invalid label name ${quote(label)}`)
   const { steps } = input
@@ -15,6 +18,8 @@ export async function countValues(expr: AggregateExpr, label: string, input: Vec
   const hidden = expr.without && expr.grouping.includes(label)
   const grouping = expr.without ? [...expr.grouping, label] : expr.grouping.filter((name) => name !== label)
   const groups = groupSeries({ ...expr, grouping }, input.labels)
+  const rowBytes = ROW_BYTES + vectorBytes(1, steps, false)
+  let held = 0
   const rowOf = new Map<string, number>()
   const labels: Labels[] = []
   const rows: Float64Array[] = []
@@ -27,7 +32,8 @@ export async function countValues(expr: AggregateExpr, label: string, input: Vec
       let row = rowOf.get(key)
       if (row === undefined) {
         rowOf.set(key, (row = rows.length))
-        context.budget.take(vectorBytes(1, steps, false))
+        context.budget.take(rowBytes + text.length)
+        held += rowBytes + text.length
         rows.push(new Float64Array(steps))
         labels.push(groups.labels.at(groups.of[i]).with(label, text))
       }
@@ -35,7 +41,7 @@ export async function countValues(expr: AggregateExpr, label: string, input: Vec
     }
     if (pacer.due(steps)) await pacer.pause()
   }
-  context.budget.give(vectorBytes(rows.length, steps, false))
+  context.budget.give(held)
   const out = newVector(new LabelList(labels), steps, context.budget)
   for (const [row, counts] of rows.entries()) {
     out.values.set(counts, row * steps)

@@ -106,3 +106,10 @@ t.test('a signal ends a series whose windows hold many samples', async (t) => {
     t.ok(performance.now() - started < 1500, query)
   }
 })
+
+t.test('labels that are made count as memory', async (t) => {
+  const source = new MemorySource(100)
+  for (let i = 0; i < 100; i++) source.add(parseLabels(`x{i="${i}"}`), [{ time: 0, value: i }])
+  t.equal((await at(0, 'count_values("v", x)', source, { budgetBytes: 40_000 })).length, 100)
+  await t.rejects(at(0, 'count_values("v", x)', source, { budgetBytes: 20_000 }), TOO_MANY)
+})

@@ -68,3 +68,17 @@ t.test('views agree with the labels they stand for', async (t) => {
   }
   t.same(views[3].at(0).toJSON(), changeLabels(base.at(0), other.at(0), change).toJSON())
 })
+
+t.test('of many names those that no series has are not looked at', async (t) => {
+  const asked: string[] = []
+  class Watched extends LabelList {
+    override column(name: string) {
+      asked.push(name)
+      return super.column(name)
+    }
+  }
+  const set = new Watched([Labels.of({ a: '1', b: '2' }), Labels.of({ a: '2' })])
+  const none = Array.from({ length: 1000 }, (_, i) => `none${i}`)
+  t.same(groupByLabels([set], [...none, 'a', 'a']).ordinals, [Int32Array.of(0, 1)])
+  t.same(asked, ['a'])
+})

@@ -83,11 +83,19 @@ export interface SeriesGroups {
 export function groupByLabels(sets: readonly LabelSets[], names: readonly string[]): SeriesGroups {
   const ordinals = sets.map((set) => new Int32Array(set.length))
   let count = sets.some((set) => set.length > 0) ? 1 : 0
-  for (const name of names) {
+  for (const name of names.length > MANY_NAMES ? known(sets, names) : names) {
     const { columns, width } = sharedCodes(sets, name)
     if (width > 1) count = refine(ordinals, columns, count, width)
   }
   return { ordinals, count }
+}
+
+/** Above so many names it is worth to ask first which of them any series has. */
+const MANY_NAMES = 32
+
+function known(sets: readonly LabelSets[], names: readonly string[]): string[] {
+  const own = new Set(sets.flatMap((set) => labelNames(set)))
+  return [...new Set(names)].filter((name) => own.has(name))
 }
 
 /** Columns of one label in which the same code means the same text in all sets; 0 is no value. */

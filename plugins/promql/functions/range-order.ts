@@ -5,6 +5,8 @@ import { invalidQuantile } from './messages.ts'
 import { onFloats } from './range-window.ts'
 
 let scratch = new Float64Array(64)
+/** What is kept for the next window. */
+const KEPT_VALUES = 1 << 20
 
 export function quantileOverTime(call: RangeCall): number {
   const position = call.expr.args[0].pos
@@ -32,7 +34,8 @@ export function medianDeviation(call: RangeCall): number {
 function load(call: RangeCall): number {
   const { values, lo, hi } = call
   const count = hi - lo
-  if (count > scratch.length) scratch = new Float64Array(count * 2)
+  if (count > scratch.length) scratch = new Float64Array(count > KEPT_VALUES ? count : count * 2)
+  else if (scratch.length > 2 * KEPT_VALUES && count <= KEPT_VALUES) scratch = new Float64Array(2 * count)
   for (let i = 0; i < count; i++) scratch[i] = values[lo + i]
   return count
 }

@@ -94,3 +94,12 @@ t.test('many series are not relabelled behind the back of who cancels', async (t
   setImmediate(() => controller.abort())
   await t.rejects(result, { name: 'QueryStoppedError' })
 })
+
+t.test('labels that no series has cost nothing', async (t) => {
+  const many = vector(...Array.from({ length: 2000 }, (_, i) => [{ a: String(i) }, 1] as const))
+  const args = ['b', '', ...Array.from({ length: 2000 }, (_, i) => `none${i}`), 'a', 'a'].map((arg) => argument(arg))
+  const before = process.memoryUsage().arrayBuffers
+  const joined = lines(await apply('label_join', [many, ...args]))
+  t.equal(joined[7], '{a=7,b=77} 1')
+  t.ok(process.memoryUsage().arrayBuffers - before < 8e6, 'no column of 8 KB for each of them')
+})

@@ -66,9 +66,18 @@ function join(call: VectorCall): Promise<VectorValue> {
   const target = stringArg(call, 1)
   const separator = stringArg(call, 2)
   const sources = call.args.slice(3).map((_, i) => stringArg(call, i + 3))
-  const columns = sources.map((source) => vector.labels.column(source))
-  const partsOf = (series: number): string[] => columns.map(({ codes, texts }) => (codes[series] < 0 ? '' : texts[codes[series]]))
-  return relabel(call, vector, target, (series) => joined(partsOf(series), separator, call.budget))
+  const columns = columnsOf(vector.labels, sources)
+  const partsOf = (series: number): string[] =>
+    columns.map((column) => (column === undefined || column.codes[series] < 0 ? '' : column.texts[column.codes[series]]))
+  return relabel(call, vector, target, (series) => joined(partsOf(series), separator, call.budget), sources.length)
+}
+
+/** Each label's column is made once; of labels that no series has there is none. */
+function columnsOf(labels: LabelSets, names: readonly string[]): (LabelColumn | undefined)[] {
+  const known = new Map<string, LabelColumn>()
+  const wanted = new Set(names)
+  for (const name of labelNames(labels)) if (wanted.has(name)) known.set(name, labels.column(name))
+  return names.map((name) => known.get(name))
 }
 
 /** The parts as one text, refused before it is made when the budget has no room for it. */
@@ -80,8 +89,14 @@ function joined(parts: readonly string[], separator: string, budget: Budget): st
   return parts.join(separator)
 }
 
-/** Sets a label to what `make` says; undefined leaves a series as it is. A metric name that is set stays. */
-async function relabel({ pacer, budget }: VectorCall, vector: VectorValue, target: string, make: (series: number) => string | undefined): Promise<VectorValue> {
+/** Sets a label to what `make` says; undefined leaves a series as it is. A metric name that is set stays. @param cells that making one is about. */
+async function relabel(
+  { pacer, budget }: VectorCall,
+  vector: VectorValue,
+  target: string,
+  make: (series: number) => string | undefined,
+  cells = 1,
+): Promise<VectorValue> {
   const { labels } = vector
   const old = labels.column(target)
   const codes = old.codes.slice()
@@ -89,7 +104,7 @@ async function relabel({ pacer, budget }: VectorCall, vector: VectorValue, targe
   const known = new Map<string, number>([['', -1]])
   const keepsName = target === METRIC_NAME ? vector.dropName?.slice() : undefined
   for (let i = 0; i < codes.length; i++) {
-    if (pacer.due(1)) await pacer.pause()
+    if (pacer.due(cells)) await pacer.pause()
     const value = make(i)
     if (value === undefined) continue
     if (keepsName !== undefined) keepsName[i] = 0
