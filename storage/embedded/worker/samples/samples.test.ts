@@ -348,3 +348,58 @@ t.test('units are kept where they have room, and go with their pieces', async (t
     t.same(await blockSizes(subject, { start: START + 290n * MS, newestOnly: true }), [100])
   }
 })
+
+t.test('encrypted columns, by units and row by row', async (t) => {
+  const random = new Random(seed)
+  const subject = new Subject(8 << 20)
+  t.teardown(() => subject.close())
+  subject.db.config.encryption = {
+    columns: Object.fromEntries(FIELDS.map((name) => [name, 'k'])),
+    keys: { k: new Uint8Array(32).fill(1) },
+    cacheBytes: 1 << 20,
+  }
+  subject.grow()
+  for (let i = 0; i < 5; i++) subject.write(randomPoints(random, 40, FIELDS))
+  subject.freeze()
+  await subject.flush()
+  subject.write(randomPoints(random, 40, FIELDS))
+  for (const within of [0n, 1n]) {
+    for (const field of FIELDS) {
+      const request: SampleRequest = { namespace: 'default', measurement: 'm', field }
+      const lines = await read(await subject.context(), subject.db.state.snapshotNow() as Snapshot, request)
+      compare(
+        lines,
+        subject.expected(request, () => true),
+        `SVC_SEED=${seed} ${field}`,
+      )
+      t.ok(lines.length > 0, field)
+    }
+    // The second time round a bound lies within a millisecond.
+    subject.delete(null, START + 500n * MS + within, START + 900n * MS)
+  }
+})
+
+t.test('readers side by side, and one that is told to end', async (t) => {
+  const random = new Random(seed)
+  const subject = new Subject(400_000)
+  t.teardown(() => subject.close())
+  for (let i = 0; i < 20; i++) subject.write(randomPoints(random, 700, ['f']))
+  subject.freeze()
+  await subject.flush()
+  const context = await subject.context()
+  const snapshot = subject.db.state.snapshotNow() as Snapshot
+  const request: SampleRequest = { namespace: 'default', measurement: 'm', field: 'f', maxBlockSamples: 500 }
+  const right = subject.expected(request, () => true)
+  const found = await Promise.all([1, 2, 3].map(() => read(context, snapshot, request)))
+  for (const lines of found) compare(lines, right, `SVC_SEED=${seed}`)
+  t.ok(right.length > 1000)
+  const abort = new AbortController()
+  const set = await selectSamples(context, snapshot, request, abort.signal)
+  await t.rejects(
+    async () => {
+      for await (const _ of set.blocks()) abort.abort(new Error('enough'))
+    },
+    { message: 'enough' },
+  )
+  await t.rejects(selectSamples(context, snapshot, { ...request, field: 'none' }, undefined), { code: 'NOT_FOUND' })
+})
