@@ -44,7 +44,7 @@ export const admissionKeys = {
     default: REGEX_TIMEOUT_MS,
     minimum: 1,
     maximum: 60_000,
-    description: 'What one regular expression of a condition may take, over all values it is tried on; above: 400',
+    description: 'What the regular expressions of one selection may take together, over all values they are tried on; above: 400',
   }),
 }
 

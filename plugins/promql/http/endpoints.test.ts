@@ -124,3 +124,16 @@ t.test('the OpenAPI description names parameters', async (t) => {
   t.same(names, ['query', 'start', 'end', 'step', 'timeout', 'limit', 'lookback_delta', 'stats'])
   t.ok(paths['/api/v1/prom/label/{name}/values'])
 })
+
+t.test('many regular expressions together take no longer than one may', async (t) => {
+  const node = await boot({ plugins: [native, plugin], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const points = [{ measurement: 'm', tags: { a: 'a'.repeat(24) }, fields: { value: 1 } }]
+  await fetch(`${node.url}/api/v1/write`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(points) })
+  const slow = Array.from({ length: 100 }, (_, i) => `a=~"(a|a){24}b|a{24}|x${i}"`)
+  const started = performance.now()
+  const answer = await ask(node, { query: `m{${slow.join()}}` })
+  t.equal(answer.status, 400)
+  t.match(await answer.json(), { errorType: 'bad_data', error: /it takes too long/ })
+  t.ok(performance.now() - started < 10_000)
+})

@@ -1,5 +1,6 @@
 /** Reads the shared series index: the series of a measurement, their tags, and which of them match. */
 import type { Matcher } from '../../../kernel/storage.ts'
+import { REGEX_TIMEOUT_MS } from '../../../kernel/text-pattern.ts'
 import { compileOne } from '../../common/matchers.ts'
 import { type SeriesArrays, Shared } from '../layout.ts'
 import { common } from './hidden.ts'
@@ -181,11 +182,19 @@ export class SeriesView {
    */
   places(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
     const conditions: Condition[] = []
+    // Many regular expressions together have the time of one: nothing else runs here meanwhile.
+    let left = this.regexTimeoutMs ?? REGEX_TIMEOUT_MS
+    const timed = <T>(run: () => T): T => {
+      const start = performance.now()
+      const result = run()
+      left -= performance.now() - start
+      return result
+    }
     let fewest: { index: TagIndex; codes: readonly number[]; series: number } | undefined
     for (const matcher of matchers) {
       const index = this.index(measurement, this.keySymbol(measurement, matcher.tag))
-      const condition = compileOne(matcher, this.regexTimeoutMs)
-      const absent = condition.test('')
+      const condition = compileOne(matcher, Math.max(0, left))
+      const absent = timed(() => condition.test(''))
       if (index === undefined) {
         if (!absent) return new Int32Array(0)
       } else if (condition.literals !== undefined && !absent) {
@@ -196,7 +205,7 @@ export class SeriesView {
           fewest = { index, codes, series }
         conditions.push({ codes: index.codesOfList, ...(codes.length === 1 ? { only: codes[0] } : { passes: flagged(codes, index.size), absent }) })
       } else {
-        const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => condition.flags(values))
+        const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => timed(() => condition.flags(values)))
         conditions.push({ codes: index.codesOfList, passes, absent })
       }
     }
