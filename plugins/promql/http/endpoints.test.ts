@@ -7,6 +7,7 @@ import native from '../../native/index.ts'
 import plugin from '../index.ts'
 import { answerOf, apiError, isKernels } from './api-error.ts'
 import { unescapeName } from './label-names.ts'
+import { metadataOf } from './metadata-endpoint.ts'
 
 /** Takes much longer than the time limit. */
 const LONG = 'sum_over_time(sum_over_time(vector(1)[100h:10s])[1000h:1h])'
@@ -136,4 +137,11 @@ t.test('many regular expressions together take no longer than one may', async (t
   t.equal(answer.status, 400)
   t.match(await answer.json(), { errorType: 'bad_data', error: /it takes too long/ })
   t.ok(performance.now() - started < 10_000)
+})
+
+t.test('metadata: an answer within the bytes allowed', async (t) => {
+  const known = ['one', 'two', 'six'].map((metric) => ({ metric, type: 'gauge', help: 'helps', unit: 'cm' }))
+  t.same(Object.keys(metadataOf(known, '', -1, -1, 30)), ['one', 'two', 'six'])
+  t.same(Object.keys(metadataOf(known, '', 2, -1, 20)), ['one', 'two'])
+  t.throws(() => metadataOf(known, '', -1, -1, 29), { message: /^cannot answer with the metadata: it is larger than 29 bytes; .*prom_max_result_bytes$/ })
 })

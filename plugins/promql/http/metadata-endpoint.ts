@@ -12,13 +12,14 @@ export function metadataEndpoint(door: Door): void {
     { summary: 'Type, help and unit of metrics', methods: ['GET'], parameters: ['metric', 'limit', 'limit_per_metric'] },
     (params, request) => {
       const known = door.svc.find<MetricMetadata>(METRIC_METADATA)?.list(door.svc.context(request).dataNamespace) ?? []
-      return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'))
+      return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'), door.svc.server.prom_max_result_bytes)
     },
   )
 }
 
-/** @param limit metrics, and @param perMetric entries of each; negative = all. */
-export function metadataOf(known: Iterable<MetricMetadataEntry>, metric: string, limit: number, perMetric: number): Record<string, Entry[]> {
+/** @param limit metrics, and @param perMetric entries of each; negative = all. @throws execution above so many bytes. */
+export function metadataOf(known: Iterable<MetricMetadataEntry>, metric: string, limit: number, perMetric: number, maxBytes: number): Record<string, Entry[]> {
+  let bytes = 0
   const byMetric = new Map<string, Entry[]>()
   for (const { metric: name, type, help, unit } of known) {
     if (metric !== '' && name !== metric) continue
@@ -27,6 +28,13 @@ export function metadataOf(known: Iterable<MetricMetadataEntry>, metric: string,
       if (limit >= 0 && byMetric.size >= limit) continue
       byMetric.set(name, [{ type, help, unit }])
     } else if (perMetric <= 0 || entries.length < perMetric) entries.push({ type, help, unit })
+    else continue
+    bytes += name.length + help.length + unit.length
+    if (bytes > maxBytes)
+      throw apiError(
+        'execution',
+        `cannot answer with the metadata: it is larger than ${maxBytes} bytes; ask with metric, limit or limit_per_metric, or raise server.prom_max_result_bytes`,
+      )
   }
   return Object.fromEntries(byMetric)
 }
