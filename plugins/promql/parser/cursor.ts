@@ -77,6 +77,6 @@ export class Cursor {
   }
 
   tooDeep(pos: Pos): ParseError {
-    return this.error(pos, `expression is nested deeper than ${this.limits.maxDepth} levels`)
+    return this.error(pos, `expression is nested deeper than ${this.limits.maxDepth} levels; simplify it or raise promql.max_query_depth`)
   }
 }

@@ -164,8 +164,12 @@ t.test('positions', async (t) => {
 
 t.test('limits', async (t) => {
   const limits = { maxLength: 100, maxDepth: 10 }
-  t.throws(() => parse(`a${' '.repeat(100)}`, limits), { message: '1:1: parse error: query is longer than 100 characters' })
-  t.throws(() => parse('(((((((((((1)))))))))))', limits), { message: '1:11: parse error: expression is nested deeper than 10 levels' })
+  t.throws(() => parse(`a${' '.repeat(100)}`, limits), {
+    message: '1:1: parse error: query is longer than 100 characters; shorten it or raise promql.max_query_length',
+  })
+  t.throws(() => parse('(((((((((((1)))))))))))', limits), {
+    message: '1:11: parse error: expression is nested deeper than 10 levels; simplify it or raise promql.max_query_depth',
+  })
   t.throws(() => parse(new Array(12).fill('a').join('+'), limits), { message: /nested deeper than 10 levels/ })
   for (const text of ['(', '-', 'abs(', 'a+', 'a^', 'sum(', 'a[(', 'a offset (', 'a[-', 'a{', '[', 'a[1m:']) {
     t.throws(() => parse(text.repeat(100_000 / text.length)), { name: 'ParseError' }, text)

@@ -56,7 +56,11 @@ export function parseSelector(text: string, limits: ParseLimits = DEFAULT_LIMITS
 
 function open(query: string, limits: ParseLimits): Cursor {
   if (query.length > limits.maxLength) {
-    throw new ParseError(query, { start: 0, end: query.length }, `query is longer than ${limits.maxLength} characters`)
+    throw new ParseError(
+      query,
+      { start: 0, end: query.length },
+      `query is longer than ${limits.maxLength} characters; shorten it or raise promql.max_query_length`,
+    )
   }
   return new Cursor(query, limits)
 }
