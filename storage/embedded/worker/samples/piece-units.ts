@@ -1,6 +1,7 @@
 /** The pieces of a measurement as units, with what is hidden of each. */
 import type { Interval, Piece } from '../pieces.ts'
 import { BlockBuffers } from './block-buffers.ts'
+import { ChunkGroups, GROUP_CHUNKS, GROUP_SERIES } from './chunk-groups.ts'
 import { ChunkUnits, memtableOwner } from './chunk-units.ts'
 import { type HiddenTimes, hiddenTimes, keepOf } from './hidden-times.ts'
 import { type ReadScope, SegmentUnits } from './segment-units.ts'
@@ -16,8 +17,10 @@ export interface VisibleUnit {
 export interface Source {
   order: number
   piece: Piece
-  /** Of a memtable piece. */
+  /** Of a memtable piece; of a group its first. */
   chunk: number
+  /** The chunk and those after it may be read as a group. */
+  group?: true
 }
 
 const NOTHING: readonly HiddenTimes[] = []
@@ -28,12 +31,14 @@ export class SampleUnits {
   private readonly cache: UnitCache
   private readonly segments: SegmentUnits
   private readonly chunks: ChunkUnits
+  private readonly groups: ChunkGroups
 
   /** @param budget bytes. */
   constructor(budget: number) {
     this.cache = new UnitCache(budget)
     this.segments = new SegmentUnits(this.cache)
     this.chunks = new ChunkUnits(this.cache)
+    this.groups = new ChunkGroups(this.cache, this.chunks)
   }
 
   /** Bytes of the units kept. */
@@ -57,13 +62,30 @@ export class SampleUnits {
     return out
   }
 
+  /** As `sourcesOf`, with full chunks in groups where many series are wanted. */
+  groupsOf(pieces: readonly Piece[], series: Int32Array): Source[] {
+    const sources = this.sourcesOf(pieces)
+    if (series.length < GROUP_SERIES) return sources
+    const out: Source[] = []
+    for (let i = 0; i < sources.length; ) {
+      const source = sources[i]
+      const { memtable } = source.piece
+      const last = source.chunk + GROUP_CHUNKS - 1
+      // Chunks fill up in order: when the last is full, so are those before it.
+      const whole = memtable !== undefined && last < memtable.part.chunks.length && memtable.part.counts[last] === memtable.part.chunks[last].def.capacity
+      out.push(whole ? { ...source, group: true } : source)
+      i += whole ? GROUP_CHUNKS : 1
+    }
+    return out
+  }
+
   /** The series of a segment piece, ascending. */
   seriesOf(piece: Piece, scope: ReadScope): Promise<Int32Array> {
     return this.segments.seriesOf(piece, scope)
   }
 
   /** @param series those wanted, ascending. */
-  read({ piece, chunk }: Source, series: Int32Array, scope: ReadScope): VisibleUnit[] | Promise<VisibleUnit[]> {
+  read({ piece, chunk, group }: Source, series: Int32Array, scope: ReadScope): VisibleUnit[] | Promise<VisibleUnit[]> {
     const hidden = piece.hidden.length === 0 ? NOTHING : hiddenTimes(piece.hidden, piece.minTime, piece.maxTime)
     const keep = hidden === undefined ? keepOf(piece.hidden) : undefined
     const visible = (unit: Unit): VisibleUnit => ({ unit, hidden: hidden ?? NOTHING })
@@ -71,8 +93,15 @@ export class SampleUnits {
       const units = this.segments.of(piece, series, scope, keep)
       return units instanceof Promise ? units.then((list) => list.map(visible)) : units.map(visible)
     }
-    const unit = this.chunks.of(piece.memtable!.part, chunk, scope.field, scope.range, series, keep)
-    return unit === undefined ? [] : [visible(unit)]
+    const { part } = piece.memtable!
+    const together = group === true && keep === undefined ? this.groups.of(piece, chunk, scope.measurement, scope) : undefined
+    if (together !== undefined) return [visible(together)]
+    const out: VisibleUnit[] = []
+    for (let c = chunk; c < chunk + (group === true ? GROUP_CHUNKS : 1); c++) {
+      const unit = this.chunks.of(part, c, scope.field, scope.range, series, keep)
+      if (unit !== undefined) out.push(visible(unit))
+    }
+    return out
   }
 }
 

@@ -28,6 +28,7 @@ const NO_SERIES = -1
 /** What does not change from piece to piece of a request. */
 export interface ReadScope {
   context: RelationContext
+  measurement: number
   field: FieldDef
   /** Nanoseconds, inclusive: rows outside may be left out. */
   range: readonly [bigint, bigint]

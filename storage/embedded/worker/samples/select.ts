@@ -15,6 +15,8 @@ import { SelectedTags } from './tag-sets.ts'
 
 /** Samples of a block, about. */
 const BLOCK_SAMPLES = 65_536
+/** Samples of the series that are looked for at once, about: a unit is gone through once for all of them. */
+const GATHERED_SAMPLES = 1 << 20
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -48,7 +50,7 @@ function select(context: RelationContext, snapshot: Snapshot, request: SampleReq
   const positions = field.type === 'string' ? new Int32Array(0) : state.series.places(measurement.id, request.matchers ?? [], all)
   const series = positions === undefined ? all : positions.map((place) => all[place])
   return {
-    scope: { context, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
+    scope: { context, measurement: measurement.id, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
     series,
     tags: new SelectedTags(state.series, measurement.id, series, positions),
     pieces: series.length === 0 || range[0] > range[1] ? [] : piecesOf(state, snapshot, measurement, range, series),
@@ -71,7 +73,7 @@ async function* newestBlock({ units }: RelationContext, { scope, series, pieces 
 
 async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces }: Selected): AsyncGenerator<SampleRows> {
   if (pieces.length === 0) return
-  const sources = units.sourcesOf(pieces)
+  const sources = units.groupsOf(pieces, series)
   const [lo, hi] = millisecondRange([...scope.range])
   const size = blockSize(pieces, series.length, scope)
   for (let first = 0; first < series.length; first += size) {
@@ -86,6 +88,7 @@ async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces
       to = gatherer.blockEnd(from, Math.min(BLOCK_SAMPLES, scope.limit))
       const samples = gatherer.samples(from, to)
       if (samples > scope.limit) throw new TooManySamplesError(scope.limit)
+      scope.signal?.throwIfAborted()
       const buffer = units.buffers.take(samples)
       try {
         yield gatherer.rows(from, to, buffer)
@@ -97,14 +100,16 @@ async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces
 }
 
 /** Series whose samples are gathered at once, judged by the rows of the pieces and how much of their time is wanted. */
-function blockSize(pieces: readonly Piece[], series: number, { range, all, limit }: ReadScope): number {
+function blockSize(pieces: readonly Piece[], series: number, { range, all }: ReadScope): number {
   let samples = 0
-  for (const { segment, memtable, minTime, maxTime } of pieces) {
-    const rows = segment?.rows ?? memtable!.part.rows
+  // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
+  const share = all.length / (all[all.length - 1] - all[0] + 1)
+  for (const { segment, memtable, measurement, minTime, maxTime } of pieces) {
+    const rows = (segment?.rows ?? memtable!.part.rows) * (measurement === undefined ? 1 : share)
     const from = later(range[0], minTime)
     const to = earlier(range[1], maxTime)
     samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
   }
   const perSeries = Math.max(1, samples / Math.max(1, all.length))
-  return Math.max(1, Math.min(series, Math.ceil(Math.min(BLOCK_SAMPLES, limit) / perSeries)))
+  return Math.max(1, Math.min(series, Math.ceil(GATHERED_SAMPLES / perSeries)))
 }

@@ -31,6 +31,11 @@ export interface Unit {
   maxTime: number
 }
 
+/** What a unit without blobs takes. */
+export function unitBytes({ series, times, kinds, rests }: Unit): number {
+  return UNIT_BYTES + series.length * 8 + times.length * (16 + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4))
+}
+
 /** Nanoseconds in two halves to whole milliseconds, rounded down; exact. */
 export function milliseconds(low: number, high: number): number {
   const guess = Math.floor((high * TWO_32 + (low >>> 0)) / NS_PER_MS)
