@@ -1,7 +1,7 @@
 /** POST /api/v1/svc/query and its explain. */
-import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { SvcError } from '../../kernel/errors.ts'
+import { sendOutput } from '../../kernel/http/output.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { ScanPlan, ScanRequest } from '../../kernel/storage.ts'
@@ -25,14 +25,11 @@ export class QueryHandler {
     const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
     const args: QueryArgs = { request: this.scan(request, plan), offset: plan.offset, maxRows, ...(plan.limit === undefined ? {} : { limit: plan.limit }) }
     const job = svc.storage.run<number>(JOB, args, { timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
-    job.result.catch(() => {}) // the output fails with the same error
-    request.raw.socket.once('close', job.cancel)
-    reply.raw.once('close', () => request.raw.socket.off('close', job.cancel))
-    const output = job.output[Symbol.asyncIterator]()
-    // A failure before the first bytes still has a status of its own.
-    const first = await output.next()
-    this.queries.inc()
-    return reply.type('application/json; charset=utf-8').send(Readable.from(rest(first, output, job.cancel), { objectMode: false }))
+    await sendOutput(request, reply, job, () => {
+      this.queries.inc()
+      reply.type('application/json; charset=utf-8')
+    })
+    return reply
   }
 
   explain(request: HttpRequest): Promise<ScanPlan> {
@@ -60,13 +57,5 @@ export class QueryHandler {
       ...(plan.start === undefined ? {} : { start: plan.start }),
       ...(plan.end === undefined ? {} : { end: plan.end }),
     }
-  }
-}
-
-async function* rest(first: IteratorResult<Uint8Array>, output: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
-  try {
-    for (let next = first; next.done !== true; next = await output.next()) yield next.value
-  } finally {
-    cancel()
   }
 }

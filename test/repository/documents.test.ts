@@ -102,7 +102,11 @@ t.test('the modules that guides show compile', async (t) => {
     }
   }
   t.ok(files.length >= 4)
-  const paths = { svc: [join(ROOT, 'kernel/index.ts')], 'svc/testkit': [join(ROOT, 'kernel/testkit/index.ts')] }
+  const paths = {
+    svc: [join(ROOT, 'kernel/index.ts')],
+    'svc/decode': [join(ROOT, 'kernel/decode/index.ts')],
+    'svc/testkit': [join(ROOT, 'kernel/testkit/index.ts')],
+  }
   const compilerOptions = { paths, types: [join(ROOT, 'node_modules/@types/node')], typeRoots: [join(ROOT, 'node_modules/@types')] }
   await writeFile(join(folder, 'package.json'), '{"type":"module"}')
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ extends: join(ROOT, 'tsconfig.json'), compilerOptions, files, include: [] }))

@@ -1,8 +1,8 @@
 /** What all endpoints share: two prefixes, parameters, answers that come out of jobs, errors in the API's shape. */
-import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import type { ErrorKind } from '../../../kernel/errors.ts'
 import { toSvcError } from '../../../kernel/http/errors.ts'
+import { sendOutput } from '../../../kernel/http/output.ts'
 import type { HttpRequest, Svc } from '../../../kernel/plugin.ts'
 import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
@@ -62,19 +62,10 @@ export class Door {
   /** Runs a job beside the data and sends what it emits; the job ends with the client's connection. */
   async send<R>(request: HttpRequest, reply: FastifyReply, module: URL, args: unknown, { type, encoding, timeoutMs }: SendOptions): Promise<RunningJob<R>> {
     const job = this.svc.storage.run<R>(module, args, this.timeLimit(timeoutMs ?? Number.POSITIVE_INFINITY))
-    job.result.catch(() => {}) // the output fails with the same error
-    const { socket } = request.raw
-    socket.once('close', job.cancel)
-    reply.raw.once('close', () => socket.off('close', job.cancel))
-    const output = job.output[Symbol.asyncIterator]()
-    // A failure before the first bytes still has a status of its own.
-    const first = await output.next()
-    const second = first.done === true ? first : await output.next()
-    reply.type(type)
-    if (encoding !== undefined) reply.header('content-encoding', encoding)
-    if (first.done === true) reply.send('')
-    else if (second.done === true) sendOnce(reply, first.value)
-    else reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
+    await sendOutput(request, reply, job, () => {
+      reply.type(type)
+      if (encoding !== undefined) reply.header('content-encoding', encoding)
+    })
     return job
   }
 
@@ -118,19 +109,3 @@ export class Door {
 }
 
 const unchecked = () => (value: unknown) => ({ value })
-
-/** Sends one buffer and frees it at once: answers of a megabyte would otherwise pile up until the next garbage collection. */
-function sendOnce(reply: FastifyReply, bytes: Uint8Array): void {
-  reply.raw.once('finish', () => (bytes.buffer as ArrayBuffer).transfer(0))
-  reply.send(bytes)
-}
-
-async function* pieces(first: Uint8Array, second: Uint8Array, more: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
-  try {
-    yield first
-    yield second
-    for (let next = await more.next(); next.done !== true; next = await more.next()) yield next.value
-  } finally {
-    cancel()
-  }
-}

@@ -123,7 +123,7 @@ function timestamp(cursor: Cursor): number | 'start' | 'end' {
   return sign?.type === '-' ? -value : value
 }
 
-/** `anchored` or `smoothed`. */
+/** `anchored` or `smoothed`. The words of the refusals are Prometheus'. */
 export function extendRange(cursor: Cursor, expr: Expr): void {
   const modifier = cursor.take().type as 'anchored' | 'smoothed'
   if (expr.kind === 'subquery') throw cursor.error(expr.pos, `${modifier} modifier is not supported for subqueries`)

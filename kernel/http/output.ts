@@ -1,0 +1,39 @@
+/** What a job emits, as the body of an answer. */
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { RunningJob } from '../storage.ts'
+
+/**
+ * Sends a job's output as it comes; the job ends with the client's connection.
+ * @param begin called before the first bytes go out, to set headers: a failure before that still has a status of its own.
+ */
+export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply, job: RunningJob<R>, begin: () => void): Promise<void> {
+  job.result.catch(() => {}) // the output fails with the same error
+  const { socket } = request.raw
+  socket.once('close', job.cancel)
+  reply.raw.once('close', () => socket.off('close', job.cancel))
+  const output = job.output[Symbol.asyncIterator]()
+  const first = await output.next()
+  const second = first.done === true ? first : await output.next()
+  begin()
+  // A reply is a promise of its own end: it must not be returned from here, or the caller would wait for that.
+  if (first.done === true) reply.send('')
+  else if (second.done === true) sendOnce(reply, first.value)
+  else reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
+}
+
+/** Sends one buffer and frees it at once: answers of a megabyte would otherwise pile up until the next garbage collection. */
+function sendOnce(reply: FastifyReply, bytes: Uint8Array): void {
+  reply.raw.once('finish', () => (bytes.buffer as ArrayBuffer).transfer(0))
+  reply.send(bytes)
+}
+
+async function* pieces(first: Uint8Array, second: Uint8Array, more: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
+  try {
+    yield first
+    yield second
+    for (let next = await more.next(); next.done !== true; next = await more.next()) yield next.value
+  } finally {
+    cancel()
+  }
+}
