@@ -1,6 +1,7 @@
 /** Random operations by seed, on the engine and on the oracle at once; everything the two answer must be the same. */
 import type { SampleRequest } from '../../kernel/samples.ts'
 import type { DeleteRequest, Matcher, MeasurementInfo, ScanRequest, StorageEngine, WriteResult } from '../../kernel/storage.ts'
+import { seeded } from '../../kernel/testkit/random.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { createEngine as createOracle } from '../memory/index.ts'
 import { type MakeEngine, testContext } from './context.ts'
@@ -31,18 +32,13 @@ import { compareSamples } from './samples.ts'
 
 export const randomConfig = { max_series_cardinality: 60, max_fields_per_measurement: 12, max_string_bytes: 200, soft_delete_ttl_secs: 86_400 }
 
-/** mulberry32: small, seedable, the same everywhere. */
 export class Random {
-  private state: number
+  readonly next: () => number
+
   constructor(seed: number) {
-    this.state = seed >>> 0
+    this.next = seeded(seed)
   }
-  next(): number {
-    this.state = (this.state + 0x6d2b79f5) | 0
-    let t = Math.imul(this.state ^ (this.state >>> 15), this.state | 1)
-    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
+
   below(n: number): number {
     return Math.floor(this.next() * n)
   }
