@@ -106,7 +106,7 @@ function routesOf(id: string, scope: FastifyInstance, http: HttpServer): HttpRou
     delete: add('DELETE'),
     route: (options) => void scope.route({ ...options, schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
     parser(contentType, parse) {
-      scope.addContentTypeParser(contentType, async (request: FastifyRequest) => parse(await http.body(request), request as HttpRequest))
+      http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },
   }
 }

@@ -51,6 +51,8 @@ export class HttpServer {
   readonly app: FastifyInstance
   private readonly parts: HttpParts
   private readonly pool = new BodyPool()
+  /** Content types that a scope's routes read beside JSON: for messages. */
+  private readonly parsed = new WeakMap<object, readonly string[]>()
   private readonly stopReload: () => void
   private draining = false
 
@@ -142,10 +144,16 @@ export class HttpServer {
         if (rawBody !== true && !rawBody.some((accepted) => sameType(accepted, type))) throw unsupportedType(type, rawBody)
         return this.body(request)
       }
-      if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json'])
+      if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json', ...(this.parsed.get(request.server) ?? [])])
       const text = (await this.body(request)).toString('utf8')
       return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
     })
+  }
+
+  /** Has a scope's routes read bodies of one more type. */
+  parser(scope: FastifyInstance, contentType: string, parse: (body: Buffer, request: FastifyRequest) => unknown): void {
+    scope.addContentTypeParser(contentType, async (request: FastifyRequest) => parse(await this.body(request), request))
+    this.parsed.set(scope, [...(this.parsed.get(scope) ?? []), contentType])
   }
 
   /** The decoded body; the buffer goes back to the pool once the answer is sent. */

@@ -156,7 +156,11 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
   t.match((await node.inject('/api/v1/nowhere')).json(), { code: 'NOT_FOUND' }, "unknown paths are the kernel's")
   const text = await node.inject({ method: 'POST', url: '/api/v1/query', payload: 'query=up', headers: { 'content-type': 'text/plain' } })
   t.equal(text.statusCode, 415)
-  t.match(text.json(), { status: 'error', errorType: 'bad_data' })
+  t.match(text.json(), {
+    status: 'error',
+    errorType: 'bad_data',
+    error: /"text\/plain": this endpoint takes application\/json or application\/x-www-form-urlencoded$/,
+  })
 }
 
 async function discovery(t: Test, node: TestNode): Promise<void> {
