@@ -265,6 +265,22 @@ t.test('version 1: labels and samples in any order', async (t) => {
   t.same(b.points(), [['m', { job: 'x' }, NS, 1]])
 })
 
+t.test('version 1: a field numbered as the labels are that is none is refused, wherever it stands', async (t) => {
+  const b = decoding()
+  const known = new Message()
+    .put(1, labelOf(['__name__', 'm']))
+    .put(2, sampleOf({ ms: MS, value: 1 }))
+    .done()
+  const [varint, group] = [new Message().int(1, 5).done(), Buffer.of(0x0b, 0x13, 0x14, 0x0c)]
+  for (const field of [varint, group, Buffer.of(0x0b, 0x1c)]) {
+    b.message(1, new Message().put(1, known).done())
+    for (const at of [0, known.length - 18, known.length]) {
+      const body = Buffer.concat([known.subarray(0, at), field, known.subarray(at)])
+      t.throws(() => b.message(1, new Message().put(1, body).done()), { code: 'BAD_REQUEST' }, `${field.toString('hex')} at ${at}`)
+    }
+  }
+})
+
 t.test('version 2: references one by one, symbols behind the series', async (t) => {
   const b = decoding()
   const body = new Message()

@@ -9,8 +9,9 @@ export function labelsFirst(reader: ProtobufReader, start: number, end: number):
     reader.at = start
     reader.end = end
     for (let from = start; reader.next(); from = reader.at) {
+      const { field } = reader // a group that is skipped leaves that of its end
       reader.skip()
-      if ((reader.field === LABELS) !== labels) continue
+      if ((field === LABELS) !== labels) continue
       ordered.set(reader.bytes.subarray(from, reader.at), length)
       length += reader.at - from
     }

@@ -58,7 +58,7 @@ export class RequestV1 {
     let known = true
     let labelsEnd = cache.expectedEnd(view, start)
     // It may be the beginning of a longer list of labels, or reach into the next message.
-    if (labelsEnd >= 0 && labelsEnd <= end && (labelsEnd === end || (bytes[labelsEnd] !== LABEL_TAG && bytes[labelsEnd] < 0x80))) cache.takeExpected()
+    if (labelsEnd >= 0 && labelsEnd <= end && (labelsEnd === end || (bytes[labelsEnd] >>> 3 !== LABELS && bytes[labelsEnd] < 0x80))) cache.takeExpected()
     else {
       labelsEnd = this.endOfLabels(start, end)
       known = cache.find(view, start, labelsEnd)
