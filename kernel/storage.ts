@@ -240,9 +240,16 @@ export interface SeriesChunk {
   columns: ColumnChunk[]
 }
 
+/** A value for a parameter. Times are nanoseconds since the Unix epoch, decimals unscaled. */
+export type SqlParameter = null | boolean | number | bigint | string | Uint8Array | { timestamp: bigint } | { decimal: bigint; scale: number }
+
 export interface SqlRequest {
   namespace: string
   query: string
+  /** Values of the query's parameters (`?`, `$1`), in order. A query that has some can be opened without them, to learn its columns, and not be run. */
+  parameters?: readonly SqlParameter[]
+  /** Text comes as bytes or as numbers in a dictionary (`SqlVector`), without a string for each value. */
+  textBytes?: boolean
 }
 
 /** A result column. `type` is an Arrow type name (`Int64`, `Float64`, `Utf8`, `Timestamp(ns)` ...), `decimal(p, s)` for decimals. */
@@ -262,10 +269,17 @@ export interface SqlVector {
   values: ArrayLike<unknown>
   /** One byte a row, 1 = present; absent when every row has a value. */
   validity?: Uint8Array
+  /** With `textBytes`, of columns that have one: `values` are numbers in it. The same array in each chunk. */
+  dictionary?: readonly string[]
+  /** With `textBytes`, of other text: UTF-8 of all values; `values` are rows + 1 offsets in it. */
+  bytes?: Uint8Array
 }
 
+/** Nothing runs before the first row is asked for. */
 export interface SqlCursor extends AsyncIterable<SqlChunk> {
   columns: SqlColumn[]
+  /** Types of the query's parameters by name, as `SqlColumn.type`; `Null` = any. */
+  parameters: readonly string[]
 }
 
 /** A measurement and its fields, without looking at its series. */

@@ -1,0 +1,37 @@
+/**
+ * A gRPC method as a plugin writes it: bytes in, bytes out. Messages are not taken apart here, so that what is hot is decoded straight into
+ * columns (`svc/decode`); there is no object for each field on the way.
+ */
+import type { CallContext } from '../auth.ts'
+import type { Action } from '../plugin.ts'
+
+export interface GrpcCall {
+  /** Who calls, and for which namespace; the call has been admitted. */
+  readonly context: CallContext
+  /** Aborted when the client cancels or goes away, at the call's deadline, and when the listener closes. */
+  readonly signal: AbortSignal
+  /** Milliseconds since the Unix epoch; undefined = the client named none. */
+  readonly deadline: number | undefined
+  /** First value of a key (lower case) of the request's metadata, of keys ending in -bin its bytes in base64. */
+  metadata(key: string): string | undefined
+  /** Metadata of the answer, before its first message. */
+  header(key: string, value: string | Uint8Array): void
+}
+
+/** Hands a message to the client; resolves when there is room for more. */
+export type SendMessage = (message: Uint8Array) => Promise<void>
+
+interface Common {
+  /** `/svc.Service/Write`. */
+  path: string
+  /** `public` needs no credentials. */
+  action: Action
+}
+
+export type GrpcMethod = Common &
+  (
+    | { kind: 'unary'; handle(request: Uint8Array, call: GrpcCall): Uint8Array | Promise<Uint8Array> }
+    | { kind: 'server_stream'; handle(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> }
+    | { kind: 'client_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall): Promise<Uint8Array> }
+    | { kind: 'bidi_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall, send: SendMessage): Promise<void> }
+  )
