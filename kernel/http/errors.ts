@@ -76,26 +76,36 @@ export function clientError(error: NodeJS.ErrnoException, socket: Socket & { _ht
   socket.destroySoon()
 }
 
-/** The methods a path answers to, for 404 or 405. Only asked when nothing matched, so it may take its time. */
-export class KnownPaths {
-  private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string> }>()
+type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown
 
-  add(path: string, methods: string | readonly string[]): void {
+/** What the paths of all routes answer to. Only asked when no route was found, so it may take its time. */
+export class KnownPaths {
+  private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string>; errorHandler: ErrorHandler | undefined }>()
+
+  /** @param errorHandler of the route, where it has one of its own. */
+  add(path: string, methods: string | readonly string[], errorHandler?: ErrorHandler): void {
     let known = this.patterns.get(path)
     if (known === undefined) {
       const text = path
         .split('/')
         .map((part) => (part === '*' ? '.*' : part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')))
         .join('/')
-      this.patterns.set(path, (known = { pattern: new RegExp(`^${text}$`), methods: new Set() }))
+      this.patterns.set(path, (known = { pattern: new RegExp(`^${text}$`), methods: new Set(), errorHandler }))
     }
     for (const method of [methods].flat()) known.methods.add(method)
   }
 
+  /** The methods a path answers to, for 404 or 405. */
   methods(path: string): string[] {
     const found = new Set<string>()
     for (const { pattern, methods } of this.patterns.values()) if (pattern.test(path)) for (const method of methods) found.add(method)
     return [...found].sort()
+  }
+
+  /** Of the route that a path would be of, could it be decoded: its callers expect errors in that shape. */
+  errorHandler(path: string): ErrorHandler | undefined {
+    for (const { pattern, errorHandler } of this.patterns.values()) if (errorHandler !== undefined && pattern.test(path)) return errorHandler
+    return undefined
   }
 }
 

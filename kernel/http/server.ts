@@ -56,16 +56,17 @@ export class HttpServer {
   private readonly stopReload: () => void
   private draining = false
 
-  private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void) {
+  private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void, paths: KnownPaths) {
     this.parts = parts
     this.app = app
     this.stopReload = stopReload
-    this.install()
+    this.install(paths)
   }
 
   static async create(parts: HttpParts): Promise<HttpServer> {
     const { server, tls, log } = parts
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
+    const paths = new KnownPaths()
     const options: FastifyServerOptions = {
       loggerInstance: log,
       logController: new LogController({ disableRequestLogging: true }),
@@ -81,24 +82,27 @@ export class HttpServer {
       forceCloseConnections: 'idle',
       pluginTimeout: 0, // the lifecycle has limits of its own, which name the plugin
       clientErrorHandler: (error, socket) => clientError(error as NodeJS.ErrnoException, socket as never),
-      frameworkErrors: (error, request, reply) => sendError(error, request, reply, log),
+      frameworkErrors: (error, request, reply) => {
+        const own = paths.errorHandler(request.url.split('?', 1)[0])
+        if (own === undefined) sendError(error, request, reply, log)
+        else own(error, request, reply)
+      },
     }
     const app = Fastify((secure === undefined ? options : { ...options, https: secure }) as FastifyServerOptions)
     const stopReload = tls === undefined || secure === undefined ? () => {} : reloadTls(app.server as unknown as TlsServer, tls, secure, log)
-    return new HttpServer(parts, app, stopReload)
+    return new HttpServer(parts, app, stopReload, paths)
   }
 
-  private install(): void {
+  private install(paths: KnownPaths): void {
     const { app, pool } = this
     const { server, auth, log } = this.parts
-    const paths = new KnownPaths()
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
     app.setValidatorCompiler(validatorCompiler as never)
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
     app.setNotFoundHandler((request, reply) => this.refuse(request, reply, paths))
     app.addHook('onRoute', (route) => {
-      paths.add(route.url, route.method)
+      paths.add(route.url, route.method, route.errorHandler as never)
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })

@@ -144,6 +144,7 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
     ['/labels', { start: 'x' }, 400, 'bad_data', /^invalid parameter "start": invalid time value for 'start'/],
     ['/query', { query: 'label_replace(up, "instance", "", "", "") + on(job) up', time: seconds(base + 60_000) }, 422, 'execution', /./],
     ['/format_query', { query: 'a b' }, 400, 'bad_data', /^invalid parameter "query": 1:3: parse error/],
+    ['/label/%ff/values', {}, 400, 'bad_data', /^'\/api\/v1\/label\/%ff\/values.* is not a valid url component$/],
     ['/status/tsdb', { limit: '0' }, 400, 'bad_data', 'limit must be a positive number'],
     ['/rules', { type: 'x' }, 400, 'bad_data', 'invalid parameter "type": not supported value "x"'],
   ] as const) {
@@ -154,6 +155,7 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
   }
   t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/series' })).statusCode, 405)
   t.match((await node.inject('/api/v1/nowhere')).json(), { code: 'NOT_FOUND' }, "unknown paths are the kernel's")
+  t.match((await node.inject('/api/v1/nowhere%ff')).json(), { code: 'BAD_REQUEST' })
   const text = await node.inject({ method: 'POST', url: '/api/v1/query', payload: 'query=up', headers: { 'content-type': 'text/plain' } })
   t.equal(text.statusCode, 415)
   t.match(text.json(), {
