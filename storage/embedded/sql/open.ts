@@ -61,7 +61,7 @@ function cursorOf(result: DuckDBResult, histograms: () => boolean, fail: (error:
     }
   }
   const iterable = chunks()
-  return { columns, [Symbol.asyncIterator]: () => iterable }
+  return { columns, parameters: [], [Symbol.asyncIterator]: () => iterable }
 }
 
 function readsHistograms(host: SqlHost, namespace: string, scans: readonly Scan[]): boolean {
@@ -91,6 +91,7 @@ async function explained(host: SqlHost, prepared: PreparedSql): Promise<SqlCurso
   const chunk: SqlChunk = { rows: rows.length, columns: [0, 1].map((i) => ({ values: rows.map((row) => row[i]) })) }
   return {
     columns,
+    parameters: [],
     async *[Symbol.asyncIterator]() {
       yield chunk
     },

@@ -92,7 +92,7 @@ export class EngineReader implements Reader {
     this.statements.add(release)
     try {
       const cursor = await this.verified((wanted) => openSql(this.host(namespace, connection, wanted), namespace, query, this.signal))
-      return { columns: cursor.columns, [Symbol.asyncIterator]: () => releasing(cursor, release) }
+      return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => releasing(cursor, release) }
     } catch (error) {
       release(false)
       throw error
