@@ -2,6 +2,6 @@
 
 /** Floats, or native histograms: of the type that came first. */
 export const VALUE_FIELD = 'value'
-/** Samples of the other type, where a door was told to keep both under one name. */
+/** Samples of the other type, where a door was told to keep both under one name, and staleness markers before there is a type. */
 export const FLOATS_BESIDE = 'value:float'
 export const HISTOGRAMS_BESIDE = 'value:histogram'

@@ -17,8 +17,8 @@ export interface Tally {
 export function tallyOf(outcome: Outcome, floats: WriteResult, histograms: WriteResult): Tally {
   const { samplesAsHistograms, histogramsAsSamples } = outcome
   return {
-    samples: floats.written + outcome.ignoredSamples + samplesAsHistograms - histogramsAsSamples,
-    histograms: histograms.written + outcome.ignoredHistograms + histogramsAsSamples - samplesAsHistograms,
+    samples: floats.written + samplesAsHistograms - histogramsAsSamples,
+    histograms: histograms.written + histogramsAsSamples - samplesAsHistograms,
     rejected: outcome.refusedSamples + outcome.refusedHistograms + floats.rejected + histograms.rejected,
   }
 }

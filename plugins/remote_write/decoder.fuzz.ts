@@ -67,21 +67,23 @@ function pointsOf(batch: WriteBatch, resolver: FakeResolver): ReferencePoint[] {
   const points: ReferencePoint[] = []
   const time = new Int64()
   for (const table of batch.tables) {
-    const column = table.find('value')
     for (let row = 0; row < table.rows; row++) {
       const { measurement, tags } = resolver.tagSets[table.series[row]]
       time.low = table.time[row * 2]
       time.high = table.time[row * 2 + 1]
-      const halves = column?.i32 as Int32Array
+      const [column] = table.columns.filter((each) => each.has(row))
+      const halves = column.i32
       const bits = BigInt.asUintN(64, (BigInt(halves[row * 2 + 1]) << 32n) | BigInt(halves[row * 2] >>> 0))
-      points.push({ position: table.position[row], metric: measurement.name, tags, time: time.toBigInt(), bits })
+      points.push({ position: table.position[row], metric: measurement.name, field: column.name, tags, time: time.toBigInt(), bits })
     }
   }
   return points
 }
 
+/** As sent: a write has a table for each field, and staleness markers beside `value` come before what is in it. */
 function sorted(points: ReferencePoint[]): unknown[] {
-  return points.map(({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))) }))
+  const ordered = points.sort((a, b) => a.position - b.position || b.field.length - a.field.length)
+  return ordered.map(({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))) }))
 }
 
 /** Runs for `milliseconds`; returns how many requests were compared. @throws when the decoders differ. */

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { pointsOf } from '../../kernel/decode/testing.ts'
 import { fuzz } from './decoder.fuzz.ts'
 import { decoding, encode } from './decoding.ts'
 import { labelOf, Message, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
@@ -78,12 +79,19 @@ for (const version of [1, 2] as const) {
     t.match(outcome, { floatRows: 7, nonFinite: 6 })
   })
 
-  t.test(`version ${version}: a staleness marker of a metric without samples is taken and not stored`, async (t) => {
+  t.test(`version ${version}: a staleness marker before any sample of its metric does not settle its type`, async (t) => {
     const b = decoding()
-    const marker: WireSeries = { labels: [['__name__', 'm']], samples: [{ ms: MS, value: STALE }] }
-    t.match(b.message(version, encode(version, [marker])), { floatRows: 0, ignoredSamples: 1, nonFinite: 1 })
-    const sample: WireSeries = { labels: [['__name__', 'm']], samples: [{ ms: MS, value: 1 }] }
-    t.match(b.message(version, encode(version, [sample, marker])), { floatRows: 2, ignoredSamples: 0 })
+    const labels: WireSeries['labels'] = [['__name__', 'm']]
+    const marker: WireSeries = { labels, samples: [{ ms: MS, value: STALE }] }
+    const fields = () => pointsOf(b.floats, b.resolver).map(({ fields }) => Object.keys(fields))
+    t.match(b.message(version, encode(version, [marker])), { floatRows: 1, nonFinite: 1 })
+    t.same(fields(), [['value:float']])
+    const sample: WireSeries = { labels, samples: [{ ms: MS, value: 1 }] }
+    t.match(b.message(version, encode(version, [marker, sample, marker])), { floatRows: 3, nonFinite: 2 })
+    t.same(fields(), [['value:float'], ['value'], ['value']])
+    t.match(b.message(version, encode(version, [marker, { labels, histograms: [{ ms: MS, countInt: 0 }] }])), { floatRows: 1, histogramRows: 1, failures: [] })
+    t.match(b.message(version, encode(version, [{ labels, histograms: [{ ms: MS, sumBits: STALE }] }])), { floatRows: 0, histogramRows: 1, failures: [] })
+    t.same(b.stored(), ['stale'])
   })
 
   t.test(`version ${version}: series with bad labels are refused, the others are not`, async (t) => {

@@ -20,9 +20,6 @@ export interface Outcome {
   /** Rows in the batch of floats and in that of histograms. */
   floatRows: number
   histogramRows: number
-  /** Staleness markers of metrics that have no samples: there is nothing to end, so they are taken without a row. */
-  ignoredSamples: number
-  ignoredHistograms: number
   /** Staleness markers sent as floats that became rows of histograms, and the other way round. */
   samplesAsHistograms: number
   histogramsAsSamples: number

@@ -3,6 +3,8 @@
 export interface ReferencePoint {
   position: number
   metric: string
+  /** That of a staleness marker before any sample of its metric is another. */
+  field: string
   tags: Record<string, string>
   /** Nanoseconds. */
   time: bigint
@@ -86,10 +88,10 @@ function readSeries(
       result.refused++
       continue
     }
-    if (bits === STALE && !held.has(metric)) continue
-    held.add(metric)
+    const field = bits === STALE && !held.has(metric) ? 'value:float' : 'value'
+    if (field === 'value') held.add(metric)
     if ((bits & EXPONENT) === EXPONENT && (bits & FRACTION) !== 0n && bits !== STALE) bits = NAN
-    result.points.push({ position, metric, tags: Object.fromEntries([...tags].filter(([, value]) => value !== '')), time: ms * 1_000_000n, bits })
+    result.points.push({ position, metric, field, tags: Object.fromEntries([...tags].filter(([, value]) => value !== '')), time: ms * 1_000_000n, bits })
   }
 }
 

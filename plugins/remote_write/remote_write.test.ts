@@ -137,6 +137,32 @@ t.test('floats and histograms of one metric, both kept: PromQL sees one series',
   }
 })
 
+t.test('a staleness marker that comes before any sample of its metric ends what is older, as in Prometheus', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'promql'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const write = async (...series: WireSeries[]) => t.match(await send(node, compressSync(writeRequest(series))), { status: 204 })
+  const get = async (path: string) => (await node.inject(`/api/v1/${path}`)).json().data
+  const ask = async (query: string) => (await get(`query?query=${encodeURIComponent(query)}&time=${(now + 10) / 1000}`)).result
+  const late = (instance: string, ...samples: WireSeries['samples'] & object): WireSeries => ({
+    labels: [
+      ['__name__', 'late'],
+      ['instance', instance],
+    ],
+    samples,
+  })
+  await write(late('a', { ms: now, value: STALE }))
+  t.same(await ask('late'), [])
+  t.same(await get(`series?match[]=late&start=${now / 1000 - 60}&end=${now / 1000 + 60}`), [{ __name__: 'late', instance: 'a' }], 'the series exists')
+  await write(late('a', { ms: now - 5, value: 1 }), late('b', { ms: now - 5, value: 2 }))
+  t.match(await ask('late'), [{ metric: { instance: 'b' }, value: { 1: '2' } }], 'what is older than the marker has ended')
+  t.match(await ask('count_over_time(late[1m])'), { length: 2 })
+  await write(late('a', { ms: now + 5, value: 3 }))
+  t.match(await ask('sum(late)'), [{ value: { 1: '5' } }], 'a newer sample begins it again')
+  await write({ labels: [['__name__', 'late_histogram']], samples: [{ ms: now, value: STALE }] })
+  await write({ labels: [['__name__', 'late_histogram']], histograms: [{ ms: now + 1, countInt: 3, positiveSpans: [[0, 1]], positiveDeltas: [3] }] })
+  t.match(await ask('histogram_count(late_histogram)'), [{ value: { 1: '3' } }], 'it does not make the metric one of floats')
+})
+
 t.test('exemplars are not stored: said to be written only on request, of what was taken whole', async (t) => {
   const node = await boot({ plugins: ['remote_write'], config: { remote_write: { exemplars_written: 'accepted' } } })
   t.teardown(() => node.stop())

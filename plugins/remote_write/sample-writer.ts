@@ -107,13 +107,7 @@ export class SampleWriter {
   histogram(metric: Metric, series: number, ms: number, histogram: NativeHistogram | undefined): void {
     if (metric.serial !== this.serial) metric.begin(this.serial)
     if (!this.time(ms)) return this.refuse(0, 1, 'INVALID_POINT', timeText(metric, ms))
-    if (metric.holds === NOTHING) {
-      if (histogram === undefined) {
-        this.outcome.ignoredHistograms++
-        return
-      }
-      metric.holds = HISTOGRAMS
-    }
+    if (metric.holds === NOTHING) metric.holds = HISTOGRAMS
     if (metric.holds === HISTOGRAMS || (metric.holds === FLOATS && histogram !== undefined && this.options.keepBoth))
       return this.histogramRow(metric, series, histogram)
     if (metric.holds === FLOATS && histogram === undefined) {
@@ -151,14 +145,13 @@ export class SampleWriter {
     this.outcome.histogramRows++
   }
 
-  /** Where the metric's floats go in this write; undefined when this one goes nowhere, or is refused. */
+  /** Where a float of the metric goes; undefined when this one goes nowhere, or is refused. */
   private floatColumn(metric: Metric, low: number, high: number): Column | undefined {
     if (metric.holds === NOTHING) {
       // The first there is of the metric: it must not settle that `value` is a float, for it may end a series of histograms.
       if (isStale(low, high)) {
-        this.outcome.ignoredSamples++
-        this.outcome.nonFinite++
-        return undefined
+        metric.floats = this.floats.table(metric.ref)
+        return metric.floats.column(FLOATS_BESIDE, 'float64')
       }
       metric.holds = FLOATS
     }
@@ -192,8 +185,6 @@ function noOutcome(): Outcome {
   return {
     floatRows: 0,
     histogramRows: 0,
-    ignoredSamples: 0,
-    ignoredHistograms: 0,
     samplesAsHistograms: 0,
     histogramsAsSamples: 0,
     refusedSamples: 0,

@@ -79,6 +79,16 @@ t.test('samples come in ascending time; of equal times the later part wins', asy
   t.equal(merged?.labels.length, 3)
 })
 
+t.test('the first part is read as it is where the others have no samples', async (t) => {
+  const first = selection([{ a: '1' }, [[1, 1]]], [{ a: '2' }, [[2, 2]]])
+  const merged = mergedSelection([first, selection([{ a: '2' }, []], [{ a: '3' }, []])])
+  t.equal(merged?.labels.length, 3)
+  t.same(await read(merged as Selection), ['a1 1 1', 'a2 2 2'])
+  let blocks = 0
+  for await (const { starts } of (merged as Selection).blocks()) blocks += starts.length - 1
+  t.equal(blocks, 2)
+})
+
 t.test('labels of parts as one list', async (t) => {
   const parts = [[{ a: '1' }, { b: '2' }], [], [{ a: '2' }, { a: '1', b: '3' }], []]
   const joined = new JoinedLabels(parts.map((list) => new LabelList(list.map((labels) => Labels.of(labels as Record<string, string>)))))

@@ -27,21 +27,32 @@ export function mergedSelection(parts: readonly Selection[]): Selection | undefi
     }),
   )
   if (list.length === placeOf.reduce((sum, { length }) => sum + length, 0)) return undefined
-  return { labels: new LabelList(list), blocks: () => mergedBlock(parts, placeOf, list.length) }
+  return { labels: new LabelList(list), blocks: () => mergedBlocks(parts, placeOf, list.length) }
 }
 
-async function* mergedBlock(parts: readonly Selection[], placeOf: readonly Int32Array[], length: number): AsyncGenerator<SampleBlock> {
-  const series: Sample[][] = Array.from({ length }, () => [])
-  for (const [p, part] of parts.entries()) {
-    for await (const { first, starts, times, values, kinds, histograms } of part.blocks()) {
-      for (let s = 0; s + 1 < starts.length; s++) {
-        const out = series[placeOf[p][first + s]]
-        for (let i = starts[s]; i < starts[s + 1]; i++)
-          out.push({ time: times[i], value: values[i], kind: kinds?.[i] ?? SAMPLE_FLOAT, histogram: histograms?.[i] })
-      }
+async function* mergedBlocks(parts: readonly Selection[], placeOf: readonly Int32Array[], length: number): AsyncGenerator<SampleBlock> {
+  const [first, ...others] = parts
+  const beside = new Map<number, Sample[]>()
+  for (const [p, part] of others.entries()) await collect(part, placeOf[p + 1], beside)
+  // Fields beside the first are of times of change: mostly they have nothing in the range. The first part's series keep their places.
+  if (beside.size === 0) return yield* first.blocks()
+  const own = new Map<number, Sample[]>()
+  await collect(first, placeOf[0], own)
+  yield toBlock(Array.from({ length }, (_, i) => inOrder([...(own.get(i) ?? []), ...(beside.get(i) ?? [])])))
+}
+
+/** Adds the samples of a part to those of the series that have its labels. */
+async function collect(part: Selection, places: Int32Array, into: Map<number, Sample[]>): Promise<void> {
+  for await (const { first, starts, times, values, kinds, histograms } of part.blocks()) {
+    for (let s = 0; s + 1 < starts.length; s++) {
+      if (starts[s] === starts[s + 1]) continue
+      const place = places[first + s]
+      let out = into.get(place)
+      if (out === undefined) into.set(place, (out = []))
+      for (let i = starts[s]; i < starts[s + 1]; i++)
+        out.push({ time: times[i], value: values[i], kind: kinds?.[i] ?? SAMPLE_FLOAT, histogram: histograms?.[i] })
     }
   }
-  yield toBlock(series.map(inOrder))
 }
 
 /** Sorting is stable, so that of equal times the later part's comes last. */
