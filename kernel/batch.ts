@@ -109,6 +109,15 @@ export class Column {
     if (scale > this.scale) this.scale = scale
   }
 
+  /** Sets `count` rows from `row` on to values as they lie in `buffer`: for all types but those with a part elsewhere (text, histograms, decimals). */
+  setRun(row: number, values: Uint8Array, count: number): void {
+    if (count === 0) return
+    this.mark(row)
+    this.validity?.fill(1, row, row + count)
+    this.u8.set(values, row * bytesPerValue(this.type))
+    this.next = row + count
+  }
+
   has(row: number): boolean {
     return row < this.next && (this.validity === undefined || this.validity[row] === 1)
   }

@@ -1,0 +1,132 @@
+/** Record batches into writes of one measurement. */
+import type { Data, RecordBatch, Schema } from 'apache-arrow'
+import type { WriteBatch } from '../../../kernel/batch.ts'
+import type { SeriesResolver } from '../../../kernel/storage.ts'
+import { fitsDecimal } from './decimals.ts'
+import { decimalAt, type FieldValues, type Rows, storeField } from './fields.ts'
+import { type FieldColumn, layoutOf, type PutLayout } from './layout.ts'
+import { RowRefusals } from './refusals.ts'
+import { SeriesFinder, type TagValues } from './series.ts'
+import { textsOf } from './texts.ts'
+import { timesOf } from './times.ts'
+
+export interface PutOptions {
+  resolver: SeriesResolver
+  namespace: string
+  measurement: string
+  schema: Schema
+  maxFields: number
+  /** Any number, best a random one: seeds the hashes of tag values. */
+  seed: number
+}
+
+export interface Appended {
+  refusals: RowRefusals
+  /** Values left out because they are NaN or infinite. */
+  nonFinite: number
+}
+
+export class PutWriter {
+  private readonly options: PutOptions
+  private readonly layout: PutLayout
+  private readonly series: SeriesFinder
+
+  /** @throws BAD_REQUEST for a schema that is no measurement's. */
+  constructor(options: PutOptions) {
+    this.options = options
+    this.layout = layoutOf(options.schema, options.maxFields)
+    this.series = new SeriesFinder(options.resolver, options.seed)
+  }
+
+  /**
+   * Appends the rows of a record batch. Rows without any value are left out.
+   * @param firstRow place of its first row in all that the client sends; @param now the time of rows when there is no column with it, nanoseconds.
+   * @throws SCHEMA_ERROR when a field is known under another type, INVALID_POINT: the write is then to be thrown away.
+   */
+  append(batch: RecordBatch, write: WriteBatch, firstRow: number, now: bigint): Appended {
+    const { resolver, namespace, measurement } = this.options
+    const { time, tags, fields } = this.layout
+    const rows = batch.numRows
+    const refusals = new RowRefusals(rows, firstRow)
+    const columns = batch.data.children
+    const times = time === undefined ? repeated(now, rows) : timesOf(columns[time.index], time.perSecond, refusals)
+    const ref = resolver.measurement(namespace, measurement)
+    const table = write.table(ref)
+    const series = this.series.find(
+      ref,
+      tags.map(({ index, name }) => tagValues(columns[index], name)),
+      rows,
+      refusals,
+    )
+    const values = fields.map((field) => fieldValues(field, columns[field.index], refusals))
+    const place = rowsOf(
+      rows,
+      values.map(({ values: { valid } }) => valid),
+      refusals,
+      table.rows,
+    )
+    const targets = fields.map(({ name, type }) => table.column(name, type))
+    for (let i = 0; i < place.count; i++) {
+      const row = place.chosen === undefined ? i : place.chosen[i]
+      table.addRow(series[row], times[row * 2], times[row * 2 + 1], firstRow + row)
+    }
+    for (const [i, target] of targets.entries()) storeField(values[i].values, target, place, write)
+    return { refusals, nonFinite: values.reduce((sum, { nonFinite }) => sum + nonFinite, 0) }
+  }
+}
+
+function repeated(now: bigint, rows: number): Int32Array {
+  const pairs = new Int32Array(rows * 2)
+  const low = Number(BigInt.asIntN(32, now))
+  const high = Number(BigInt.asIntN(32, now >> 32n))
+  for (let row = 0; row < rows; row++) {
+    pairs[row * 2] = low
+    pairs[row * 2 + 1] = high
+  }
+  return pairs
+}
+
+function tagValues(data: Data, name: string): TagValues {
+  return { name, column: textsOf(data, name), valid: data.nullCount > 0 ? (row) => data.getValid(row) : undefined }
+}
+
+function fieldValues({ name, type }: FieldColumn, data: Data, refusals: RowRefusals): { values: FieldValues; nonFinite: number } {
+  let valid = data.nullCount > 0 ? validityOf(data) : undefined
+  let nonFinite = 0
+  if (type === 'float64') {
+    const numbers = data.values as Float64Array
+    for (let row = 0; row < data.length; row++) {
+      if (Number.isFinite(numbers[row]) || (valid !== undefined && valid[row] === 0)) continue
+      valid ??= new Uint8Array(data.length).fill(1)
+      valid[row] = 0
+      nonFinite++
+    }
+  } else if (type === 'decimal') refuseDecimals(name, data, valid, refusals)
+  return { values: { data, texts: type === 'string' ? textsOf(data, name) : undefined, valid }, nonFinite }
+}
+
+function validityOf(data: Data): Uint8Array {
+  const valid = new Uint8Array(data.length)
+  for (let row = 0; row < data.length; row++) valid[row] = data.getValid(row) ? 1 : 0
+  return valid
+}
+
+function refuseDecimals(name: string, data: Data, valid: Uint8Array | undefined, refusals: RowRefusals): void {
+  const parts = data.values as unknown as Uint32Array
+  const { scale } = data.type as unknown as { scale: number }
+  for (let row = 0; row < data.length; row++) {
+    if (valid !== undefined && valid[row] === 0) continue
+    if (!fitsDecimal(decimalAt(parts, row), scale))
+      refusals.refuse(row, 'INVALID_POINT', `cannot write field "${name}": the decimal has more than 38 digits, or more than 38 behind the point`)
+  }
+}
+
+/** Rows that are not refused and have a value. */
+function rowsOf(rows: number, valid: readonly (Uint8Array | undefined)[], refusals: RowRefusals, first: number): Rows {
+  const full = valid.some((one) => one === undefined)
+  if (full && refusals.count === 0) return { chosen: undefined, count: rows, first }
+  const chosen = new Int32Array(rows)
+  let count = 0
+  for (let row = 0; row < rows; row++) if (!refusals.has(row) && (full || valid.some((one) => one?.[row] === 1))) chosen[count++] = row
+  return count === rows ? { chosen: undefined, count, first } : { chosen, count, first }
+}
