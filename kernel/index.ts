@@ -2,7 +2,7 @@
 export { type Static, Type } from 'typebox'
 export type { Authenticator, Authorization, Authorizer, CallContext, Credentials, Identity } from './auth.ts'
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
-export type { ServerConfig } from './config-schema.ts'
+export type { ServerConfig, TlsConfig } from './config-schema.ts'
 export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './errors.ts'
 export { decompress } from './http/body.ts'
 export { envelope } from './http/errors.ts'
@@ -12,6 +12,7 @@ export type { Admit, Ingest, IngestOptions } from './ingest.ts'
 export type { Logger } from './log.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './metric-metadata.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, MetricsRegistry } from './metrics.ts'
+export { partialWrite, type Refused, type RefusedTexts } from './partial-write.ts'
 export {
   type Action,
   type AuthSeam,

@@ -101,7 +101,7 @@ t.test('a bad point refuses all, an old one only itself', async (t) => {
   const body = `[{"measurement":"old","timestamp":${now},"fields":{"v":1}},{"measurement":"old","timestamp":${old},"fields":{"v":2}}]`
   const partial = await post('/api/v1/write', body)
   t.equal(partial.statusCode, 400)
-  t.match(partial.json(), { code: 'PARTIAL_WRITE', error: /^partial write: 1 points written, 1 rejected; first: points\[1\]: /, written: 1, rejected: 1 })
+  t.match(partial.json(), { code: 'PARTIAL_WRITE', error: /^partial write: 1 point written, 1 rejected; first: points\[1\]: /, written: 1, rejected: 1 })
   t.equal((await post('/api/v1/write?backfill=true', body)).statusCode, 204)
   t.equal((await query('{"measurement":"old"}')).json().length, 2)
   const future = await post('/api/v1/write', `[{"measurement":"old","timestamp":${now + 86_400_000_000_000n},"fields":{"v":1}}]`)

@@ -1,10 +1,9 @@
 /** POST /api/v1/write. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
 import type { Counter } from '../../kernel/metrics.ts'
+import { partialWrite } from '../../kernel/partial-write.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
-import type { WriteResult } from '../../kernel/storage.ts'
 import type { NativeConfig } from './config.ts'
 import { PointsParser } from './points.ts'
 
@@ -50,14 +49,4 @@ export class WriteHandler {
     if (this.parsers.size > this.config.max_cached_namespaces) this.parsers.delete(this.parsers.keys().next().value as string)
     return parser
   }
-}
-
-/** What admission refused; alone in its kind and with nothing written, it has its own code. */
-export function partialWrite(result: WriteResult): SvcError {
-  const first = result.rejections[0]
-  const detail = { written: result.written, rejected: result.rejected }
-  const place = `points[${first.position}]: ${first.message}`
-  const alike = result.rejections.every((rejection) => rejection.code === first.code)
-  if (result.written === 0 && alike && first.code in ERRORS && first.code !== 'PARTIAL_WRITE') return new SvcError(first.code as ErrorCode, place, { detail })
-  return new SvcError('PARTIAL_WRITE', `partial write: ${result.written} points written, ${result.rejected} rejected; first: ${place}`, { detail })
 }

@@ -1,5 +1,6 @@
 /** How a write is answered: counts of what was written of each kind, and what was refused. Pure. */
-import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import type { SvcError } from '../../kernel/errors.ts'
+import { partialWrite } from '../../kernel/partial-write.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
 import type { Failure, Outcome } from './outcome.ts'
 
@@ -36,16 +37,8 @@ export function writtenHeaders({ samples, histograms }: Tally, exemplars = 0): R
 export function refusal(outcome: Outcome, floats: WriteResult, histograms: WriteResult, tally: Tally): SvcError | undefined {
   if (tally.rejected === 0) return undefined
   const failures: Failure[] = [...outcome.failures, ...floats.rejections, ...histograms.rejections].sort((a, b) => a.position - b.position)
-  const { code, message, position } = failures[0]
-  const written = tally.samples + tally.histograms
-  const detail = { written, rejected: tally.rejected, reasons: reasonsOf(failures) }
-  const first = `timeseries[${position}]: ${message}`
-  const alike = failures.every((failure) => failure.code === code) && code in ERRORS && code !== 'PARTIAL_WRITE'
-  if (written === 0 && alike) {
-    const others = tally.rejected === 1 ? '' : ` (the first of ${tally.rejected} rejected)`
-    return new SvcError(code as ErrorCode, first + others, { detail })
-  }
-  return new SvcError('PARTIAL_WRITE', `partial write: ${counted(written)} written, ${tally.rejected} rejected; first: ${first}`, { detail })
+  const texts = { place: (position: number) => `timeseries[${position}]`, counted, detail: { reasons: reasonsOf(failures) } }
+  return partialWrite({ written: tally.samples + tally.histograms, rejected: tally.rejected, rejections: failures }, texts)
 }
 
 /** Different texts only: a batch mostly fails for one reason. */
