@@ -58,7 +58,7 @@ export const engineSchema = Type.Object({
   engine: Type.String({ default: DEFAULT_ENGINE, description: 'Storage engine: a folder of storage/, a relative path, or a package' }),
 })
 
-/** Keys that the environment and the command line can set, the command line winning. */
+/** Keys that the environment and the command line can set, the command line winning; those of a plugin count only where it is selected. */
 export interface Override {
   path: readonly [section: string, key: string]
   flag?: string
@@ -70,6 +70,8 @@ export const OVERRIDES: readonly Override[] = [
   { path: ['server', 'log_level'], flag: 'log-level', env: ['SVC_LOG_LEVEL'] },
   { path: ['server', 'log_format'], flag: 'log-format', env: ['SVC_LOG_FORMAT'] },
   { path: ['database', 'data_dir'], flag: 'data-dir', env: ['SVC_DATA_DIR'] },
+  { path: ['grpc', 'addr'], flag: 'grpc-bind', env: ['SVC_GRPC_BIND', 'SVC_GRPC_ADDR'] },
+  { path: ['flight_sql', 'addr'], flag: 'flight-bind', env: ['SVC_FLIGHT_BIND', 'SVC_FLIGHT_ADDR'] },
   { path: ['tls', 'cert'], flag: 'tls-cert', env: ['SVC_TLS_CERT'] },
   { path: ['tls', 'key'], flag: 'tls-key', env: ['SVC_TLS_KEY'] },
   { path: ['tls', 'client_ca'], flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },

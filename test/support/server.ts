@@ -39,7 +39,7 @@ export function bare(env: Record<string, string>, ...command: string[]): string[
 export async function runServer(config: string, options: RunOptions = {}): Promise<RunningServer> {
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-run-'))
   const began = performance.now()
-  const env = { SVC_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env }
+  const env = { SVC_BIND: '127.0.0.1:0', SVC_GRPC_BIND: '127.0.0.1:0', SVC_FLIGHT_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env }
   const child: ChildProcess = spawn('env', bare(env, process.execPath, options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config), {
     cwd: options.cwd ?? ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
