@@ -12,6 +12,7 @@ import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
 import type { FieldDef } from './layout.ts'
+import { Owners } from './owners.ts'
 import { copyRows, type Rows } from './rows.ts'
 import { type Measurement, type Schema, type Table, tooManyFields, type Undo } from './schema.ts'
 import { RELEASED, type SeriesIndex } from './series-index.ts'
@@ -36,16 +37,18 @@ export class Admission {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
+  private readonly owners: Owners
 
   constructor(schema: Schema, index: SeriesIndex, limits: Limits) {
     this.schema = schema
     this.index = index
     this.limits = limits
+    this.owners = new Owners(schema, index)
   }
 
   /** @param window of the batch's namespace. @param oldest where retention ends, see admissionCutoff. */
   admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, oldest: bigint): Admitted {
-    const work = new Work(this.schema, this.index, this.limits, nonFinite)
+    const work = new Work(this.schema, this.index, this.limits, this.owners, nonFinite)
     const bounds = window.open(nowMs, backfill, oldest)
     for (const table of batch.tables) {
       if (table.rows === 0) continue
@@ -69,11 +72,21 @@ export class Admission {
 function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work): Uint8Array | undefined {
   const { time, rows } = table
   let refused: Uint8Array | undefined
+  let goodLow = 0
+  let goodHigh = 0
+  let anyGood = false
   for (let row = 0; row < rows; row++) {
     const low = time[row * 2]
     const high = time[row * 2 + 1]
+    // Neighbours mostly have the same time.
+    if (anyGood && low === goodLow && high === goodHigh) continue
     const answer = verdict(bounds, low, high)
-    if (answer === ADMITTED) continue
+    if (answer === ADMITTED) {
+      goodLow = low
+      goodHigh = high
+      anyGood = true
+      continue
+    }
     refused ??= new Uint8Array(rows)
     refused[row] = 1
     work.reject(() => window.refusal(answer, bounds, low, high), table.position[row])
@@ -94,18 +107,20 @@ class Work {
   private readonly undo: Undo = []
   private readonly series: NewSeries[] = []
   private readonly tables: TableRows[] = []
-  /** Checked rows whose table is not settled yet; those without a measurement are of many. */
-  private readonly pending: { measurement: Measurement | undefined; rows: Rows; columns: Column[] }[] = []
+  private readonly owners: Owners
+  /** Checked rows whose table is not settled yet, and whose they are. */
+  private readonly pending: { owners: Measurement[]; rows: Rows; columns: Column[] }[] = []
   private readonly rejections: Rejection[] = []
   private rejected = 0
   private rows = 0
   private lastSeries = -1
 
   /** @param nonFinite NaN and infinities are admitted. */
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits, nonFinite: boolean) {
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, owners: Owners, nonFinite: boolean) {
     this.schema = schema
     this.index = index
     this.limits = limits
+    this.owners = owners
     this.nonFinite = nonFinite
   }
 
@@ -141,7 +156,7 @@ class Work {
     for (const { name, type } of columns) {
       if (!measurement.fields.has(name)) this.schema.addField(measurement, name, type, scales.get(name) ?? 0, this.definitions, this.undo)
     }
-    this.pending.push({ measurement, rows: good, columns })
+    this.pending.push({ owners: [measurement], rows: good, columns })
   }
 
   /** The rows that a check leaves: the same object when it refuses none. */
@@ -154,44 +169,23 @@ class Work {
   /** Rows of many measurements: together while all of them have just this one field, else by measurement. */
   private mixed(rows: Rows): void {
     const columns = used(rows)
-    if (columns.length === 1 && this.allHaveJust(columns[0], rows)) {
+    const owners = columns.length === 1 ? this.owners.of(rows) : undefined
+    if (owners !== undefined && haveJust(owners, columns[0])) {
       const good = this.sifted(rows, (refused) => this.checkValues('', rows, refused))
+      const left = good === rows ? owners : this.owners.of(good)
       const [column] = used(good)
-      if (column === undefined) return
-      this.forEachMeasurement(good, (measurement) => {
+      if (column === undefined || left === undefined) return
+      for (const measurement of left) {
         this.schema.keep(measurement, this.definitions, this.undo)
         if (measurement.list.length === 0) this.schema.addField(measurement, column.name, column.type, column.scale, this.definitions, this.undo)
-      })
-      this.pending.push({ measurement: undefined, rows: good, columns: [column] })
+      }
+      this.pending.push({ owners: left, rows: good, columns: [column] })
       return
     }
     for (const [measurement, own] of this.byMeasurement(rows)) {
       if (measurement === undefined) this.stale(own)
       else this.single(measurement, own)
     }
-  }
-
-  private allHaveJust(column: Column, rows: Rows): boolean {
-    if (column.type === 'decimal') return false // its scale is each measurement's own
-    let all = true
-    const known = this.forEachMeasurement(rows, ({ list }) => {
-      if (list.length > 1 || (list.length === 1 && (list[0].name !== column.name || list[0].type !== column.type))) all = false
-    })
-    return known && all
-  }
-
-  /** Once a run of rows of one measurement; false when a row's measurement is gone. */
-  private forEachMeasurement(rows: Rows, visit: (measurement: Measurement) => void): boolean {
-    let last = RELEASED
-    for (let row = 0; row < rows.rows; row++) {
-      const id = this.index.measurementOf(rows.series[row])
-      if (id === last && id !== RELEASED) continue
-      const measurement = id === RELEASED ? undefined : this.schema.byId[id]
-      if (measurement === undefined) return false
-      visit(measurement)
-      last = id
-    }
-    return true
   }
 
   private byMeasurement(rows: Rows): [Measurement | undefined, Rows][] {
@@ -207,14 +201,11 @@ class Work {
 
   /** Where each part's rows go: decided when all fields of the write are known, so that a measurement's rows stay together. */
   private settleAll(): void {
-    for (const { measurement, rows, columns } of this.pending) {
-      if (measurement !== undefined) this.settle(measurement, rows, columns)
-      else if (this.allHaveJust(columns[0], rows)) {
-        let table: Table | undefined
-        this.forEachMeasurement(rows, (each) => {
-          table = this.schema.settle(each, this.definitions, this.undo)
-        })
-        if (table !== undefined) this.store(table, rows, columns, [table.fields[0]])
+    for (const { owners, rows, columns } of this.pending) {
+      if (owners.length === 1) this.settle(owners[0], rows, columns)
+      else if (haveJust(owners, columns[0])) {
+        const tables = owners.map((owner) => this.schema.settle(owner, this.definitions, this.undo))
+        this.store(tables[0], rows, columns, [tables[0].fields[0]])
       } else for (const [each, own] of this.byMeasurement(rows)) if (each !== undefined) this.settle(each, own, used(own))
     }
   }
@@ -227,18 +218,23 @@ class Work {
   }
 
   private store(table: Table, rows: Rows, columns: Column[], fields: FieldDef[]): void {
+    const { index } = this
     const { series, time } = rows
+    let { newestLow, newestHigh, lastSeries } = this
     for (let row = 0; row < rows.rows; row++) {
       const s = series[row]
       const low = time[row * 2]
       const high = time[row * 2 + 1]
-      if (high > this.newestHigh || (high === this.newestHigh && low >>> 0 > this.newestLow >>> 0)) {
-        this.newestLow = low
-        this.newestHigh = high
+      if (high > newestHigh || (high === newestHigh && low >>> 0 > newestLow >>> 0)) {
+        newestLow = low
+        newestHigh = high
       }
-      if (s > this.lastSeries) this.lastSeries = s
-      if (!this.index.isLive(s)) this.admitSeries(s)
+      if (s > lastSeries) lastSeries = s
+      if (!index.isLive(s)) this.admitSeries(s)
     }
+    this.newestLow = newestLow
+    this.newestHigh = newestHigh
+    this.lastSeries = lastSeries
     this.rows += rows.rows
     this.tables.push({ table: table.id, rows: rows.rows, series, time, columns, fields })
   }
@@ -334,6 +330,11 @@ class Refusals {
   all(column: Column, reason: () => SvcError): void {
     for (let row = 0; row < this.rows.rows; row++) if (column.has(row)) this.row(row, reason)
   }
+}
+
+/** Whether none of the measurements has another field than this one would be. A decimal's scale is each measurement's own. */
+function haveJust(measurements: readonly Measurement[], { name, type }: Column): boolean {
+  return type !== 'decimal' && measurements.every(({ list }) => list.length === 0 || (list.length === 1 && list[0].name === name && list[0].type === type))
 }
 
 const used = (rows: Rows): Column[] => rows.columns.filter((column) => column.next > 0)
