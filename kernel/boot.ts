@@ -149,6 +149,7 @@ export class SvcNode {
     }
     this.shared = {
       server: Object.freeze(server),
+      tls: tls === undefined ? undefined : Object.freeze(tls),
       logs: this.logs,
       metrics: this.metrics,
       auth: this.auth,
@@ -157,6 +158,7 @@ export class SvcNode {
       clock: this.clock,
       storage: () => this.open,
       readinessChecks: this.readinessChecks,
+      notReady: () => this.notReady(),
       services: new Map(),
     }
   }

@@ -1,7 +1,7 @@
 /** Builds what a plugin is handed: its own names, routes and hooks over the parts that all share. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Auth } from './auth.ts'
-import type { ServerConfig } from './config-schema.ts'
+import type { ServerConfig, TlsConfig } from './config-schema.ts'
 import type { HttpServer } from './http/server.ts'
 import type { IngestGate } from './ingest.ts'
 import type { Logs } from './log.ts'
@@ -11,6 +11,7 @@ import type { Storage } from './storage.ts'
 
 export interface SharedParts {
   server: ServerConfig
+  tls: TlsConfig | undefined
   logs: Logs
   metrics: MetricsRegistry
   auth: Auth
@@ -20,6 +21,7 @@ export interface SharedParts {
   /** Undefined until the storage is open. */
   storage(): Storage | undefined
   readinessChecks: (() => string | undefined)[]
+  notReady(): string | undefined
   services: Map<string, { provider: string; service: unknown }>
 }
 
@@ -42,6 +44,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     metrics,
     http: routesOf(id, scope, shared.http),
     server: shared.server,
+    tls: shared.tls,
     clock: shared.clock,
     get storage(): Storage {
       if ((plugin.capabilities ?? []).length === 0)
@@ -76,6 +79,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     drain: (hook) => void hooks.drain.push(hook),
     stop: (hook) => void hooks.stop.push(hook),
     readiness: (check) => void shared.readinessChecks.push(check),
+    notReady: () => shared.notReady(),
     provide(name, service) {
       if (!plugin.provides?.includes(name)) throw new Error(`cannot provide "${name}" from plugin "${id}": it is not in its provides; add it to definePlugin`)
       shared.services.set(name, { provider: id, service })

@@ -9,7 +9,7 @@ import type {} from '@fastify/swagger'
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Authenticator, Authorizer, CallContext, Credentials } from './auth.ts'
-import type { ServerConfig } from './config-schema.ts'
+import type { ServerConfig, TlsConfig } from './config-schema.ts'
 import type { Ingest } from './ingest.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
@@ -129,6 +129,8 @@ export interface Svc {
   readonly ingest: Ingest
   /** The resolved [server] section. */
   readonly server: Readonly<ServerConfig>
+  /** The resolved [tls] section, for listeners of a plugin's own; undefined = listeners are in plain text. */
+  readonly tls: Readonly<TlsConfig> | undefined
   readonly auth: AuthSeam
   readonly clock: Clock
   /** Who calls, and for which namespace. */
@@ -139,6 +141,8 @@ export interface Svc {
   stop(hook: Hook): void
   /** Adds a check to /ready: returns why the node is not ready, or undefined. */
   readiness(check: () => string | undefined): void
+  /** What /ready answers: why the node is not ready, or undefined. */
+  notReady(): string | undefined
   /** Gives a service to plugins that require its name; call it in setup. */
   provide(name: string, service: unknown): void
   /** A service of a plugin named in `requires`. */

@@ -2,12 +2,14 @@
  * A gRPC method as a plugin writes it: bytes in, bytes out. Messages are not taken apart here, so that what is hot is decoded straight into
  * columns (`svc/decode`); there is no object for each field on the way.
  */
-import type { CallContext } from '../auth.ts'
+import type { CallContext, Credentials } from '../auth.ts'
 import type { Action } from '../plugin.ts'
 
 export interface GrpcCall {
   /** Who calls, and for which namespace; the call has been admitted. */
   readonly context: CallContext
+  /** What the call has been admitted by, for a method that asks for more than its own action. */
+  readonly credentials: Credentials
   /** Aborted when the client cancels or goes away, at the call's deadline, and when the listener closes. */
   readonly signal: AbortSignal
   /** Milliseconds since the Unix epoch; undefined = the client named none. */

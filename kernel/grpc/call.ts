@@ -1,0 +1,257 @@
+/**
+ * One call: a stream of HTTP/2, from its headers to its trailers. It ends once, with whatever ends it first: its handler, its deadline, the
+ * client, the listener. What comes later is dropped.
+ */
+import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import type { TLSSocket } from 'node:tls'
+import type { CallContext, Credentials } from '../auth.ts'
+import { SvcError } from '../errors.ts'
+import { ACCEPTED_ENCODINGS, encodingOf, Inbox } from './inbox.ts'
+import type { Metadata } from './metadata.ts'
+import type { GrpcCall, GrpcMethod, SendMessage } from './method.ts'
+import { CANCELLED, type GrpcStatus, OK, statusHeaders, statusOf } from './status.ts'
+
+const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants
+/** What setTimeout can wait for; a deadline further away is none. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+const FRAME_HEADER_BYTES = 5
+export const CONTENT_TYPE = 'application/grpc'
+
+export interface CallParts {
+  method: GrpcMethod
+  metadata: Metadata
+  surface: Credentials['surface']
+  /** The section that limits are set in, for messages. */
+  section: string
+  maxReceiveBytes: number
+  maxSendBytes: number
+  sendBufferBytes: number
+  /** Wall clock, milliseconds. */
+  now(): number
+  /** What stands behind the credentials of a call. */
+  resolve(given: Credentials): Credentials
+  admit(credentials: Credentials, action: GrpcMethod['action'], resource: string): CallContext | Promise<CallContext>
+  /** The call is over. */
+  ended(call: Call, status: GrpcStatus): void
+}
+
+export class Call implements GrpcCall {
+  context!: CallContext
+  credentials!: Credentials
+  deadline: number | undefined
+  readonly requestId: string
+  readonly method: GrpcMethod
+  private readonly stream: ServerHttp2Stream
+  private readonly parts: CallParts
+  private readonly abort = new AbortController()
+  private readonly headers: OutgoingHttpHeaders
+  private inbox: Inbox | undefined
+  private timer: NodeJS.Timeout | undefined
+  private over = false
+  /** Bytes handed to the stream and not yet taken off it. */
+  private unsent = 0
+  private roomAgain: (() => void)[] = []
+  private trailers: OutgoingHttpHeaders = {}
+
+  constructor(stream: ServerHttp2Stream, parts: CallParts) {
+    const { metadata } = parts
+    this.stream = stream
+    this.parts = parts
+    this.method = parts.method
+    this.requestId = metadata.requestId()
+    this.headers = {
+      ':status': 200,
+      'content-type': CONTENT_TYPE,
+      'grpc-accept-encoding': ACCEPTED_ENCODINGS,
+      'x-request-id': this.requestId,
+      ...metadata.trace(),
+    }
+    // An error has a close behind it, which ends the call.
+    stream.on('error', () => {})
+    stream.on('close', () => this.end({ status: CANCELLED, message: 'the client has gone away' }))
+    stream.on('wantTrailers', () => this.sendTrailers())
+  }
+
+  get signal(): AbortSignal {
+    return this.abort.signal
+  }
+
+  metadata(key: string): string | undefined {
+    return this.parts.metadata.get(key)
+  }
+
+  header(key: string, value: string | Uint8Array): void {
+    this.headers[key] = typeof value === 'string' ? value : Buffer.from(value).toString('base64')
+  }
+
+  /** Runs the call to its end; never throws. */
+  async run(): Promise<void> {
+    try {
+      this.watchDeadline()
+      const { metadata, admit, method, resolve } = this.parts
+      metadata.check()
+      this.credentials = resolve(this.given())
+      const encoding = encodingOf(metadata.get('grpc-encoding'))
+      const context = admit(this.credentials, method.action, method.path)
+      // Waiting for what is there already would cost each call a turn.
+      this.context = context instanceof Promise ? await context : context
+      if (this.over) return
+      const setting = `${this.parts.section}.max_receive_bytes`
+      this.inbox = new Inbox(this.stream, { maxBytes: this.parts.maxReceiveBytes, setting, encoding })
+      this.inbox.open()
+      await this.handle(this.inbox)
+      this.end({ status: OK, message: '' })
+    } catch (error) {
+      this.end(statusOf(error))
+    }
+  }
+
+  /** Ends the call from outside: the listener is closing. */
+  cut(error: SvcError): void {
+    this.end(statusOf(error))
+    this.stream.close(NGHTTP2_CANCEL)
+  }
+
+  private async handle(inbox: Inbox): Promise<void> {
+    const { method } = this.parts
+    const send: SendMessage = (message) => this.send(message)
+    switch (method.kind) {
+      case 'unary': {
+        const request = await single(inbox)
+        if (!this.over) await this.send(await method.handle(request, this))
+        return
+      }
+      case 'server_stream': {
+        const request = await single(inbox)
+        if (!this.over) await method.handle(request, this, send)
+        return
+      }
+      case 'client_stream':
+        return this.send(await method.handle(messages(inbox), this))
+      case 'bidi_stream':
+        return method.handle(messages(inbox), this, send)
+    }
+  }
+
+  private async send(message: Uint8Array): Promise<void> {
+    if (this.over) throw this.signal.reason
+    const { maxSendBytes, sendBufferBytes, section } = this.parts
+    const { length } = message
+    if (length > maxSendBytes) {
+      throw new SvcError(
+        'PAYLOAD_TOO_LARGE',
+        `cannot send the answer: a message of it has ${length} bytes and ${section}.max_send_bytes is ${maxSendBytes}; ask for less at once or raise it`,
+      )
+    }
+    this.respond()
+    const head = Buffer.allocUnsafe(FRAME_HEADER_BYTES)
+    head[0] = 0
+    head.writeUInt32BE(length, 1)
+    this.unsent += length
+    // Both go out as one write, without copying the message behind its header.
+    this.stream.cork()
+    this.stream.write(head)
+    this.stream.write(message, () => this.sent(length))
+    this.stream.uncork()
+    while (this.unsent > sendBufferBytes && !this.over) {
+      await new Promise<void>((resolve) => this.roomAgain.push(resolve))
+    }
+    if (this.over) throw this.signal.reason
+  }
+
+  private sent(bytes: number): void {
+    this.unsent -= bytes
+    if (this.unsent <= this.parts.sendBufferBytes) this.wakeSenders()
+  }
+
+  private wakeSenders(): void {
+    const waiting = this.roomAgain
+    this.roomAgain = []
+    for (const wake of waiting) wake()
+  }
+
+  private respond(): void {
+    if (!this.stream.headersSent && !this.stream.destroyed) this.stream.respond(this.headers, { waitForTrailers: true })
+  }
+
+  private end(status: GrpcStatus): void {
+    if (this.over) return
+    this.over = true
+    clearTimeout(this.timer)
+    const { stream } = this
+    // Only what is cut short is told so; a handler that has returned has nothing to stop, and an abort costs as much as the call.
+    if (status.status !== OK) {
+      this.abort.abort(status.error ?? new SvcError('BAD_REQUEST', status.message))
+      this.inbox?.fail(this.abort.signal.reason)
+    }
+    this.wakeSenders()
+    this.parts.ended(this, status)
+    if (stream.destroyed || stream.closed) return
+    if (!stream.headersSent && status.status !== OK) {
+      stream.respond({ ...this.headers, ...statusHeaders(status) }, { endStream: true })
+      this.stopReceiving()
+      return
+    }
+    this.respond()
+    this.trailers = statusHeaders(status)
+    stream.end()
+    // A client that does not read would keep the stream for as long as it likes; at its deadline it expects nothing any more.
+    if (status.error?.code === 'QUERY_TIMEOUT' && this.unsent > 0) stream.close(NGHTTP2_CANCEL)
+  }
+
+  private sendTrailers(): void {
+    this.stream.sendTrailers(this.trailers)
+    this.stopReceiving()
+  }
+
+  /** The answer is out before the request is in: RFC 9113, section 8.1, has the server say that it needs no more of it. */
+  private stopReceiving(): void {
+    const { stream, inbox } = this
+    if (inbox?.ended) return
+    setImmediate(() => {
+      if (!stream.destroyed) stream.close(NGHTTP2_NO_ERROR)
+    })
+  }
+
+  private watchDeadline(): void {
+    const timeout = this.parts.metadata.timeoutMs()
+    if (timeout === undefined) return
+    this.deadline = this.parts.now() + timeout
+    if (timeout > MAX_TIMER_MS) return
+    const late = () => {
+      const text =
+        this.method.action === 'write' || this.method.action === 'delete'
+          ? `the call's deadline has passed; what it was to change may still be applied, and retrying is safe`
+          : `the call's deadline has passed; ask for less at once or allow more time`
+      this.end(statusOf(new SvcError(this.method.action === 'read' ? 'QUERY_TIMEOUT' : 'WRITE_TIMEOUT', text)))
+    }
+    this.timer = setTimeout(late, timeout)
+  }
+
+  private given(): Credentials {
+    const { stream, requestId } = this
+    const { metadata, surface } = this.parts
+    return {
+      surface,
+      header: (name) => metadata.get(name),
+      get certificate() {
+        return (stream.session?.socket as Partial<TLSSocket> | undefined)?.getPeerCertificate?.().raw
+      },
+      get address() {
+        return stream.session?.socket.remoteAddress
+      },
+      requestId,
+    }
+  }
+}
+
+async function single(inbox: Inbox): Promise<Uint8Array> {
+  const request = await inbox.next()
+  if (request === undefined) throw new SvcError('BAD_REQUEST', 'cannot answer the call: it has no request message')
+  if ((await inbox.next()) !== undefined) throw new SvcError('BAD_REQUEST', 'cannot answer the call: it has more than one request message')
+  return request
+}
+
+async function* messages(inbox: Inbox): AsyncGenerator<Uint8Array> {
+  for (let message = await inbox.next(); message !== undefined; message = await inbox.next()) yield message
+}

@@ -1,0 +1,144 @@
+/**
+ * The messages of one call as they arrive: frames of a flag, a length and the message (gRPC over HTTP/2, "Length-Prefixed-Message").
+ * While a message waits to be taken the stream is paused, so that a client is held back by HTTP/2's flow control. Nothing is reserved for a
+ * message before its bytes are there.
+ */
+import type { ServerHttp2Stream } from 'node:http2'
+import { SvcError } from '../errors.ts'
+import { decompress } from '../http/body.ts'
+import { GrpcStatusError, UNIMPLEMENTED } from './status.ts'
+
+export const ACCEPTED_ENCODINGS = 'identity,gzip,deflate,zstd'
+const HEADER_BYTES = 5
+
+export interface InboxOptions {
+  /** Bytes of one message, before and after decompression. */
+  maxBytes: number
+  /** The key to name when a message is larger. */
+  setting: string
+  /** Of the request's grpc-encoding. */
+  encoding: string
+}
+
+interface Frame {
+  compressed: boolean
+  bytes: Buffer
+}
+
+export class Inbox {
+  private readonly stream: ServerHttp2Stream
+  private readonly options: InboxOptions
+  private readonly ready: Frame[] = []
+  private wake: (() => void) | undefined
+  private failure: Error | undefined
+  /** All was received. */
+  ended = false
+  private readonly header = Buffer.alloc(HEADER_BYTES)
+  private headerLength = 0
+  private chunks: Buffer[] = []
+  private missing = 0
+
+  constructor(stream: ServerHttp2Stream, options: InboxOptions) {
+    this.stream = stream
+    this.options = options
+  }
+
+  /** Begins to read; before it the client is held back. */
+  open(): void {
+    const { stream } = this
+    stream.on('data', (chunk: Buffer) => {
+      if (this.failure !== undefined) return
+      try {
+        this.take(chunk)
+      } catch (error) {
+        this.fail(error as Error)
+      }
+    })
+    stream.on('end', () => {
+      this.ended = true
+      if (this.headerLength > 0) this.fail(new SvcError('BAD_REQUEST', 'cannot read the message: the call ends in the middle of it'))
+      this.notify()
+    })
+  }
+
+  /** Whoever waits for a message is told that none will come. */
+  fail(error: Error): void {
+    this.failure ??= error
+    this.ready.length = 0
+    this.chunks = []
+    this.notify()
+  }
+
+  /** The next message, undefined after the last one. @throws SvcError, GrpcStatusError. */
+  async next(): Promise<Uint8Array | undefined> {
+    while (this.ready.length === 0) {
+      if (this.failure !== undefined) throw this.failure
+      if (this.ended) return undefined
+      if (this.stream.isPaused()) this.stream.resume()
+      await new Promise<void>((resolve) => {
+        this.wake = resolve
+      })
+    }
+    const { compressed, bytes } = this.ready.shift() as Frame
+    return compressed ? this.plain(bytes) : bytes
+  }
+
+  private notify(): void {
+    const { wake } = this
+    this.wake = undefined
+    wake?.()
+  }
+
+  private take(chunk: Buffer): void {
+    let at = 0
+    while (at < chunk.length) {
+      if (this.headerLength < HEADER_BYTES) {
+        const read = chunk.copy(this.header, this.headerLength, at, at + HEADER_BYTES - this.headerLength)
+        this.headerLength += read
+        at += read
+        if (this.headerLength < HEADER_BYTES) return
+        this.missing = this.header.readUInt32BE(1)
+        if (this.missing > this.options.maxBytes) throw this.tooLarge()
+      }
+      const end = Math.min(chunk.length, at + this.missing)
+      const part = chunk.subarray(at, end)
+      this.missing -= part.length
+      at = end
+      if (this.missing > 0) {
+        this.chunks.push(part)
+        return
+      }
+      const whole = this.chunks.length === 0 ? part : Buffer.concat([...this.chunks, part])
+      this.chunks = []
+      this.headerLength = 0
+      this.ready.push({ compressed: this.header[0] !== 0, bytes: whole })
+    }
+    if (this.ready.length > 0) {
+      this.stream.pause()
+      this.notify()
+    }
+  }
+
+  private async plain(bytes: Buffer): Promise<Uint8Array> {
+    const { encoding, maxBytes } = this.options
+    if (encoding === 'identity')
+      throw new SvcError('BAD_REQUEST', 'cannot read the message: it is marked as compressed, and grpc-encoding names no compression')
+    try {
+      return await decompress(bytes, encoding, maxBytes)
+    } catch (error) {
+      throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? this.tooLarge() : error
+    }
+  }
+
+  private tooLarge(): SvcError {
+    const { maxBytes, setting } = this.options
+    return new SvcError('PAYLOAD_TOO_LARGE', `cannot read the message: it is larger than ${maxBytes} bytes; send smaller ones or raise ${setting}`)
+  }
+}
+
+/** The compression of a request's messages. @throws GrpcStatusError UNIMPLEMENTED. */
+export function encodingOf(given: string | undefined): string {
+  const encoding = given ?? 'identity'
+  if (ACCEPTED_ENCODINGS.split(',').includes(encoding)) return encoding
+  throw new GrpcStatusError(UNIMPLEMENTED, `cannot read messages of grpc-encoding "${encoding.slice(0, 64)}": this server takes ${ACCEPTED_ENCODINGS}`)
+}
