@@ -9,6 +9,7 @@ import { binary } from './binary.ts'
 import { evaluateCall } from './calls.ts'
 import { type EvalContext, type Evaluation, Pacer, valueBytes } from './context.ts'
 import { mergeSame, withoutNames } from './finish.ts'
+import { newestTimes } from './fixed-subqueries.ts'
 import { statsOnlySelectors } from './histogram-stats.ts'
 import { Invariants } from './invariant.ts'
 import { matrixResult } from './matrix-result.ts'
@@ -43,6 +44,7 @@ class Run implements Evaluation {
   readonly context: EvalContext
   readonly pacer: Pacer
   readonly statsOnly: ReadonlySet<VectorSelector>
+  readonly newest: ReadonlyMap<VectorSelector, number>
   private readonly invariants: Invariants
   readonly repeated: ReadonlySet<string>
   private readonly shared = new Map<string, Promise<Value>>()
@@ -54,6 +56,7 @@ class Run implements Evaluation {
     this.context = context
     this.pacer = new Pacer(context.signal)
     this.statsOnly = statsOnlySelectors(expr)
+    this.newest = newestTimes(expr, context)
     this.invariants = new Invariants(context.query)
     this.repeated = repeatedSelectors(expr)
   }

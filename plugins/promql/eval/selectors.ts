@@ -5,6 +5,7 @@
 import type { VectorSelector } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
+import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import type { RowSink } from './row-sink.ts'
@@ -43,10 +44,11 @@ export async function readInstants<Sink extends RowSink>(
   const reference = referenceOf(selector, context)
   const { first, last } = referenceSpan(reference, steps)
   const stats = evaluation.statsOnly.has(selector)
+  const after = first - context.lookbackMs
   const selection = await context.source.select({
     matchers: selector.matchers,
-    after: first - context.lookbackMs,
-    upTo: last,
+    after,
+    upTo: readUntil(selector, after, last, evaluation),
     ...(first === last && !stats ? { newestOnly: true } : {}),
   })
   const labels = markDistinct(selection.labels)

@@ -7,6 +7,7 @@ import { mismatchedBounds, mixedFloatsHistograms, mixedSchemas } from '../functi
 import { ADD_INCOMPATIBLE, ADD_RECONCILED, type FloatHistogram } from '../histogram/float-histogram.ts'
 import { METRIC_NAME } from '../labels.ts'
 import type { Evaluation } from './context.ts'
+import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { interpolate } from './interpolate.ts'
 import { referenceOf, referenceSpan } from './modifiers.ts'
@@ -16,11 +17,16 @@ import { SAMPLE_HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from
 import { VectorRows } from './vector-rows.ts'
 import { withoutStale } from './windows.ts'
 
-export async function smoothedVector(selector: VectorSelector, steps: Steps, { context, pacer, statsOnly }: Evaluation): Promise<VectorValue> {
+export async function smoothedVector(selector: VectorSelector, steps: Steps, evaluation: Evaluation): Promise<VectorValue> {
+  const { context, pacer, statsOnly } = evaluation
   const reference = referenceOf(selector, context)
   const { first, last } = referenceSpan(reference, steps)
   const lookback = context.lookbackMs
-  const selection = await context.source.select({ matchers: selector.matchers, after: first - lookback, upTo: last + lookback })
+  const selection = await context.source.select({
+    matchers: selector.matchers,
+    after: first - lookback,
+    upTo: readUntil(selector, first - lookback, last + lookback, evaluation),
+  })
   markDistinct(selection.labels)
   const rows = new VectorRows(steps.count, selection.labels.length, context.budget)
   const notes: Notes = { sink: context.annotations, pos: selector.pos }

@@ -2,6 +2,7 @@
 import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
+import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { markDistinct } from './series-sets.ts'
@@ -27,7 +28,8 @@ export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Ste
   return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation) : ofSubquery(expr, steps, evaluation)
 }
 
-async function ofSelector(expr: MatrixSelector, steps: Steps, { context, statsOnly }: Evaluation): Promise<RangeInput> {
+async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evaluation): Promise<RangeInput> {
+  const { context, statsOnly } = evaluation
   const { vector } = expr
   const stats = statsOnly.has(vector)
   const reference = referenceOf(vector, context)
@@ -37,7 +39,7 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, { context, statsOn
   const ahead = vector.modifier === 'smoothed' ? context.lookbackMs : 0
   // Whether the counter was reset before a window's first sample shows in the sample at its open end.
   const after = first - range - before - (stats ? 1 : 0)
-  const selection = await context.source.select({ matchers: vector.matchers, after, upTo: last + ahead })
+  const selection = await context.source.select({ matchers: vector.matchers, after, upTo: readUntil(vector, after, last + ahead, evaluation) })
   return {
     labels: markDistinct(selection.labels),
     blocks: async function* () {
