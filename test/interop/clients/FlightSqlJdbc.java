@@ -1,0 +1,233 @@
+// The Flight SQL JDBC driver. Arguments: the address of Flight SQL. Its measurement `jdbc` is written before: see flight-jdbc.test.ts.
+import java.math.BigDecimal;
+import java.sql.Connection;
+import java.sql.DatabaseMetaData;
+import java.sql.DriverManager;
+import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.ResultSetMetaData;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.sql.Types;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Properties;
+
+public class FlightSqlJdbc {
+  interface Check {
+    void run() throws Exception;
+  }
+
+  interface Read {
+    Object of(ResultSet rows) throws SQLException;
+  }
+
+  static String url;
+  static int ran;
+
+  static void check(String title, Check check) {
+    ran++;
+    try {
+      check.run();
+      System.out.println("ok " + title);
+    } catch (Throwable error) {
+      StringBuilder text = new StringBuilder();
+      for (Throwable cause = error; cause != null; cause = cause.getCause()) text.append(cause).append(" | ");
+      for (StackTraceElement element : error.getStackTrace()) if (element.getClassName().startsWith("FlightSqlJdbc")) text.append(element).append(' ');
+      System.out.println("not ok " + title + "\t\"" + text.toString().replace("\\", "\\\\").replace("\"", "'").replaceAll("\\s+", " ") + '"');
+    }
+  }
+
+  static void equal(Object actual, Object expected) {
+    if (!Objects.equals(actual, expected)) throw new AssertionError(actual + " is not " + expected);
+  }
+
+  static List<Object> all(ResultSet rows, Read read) throws SQLException {
+    List<Object> found = new ArrayList<>();
+    while (rows.next()) found.add(read.of(rows));
+    rows.close();
+    return found;
+  }
+
+  static String refused(Check check) throws Exception {
+    try {
+      check.run();
+    } catch (SQLException error) {
+      StringBuilder text = new StringBuilder();
+      for (Throwable cause = error; cause != null; cause = cause.getCause()) text.append(cause.getMessage()).append('\n');
+      return text.toString();
+    }
+    throw new AssertionError("no SQLException was thrown");
+  }
+
+  static Connection connect(String user, String password) throws SQLException {
+    Properties properties = new Properties();
+    properties.put("useEncryption", "false");
+    if (user != null) {
+      properties.put("user", user);
+      properties.put("password", password);
+    }
+    return DriverManager.getConnection(url, properties);
+  }
+
+  static void statements(Connection connection) {
+    check("Statement: select 1", () -> {
+      try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery("select 1")) {
+        equal(all(rows, row -> row.getInt(1)), List.of(1));
+      }
+    });
+    check("Statement: values of every type, and nulls", () -> {
+      try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery("SELECT * FROM jdbc ORDER BY _time")) {
+        rows.next();
+        equal(rows.getString("host"), "a");
+        equal(rows.getDouble("f"), 1.5);
+        equal(rows.getLong("i"), -9007199254740993L);
+        equal(rows.getBoolean("b"), true);
+        equal(rows.getString("s"), "ünï");
+        equal(rows.getBigDecimal("d"), new BigDecimal("12.50"));
+        equal(rows.getTimestamp("_time").getTime(), 1700000000123L);
+        rows.next();
+        equal(rows.getString("host"), "b");
+        equal(rows.getObject("f"), null);
+        equal(rows.getLong("i"), 0L);
+        equal(rows.wasNull(), true);
+        equal(rows.next(), false);
+      }
+    });
+    check("Statement: execute, then the result", () -> {
+      try (Statement statement = connection.createStatement()) {
+        equal(statement.execute("SELECT count(*) AS n FROM jdbc"), true);
+        equal(all(statement.getResultSet(), row -> row.getLong("n")), List.of(2L));
+      }
+    });
+    check("Statement: metadata of a result", () -> {
+      try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery("SELECT host, f, i, d FROM jdbc")) {
+        ResultSetMetaData meta = rows.getMetaData();
+        List<Object> found = new ArrayList<>();
+        for (int column = 1; column <= meta.getColumnCount(); column++) found.add(meta.getColumnLabel(column) + " " + meta.getColumnType(column));
+        equal(found, List.of("host " + Types.VARCHAR, "f " + Types.DOUBLE, "i " + Types.BIGINT, "d " + Types.DECIMAL));
+      }
+    });
+    check("Statement: 100,000 rows", () -> {
+      try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery("SELECT range AS n FROM range(100000) ORDER BY n")) {
+        long expected = 0;
+        while (rows.next()) equal(rows.getLong(1), expected++);
+        equal(expected, 100000L);
+      }
+    });
+    check("Statement: setMaxRows, setQueryTimeout", () -> {
+      try (Statement statement = connection.createStatement()) {
+        statement.setMaxRows(3);
+        equal(all(statement.executeQuery("SELECT range FROM range(10)"), row -> row.getLong(1)).size(), 3);
+      }
+    });
+    check("Statement: an error has the server's text, and the connection stays good", () -> {
+      try (Statement statement = connection.createStatement()) {
+        String text = refused(() -> statement.executeQuery("SELECT * FROM no_such_measurement"));
+        equal(text.contains("no_such_measurement"), true);
+        refused(() -> statement.executeQuery("DROP TABLE jdbc"));
+        text = refused(() -> all(statement.executeQuery("SELECT * FROM range(100001)"), row -> row.getLong(1)));
+        equal(text.contains("sql_max_rows"), true);
+        equal(all(statement.executeQuery("SELECT 2"), row -> row.getInt(1)), List.of(2));
+      }
+    });
+  }
+
+  static void prepared(Connection connection) {
+    check("PreparedStatement: parameters, several runs", () -> {
+      try (PreparedStatement statement = connection.prepareStatement("SELECT i FROM jdbc WHERE host = ? AND f > ?")) {
+        statement.setString(1, "a");
+        statement.setDouble(2, 1.0);
+        equal(all(statement.executeQuery(), row -> row.getLong(1)), List.of(-9007199254740993L));
+        statement.setDouble(2, 2.0);
+        equal(all(statement.executeQuery(), row -> row.getLong(1)), List.of());
+      }
+    });
+    check("PreparedStatement: numbers, booleans, text", () -> {
+      try (PreparedStatement statement = connection.prepareStatement("SELECT ?::BIGINT AS n, ?::BOOLEAN AS b, ?::VARCHAR AS s")) {
+        statement.setLong(1, 5);
+        statement.setBoolean(2, true);
+        statement.setString(3, "text");
+        equal(all(statement.executeQuery(), row -> row.getLong(1) + " " + row.getBoolean(2) + " " + row.getString(3)), List.of("5 true text"));
+      }
+    });
+    check("PreparedStatement: without parameters, metadata before it runs", () -> {
+      try (PreparedStatement statement = connection.prepareStatement("SELECT host, f FROM jdbc")) {
+        equal(statement.getMetaData().getColumnCount(), 2);
+        equal(statement.getParameterMetaData().getParameterCount(), 0);
+        equal(all(statement.executeQuery(), row -> row.getString(1)).size(), 2);
+      }
+    });
+    check("PreparedStatement: tells its parameters", () -> {
+      try (PreparedStatement statement = connection.prepareStatement("SELECT i FROM jdbc WHERE host = ? AND f > ?")) {
+        equal(statement.getParameterMetaData().getParameterCount(), 2);
+      }
+    });
+    check("PreparedStatement: what does not parse is refused", () -> {
+      equal(refused(() -> connection.prepareStatement("SELEC 1").executeQuery()).contains("SELEC"), true);
+    });
+  }
+
+  static void catalog(Connection connection) throws SQLException {
+    DatabaseMetaData meta = connection.getMetaData();
+    check("DatabaseMetaData: product, version, what it can do", () -> {
+      equal(meta.getDatabaseProductName().toLowerCase().contains("svc"), true);
+      equal(meta.getDatabaseProductVersion().isEmpty(), false);
+      equal(meta.isReadOnly(), true);
+      equal(meta.supportsTransactions(), false);
+      equal(meta.getIdentifierQuoteString(), "\"");
+      meta.getSQLKeywords();
+      meta.getNumericFunctions();
+      meta.getMaxStatementLength();
+      meta.supportsGroupBy();
+      meta.supportsOuterJoins();
+    });
+    check("DatabaseMetaData: getCatalogs, getSchemas, getTableTypes", () -> {
+      equal(all(meta.getCatalogs(), row -> row.getString("TABLE_CAT")).size(), 1);
+      equal(all(meta.getSchemas(), row -> row.getString("TABLE_SCHEM")).isEmpty(), false);
+      equal(all(meta.getTableTypes(), row -> row.getString("TABLE_TYPE")).contains("TABLE"), true);
+    });
+    check("DatabaseMetaData: getTables by name and by type", () -> {
+      equal(all(meta.getTables(null, null, "jdb_", null), row -> row.getString("TABLE_NAME") + " " + row.getString("TABLE_TYPE")), List.of("jdbc TABLE"));
+      equal(all(meta.getTables(null, null, "%", new String[] {"TABLE"}), row -> row.getString("TABLE_NAME")).contains("jdbc"), true);
+      equal(all(meta.getTables(null, null, "%", new String[] {"VIEW"}), row -> row.getString("TABLE_NAME")), List.of());
+    });
+    check("DatabaseMetaData: getColumns", () -> {
+      equal(
+          all(meta.getColumns(null, null, "jdbc", "%"), row -> row.getString("COLUMN_NAME") + " " + row.getInt("DATA_TYPE")),
+          List.of("_time " + Types.TIMESTAMP, "host " + Types.VARCHAR, "f " + Types.DOUBLE, "i " + Types.BIGINT, "b " + Types.BOOLEAN, "s " + Types.VARCHAR, "d " + Types.DECIMAL));
+      equal(all(meta.getColumns(null, null, "jdbc", "h%"), row -> row.getString("COLUMN_NAME")), List.of("host"));
+    });
+    check("DatabaseMetaData: keys are none", () -> {
+      equal(all(meta.getPrimaryKeys(null, null, "jdbc"), row -> row.getString(1)), List.of());
+      equal(all(meta.getImportedKeys(null, null, "jdbc"), row -> row.getString(1)), List.of());
+      equal(all(meta.getExportedKeys(null, null, "jdbc"), row -> row.getString(1)), List.of());
+      equal(all(meta.getCrossReference(null, null, "jdbc", null, null, "jdbc"), row -> row.getString(1)), List.of());
+    });
+    check("DatabaseMetaData: getTypeInfo", () -> equal(all(meta.getTypeInfo(), row -> row.getString("TYPE_NAME")).isEmpty(), false));
+  }
+
+  public static void main(String[] args) throws Exception {
+    url = "jdbc:arrow-flight-sql://" + args[0] + "/";
+    try (Connection connection = connect(null, null)) {
+      statements(connection);
+      prepared(connection);
+      catalog(connection);
+    }
+    check("a user and a password", () -> {
+      try (Connection connection = connect("user", "password"); Statement statement = connection.createStatement()) {
+        equal(all(statement.executeQuery("SELECT 3"), row -> row.getInt(1)), List.of(3));
+        equal(connection.isValid(5), true);
+      }
+    });
+    check("a token, and metadata of the caller's own", () -> {
+      String options = "?useEncryption=false&token=secret&x-namespace=default";
+      try (Connection connection = DriverManager.getConnection(url + options); Statement statement = connection.createStatement()) {
+        equal(all(statement.executeQuery("SELECT 4"), row -> row.getInt(1)), List.of(4));
+      }
+    });
+    System.out.println("end " + ran);
+    System.exit(0);
+  }
+}
