@@ -51,6 +51,12 @@ export async function startProgram(program: string, args: string[], url: string,
   }
 }
 
+/** A metric of the program itself, summed over its labels. @param name a regular expression of the name and its labels. */
+export async function ownMetric(url: string, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  return [...text.matchAll(new RegExp(`^${name} (\\S+)$`, 'gm'))].reduce((sum, [, value]) => sum + Number(value), 0)
+}
+
 /** @param sections of its configuration, after `global`. */
 export async function startPrometheus(sections = '', args: string[] = []): Promise<Program> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-prometheus-'))

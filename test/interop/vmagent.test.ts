@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
-import { missing, startProgram } from './prometheus.ts'
+import { missing, ownMetric, startProgram } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
 
 const skip = missing('vmagent')
@@ -16,12 +16,6 @@ const ENCODINGS = {
   'as it chooses': [],
   'zstd at once': ['-remoteWrite.forceVMProto=true'],
   snappy: ['-remoteWrite.forcePromProto=true'],
-}
-
-/** A metric of vmagent itself, summed over its labels. */
-async function own(url: string, name: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text()
-  return [...text.matchAll(new RegExp(`^${name} (\\S+)$`, 'gm'))].reduce((sum, [, value]) => sum + Number(value), 0)
 }
 
 for (const [encoding, flags] of Object.entries(ENCODINGS)) {
@@ -62,10 +56,10 @@ for (const [encoding, flags] of Object.entries(ENCODINGS)) {
       await until('count({__name__=~"vmagent_.+"})', (found) => found > 50)
       await writeFile(targets, '[]')
       await until('count({job="vmagent"})', (found) => found === 0)
-      assert.ok((await own(vmagent.url, 'vmagent_remotewrite_requests_total{.*status_code="2.*}')) > 0)
-      assert.equal(await own(vmagent.url, 'vmagent_remotewrite_requests_total{.*status_code="[345].*}'), 0, vmagent.output())
-      assert.equal(await own(vmagent.url, 'vmagent_remotewrite_retries_count_total{.*}'), 0, vmagent.output())
-      assert.equal(await own(vmagent.url, 'vmagent_remotewrite_packets_dropped_total{.*}'), 0, vmagent.output())
+      assert.ok((await ownMetric(vmagent.url, 'vmagent_remotewrite_requests_total{.*status_code="2.*}')) > 0)
+      assert.equal(await ownMetric(vmagent.url, 'vmagent_remotewrite_requests_total{.*status_code="[345].*}'), 0, vmagent.output())
+      assert.equal(await ownMetric(vmagent.url, 'vmagent_remotewrite_retries_count_total{.*}'), 0, vmagent.output())
+      assert.equal(await ownMetric(vmagent.url, 'vmagent_remotewrite_packets_dropped_total{.*}'), 0, vmagent.output())
       assert.doesNotMatch(vmagent.output(), /\b(error|warn)\b.*remote_?write/i)
     } finally {
       await vmagent.stop()
