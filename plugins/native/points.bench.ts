@@ -32,7 +32,7 @@ function run(name: string, input: Buffer): void {
   const parser = new PointsParser(resolver, 'default', 1 << 26, 7)
   const batch = new WriteBatch(resolver)
   const parse = () => {
-    const points = parser.parse(input, batch, { now: 0n, maxPoints: 1_000_000, maxFields: 1024 })
+    const { points } = parser.parse(input, batch, { now: 0n, maxPoints: 1_000_000, maxFields: 1024 })
     batch.reset()
     return points
   }

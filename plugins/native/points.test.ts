@@ -125,10 +125,32 @@ t.test('the first fault refuses the whole batch and names its place', async (t) 
   t.match(refusal(`[${good},${good}]`, new FakeResolver(), { ...OPTIONS, maxPoints: 1 }), { code: 'BAD_REQUEST', message: /max_write_batch_size is 1/ })
   t.match(refusal('[{"measurement":"m","fields":{"a":1,"b":2}}]', new FakeResolver(), { ...OPTIONS, maxFields: 1 }).message, /more than 1 fields/)
   t.match(refusal(`[{"measurement":"m","tags":${'['.repeat(10_000)}`).message, /nested more than/)
-  t.match(refusal('[{"measurement":"m","tags":{"a":"1"},"fields":{"v":1}}]', new FakeResolver(0)), {
-    code: 'CARDINALITY_EXCEEDED',
-    message: /^points\[0\]\.tags: /,
-  })
+})
+
+t.test('a series that there is no room for costs its points only', async (t) => {
+  const resolver = new FakeResolver(1)
+  const batch = new WriteBatch(resolver)
+  const one = (host: string, fieldsFirst: boolean) => {
+    const [tags, fields] = [`"tags":{"h":"${host}"}`, '"fields":{"v":1}']
+    return `{"measurement":"m",${fieldsFirst ? `${fields},${tags}` : `${tags},${fields}`}}`
+  }
+  const body = `[${one('a', true)},${one('b', true)},${one('c', false)},${one('a', false)}]`
+  const parsed = new PointsParser(resolver, 'default', 1 << 20, 1).parse(Buffer.from(body), batch, OPTIONS)
+  t.match(parsed, { points: 4, rejected: 2 })
+  t.same(
+    parsed.rejections.map(({ code, position }) => [code, position]),
+    [
+      ['CARDINALITY_EXCEEDED', 1],
+      ['CARDINALITY_EXCEEDED', 2],
+    ],
+  )
+  t.same(
+    pointsOf(batch, resolver).map(({ position, tags }) => [position, tags.h]),
+    [
+      [0, 'a'],
+      [3, 'a'],
+    ],
+  )
 })
 
 t.test('the same tags of two measurements are two series, and are recognised by their bytes', async (t) => {

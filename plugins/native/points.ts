@@ -1,7 +1,8 @@
 /**
  * A JSON array of points, from bytes to columns, never an object a point.
  *
- * The batch is all or nothing: the first fault throws and names its place (`points[1].fields.usage: ...`). Members may come in any
+ * What is malformed refuses all: the first fault throws and names its place (`points[1].fields.usage: ...`). A series that there is no room
+ * for costs its points only, as with every other door. Members may come in any
  * order: a row is begun as soon as the measurement is known, and series and time are filled in when they are. Series are recognised by the
  * bytes of their tags. Numbers: a field that exists as an integer takes integers exactly; a new field becomes a float, unless its
  * first value is an integer that a double cannot hold.
@@ -10,7 +11,7 @@ import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../
 import { KeyTable } from '../../kernel/decode/key-table.ts'
 import { asciiText, floatOf, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import type { FieldType, MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
 
 export interface PointsOptions {
@@ -19,6 +20,17 @@ export interface PointsOptions {
   maxPoints: number
   maxFields: number
 }
+
+/** What came of a body. */
+export interface ParsedPoints {
+  points: number
+  /** Points left out because their series was refused, and the first reasons. */
+  rejected: number
+  rejections: Rejection[]
+}
+
+/** As many reasons as the storage gives for its own refusals. */
+const MOST_REASONS = 16
 
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
@@ -44,6 +56,7 @@ export class PointsParser {
   private readonly time = new Int64()
   /** Where the parse is, for messages. */
   private index = -1
+  private outcome: ParsedPoints = { points: 0, rejected: 0, rejections: [] }
   private path = ''
   private field: string | undefined
 
@@ -55,8 +68,8 @@ export class PointsParser {
     this.epoch = resolver.epoch
   }
 
-  /** @returns the number of points appended. @throws SvcError with the place; the batch is then to be thrown away. */
-  parse(body: Uint8Array, batch: WriteBatch, options: PointsOptions): number {
+  /** Appends the points to `batch`. @throws SvcError with the place; the batch is then to be thrown away. */
+  parse(body: Uint8Array, batch: WriteBatch, options: PointsOptions): ParsedPoints {
     if (this.epoch !== this.resolver.epoch) {
       this.keys.clear()
       this.measurements.length = 0
@@ -64,6 +77,7 @@ export class PointsParser {
       this.epoch = this.resolver.epoch
     }
     this.now.setBigInt(options.now)
+    this.outcome = { points: 0, rejected: 0, rejections: [] }
     this.index = -1
     this.path = ''
     this.field = undefined
@@ -88,7 +102,8 @@ export class PointsParser {
         this.index = -1
       }
       reader.end()
-      return count
+      this.outcome.points = count
+      return this.outcome
     } catch (error) {
       throw this.placed(error)
     }
@@ -156,6 +171,7 @@ export class PointsParser {
       this.fields(reader, batch, table, row, maxFields)
       reader.at = end
     }
+    if (series < 0) return table.dropRow()
     table.series[row] = series
     table.time[row * 2] = low
     table.time[row * 2 + 1] = high
@@ -175,6 +191,7 @@ export class PointsParser {
   /**
    * The series of the measurement and the tags in [start, end), recognised by their bytes; start -1 = no tags.
    * @param predicted an entry with just these bytes, or -1
+   * @returns its number; -1 = there is no room for it.
    */
   private series(reader: JsonReader, view: DataView, group: number, start: number, end: number, predicted: number): number {
     const { keys } = this
@@ -192,9 +209,21 @@ export class PointsParser {
     }
     const tags = start < 0 ? [] : this.tags(reader, start)
     this.path = '.tags'
-    const series = this.resolver.series(this.measurements[group], tags)
+    const series = this.resolve(this.measurements[group], tags)
+    if (series < 0) return series
     if (entry < 0) this.follow(keys.add(reader.bytes, from, to, hash, series, group))
     return series
+  }
+
+  private resolve(measurement: MeasurementRef, tags: readonly string[]): number {
+    try {
+      return this.resolver.series(measurement, tags)
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'CARDINALITY_EXCEEDED') throw error
+      const { outcome } = this
+      if (outcome.rejected++ < MOST_REASONS) outcome.rejections.push({ code: error.code, message: error.message, position: this.index })
+      return -1
+    }
   }
 
   /** Remembers that the series of `entry` came after the last one. */

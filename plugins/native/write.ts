@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify'
 import type { Counter } from '../../kernel/metrics.ts'
 import { partialWrite } from '../../kernel/partial-write.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { Rejection } from '../../kernel/storage.ts'
 import type { NativeConfig } from './config.ts'
 import { PointsParser } from './points.ts'
 
@@ -28,13 +29,16 @@ export class WriteHandler {
     let handedOver = false
     try {
       const options = { now: svc.clock.nowNanos(), maxPoints: svc.server.max_write_batch_size, maxFields: this.config.max_fields_per_point }
-      if (this.parser(context.dataNamespace).parse(body, batch, options) === 0) return reply.code(204).send()
+      const parsed = this.parser(context.dataNamespace).parse(body, batch, options)
+      if (parsed.points === 0) return reply.code(204).send()
+      if (parsed.rejected === parsed.points) throw partialWrite({ ...parsed, written: 0 })
       handedOver = true
       const idempotencyKey = request.headers['idempotency-key'] as string | undefined
       const backfill = (request.query as { backfill?: boolean }).backfill === true
       const result = await svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: svc.id })
       this.written.inc(result.written)
-      if (result.rejected > 0) throw partialWrite(result)
+      const rejected = parsed.rejected + result.rejected
+      if (rejected > 0) throw partialWrite({ written: result.written, rejected, rejections: inOrder(parsed.rejections, result.rejections) })
       return reply.code(204).send()
     } finally {
       if (!handedOver) svc.storage.recycle(batch)
@@ -49,4 +53,8 @@ export class WriteHandler {
     if (this.parsers.size > this.config.max_cached_namespaces) this.parsers.delete(this.parsers.keys().next().value as string)
     return parser
   }
+}
+
+function inOrder(...lists: readonly Rejection[][]): Rejection[] {
+  return lists.flat().sort((a, b) => a.position - b.position)
 }

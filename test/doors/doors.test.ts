@@ -1,0 +1,82 @@
+/** One set of rules, whichever door points come in by; and what comes in by one is seen through all. */
+import t from 'tap'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import type { Door, Sample } from './door.ts'
+import { lineProtocol, native, remoteWrite } from './http-doors.ts'
+
+const DOORS: Door[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2)]
+const PLUGINS = ['native', 'line_protocol', 'remote_write', 'sql', 'promql']
+const HOUR = 3_600_000
+const now = Math.floor(Date.now() / 1000) * 1000
+
+const sample = (host: string, ms = now, value = 1): Sample => ({ host, ms, value })
+
+async function rows(node: TestNode, query: string): Promise<unknown[][]> {
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query } })
+  return answer.json().rows
+}
+
+async function promql(node: TestNode, query: string): Promise<[string, number][]> {
+  const answer = await node.inject(`/api/v1/query?query=${encodeURIComponent(query)}&time=${now / 1000}`)
+  const { result } = answer.json().data as { result: { metric: { host: string }; value: [number, string] }[] }
+  return result.map(({ metric, value }): [string, number] => [metric.host, Number(value[1])]).sort()
+}
+
+async function nativeRows(node: TestNode, measurement: string): Promise<unknown[]> {
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/query', payload: { measurement } })
+  return answer
+    .json()
+    .map(({ tags, fields }: { tags: { host: string }; fields: { value: number } }) => [tags.host, fields.value])
+    .sort()
+}
+
+for (const door of DOORS) {
+  t.test(door.name, async (t) => {
+    const config = { database: { max_series_cardinality: 6 } }
+    const node = await boot({ plugins: PLUGINS, storage: 'embedded', config })
+    t.teardown(() => node.stop())
+
+    t.match(await door.write(node, 'm', [sample('a'), sample('b', now - 1000, 2.5)]), { ok: true })
+    const expected = [
+      ['a', 1],
+      ['b', 2.5],
+    ]
+    t.same(await rows(node, 'SELECT host, value FROM m ORDER BY host'), expected, 'by SQL')
+    t.same(await promql(node, 'm'), expected, 'by PromQL')
+    t.same(await nativeRows(node, 'm'), expected, 'by a native query')
+
+    t.match(await door.write(node, 'm', [sample('a', now, 7)]), { ok: true })
+    t.same(await rows(node, "SELECT value FROM m WHERE host = 'a'"), [[7]], 'the last write of a point wins')
+
+    const late = await door.write(node, 'm', [sample('a', now + 1), sample('a', now - 100 * HOUR)])
+    t.match(late, { ok: false, code: /^PARTIAL_WRITE$|undefined/, text: /window.*backfill/s }, 'a point outside the window')
+    t.equal(late.rejected, 1)
+    t.same(await rows(node, 'SELECT count(*) FROM m'), [[3]], 'the good one is stored')
+
+    t.match(await door.write(node, 'm', [sample('a', now - 100 * HOUR)], true), { ok: true }, 'backfill admits it')
+    t.same(await rows(node, 'SELECT count(*) FROM m'), [[4]])
+
+    const future = await door.write(node, 'm', [sample('a', now + 1000 * HOUR), sample('a', now + 2)])
+    t.match(future, { ok: false, rejected: 1, text: /future/ }, 'a point of the far future')
+    t.match(await door.write(node, 'm', [sample('a', now + 1000 * HOUR)], true), { ok: false, text: /future/ }, 'backfill does not admit it')
+
+    await node.storage.declareField('', 'typed', { name: 'value', type: 'string' })
+    t.match(await door.write(node, 'typed', [sample('a')]), { ok: false, text: /string/ }, 'a field of another type')
+    t.same(await rows(node, 'SELECT count(*) FROM typed'), [[0]])
+
+    const many = await door.write(
+      node,
+      'm',
+      ['c', 'd', 'e', 'f', 'g', 'h'].map((host) => sample(host, now + 3)),
+    )
+    t.match(many, { ok: false, text: /max_series_cardinality/ }, 'more series than allowed')
+    t.equal(many.rejected, 2)
+    t.same(await rows(node, 'SELECT count(DISTINCT host) FROM m'), [[6]], 'those there is room for are stored')
+
+    t.match(
+      await door.write(node, 'm', [sample('x\u0001y'), sample('a', now + 4)]),
+      { ok: false, text: /reserved|control/ },
+      'a tag value with a reserved character',
+    )
+  })
+}
