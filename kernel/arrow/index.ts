@@ -1,4 +1,5 @@
 /** Arrow for plugins: results as record batches, and record batches of clients as columns. */
 export * from './encoder.ts'
 export * from './framing.ts'
+export * from './series-encoder.ts'
 export * from './types.ts'
