@@ -1,0 +1,150 @@
+/** The OpenTelemetry Collector's exporter for OTLP over HTTP. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { freePort } from '../support/free-port.ts'
+import { type Doors, startDoors } from './doors.ts'
+import { metrics } from './otlp-sample.ts'
+import { missing, ownMetric, type Program, startProgram } from './prometheus.ts'
+import { vector } from './promql/compare.ts'
+
+const skip = missing('otelcol')
+const PATIENCE_MS = 30_000
+
+/** What PromQL gives for what was sent: with names as they are, and in the form of Prometheus. */
+const EXPECTED = {
+  otel: {
+    '{"test.temperature_gauge",room="a b","service.name"="shop",region="north"}': 21.5,
+    '{"test.requests"}': 42,
+    'histogram_count({"test.duration"})': 6,
+    'histogram_sum({"test.duration"})': 7.5,
+    'histogram_fraction(1, 2, {"test.duration"}) * 6': 2,
+    'histogram_count({"test.size"})': 9,
+    'histogram_sum({"test.size"})': 30,
+    'histogram_fraction(1, 2, {"test.size"}) * 9': 3,
+    '{"test.latency_quantile_0.5"}': 0.25,
+    '{"test.latency_count"}': 5,
+    '{"test.latency_sum"}': 2.5,
+  },
+  prometheus: {
+    'test_temperature_celsius{room="a b",job="shop",instance="one",region="north"}': 21.5,
+    test_requests_total: 42,
+    'histogram_count(test_duration_seconds)': 6,
+    'histogram_sum(test_duration_seconds)': 7.5,
+    'histogram_fraction(1, 2, test_duration_seconds) * 6': 2,
+    'histogram_count(test_size_bytes)': 9,
+    'histogram_sum(test_size_bytes)': 30,
+    test_latency_seconds_count: 5,
+    test_latency_seconds_sum: 2.5,
+  },
+}
+const GAUGE = { otel: '{"test.temperature_gauge"}', prometheus: 'test_temperature_celsius' }
+
+interface Running {
+  doors: Doors
+  collector: Program
+  send(ms: number, ended?: boolean): Promise<void>
+  values(query: string): Promise<number[]>
+  until(query: string, enough: (found: number[]) => boolean): Promise<void>
+}
+
+/** @param exporter lines of the exporter's configuration. */
+async function start(t: TestContext, exporter: string[], settings = '', receivers = ['otlp']): Promise<Running> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-interop-otelcol-'))
+  const doors = await startDoors({ otlp: settings })
+  const [otlp, own] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
+  const [host, port] = own.split(':')
+  const file = join(folder, 'collector.yaml')
+  await writeFile(
+    file,
+    `receivers:
+  otlp: {protocols: {http: {endpoint: '${otlp}'}}}
+  hostmetrics:
+    collection_interval: 1s
+    initial_delay: 0s
+    scrapers: {cpu: {}, memory: {}, load: {}}
+exporters:
+  otlphttp:
+    endpoint: ${doors.url}
+    ${exporter.join('\n    ')}
+service:
+  telemetry:
+    metrics: {level: normal, readers: [{pull: {exporter: {prometheus: {host: '${host}', port: ${port}}}}}]}
+  pipelines:
+    metrics: {receivers: [${receivers}], exporters: [otlphttp]}
+`,
+  )
+  const collector = await startProgram('otelcol', [`--config=${file}`], `http://${own}`, '/metrics')
+  t.after(async () => {
+    await collector.stop()
+    await doors.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const values = async (query: string) => (await vector(doors.url, query)).map(({ value }) => value)
+  return {
+    doors,
+    collector,
+    values,
+    async send(ms, ended = false) {
+      const headers = { 'content-type': 'application/json' }
+      const answer = await fetch(`http://${otlp}/v1/metrics`, { method: 'POST', headers, body: JSON.stringify(metrics(ms, ended)) })
+      assert.equal(answer.status, 200, await answer.text())
+    },
+    async until(query, enough) {
+      for (const end = Date.now() + PATIENCE_MS; !enough(await values(query)); await setTimeout(200)) {
+        assert.ok(Date.now() < end, `${query} gives ${await values(query)}\n${collector.output()}\n${doors.output()}`)
+      }
+    },
+  }
+}
+
+const WAYS: [string, string[], keyof typeof EXPECTED][] = [
+  ['protobuf with gzip', [], 'otel'],
+  ['JSON, uncompressed', ['encoding: json', 'compression: none'], 'otel'],
+  ['protobuf with zstd', ['compression: zstd'], 'prometheus'],
+]
+
+for (const [way, exporter, names] of WAYS) {
+  test(`OpenTelemetry Collector, ${way}: metrics of all kinds arrive, and end; names as in ${names}`, { skip }, async (t) => {
+    const { collector, send, values, until } = await start(t, exporter, `names = "${names}"`, ['otlp', 'hostmetrics'])
+    const now = Date.now()
+    await send(now - 1000)
+    await until(GAUGE[names], ({ length }) => length > 0)
+    const found = await Promise.all(Object.keys(EXPECTED[names]).map(async (query) => [query, await values(query)]))
+    assert.deepEqual(Object.fromEntries(found), Object.fromEntries(Object.entries(EXPECTED[names]).map(([query, value]) => [query, [value]])))
+    await send(now, true)
+    await until(GAUGE[names], ({ length }) => length === 0)
+    await until('count({__name__=~"system.memory.usage.*"})', ([series]) => series > 0)
+    const exported = (name: string) => ownMetric(collector.url, `otelcol_exporter_${name}(?:_total)?{.*}`)
+    assert.ok((await exported('sent_metric_points')) > 0)
+    assert.equal(await exported('send_failed_metric_points'), 0, collector.output())
+    assert.doesNotMatch(collector.output(), /\t(error|warn)\t/)
+  })
+}
+
+for (const code of ['STORAGE_FULL', 'BACKPRESSURE', 'OVERLOADED'] as const) {
+  test(`OpenTelemetry Collector: nothing is lost to ${code}`, { skip }, async (t) => {
+    // Retry-After of OVERLOADED is a minute: what counts is that the batch is kept.
+    const { doors, collector, send, until } = await start(t, ['retry_on_failure: {initial_interval: 100ms, max_interval: 1s}'])
+    await doors.fail(code, 1)
+    await send(Date.now())
+    if (code === 'OVERLOADED') {
+      while ((await doors.failed()) === 0) await setTimeout(100)
+      await setTimeout(500)
+      assert.match(collector.output(), /Will retry the request/)
+    } else await until(GAUGE.otel, ({ length }) => length > 0)
+    assert.doesNotMatch(collector.output(), /Dropping data/)
+  })
+}
+
+test('OpenTelemetry Collector: of a partial write the good points stay, and it says what was refused', { skip }, async (t) => {
+  const { doors, collector, send, until } = await start(t, [])
+  await doors.write(['test.requests value="text"'])
+  await send(Date.now())
+  await until(GAUGE.otel, ({ length }) => length > 0)
+  while (!/artial success/.test(collector.output())) await setTimeout(100)
+  assert.doesNotMatch(collector.output(), /Dropping data/)
+})
