@@ -85,9 +85,13 @@ function addOrSubtract(op: '+' | '-', a: FloatHistogram, b: FloatHistogram, { si
     sink.warning(`incompatible bucket layout encountered for binary operator ${op}`, pos)
     return nothing()
   }
-  if (op === '-') result.counterReset = 'gauge'
   const operation = op === '+' ? 'addition' : 'subtraction'
-  if ((met & ADD_COLLISION) !== 0) sink.warning(resetCollision(operation), pos)
+  // As with other warnings, Prometheus leaves the pair out.
+  if ((met & ADD_COLLISION) !== 0) {
+    sink.warning(resetCollision(operation), pos)
+    return nothing()
+  }
+  if (op === '-') result.counterReset = 'gauge'
   if ((met & ADD_RECONCILED) !== 0) sink.info(mismatchedBounds(operation), pos)
   return left(result.compact(), true)
 }
