@@ -1,6 +1,7 @@
 /** What `offset`, `@` and duration expressions come to in a query. */
 import type { AtModifier, Duration, DurationExpr, Expr } from '../ast.ts'
 import { ExpressionError } from '../errors.ts'
+import { placeOf } from '../parser/durations.ts'
 import type { EvalContext } from './context.ts'
 import { power } from './operators.ts'
 import { childrenOf } from './shared.ts'
@@ -32,7 +33,7 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
   if (typeof duration === 'number') return duration
   const seconds = evaluateSeconds(duration, context)
   const fail = (cause: string): never => {
-    throw new ExpressionError(withinParens(duration).pos, cause)
+    throw new ExpressionError(placeOf(duration), cause)
   }
   if (!Number.isFinite(seconds)) fail('duration is NaN or infinite')
   if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
@@ -53,8 +54,6 @@ export function checkDurations(expr: Expr, context: Pick<EvalContext, 'query'>):
   }
   for (const child of childrenOf(expr)) checkDurations(child, context)
 }
-
-const withinParens = (expr: DurationExpr): DurationExpr => (expr.kind === 'duration-paren' ? withinParens(expr.expr) : expr)
 
 function evaluateSeconds(expr: DurationExpr, context: Pick<EvalContext, 'query'>): number {
   const { query } = context

@@ -46,7 +46,9 @@ t.test('durations may be calculated, with the step and the range of the query', 
   t.same(await over(10, 12, 'x offset -range()', source), ['x 12 13 14'])
   t.same(await over(10, 12, 'count_over_time(x[max_of(step(), 3m)])', source), ['{} 3 3 3'])
   await t.rejects(over(10, 12, 'x offset (1m / (step() - 1m))', source), { message: /^\d+:\d+: division by zero$/ })
-  await t.rejects(over(10, 12, 'rate(x[1m - 2m])', source), { message: /^\d+:\d+: duration must be greater than 0$/ })
+  await t.rejects(over(10, 12, 'rate(x[1m - 2m])', source), { message: '7:14: duration must be greater than 0' })
+  await t.rejects(over(10, 12, 'rate(x[(step()) * 0])', source), { message: '8:19: duration must be greater than 0' }, 'parentheses do not count')
+  await t.rejects(over(10, 12, 'rate(x[((0s) - 1m)])', source), { message: '8:17: duration must be greater than 0' }, 'but around a literal')
 })
 
 t.test('only what is needed is read, and once', async (t) => {

@@ -1,5 +1,5 @@
 /** Durations in brackets and after `offset`: literals, or expressions of them. */
-import type { Duration, DurationExpr, NumberLiteral } from '../ast.ts'
+import type { Duration, DurationExpr, NumberLiteral, Pos } from '../ast.ts'
 import type { Cursor } from './cursor.ts'
 import { durationOutOfRange, readDuration, readNumber, toMs } from './numbers.ts'
 import { DURATION, NUMBER, type Token } from './tokens.ts'
@@ -69,8 +69,15 @@ function operators(cursor: Cursor, left: DurationExpr, min: number, refuse: () =
     if ((op.type === '/' || op.type === '%') && rhs.kind === 'duration' && rhs.seconds === 0) {
       throw cursor.error(op, op.type === '/' ? 'division by zero' : 'modulo by zero')
     }
-    left = { kind: 'duration-binary', op: op.type as BinaryOp, lhs: left, rhs, pos: { start: left.pos.start, end: rhs.pos.end } }
+    left = { kind: 'duration-binary', op: op.type as BinaryOp, lhs: left, rhs, pos: { start: placeOf(left).start, end: placeOf(rhs).end } }
   }
+}
+
+/** The place that messages name: parentheses are left out, but for the opening one before a literal. */
+export function placeOf(duration: DurationExpr): Pos {
+  if (duration.kind !== 'duration-paren') return duration.pos
+  const { expr } = duration
+  return expr.kind === 'duration' ? { start: duration.pos.start, end: expr.pos.end } : placeOf(expr)
 }
 
 function primary(cursor: Cursor, refuse: () => never): DurationExpr {
@@ -109,7 +116,7 @@ function literal(cursor: Cursor, sign: Token | undefined): Literal {
 function applySign(sign: Token, expr: DurationExpr): DurationExpr {
   const start = sign.start
   if (expr.kind === 'duration') return { ...expr, seconds: sign.type === '-' ? -expr.seconds : expr.seconds, pos: { start, end: expr.pos.end } }
-  return sign.type === '+' ? expr : { kind: 'duration-unary', op: '-', expr, pos: { start, end: expr.pos.end } }
+  return sign.type === '+' ? expr : { kind: 'duration-unary', op: '-', expr, pos: { start, end: placeOf(expr).end } }
 }
 
 function atSign(cursor: Cursor): boolean {
