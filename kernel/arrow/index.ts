@@ -1,5 +1,6 @@
 /** Arrow for plugins: results as record batches, and record batches of clients as columns. */
 export * from './encoder.ts'
 export * from './framing.ts'
+export * from './reader.ts'
 export * from './series-encoder.ts'
 export * from './types.ts'

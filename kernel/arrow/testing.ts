@@ -1,6 +1,7 @@
 /** For tests: every result type with its awkward values, and IPC streams put together and taken apart. */
 import type { SqlChunk, SqlColumn } from '../storage.ts'
 import { type ArrowMessage, END_OF_STREAM, frame } from './framing.ts'
+import { readMessage } from './layout.ts'
 
 export const ALL_COLUMNS: SqlColumn[] = [
   { name: 'i8', type: 'Int8' },
@@ -71,14 +72,14 @@ export function ipcStream(messages: readonly ArrowMessage[]): Uint8Array {
 }
 
 /** The messages of an IPC stream; bodies are views of it. */
-export function messagesOf(stream: Uint8Array, bodyLength: (header: Uint8Array) => number): ArrowMessage[] {
+export function messagesOf(stream: Uint8Array): ArrowMessage[] {
   const view = new DataView(stream.buffer, stream.byteOffset, stream.byteLength)
   const messages: ArrowMessage[] = []
   for (let at = 0; at < stream.length; ) {
     const length = view.getInt32(at + 4, true)
     if (length === 0) break
     const header = stream.subarray(at + 8, at + 8 + length)
-    const end = at + 8 + length + bodyLength(header)
+    const end = at + 8 + length + readMessage(header).bodyLength
     messages.push({ header, body: stream.subarray(at + 8 + length, end) })
     at = end
   }

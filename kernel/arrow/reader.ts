@@ -1,0 +1,61 @@
+/** Record batches of a client. Nothing in them is believed: what is damaged is refused with BAD_REQUEST before it is used. */
+import { makeData } from 'apache-arrow/data'
+import { RecordBatch } from 'apache-arrow/recordbatch'
+import type { Schema } from 'apache-arrow/schema'
+import { Struct } from 'apache-arrow/type'
+import { Vector } from 'apache-arrow/vector'
+import { BatchReader, type ReadLimits } from './batch-reader.ts'
+import type { FlatTable } from './flatbuffer.ts'
+import { type DecodedSchema, DICTIONARY_BATCH, decodeSchema, expectKind, guarded, RECORD_BATCH, readMessage, refused } from './layout.ts'
+
+export type { ReadLimits } from './batch-reader.ts'
+
+const LIMITS: ReadLimits = { maxRows: 1 << 24, maxBytes: 1 << 28 }
+/** Parts of a dictionary that came one after the other. */
+const MAX_PARTS = 1024
+
+/** @param header a message without its frame. @throws BAD_REQUEST */
+export function readSchema(header: Uint8Array): Schema {
+  return decodeSchema(header).schema
+}
+
+/** Reads the messages of one stream in order; it keeps its dictionaries. */
+export class ArrowReader {
+  readonly schema: Schema
+  private readonly decoded: DecodedSchema
+  private readonly limits: ReadLimits
+  private readonly dictionaries = new Map<number, Vector>()
+
+  /** @param header the schema's message without its frame. @throws BAD_REQUEST */
+  constructor(header: Uint8Array, limits: Partial<ReadLimits> = {}) {
+    this.decoded = decodeSchema(header)
+    this.schema = this.decoded.schema
+    this.limits = { ...LIMITS, ...limits }
+  }
+
+  /**
+   * @param header a message without its frame. @param body its buffers: the batch may refer to this memory, so leave it alone afterwards.
+   * @returns the rows, or undefined for a dictionary. Text is not checked to be UTF-8. @throws BAD_REQUEST
+   */
+  read(header: Uint8Array, body: Uint8Array): RecordBatch | undefined {
+    return guarded(() => {
+      const message = readMessage(header)
+      if (message.bodyLength > body.length) throw refused(`a message announces a body of ${message.bodyLength} bytes and brings ${body.length}`)
+      if (message.kind === DICTIONARY_BATCH) return this.readDictionary(message.table, body)
+      const reader = new BatchReader(expectKind(message, RECORD_BATCH), body, this.dictionaries, this.limits)
+      const children = reader.read(this.decoded.columns)
+      return new RecordBatch(this.schema, makeData({ type: new Struct(this.schema.fields), length: reader.rows, nullCount: 0, children }))
+    })
+  }
+
+  private readDictionary(table: FlatTable, body: Uint8Array): undefined {
+    const id = table.int64(0)
+    const values = this.decoded.dictionaries.get(id)
+    const batch = table.table(1)
+    if (values === undefined || batch === undefined) throw refused(`dictionary ${id} belongs to no column`)
+    const [data] = new BatchReader(batch, body, this.dictionaries, this.limits).read([values])
+    const known = table.uint8(2) === 1 ? (this.dictionaries.get(id)?.data ?? []) : []
+    if (known.length >= MAX_PARTS) throw refused(`dictionary ${id} comes in more than ${MAX_PARTS} parts; send it anew`)
+    this.dictionaries.set(id, new Vector([...known, data] as never))
+  }
+}
