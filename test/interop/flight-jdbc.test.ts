@@ -10,7 +10,7 @@ const compiler = spawnSync('java', ['--list-modules'], { encoding: 'utf8' }).std
 const skip = compiler ? lacking('JDBC driver for Flight SQL', JAR) : 'there is no JDK: no java with a compiler is on the path'
 
 test('flight-sql-jdbc-driver', { skip }, async (t) => {
-  const doors = await startDoors()
+  const doors = await startDoors(['flight_sql'])
   t.after(() => doors.stop())
   const lines = ['jdbc,host=a f=1.5,i=-9007199254740993i,b=t,s="ünï",d=12.50d 1700000000123000000', 'jdbc,host=b b=f 1700000001000000000']
   await doors.write(lines)

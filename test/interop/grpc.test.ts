@@ -6,16 +6,16 @@ import { ROOT } from '../support/tree.ts'
 import { type Doors, startDoors } from './doors.ts'
 import { cached, client, execute, lacking, lackingPython, PYTHON, runChecks } from './program.ts'
 
-const SETTINGS = { grpc: 'reflection = true' }
+const SETTINGS = { sections: { grpc: 'reflection = true' } }
 
 test('grpcio, generated from svc.proto', { skip: lackingPython('pyarrow', 'grpc') }, async (t) => {
-  const doors = await startDoors(SETTINGS)
+  const doors = await startDoors(['grpc'], SETTINGS)
   t.after(() => doors.stop())
   await runChecks(t, PYTHON, [client('grpc_python.py'), doors.grpc, join(ROOT, 'plugins/grpc/svc.proto')])
 })
 
 test('grpcurl by reflection', { skip: lacking('grpcurl', 'bin/grpcurl') }, async (t) => {
-  const doors = await startDoors(SETTINGS)
+  const doors = await startDoors(['grpc'], SETTINGS)
   t.after(() => doors.stop())
   const call = (args: string[], method: string, { grpc }: Doors = doors) => execute(cached('bin/grpcurl'), ['-plaintext', ...args, grpc, ...method.split(' ')])
 
@@ -38,7 +38,7 @@ test('grpcurl by reflection', { skip: lacking('grpcurl', 'bin/grpcurl') }, async
   })
 
   await t.test('reflection that is not configured is not there', async (t) => {
-    const closed = await startDoors({ grpc: 'reflection = false' })
+    const closed = await startDoors(['grpc'], { sections: { grpc: 'reflection = false' } })
     t.after(() => closed.stop())
     assert.match((await call([], 'list', closed)).stderr, /does not support the reflection API/)
   })

@@ -28,14 +28,21 @@ export interface NodeOptions {
   plugins?: string[]
   /** More of the configuration: whole sections. */
   sections?: string
+  logLevel?: string
   /** Is left as it is when the node stops; default one of its own. */
   dataDir?: string
 }
 
-export async function startNode({ maxBodySize = 10_485_760, plugins = ['line_protocol'], sections = '', dataDir }: NodeOptions = {}): Promise<Node> {
+export async function startNode({
+  maxBodySize = 10_485_760,
+  plugins = ['line_protocol'],
+  sections = '',
+  logLevel = 'debug',
+  dataDir,
+}: NodeOptions = {}): Promise<Node> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-'))
   const all = JSON.stringify(['native', ...plugins, join(import.meta.dirname, 'faults.ts')])
-  const config = `plugins = ${all}\n[server]\nlog_level = "debug"\nmax_body_size = ${maxBodySize}\n${sections}`
+  const config = `plugins = ${all}\n[server]\nlog_level = "${logLevel}"\nmax_body_size = ${maxBodySize}\n${sections}`
   await writeFile(join(folder, 'svc.toml'), config)
   const server = await runServer(join(folder, 'svc.toml'), dataDir === undefined ? {} : { env: { SVC_DATA_DIR: dataDir } })
   const rows = async (measurement: string): Promise<Row[]> => {

@@ -54,7 +54,7 @@ interface Running {
 /** @param exporter lines of the exporter's configuration. */
 async function start(t: TestContext, exporter: string[], settings = '', receivers = ['otlp']): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-otelcol-'))
-  const doors = await startDoors({ otlp: settings })
+  const doors = await startDoors(['otlp'], { sections: { otlp: settings } })
   const [otlp, own] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
   const [host, port] = own.split(':')
   const file = join(folder, 'collector.yaml')
@@ -62,19 +62,19 @@ async function start(t: TestContext, exporter: string[], settings = '', receiver
     file,
     `receivers:
   otlp: {protocols: {http: {endpoint: '${otlp}'}}}
-  hostmetrics:
+  host_metrics:
     collection_interval: 1s
     initial_delay: 0s
     scrapers: {cpu: {}, memory: {}, load: {}}
 exporters:
-  otlphttp:
+  otlp_http:
     endpoint: ${doors.url}
     ${exporter.join('\n    ')}
 service:
   telemetry:
     metrics: {level: normal, readers: [{pull: {exporter: {prometheus: {host: '${host}', port: ${port}}}}}]}
   pipelines:
-    metrics: {receivers: [${receivers}], exporters: [otlphttp]}
+    metrics: {receivers: [${receivers}], exporters: [otlp_http]}
 `,
   )
   const collector = await startProgram('otelcol', [`--config=${file}`], `http://${own}`, '/metrics')
@@ -109,7 +109,7 @@ const WAYS: [string, string[], keyof typeof EXPECTED][] = [
 
 for (const [way, exporter, names] of WAYS) {
   test(`OpenTelemetry Collector, ${way}: metrics of all kinds arrive, and end; names as in ${names}`, { skip }, async (t) => {
-    const { collector, send, values, until } = await start(t, exporter, `names = "${names}"`, ['otlp', 'hostmetrics'])
+    const { collector, send, values, until } = await start(t, exporter, `names = "${names}"`, ['otlp', 'host_metrics'])
     const now = Date.now()
     await send(now - 1000)
     await until(GAUGE[names], ({ length }) => length > 0)

@@ -60,15 +60,16 @@ async function stored(doors: Doors, temporality: string): Promise<void> {
   )
   assert.deepEqual(await histogram(doors, `histogram_count(${latest('app.size')})`), [cumulative ? 5 : 1])
   assert.deepEqual(await histogram(doors, `histogram_sum(${latest('app.size')})`), [cumulative ? 15 : 8])
-  const counts = `count_over_time({__name__=~"app.latency|app.size"}[1h])`
-  assert.deepEqual(await histogram(doors, counts), [2, 2], 'each export is a sample')
+  for (const name of ['app.latency', 'app.size']) {
+    assert.deepEqual(await histogram(doors, `count_over_time({__name__="${name}"}[1h])`), [2], 'each export is a sample')
+  }
 }
 
 for (const [name, sdk] of Object.entries(SDKS)) {
   for (const encoding of sdk.encodings) {
     for (const temporality of ['cumulative', 'delta']) {
       test(`OpenTelemetry SDK for ${name}, ${encoding}, ${temporality}`, { skip: sdk.skip }, async (t) => {
-        const doors = await startDoors()
+        const doors = await startDoors(['otlp'])
         t.after(() => doors.stop())
         const { code, stderr } = await sdk.run(doors.url, encoding, temporality)
         assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
@@ -78,7 +79,7 @@ for (const [name, sdk] of Object.entries(SDKS)) {
   }
 
   test(`OpenTelemetry SDK for ${name}: a full disk and a full memtable are tried again`, { skip: sdk.skip }, async (t) => {
-    const doors = await startDoors()
+    const doors = await startDoors(['otlp'])
     t.after(() => doors.stop())
     for (const [index, code] of ['STORAGE_FULL', 'BACKPRESSURE'].entries()) {
       await doors.fail(code, 1)
@@ -90,7 +91,7 @@ for (const [name, sdk] of Object.entries(SDKS)) {
   })
 
   test(`OpenTelemetry SDK for ${name}: of a partial write the good points stay, and it is told`, { skip: sdk.skip }, async (t) => {
-    const doors = await startDoors()
+    const doors = await startDoors(['otlp'])
     t.after(() => doors.stop())
     await doors.write(['app.queue value="text"'])
     const { code, stderr } = await sdk.run(doors.url, 'proto', 'cumulative')

@@ -1,0 +1,76 @@
+"""How fast pyarrow writes and reads over Flight SQL. Arguments: the address, and as name=value: rows, batch (rows), streams, hosts, decimals."""
+import sys
+import threading
+import time
+
+import numpy
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from flight_sql_commands import Session, describe, member
+
+ADDRESS = sys.argv[1]
+settings = {'rows': 3_000_000, 'batch': 65_536, 'streams': 1, 'hosts': 1000, 'decimals': 0}
+settings.update((name, int(value)) for name, value in (word.split('=') for word in sys.argv[2:]))
+ROWS, BATCH, STREAMS, HOSTS = (settings[name] for name in ['rows', 'batch', 'streams', 'hosts'])
+FIELDS = 10
+STEP = 10_000_000_000
+
+# All hosts report every ten seconds, the last time a little ago. As TSBS "cpu-only": values between 0 and 100.
+end = time.time_ns() // STEP * STEP
+random = numpy.random.default_rng(1)
+names = pa.array([f'host_{index}' for index in range(HOSTS)])
+POOL = 8
+pool = [[pa.array(numpy.round(random.random(BATCH) * 100, settings['decimals'])) for _ in range(FIELDS)] for _ in range(POOL)]
+
+
+def batch(number, count):
+    rows = numpy.arange(number * BATCH, number * BATCH + count)
+    at = pa.array(end - (ROWS // HOSTS) * STEP + rows // HOSTS * STEP).cast(pa.timestamp('ns'))
+    host = pa.DictionaryArray.from_arrays(pa.array((rows % HOSTS).astype('int32')), names)
+    fields = [values.slice(0, count) for values in pool[number % POOL]]
+    return pa.record_batch([at, host, *fields], ['_time', 'host', *(f'v{index}' for index in range(FIELDS))])
+
+
+def put(batches):
+    session = Session(ADDRESS)
+    writer, reader = session.client.do_put(describe('CommandStatementUpdate', member(1, 'speed')), batches[0].schema)
+    for one in batches:
+        writer.write_batch(one)
+    writer.done_writing()
+    reader.read()
+    writer.close()
+
+
+def report(what, rows, seconds, size):
+    print(f'{what}: {rows / seconds:,.0f} rows/s, {size / seconds / 1e6:,.0f} MB/s ({rows:,} rows in {seconds:.2f} s)', flush=True)
+
+
+batches = [batch(number, min(BATCH, ROWS - number * BATCH)) for number in range(-(-ROWS // BATCH))]
+# The server's just-in-time compiler has seen the code once.
+put([one.slice(0, 1000) for one in batches[:3]])
+# Neighbours in time go to different streams, so that all of them write at about the same time.
+threads = [threading.Thread(target=put, args=(batches[index::STREAMS],)) for index in range(STREAMS)]
+begun = time.perf_counter()
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+report(f'DoPut, {FIELDS} float fields and a tag, {BATCH} rows a batch, {STREAMS} streams', ROWS, time.perf_counter() - begun, sum(one.nbytes for one in batches))
+
+session = Session(ADDRESS)
+QUERIES = {
+    'time, tag, float': 'SELECT _time, host, v0 FROM speed',
+    'three floats': 'SELECT v0, v1, v2 FROM speed',
+    'time, two floats, ordered by time': 'SELECT _time, v0, v1 FROM speed ORDER BY _time',
+}
+for what, query in QUERIES.items():
+    for attempt in range(2):
+        begun = time.perf_counter()
+        info = session.info('CommandStatementQuery', member(1, query))
+        rows = size = 0
+        for chunk in session.client.do_get(info.endpoints[0].ticket):
+            rows += chunk.data.num_rows
+            size += chunk.data.nbytes
+    assert rows == ROWS, rows
+    report(f'DoGet, {what}', rows, time.perf_counter() - begun, size)
