@@ -1,6 +1,7 @@
-/** Blocks of a remote write body, decoded by the library and into memory that is used again: node kernel/decode/snappy-block.bench.ts [blocks] */
+/** Blocks of a remote write body, decoded by the library, into memory that is used again, and by a thread: node kernel/decode/snappy-block.bench.ts [blocks] */
 import { compressSync, uncompress } from 'snappy'
 import { SnappyBlockDecoder } from './snappy-block.ts'
+import { SnappyThread } from './snappy-thread.ts'
 
 const blocks = Number(process.argv[2] ?? 500)
 const lines = Array.from({ length: 5000 }, (_, i) => {
@@ -14,14 +15,20 @@ const decoder = new SnappyBlockDecoder()
 async function measure(name: string, decode: () => unknown): Promise<void> {
   for (let i = 0; i < 20; i++) await decode()
   const before = process.cpuUsage()
+  const mainBefore = process.threadCpuUsage()
   for (let i = 0; i < blocks; i++) await decode()
   const { user, system } = process.cpuUsage(before)
+  const main = process.threadCpuUsage(mainBefore)
   const seconds = (user + system) / 1e6
   console.log(
-    `${name.padEnd(28)} ${((seconds / blocks) * 1000).toFixed(2)} ms of processor time a block, ${((bytes.length * blocks) / seconds / 1e6).toFixed(0)} MB/s`,
+    `${name.padEnd(28)} ${((seconds / blocks) * 1000).toFixed(2)} ms of processor time a block, ${((main.user + main.system) / 1000 / blocks).toFixed(2)} ms of it on the main thread, ${((bytes.length * blocks) / seconds / 1e6).toFixed(0)} MB/s, ${Math.round(process.memoryUsage.rss() / 1e6)} MB resident`,
   )
 }
 
 console.log(`${block.length} bytes to ${bytes.length}`)
-await measure('the library, thread pool', () => uncompress(block))
 await measure('memory that is used again', () => decoder.decode(block))
+const thread = new SnappyThread(4, (error) => console.error(error))
+while (thread.decode(block, () => 0) === undefined) await new Promise((resolve) => setTimeout(resolve, 10))
+await measure('a thread, shared memory', () => thread.decode(block, () => 0))
+await thread.stop()
+await measure('the library, thread pool', () => uncompress(block))

@@ -1,19 +1,12 @@
 /** Snappy in its block format, as the Prometheus wire has it (github.com/google/snappy, format_description.txt). */
 import { compress, uncompress, uncompressSync } from 'snappy'
 import { SvcError } from '../errors.ts'
+import { snappyLength } from './snappy-fill.ts'
+
+export { snappyLength } from './snappy-fill.ts'
 
 /** Below this the thread pool costs more than it saves. */
 const SMALL = 64 * 1024
-
-/** The length that a block says it has when decoded, -1 when it does not begin with one. */
-export function snappyLength(bytes: Uint8Array): number {
-  let length = 0
-  for (let i = 0; i < 5 && i < bytes.length; i++) {
-    length += (bytes[i] & 0x7f) * 2 ** (7 * i)
-    if (bytes[i] < 0x80) return length < 2 ** 32 ? length : -1
-  }
-  return -1
-}
 
 /** @param limit bytes after decoding; what is longer is refused before any memory is taken. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
 export async function decodeSnappy(bytes: Uint8Array, limit: number): Promise<Uint8Array> {

@@ -7,6 +7,13 @@ export const configSchema = Type.Object({
     maximum: 1_073_741_824,
     description: 'Largest request after decompression; a larger one is refused before it is decompressed',
   }),
+  max_parallel_decompressions: Type.Integer({
+    default: 8,
+    minimum: 0,
+    maximum: 256,
+    description:
+      'Large snappy requests (128 KiB to 4 MiB after decompression) that a thread of their own decompresses at one time, each in memory that is kept; further ones, and with 0 all, are decompressed on the main thread',
+  }),
   max_samples_per_write: Type.Integer({
     default: 1_000_000,
     minimum: 1,

@@ -3,7 +3,6 @@ import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import type { CallContext } from '../../kernel/auth.ts'
 import type { WriteBatch } from '../../kernel/batch.ts'
-import { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
@@ -14,7 +13,7 @@ import { RequestDecoder } from './decoder.ts'
 import type { MetadataStore } from './metadata.ts'
 import type { MetadataKeeper } from './metadata-keeper.ts'
 import type { Outcome } from './outcome.ts'
-import { decodePayload } from './payload.ts'
+import { Payloads } from './payload.ts'
 
 export interface WriteQuery {
   backfill?: boolean
@@ -22,6 +21,14 @@ export interface WriteQuery {
 }
 
 const NONE_WRITTEN = writtenHeaders({ samples: 0, histograms: 0, rejected: 0 })
+
+/** What a request came to. */
+interface Decoded {
+  context: CallContext
+  outcome: Outcome
+  floats?: WriteBatch
+  histograms?: WriteBatch
+}
 
 export class WriteHandler {
   private readonly svc: Svc
@@ -32,7 +39,7 @@ export class WriteHandler {
   private readonly rejected: Counter
   private readonly exemplars: Counter
   private readonly droppedMetadata: Counter
-  private readonly snappy = new SnappyBlockDecoder()
+  private readonly payloads: Payloads
   /** In order of use, the longest unused first. */
   private readonly decoders = new Map<string, RequestDecoder>()
 
@@ -41,6 +48,9 @@ export class WriteHandler {
     this.config = config
     this.metadata = metadata
     this.keeper = keeper
+    this.payloads = new Payloads(config.max_decompressed_bytes, config.max_parallel_decompressions, (error) =>
+      svc.log.error({ err: error }, 'the thread that decompresses requests failed; they are decompressed on the main thread from now on'),
+    )
     const { metrics } = svc
     this.written = metrics.counter('remote_write_points_written_total', 'Samples and native histograms written by remote write')
     this.rejected = metrics.counter('remote_write_points_rejected_total', 'Samples and native histograms of remote write that were refused for good')
@@ -58,17 +68,17 @@ export class WriteHandler {
     checkEncoding(request.headers['content-encoding'])
     const body = request.body as Buffer | undefined
     if (body === undefined) return reply.code(204).send()
-    const decoded = decodePayload(body, this.config.max_decompressed_bytes, this.snappy)
-    // Awaited only where there is something to wait for: a message in the decoder's buffer must be read before another request's.
-    const message = decoded instanceof Promise ? await decoded : decoded
-    if (message.length > 0) await this.store(request, reply, version, message)
+    const decoded = await this.payloads.read(body, (message) => (message.length === 0 ? undefined : this.decode(request, version, message)))
+    if (decoded !== undefined) await this.store(request, reply, version, decoded)
     return reply.code(204).send()
   }
 
+  stop(): Promise<void> {
+    return this.payloads.stop()
+  }
+
   /** @throws SvcError for what was not written, after what could be. */
-  private async store(request: HttpRequest, reply: FastifyReply, version: Version, message: Uint8Array): Promise<void> {
-    const context = this.svc.context(request)
-    const { outcome, floats, histograms } = this.decode(context.dataNamespace, version, message)
+  private async store(request: HttpRequest, reply: FastifyReply, version: Version, { context, outcome, floats, histograms }: Decoded): Promise<void> {
     this.exemplars.inc(outcome.exemplars)
     this.svc.ingest.countNonFinite(outcome.nonFinite)
     // Both in one turn: they share a write to the log.
@@ -86,8 +96,10 @@ export class WriteHandler {
     if (refused !== undefined) throw refused
   }
 
-  private decode(namespace: string, version: Version, message: Uint8Array): { outcome: Outcome; floats?: WriteBatch; histograms?: WriteBatch } {
+  private decode(request: HttpRequest, version: Version, message: Uint8Array): Decoded {
     const { storage } = this.svc
+    const context = this.svc.context(request)
+    const namespace = context.dataNamespace
     const { metadata } = this
     const floats = storage.batch(namespace)
     let histograms: WriteBatch | undefined
@@ -103,7 +115,7 @@ export class WriteHandler {
       const outcome = this.decoder(namespace).decode(version, message, floats, open, (entry) => metadata.note(namespace, entry), options)
       kept = true
       if (outcome.floatRows === 0) storage.recycle(floats)
-      return { outcome, ...(outcome.floatRows > 0 && { floats }), ...(histograms !== undefined && { histograms }) }
+      return { context, outcome, ...(outcome.floatRows > 0 && { floats }), ...(histograms !== undefined && { histograms }) }
     } finally {
       if (!kept) for (const batch of [floats, histograms]) if (batch !== undefined) storage.recycle(batch)
       this.droppedMetadata.inc(metadata.dropped - dropped)

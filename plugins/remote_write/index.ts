@@ -28,7 +28,10 @@ export default definePlugin({
     const handler = new WriteHandler(svc, config, metadata, keeper)
     svc.provide(METRIC_METADATA, metadata)
     svc.start(() => keeper.start(svc.storage.state(svc.id)))
-    svc.stop(() => keeper.stop())
+    svc.stop(async () => {
+      await handler.stop()
+      await keeper.stop()
+    })
     const schema = { tags: ['write'], summary: 'Prometheus remote write 1.0 and 2.0', querystring: writeQuery, consumes: ['application/x-protobuf'] }
     const options = { config: { rawBody: true as const, encodedBody: true as const }, schema }
     svc.http.post('/api/v1/prom/write', options, (request, reply) => handler.write(request, reply))

@@ -1,19 +1,36 @@
 /** Compressed bodies to messages, in bounded memory. */
-import { snappyLength } from '../../kernel/decode/snappy.ts'
-import type { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
+import { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
+import { snappyLength } from '../../kernel/decode/snappy-fill.ts'
+import { SnappyThread } from '../../kernel/decode/snappy-thread.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { decompress } from '../../kernel/http/body.ts'
 
-/**
- * Snappy or zstd, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
- * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
- * @returns the message, which for snappy is good until the decoder is used again. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST.
- */
-export function decodePayload(body: Buffer, limit: number, snappy: SnappyBlockDecoder): Uint8Array | Promise<Uint8Array> {
-  if (body.length === 0) return body
-  if (isZstd(body)) return decodeZstd(body, limit)
-  if (snappyLength(body) > limit) throw tooLarge(limit)
-  return snappy.decode(body)
+export class Payloads {
+  private readonly limit: number
+  private readonly here = new SnappyBlockDecoder()
+  private readonly beside: SnappyThread
+
+  /** @param limit bytes after decompression. @param slots large snappy blocks that a thread decodes at a time. @param gone told when that thread fails. */
+  constructor(limit: number, slots: number, gone: (error: Error) => void) {
+    this.limit = limit
+    this.beside = new SnappyThread(slots, gone)
+  }
+
+  /**
+   * Snappy or zstd, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
+   * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
+   * @param read called with the message, which is good until it returns. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
+   */
+  async read<T>(body: Buffer, read: (message: Uint8Array) => T): Promise<T> {
+    if (body.length === 0) return read(body)
+    if (isZstd(body)) return read(await decodeZstd(body, this.limit))
+    if (snappyLength(body) > this.limit) throw tooLarge(this.limit)
+    return this.beside.decode(body, read) ?? read(this.here.decode(body))
+  }
+
+  stop(): Promise<void> {
+    return this.beside.stop()
+  }
 }
 
 async function decodeZstd(body: Buffer, limit: number): Promise<Uint8Array> {
