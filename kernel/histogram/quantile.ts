@@ -15,6 +15,8 @@ export interface NanNote {
 }
 
 const cursor = new BucketCursor()
+/** What counts that were added up or extrapolated may differ by, of their whole. */
+const ROUNDING = 1e-9
 
 export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
   if (q < 0) return Number.NEGATIVE_INFINITY
@@ -48,7 +50,8 @@ export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
     if (note !== undefined) note.nan = 'result'
     return Number.NaN
   }
-  rank = forward ? rank - (count - cursor.count) : count - rank
+  let within = cursor.count
+  rank = forward ? rank - (count - within) : count - rank
   if (unsure) {
     let moved = false
     while (cursor.next()) {
@@ -56,10 +59,11 @@ export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
       moved = true
     }
     if (count < h.count && note !== undefined) note.nan = 'skew'
-    // Prometheus goes on with the last bucket here, not with the one it has found; answers are to be the same.
-    if (moved) ({ lower, upper } = cursor)
+    // Prometheus goes on with the last bucket here, not with the one it has found; answers are to be the same. But where every observation is in
+    // a bucket none was NaN: the sum is only not known, as OTLP may leave it out.
+    if (moved && h.count - count > h.count * ROUNDING) ({ lower, upper, count: within } = cursor)
   }
-  const part = rank / cursor.count
+  const part = rank / within
   if (custom || (lower <= 0 && upper >= 0)) return lower + (upper - lower) * part
   const logLower = Math.log2(Math.abs(lower))
   const logUpper = Math.log2(Math.abs(upper))

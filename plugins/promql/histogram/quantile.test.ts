@@ -52,6 +52,15 @@ t.test('special arguments', async (t) => {
   t.same([empty.quantile(0.5), empty.quantile(-1), empty.fraction(0, 1)], [Number.NaN, MINUS_INF, Number.NaN])
 })
 
+t.test('a sum that is not known, where every observation is in a bucket, changes no quantile', async (t) => {
+  const buckets = { bounds: [2, 4, 8], positive: { 0: 10, 1: 10, 2: 20 } }
+  for (const q of [0.1, 0.375, 0.5, 0.75, 1]) {
+    const note: NanNote = { nan: '' }
+    t.equal(histogram({ ...buckets, sum: Number.NaN }).quantile(q, note), histogram(buckets).quantile(q), `${q}`)
+    t.equal(note.nan, '')
+  }
+})
+
 t.test('observations of NaN', async (t) => {
   const note: NanNote = { nan: '' }
   const h = histogram({ count: 15, sum: Number.NaN, positive: { 0: 12 } })
