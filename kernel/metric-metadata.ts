@@ -15,4 +15,6 @@ export interface MetricMetadataEntry {
 export interface MetricMetadata {
   /** What is known of a namespace's metrics, a metric at most once for each different thing that was said of it. */
   list(namespace: string): Iterable<MetricMetadataEntry>
+  /** Takes in what another plugin's sender has said; absent where the provider keeps only its own. */
+  note?(namespace: string, entry: MetricMetadataEntry): void
 }

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { METRIC_METADATA } from '../../kernel/metric-metadata.ts'
+import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { WriteHandler } from './handler.ts'
@@ -26,7 +26,13 @@ export default definePlugin({
     })
     const keeper = new MetadataKeeper(metadata, config.metadata_save_secs * 1000, svc.log)
     const handler = new WriteHandler(svc, config, metadata, keeper)
-    svc.provide(METRIC_METADATA, metadata)
+    svc.provide(METRIC_METADATA, {
+      list: (namespace) => metadata.list(namespace),
+      note(namespace, entry) {
+        metadata.note(namespace, entry)
+        keeper.schedule()
+      },
+    } satisfies MetricMetadata)
     svc.start(() => keeper.start(svc.storage.state(svc.id)))
     svc.stop(async () => {
       await handler.stop()
