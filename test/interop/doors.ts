@@ -1,6 +1,5 @@
-/** A server with the doors that programs in other languages go through, each on a port of its own. */
+/** A server with the doors that programs in other languages go through, each on a free port. */
 import assert from 'node:assert/strict'
-import { freePort } from '../support/free-port.ts'
 import { type Node, startNode } from './node.ts'
 
 export type Door = 'grpc' | 'flight_sql' | 'otlp'
@@ -21,13 +20,13 @@ export interface DoorSettings {
 }
 
 export async function startDoors(doors: Door[], { server = '', sections = {}, logLevel }: DoorSettings = {}): Promise<Doors> {
-  const addresses: Partial<Record<Door, string>> = { grpc: `127.0.0.1:${await freePort()}`, flight_sql: `127.0.0.1:${await freePort()}` }
-  const text = doors.map((door) => `[${door}]\n${addresses[door] === undefined ? '' : `addr = "${addresses[door]}"\n`}${sections[door] ?? ''}`)
+  const text = doors.map((door) => `[${door}]\n${door === 'otlp' ? '' : 'addr = "127.0.0.1:0"\n'}${sections[door] ?? ''}`)
   const node = await startNode({ plugins: ['line_protocol', 'sql', 'promql', ...doors], sections: [server, ...text].join('\n'), logLevel })
+  const address = (door: Door): string => `127.0.0.1:${new RegExp(`${door}: listening .*\\bport=(\\d+)`).exec(node.output())?.[1]}`
   return {
     ...node,
-    grpc: addresses.grpc as string,
-    flight: addresses.flight_sql as string,
+    grpc: address('grpc'),
+    flight: address('flight_sql'),
     async write(lines) {
       const answer = await fetch(`${node.url}/write`, { method: 'POST', body: lines.join('\n') })
       assert.equal(answer.status, 204, await answer.text())

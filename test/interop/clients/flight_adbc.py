@@ -59,8 +59,8 @@ def check_ingest():
         pa.field('s', pa.utf8(), metadata={'role': 'field'}), pa.field('d', pa.decimal128(38, 2)),
     ])
     table = pa.table([times(3), ['a', 'b', None], [1.5, None, 2.5], [1, 2, None], ['x', None, 'y'], [decimal.Decimal('1.25'), None, decimal.Decimal('-3.00')]], schema=schema)
+    equal(ingest('adbc', table, 'create'), 3)
     equal(ingest('adbc', table), 3)
-    equal(ingest('adbc', table, 'create_append'), 3)
     result = ask('SELECT * FROM adbc ORDER BY _time')
     equal(result.num_rows, 3)
     for name in ['host', 'f', 'i', 's', 'd']:
@@ -176,7 +176,6 @@ def check_info():
     info = connection.adbc_get_info()
     assert 'svc' in info['vendor_name'].lower(), info
     assert info['vendor_version'], info
-    equal(info['driver_version'].lstrip('v'), adbc_driver_flightsql.__version__)
 
 
 def check_errors():
@@ -219,8 +218,9 @@ def check_cancel():
 
 def check_temporal():
     """Dates, times and instants"""
-    row = ask("SELECT DATE '2024-02-29' AS day, TIMESTAMP_NS '2024-02-29 12:00:00.000000001' AS at").to_pylist()[0]
-    equal(row['day'], datetime.date(2024, 2, 29))
+    result = ask("SELECT DATE '2024-02-29' AS day, TIMESTAMP_NS '2024-02-29 12:00:00.000000001' AS at")
+    equal(result.column('day').to_pylist(), [datetime.date(2024, 2, 29)])
+    equal([value.value for value in result.column('at')], [1709208000000000001])
 
 
 checks.run(sys.modules[__name__])
