@@ -8,6 +8,8 @@
 const MAX_PROBES = 32
 const FIRST_SLOTS = 1024
 const FIRST_ARENA = 65536
+/** Bytes compared at a time. */
+const STEP = 32
 
 export class KeyTable {
   /** What the caller keeps with an entry: the series number, and a number of its own (which measurement). */
@@ -75,23 +77,7 @@ export class KeyTable {
   }
 
   private sameBytes(entry: number, view: DataView, start: number): boolean {
-    const arena = this.arenaView
-    const from = this.offset[entry]
-    const length = this.length[entry]
-    let i = 0
-    // A branch for 16 bytes and not for 4: keys have some hundred bytes, and nearly all that come here are equal (line_protocol, remote_write benches).
-    for (; i + 16 <= length; i += 16) {
-      const a = from + i
-      const b = start + i
-      const first = arena.getInt32(a, true) ^ view.getInt32(b, true)
-      const second = arena.getInt32(a + 4, true) ^ view.getInt32(b + 4, true)
-      const third = arena.getInt32(a + 8, true) ^ view.getInt32(b + 8, true)
-      const fourth = arena.getInt32(a + 12, true) ^ view.getInt32(b + 12, true)
-      if ((first | second | third | fourth) !== 0) return false
-    }
-    for (; i + 4 <= length; i += 4) if (arena.getInt32(from + i, true) !== view.getInt32(start + i, true)) return false
-    for (; i < length; i++) if (arena.getUint8(from + i) !== view.getUint8(start + i)) return false
-    return true
+    return equal(this.arenaView, this.offset[entry], view, start, this.length[entry])
   }
 
   /** Adds a key that `find` did not find. May empty the table first; returns -1 when the key cannot be held. */
@@ -147,6 +133,29 @@ export class KeyTable {
       if (slot >= 0) this.slots[slot] = entry + 1
     }
   }
+}
+
+/** Whether a[from ...] and b[start ...] have the same `length` bytes. Keys have some hundred bytes, and nearly all that come here are equal. */
+function equal(a: DataView, from: number, b: DataView, start: number, length: number): boolean {
+  if (length < STEP) {
+    let i = 0
+    for (; i + 4 <= length; i += 4) if (a.getInt32(from + i, true) !== b.getInt32(start + i, true)) return false
+    for (; i < length; i++) if (a.getUint8(from + i) !== b.getUint8(start + i)) return false
+    return true
+  }
+  // The last step overlaps the one before it: no bytes are left over.
+  const last = length - STEP
+  for (let i = 0; i < last; i += STEP) if (differ(a, from + i, b, start + i)) return false
+  return !differ(a, from + last, b, start + last)
+}
+
+/** Whether STEP bytes differ. The engine keeps words of 64 bits in registers here and makes no BigInt of them: twice as fast as by 32 (decoder.bench.ts). */
+function differ(a: DataView, i: number, b: DataView, j: number): boolean {
+  const first = a.getBigUint64(i, true) ^ b.getBigUint64(j, true)
+  const second = a.getBigUint64(i + 8, true) ^ b.getBigUint64(j + 8, true)
+  const third = a.getBigUint64(i + 16, true) ^ b.getBigUint64(j + 16, true)
+  const fourth = a.getBigUint64(i + 24, true) ^ b.getBigUint64(j + 24, true)
+  return BigInt.asUintN(64, first | second | third | fourth) !== 0n
 }
 
 function grow(from: Int32Array, capacity: number): Int32Array<ArrayBuffer> {
