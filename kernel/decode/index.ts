@@ -1,4 +1,6 @@
 /** What doors and query languages share, for plugins outside this repository too: wire formats, known series keys, histograms, bounded regular expressions. */
+
+export { storedHistogramJson } from '../histogram/json.ts'
 export { type CounterResetHint, CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from '../histogram.ts'
 export { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from '../metric-fields.ts'
 export { TextPattern } from '../text-pattern.ts'
@@ -7,6 +9,9 @@ export * from './histogram-check.ts'
 export * from './key-table.ts'
 export * from './numbers.ts'
 export * from './protobuf.ts'
+export * from './protobuf-text.ts'
 export * from './protobuf-writer.ts'
 export * from './snappy.ts'
 export * from './snappy-block.ts'
+export * from './sql-json.ts'
+export * from './time-merge.ts'

@@ -156,6 +156,13 @@ function productError(a: number, b: number, product: number): number {
   return al * bl - (product - ah * bh - al * bh - ah * bl)
 }
 
+/** A decimal of `scale` digits behind the point, with all of them. */
+export function decimalText(unscaled: bigint, scale: number): string {
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
+  const text = scale === 0 ? digits : `${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+  return unscaled < 0n ? `-${text}` : text
+}
+
 /**
  * Stores -?digits[.digits] as a decimal of its own scale; false when it has more than 38 digits.
  * Leading zeros do not count; trailing zeros do: 1.50 has scale 2.

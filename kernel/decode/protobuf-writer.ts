@@ -37,6 +37,23 @@ export class ProtobufWriter {
     this.bytes[this.at++] = 1
   }
 
+  /** The bits of an int64 or uint64 as two halves. */
+  int64(field: number, low: number, high: number): void {
+    this.tag(field, 0)
+    this.room(10)
+    const { bytes } = this
+    let at = this.at
+    let rest = low >>> 0
+    let upper = high >>> 0
+    while (upper !== 0 || rest > 0x7f) {
+      bytes[at++] = (rest & 0x7f) | 0x80
+      rest = ((rest >>> 7) | (upper << 25)) >>> 0
+      upper >>>= 7
+    }
+    bytes[at++] = rest
+    this.at = at
+  }
+
   /** sint32 and sint64. */
   sint(field: number, value: number): void {
     this.tag(field, 0)

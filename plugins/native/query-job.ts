@@ -1,7 +1,7 @@
 /** The native query beside the data: scans, merges the series by time, emits a JSON array of rows. */
+import { TimeMerge } from '../../kernel/decode/time-merge.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { Job, JobIo, Reader, ScanRequest } from '../../kernel/storage.ts'
-import { TimeMerge } from './merge.ts'
 import { RowWriter } from './row-json.ts'
 
 export interface QueryArgs {

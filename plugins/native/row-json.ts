@@ -1,4 +1,5 @@
 /** A row as JSON text: 64-bit integers exactly, decimals in the shape they are written in, only the fields that are present. */
+import { decimalText } from '../../kernel/decode/numbers.ts'
 import { storedHistogramJson } from '../../kernel/histogram/json.ts'
 import type { ColumnChunk, SeriesChunk } from '../../kernel/storage.ts'
 
@@ -52,10 +53,4 @@ function histogramText(bytes: Uint8Array): string {
     if (!(error instanceof RangeError)) throw error
     return `"${Buffer.from(bytes).toString('base64')}"`
   }
-}
-
-function decimalText(unscaled: bigint, scale: number): string {
-  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
-  const text = scale === 0 ? digits : `${digits.slice(0, -scale)}.${digits.slice(-scale)}`
-  return unscaled < 0n ? `-${text}` : text
 }

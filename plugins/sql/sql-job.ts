@@ -1,6 +1,6 @@
 /** A SQL statement beside the data: runs it and emits the answer's JSON in pieces. */
+import { JsonRowEncoder } from '../../kernel/decode/sql-json.ts'
 import type { Job, JobIo, Reader } from '../../kernel/storage.ts'
-import { RowEncoder } from './encode.ts'
 
 export interface SqlArgs {
   namespace: string
@@ -19,7 +19,7 @@ const EMIT_LENGTH = 65_536
 
 export async function runSql(reader: Reader, { namespace, query, maxRows }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
   const cursor = await reader.sql({ namespace, query })
-  const encoder = new RowEncoder(cursor.columns)
+  const encoder = new JsonRowEncoder(cursor.columns)
   let text = `{"columns":${JSON.stringify(cursor.columns.map(({ name, type }) => ({ name, data_type: type })))},"rows":[`
   let rows = 0
   let truncated = false

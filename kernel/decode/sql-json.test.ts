@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { SqlChunk, SqlColumn } from '../../kernel/storage.ts'
-import { encoderOf, RowEncoder } from './encode.ts'
+import type { SqlChunk, SqlColumn } from '../storage.ts'
+import { JsonRowEncoder, jsonEncoderOf } from './sql-json.ts'
 
 t.test('values by type', (t) => {
   for (const [type, value, json] of [
@@ -33,10 +33,10 @@ t.test('values by type', (t) => {
     ['Map(Utf8, Int64)', [{ key: 'k', value: null }], '[{"key":"k","value":null}]'],
     ['Null', 0, 'null'],
   ] as const) {
-    t.equal(encoderOf(type)(value), json, type)
+    t.equal(jsonEncoderOf(type)(value), json, type)
   }
   for (const bad of ['', 'Int65', 'List(Int64', 'decimal(x)', 'Struct(a: Int64)', 'Int64)'])
-    t.throws(() => encoderOf(bad), /not the name of a result type/, bad)
+    t.throws(() => jsonEncoderOf(bad), /not the name of a result type/, bad)
   t.end()
 })
 
@@ -49,7 +49,7 @@ t.test('rows, with missing values by validity or as null', (t) => {
     rows: 3,
     columns: [{ values: BigInt64Array.from([1n, 2n, 3n]), validity: Uint8Array.from([1, 0, 1]) }, { values: ['x', null, 'z'] }],
   }
-  const encoder = new RowEncoder(columns)
+  const encoder = new JsonRowEncoder(columns)
   t.equal(encoder.rows(chunk, 0, 3), '[1,"x"],[null,null],[3,"z"]')
   t.equal(encoder.rows(chunk, 2, 3), '[3,"z"]')
   t.end()

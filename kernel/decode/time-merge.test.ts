@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { SeriesChunk } from '../../kernel/storage.ts'
-import { TimeMerge } from './merge.ts'
+import type { SeriesChunk } from '../storage.ts'
+import { TimeMerge } from './time-merge.ts'
 
 const chunk = (series: number, times: number[], present?: number[]): SeriesChunk => ({
   series,

@@ -3,13 +3,13 @@
  * Integers are written with all their digits, NaN and infinities as null, decimals as a string of digits, times as integers in the unit
  * that the type names.
  */
-import type { SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from '../storage.ts'
 
 /** JSON text of one value that is not null. */
 export type Encode = (value: unknown) => string
 
 /** @throws Error for a type name that is not one of `SqlColumn.type`. */
-export function encoderOf(type: string): Encode {
+export function jsonEncoderOf(type: string): Encode {
   const parser = new TypeReader(type)
   const encode = parser.read()
   parser.end()
@@ -145,11 +145,11 @@ class TypeReader {
 }
 
 /** Writes rows, a chunk at a time. */
-export class RowEncoder {
+export class JsonRowEncoder {
   private readonly encoders: Encode[]
 
   constructor(columns: readonly SqlColumn[]) {
-    this.encoders = columns.map(({ type }) => encoderOf(type))
+    this.encoders = columns.map(({ type }) => jsonEncoderOf(type))
   }
 
   /** Rows [from, to) as `[..],[..]`. */

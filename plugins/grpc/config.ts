@@ -1,0 +1,31 @@
+import { type Static, Type } from 'typebox'
+import { grpcListenerKeys } from '../../kernel/grpc/config.ts'
+
+export const configSchema = Type.Object({
+  ...grpcListenerKeys(4243),
+  reflection: Type.Boolean({ default: false, description: 'Lets clients ask for the proto file (grpc.reflection.v1 and v1alpha), without credentials' }),
+  stream_batch_size: Type.Integer({ default: 10_000, minimum: 1, maximum: 10_000_000, description: 'Points of a StreamWrite that are written together' }),
+  stream_batch_bytes: Type.Integer({
+    default: 8_388_608,
+    minimum: 1024,
+    maximum: 1_073_741_824,
+    description: 'Bytes of messages of a StreamWrite that are written together',
+  }),
+  stream_batch_interval_ms: Type.Integer({ default: 100, minimum: 1, maximum: 60_000, description: 'How long points of a StreamWrite wait for others' }),
+  max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one point; one with more is refused' }),
+  max_reported_errors: Type.Integer({
+    default: 16,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Refused points of one write whose reasons are kept; the others are counted',
+  }),
+  series_cache_bytes: Type.Integer({
+    default: 67_108_864,
+    minimum: 65_536,
+    maximum: 17_179_869_184,
+    description: 'Measurements with tags, as sent, that are recognised without being parsed again, for each namespace; emptied when full',
+  }),
+  max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
+})
+
+export type GrpcPluginConfig = Static<typeof configSchema>

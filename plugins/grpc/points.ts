@@ -1,0 +1,351 @@
+/**
+ * The points of a write, from the bytes of the message to columns, never an object a point.
+ *
+ * Measurement and tags stand first in what encoders write: those bytes are the key by which a series is recognised, and the series that came
+ * after the last one is tried before anything is hashed. Fields may come in any order all the same (protobuf.dev, "Encoding"), and then cost a second pass.
+ * What is no message is refused as a whole; a point that cannot be stored is left out, with the reason.
+ */
+import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
+import { KeyTable } from '../../kernel/decode/key-table.ts'
+import { asciiText, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { readText, textOf } from '../../kernel/decode/protobuf-text.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
+import { readTag } from './tag.ts'
+
+export interface PointsOptions {
+  /** The time of points that carry none, nanoseconds since the epoch. */
+  now: bigint
+  maxFields: number
+  /** Refusals kept. */
+  maxFailures: number
+}
+
+export interface PointsOutcome {
+  /** Rows appended. */
+  rows: number
+  /** Points left out. */
+  rejected: number
+  rejections: Rejection[]
+}
+
+const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
+const SHOWN = 64
+/** First bytes of a point's `measurement` and `tags`. */
+const MEASUREMENT = 0x0a
+const TAG = 0x12
+/** What keeps a point out, and not the points beside it. */
+const OF_POINTS: ReadonlySet<string> = new Set(['INVALID_POINT', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED'])
+
+const FLOAT64 = 1
+const UINT64 = 3
+const BOOLEAN = 4
+const STRING = 5
+const DECIMAL_TEXT = 6
+const JSON_TEXT = 7
+const TYPES: readonly (FieldType | undefined)[] = [undefined, 'float64', 'int64', 'uint64', 'bool', 'string', 'decimal', undefined]
+
+export class PointsDecoder {
+  private readonly resolver: SeriesResolver
+  private readonly namespace: string
+  private readonly keys: KeyTable
+  private readonly measurements: MeasurementRef[] = []
+  private readonly byName = new Map<string, number>()
+  private epoch: number
+  /** Entry of the point before, -1 = none. */
+  private last = -1
+  private readonly reader = new ProtobufReader()
+  private readonly now = new Int64()
+  /** Of the point at hand: its measurement's place in `measurements`, and its series. */
+  private group = 0
+  private series = 0
+  private place = 0
+
+  /** @param maxInternedBytes bytes of keys kept; @param seed any number, best a random one */
+  constructor(resolver: SeriesResolver, namespace: string, maxInternedBytes: number, seed: number) {
+    this.resolver = resolver
+    this.namespace = namespace
+    this.keys = new KeyTable(maxInternedBytes, seed)
+    this.epoch = resolver.epoch
+  }
+
+  /**
+   * Appends the points of a message whose field 1 they are.
+   * @param firstPosition what the first point is called in rejections.
+   * @throws BAD_REQUEST for bytes that are no such message; rows appended until then are taken back.
+   */
+  decode(message: Uint8Array, batch: WriteBatch, options: PointsOptions, firstPosition = 0): PointsOutcome {
+    if (this.epoch !== this.resolver.epoch) this.forget()
+    this.now.setBigInt(options.now)
+    const marks = batch.tables.map(({ rows }) => rows)
+    const outcome: PointsOutcome = { rows: 0, rejected: 0, rejections: [] }
+    const { reader } = this
+    let index = firstPosition
+    try {
+      reader.begin(message)
+      while (reader.next()) {
+        if (reader.field !== 1) {
+          reader.skip()
+          continue
+        }
+        const outer = reader.enter()
+        this.point(batch, index++, options, outcome)
+        reader.leave(outer)
+      }
+      return outcome
+    } catch (error) {
+      for (const [i, table] of batch.tables.entries()) while (table.rows > (marks[i] ?? 0)) table.dropRow()
+      throw error
+    } finally {
+      reader.release()
+    }
+  }
+
+  private forget(): void {
+    this.keys.clear()
+    this.measurements.length = 0
+    this.byName.clear()
+    this.last = -1
+    this.epoch = this.resolver.epoch
+  }
+
+  private point(batch: WriteBatch, position: number, options: PointsOptions, outcome: PointsOutcome): void {
+    const { reader } = this
+    const { end } = reader
+    let table: TableBatch | undefined
+    let rows = 0
+    try {
+      const start = reader.at
+      this.identify(start)
+      table = batch.table(this.measurements[this.group])
+      rows = table.rows
+      const row = table.addRow(this.series, this.now.low, this.now.high, position)
+      if (!this.values(batch, table, row, options.maxFields, true)) {
+        table.dropRow()
+        table = undefined
+        this.collect(start, end)
+        reader.at = start
+        reader.end = end
+        table = batch.table(this.measurements[this.group])
+        rows = table.rows
+        this.values(batch, table, table.addRow(this.series, this.now.low, this.now.high, position), options.maxFields, false)
+      }
+      outcome.rows++
+    } catch (error) {
+      if (!(error instanceof SvcError) || !OF_POINTS.has(error.code)) throw placed(error, position)
+      if (table !== undefined && table.rows > rows) table.dropRow()
+      outcome.rejected++
+      if (outcome.rejections.length < options.maxFailures) outcome.rejections.push({ code: error.code, message: error.message, position })
+      reader.at = reader.end = end
+    }
+  }
+
+  /** Finds measurement and series by the bytes that the point begins with, and steps behind them. */
+  private identify(start: number): void {
+    const { keys, reader } = this
+    const { view, bytes, end } = reader
+    if (this.last >= 0) {
+      const next = keys.following[this.last]
+      const keyEnd = keys.matchEnd(next, view, start)
+      if (keyEnd >= 0 && keyEnd <= end && (keyEnd === end || (bytes[keyEnd] !== TAG && bytes[keyEnd] !== MEASUREMENT))) {
+        this.last = next
+        this.take(next)
+        reader.at = keyEnd
+        return
+      }
+    }
+    while (reader.at < end && (bytes[reader.at] === MEASUREMENT || bytes[reader.at] === TAG)) {
+      reader.next()
+      reader.skip()
+    }
+    const keyEnd = reader.at
+    const hash = keys.hashOf(view, start, keyEnd)
+    const entry = keys.find(view, start, keyEnd, hash)
+    if (entry >= 0) {
+      this.follow(entry)
+      this.take(entry)
+      return
+    }
+    this.collect(start, keyEnd)
+    reader.end = end
+    this.follow(keys.add(bytes, start, keyEnd, hash, this.series, this.group))
+  }
+
+  private take(entry: number): void {
+    this.group = this.keys.group[entry]
+    this.series = this.keys.series[entry]
+  }
+
+  /** Remembers that the series of `entry` came after the last one. */
+  private follow(entry: number): void {
+    if (entry >= 0 && this.last >= 0 && this.last < this.keys.size) this.keys.following[this.last] = entry
+    this.last = entry
+  }
+
+  /** Measurement and series from all of [start, end). */
+  private collect(start: number, end: number): void {
+    const { reader } = this
+    reader.at = start
+    reader.end = end
+    let measurement = ''
+    const tags: string[] = []
+    const seen = new Set<string>()
+    while (reader.next()) {
+      if (reader.field === 1) measurement = readText(reader, 'measurement')
+      else if (reader.field === 2) {
+        const { key, value } = readTag(reader)
+        if (seen.has(key)) throw refused(`tag "${key.slice(0, SHOWN)}" occurs twice`)
+        seen.add(key)
+        tags.push(key, value)
+      } else reader.skip()
+    }
+    let group = this.byName.get(measurement)
+    if (group === undefined) {
+      const ref = this.resolver.measurement(this.namespace, measurement)
+      group = this.measurements.length
+      this.measurements.push(ref)
+      this.byName.set(measurement, group)
+    }
+    this.series = this.resolver.series(this.measurements[group], tags)
+    this.group = group
+  }
+
+  /**
+   * Fields and time. @param ordered measurement and tags have all been seen.
+   * @returns false when they have not, against expectation.
+   */
+  private values(batch: WriteBatch, table: TableBatch, row: number, maxFields: number, ordered: boolean): boolean {
+    const { reader } = this
+    let count = 0
+    this.place = 0
+    while (reader.next()) {
+      if (reader.field === 3) {
+        if (count++ === maxFields) throw refused(`it has more than ${maxFields} fields, grpc.max_fields_per_point`)
+        const outer = reader.enter()
+        this.field(batch, table, row)
+        reader.leave(outer)
+      } else if (reader.field === 4) {
+        reader.int64()
+        if (reader.low !== 0 || reader.high !== 0) {
+          table.time[row * 2] = reader.low
+          table.time[row * 2 + 1] = reader.high
+        } else {
+          table.time[row * 2] = this.now.low
+          table.time[row * 2 + 1] = this.now.high
+        }
+      } else if (reader.field <= 2 && ordered) return false
+      else reader.skip()
+    }
+    if (count === 0) throw refused('it has no field')
+    return true
+  }
+
+  private field(batch: WriteBatch, table: TableBatch, row: number): void {
+    const { reader } = this
+    const { end } = reader
+    let nameStart = 0
+    let nameEnd = 0
+    let valueStart = 0
+    let valueEnd = 0
+    while (reader.next()) {
+      if (reader.field === 1) {
+        nameStart = reader.span()
+        nameEnd = reader.at
+      } else if (reader.field === 2) {
+        valueStart = reader.span()
+        valueEnd = reader.at
+      } else reader.skip()
+    }
+    const known = this.known(table, nameStart, nameEnd)
+    const name = known === undefined ? textOf(reader, nameStart, nameEnd, 'key of a field') : known.name
+    reader.at = valueStart
+    reader.end = valueEnd
+    this.value(batch, table, row, name, known ?? table.find(name))
+    reader.at = reader.end = end
+  }
+
+  /** The column that a name is of, if it is the one after the last: points of a measurement mostly have the same fields in the same order. */
+  private known(table: TableBatch, start: number, end: number): Column | undefined {
+    const { bytes } = this.reader
+    const { columns } = table
+    const first = this.place
+    for (let place = first; place < first + 2 && place < columns.length; place++) {
+      const { nameBytes } = columns[place]
+      if (nameBytes.length !== end - start) continue
+      let i = 0
+      while (i < nameBytes.length && nameBytes[i] === bytes[start + i]) i++
+      if (i === nameBytes.length) {
+        this.place = place + 1
+        return columns[place]
+      }
+    }
+    return undefined
+  }
+
+  private value(batch: WriteBatch, table: TableBatch, row: number, name: string, known: Column | undefined): void {
+    const { reader } = this
+    let kind = 0
+    let low = 0
+    let high = 0
+    // Of a oneof the last member counts.
+    while (reader.next()) {
+      const { field } = reader
+      if (field > JSON_TEXT) {
+        reader.skip()
+        continue
+      }
+      if (field === FLOAT64) reader.fixed64()
+      else if (field <= BOOLEAN) reader.int64()
+      else {
+        reader.low = reader.span()
+        reader.high = reader.at
+      }
+      kind = field
+      low = reader.low
+      high = reader.high
+    }
+    if (known?.has(row)) throw refused(`field "${name.slice(0, SHOWN)}" occurs twice`)
+    const type = TYPES[kind]
+    if (type === undefined) {
+      const why = kind === JSON_TEXT ? 'json is a form of answers and cannot be written' : 'its value is empty'
+      throw refused(`field "${name.slice(0, SHOWN)}": ${why}; set float64, int64, uint64, boolean, string or decimal`)
+    }
+    const column = known !== undefined && known.type === type && known.next > 0 ? known : table.column(name, type)
+    if (kind <= UINT64) column.setPair(row, low, high)
+    else if (kind === BOOLEAN) column.setBool(row, (low | high) !== 0)
+    else if (kind === STRING) this.text(batch, column, row, low, high)
+    else if (kind === DECIMAL_TEXT) this.decimal(column, row, name, low, high)
+  }
+
+  private text(batch: WriteBatch, column: Column, row: number, start: number, end: number): void {
+    const { bytes } = this.reader
+    const { heap } = batch
+    const at = heap.reserve(end - start)
+    let all = 0
+    for (let i = start, to = at; i < end; i++, to++) {
+      const byte = bytes[i]
+      heap.bytes[to] = byte
+      all |= byte
+    }
+    if (all >= 0x80) textOf(this.reader, start, end, 'string')
+    column.setPair(row, at, end - start)
+  }
+
+  private decimal(column: Column, row: number, name: string, start: number, end: number): void {
+    const { bytes } = this.reader
+    const text = asciiText(bytes, start, Math.min(end, start + SHOWN))
+    if (end - start > SHOWN || !DECIMAL.test(text)) {
+      throw refused(`field "${name.slice(0, SHOWN)}": "${text}" is not a decimal; write at most 38 digits with an optional sign and point`)
+    }
+    if (!storeDecimal(bytes, start, end, column, row)) throw refused(`field "${name.slice(0, SHOWN)}": a decimal has at most 38 digits`)
+  }
+}
+
+function refused(cause: string): SvcError {
+  return new SvcError('INVALID_POINT', `cannot write the point: ${cause}`)
+}
+
+function placed(error: unknown, position: number): unknown {
+  return error instanceof SvcError ? new SvcError(error.code, `points[${position}]: ${error.message}`, { cause: error }) : error
+}

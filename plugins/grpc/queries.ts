@@ -1,0 +1,61 @@
+/** Query and ExecuteSql: limits, metrics, and the messages as they come from beside the data. */
+import { SvcError } from '../../kernel/errors.ts'
+import type { GrpcCall, SendMessage } from '../../kernel/grpc/method.ts'
+import { GrpcStatusError, UNIMPLEMENTED } from '../../kernel/grpc/status.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import type { Svc } from '../../kernel/plugin.ts'
+import type { JobOptions, ScanRequest } from '../../kernel/storage.ts'
+import type { GrpcPluginConfig } from './config.ts'
+import type { QueryArgs } from './query-job.ts'
+import { queryPlan, sqlText } from './requests.ts'
+import type { SqlArgs } from './sql-job.ts'
+
+const QUERY = new URL('./query-job.ts', import.meta.url)
+const SQL = new URL('./sql-job.ts', import.meta.url)
+/** Clients take 4 MiB a message unless told otherwise. */
+const MESSAGE_BYTES = 1 << 20
+
+export class Queries {
+  private readonly svc: Svc
+  private readonly config: GrpcPluginConfig
+  private readonly answered: Counter
+
+  constructor(svc: Svc, config: GrpcPluginConfig) {
+    this.svc = svc
+    this.config = config
+    this.answered = svc.metrics.counter('grpc_queries_total', 'Queries and SQL statements answered over gRPC')
+  }
+
+  async query(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
+    const { limit, rows, ...plan } = queryPlan(request)
+    const maxRows = this.svc.server.sql_max_rows
+    if (limit > maxRows) {
+      throw new SvcError('BAD_REQUEST', `cannot answer query: limit ${limit} is above server.sql_max_rows, which is ${maxRows}; ask for fewer rows at once`)
+    }
+    const scan: ScanRequest = { namespace: call.context.dataNamespace, ...plan }
+    const args: QueryArgs = { request: scan, rows, limit, maxRows, messageBytes: Math.min(MESSAGE_BYTES, this.config.max_send_bytes >> 1) }
+    for await (const message of this.run(QUERY, args, call)) await send(message)
+    this.answered.inc()
+  }
+
+  async sql(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+    if (!this.svc.storage.capabilities.has('sql')) throw new GrpcStatusError(UNIMPLEMENTED, 'cannot run SQL: the storage engine of this node has none')
+    const { max_send_bytes: maxBytes } = this.config
+    const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
+    const pieces: Uint8Array[] = []
+    for await (const piece of this.run(SQL, args, call)) pieces.push(piece)
+    this.answered.inc()
+    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
+  }
+
+  private async *run(module: URL, args: QueryArgs | SqlArgs, { signal }: GrpcCall): AsyncGenerator<Uint8Array> {
+    const options: JobOptions = { signal, timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
+    const job = this.svc.storage.run(module, args, options)
+    job.result.catch(() => {}) // the output fails with the same error
+    try {
+      yield* job.output
+    } finally {
+      job.cancel()
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/** Query beside the data: scans, merges the series by time, emits QueryResponse messages. */
+import { ArrowEncoder, type ArrowMessage, END_OF_STREAM, frame, type MessagePrefix, streamPrefix } from '../../kernel/arrow/index.ts'
+import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import { TimeMerge } from '../../kernel/decode/time-merge.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Job, JobIo, Reader, ScanRequest, SeriesChunk } from '../../kernel/storage.ts'
+import { RowGatherer } from './gather.ts'
+import { RowEncoder } from './rows.ts'
+
+export interface QueryArgs {
+  request: ScanRequest
+  /** Rows instead of Arrow. */
+  rows: boolean
+  /** 0 = none. */
+  limit: number
+  /** Rows an answer may have: server.sql_max_rows. */
+  maxRows: number
+  /** Bytes of one message, about. */
+  messageBytes: number
+}
+
+type EachRow = (row: (chunk: SeriesChunk, index: number) => boolean | Promise<boolean>) => Promise<void>
+
+export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
+  const { request, limit, maxRows } = args
+  // Without a limit one row too many is enough to know that the answer is refused.
+  const merge = new TimeMerge(limit === 0 ? maxRows + 1 : limit)
+  for await (const chunk of reader.scan(request)) {
+    io.signal.throwIfAborted()
+    merge.add(chunk)
+  }
+  if (limit === 0 && merge.held > maxRows) {
+    throw new SvcError(
+      'BAD_REQUEST',
+      `cannot answer query: it has more than ${maxRows} rows, and server.sql_max_rows is ${maxRows}; name a limit or narrow the range`,
+    )
+  }
+  let written = 0
+  const each: EachRow = (row) =>
+    merge.each((chunk, index) => {
+      if (limit > 0 && written === limit) return false
+      written++
+      return row(chunk, index)
+    })
+  if (args.rows) await emitRows(each, args, io)
+  else await emitArrow(reader, each, args, io)
+  return written
+}
+
+async function emitRows(each: EachRow, { messageBytes }: QueryArgs, io: JobIo): Promise<void> {
+  const encoder = new RowEncoder()
+  const { writer } = encoder
+  await each((chunk, index) => {
+    encoder.row(chunk, index)
+    return writer.at < messageBytes ? true : io.emit(writer.take()).then(() => true)
+  })
+  if (writer.at > 0) await io.emit(writer.take())
+}
+
+async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes }: QueryArgs, io: JobIo): Promise<void> {
+  const measurement = reader.measurements(request.namespace).find(({ name }) => name === request.measurement)
+  const { fields: wanted } = request
+  const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
+  const gatherer = new RowGatherer(measurement?.tags ?? [], fields)
+  const encoder = new ArrowEncoder(gatherer.columns, { maxBytes: messageBytes, prefix: responsePrefix })
+  const emit = async (messages: readonly ArrowMessage[]): Promise<boolean> => {
+    for (const message of messages) await io.emit(message.framed ?? frame(message, responsePrefix))
+    return true
+  }
+  await emit([encoder.schemaMessage()])
+  await each((chunk, index) => {
+    gatherer.add(chunk, index)
+    return gatherer.full ? emit(encoder.push(gatherer.take())) : true
+  })
+  await emit(encoder.push(gatherer.take()))
+  await emit(encoder.flush())
+  await io.emit(response(END_OF_STREAM))
+}
+
+/** `QueryResponse.arrow_ipc` around a message of the stream. */
+const responsePrefix: MessagePrefix = (header, bodyLength) => {
+  const front = streamPrefix(header, bodyLength)
+  const writer = new ProtobufWriter(front.length + 16)
+  writer.varint(0x12)
+  writer.varint(front.length + bodyLength)
+  writer.append(front)
+  return writer.take()
+}
+
+function response(ipc: Uint8Array): Uint8Array {
+  const writer = new ProtobufWriter()
+  writer.blob(2, ipc)
+  return writer.take()
+}
+
+export default runQuery satisfies Job<QueryArgs, number>

@@ -1,0 +1,151 @@
+/** The messages of svc.proto that ask for something. */
+import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { readText } from '../../kernel/decode/protobuf-text.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { DeleteRequest, Matcher, ScanRequest } from '../../kernel/storage.ts'
+import { readTag } from './tag.ts'
+
+/** What a write has beside its points. */
+export interface WriteEnvelope {
+  points: number
+  backfill: boolean
+}
+
+export interface StreamEnvelope {
+  points: number
+  dedupKey: string
+}
+
+export interface QueryPlan extends Omit<ScanRequest, 'namespace'> {
+  matchers: Matcher[]
+  /** 0 = none. */
+  limit: number
+  rows: boolean
+}
+
+const reader = new ProtobufReader()
+
+/** Calls `field` for each field of a message; what it does not read is skipped. @throws BAD_REQUEST for what is no message. */
+function each(message: Uint8Array, field: (number: number) => boolean | undefined): void {
+  try {
+    reader.begin(message)
+    while (reader.next()) if (field(reader.field) !== true) reader.skip()
+  } finally {
+    reader.release()
+  }
+}
+
+export function writeEnvelope(message: Uint8Array): WriteEnvelope {
+  const envelope: WriteEnvelope = { points: 0, backfill: false }
+  each(message, (number) => {
+    if (number === 1) envelope.points++
+    if (number !== 2) return
+    reader.int64()
+    envelope.backfill = (reader.low | reader.high) !== 0
+    return true
+  })
+  return envelope
+}
+
+export function streamEnvelope(message: Uint8Array): StreamEnvelope {
+  const envelope: StreamEnvelope = { points: 0, dedupKey: '' }
+  each(message, (number) => {
+    if (number === 1) envelope.points++
+    if (number !== 2) return
+    envelope.dedupKey = readText(reader, 'dedup_key')
+    return true
+  })
+  return envelope
+}
+
+/** SchemaRequest, DropMeasurementRequest. @throws BAD_REQUEST without a name. */
+export function measurementName(message: Uint8Array): string {
+  return named(onlyText(message, 'measurement'))
+}
+
+/** SqlRequest. */
+export function sqlText(message: Uint8Array): string {
+  return onlyText(message, 'query')
+}
+
+/** A request without members: what it holds all the same has to be a message. */
+export function nothing(message: Uint8Array): void {
+  each(message, () => undefined)
+}
+
+export function queryPlan(message: Uint8Array): QueryPlan {
+  const plan: QueryPlan = { measurement: '', matchers: [], limit: 0, rows: false }
+  const fields: string[] = []
+  each(message, (number) => {
+    if (number === 1) plan.measurement = readText(reader, 'measurement')
+    else if (number === 2) Object.assign(plan, range())
+    else if (number === 3) plan.matchers.push(matcher())
+    else if (number === 4) fields.push(readText(reader, 'name of a field'))
+    else if (number === 5) {
+      reader.int64()
+      plan.limit = reader.unsigned
+    } else if (number === 6) {
+      const format = reader.int32()
+      if (format !== 0 && format !== 1) throw new SvcError('BAD_REQUEST', `cannot answer query: there is no format ${format}; use ARROW or ROWS`)
+      plan.rows = format === 1
+    } else return
+    return true
+  })
+  named(plan.measurement)
+  return fields.length === 0 ? plan : { ...plan, fields }
+}
+
+export function deleteRequest(message: Uint8Array): Omit<DeleteRequest, 'namespace'> {
+  const matchers: Matcher[] = []
+  let measurement = ''
+  let bounds = {}
+  each(message, (number) => {
+    if (number === 1) measurement = readText(reader, 'measurement')
+    else if (number === 2) matchers.push(matcher())
+    else if (number === 3) bounds = range()
+    else return
+    return true
+  })
+  return { measurement: named(measurement), matchers, ...bounds }
+}
+
+function onlyText(message: Uint8Array, what: string): string {
+  let text = ''
+  each(message, (number) => {
+    if (number !== 1) return
+    text = readText(reader, what)
+    return true
+  })
+  return text
+}
+
+function named(measurement: string): string {
+  if (measurement === '') throw new SvcError('BAD_REQUEST', 'cannot read request: measurement is empty; name one, ListMeasurements lists them')
+  return measurement
+}
+
+/** A TimeRange. Members that are not sent are 0, as everywhere in proto3: a range that leaves one out is no half of all times. */
+function range(): { start: bigint; end: bigint } {
+  let start = 0n
+  let end = 0n
+  const outer = reader.enter()
+  while (reader.next()) {
+    if (reader.field > 2) {
+      reader.skip()
+      continue
+    }
+    reader.int64()
+    const value = (BigInt(reader.high) << 32n) | BigInt(reader.low >>> 0)
+    if (reader.field === 1) start = value
+    else end = value
+  }
+  reader.leave(outer)
+  if (start > end) throw new SvcError('BAD_REQUEST', `cannot use range: start ${start} is after end ${end}; set both, or leave the range out for all times`)
+  return { start, end }
+}
+
+/** A Tag as the condition that they are equal. */
+function matcher(): Matcher {
+  const { key, value } = readTag(reader)
+  return { tag: key, op: '=', value }
+}

@@ -1,0 +1,62 @@
+/** The methods of svc.Service. */
+
+import { IdempotencyKeys } from '../../kernel/dedup.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { GrpcCall, GrpcMethod } from '../../kernel/grpc/method.ts'
+import type { Action, Svc } from '../../kernel/plugin.ts'
+import type { MeasurementInfo } from '../../kernel/storage.ts'
+import { VERSION } from '../../kernel/version.ts'
+import { deleteResponse, EMPTY, listMeasurementsResponse, schemaResponse, serverInfoResponse } from './answers.ts'
+import type { GrpcPluginConfig } from './config.ts'
+import { Queries } from './queries.ts'
+import { deleteRequest, measurementName, nothing } from './requests.ts'
+import { type StreamKeys, StreamWrite } from './stream.ts'
+import { PointWriter } from './write.ts'
+
+export const SERVICE = 'svc.Service'
+
+type Answer = (request: Uint8Array, call: GrpcCall) => Uint8Array | Promise<Uint8Array>
+
+export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[] {
+  const writer = new PointWriter(svc, config)
+  const queries = new Queries(svc, config)
+  const { dedup_window_secs: window, max_dedup_entries: entries } = svc.server
+  const seen = window === 0 ? undefined : new IdempotencyKeys(window * 1000, entries, () => svc.clock.monotonic())
+  const keys: StreamKeys = { seen, pending: new Map() }
+  const startedAt = svc.clock.monotonic()
+  const unary = (name: string, action: Action, handle: Answer): GrpcMethod => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
+  const measurements = ({ context }: GrpcCall): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)
+  return [
+    unary('Write', 'write', (request, call) => writer.write(request, call)),
+    {
+      path: `/${SERVICE}/StreamWrite`,
+      action: 'write',
+      kind: 'client_stream',
+      handle: (requests, call) => new StreamWrite(writer, call, keys).run(requests),
+    },
+    { path: `/${SERVICE}/Query`, action: 'read', kind: 'server_stream', handle: (request, call, send) => queries.query(request, call, send) },
+    unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),
+    unary('GetSchema', 'read', (request, call) => {
+      const name = measurementName(request)
+      const known = measurements(call).find((measurement) => measurement.name === name)
+      if (known === undefined)
+        throw new SvcError('NOT_FOUND', `cannot find measurement "${name.slice(0, 256)}": there is none of this name; ListMeasurements lists them`)
+      return schemaResponse(known)
+    }),
+    unary('ListMeasurements', 'read', (request, call) => {
+      nothing(request)
+      return listMeasurementsResponse(measurements(call))
+    }),
+    unary('ServerInfo', 'read', (request, call) => {
+      nothing(request)
+      return serverInfoResponse(VERSION, Math.floor((svc.clock.monotonic() - startedAt) / 1000), measurements(call).length)
+    }),
+    unary('Delete', 'delete', async (request, { context }) => {
+      return deleteResponse(await svc.storage.delete({ namespace: context.dataNamespace, ...deleteRequest(request) }))
+    }),
+    unary('DropMeasurement', 'delete', async (request, { context }) => {
+      await svc.storage.drop(context.dataNamespace, measurementName(request), { final: svc.server.multi_tenancy })
+      return EMPTY
+    }),
+  ]
+}

@@ -1,0 +1,69 @@
+/**
+ * Values of a SQL result as SqlValue, one writer a column, made from the column's type name: native scalars where one exists, decimals as text,
+ * times as integers in the unit that the type names, anything else as JSON text.
+ */
+import { decimalText } from '../../kernel/decode/numbers.ts'
+import type { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import { jsonEncoderOf } from '../../kernel/decode/sql-json.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
+
+type WriteValue = (writer: ProtobufWriter, value: unknown) => void
+
+const IS_NULL = 6
+
+const float: WriteValue = (writer, value) => writer.double(1, Number(value))
+const integer: WriteValue = (writer, value) => bits(writer, 2, value)
+const unsigned: WriteValue = (writer, value) => bits(writer, 3, value)
+const boolean: WriteValue = (writer, value) => writer.int(4, value === true || value === 1 ? 1 : 0)
+const text: WriteValue = (writer, value) => writer.string(5, typeof value === 'string' ? value : String(value))
+
+const SIMPLE: Record<string, WriteValue> = { Boolean: boolean, Utf8: text, Float64: float, Float32: float, Date32: integer }
+for (const width of [8, 16, 32, 64]) {
+  SIMPLE[`Int${width}`] = integer
+  SIMPLE[`UInt${width}`] = unsigned
+}
+
+function writerOf(type: string): WriteValue {
+  const simple = SIMPLE[type]
+  if (simple !== undefined) return simple
+  if (/^(Timestamp|Time64)\(/.test(type)) return integer
+  const decimal = /^decimal\(\d+, (\d+)\)$/.exec(type)
+  if (decimal === null) {
+    const encode = jsonEncoderOf(type)
+    return (writer, value) => writer.string(8, encode(value))
+  }
+  const scale = Number(decimal[1])
+  return (writer, value) => writer.string(7, typeof value === 'string' ? value : decimalText(BigInt(value as bigint), scale))
+}
+
+function bits(writer: ProtobufWriter, field: number, value: unknown): void {
+  const big = BigInt(value as bigint | number)
+  writer.int64(field, Number(BigInt.asIntN(32, big)), Number(BigInt.asIntN(32, big >> 32n)))
+}
+
+export class SqlRows {
+  private readonly writers: readonly WriteValue[]
+
+  constructor(columns: readonly SqlColumn[]) {
+    this.writers = columns.map(({ type }) => writerOf(type))
+  }
+
+  /** Appends `SqlResponse.rows` for rows [0, to). */
+  write(writer: ProtobufWriter, { columns }: SqlChunk, to: number): void {
+    for (let row = 0; row < to; row++) {
+      const mark = writer.open(2)
+      for (let i = 0; i < columns.length; i++) {
+        const value = writer.open(1)
+        this.value(writer, columns[i], i, row)
+        writer.close(value)
+      }
+      writer.close(mark)
+    }
+  }
+
+  private value(writer: ProtobufWriter, { values, validity }: SqlVector, column: number, row: number): void {
+    const value = validity !== undefined && validity[row] === 0 ? null : values[row]
+    if (value === null || value === undefined) writer.int(IS_NULL, 1)
+    else this.writers[column](writer, value)
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * StreamWrite: messages gathered into batches by points, bytes and time. While a batch is written the next one is gathered, and a client that is
+ * faster than that is held back.
+ *
+ * The first fault ends the stream. What came before it is written first, what comes after it is not looked at; the error counts what was written.
+ * A message with a key is left out when its key was written within the window; keys of a batch that was not written whole are free again.
+ */
+
+import type { WriteBatch } from '../../kernel/batch.ts'
+import type { IdempotencyKeys } from '../../kernel/dedup.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { GrpcCall } from '../../kernel/grpc/method.ts'
+import { partialWrite } from '../../kernel/partial-write.ts'
+import type { Rejection } from '../../kernel/storage.ts'
+import { streamWriteResponse } from './answers.ts'
+import { streamEnvelope } from './requests.ts'
+import { type PointWriter, together } from './write.ts'
+
+const MAX_KEY_LENGTH = 255
+
+/** Keys over all streams. */
+export interface StreamKeys {
+  /** undefined: keys are ignored. */
+  seen: IdempotencyKeys | undefined
+  /** Of batches under way: resolves to whether they were written. */
+  pending: Map<string, Promise<boolean>>
+}
+
+/** What is gathered. Positions of its rows are numbers of points, from 0. */
+interface Gathered {
+  batch: WriteBatch
+  rows: number
+  bytes: number
+  points: number
+  rejected: number
+  rejections: Rejection[]
+  /** Each message's first point and its number in the stream. */
+  messages: { from: number; number: number }[]
+  keys: string[]
+  settle(written: boolean): void
+  settled: Promise<boolean>
+}
+
+export class StreamWrite {
+  private readonly writer: PointWriter
+  private readonly call: GrpcCall
+  private readonly keys: StreamKeys
+  private readonly backfill: boolean
+  private gathered: Gathered | undefined
+  private timer: NodeJS.Timeout | undefined
+  /** Resolves when the batch before is written, or was not; never rejects. */
+  private writing: Promise<void> = Promise.resolve()
+  private failure: unknown
+  private fail: (error: unknown) => void = () => {}
+  private messages = 0
+  private total = 0
+  private last = 0
+
+  constructor(writer: PointWriter, call: GrpcCall, keys: StreamKeys) {
+    this.writer = writer
+    this.call = call
+    this.keys = keys
+    this.backfill = call.metadata('x-backfill') === 'true'
+  }
+
+  /** @returns the answer. */
+  run(requests: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      // A batch that fails while the client is silent ends the stream at once.
+      this.fail = (error) => {
+        this.failure ??= error
+        reject(this.failure)
+      }
+      this.consume(requests).then(resolve, this.fail)
+    })
+  }
+
+  private async consume(requests: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+    try {
+      for await (const message of requests) {
+        if (this.failure !== undefined) throw this.failure
+        await this.take(message, this.messages++)
+      }
+    } catch (error) {
+      // What the client has given up is not written behind its back.
+      if (this.call.signal.aborted) this.discard()
+      await this.flushAll()
+      throw this.failure ?? this.counted(error)
+    }
+    await this.flushAll()
+    if (this.failure !== undefined) throw this.failure
+    return streamWriteResponse(this.total, this.last)
+  }
+
+  private async take(message: Uint8Array, number: number): Promise<void> {
+    const { config } = this.writer
+    let gathered: Gathered
+    try {
+      const { points, dedupKey } = streamEnvelope(message)
+      this.writer.checkCount(points)
+      const key = dedupKey === '' ? undefined : await this.claim(dedupKey)
+      if (key === null) return
+      gathered = this.gather(message, number, points, key)
+    } catch (error) {
+      throw error instanceof SvcError ? new SvcError(error.code, `messages[${number}]: ${error.message}`, { cause: error }) : error
+    }
+    if (gathered.rejected > 0 || gathered.rows >= config.stream_batch_size || gathered.bytes >= config.stream_batch_bytes) await this.flush()
+    else this.timer ??= setTimeout(() => void this.flush(), config.stream_batch_interval_ms)
+  }
+
+  private gather(message: Uint8Array, number: number, points: number, key: string | undefined): Gathered {
+    const { dataNamespace } = this.call.context
+    const gathered = this.open()
+    try {
+      const from = gathered.points
+      const outcome = this.writer.decoder(dataNamespace).decode(message, gathered.batch, this.writer.options(), from)
+      gathered.messages.push({ from, number })
+      gathered.rows += outcome.rows
+      gathered.points += points
+      gathered.bytes += message.length
+      gathered.rejected += outcome.rejected
+      gathered.rejections.push(...outcome.rejections)
+    } catch (error) {
+      if (key !== undefined) this.keys.seen?.release(key)
+      throw error
+    }
+    if (key !== undefined) {
+      gathered.keys.push(key)
+      this.keys.pending.set(key, gathered.settled)
+    }
+    return gathered
+  }
+
+  /** The key as claimed; null when it was written before, undefined when keys are ignored. */
+  private async claim(given: string): Promise<string | null | undefined> {
+    const { seen, pending } = this.keys
+    if (seen === undefined) return undefined
+    if (given.length > MAX_KEY_LENGTH) throw new SvcError('BAD_REQUEST', `cannot use a dedup_key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
+    const { namespace, principal } = this.call.context
+    const key = `${namespace}\u0000${principal}\u0000${given}`
+    while (!seen.claim(key)) {
+      const written = pending.get(key)
+      if (written === undefined) return null
+      // Under way, here or in another stream: only what is written may be left out.
+      if (this.gathered?.keys.includes(key)) void this.flush()
+      if (await written) return null
+    }
+    return key
+  }
+
+  private open(): Gathered {
+    if (this.gathered !== undefined) return this.gathered
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const batch = this.writer.svc.storage.batch(this.call.context.dataNamespace)
+    this.gathered = { batch, rows: 0, bytes: 0, points: 0, rejected: 0, rejections: [], messages: [], keys: [], settle: resolve, settled: promise }
+    return this.gathered
+  }
+
+  /** Has what is gathered written; resolves when the batch before is. */
+  private flush(): Promise<void> {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    const { gathered, writing } = this
+    if (gathered === undefined) return writing
+    this.gathered = undefined
+    this.writing = writing.then(() => this.store(gathered))
+    return writing
+  }
+
+  private async flushAll(): Promise<void> {
+    await this.flush()
+    await this.writing
+  }
+
+  private discard(): void {
+    const { gathered } = this
+    this.gathered = undefined
+    if (gathered === undefined) return
+    this.writer.svc.storage.recycle(gathered.batch)
+    this.release(gathered, false)
+  }
+
+  private async store(gathered: Gathered): Promise<void> {
+    const { svc, written } = this.writer
+    let whole = false
+    try {
+      let result = { written: 0, rejected: 0, rejections: [] as Rejection[] }
+      if (this.failure !== undefined || gathered.rows === 0) svc.storage.recycle(gathered.batch)
+      else result = await svc.ingest.write(gathered.batch, this.call.context, { backfill: this.backfill, surface: svc.id })
+      written.inc(result.written)
+      this.total += result.written
+      this.last = result.written
+      const refused = together(gathered, result)
+      whole = refused.rejected === 0 && this.failure === undefined
+      if (refused.rejected > 0) this.fail(partialWrite({ ...refused, written: this.total }, { place: (position) => placeOf(gathered, position) }))
+    } catch (error) {
+      this.fail(this.counted(error))
+    } finally {
+      this.release(gathered, whole)
+    }
+  }
+
+  private release({ keys, settle }: Gathered, written: boolean): void {
+    for (const key of keys) {
+      this.keys.pending.delete(key)
+      if (!written) this.keys.seen?.release(key)
+    }
+    settle(written)
+  }
+
+  /** The error with the count of what was written before it. */
+  private counted(error: unknown): unknown {
+    if (!(error instanceof SvcError)) return error
+    const text = this.total === 0 ? error.message : `${error.message}; ${this.total} points of the stream were written before`
+    return new SvcError(error.code, text, { cause: error, detail: { ...error.detail, written: this.total } })
+  }
+}
+
+function placeOf({ messages }: Gathered, position: number): string {
+  const message = messages.findLast(({ from }) => from <= position) as Gathered['messages'][number]
+  return `messages[${message.number}].points[${position - message.from}]`
+}

@@ -1,0 +1,79 @@
+/** Write: one message, one batch. */
+import { randomInt } from 'node:crypto'
+import { SvcError } from '../../kernel/errors.ts'
+import type { GrpcCall } from '../../kernel/grpc/method.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import { partialWrite, type Refused } from '../../kernel/partial-write.ts'
+import type { Svc } from '../../kernel/plugin.ts'
+import type { WriteResult } from '../../kernel/storage.ts'
+import { writeResponse } from './answers.ts'
+import type { GrpcPluginConfig } from './config.ts'
+import { PointsDecoder, type PointsOptions, type PointsOutcome } from './points.ts'
+import { writeEnvelope } from './requests.ts'
+
+export class PointWriter {
+  readonly svc: Svc
+  readonly config: GrpcPluginConfig
+  readonly written: Counter
+  /** In order of use, the longest unused first. */
+  private readonly decoders = new Map<string, PointsDecoder>()
+
+  constructor(svc: Svc, config: GrpcPluginConfig) {
+    this.svc = svc
+    this.config = config
+    this.written = svc.metrics.counter('grpc_points_written_total', 'Points written over gRPC')
+  }
+
+  async write(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+    const { svc } = this
+    const { context } = call
+    const { points, backfill } = writeEnvelope(request)
+    this.checkCount(points)
+    const batch = svc.storage.batch(context.dataNamespace)
+    let handedOver = false
+    try {
+      const outcome = this.decoder(context.dataNamespace).decode(request, batch, this.options())
+      let result: WriteResult = { written: 0, rejected: 0, rejections: [] }
+      if (outcome.rows > 0) {
+        handedOver = true
+        const idempotencyKey = call.metadata('idempotency-key')
+        result = await svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: svc.id })
+        this.written.inc(result.written)
+      }
+      const refused = together(outcome, result)
+      if (refused.rejected > 0) throw partialWrite(refused)
+      return writeResponse(result.written)
+    } finally {
+      if (!handedOver) svc.storage.recycle(batch)
+    }
+  }
+
+  /** @throws BAD_REQUEST when there are more points than one message may have. */
+  checkCount(points: number): void {
+    const limit = this.svc.server.max_write_batch_size
+    if (points <= limit) return
+    throw new SvcError('BAD_REQUEST', `cannot write more than ${limit} points at once: server.max_write_batch_size is ${limit}; send smaller messages`)
+  }
+
+  options(): PointsOptions {
+    return { now: this.svc.clock.nowNanos(), maxFields: this.config.max_fields_per_point, maxFailures: this.config.max_reported_errors }
+  }
+
+  decoder(namespace: string): PointsDecoder {
+    const { resolver } = this.svc.storage
+    const decoder = this.decoders.get(namespace) ?? new PointsDecoder(resolver, namespace, this.config.series_cache_bytes, randomInt(2 ** 31))
+    this.decoders.delete(namespace)
+    this.decoders.set(namespace, decoder)
+    if (this.decoders.size > this.config.max_cached_namespaces) this.decoders.delete(this.decoders.keys().next().value as string)
+    return decoder
+  }
+}
+
+/** What the decoder and what the storage left out. */
+export function together(outcome: Pick<PointsOutcome, 'rejected' | 'rejections'>, result: WriteResult): Refused {
+  return {
+    written: result.written,
+    rejected: outcome.rejected + result.rejected,
+    rejections: [...outcome.rejections, ...result.rejections].sort((a, b) => a.position - b.position),
+  }
+}
