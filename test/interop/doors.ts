@@ -13,15 +13,17 @@ export interface Doors extends Node {
 }
 
 export interface DoorSettings {
-  /** Lines of the section of the server, and of that of each door. */
+  /** Further plugins. */
+  plugins?: string[]
+  /** Lines of the section of the server, perhaps with sections after it, and lines of those of the doors. */
   server?: string
   sections?: Partial<Record<Door, string>>
   logLevel?: string
 }
 
-export async function startDoors(doors: Door[], { server = '', sections = {}, logLevel }: DoorSettings = {}): Promise<Doors> {
+export async function startDoors(doors: Door[], { plugins = [], server = '', sections = {}, logLevel }: DoorSettings = {}): Promise<Doors> {
   const text = doors.map((door) => `[${door}]\n${door === 'otlp' ? '' : 'addr = "127.0.0.1:0"\n'}${sections[door] ?? ''}`)
-  const node = await startNode({ plugins: ['line_protocol', 'sql', 'promql', ...doors], sections: [server, ...text].join('\n'), logLevel })
+  const node = await startNode({ plugins: ['line_protocol', 'sql', 'promql', ...doors, ...plugins], sections: [server, ...text].join('\n'), logLevel })
   const address = (door: Door): string => `127.0.0.1:${new RegExp(`${door}: listening .*\\bport=(\\d+)`).exec(node.output())?.[1]}`
   return {
     ...node,

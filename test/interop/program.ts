@@ -1,6 +1,6 @@
 /** Client programs in other languages. Each prints `ok <what>` or `not ok <what>\t<reason>` for what it checked, and at last `end <how many>`. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,6 +20,14 @@ export const lacking = (what: string, ...names: string[]): string | false => (na
 /** The same for the Python packages that `run` installs together under these names. */
 export const lackingPython = (...names: string[]): string | false =>
   lacking(`Python with ${names.join(', ')}`, ...names.map((name) => `python/${name}.installed`))
+
+const JAR = 'flight-sql-jdbc-driver.jar'
+// A runtime without the compiler cannot run a source file.
+const hasCompiler = (): boolean => spawnSync('java', ['--list-modules'], { encoding: 'utf8' }).stdout?.includes('jdk.compiler') === true
+export const noJdbc: string | false =
+  lacking('JDBC driver for Flight SQL', JAR) || (hasCompiler() ? false : 'there is no JDK: no java with a compiler is on the path')
+/** Arguments of `java` before those of the program. */
+export const JDBC = ['--add-opens=java.base/java.nio=ALL-UNNAMED', '-Duser.timezone=UTC', '-Xmx512m', '-cp', cached(JAR), client('FlightSqlJdbc.java')]
 
 export interface Ended {
   code: number | null

@@ -18,8 +18,8 @@ function processor(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-async function flight({ flight }: Doors, words: string[]): Promise<void> {
-  const client = spawn(PYTHON, [join(import.meta.dirname, 'clients/flight_speed.py'), flight, ...words], { stdio: 'inherit' })
+async function flight({ flight, pid }: Doors, words: string[]): Promise<void> {
+  const client = spawn(PYTHON, [join(import.meta.dirname, 'clients/flight_speed.py'), flight, String(pid), ...words], { stdio: 'inherit' })
   await once(client, 'close')
 }
 

@@ -1,4 +1,5 @@
-// The Flight SQL JDBC driver. Arguments: the address of Flight SQL. Its measurement `jdbc` is written before: see flight-jdbc.test.ts.
+// The Flight SQL JDBC driver. Arguments: the address of Flight SQL, and where that has TLS and keys the file of its certificate. The measurement
+// `jdbc` is written before: see flight-jdbc.test.ts.
 import java.math.BigDecimal;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
@@ -209,8 +210,39 @@ public class FlightSqlJdbc {
     check("DatabaseMetaData: getTypeInfo, which the driver does not ask the server for", () -> all(meta.getTypeInfo(), row -> row.getString("TYPE_NAME")));
   }
 
+  static void secured(String certificate) {
+    String options = "?useEncryption=true&tlsRootCerts=" + certificate;
+    for (String word : List.of("writer", "reader")) {
+      check("TLS, the user's password is the key " + word, () -> {
+        try (Connection connection = DriverManager.getConnection(url + options, "anybody", word); Statement statement = connection.createStatement()) {
+          equal(all(statement.executeQuery("SELECT 5"), row -> row.getInt(1)), List.of(5));
+        }
+      });
+    }
+    check("TLS, a token", () -> {
+      try (Connection connection = DriverManager.getConnection(url + options + "&token=reader"); Statement statement = connection.createStatement()) {
+        equal(all(statement.executeQuery("SELECT 6"), row -> row.getInt(1)), List.of(6));
+      }
+    });
+    check("TLS, wrong keys and none", () -> {
+      refused(() -> DriverManager.getConnection(url + options, "anybody", "wrong"));
+      for (String more : List.of("&token=wrong", "")) {
+        String text = refused(() -> {
+          try (Connection connection = DriverManager.getConnection(url + options + more); Statement statement = connection.createStatement()) {
+            all(statement.executeQuery("SELECT 7"), row -> row.getInt(1));
+          }
+        });
+        equal(text.contains("no key that is known"), true);
+      }
+    });
+  }
+
   public static void main(String[] args) throws Exception {
     url = "jdbc:arrow-flight-sql://" + args[0] + "/";
+    if (args.length > 1) {
+      secured(args[1]);
+      end();
+    }
     try (Connection connection = connect(null, null)) {
       statements(connection);
       prepared(connection);
@@ -228,6 +260,10 @@ public class FlightSqlJdbc {
         equal(all(statement.executeQuery("SELECT 4"), row -> row.getInt(1)), List.of(4));
       }
     });
+    end();
+  }
+
+  static void end() {
     System.out.println("end " + ran);
     System.exit(0);
   }

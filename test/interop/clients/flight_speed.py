@@ -1,4 +1,6 @@
-"""How fast pyarrow writes and reads over Flight SQL. Arguments: the address, and as name=value: rows, batch (rows), streams, hosts, decimals."""
+"""How fast pyarrow writes and reads over Flight SQL. Arguments: the address, the server's process id, and as name=value: rows, batch (rows), streams,
+hosts, decimals."""
+import os
 import sys
 import threading
 import time
@@ -9,9 +11,9 @@ import pyarrow.flight as flight
 
 from flight_sql_commands import Session, describe, member
 
-ADDRESS = sys.argv[1]
+ADDRESS, PID = sys.argv[1:3]
 settings = {'rows': 3_000_000, 'batch': 65_536, 'streams': 1, 'hosts': 1000, 'decimals': 0}
-settings.update((name, int(value)) for name, value in (word.split('=') for word in sys.argv[2:]))
+settings.update((name, int(value)) for name, value in (word.split('=') for word in sys.argv[3:]))
 ROWS, BATCH, STREAMS, HOSTS = (settings[name] for name in ['rows', 'batch', 'streams', 'hosts'])
 FIELDS = 10
 STEP = 10_000_000_000
@@ -42,8 +44,31 @@ def put(batches):
     writer.close()
 
 
-def report(what, rows, seconds, size):
-    print(f'{what}: {rows / seconds:,.0f} rows/s, {size / seconds / 1e6:,.0f} MB/s ({rows:,} rows in {seconds:.2f} s)', flush=True)
+class Measure:
+    """Prints rows and bytes a second, and the processor time of both sides."""
+
+    def __init__(self, what):
+        self.what = what
+        self.rows = self.size = 0
+
+    def __enter__(self):
+        self.server, self.client, self.begun = processor(), time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, error, *_):
+        seconds = time.perf_counter() - self.begun
+        if error is not None:
+            return
+        server, client = ((after - before) / self.rows * 1e6 for before, after in [(self.server, processor()), (self.client, time.process_time())])
+        speed = f'{self.rows / seconds:,.0f} rows/s, {self.size / seconds / 1e6:,.0f} MB/s'
+        print(f'{self.what}: {speed}; processor a row: {server:.2f} µs in the server, {client:.2f} in the client', flush=True)
+
+
+def processor():
+    """Seconds that the server has used."""
+    with open(f'/proc/{PID}/stat') as file:
+        fields = file.read().rpartition(')')[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
 batches = [batch(number, min(BATCH, ROWS - number * BATCH)) for number in range(-(-ROWS // BATCH))]
@@ -51,12 +76,12 @@ batches = [batch(number, min(BATCH, ROWS - number * BATCH)) for number in range(
 put([one.slice(0, 1000) for one in batches[:3]])
 # Neighbours in time go to different streams, so that all of them write at about the same time.
 threads = [threading.Thread(target=put, args=(batches[index::STREAMS],)) for index in range(STREAMS)]
-begun = time.perf_counter()
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-report(f'DoPut, {FIELDS} float fields and a tag, {BATCH} rows a batch, {STREAMS} streams', ROWS, time.perf_counter() - begun, sum(one.nbytes for one in batches))
+with Measure(f'DoPut, {FIELDS} float fields and a tag, {BATCH} rows a batch, {STREAMS} streams') as measure:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    measure.rows, measure.size = ROWS, sum(one.nbytes for one in batches)
 
 session = Session(ADDRESS)
 QUERIES = {
@@ -64,13 +89,12 @@ QUERIES = {
     'three floats': 'SELECT v0, v1, v2 FROM speed',
     'time, two floats, ordered by time': 'SELECT _time, v0, v1 FROM speed ORDER BY _time',
 }
-for what, query in QUERIES.items():
-    for attempt in range(2):
-        begun = time.perf_counter()
-        info = session.info('CommandStatementQuery', member(1, query))
-        rows = size = 0
-        for chunk in session.client.do_get(info.endpoints[0].ticket):
-            rows += chunk.data.num_rows
-            size += chunk.data.nbytes
-    assert rows == ROWS, rows
-    report(f'DoGet, {what}', rows, time.perf_counter() - begun, size)
+# The first round reads what nothing has read yet.
+for attempt in ['first', 'again']:
+    for what, query in QUERIES.items():
+        with Measure(f'DoGet, {what}, {attempt}') as measure:
+            info = session.info('CommandStatementQuery', member(1, query))
+            for chunk in session.client.do_get(info.endpoints[0].ticket):
+                measure.rows += chunk.data.num_rows
+                measure.size += chunk.data.nbytes
+        assert measure.rows == ROWS, measure.rows

@@ -51,8 +51,9 @@ def update_count(result):
 class Session:
     """A connection with the calls that Flight SQL makes of those of Flight."""
 
-    def __init__(self, address, options=None):
-        self.client = flight.connect(f'grpc://{address}')
+    def __init__(self, address, options=None, tls=None):
+        """`tls` is the certificate to trust."""
+        self.client = flight.connect(f'grpc://{address}') if tls is None else flight.connect(f'grpc+tls://{address}', tls_root_certs=tls)
         self.options = options
 
     def put(self, table, batches, name='CommandStatementUpdate', members=None, metadata=None, options=None, schema=None):

@@ -1,13 +1,10 @@
 """A gRPC client generated from svc.proto. Arguments: the address, svc.proto."""
 import io
-import os
 import sys
-import tempfile
 import threading
 import time
 
 import grpc
-import grpc_tools.protoc
 import pyarrow as pa
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -16,21 +13,16 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 import checks
 from checks import contains, equal
+from generated import load
 
 ADDRESS, PROTO = sys.argv[1:3]
 SECOND = 1_000_000_000
 NOW = int(time.time()) // 60 * 60 * SECOND
 Code = grpc.StatusCode
 
-generated = tempfile.mkdtemp()
-if grpc_tools.protoc.main(['', f'-I{os.path.dirname(PROTO)}', f'--python_out={generated}', f'--grpc_python_out={generated}', PROTO]) != 0:
-    sys.exit('protoc failed')
-sys.path.insert(0, generated)
-import svc_pb2 as pb  # noqa: E402
-import svc_pb2_grpc  # noqa: E402
-
+pb, services = load(PROTO)
 channel = grpc.insecure_channel(ADDRESS, options=[('grpc.max_receive_message_length', -1), ('grpc.max_send_message_length', -1)])
-stub = svc_pb2_grpc.ServiceStub(channel)
+stub = services.ServiceStub(channel)
 
 
 def value_of(value):

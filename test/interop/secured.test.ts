@@ -1,0 +1,35 @@
+/** Keys and TLS: what clients of gRPC and Flight SQL do with them. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { ROOT } from '../support/tree.ts'
+import { type Doors, startDoors } from './doors.ts'
+import { client, JDBC, lackingPython, noJdbc, PYTHON, runChecks } from './program.ts'
+
+const noOpenssl = spawnSync('openssl', ['version']).error === undefined ? false : 'there is no openssl to make a certificate with'
+
+async function start(t: TestContext): Promise<{ doors: Doors; certificate: string }> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-interop-tls-'))
+  const [certificate, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+  const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-keyout', key, '-out', certificate, ...subject], { stdio: 'ignore' })
+  const server = `[tls]\ncert = ${JSON.stringify(certificate)}\nkey = ${JSON.stringify(key)}`
+  const doors = await startDoors(['grpc', 'flight_sql'], { plugins: [join(import.meta.dirname, 'keys.ts')], server })
+  t.after(async () => {
+    await doors.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return { doors, certificate }
+}
+
+test('keys and TLS: pyarrow, ADBC, grpcio', { skip: noOpenssl || lackingPython('pyarrow', 'adbc', 'grpc') }, async (t) => {
+  const { doors, certificate } = await start(t)
+  await runChecks(t, PYTHON, [client('secured.py'), doors.flight, doors.grpc, certificate, join(ROOT, 'plugins/grpc/svc.proto')])
+})
+
+test('keys and TLS: JDBC', { skip: noOpenssl || noJdbc }, async (t) => {
+  const { doors, certificate } = await start(t)
+  await runChecks(t, 'java', [...JDBC, doors.flight, certificate])
+})
