@@ -1,0 +1,64 @@
+import { type Static, Type } from 'typebox'
+import { grpcListenerKeys } from '../../kernel/grpc/index.ts'
+
+export const configSchema = Type.Object({
+  ...grpcListenerKeys(4244),
+  batch_rows: Type.Integer({
+    default: 65_536,
+    minimum: 1,
+    maximum: 16_777_216,
+    description: 'Rows of one record batch of an answer',
+  }),
+  batch_bytes: Type.Integer({
+    default: 4_194_304,
+    minimum: 1024,
+    maximum: 1_073_741_824,
+    description: 'Bytes after which a record batch of an answer is sent even if it has fewer rows; keep it below max_send_bytes and below what clients take',
+  }),
+  max_batch_rows: Type.Integer({
+    default: 16_777_216,
+    minimum: 1,
+    maximum: 2_147_483_647,
+    description: 'Rows of one record batch that is put',
+  }),
+  max_decompressed_bytes: Type.Integer({
+    default: 268_435_456,
+    minimum: 1024,
+    maximum: 4_294_967_296,
+    description: 'Bytes of one record batch that is put once its buffers are decompressed (LZ4 or ZSTD)',
+  }),
+  max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one record batch that is put' }),
+  max_batches_in_flight: Type.Integer({
+    default: 4,
+    minimum: 1,
+    maximum: 64,
+    description: 'Record batches of one put that are being written at the same time; the client is held back meanwhile',
+  }),
+  max_sessions: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Logins kept at one time; the one used longest ago goes first' }),
+  session_lifetime_secs: Type.Integer({
+    default: 86_400,
+    minimum: 1,
+    maximum: 31_536_000,
+    description: 'How long the token of a login works after it was last used',
+  }),
+  max_prepared_statements: Type.Integer({
+    default: 10_000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Prepared statements kept at one time; the one used longest ago goes first',
+  }),
+  max_prepared_bytes: Type.Integer({
+    default: 67_108_864,
+    minimum: 4096,
+    maximum: 4_294_967_296,
+    description: 'Memory for the texts and bound values of all prepared statements',
+  }),
+  prepared_lifetime_secs: Type.Integer({
+    default: 3600,
+    minimum: 1,
+    maximum: 2_147_483,
+    description: 'How long a prepared statement is kept after it was last used',
+  }),
+})
+
+export type FlightSqlConfig = Static<typeof configSchema>

@@ -1,0 +1,114 @@
+import t from 'tap'
+import type { Identity } from '../../kernel/auth.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
+
+const known = (principal: string, namespaces: string[] = []): Identity => ({ principal, method: 'api_key', claims: {}, namespaces, admin: false })
+
+/** Keys `reader`, `writer` and `confined` (to the namespace red); `revoked` holds those taken away. */
+function keys(revoked = new Set<string>()) {
+  return definePlugin({
+    id: 'keys',
+    summary: 'Knows keys',
+    stability: 'stable',
+    setup(svc) {
+      svc.auth.authenticator(({ header }) => {
+        const token = /^Bearer (.*)$/.exec(header('authorization') ?? '')?.[1]
+        if (token === undefined) return undefined
+        if (revoked.has(token) || !['reader', 'writer', 'confined'].includes(token)) return new SvcError('UNAUTHORIZED', 'the key is not known')
+        return known(token, token === 'confined' ? ['red'] : [])
+      })
+      svc.auth.authorizer(({ context, action }) =>
+        context.principal === 'reader' && action === 'write' ? new SvcError('FORBIDDEN', 'reader may not write') : undefined,
+      )
+    },
+  })
+}
+
+const basic = (user: string, password: string) => `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+const login = (flight: FlightClient, user: string, password: string) => flight.put('Handshake', [], { authorization: basic(user, password) }, true)
+async function tokenOf(flight: FlightClient, password: string): Promise<string> {
+  const { error, header } = await login(flight, 'anybody', password)
+  if (error !== undefined) throw error
+  return String(header.get('authorization')[0])
+}
+
+t.test('with keys', async (t) => {
+  const revoked = new Set<string>()
+  const { flight, node } = await startFlight(t, { others: [keys(revoked)] })
+
+  t.test('a login is answered with a token in the header and in the message, which later calls present', async (t) => {
+    const { messages, header, error } = await login(flight, 'anybody', 'reader')
+    t.equal(error, undefined)
+    const authorization = String(header.get('authorization')[0])
+    t.match(authorization, /^Bearer [\w-]{32}$/)
+    t.equal(`Bearer ${Buffer.from(field(messages[0], 2) as Uint8Array)}`, authorization)
+    t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }])
+    t.same((await flight.sql('select 1', { authorization: 'Bearer reader' })).rows, [{ 1: 1n }], 'the key itself works too')
+    t.same((await flight.sql('select 1', { authorization: basic('x', 'reader') })).rows, [{ 1: 1n }], 'and so do Basic credentials on every call')
+    t.match((await node.inject({ url: '/metrics', headers: { authorization: 'Bearer reader' } })).body, /^svc_flight_sql_sessions 1$/m)
+  })
+
+  t.test('the older handshake has it in the payload', async (t) => {
+    const { messages, error } = await flight.put('Handshake', [message({ 2: message({ 2: 'anybody', 3: 'reader' }) })])
+    t.equal(error, undefined)
+    const token = Buffer.from(field(messages[0], 2) as Uint8Array)
+    t.same((await flight.sql('select 1', { 'auth-token-bin': token as never })).rows, [{ 1: 1n }])
+    t.match((await flight.put('Handshake', [message({ 2: message({ 2: 'anybody', 3: 'wrong' }) })])).error, { code: 16 })
+    t.match((await flight.put('Handshake', [])).error, { code: 16 })
+  })
+
+  t.test('others are refused', async (t) => {
+    t.match((await login(flight, 'anybody', 'wrong')).error, { code: 16, details: /the key is not known/ })
+    await t.rejects(flight.sql('select 1'), { code: 16, details: /no credentials were given/ })
+    await t.rejects(flight.sql('select 1', { authorization: 'Bearer nothing' }), { code: 16 })
+    t.match((await flight.put('DoPut', [])).error, { code: 16 }, 'before anything is read')
+  })
+
+  t.test('what a key may not do, its login may not do either', async (t) => {
+    const reader = { authorization: await tokenOf(flight, 'reader') }
+    const write = [message({ 1: descriptor(command('CommandStatementUpdate', { 1: 'm' })) })]
+    t.match((await flight.put('DoPut', write, reader)).error, { code: 7, details: /reader may not write/ })
+    const writer = { authorization: await tokenOf(flight, 'writer') }
+    t.match((await flight.put('DoPut', write, writer)).error, { code: 3, details: /the stream has no schema/ }, 'it got that far')
+    const confined = { authorization: await tokenOf(flight, 'confined') }
+    await t.rejects(flight.sql('select 1', confined), { code: 7, details: /other namespaces/ })
+    t.same((await flight.sql('select 1', { ...confined, 'x-namespace': 'red' })).rows, [{ 1: 1n }])
+  })
+
+  t.test('a login ends with its key, and with CloseSession', async (t) => {
+    const closed = { authorization: await tokenOf(flight, 'writer') }
+    t.same(await flight.action('CloseSession', new Uint8Array(0), closed), [message({ 1: 1 })])
+    await t.rejects(flight.sql('select 1', closed), { code: 16 })
+    const authorization = await tokenOf(flight, 'writer')
+    revoked.add('writer')
+    await t.rejects(flight.sql('select 1', { authorization }), { code: 16 })
+    revoked.delete('writer')
+    t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }])
+  })
+})
+
+t.test('without authenticators every login works', async (t) => {
+  const { flight } = await startFlight(t)
+  const authorization = await tokenOf(flight, 'anything')
+  t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }])
+  t.same((await flight.sql('select 1')).rows, [{ 1: 1n }])
+})
+
+t.test('logins are bounded in number and time', async (t) => {
+  let monotonic = 0
+  const clock = { now: Date.now, nowNanos: () => BigInt(Date.now()) * 1_000_000n, monotonic: () => monotonic }
+  const { flight } = await startFlight(t, { others: [keys()], clock, section: { max_sessions: 2, session_lifetime_secs: 10 } })
+  const [first, second] = [await tokenOf(flight, 'reader'), await tokenOf(flight, 'reader')]
+  await flight.sql('select 1', { authorization: first })
+  const third = await tokenOf(flight, 'reader')
+  await t.rejects(flight.sql('select 1', { authorization: second }), { code: 16 }, 'the one used longest ago went')
+  monotonic += 9000
+  await flight.sql('select 1', { authorization: first })
+  monotonic += 9000
+  await flight.sql('select 1', { authorization: first })
+  await t.rejects(flight.sql('select 1', { authorization: third }), { code: 16 }, 'not used for too long')
+})
+
+t.end()

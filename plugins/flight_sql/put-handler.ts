@@ -1,0 +1,145 @@
+/** DoPut: its first message says what the stream is for, a bulk write or the values of a prepared statement. */
+import type { RecordBatch } from 'apache-arrow'
+import { ArrowReader, type ReadLimits } from '../../kernel/arrow/index.ts'
+import type { CallContext } from '../../kernel/auth.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { GrpcCall, SendMessage } from '../../kernel/grpc/index.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import type { Svc } from '../../kernel/plugin.ts'
+import type { SqlParameter } from '../../kernel/storage.ts'
+import { catalogOf } from './catalogue.ts'
+import { type Command, readCommand } from './commands.ts'
+import type { FlightSqlConfig } from './config.ts'
+import { CMD, type FlightData, type FlightDescriptor, PATH, readFlightData, writePreparedResult, writeUpdateResult } from './messages.ts'
+import { parametersOf } from './parameters.ts'
+import { backfillOf, PutStream, type PutTarget } from './put-stream.ts'
+import type { Statements } from './statements.ts'
+import { ingestTarget, measurementOf } from './target.ts'
+
+const RESOURCE = '/arrow.flight.protocol.FlightService/DoPut'
+
+export class PutHandler {
+  private readonly svc: Svc
+  private readonly config: FlightSqlConfig
+  private readonly statements: Statements
+  private readonly points: Counter
+  private readonly limits: ReadLimits
+
+  constructor(svc: Svc, config: FlightSqlConfig, statements: Statements) {
+    this.svc = svc
+    this.config = config
+    this.statements = statements
+    this.limits = { maxRows: config.max_batch_rows, maxBytes: config.max_decompressed_bytes }
+    this.points = svc.metrics.counter('flight_sql_points_written_total', 'Points written by Flight SQL')
+  }
+
+  /** The method itself is public: whether it reads or writes is known with the first message, which is taken from callers with credentials only. */
+  async doPut(requests: AsyncIterable<Uint8Array>, call: GrpcCall, send: SendMessage): Promise<void> {
+    const writer = await this.admitted(call)
+    const messages = flightData(requests)
+    const first = await messages.next()
+    if (first.done === true) throw new SvcError('BAD_REQUEST', 'cannot put: the stream is empty; its first message has a descriptor and the schema')
+    const command = commandOf(first.value.descriptor)
+    if (command.kind === 'prepared_query') {
+      const context = await this.svc.auth.admit(call.credentials, 'read', RESOURCE)
+      const parameters = await parametersFrom(first.value, messages, this.limits)
+      this.statements.bind(command.handle, parameters, context)
+      return send(writePreparedResult(Buffer.from(command.handle)))
+    }
+    if (writer instanceof SvcError) throw writer
+    await send(writeUpdateResult(await this.write(this.targetOf(command, writer), writer, first.value, messages)))
+  }
+
+  /** The caller as one who writes, or why it may not. @throws UNAUTHORIZED. */
+  private async admitted({ credentials }: GrpcCall): Promise<CallContext | SvcError> {
+    try {
+      return await this.svc.auth.admit(credentials, 'write', RESOURCE)
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'FORBIDDEN') return error
+      throw error
+    }
+  }
+
+  private targetOf(command: Command, context: CallContext): PutTarget {
+    switch (command.kind) {
+      case 'update':
+        return { measurement: measurementOf(command.query) }
+      case 'prepared_update': {
+        const { query, update } = this.statements.get(command.handle, context)
+        // A query is no name: this says so in the words it deserves.
+        return { measurement: update ? measurementOf(query) : notAnUpdate(query) }
+      }
+      case 'ingest': {
+        const { dataNamespace } = context
+        return ingestTarget(command.ingest, catalogOf(dataNamespace), (name) => this.svc.storage.measurements(dataNamespace).some((one) => one.name === name))
+      }
+      default:
+        throw new SvcError('BAD_REQUEST', `cannot put a command of kind ${command.kind}: send an update or an ingest with the record batches to write`)
+    }
+  }
+
+  private async write(target: PutTarget, context: CallContext, first: FlightData, more: AsyncIterable<FlightData>): Promise<number> {
+    const { max_fields_per_point: maxFields, max_batches_in_flight: maxInFlight, max_receive_bytes: maxHeldBytes } = this.config
+    let reader: ArrowReader | undefined
+    let stream: PutStream | undefined
+    let early: boolean | undefined
+    for await (const { header, body, appMetadata } of following(first, more)) {
+      const backfill = backfillOf(appMetadata)
+      early ??= backfill
+      if (backfill !== undefined) stream?.decide(backfill)
+      if (header.length === 0) continue
+      if (reader === undefined || stream === undefined) {
+        reader = new ArrowReader(header, this.limits)
+        stream = new PutStream(this.svc, context, reader.schema, target, { maxFields, maxInFlight, maxHeldBytes }, this.points)
+        if (early !== undefined) stream.decide(early)
+        continue
+      }
+      const batch = reader.read(header, body)
+      if (batch !== undefined) await stream.add(batch, body.length)
+    }
+    if (stream === undefined)
+      throw new SvcError('BAD_REQUEST', `cannot write into "${target.measurement.slice(0, 256)}": the stream has no schema; put record batches with the points`)
+    return stream.end()
+  }
+}
+
+function notAnUpdate(query: string): never {
+  throw new SvcError('SQL_ERROR', `cannot run "${query.slice(0, 100)}" as an update: it is a query; run it as one`)
+}
+
+function commandOf(descriptor: FlightDescriptor | undefined): Command {
+  if (descriptor?.type === CMD) return readCommand(descriptor.cmd)
+  if (descriptor?.type !== PATH || descriptor.path.length !== 1)
+    throw new SvcError('BAD_REQUEST', 'cannot put: the first message has no descriptor with a command, or with a path of one part, the name of a measurement')
+  return { kind: 'update', query: `"${descriptor.path[0].replaceAll('"', '""')}"` }
+}
+
+async function parametersFrom(first: FlightData, more: AsyncIterable<FlightData>, limits: ReadLimits): Promise<SqlParameter[]> {
+  let reader: ArrowReader | undefined
+  let rows = 0
+  let row: RecordBatch | undefined
+  for await (const { header, body } of following(first, more)) {
+    if (header.length === 0) continue
+    if (reader === undefined) {
+      reader = new ArrowReader(header, limits)
+      continue
+    }
+    const batch = reader.read(header, body)
+    rows += batch?.numRows ?? 0
+    if (batch?.numRows === 1) row = batch
+  }
+  if (reader === undefined) throw new SvcError('BAD_REQUEST', 'cannot bind values: the stream has no schema')
+  if (reader.schema.fields.length === 0) return []
+  if (rows !== 1 || row === undefined)
+    throw new SvcError('BAD_REQUEST', `cannot bind ${rows} rows of values: a query is run with one; bind and run them one after the other`)
+  return parametersOf(reader.schema, row)
+}
+
+async function* flightData(requests: AsyncIterable<Uint8Array>): AsyncGenerator<FlightData> {
+  for await (const request of requests) yield readFlightData(request)
+}
+
+async function* following<T>(first: T, more: AsyncIterable<T>): AsyncGenerator<T> {
+  yield first
+  yield* more
+}

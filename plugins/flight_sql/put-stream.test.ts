@@ -1,0 +1,140 @@
+import { DateDay, Float64, Int64, TimestampNanosecond, Utf8 } from 'apache-arrow'
+import t from 'tap'
+import { PATH } from './messages.ts'
+import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
+import { type Column, flightStream } from './testing-stream.ts'
+
+const now = BigInt(Date.now()) * 1_000_000n
+
+const points = (times: bigint[], hosts: (string | null)[], values: (number | null)[]): Column[] => [
+  { name: '_time', type: new TimestampNanosecond(), values: times },
+  { name: 'host', type: new Utf8(), values: hosts },
+  { name: 'v', type: new Float64(), values },
+]
+
+const update = (name: string) => descriptor(command('CommandStatementUpdate', { 1: name }))
+const put = (flight: FlightClient, messages: Uint8Array[]) => flight.put('DoPut', messages)
+/** record_count of a DoPutUpdateResult. */
+async function written(flight: FlightClient, messages: Uint8Array[]): Promise<number> {
+  const answer = await put(flight, messages)
+  if (answer.error !== undefined) throw answer.error
+  t.equal(answer.messages.length, 1)
+  const result = field(answer.messages[0], 1) as Uint8Array
+  return result.length === 0 ? 0 : result[1]
+}
+
+t.test('bulk writes', async (t) => {
+  const { flight, node } = await startFlight(t)
+  const rows = async (query: string) => (await flight.sql(query)).rows
+
+  t.test('an update names the measurement, and so do quotes and a path', async (t) => {
+    t.equal(await written(flight, flightStream(update('m'), [points([now, now + 1n], ['a', 'b'], [1, 2]), points([now + 2n], [null], [3])])), 3)
+    t.same(await rows('SELECT host, v FROM m ORDER BY v'), [
+      { host: 'a', v: 1 },
+      { host: 'b', v: 2 },
+      { host: null, v: 3 },
+    ])
+    t.equal(await written(flight, flightStream(update(' "my ""own"" table" '), [points([now], ['a'], [1])])), 1)
+    t.equal(await written(flight, flightStream(message({ 1: PATH, 3: 'a "path"' }), [points([now], ['a'], [1])])), 1)
+    t.same(await rows('SHOW TABLES'), [{ name: 'a "path"' }, { name: 'm' }, { name: 'my "own" table' }])
+    const metrics = (await node.inject('/metrics')).body
+    t.match(metrics, /^svc_flight_sql_points_written_total 5$/m)
+  })
+
+  t.test('nothing at all, and rows without values', async (t) => {
+    t.equal(await written(flight, flightStream(update('empty'), [points([], [], [])])), 0)
+    t.equal(await written(flight, flightStream(update('empty'), [points([now], ['a'], [null])])), 0)
+  })
+
+  t.test('ingest with its table options', async (t) => {
+    const ingest = (name: string, fields: Parameters<typeof command>[1], options?: [number, number]) =>
+      put(
+        flight,
+        flightStream(descriptor(command('CommandStatementIngest', { ...(options && { 1: message({ 1: options[0], 2: options[1] }) }), 2: name, ...fields })), [
+          points([now], ['a'], [1]),
+        ]),
+      )
+    for (const [name, options, code] of [
+      ['new', [2, 2], 5],
+      ['new', [1, 1], undefined],
+      ['new', [1, 1], 6],
+      ['new', [2, 2], undefined],
+      ['new', [1, 2], undefined],
+      ['new', [1, 3], 3],
+      ['new', [7, 2], 3],
+      ['other', undefined, undefined],
+    ] as const) {
+      t.equal((await ingest(name, {}, options && [...options])).error?.code, code, `${name} ${options}`)
+    }
+    t.equal((await ingest('new', { 3: 'main', 4: 'svc' })).error, undefined)
+    t.match((await ingest('new', { 3: 'public' })).error, { code: 5, details: /there is no schema "public"/ })
+    t.match((await ingest('new', { 4: 'db' })).error, { code: 5, details: /there is no catalog "db"/ })
+    t.match((await ingest('new', { 5: true })).error, { code: 3, details: /no temporary tables/ })
+    t.match((await ingest('new', { 6: Buffer.from('tx') })).error, { code: 3, details: /no transactions/ })
+    t.match((await ingest('new', { 1000: message({ 1: 'x', 2: 'y' }) })).error, { code: 3, details: /option "x" = "y" is unknown/ })
+    t.equal((await ingest('new', { 1000: message({ 1: 'backfill', 2: 'true' }) })).error, undefined)
+    t.match((await ingest('new', {}, [1, 3])).error?.details, /not replaced by an ingest; drop it first, or append/)
+  })
+
+  t.test('good rows are stored, others told with both counts', async (t) => {
+    await written(flight, flightStream(update('window'), [points([now], ['a'], [1])]))
+    const old = now - 100n * 3_600_000_000_000n
+    const answer = await put(flight, flightStream(update('window'), [points([now + 1n, old], ['a', 'a'], [2, 3]), points([now + 2n], ['a'], [4])]))
+    t.match(answer.error, { code: 3, details: /^partial write: 2 rows written, 1 rejected; first: row 2: .*backfill/ })
+    t.equal(answer.error?.metadata.get('svc-code')[0], 'PARTIAL_WRITE')
+    t.same(await rows('SELECT v FROM "window" ORDER BY v'), [{ v: 1 }, { v: 2 }, { v: 4 }])
+    const conflict: Column[] = [
+      { name: '_time', type: new TimestampNanosecond(), values: [now + 5n] },
+      { name: 'v', type: new Int64(), values: [1n] },
+    ]
+    const other = await put(flight, flightStream(update('window'), [conflict]))
+    t.match(other.error, { code: 3 })
+    t.equal(other.error?.metadata.get('svc-code')[0], 'SCHEMA_ERROR')
+  })
+
+  t.test('backfill is decided by the first metadata, wherever it comes', async (t) => {
+    const old = now - 200n * 3_600_000_000_000n
+    for (const [i, metadata] of [
+      ['{"backfill": true}'],
+      [undefined, '{"backfill":true}'],
+      [undefined, undefined, '{"backfill":true}', '{"backfill":false}'],
+    ].entries()) {
+      const name = `late${i}`
+      await written(flight, flightStream(update(name), [points([now], ['a'], [0])]))
+      const batches = [points([old], ['a'], [1]), points([old + 1n], ['a'], [2]), points([old + 2n], ['a'], [3])]
+      t.equal(await written(flight, flightStream(update(name), batches, metadata)), 3, name)
+      t.same(await rows(`SELECT count(*) AS n FROM ${name}`), [{ n: 4n }])
+    }
+    const refused = async (metadata: string) => (await put(flight, flightStream(update('late0'), [points([now], ['a'], [1])], [metadata]))).error
+    t.match(await refused('{"backfil": true}'), { code: 3, details: /the key "backfil" is unknown/ })
+    t.match(await refused('{"backfill": 1}'), { code: 3, details: /"backfill" is not true or false/ })
+    t.match(await refused('yes'), { code: 3, details: /it is no JSON/ })
+    t.match(await refused('[]'), { code: 3, details: /no JSON object/ })
+    const live = await put(flight, flightStream(update('late0'), [points([old + 9n], ['a'], [1])], ['{"backfill": false}']))
+    t.match(live.error, { code: 3, details: /backfill/ })
+  })
+
+  t.test('what is no bulk write is refused', async (t) => {
+    const stream = (to: Uint8Array) => put(flight, flightStream(to, [points([now], ['a'], [1])]))
+    t.match((await stream(update('INSERT INTO m VALUES (1)'))).error, { code: 3, details: /SQL only reads here; to write, name the measurement/ })
+    t.match((await stream(update(''))).error, { code: 3 })
+    t.match((await stream(descriptor(command('CommandStatementQuery', { 1: 'select 1' })))).error, { code: 3, details: /cannot put a command of kind query/ })
+    t.match((await stream(message({ 1: PATH }))).error, { code: 3, details: /no descriptor with a command/ })
+    t.match((await put(flight, [])).error, { code: 3, details: /the stream is empty/ })
+    t.match((await put(flight, [message({ 1: update('m') })])).error, { code: 3, details: /the stream has no schema/ })
+    t.match((await put(flight, [message({ 1: update('m'), 2: Buffer.from('garbage') })])).error, { code: 3 })
+    const dates: Column[] = [{ name: 'day', type: new DateDay(), values: [new Date(0)] }]
+    t.match((await put(flight, flightStream(update('m'), [dates]))).error, { code: 3, details: /cannot write column "day"/ })
+    const [schema, batch] = flightStream(update('m'), [points([now], ['a'], [1])])
+    t.match((await put(flight, [schema, message({ 2: field(batch, 2) as Uint8Array, 1000: Buffer.alloc(3) })])).error, { code: 3 })
+  })
+})
+
+t.test('many batches are held to the writes allowed at a time', async (t) => {
+  const { flight } = await startFlight(t, { section: { max_batches_in_flight: 2 } })
+  const batches = Array.from({ length: 40 }, (_, i) => points([now + BigInt(i)], ['a'], [i]))
+  t.equal(await written(flight, flightStream(update('m'), batches)), 40)
+  t.same((await flight.sql('SELECT count(*) AS n, sum(v) AS s FROM m')).rows, [{ n: 40n, s: 780 }])
+})
+
+t.end()

@@ -1,0 +1,47 @@
+/** For tests: record batches as a client puts them. */
+import { type DataType, Field, makeData, RecordBatch, Schema, Struct, Table, TimestampNanosecond, tableToIPC, vectorFromArray } from 'apache-arrow'
+import { END_OF_STREAM } from '../../kernel/arrow/index.ts'
+import { message } from './testing.ts'
+
+export interface Column {
+  name: string
+  type: DataType
+  values: unknown[]
+}
+
+/** FlightData of batches with the same columns, the schema first; the first message has the descriptor. */
+export function flightStream(to: Uint8Array, batches: Column[][], metadata: (string | undefined)[] = []): Uint8Array[] {
+  const fields = batches[0].map(({ name, type }) => new Field(name, type, true))
+  const schema = new Schema(fields)
+  const table = new Table(
+    batches.map((columns) => {
+      const children = columns.map(({ type, values }) =>
+        type instanceof TimestampNanosecond
+          ? makeData({ type, length: values.length, nullCount: 0, data: BigInt64Array.from(values as bigint[]) })
+          : vectorFromArray(values as never[], type as never).data[0],
+      )
+      return new RecordBatch(schema, makeData({ type: new Struct(fields), length: columns[0].values.length, nullCount: 0, children: children as never }))
+    }),
+  )
+  return messagesOf(tableToIPC(table, 'stream')).map(({ header, body }, i) =>
+    message({ ...(i === 0 && { 1: to }), 2: header, ...(metadata[i] !== undefined && { 3: Buffer.from(metadata[i]) }), 1000: body }),
+  )
+}
+
+/** An Arrow stream taken apart: the last 8 bytes of each header say nothing, so bodies are found by the next mark. */
+function messagesOf(stream: Uint8Array): { header: Uint8Array; body: Uint8Array }[] {
+  const view = new DataView(stream.buffer, stream.byteOffset, stream.length)
+  const messages: { header: Uint8Array; body: Uint8Array }[] = []
+  for (let at = 0; at < stream.length - END_OF_STREAM.length; ) {
+    const length = view.getInt32(at + 4, true)
+    const header = stream.subarray(at + 8, at + 8 + length)
+    at += 8 + length
+    const table = at - length + view.getUint32(at - length, true)
+    const vtable = table - view.getInt32(table, true)
+    const slot = view.getUint16(vtable, true) > 10 ? view.getUint16(vtable + 10, true) : 0
+    const bodyLength = slot === 0 ? 0 : Number(view.getBigInt64(table + slot, true))
+    messages.push({ header, body: stream.subarray(at, at + bodyLength) })
+    at += bodyLength
+  }
+  return messages
+}
