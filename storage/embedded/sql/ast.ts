@@ -22,8 +22,14 @@ export function refuse(message: string): SvcError {
   return new SvcError('SQL_ERROR', message)
 }
 
+export interface Parsed {
+  tree: Node
+  /** As the parser lists them: `key` the name, `value` the number. */
+  parameters: readonly Node[]
+}
+
 /** The one statement of `text`. @throws SQL_ERROR when it does not parse, is no query, or is not alone. */
-export async function parse(host: SqlHost, text: string): Promise<Node> {
+export async function parse(host: SqlHost, text: string): Promise<Parsed> {
   const json = trees.get(text) ?? (await serialize(host, text))
   // Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS.
   const tree = JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
@@ -36,8 +42,7 @@ export async function parse(host: SqlHost, text: string): Promise<Node> {
   const statements = tree.statements as Node[]
   if (statements.length !== 1) throw refuse(`cannot run ${statements.length} statements: a request holds exactly one`)
   members(statements[0], ['node', 'named_param_map'])
-  if ((statements[0].named_param_map ?? []).length > 0) throw refuse('cannot run a query with parameters: write the values into the text')
-  return withoutEmpty(statements[0].node) as Node
+  return { tree: withoutEmpty(statements[0].node) as Node, parameters: (statements[0].named_param_map ?? []) as Node[] }
 }
 
 async function serialize(host: SqlHost, text: string): Promise<string> {

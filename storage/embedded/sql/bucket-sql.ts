@@ -18,6 +18,8 @@ export function printBucket(p: Printer, node: Node, scope: Scope): string {
   const count = node.children?.length ?? 0
   if (count < 2 || count > 4)
     throw refuse(`cannot compute time_bucket: it takes a width, a time, and optionally a time zone and an origin, not ${count} arguments`)
+  const open = [width, zone, origin].filter((node) => node?.class === 'PARAMETER')
+  if (open.length > 0) return openBucket(p, nanoseconds(p, time, scope), open, scope)
   const spanOrText = constantText(width) ?? foldSpan(width)
   if (spanOrText === undefined) throw refuse("cannot compute time_bucket: the width must be a constant such as INTERVAL '5 minutes' or '5m'")
   const zoneName = zone === undefined ? '' : constantText(zone)
@@ -29,6 +31,11 @@ export function printBucket(p: Printer, node: Node, scope: Scope): string {
   const ns = nanoseconds(p, time, scope)
   if (buckets.kind !== 'fixed') return `make_timestamp_ns(__svc_bucket(${ns}, ${literal(JSON.stringify(specOf(buckets, zoneName, originText)))}))`
   return `make_timestamp_ns(${floorTo(ns, buckets.step, buckets.anchor, lowerBound(time, scope))})`
+}
+
+/** With values still to come: of the type that it will have. */
+function openBucket(p: Printer, ns: string, open: readonly Node[], scope: Scope): string {
+  return `make_timestamp_ns(CASE WHEN ${open.map((node) => `CAST(${p.expr(node, scope)} AS VARCHAR) IS NULL`).join(' OR ')} THEN NULL ELSE ${ns} END)`
 }
 
 function nanoseconds(p: Printer, time: Node, scope: Scope): string {

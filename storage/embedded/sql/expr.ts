@@ -4,6 +4,7 @@ import { printBucket } from './bucket-sql.ts'
 import { foldInstant } from './fold.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { parseInstant, parseTime } from './instant.ts'
+import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolve, type Scope } from './scope.ts'
 import { printType } from './types.ts'
@@ -29,6 +30,10 @@ export function printExpr(p: Printer, node: Node, scope: Scope): string {
 }
 
 function print(p: Printer, node: Node, scope: Scope): string {
+  return printParameter(p, node) ?? printNode(p, node, scope)
+}
+
+function printNode(p: Printer, node: Node, scope: Scope): string {
   switch (node.class) {
     case 'COLUMN_REF':
       return columnRef(p, node)
@@ -66,9 +71,6 @@ function print(p: Printer, node: Node, scope: Scope): string {
     case 'POSITIONAL_REFERENCE':
       members(node, ['class', 'type', 'alias', 'index'])
       return `#${Number(node.index)}`
-    case 'DEFAULT':
-    case 'PARAMETER':
-      throw refuse('cannot run a query with parameters: write the values into the text')
     default:
       throw refuse(`cannot run this query: expressions of kind "${String(node.class).toLowerCase()}" are not supported here`)
   }

@@ -1,8 +1,8 @@
 /** Runs a caller's statement: gate and rewriting, DuckDB, results as a cursor. */
-import { type DuckDBDataChunk, type DuckDBResult, DuckDBTypeId } from '@duckdb/node-api'
+import { type DuckDBDataChunk, type DuckDBPreparedStatement, DuckDBTypeId } from '@duckdb/node-api'
 import { SvcError } from '../../../kernel/errors.ts'
 import { storedHistogramJson } from '../../../kernel/histogram/json.ts'
-import type { SqlChunk, SqlColumn, SqlCursor, SqlVector } from '../../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest, SqlVector } from '../../../kernel/storage.ts'
 import { readVector, resultColumn } from '../worker/vectors.ts'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
@@ -11,57 +11,110 @@ import type { Scan } from './printer.ts'
 import { arrowName } from './types.ts'
 
 /**
- * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left.
- * `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
+ * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left. It runs when the first
+ * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
  */
-export async function openSql(host: SqlHost, namespace: string, text: string, signal?: AbortSignal): Promise<SqlCursor> {
-  const interrupt = (): void => host.connection.interrupt()
+export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes }: SqlRequest, signal?: AbortSignal): Promise<SqlCursor> {
   const fail = (error: unknown): unknown => sqlError(error, signal)
-  if (signal?.aborted) throw new SvcError('QUERY_TIMEOUT', 'the query was stopped before it began')
-  signal?.addEventListener('abort', interrupt, { once: true })
-  const release = (): void => signal?.removeEventListener('abort', interrupt)
+  const calm = interruptible(host, signal)
   try {
-    const prepared = await prepareSql(host, namespace, text)
-    if (prepared.explain !== 'no') {
-      const cursor = await explained(host, prepared)
-      release()
-      return cursor
-    }
+    const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes })
     const statement = await host.connection.prepare(prepared.sql)
-    const result = await statement.stream().finally(() => statement.destroySync())
-    return cursorOf(result, () => readsHistograms(host, namespace, prepared.scans), fail, release)
+    if (prepared.parameters.length > 0 && parameters === undefined) return await describeOpen(host, namespace, query, prepared, statement)
+    const answer = prepared.explain === 'no' ? answerOf(statement, () => readsHistograms(host, namespace, prepared.scans)) : undefined
+    if (answer === undefined) statement.destroySync()
+    const rows = answer === undefined ? explained(host, prepared) : rowsOf(statement, answer, textBytes === true)
+    const guarded = running(host, rows, fail, signal)
+    return { columns: answer?.columns ?? PLAN_COLUMNS, parameters: [], [Symbol.asyncIterator]: () => guarded }
   } catch (error) {
-    release()
     throw fail(error)
+  } finally {
+    calm()
   }
 }
 
+/** @returns what to call when the connection is at rest. */
+function interruptible(host: SqlHost, signal: AbortSignal | undefined): () => void {
+  if (signal?.aborted) throw new SvcError('QUERY_TIMEOUT', 'the query was stopped before it began')
+  const interrupt = (): void => host.connection.interrupt()
+  signal?.addEventListener('abort', interrupt, { once: true })
+  return () => signal?.removeEventListener('abort', interrupt)
+}
+
+async function* running(host: SqlHost, rows: AsyncGenerator<SqlChunk>, fail: (error: unknown) => unknown, signal?: AbortSignal): AsyncGenerator<SqlChunk> {
+  const calm = interruptible(host, signal)
+  try {
+    yield* rows
+  } catch (error) {
+    throw fail(error)
+  } finally {
+    calm()
+  }
+}
+
+interface Answer {
+  columns: SqlColumn[]
+  /** Columns of bytes that are shown as text. */
+  shown: boolean[]
+}
+
 /** @param histograms whether the statement reads a histogram column: asked only if bytes are among the results. */
-function cursorOf(result: DuckDBResult, histograms: () => boolean, fail: (error: unknown) => unknown, release: () => void): SqlCursor {
-  const types = result.columnTypes()
-  const bytes = types.map(({ typeId }) => typeId === DuckDBTypeId.BLOB)
-  const shown = bytes.includes(true) && histograms()
-  const columns = result.columnNames().map((name, i): SqlColumn => ({ name, type: shown && bytes[i] ? 'Utf8' : arrowName(types[i]) }))
-  const readers = columns.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
+function answerOf(statement: DuckDBPreparedStatement, histograms: () => boolean): Answer {
+  const ids = Array.from({ length: statement.columnCount }, (_, i) => statement.columnTypeId(i))
+  const shows = ids.includes(DuckDBTypeId.BLOB) && histograms()
+  const shown = ids.map((id) => shows && id === DuckDBTypeId.BLOB)
+  const typeOf = (i: number): string => (ids[i] === DuckDBTypeId.INVALID ? 'Null' : shown[i] ? 'Utf8' : arrowName(statement.columnType(i)))
+  return { columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i) })), shown }
+}
+
+async function* rowsOf(statement: DuckDBPreparedStatement, { shown }: Answer, textBytes: boolean): AsyncGenerator<SqlChunk> {
+  const result = await statement.stream().finally(() => statement.destroySync())
+  const readers = shown.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
   const read = (chunk: DuckDBDataChunk, i: number): SqlVector => {
-    const vector = readVector(chunk, i, readers[i])
-    return shown && bytes[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
+    const vector = readVector(chunk, i, readers[i], textBytes)
+    return shown[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
   }
-  async function* chunks(): AsyncGenerator<SqlChunk> {
-    try {
-      for (;;) {
-        const chunk = await result.fetchChunk()
-        if (chunk === null || chunk.rowCount === 0) return
-        yield { rows: chunk.rowCount, columns: readers.map((_, i) => read(chunk, i)) }
-      }
-    } catch (error) {
-      throw fail(error)
-    } finally {
-      release()
-    }
+  for (;;) {
+    const chunk = await result.fetchChunk()
+    if (chunk === null || chunk.rowCount === 0) return
+    yield { rows: chunk.rowCount, columns: readers.map((_, i) => read(chunk, i)) }
   }
-  const iterable = chunks()
-  return { columns, parameters: [], [Symbol.asyncIterator]: () => iterable }
+}
+
+/** A query whose parameters have no values: what it will answer, and what it asks for. */
+async function describeOpen(
+  host: SqlHost,
+  namespace: string,
+  query: string,
+  { parameters: names, explain, scans }: PreparedSql,
+  statement: DuckDBPreparedStatement,
+): Promise<SqlCursor> {
+  const used = names.filter((name) => name !== undefined)
+  const types = names.map((name) => (name === undefined ? 'Null' : parameterType(statement, used.indexOf(name) + 1)))
+  let describing = statement
+  // Where DuckDB cannot infer a parameter's type, it says nothing of the columns either: asked again with NULL in its place, it mostly does.
+  for (const parameters of [types.map((type) => (type === 'Null' ? null : undefined)), types.map(() => null)]) {
+    if (explain !== 'no' || describing.columnTypeId(0) !== DuckDBTypeId.INVALID) break
+    const { sql } = await prepareSql(host, namespace, query, { parameters })
+    describing.destroySync()
+    describing = await host.connection.prepare(sql)
+  }
+  const { columns } = explain === 'no' ? answerOf(describing, () => readsHistograms(host, namespace, scans)) : { columns: PLAN_COLUMNS }
+  describing.destroySync()
+  return {
+    columns,
+    parameters: types,
+    [Symbol.asyncIterator]: () => ({
+      next: () =>
+        Promise.reject(
+          new SvcError('SQL_ERROR', `cannot run the query: no values were given for its ${names.length === 1 ? 'parameter' : `${names.length} parameters`}`),
+        ),
+    }),
+  }
+}
+
+function parameterType(statement: DuckDBPreparedStatement, place: number): string {
+  return statement.parameterTypeId(place) === DuckDBTypeId.INVALID ? 'Null' : arrowName(statement.parameterType(place))
 }
 
 function readsHistograms(host: SqlHost, namespace: string, scans: readonly Scan[]): boolean {
@@ -80,22 +133,16 @@ function shownBytes(bytes: Uint8Array | null): string | null {
   }
 }
 
+const PLAN_COLUMNS: SqlColumn[] = ['plan_type', 'plan'].map((name) => ({ name, type: 'Utf8' }))
+
 /** Rows (plan_type, plan): a row `scan` for each measurement read, with its time range, then DuckDB's own plans. */
-async function explained(host: SqlHost, prepared: PreparedSql): Promise<SqlCursor> {
+async function* explained(host: SqlHost, prepared: PreparedSql): AsyncGenerator<SqlChunk> {
   const statement = `EXPLAIN ${prepared.explain === 'analyze' ? 'ANALYZE ' : ''}${prepared.sql}`
   const reader = await host.connection.runAndReadAll(statement)
   // EXPLAIN ANALYZE repeats the statement, as it was rewritten.
   const plans = reader.getRows().map((row) => [String(row[0]), withoutPaths(String(row[1]).replaceAll(statement, ''))])
   const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
-  const columns = ['plan_type', 'plan'].map((name) => ({ name, type: 'Utf8' }))
-  const chunk: SqlChunk = { rows: rows.length, columns: [0, 1].map((i) => ({ values: rows.map((row) => row[i]) })) }
-  return {
-    columns,
-    parameters: [],
-    async *[Symbol.asyncIterator]() {
-      yield chunk
-    },
-  }
+  yield { rows: rows.length, columns: PLAN_COLUMNS.map((_, i) => ({ values: rows.map((row) => row[i]) })) }
 }
 
 function scanLine(scan: Scan): string {

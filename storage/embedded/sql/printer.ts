@@ -43,6 +43,8 @@ export class Printer {
   readonly ctes: Cte[] = []
   /** Counts rewritten nodes: a select item that was rewritten keeps the name it had. */
   rewrites = 0
+  /** The query whose select list is the answer, if its tags may come as ENUM. */
+  answer: Node | undefined
   /** Prints for a reader (column names): nothing is rewritten, nothing checked. */
   plain = false
   private byName: Map<string, SqlMeasurement> | undefined

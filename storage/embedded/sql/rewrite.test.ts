@@ -233,7 +233,7 @@ t.test('EXPLAIN names the scan with its range', async (t) => {
 t.test('a signal stops a statement', async (t) => {
   const { openSql } = await import('./open.ts')
   const abort = new AbortController()
-  const cursor = openSql(host, 'default', 'SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)', abort.signal)
+  const cursor = openSql(host, { namespace: 'default', query: 'SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)' }, abort.signal)
   setTimeout(() => abort.abort(), 50)
   await t.rejects(
     (async () => {

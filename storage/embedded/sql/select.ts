@@ -125,6 +125,7 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   const distinct = printDistinct(p, node, scope)
   const items = ((node.select_list ?? []) as Node[]).map((item) => selectItem(p, item, scope))
   markGrouped(node, scope)
+  if (node === p.answer) markAnswered(node, scope)
   const early = planEarlyGroups(p, node, scope, from.plan.kind === 'source' ? from.plan.source : undefined, conditions)
   if (early !== undefined) return earlySelect(p, node, scope, items, early)
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.map((condition) => printExpr(p, condition, scope)).join(' AND ')}`
@@ -239,6 +240,16 @@ function markGrouped(node: Node, scope: Scope): void {
       if (each?.class !== 'COLUMN_REF') continue
       for (const { source, column } of resolveHere(each.column_names, scope)) if (column.column?.role === 'tag') source.grouped.add(column.name)
     }
+  }
+}
+
+/** Tags that are columns of the answer as they are. */
+function markAnswered(node: Node, scope: Scope): void {
+  for (const item of (node.select_list ?? []) as Node[]) {
+    const found = item.class === 'COLUMN_REF' ? resolveHere(item.column_names, scope) : []
+    for (const { source, column } of found) if (column.column?.role === 'tag') source.grouped.add(column.name)
+    if (item.class !== 'STAR' || item.columns === true) continue
+    for (const { measurement, grouped } of scope.sources) for (const { name, role } of measurement?.columns ?? []) if (role === 'tag') grouped.add(name)
   }
 }
 

@@ -1,5 +1,6 @@
 /** A host for tests: measurements are tables of an in-memory DuckDB, the time range and tag hints become a WHERE clause. */
 import { DuckDBInstance } from '@duckdb/node-api'
+import type { SqlRequest } from '../../../kernel/storage.ts'
 import { registerSqlFunctions } from './analytic-functions.ts'
 import { ident, literal } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
@@ -10,7 +11,7 @@ export interface TestHost extends SqlHost {
   clock: bigint
   close(): void
   /** Columns and rows, times and integers as bigint. */
-  query(text: string): Promise<{ columns: string[]; types: string[]; rows: unknown[][] }>
+  query(text: string, options?: Partial<SqlRequest>): Promise<{ columns: string[]; types: string[]; rows: unknown[][] }>
 }
 
 export const CPU: SqlMeasurement = {
@@ -63,9 +64,9 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
       connection.closeSync()
       instance.closeSync()
     },
-    async query(text) {
+    async query(text, options) {
       host.requests.length = 0
-      const cursor = await openSql(host, 'default', text)
+      const cursor = await openSql(host, { namespace: 'default', query: text, ...options })
       const rows: unknown[][] = []
       for await (const chunk of cursor) {
         for (let i = 0; i < chunk.rows; i++) {

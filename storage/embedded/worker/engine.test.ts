@@ -6,6 +6,7 @@ import { compactSegments } from './compactor.ts'
 import { EngineReader } from './reader.ts'
 import { relation } from './relation.ts'
 import { collect, TestDatabase, type TestPoint } from './testing.ts'
+import { type SegmentGate, UnverifiedSegments } from './verify.ts'
 
 const ALL: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
 const SPEC = { f: 'float64', i: 'int64', u: 'uint64', b: 'bool', s: 'string', d: { decimal: 3 }, h: 'histogram' } as const
@@ -248,6 +249,42 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   reader.close()
   t.strictSame(await ask('SELECT count(*) FROM m'), [[10000n]], 'statements that were left do no harm')
   t.throws(() => reader.scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND' })
+})
+
+t.test('segments that are not verified yet, or lie elsewhere, are fetched when rows are asked for, not to tell the columns', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { value: 'float64', n: 'int64' })
+  db.write(m, [{ tags: { host: 'a' }, time: 5n, fields: { value: 1.5, n: 7n } }])
+  await db.flush()
+  let ensured = 0
+  const verifier: SegmentGate = {
+    require(pieces) {
+      const segments = pieces.flatMap(({ segment }) => segment ?? [])
+      if (ensured === 0 && segments.length > 0) throw new UnverifiedSegments(segments)
+    },
+    async ensure(segments) {
+      ensured += segments.length
+    },
+    async ensurePieces() {},
+  }
+  const reader = await EngineReader.open({ ...(await db.context()), verifier })
+  t.teardown(() => reader.close())
+  const query = 'SELECT _time, host, value, n + 1 AS n FROM m WHERE n > ?'
+  const open = await reader.sql({ namespace: 'default', query })
+  const cursor = await reader.sql({ namespace: 'default', query, parameters: [5n], textBytes: true })
+  const types = ['Timestamp(ns)', 'Utf8', 'Float64', 'Int64']
+  t.strictSame([open.columns.map(({ type }) => type), open.parameters], [types, ['Int64']])
+  t.strictSame(
+    cursor.columns.map(({ type }) => type),
+    types,
+  )
+  await t.rejects(open[Symbol.asyncIterator]().next(), { code: 'SQL_ERROR' })
+  t.equal(ensured, 0)
+  const rows: unknown[] = []
+  for await (const { columns } of cursor) rows.push(columns[0].values[0], columns[2].values[0], columns[3].values[0])
+  t.strictSame(rows, [5n, 1.5, 8n])
+  t.equal(ensured, 1)
 })
 
 t.test('a tag may have the name of a field or of the time', async (t) => {

@@ -16,8 +16,8 @@ import type {
 } from '../../../kernel/storage.ts'
 import { markEncrypted } from '../encryption/open.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
-import type { RelationRequest, SqlHost, SqlMeasurement } from '../sql/host.ts'
-import { interruptOn } from './duck.ts'
+import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
+import { interruptOn, sqlName } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { selectActive, selectSamples } from './samples/select.ts'
@@ -77,7 +77,7 @@ export class EngineReader implements Reader {
     return state.measurementsOf(namespace).map((def) => markEncrypted(duck.encrypted.keys, info(def)))
   }
 
-  async sql({ namespace, query }: SqlRequest): Promise<SqlCursor> {
+  async sql(request: SqlRequest): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
     const { openSql, registerSqlFunctions } = await import('../sql/index.ts')
@@ -91,7 +91,7 @@ export class EngineReader implements Reader {
     }
     this.statements.add(release)
     try {
-      const cursor = await this.verified((wanted) => openSql(this.host(namespace, connection, wanted), namespace, query, this.signal))
+      const cursor = await this.opened(request.namespace, connection, (host) => openSql(host, request, this.signal))
       return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => releasing(cursor, release) }
     } catch (error) {
       release(false)
@@ -105,16 +105,32 @@ export class EngineReader implements Reader {
     for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
   }
 
-  /** Which segments a statement reads is known once it is rewritten: those not verified yet end the first try. */
-  private async verified<T>(open: (wanted: SegmentMeta[]) => Promise<T>): Promise<T> {
-    for (;;) {
-      const wanted: SegmentMeta[] = []
-      try {
-        return await open(wanted)
-      } catch (error) {
-        if (wanted.length === 0) throw error
-        await this.context.verifier?.ensure(wanted, this.signal)
-      }
+  /**
+   * Which segments a statement reads is known once it is rewritten. Where some are not verified yet, or lie in an archive, that is done when rows are
+   * asked for: what a query will answer can be told without them.
+   */
+  private async opened(namespace: string, connection: DuckDBConnection, open: (host: SqlHost) => Promise<SqlCursor>): Promise<SqlCursor> {
+    const wanted: SegmentMeta[] = []
+    try {
+      return await open(this.host(namespace, connection, wanted))
+    } catch (error) {
+      if (wanted.length === 0) throw error
+    }
+    const described = await open(describingHost(this.host(namespace, connection, []), namespace))
+    if (described.parameters.length > 0) return described
+    const { context, signal } = this
+    const host = (missing: SegmentMeta[]): SqlHost => this.host(namespace, connection, missing)
+    return {
+      ...described,
+      async *[Symbol.asyncIterator]() {
+        for (;;) {
+          await context.verifier?.ensure(wanted.splice(0), signal)
+          const cursor = await open(host(wanted)).catch((error) => {
+            if (wanted.length === 0) throw error
+          })
+          if (cursor !== undefined) return yield* cursor
+        }
+      },
     }
   }
 
@@ -169,6 +185,16 @@ export class EngineReader implements Reader {
       ],
     }
   }
+}
+
+/** Answers like the host, with measurements that have no rows. */
+function describingHost(host: SqlHost, namespace: string): SqlHost {
+  const relation = ({ measurement, columns }: RelationRequest): string => {
+    const known = host.measurements(namespace).find(({ name }) => name === measurement)?.columns ?? []
+    const empty = (name: string): string => `NULL::${duckType(known.find((column) => column.name === name)!)} AS ${sqlName(name)}`
+    return `SELECT ${columns.map(empty).join(', ')} WHERE FALSE`
+  }
+  return { ...host, relation, split: undefined }
 }
 
 function noting<T>(wanted: SegmentMeta[], body: () => T): T {

@@ -60,8 +60,9 @@ const TYPED = new Map<duckdb.Type, TypedArray>([
 /**
  * One column of a chunk. BOOLEAN 0 or 1; DATE days; times and timestamps in their unit; DECIMAL and HUGEINT bigint (unscaled); text and
  * ENUM string; BLOB Uint8Array; INTERVAL {months, days, nanoseconds}; LIST and ARRAY arrays; STRUCT an object; MAP an array of {key, value}.
+ * @param textBytes text as UTF-8 of all values, ENUM as its codes; whose codes under a missing value may be any number.
  */
-export function readVector(chunk: DuckDBDataChunk, index: number, column: ResultColumn): SqlVector {
+export function readVector(chunk: DuckDBDataChunk, index: number, column: ResultColumn, textBytes = false): SqlVector {
   const rows = chunk.rowCount
   const vector = duckdb.data_chunk_get_vector(chunk.chunk, index)
   const validity = readValidity(vector, rows)
@@ -70,6 +71,8 @@ export function readVector(chunk: DuckDBDataChunk, index: number, column: Result
     const data = duckdb.vector_get_data(vector, rows * typed.BYTES_PER_ELEMENT)
     return { values: new typed(data.buffer as ArrayBuffer, data.byteOffset, rows), validity }
   }
+  if (textBytes && column.id === Type.VARCHAR) return { ...readTextBytes(vector, rows, validity), validity }
+  if (textBytes && column.dictionary !== undefined) return { values: enumCodes(vector, rows, column), validity, dictionary: column.dictionary }
   if (column.id === Type.VARCHAR) return { values: readTexts(vector, rows, validity, (bytes) => bytes.toString()), validity }
   if (column.id === Type.BLOB) return { values: readTexts(vector, rows, validity, (bytes) => new Uint8Array(bytes)), validity }
   if (column.dictionary !== undefined) return { values: readEnum(vector, rows, validity, column), validity }
@@ -128,13 +131,48 @@ export function textAt(vector: duckdb.Vector, row: number): string {
   return Buffer.from(long.buffer, long.byteOffset, length).toString()
 }
 
-function readEnum(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, { type, dictionary }: ResultColumn): (string | null)[] {
+/** All texts one after the other, without a string of each; a missing one is empty. */
+function readTextBytes(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined): { values: Int32Array; bytes: Uint8Array } {
+  const data = duckdb.vector_get_data(vector, rows * STRING_SLOT)
+  const slots = new Uint8Array(data.buffer, data.byteOffset, rows * STRING_SLOT)
+  const words = new Uint32Array(data.buffer as ArrayBuffer, data.byteOffset, rows * (STRING_SLOT / 4))
+  const ends = new Int32Array(rows + 1)
+  for (let i = 0; i < rows; i++) ends[i + 1] = ends[i] + (validity !== undefined && validity[i] === 0 ? 0 : words[4 * i])
+  const bytes = new Uint8Array(ends[rows])
+  // A long text that occurs again lies in one place: asking for what a pointer points at costs more than looking the pointer up.
+  const seen = new Map<number, number>()
+  for (let i = 0; i < rows; i++) {
+    const at = ends[i]
+    const length = ends[i + 1] - at
+    if (length <= INLINE_BYTES) {
+      const from = i * STRING_SLOT + 4
+      for (let k = 0; k < length; k++) bytes[at + k] = slots[from + k]
+      continue
+    }
+    const pointer = words[4 * i + 3] * 2 ** 32 + words[4 * i + 2]
+    const same = seen.get(pointer)
+    if (same !== undefined && ends[same + 1] - ends[same] >= length) {
+      bytes.copyWithin(at, ends[same], ends[same] + length)
+      continue
+    }
+    const long = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + i * STRING_SLOT + 8, length)
+    bytes.set(new Uint8Array(long.buffer, long.byteOffset, length), at)
+    seen.set(pointer, i)
+  }
+  return { values: ends, bytes }
+}
+
+function enumCodes(vector: duckdb.Vector, rows: number, { type }: ResultColumn): Uint8Array | Uint16Array | Uint32Array {
   const internal = duckdb.enum_internal_type(type)
   const Codes = internal === Type.UTINYINT ? Uint8Array : internal === Type.USMALLINT ? Uint16Array : Uint32Array
   const data = duckdb.vector_get_data(vector, rows * Codes.BYTES_PER_ELEMENT)
-  const codes = new Codes(data.buffer as ArrayBuffer, data.byteOffset, rows)
+  return new Codes(data.buffer as ArrayBuffer, data.byteOffset, rows)
+}
+
+function readEnum(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, column: ResultColumn): (string | null)[] {
+  const codes = enumCodes(vector, rows, column)
   const out: (string | null)[] = new Array(rows)
-  for (let i = 0; i < rows; i++) out[i] = validity !== undefined && validity[i] === 0 ? null : dictionary![codes[i]]
+  for (let i = 0; i < rows; i++) out[i] = validity !== undefined && validity[i] === 0 ? null : column.dictionary![codes[i]]
   return out
 }
 
