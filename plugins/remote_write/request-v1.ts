@@ -15,6 +15,8 @@ export const FIELDS_V1: BodyFields = { exemplars: 3, histograms: 4, metadata: 0 
 
 const TIMESERIES = 1
 const METADATA = 3
+/** Field 1, length-delimited: of the request a series, of a series a label. */
+const SERIES_TAG = 0x0a
 const LABEL_TAG = 0x0a
 
 export class RequestV1 {
@@ -37,9 +39,23 @@ export class RequestV1 {
     const { reader, cache, writer } = this
     cache.begin()
     reader.begin(message)
-    const { end } = reader
+    const { bytes, end } = reader
     let position = 0
-    while (reader.next()) {
+    while (reader.at < end) {
+      // As nearly all series begin: the tag, and a length of two bytes.
+      const { at } = reader
+      if (at + 3 <= end && bytes[at] === SERIES_TAG && bytes[at + 1] >= 0x80 && bytes[at + 2] < 0x80) {
+        const start = at + 3
+        const after = start + ((bytes[at + 1] & 0x7f) | (bytes[at + 2] << 7))
+        if (after <= end) {
+          writer.position = position++
+          this.series(start, after)
+          reader.at = after
+          reader.end = end
+          continue
+        }
+      }
+      reader.next()
       if (reader.field === TIMESERIES) {
         writer.position = position++
         const start = reader.span()
