@@ -135,10 +135,7 @@ t.test('without values a query says what it answers and what it asks for, and do
     ['Timestamp(ns)', 'Float64'],
     ['Utf8', 'decimal(38, 4)'],
   ])
-  t.strictSame(await described('SELECT procs + $2 FROM cpu WHERE procs > $4'), [
-    ['Int64'],
-    ['Null', 'Null', 'Null', 'Int64'],
-  ])
+  t.strictSame(await described('SELECT procs + $2 FROM cpu WHERE procs > $4'), [['Int64'], ['Null', 'Null', 'Null', 'Int64']])
   t.strictSame(await described('EXPLAIN SELECT * FROM cpu WHERE procs = ?'), [['Utf8', 'Utf8'], ['Int64']])
   t.strictSame(await described('DESCRIBE SELECT * FROM cpu WHERE procs = ?'), [['Utf8', 'Utf8', 'Utf8'], ['Int64']])
   const cursor = await open('SELECT procs FROM cpu WHERE procs = ?')
