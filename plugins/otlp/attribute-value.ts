@@ -1,0 +1,144 @@
+/** Values of attributes (the message AnyValue) as the text of a tag: a string as it is, all else as JSON. */
+import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+
+/** Lists within lists; deeper ones are refused. */
+const MAX_DEPTH = 32
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** An attribute that cannot be a tag. */
+export class AttributeError extends Error {}
+
+/** @throws AttributeError when it is not UTF-8. */
+export function textAt(bytes: Uint8Array, start: number, end: number): string {
+  // TextDecoder costs more than this for the short texts that nearly all are.
+  if (end - start < 32) {
+    let text = ''
+    let at = start
+    for (; at < end && bytes[at] < 0x80; at++) text += String.fromCharCode(bytes[at])
+    if (at === end) return text
+  }
+  try {
+    return decoder.decode(bytes.subarray(start, end))
+  } catch {
+    throw new AttributeError('it is not UTF-8')
+  }
+}
+
+/** Reads the AnyValue in [start, end). @returns '' when no value is set. @throws AttributeError. */
+export function attributeText(reader: ProtobufReader, start: number, end: number): string {
+  return valueAt(reader, start, end, 0)?.text ?? ''
+}
+
+interface Value {
+  /** As a tag's value. */
+  text: string
+  /** Within a list or an object. */
+  json: string
+}
+
+/** The last value that is set counts: they are one of another. Leaves the reader's place as it was. */
+function valueAt(reader: ProtobufReader, start: number, end: number, depth: number): Value | undefined {
+  if (depth > MAX_DEPTH) throw new AttributeError(`its value is nested more than ${MAX_DEPTH} deep`)
+  const { at: outerAt, end: outerEnd } = reader
+  reader.at = start
+  reader.end = end
+  let value: Value | undefined
+  while (reader.next()) {
+    switch (reader.field) {
+      case 1: {
+        const from = reader.span()
+        const text = textAt(reader.bytes, from, reader.at)
+        value = { text, json: JSON.stringify(text) }
+        break
+      }
+      case 2:
+        reader.int64()
+        value = json(reader.low !== 0 || reader.high !== 0 ? 'true' : 'false')
+        break
+      case 3:
+        reader.int64()
+        value = json(String((BigInt(reader.high) << 32n) | BigInt(reader.low >>> 0)))
+        break
+      case 4:
+        value = numberOf(reader.double())
+        break
+      case 5:
+        value = json(listAt(reader, depth))
+        break
+      case 6:
+        value = json(objectAt(reader, depth))
+        break
+      case 7: {
+        const from = reader.span()
+        const text = Buffer.from(reader.bytes.subarray(from, reader.at)).toString('base64')
+        value = { text, json: JSON.stringify(text) }
+        break
+      }
+      default:
+        reader.skip()
+    }
+  }
+  reader.at = outerAt
+  reader.end = outerEnd
+  return value
+}
+
+const json = (text: string): Value => ({ text, json: text })
+
+function numberOf(value: number): Value {
+  const text = String(value)
+  return Number.isFinite(value) ? json(text) : { text, json: JSON.stringify(text) }
+}
+
+function listAt(reader: ProtobufReader, depth: number): string {
+  const outer = reader.enter()
+  const items: string[] = []
+  while (reader.next()) {
+    if (reader.field !== 1) {
+      reader.skip()
+      continue
+    }
+    const from = reader.span()
+    items.push(nested(valueAt(reader, from, reader.at, depth + 1)))
+  }
+  reader.leave(outer)
+  return `[${items.join(',')}]`
+}
+
+function objectAt(reader: ProtobufReader, depth: number): string {
+  const outer = reader.enter()
+  const members: string[] = []
+  while (reader.next()) {
+    if (reader.field !== 1) {
+      reader.skip()
+      continue
+    }
+    const { start, end, key } = keyValueAt(reader)
+    members.push(`${JSON.stringify(key)}:${nested(start < 0 ? undefined : valueAt(reader, start, end, depth + 1))}`)
+  }
+  reader.leave(outer)
+  return `{${members.join(',')}}`
+}
+
+function nested(value: Value | undefined): string {
+  return value === undefined ? 'null' : value.json
+}
+
+/** Reads a KeyValue whose tag was read. @returns where its value lies, start -1 = it has none. */
+export function keyValueAt(reader: ProtobufReader): { key: string; start: number; end: number } {
+  const outer = reader.enter()
+  let key = ''
+  let start = -1
+  let end = -1
+  while (reader.next()) {
+    if (reader.field === 1) {
+      const from = reader.span()
+      key = textAt(reader.bytes, from, reader.at)
+    } else if (reader.field === 2) {
+      start = reader.span()
+      end = reader.at
+    } else reader.skip()
+  }
+  reader.leave(outer)
+  return { key, start, end }
+}

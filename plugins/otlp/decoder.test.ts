@@ -1,0 +1,228 @@
+import t from 'tap'
+import { FakeResolver } from '../../kernel/decode/testing.ts'
+import type { NativeHistogram } from '../../kernel/histogram.ts'
+import { fuzz } from './decoder.fuzz.ts'
+import { decoding, one } from './decoding.ts'
+import { messageOfJson } from './json-request.ts'
+import { keyValue, Message, metricOf, type WireExponential, type WireMetric, writeMetrics, writeRequest } from './wire.ts'
+
+const time = 1_700_000_000_000_000_000n
+const point = { time, attributes: { k: 'v' } }
+const values = (decoder: ReturnType<typeof decoding>) => decoder.points().map(({ fields }) => fields)
+const histograms = (decoder: ReturnType<typeof decoding>) => decoder.points().map(({ fields }) => fields.value as NativeHistogram)
+const reasons = ({ failures }: { failures: { message: string }[] }) => failures.map(({ message }) => message)
+
+t.test('a series is taken apart once, also when others come between', async (t) => {
+  const decoder = decoding()
+  const metrics = (i: number): WireMetric[] =>
+    ['a', 'b'].map((name) => ({ name, sum: [0, 1, 2].map((n) => ({ time: time + BigInt(i), value: n, attributes: { n: String(n) } })) }))
+  const resources = [{ host: 'x' }, { host: 'y' }].map((attributes) => ({ attributes, scopes: [{ metrics: metrics(0) }] }))
+  t.equal(decoder.decode(writeRequest(resources)).points, 12)
+  t.equal(decoder.resolver.calls, 12)
+  decoder.decode(writeRequest(resources.toReversed()))
+  decoder.decode(writeMetrics(metrics(1).toReversed(), { host: 'x' }))
+  t.equal(decoder.resolver.calls, 12)
+  t.same(
+    decoder.points().map(({ measurement, tags }) => [measurement, tags.host, tags.n]),
+    ['b', 'a'].flatMap((name) => ['0', '1', '2'].map((n) => [name, 'x', n])),
+  )
+  decoder.resolver.epoch++
+  decoder.decode(writeMetrics(metrics(1), { host: 'x' }))
+  t.equal(decoder.resolver.calls, 18, 'numbers that have become invalid are asked for again')
+})
+
+t.test('exponential histograms: scales, offsets, zero threshold', async (t) => {
+  const base: WireExponential = { ...point, count: 4n, sum: 1, positive: { offset: -2, counts: [1n, 1n, 1n, 1n] } }
+  const decoder = decoding()
+  const decode = (more: Partial<WireExponential>) => decoder.decode(writeMetrics([{ name: 'e', exponential: [{ ...base, ...more }], temporality: 2 }]))
+  t.equal(decode({ scale: 8 }).refused, 0)
+  t.match(histograms(decoder), [{ schema: 8, positiveSpans: [{ offset: -1, length: 4 }], zeroThreshold: 1e-128, counterReset: 'unknown' }])
+  decode({ scale: 9 })
+  const [nine] = histograms(decoder)
+  t.match(nine, { schema: 8, positiveSpans: [{ offset: 0, length: 2 }] }, '-2 and -1 are one bucket, 0 and 1 the next')
+  t.same([...nine.positiveCounts], [2, 2])
+  decode({ scale: 20 })
+  t.match(histograms(decoder), [{ schema: 8, positiveSpans: [{ offset: 0, length: 2 }] }])
+  decode({ scale: -4, zeroThreshold: 0.5, zeroCount: 3n, count: 7n })
+  t.match(histograms(decoder), [{ schema: -4, zeroThreshold: 0.5, zeroCount: 3 }])
+  t.match(reasons(decode({ scale: -5 })), [/cannot write histogram of metric "e": histogram has an invalid schema, which must be between -4 and 8/])
+  t.match(reasons(decode({ scale: -10 })), [/histogram has an unknown schema/])
+  t.match(reasons(decode({ zeroThreshold: -1 })), [/its zero_threshold is -1/])
+  t.match(reasons(decode({ count: 5n })), [/4 observations found in buckets, but the Count field is 5/])
+  t.match(reasons(decode({ positive: { offset: 0, counts: Array.from({ length: 101 }, () => 1n) } })), [
+    /has 101 buckets or boundaries, otlp.max_buckets_per_histogram is 100/,
+  ])
+})
+
+t.test('delta: stored as it is, histograms as gauges; or refused', async (t) => {
+  const metrics: WireMetric[] = [
+    { name: 's', sum: [{ ...point, value: 5 }], temporality: 1, monotonic: true },
+    { name: 'h', histogram: [{ ...point, count: 1n, sum: 1, counts: [1n], bounds: [] }], temporality: 1 },
+    { name: 'e', exponential: [{ ...point, count: 0n, sum: 0 }], temporality: 1 },
+    { name: 'g', gauge: [{ ...point, value: 1 }] },
+  ]
+  const storing = decoding()
+  t.equal(storing.decode(writeMetrics(metrics)).refused, 0)
+  t.match(values(storing), [{ value: 5 }, { value: { counterReset: 'gauge' } }, { value: { counterReset: 'gauge' } }, { gauge: 1 }])
+  t.same(
+    storing.said.map(({ type }) => type),
+    ['gauge', 'gaugehistogram', 'gaugehistogram', 'gauge'],
+  )
+  const refusing = decoding({ refuseDelta: true })
+  const outcome = refusing.decode(writeMetrics(metrics))
+  t.equal(outcome.refused, 3)
+  t.match(reasons(outcome)[0], /cannot write points of metric "s": they are of delta temporality, and otlp.delta is "refuse"/)
+  t.same(values(refusing), [{ gauge: 1 }])
+  const named = messageOfJson(
+    Buffer.from(
+      JSON.stringify({
+        resource_metrics: [
+          {
+            scope_metrics: [
+              {
+                metrics: [
+                  { name: 's', sum: { data_points: [{ time_unix_nano: String(time), as_int: 5 }], aggregation_temporality: 'AGGREGATION_TEMPORALITY_DELTA' } },
+                ],
+              },
+            ],
+          },
+        ],
+      }),
+    ),
+  )
+  t.equal(refusing.decode(named).refused, 1, 'also by its name in JSON')
+})
+
+t.test('scopes, attributes that are dropped, and names of Prometheus', async (t) => {
+  const metrics: WireMetric[] = [{ name: 'm', sum: [{ time, value: 1, attributes: { 'process.pid': 7n, k: 'v' } }] }]
+  const tags = (options: Parameters<typeof decoding>[0], attributes = {}) => {
+    const decoder = decoding(options)
+    decoder.decode(writeRequest(one(metrics, attributes)))
+    return decoder.points()[0].tags
+  }
+  t.same(tags({}), { k: 'v', 'process.pid': '7' })
+  t.same(tags({ dropped: new Set(['process.pid', 'os']) }, { os: 'linux', host: 'h' }), { k: 'v', host: 'h' })
+  t.same(tags({ scopeTags: true }, { k: 'resource' }), { k: 'v', 'process.pid': '7', 'otel.scope.name': 'lib', 'otel.scope.version': '2' })
+  t.same(tags({ scopeTags: true, names: 'prometheus' }), { k: 'v', process_pid: '7', otel_scope_name: 'lib', otel_scope_version: '2' })
+  t.same(tags({ names: 'prometheus' }, { 'service.name': 'api' }), { k: 'v', process_pid: '7', job: 'api' })
+  t.same(tags({ names: 'prometheus' }, { 'service.namespace': 'shop' }), { k: 'v', process_pid: '7', service_namespace: 'shop' })
+  const scoped = decoding({ scopeTags: true })
+  scoped.decode(
+    writeRequest([
+      {
+        scopes: [
+          { name: 'a', metrics },
+          { name: 'b', metrics },
+        ],
+      },
+    ]),
+  )
+  t.same(
+    scoped.points().map((each) => each.tags['otel.scope.name']),
+    ['a', 'b'],
+  )
+})
+
+t.test('points that are refused, each with its reason', async (t) => {
+  const decode = (metric: WireMetric | Buffer, options = {}) => {
+    const metrics = Buffer.isBuffer(metric) ? metric : metricOf(metric)
+    return reasons(
+      decoding(options, undefined, new FakeResolver(1)).decode(new Message().put(1, new Message().put(2, new Message().put(2, metrics).done()).done()).done()),
+    )
+  }
+  const bad = Uint8Array.of(0x66, 0xff)
+  const badPoint = new Message()
+    .fixed(3, time)
+    .double(4, 1)
+    .put(7, new Message().put(1, 'k').put(2, new Message().put(1, bad).done()).done())
+    .done()
+  t.match(decode({ name: 'g', gauge: [{ time: 0n, value: 1 }] }), [/metric "g": its time_unix_nano is missing/])
+  t.match(decode({ name: 'g', gauge: [{ time: 2n ** 63n, value: 1 }] }), [/metric "g": its time is beyond the range/])
+  t.match(decode({ name: 'g', gauge: [{ time }] }), [/metric "g": it has no value; send as_double or as_int/])
+  t.match(decode(new Message().put(1, 'g').put(5, new Message().put(1, badPoint).done()).done()), [/metric "g": an attribute cannot be a tag: it is not UTF-8/])
+  t.match(decode(new Message().put(1, bad).put(5, new Message().put(1, badPoint).done()).done()), [/its name is not UTF-8/])
+  t.match(decode({ name: 'q', summary: [{ time, quantiles: [[1.5, 1]] }] }), [/metric "q": it has a quantile of 1.5/])
+  t.match(
+    decode(
+      {
+        name: 'q',
+        summary: [
+          {
+            time,
+            quantiles: [
+              [0, 1],
+              [1, 1],
+            ],
+          },
+        ],
+      },
+      { maxBuckets: 1 },
+    ),
+    [/metric "q": it has more than 1 quantiles/],
+  )
+  t.match(decode({ name: 'h', histogram: [{ time, count: 2n, counts: [1n, 1n], bounds: [Number.POSITIVE_INFINITY] }] }), [
+    /last \+Inf bound must not be explicitly defined/,
+  ])
+  t.match(decode({ name: 'g', gauge: [1, 2].map((n) => ({ time, value: n, attributes: { n: String(n) } })) }), [/the budget is spent/])
+  let deep = keyValue('k', 'v')
+  for (let i = 0; i < 40; i++)
+    deep = new Message()
+      .put(1, 'k')
+      .put(2, new Message().put(6, new Message().put(1, deep).done()).done())
+      .done()
+  const deepPoint = new Message().fixed(3, time).double(4, 1).put(7, deep).done()
+  t.match(decode(new Message().put(1, 'g').put(5, new Message().put(1, deepPoint).done()).done()), [/nested more than 32 deep/])
+})
+
+t.test('an attribute of a resource that cannot be a tag refuses its points, and no others', async (t) => {
+  const bad = new Message()
+    .put(
+      1,
+      new Message()
+        .put(1, 'k')
+        .put(2, new Message().put(1, Uint8Array.of(0xff)).done())
+        .done(),
+    )
+    .done()
+  const scope = new Message().put(2, metricOf({ name: 'g', gauge: [{ time, value: 1 }] })).done()
+  const resources = [new Message().put(1, bad).put(2, scope).done(), new Message().put(2, scope).done()]
+  const message = Buffer.concat(resources.map((resource) => new Message().put(1, resource).done()))
+  const decoder = decoding()
+  t.match(reasons(decoder.decode(message)), [/metric "g": an attribute of the resource cannot be a tag: it is not UTF-8/])
+  t.equal(decoder.points().length, 1)
+})
+
+t.test('JSON: integers of 64 bits as numbers and strings, nulls, unknown members', async (t) => {
+  const decoder = decoding()
+  const decode = (points: string, rest = '') =>
+    decoder.decode(messageOfJson(Buffer.from(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"g","gauge":{"dataPoints":[${points}]}}]}]}]${rest}}`)))
+  decode('{"timeUnixNano":1700000000123456789,"asInt":9007199254740993,"attributes":null,"unknown":{"a":[1]}}', ',"other":1')
+  t.match(decoder.points(), [{ time: 1700000000123456789n, fields: { gauge: 9007199254740992 } }], 'every digit of the time counts')
+  decode('{"timeUnixNano":"1700000000123456789","asDouble":"1.5"},{"timeUnixNano":"1700000000123456790","asInt":"-7"},{"timeUnixNano":"5","asDouble":2}')
+  t.same(values(decoder), [{ gauge: 1.5 }, { gauge: -7 }, { gauge: 2 }])
+  for (const [text, reason] of [
+    [
+      '{"timeUnixNano":"-1","asDouble":1}',
+      /resourceMetrics\[0\].scopeMetrics\[0\].metrics\[0\].gauge.dataPoints\[0\].timeUnixNano is not a 64-bit integer that is not negative/,
+    ],
+    ['{"timeUnixNano":1.5,"asDouble":1}', /timeUnixNano is not a 64-bit integer/],
+    ['{"timeUnixNano":"1","asDouble":"x"}', /asDouble is not a number/],
+    ['{"timeUnixNano":"1","asInt":"9223372036854775808"}', /asInt is not a 64-bit integer/],
+    ['{"timeUnixNano":"1","asDouble":1,"attributes":[{"key":1}]}', /attributes\[0\].key is not a string/],
+    ['{"timeUnixNano":"1","asDouble":1,"attributes":{}}', /attributes is not a list/],
+    ['5', /dataPoints\[0\] is not an object/],
+  ] as const)
+    t.throws(() => decode(text), { code: 'BAD_REQUEST', message: reason }, text)
+  const nested = `${'{"arrayValue":{"values":['.repeat(60)}{"stringValue":"x"}${']}}'.repeat(60)}`
+  t.throws(() => decode(`{"timeUnixNano":"1","asDouble":1,"attributes":[{"key":"k","value":${nested}}]}`), {
+    code: 'BAD_REQUEST',
+    message: /is nested too deep/,
+  })
+})
+
+t.test('damaged requests are refused whole, and everything else as the reference does', async (t) => {
+  const message = writeMetrics([{ name: 'm', sum: [{ ...point, value: 1 }] }])
+  for (let length = 1; length < message.length; length++)
+    t.throws(() => decoding().decode(message.subarray(0, length)), { code: 'BAD_REQUEST' }, `${length} bytes`)
+  t.ok(fuzz(7, 1500) > 50)
+})

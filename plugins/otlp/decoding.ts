@@ -1,0 +1,65 @@
+/** For tests: a decoder with what it needs, and what it made of a request in plain values. */
+import { WriteBatch } from '../../kernel/batch.ts'
+import { decodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram.ts'
+import { FakeResolver } from '../../kernel/decode/testing.ts'
+import type { NativeHistogram } from '../../kernel/histogram.ts'
+import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
+import type { Outcome } from './outcome.ts'
+import type { WireMetric, WireResource } from './wire.ts'
+
+export type Cell = number | 'stale' | NativeHistogram
+
+export interface Point {
+  position: number
+  measurement: string
+  tags: Record<string, string>
+  time: bigint
+  fields: Record<string, Cell>
+}
+
+export function decoding(options: Partial<DecoderOptions> = {}, limits = { maxPoints: 1e9, maxFailures: 10 }, resolver: FakeResolver = new FakeResolver()) {
+  const defaults: DecoderOptions = { names: 'otel', scopeTags: false, refuseDelta: false, dropped: new Set(), maxBuckets: 100, maxCacheBytes: 1 << 20, seed: 3 }
+  const decoder = new OtlpDecoder(resolver, '', { ...defaults, ...options })
+  const batches = { points: new WriteBatch(resolver), gauges: new WriteBatch(resolver) }
+  const said: MetricMetadataEntry[] = []
+  return {
+    resolver,
+    said,
+    decode(message: Uint8Array): Outcome {
+      batches.points.reset()
+      batches.gauges.reset()
+      return decoder.decode(
+        message,
+        (name) => batches[name],
+        (entry) => said.push(entry),
+        limits,
+      )
+    },
+    points: (): Point[] => [...pointsOf(batches.points, resolver), ...pointsOf(batches.gauges, resolver)].sort((a, b) => a.position - b.position),
+  }
+}
+
+function pointsOf(batch: WriteBatch, resolver: FakeResolver): Point[] {
+  const points: Point[] = []
+  for (const table of batch.tables) {
+    for (let row = 0; row < table.rows; row++) {
+      const { measurement, tags } = resolver.tagSets[table.series[row]]
+      const time = (BigInt(table.time[row * 2 + 1]) << 32n) | BigInt(table.time[row * 2] >>> 0)
+      const fields: Record<string, Cell> = {}
+      for (const column of table.columns) {
+        if (!column.has(row)) continue
+        const low = column.i32[row * 2]
+        const high = column.i32[row * 2 + 1]
+        if (column.type === 'float64') fields[column.name] = low === 2 && high === 0x7ff00000 ? 'stale' : column.f64[row]
+        else fields[column.name] = isStaleHistogram(batch.heap.bytes, low, low + high) ? 'stale' : decodeHistogram(batch.heap.bytes, low, low + high)
+      }
+      points.push({ position: table.position[row], measurement: measurement.name, tags, time, fields })
+    }
+  }
+  return points
+}
+
+export const one = (metrics: WireMetric[], attributes: WireResource['attributes'] = {}): WireResource[] => [
+  { attributes, scopes: [{ name: 'lib', version: '2', metrics }] },
+]

@@ -1,0 +1,161 @@
+/** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its points to the one door for writes. */
+import { randomInt } from 'node:crypto'
+import type { FastifyReply } from 'fastify'
+import type { CallContext } from '../../kernel/auth.ts'
+import type { WriteBatch } from '../../kernel/batch.ts'
+import type { ErrorKind } from '../../kernel/errors.ts'
+import { toSvcError } from '../../kernel/http/errors.ts'
+import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
+import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { WriteResult } from '../../kernel/storage.ts'
+import { errorAnswer, partialSuccess, refusalOf, statusMessage, type Tally } from './answer.ts'
+import type { OtlpConfig } from './config.ts'
+import { answerType, compressionOf, encodingOf, requireEncoding } from './content.ts'
+import { OtlpDecoder } from './decoder.ts'
+import { messageOfJson } from './json-request.ts'
+import { type OtlpMetrics, otlpMetrics } from './metrics.ts'
+import type { Outcome } from './outcome.ts'
+import { decodePayload } from './payload.ts'
+import type { BatchName } from './point-writer.ts'
+
+export interface WriteQuery {
+  backfill?: boolean
+}
+
+interface Decoded {
+  outcome: Outcome
+  batches: WriteBatch[]
+}
+
+export class OtlpHandler {
+  private readonly svc: Svc
+  private readonly config: OtlpConfig
+  private readonly metrics: OtlpMetrics
+  private readonly dropped: ReadonlySet<string>
+  /** In order of use, the longest unused first. */
+  private readonly decoders = new Map<string, OtlpDecoder>()
+
+  constructor(svc: Svc, config: OtlpConfig) {
+    this.svc = svc
+    this.config = config
+    this.metrics = otlpMetrics(svc.metrics)
+    this.dropped = new Set(config.dropped_attributes)
+  }
+
+  async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const encoding = requireEncoding(request.headers['content-type'])
+    const compression = compressionOf(request.headers['content-encoding'])
+    const body = request.body as Buffer | undefined
+    if (body === undefined || body.length === 0) return reply.code(204).send()
+    const { max_decompressed_bytes: limit } = this.config
+    const payload = compression === undefined ? body : await decodePayload(body, compression, limit)
+    const message = encoding === 'json' ? messageOfJson(payload) : payload
+    const tally = await this.store(request, message)
+    const refusal = refusalOf(tally)
+    if (refusal === undefined) return reply.code(204).send()
+    if (tally.written === 0) throw refusal
+    return reply
+      .code(200)
+      .type(answerType(request.headers['content-type']))
+      .send(partialSuccess(encoding, tally.rejected, refusal.message))
+  }
+
+  /** Errors in the shape of OTLP, whatever they come from: exporters know no other. */
+  fail(error: unknown, request: HttpRequest, reply: FastifyReply): void {
+    const known = toSvcError(error)
+    const kind: ErrorKind = known.kind
+    const contentType = request.headers['content-type']
+    const { status, retryAfter } = errorAnswer(known)
+    // The log has what the caller is not told.
+    if (kind.redact) this.svc.log.error({ err: known.cause ?? known, code: known.code, request_id: request.id }, 'request failed')
+    if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter)
+    if (status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
+    reply
+      .code(status)
+      .type(answerType(contentType))
+      .send(statusMessage(encodingOf(contentType) ?? 'json', known))
+  }
+
+  /** @throws SvcError when the request is no message, or may be sent again. */
+  private async store(request: HttpRequest, message: Uint8Array): Promise<Tally> {
+    const { svc, metrics } = this
+    const context = svc.context(request)
+    const { outcome, batches } = this.decode(context.dataNamespace, message)
+    metrics.exemplars.inc(outcome.exemplars)
+    metrics.skipped.inc(outcome.skipped)
+    svc.ingest.countNonFinite(outcome.nonFinite)
+    // Both in one turn: they share a write to the log.
+    const parts = await Promise.allSettled(batches.map((batch, i) => this.hand(request, context, batch, i === 0)))
+    const results = parts.flatMap((part) => (part.status === 'fulfilled' ? [part.value] : []))
+    const tally = tallyOf(outcome, results)
+    metrics.written.inc(tally.written - outcome.skipped)
+    metrics.rejected.inc(tally.rejected)
+    // What may be sent again comes before what may not.
+    const failed = parts.find((part) => part.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    return tally
+  }
+
+  private decode(namespace: string, message: Uint8Array): Decoded {
+    const { storage } = this.svc
+    const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
+    const batches: WriteBatch[] = []
+    const open = (_name: BatchName): WriteBatch => {
+      const batch = storage.batch(namespace)
+      batches.push(batch)
+      return batch
+    }
+    let kept = false
+    try {
+      const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
+      const outcome = this.decoder(namespace).decode(message, open, (entry) => metadata?.note?.(namespace, entry), options)
+      kept = true
+      for (const batch of batches) if (batch.rows === 0) storage.recycle(batch)
+      return { outcome, batches: batches.filter((batch) => batch.rows > 0) }
+    } finally {
+      if (!kept) for (const batch of batches) storage.recycle(batch)
+    }
+  }
+
+  /** @param first whether this is the batch that the request's Idempotency-Key stands for. */
+  private hand(request: HttpRequest, context: CallContext, batch: WriteBatch, first: boolean): Promise<WriteResult> {
+    const idempotencyKey = first ? (request.headers['idempotency-key'] as string | undefined) : undefined
+    const backfill = (request.query as WriteQuery).backfill === true
+    // Only staleness markers are among them: the decoder leaves out all else that is not finite.
+    return this.svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: this.svc.id, nonFinite: true })
+  }
+
+  private decoder(namespace: string): OtlpDecoder {
+    const known = this.decoders.get(namespace)
+    const decoder = known ?? this.newDecoder(namespace)
+    this.decoders.delete(namespace)
+    this.decoders.set(namespace, decoder)
+    if (this.decoders.size > this.config.max_cached_namespaces) this.decoders.delete(this.decoders.keys().next().value as string)
+    return decoder
+  }
+
+  private newDecoder(namespace: string): OtlpDecoder {
+    const { config } = this
+    return new OtlpDecoder(this.svc.storage.resolver, namespace, {
+      names: config.names,
+      scopeTags: config.scope === 'tags',
+      refuseDelta: config.delta === 'refuse',
+      dropped: this.dropped,
+      maxBuckets: config.max_buckets_per_histogram,
+      maxCacheBytes: config.series_cache_bytes,
+      seed: randomInt(2 ** 31),
+    })
+  }
+}
+
+function tallyOf({ skipped, refused, failures, metrics }: Outcome, results: readonly WriteResult[]): Tally {
+  let written = 0
+  let rejected = refused
+  const all = [...failures]
+  for (const result of results) {
+    written += result.written
+    rejected += result.rejected
+    all.push(...result.rejections)
+  }
+  return { written: written + skipped, rejected, rejections: all, metrics }
+}

@@ -1,0 +1,16 @@
+/** Compressed bodies to messages, in bounded memory. */
+import { SvcError } from '../../kernel/errors.ts'
+import { decompress } from '../../kernel/http/body.ts'
+
+/** @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
+export async function decodePayload(body: Buffer, compression: string, limit: number): Promise<Buffer> {
+  try {
+    return await decompress(body, compression, limit)
+  } catch (error) {
+    if (!(error instanceof SvcError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error
+    throw new SvcError(
+      'PAYLOAD_TOO_LARGE',
+      `cannot read a body of more than ${limit} bytes after decompression; send smaller batches or raise otlp.max_decompressed_bytes`,
+    )
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * What a namespace's requests have named so far: resources, scopes and metrics, each recognised by the bytes that say it, and the series
+ * that their attributes stand for. A stream is one metric, of one kind, of one resource (and scope, where that counts).
+ */
+
+import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import type { SeriesResolver } from '../../kernel/storage.ts'
+import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
+import { Metric } from './metric.ts'
+import { type MetricHeader, metadataOf, metricName } from './metric-header.ts'
+import { NestedKeys } from './nested-keys.ts'
+import { type Attributes, joinedTags, resourceTags, tagsOf } from './tag-set.ts'
+
+/** Metrics and streams are kept beyond the bytes that named them, where those found no room; so many more and all are forgotten. */
+const SPARE = 65_536
+/** Field of the message Resource. */
+const RESOURCE_ATTRIBUTES = 1
+/** Kinds and flags of a metric are below this. */
+const KINDS = 64
+
+export interface Bytes {
+  bytes: Uint8Array
+  view: DataView
+  start: number
+  end: number
+}
+
+export interface Stream {
+  readonly id: number
+  readonly metric: Metric
+  /** Of the resource and the scope. */
+  readonly tags: Attributes
+}
+
+export interface TagOptions {
+  /** Names in the form of Prometheus. */
+  prometheus: boolean
+  /** Keys of attributes that are no tags. */
+  dropped: ReadonlySet<string>
+}
+
+interface Origin {
+  /** Why its points cannot be stored. */
+  problem: string | undefined
+  tags: Attributes
+}
+
+export class Streams {
+  private readonly resources: NestedKeys
+  private readonly scopes: NestedKeys
+  private readonly metrics: NestedKeys
+  private readonly series: NestedKeys
+  private readonly origins: Origin[] = []
+  private readonly list: Stream[] = []
+  private readonly byName = new Map<string, Metric>()
+  private readonly reader = new ProtobufReader()
+  private readonly resolver: SeriesResolver
+  private readonly namespace: string
+  private readonly options: TagOptions
+  private readonly maxBytes: number
+  private epoch: number
+
+  /** @param seed any number, best a random one. */
+  constructor(resolver: SeriesResolver, namespace: string, options: TagOptions, maxBytes: number, seed: number) {
+    this.resolver = resolver
+    this.namespace = namespace
+    this.options = options
+    this.maxBytes = maxBytes
+    this.epoch = resolver.epoch
+    // These three are looked at between requests: numbers handed out within one must stay good.
+    this.resources = new NestedKeys(Number.MAX_SAFE_INTEGER, seed)
+    this.scopes = new NestedKeys(Number.MAX_SAFE_INTEGER, seed)
+    this.metrics = new NestedKeys(Number.MAX_SAFE_INTEGER, seed)
+    this.series = new NestedKeys(maxBytes, seed)
+  }
+
+  /** Call before each request. */
+  begin(): void {
+    const named = this.resources.table.bytes + this.scopes.table.bytes + this.metrics.table.bytes
+    const spare = this.origins.length + this.list.length - this.resources.table.size - this.scopes.table.size - this.metrics.table.size
+    if (this.epoch === this.resolver.epoch && named <= this.maxBytes && spare <= SPARE) return
+    for (const keys of [this.resources, this.scopes, this.metrics, this.series]) keys.clear()
+    this.origins.length = 0
+    this.list.length = 0
+    this.byName.clear()
+    this.epoch = this.resolver.epoch
+  }
+
+  /** The number of a resource. @param at the message Resource. @throws BAD_REQUEST when it is none. */
+  resource(at: Bytes): number {
+    const known = this.resources.find(at.view, at.start, at.end, 0)
+    if (known >= 0) return known
+    return this.keep(this.resources, at, 0, this.origins.push(this.resourceOrigin(at)) - 1)
+  }
+
+  /** The number of a resource together with a scope. @param at the message InstrumentationScope. */
+  scope(resource: number, at: Bytes): number {
+    const known = this.scopes.find(at.view, at.start, at.end, resource)
+    if (known >= 0) return known
+    const { problem, tags } = this.origins[resource]
+    const both = new Map([...tags, ...this.scopeTags(at)])
+    return this.keep(this.scopes, at, resource, this.origins.push({ problem, tags: both }) - 1)
+  }
+
+  /** The stream of a metric. @param at the bytes of its name, description and unit. @throws INVALID_POINT when its points cannot be stored. */
+  stream(origin: number, at: Bytes, kind: number, header: () => MetricHeader, note: (entry: MetricMetadataEntry) => void): Stream {
+    const parent = origin * KINDS + kind
+    const known = this.metrics.find(at.view, at.start, at.end, parent)
+    if (known >= 0) return this.list[known]
+    const described = header()
+    const { problem, tags } = this.origins[origin]
+    if (problem !== undefined) throw new SvcError('INVALID_POINT', `cannot write points of metric "${described.name}": ${problem}`)
+    const metric = this.metric(metricName(described, this.options.prometheus))
+    note(metadataOf(described, metric.ref.name, this.options.prometheus))
+    const stream: Stream = { id: this.list.length, metric, tags }
+    this.list.push(stream)
+    this.keep(this.metrics, at, parent, stream.id)
+    return stream
+  }
+
+  /** The series that is expected next, if its attributes are view[start, end); else -1. */
+  expected(stream: Stream, view: DataView, start: number, end: number): number {
+    return this.series.expected(view, start, end, stream.id)
+  }
+
+  /**
+   * The series of a data point. @param at its attributes, as fields of a message.
+   * @throws SvcError when it is refused; BAD_REQUEST: the whole message is.
+   */
+  seriesOf(stream: Stream, at: Bytes): number {
+    const known = this.series.find(at.view, at.start, at.end, stream.id)
+    if (known >= 0) return known
+    let attributes: Attributes
+    try {
+      attributes = this.attributes(at, undefined)
+    } catch (error) {
+      if (!(error instanceof AttributeError)) throw error
+      throw new SvcError('INVALID_POINT', `cannot write point of metric "${stream.metric.ref.name}": an attribute cannot be a tag: ${error.message}`)
+    }
+    const tags = attributes.size === 0 ? joinedTags(stream.tags) : joinedTags(stream.tags, tagsOf(attributes, this.options.prometheus))
+    const series = this.resolver.series(stream.metric.ref, tags)
+    this.series.add(at.bytes, at.view, at.start, at.end, stream.id, series)
+    return series
+  }
+
+  private keep(keys: NestedKeys, { bytes, view, start, end }: Bytes, parent: number, value: number): number {
+    keys.add(bytes, view, start, end, parent, value)
+    return value
+  }
+
+  private metric(name: string): Metric {
+    let metric = this.byName.get(name)
+    if (metric === undefined) this.byName.set(name, (metric = new Metric(this.resolver.measurement(this.namespace, name))))
+    return metric
+  }
+
+  private resourceOrigin(at: Bytes): Origin {
+    try {
+      return { problem: undefined, tags: resourceTags(this.attributes(at, RESOURCE_ATTRIBUTES), this.options.prometheus) }
+    } catch (error) {
+      if (!(error instanceof AttributeError)) throw error
+      return { problem: `an attribute of the resource cannot be a tag: ${error.message}`, tags: new Map() }
+    }
+  }
+
+  private scopeTags(at: Bytes): Attributes {
+    const { reader } = this
+    const named: Attributes = new Map()
+    reader.begin(at.bytes.subarray(at.start, at.end))
+    while (reader.next()) {
+      const key = reader.field === 1 ? 'otel.scope.name' : reader.field === 2 ? 'otel.scope.version' : undefined
+      if (key === undefined) {
+        reader.skip()
+        continue
+      }
+      const start = reader.span()
+      named.set(key, Buffer.from(reader.bytes.subarray(start, reader.at)).toString('utf8'))
+    }
+    return tagsOf(named, this.options.prometheus)
+  }
+
+  /** @param field of the attributes; undefined = all fields are. @throws AttributeError, BAD_REQUEST. */
+  private attributes({ bytes, start, end }: Bytes, field: number | undefined): Attributes {
+    const { reader } = this
+    const attributes: Attributes = new Map()
+    let problem: AttributeError | undefined
+    reader.begin(bytes.subarray(start, end))
+    while (reader.next()) {
+      if (field !== undefined && reader.field !== field) {
+        reader.skip()
+        continue
+      }
+      const { at, end: whole } = reader
+      try {
+        const { key, start: from, end: to } = keyValueAt(reader)
+        if (!this.options.dropped.has(key)) attributes.set(key, from < 0 ? '' : attributeText(reader, from, to))
+      } catch (error) {
+        if (!(error instanceof AttributeError)) throw error
+        problem ??= error
+        // The rest must be a message all the same.
+        reader.at = at
+        reader.end = whole
+        reader.span()
+      }
+    }
+    if (problem !== undefined) throw problem
+    return attributes
+  }
+}
