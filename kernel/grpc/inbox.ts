@@ -55,6 +55,8 @@ export class Inbox {
       }
     })
     stream.on('end', () => {
+      // A client that cancels the call, or goes away, ends the stream as well: that is no end of its messages.
+      if (stream.aborted) return
       this.ended = true
       if (this.headerLength > 0) this.fail(new SvcError('BAD_REQUEST', 'cannot read the message: the call ends in the middle of it'))
       this.notify()
