@@ -339,7 +339,9 @@ export class Memtable {
         return index
       }
     }
-    const chunk = this.newChunk(fields, Math.min(most, Math.max(FIRST_ROWS, powerOfTwo(rows))))
+    // A table that has filled a chunk goes on: the next one is not grown step by step, copied each time.
+    const filled = last !== undefined && last.rows === most
+    const chunk = this.newChunk(fields, filled ? most : Math.min(most, Math.max(FIRST_ROWS, powerOfTwo(rows))))
     table.chunks.push(chunk)
     this.tell({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
     return index + 1
