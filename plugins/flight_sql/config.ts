@@ -34,6 +34,12 @@ export const configSchema = Type.Object({
     maximum: 64,
     description: 'Record batches of one put that are being written at the same time; the client is held back meanwhile',
   }),
+  backpressure_wait_secs: Type.Integer({
+    default: 30,
+    minimum: 0,
+    maximum: 3600,
+    description: 'How long a put waits for room when flushing or merging is behind, its client held back, before it fails with BACKPRESSURE; 0 = not at all',
+  }),
   max_sessions: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Logins kept at one time; the one used longest ago goes first' }),
   session_lifetime_secs: Type.Integer({
     default: 86_400,

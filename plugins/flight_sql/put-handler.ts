@@ -7,12 +7,13 @@ import type { GrpcCall, SendMessage } from '../../kernel/grpc/index.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { Svc } from '../../kernel/plugin.ts'
 import type { SqlParameter } from '../../kernel/storage.ts'
+import { backfillOf } from './app-metadata.ts'
 import { catalogOf } from './catalogue.ts'
 import { type Command, readCommand } from './commands.ts'
 import type { FlightSqlConfig } from './config.ts'
 import { CMD, type FlightData, type FlightDescriptor, PATH, readFlightData, writePreparedResult, writeUpdateResult } from './messages.ts'
 import { parametersOf } from './parameters.ts'
-import { backfillOf, PutStream, type PutTarget } from './put-stream.ts'
+import { type PutLimits, PutStream, type PutTarget } from './put-stream.ts'
 import type { Statements } from './statements.ts'
 import { ingestTarget, measurementOf } from './target.ts'
 
@@ -47,7 +48,7 @@ export class PutHandler {
       return send(writePreparedResult(Buffer.from(command.handle)))
     }
     if (writer instanceof SvcError) throw writer
-    await send(writeUpdateResult(await this.write(this.targetOf(command, writer), writer, first.value, messages)))
+    await send(writeUpdateResult(await this.write(this.targetOf(command, writer), writer, first.value, messages, call.signal)))
   }
 
   /** The caller as one who writes, or why it may not. @throws UNAUTHORIZED. */
@@ -78,20 +79,25 @@ export class PutHandler {
     }
   }
 
-  private async write(target: PutTarget, context: CallContext, first: FlightData, more: AsyncIterable<FlightData>): Promise<number> {
-    const { max_fields_per_point: maxFields, max_batches_in_flight: maxInFlight, max_receive_bytes: maxHeldBytes } = this.config
+  private async write(target: PutTarget, context: CallContext, first: FlightData, more: AsyncIterable<FlightData>, signal: AbortSignal): Promise<number> {
+    const limits: PutLimits = {
+      maxFields: this.config.max_fields_per_point,
+      maxInFlight: this.config.max_batches_in_flight,
+      maxHeldBytes: this.config.max_receive_bytes,
+      maxWaitMs: this.config.backpressure_wait_secs * 1000,
+    }
     let reader: ArrowReader | undefined
     let stream: PutStream | undefined
     let early: boolean | undefined
     for await (const { header, body, appMetadata } of following(first, more)) {
       const backfill = backfillOf(appMetadata)
       early ??= backfill
-      if (backfill !== undefined) stream?.decide(backfill)
+      if (backfill !== undefined) await stream?.decide(backfill)
       if (header.length === 0) continue
       if (reader === undefined || stream === undefined) {
         reader = new ArrowReader(header, this.limits)
-        stream = new PutStream(this.svc, context, reader.schema, target, { maxFields, maxInFlight, maxHeldBytes }, this.points)
-        if (early !== undefined) stream.decide(early)
+        stream = new PutStream(this.svc, context, reader.schema, target, limits, this.points, signal)
+        if (early !== undefined) await stream.decide(early)
         continue
       }
       const batch = reader.read(header, body)

@@ -1,5 +1,7 @@
 import { DateDay, Float64, Int64, TimestampNanosecond, Utf8 } from 'apache-arrow'
 import t from 'tap'
+import { SvcError } from '../../kernel/errors.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
 import { PATH } from './messages.ts'
 import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
 import { type Column, flightStream } from './testing-stream.ts'
@@ -128,6 +130,34 @@ t.test('bulk writes', async (t) => {
     const [schema, batch] = flightStream(update('m'), [points([now], ['a'], [1])])
     t.match((await put(flight, [schema, message({ 2: field(batch, 2) as Uint8Array, 1000: Buffer.alloc(3) })])).error, { code: 3 })
   })
+})
+
+t.test('a put waits for room, and the order of its batches stays', async (t) => {
+  let refusing = 0
+  const full = definePlugin({
+    id: 'full',
+    summary: 'Has no room at first',
+    stability: 'stable',
+    capabilities: ['points'],
+    setup(svc) {
+      svc.ingest.admit(() => {
+        if (refusing-- > 0) throw new SvcError('BACKPRESSURE', 'flushing is behind')
+      })
+    },
+  })
+  const { flight } = await startFlight(t, { others: [full], section: { backpressure_wait_secs: 1 } })
+  const stream = (table: string) =>
+    flightStream(
+      update(table),
+      [1, 2, 3, 4, 5, 6].map((v) => points([now], ['a'], [v])),
+    )
+  for (const refusals of [1, 2, 5]) {
+    refusing = refusals
+    t.equal(await written(flight, stream(`m${refusals}`)), 6)
+    t.same((await flight.sql(`SELECT v FROM m${refusals}`)).rows, [{ v: 6 }], `the last one counts after ${refusals} refusals`)
+  }
+  refusing = 1e9
+  t.match((await put(flight, stream('m1'))).error, { code: 14, details: /flushing is behind/ })
 })
 
 t.test('many batches are held to the writes allowed at a time', async (t) => {

@@ -1,6 +1,6 @@
 /**
- * One DoPut of record batches into a measurement: each batch is a write of its own as soon as it is there, several at a time, in their order.
- * What cannot be stored is counted and told at the end, when what can be is stored.
+ * One DoPut of record batches into a measurement: each batch is a write of its own as soon as it is there, several at a time. What cannot be
+ * stored is counted and told at the end, when what can be is stored. While the storage can take no more the client is held back.
  */
 import { randomInt } from 'node:crypto'
 import type { RecordBatch, Schema } from 'apache-arrow'
@@ -18,6 +18,8 @@ export interface PutLimits {
   maxInFlight: number
   /** Bytes of record batches kept to be written again, should a later message say `backfill`. */
   maxHeldBytes: number
+  /** How long a batch waits for room in the storage. */
+  maxWaitMs: number
 }
 
 export interface PutTarget {
@@ -26,76 +28,85 @@ export interface PutTarget {
   backfill?: boolean | undefined
 }
 
-/** What becomes of one record batch. */
+/** A record batch, and what has become of it. Written again, it is the same points: their time is fixed with the first try. */
+interface Piece {
+  batch: RecordBatch
+  bytes: number
+  firstRow: number
+  now: bigint
+  state: 'new' | 'done' | 'blocked'
+  outcome: Outcome
+}
+
 interface Outcome {
   written: number
   rejected: number
   rejections: Rejection[]
 }
 
-interface Held {
-  batch: RecordBatch
-  firstRow: number
-  outcome: Outcome
-}
-
 /** Faults of the rows themselves: others of the stream may be stored all the same. */
 const OF_ROWS: ReadonlySet<ErrorCode> = new Set(['SCHEMA_ERROR', 'INVALID_POINT', 'FUTURE_TIMESTAMP', 'CARDINALITY_EXCEEDED', 'PARTIAL_WRITE'])
 const MOST_REASONS = 16
+/** A flush takes about a second. */
+const PAUSE_MS = 100
 
 export class PutStream {
   private readonly svc: Svc
   private readonly context: CallContext
   private readonly limits: PutLimits
   private readonly points: Counter
+  private readonly signal: AbortSignal
   private readonly writer: PutWriter
-  private readonly outcomes: Outcome[] = []
   private readonly underWay = new Set<Promise<void>>()
-  private readonly held: Held[] = []
+  /** Begun, the first of them not done yet. */
+  private window: Piece[] = []
+  private readonly refused = new Set<Outcome>()
+  private readonly held: Piece[] = []
   private heldBytes = 0
   private backfill: boolean | undefined
-  private firstRow = 0
+  private rows = 0
+  private written = 0
   private failure: unknown
 
   /** @throws BAD_REQUEST for a schema that is no measurement's. */
-  constructor(svc: Svc, context: CallContext, schema: Schema, target: PutTarget, limits: PutLimits, points: Counter) {
+  constructor(svc: Svc, context: CallContext, schema: Schema, target: PutTarget, limits: PutLimits, points: Counter, signal: AbortSignal) {
     this.svc = svc
     this.context = context
     this.limits = limits
     this.points = points
+    this.signal = signal
     this.backfill = target.backfill
     const { resolver } = svc.storage
     const { dataNamespace: namespace } = context
     this.writer = new PutWriter({ resolver, namespace, measurement: target.measurement, schema, maxFields: limits.maxFields, seed: randomInt(2 ** 31) })
   }
 
-  /** The first message with metadata decides: batches before it that were refused as too old are then written again. */
-  decide(backfill: boolean): void {
+  /** The first message with metadata decides: batches before it that were refused in part are then written again. */
+  async decide(backfill: boolean): Promise<void> {
     if (this.backfill !== undefined) return
     this.backfill = backfill
     const again = this.held.splice(0)
     if (!backfill) return
-    for (const { batch, firstRow, outcome } of again) this.begin(batch, firstRow, outcome, 0)
+    for (const piece of again) {
+      this.begin(piece)
+      await this.room()
+    }
   }
 
   /** Resolves when there is room for another one. @throws what nothing more can be stored for. */
   async add(batch: RecordBatch, bytes: number): Promise<void> {
-    const { firstRow } = this
-    this.firstRow += batch.numRows
     const outcome: Outcome = { written: 0, rejected: 0, rejections: [] }
-    this.outcomes.push(outcome)
-    this.begin(batch, firstRow, outcome, bytes)
-    while (this.underWay.size >= this.limits.maxInFlight) await Promise.race(this.underWay)
-    if (this.failure !== undefined) throw this.failure
+    const piece: Piece = { batch, bytes, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', outcome }
+    this.rows += batch.numRows
+    this.begin(piece)
+    await this.room()
   }
 
   /** Waits for all of it. @returns rows written. @throws PARTIAL_WRITE and others with both counts when some were refused. */
   async end(): Promise<number> {
-    while (this.underWay.size > 0) await Promise.race(this.underWay)
-    if (this.failure !== undefined) throw this.failure
-    const all: Outcome = { written: 0, rejected: 0, rejections: [] }
-    for (const { written, rejected, rejections } of this.outcomes) {
-      all.written += written
+    await this.room(1)
+    const all: Outcome = { written: this.written, rejected: 0, rejections: [] }
+    for (const { rejected, rejections } of this.refused) {
       all.rejected += rejected
       all.rejections.push(...rejections.slice(0, MOST_REASONS - all.rejections.length))
     }
@@ -104,63 +115,91 @@ export class PutStream {
     return all.written
   }
 
-  private begin(batch: RecordBatch, firstRow: number, outcome: Outcome, bytes: number): void {
-    const running: Promise<void> = this.write(batch, firstRow, outcome, bytes)
+  private begin(piece: Piece): void {
+    piece.state = 'new'
+    this.window.push(piece)
+    const running: Promise<void> = this.write(piece)
       .catch((error: unknown) => {
-        this.failure ??= error
+        if (isBackpressure(error)) piece.state = 'blocked'
+        else this.failure ??= error
       })
-      .finally(() => this.underWay.delete(running))
+      .finally(() => {
+        this.underWay.delete(running)
+        while (this.window[0]?.state === 'done') this.window.shift()
+      })
     this.underWay.add(running)
   }
 
-  private async write(batch: RecordBatch, firstRow: number, outcome: Outcome, bytes: number): Promise<void> {
+  /** Waits until fewer than so many writes are under way. */
+  private async room(many = this.limits.maxInFlight): Promise<void> {
+    const blocked = () => this.window.some(({ state }) => state === 'blocked')
+    while (this.underWay.size >= many && !blocked() && this.failure === undefined) await Promise.race(this.underWay)
+    if (blocked() && this.failure === undefined) await this.unblock()
+    if (this.failure !== undefined) throw this.failure
+  }
+
+  /**
+   * Writes what found no room once there is some, one after the other; what was begun after it is written again behind it, for the last write of a
+   * point is the one that counts.
+   */
+  private async unblock(): Promise<void> {
+    while (this.underWay.size > 0) await Promise.race(this.underWay)
+    for (const piece of this.window) {
+      const until = this.svc.clock.monotonic() + this.limits.maxWaitMs
+      for (let done = false; !done; ) {
+        this.signal.throwIfAborted()
+        try {
+          await this.write(piece)
+          done = true
+        } catch (error) {
+          if (!isBackpressure(error) || this.svc.clock.monotonic() >= until) throw error
+          await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+        }
+      }
+    }
+    this.window = []
+  }
+
+  private async write(piece: Piece): Promise<void> {
     const { svc, context, backfill } = this
-    const { storage } = svc
-    const write = storage.batch(context.dataNamespace)
+    const { batch, firstRow } = piece
+    const write = svc.storage.batch(context.dataNamespace)
     let handedOver = false
     try {
-      const { refusals, nonFinite } = this.writer.append(batch, write, firstRow, svc.clock.nowNanos())
-      svc.ingest.countNonFinite(nonFinite)
+      const { refusals, nonFinite } = this.writer.append(batch, write, firstRow, piece.now)
       handedOver = true
       const result = await svc.ingest.write(write, context, { backfill: backfill === true, surface: svc.id })
-      this.points.inc(Math.max(0, result.written - outcome.written))
-      outcome.written = result.written
-      outcome.rejected = refusals.count + result.rejected
-      outcome.rejections = [...refusals.reasons, ...result.rejections].slice(0, MOST_REASONS)
-      if (result.rejected > 0 && backfill === undefined) await this.undecided({ batch, firstRow, outcome }, bytes)
+      svc.ingest.countNonFinite(piece.state === 'done' ? 0 : nonFinite)
+      this.settle(piece, result.written, refusals.count + result.rejected, [...refusals.reasons, ...result.rejections])
+      if (result.rejected > 0 && backfill === undefined) await this.undecided(piece)
     } catch (error) {
       if (!(error instanceof SvcError) || !OF_ROWS.has(error.code)) throw error
-      outcome.rejected = batch.numRows
-      outcome.rejections = [{ code: error.code, message: error.message, position: firstRow }]
+      this.settle(piece, 0, batch.numRows, [{ code: error.code, message: error.message, position: firstRow }])
     } finally {
-      if (!handedOver) storage.recycle(write)
+      if (!handedOver) svc.storage.recycle(write)
     }
   }
 
+  private settle(piece: Piece, written: number, rejected: number, rejections: Rejection[]): void {
+    const { outcome } = piece
+    const more = written - outcome.written
+    this.written += more
+    if (more > 0) this.points.inc(more)
+    piece.state = 'done'
+    Object.assign(outcome, { written, rejected, rejections: rejections.slice(0, MOST_REASONS) })
+    if (rejected > 0) this.refused.add(outcome)
+    else this.refused.delete(outcome)
+  }
+
   /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have. */
-  private async undecided(held: Held, bytes: number): Promise<void> {
-    if (this.backfill === true) return this.write(held.batch, held.firstRow, held.outcome, bytes)
-    if (this.backfill === false || this.heldBytes + bytes > this.limits.maxHeldBytes) return
-    this.heldBytes += bytes
-    this.held.push(held)
+  private async undecided(piece: Piece): Promise<void> {
+    if (this.backfill === true) return this.write(piece)
+    if (this.backfill === false || this.held.includes(piece) || this.heldBytes + piece.bytes > this.limits.maxHeldBytes) return
+    this.heldBytes += piece.bytes
+    this.held.push(piece)
   }
 }
 
-/** `{"backfill": true}`; undefined when there is no metadata. @throws BAD_REQUEST for anything else. */
-export function backfillOf(appMetadata: Uint8Array): boolean | undefined {
-  if (appMetadata.length === 0) return undefined
-  let members: unknown
-  try {
-    members = JSON.parse(Buffer.from(appMetadata.buffer, appMetadata.byteOffset, appMetadata.length).toString('utf8'))
-  } catch (error) {
-    throw new SvcError('BAD_REQUEST', 'cannot read app_metadata: it is no JSON; send {"backfill": true} or nothing', { cause: error })
-  }
-  if (typeof members !== 'object' || members === null || Array.isArray(members))
-    throw new SvcError('BAD_REQUEST', 'cannot read app_metadata: it is no JSON object; send {"backfill": true} or nothing')
-  const unknown = Object.keys(members).find((key) => key !== 'backfill')
-  if (unknown !== undefined)
-    throw new SvcError('BAD_REQUEST', `cannot read app_metadata: the key ${JSON.stringify(unknown.slice(0, 64))} is unknown; there is "backfill"`)
-  const { backfill } = members as { backfill?: unknown }
-  if (backfill !== undefined && typeof backfill !== 'boolean') throw new SvcError('BAD_REQUEST', 'cannot read app_metadata: "backfill" is not true or false')
-  return backfill ?? false
+function isBackpressure(error: unknown): boolean {
+  return error instanceof SvcError && error.code === 'BACKPRESSURE'
 }
