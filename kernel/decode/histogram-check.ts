@@ -93,7 +93,8 @@ function customProblem(h: NativeHistogram): string | undefined {
 }
 
 function boundProblem({ customBounds, positiveSpans, positiveCounts }: NativeHistogram): string | undefined {
-  for (const [i, bound] of customBounds.entries()) {
+  for (let i = 0; i < customBounds.length; i++) {
+    const bound = customBounds[i]
     if (Number.isNaN(bound)) return 'histogram custom bounds must not be NaN'
     if (i > 0 && bound <= customBounds[i - 1]) {
       return `previous bound is ${fixed(customBounds[i - 1])} and current is ${fixed(bound)}: histogram custom bounds must be in strictly increasing order`
@@ -123,15 +124,16 @@ function spanProblem(spans: readonly HistogramSpan[], counts: number, from: numb
 }
 
 function countProblem(counts: Float64Array): string | undefined {
-  const bad = counts.findIndex((count) => count < 0)
-  return bad < 0 ? undefined : `bucket number ${bad + 1} has observation count of ${goFloat(counts[bad])}: ${NEGATIVE_BUCKET}`
+  let bad = 0
+  while (bad < counts.length && !(counts[bad] < 0)) bad++
+  return bad === counts.length ? undefined : `bucket number ${bad + 1} has observation count of ${goFloat(counts[bad])}: ${NEGATIVE_BUCKET}`
 }
 
 /** Only integers add up exactly; a sum of NaN says that observations of NaN were counted, which are in no bucket. */
 function totalProblem(h: NativeHistogram): string | undefined {
   let found = h.zeroCount
-  for (const count of h.negativeCounts) found += count
-  for (const count of h.positiveCounts) found += count
+  for (let i = 0; i < h.negativeCounts.length; i++) found += h.negativeCounts[i]
+  for (let i = 0; i < h.positiveCounts.length; i++) found += h.positiveCounts[i]
   const fine = Number.isNaN(h.sum) ? found <= h.count : found === h.count
   if (fine) return undefined
   return `${found} observations found in buckets, but the Count field is ${h.count}: ${Number.isNaN(h.sum) ? TOO_FEW : MISMATCH}`
