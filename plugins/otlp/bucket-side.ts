@@ -8,12 +8,12 @@ export interface Side {
 
 const NOTHING: Side = { spans: [], counts: new Float64Array(0) }
 
-/** @param index of the first count. */
+/** @param index of the first count. @returns counts that are a view of `values`: good until these change. */
 export function sideOf(values: Float64Array, length: number, index: number): Side {
   let first = 0
   let end = length
   while (first < end && values[first] === 0) first++
   while (end > first && values[end - 1] === 0) end--
   if (first === end) return NOTHING
-  return { spans: [{ offset: index + first, length: end - first }], counts: values.slice(first, end) }
+  return { spans: [{ offset: index + first, length: end - first }], counts: values.subarray(first, end) }
 }

@@ -93,7 +93,7 @@ abstract class HistogramPoints implements PointsReader {
   protected abstract clear(): void
   /** Reads a field that only this message has. @param from where its tag lies. */
   protected abstract field(from: number): void
-  /** @returns the reason in words when it cannot be stored. */
+  /** @returns a histogram that is good until the next point is read; the reason in words when it cannot be stored. */
   protected abstract finish(): NativeHistogram | string
 
   protected attribute(from: number): void {
@@ -162,7 +162,7 @@ export class ExplicitPoints extends HistogramPoints {
     const { spans, counts: populated } = sideOf(counts.values, counts.length, 0)
     histogram.positiveSpans = spans
     histogram.positiveCounts = populated
-    histogram.customBounds = bounds.values.slice(0, bounds.length)
+    histogram.customBounds = bounds.values.subarray(0, bounds.length)
     return checkHistogram(histogram) ?? histogram
   }
 }
