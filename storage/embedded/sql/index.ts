@@ -2,5 +2,5 @@
 
 export { registerSqlFunctions } from './analytic-functions.ts'
 export type { RelationRequest, SqlHost, SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
-export { openSql } from './open.ts'
+export { type OpenedSql, openSql } from './open.ts'
 export { type PreparedSql, prepareSql } from './prepare.ts'

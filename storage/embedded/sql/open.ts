@@ -10,11 +10,16 @@ import { type PreparedSql, prepareSql } from './prepare.ts'
 import type { Scan } from './printer.ts'
 import { arrowName } from './types.ts'
 
+export interface OpenedSql extends SqlCursor {
+  /** Instead of reading it: the connection is at rest afterwards. */
+  discard(): void
+}
+
 /**
  * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left. It runs when the first
  * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
  */
-export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes }: SqlRequest, signal?: AbortSignal): Promise<SqlCursor> {
+export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes }: SqlRequest, signal?: AbortSignal): Promise<OpenedSql> {
   const fail = (error: unknown): unknown => sqlError(error, signal)
   const calm = interruptible(host, signal)
   try {
@@ -25,7 +30,8 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
     if (answer === undefined) statement.destroySync()
     const rows = answer === undefined ? explained(host, prepared) : rowsOf(statement, answer, textBytes === true)
     const guarded = running(host, rows, fail, signal)
-    return { columns: answer?.columns ?? PLAN_COLUMNS, parameters: [], [Symbol.asyncIterator]: () => guarded }
+    const discard = (): void => (answer === undefined ? undefined : statement.destroySync())
+    return { columns: answer?.columns ?? PLAN_COLUMNS, parameters: [], discard, [Symbol.asyncIterator]: () => guarded }
   } catch (error) {
     throw fail(error)
   } finally {
@@ -88,7 +94,7 @@ async function describeOpen(
   query: string,
   { parameters: names, explain, scans }: PreparedSql,
   statement: DuckDBPreparedStatement,
-): Promise<SqlCursor> {
+): Promise<OpenedSql> {
   const used = names.filter((name) => name !== undefined)
   const types = names.map((name) => (name === undefined ? 'Null' : parameterType(statement, used.indexOf(name) + 1)))
   let describing = statement
@@ -104,6 +110,7 @@ async function describeOpen(
   return {
     columns,
     parameters: types,
+    discard: () => {},
     [Symbol.asyncIterator]: () => ({
       next: () =>
         Promise.reject(

@@ -17,6 +17,7 @@ import type {
 import { markEncrypted } from '../encryption/open.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
+import type { OpenedSql } from '../sql/open.ts'
 import { interruptOn, sqlName } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
@@ -34,7 +35,7 @@ export class EngineReader implements Reader {
   private readonly signal: AbortSignal | undefined
   private readonly sources: string[] = []
   /** How to end each statement whose connection is still out. */
-  private readonly statements = new Set<(reusable: boolean) => void>()
+  private readonly statements = new Set<() => void>()
 
   private constructor(context: RelationContext, snapshot: Snapshot, signal: AbortSignal | undefined) {
     this.context = context
@@ -84,15 +85,25 @@ export class EngineReader implements Reader {
     const connection = await duck.connect()
     duck.extend(registerSqlFunctions, connection)
     const calm = interruptOn(this.signal, connection)
+    let unread: OpenedSql | undefined
+    const abandon = (): void => {
+      unread?.discard()
+      release(unread !== undefined)
+    }
     const release = (reusable: boolean): void => {
-      if (!this.statements.delete(release)) return
+      if (!this.statements.delete(abandon)) return
       calm()
       duck.release(connection, reusable)
     }
-    this.statements.add(release)
+    this.statements.add(abandon)
+    const read = (cursor: OpenedSql): AsyncGenerator<SqlChunk> => {
+      unread = undefined
+      return releasing(cursor, release)
+    }
     try {
       const cursor = await this.opened(request.namespace, connection, (host) => openSql(host, request, this.signal))
-      return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => releasing(cursor, release) }
+      unread = cursor
+      return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => read(cursor) }
     } catch (error) {
       release(false)
       throw error
@@ -101,7 +112,7 @@ export class EngineReader implements Reader {
 
   /** Safe twice. */
   close(): void {
-    for (const release of [...this.statements]) release(false)
+    for (const abandon of [...this.statements]) abandon()
     for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
   }
 
@@ -109,7 +120,7 @@ export class EngineReader implements Reader {
    * Which segments a statement reads is known once it is rewritten. Where some are not verified yet, or lie in an archive, that is done when rows are
    * asked for: what a query will answer can be told without them.
    */
-  private async opened(namespace: string, connection: DuckDBConnection, open: (host: SqlHost) => Promise<SqlCursor>): Promise<SqlCursor> {
+  private async opened(namespace: string, connection: DuckDBConnection, open: (host: SqlHost) => Promise<OpenedSql>): Promise<OpenedSql> {
     const wanted: SegmentMeta[] = []
     try {
       return await open(this.host(namespace, connection, wanted))
@@ -118,10 +129,13 @@ export class EngineReader implements Reader {
     }
     const described = await open(describingHost(this.host(namespace, connection, []), namespace))
     if (described.parameters.length > 0) return described
+    described.discard()
     const { context, signal } = this
     const host = (missing: SegmentMeta[]): SqlHost => this.host(namespace, connection, missing)
     return {
-      ...described,
+      columns: described.columns,
+      parameters: [],
+      discard: () => {},
       async *[Symbol.asyncIterator]() {
         for (;;) {
           await context.verifier?.ensure(wanted.splice(0), signal)
