@@ -114,10 +114,12 @@ t.test('the modules that guides show compile', async (t) => {
   t.equal(outcome.stdout, '')
 })
 
-t.test('error codes that tables name exist', async (t) => {
+t.test('error codes and gRPC statuses that tables name exist', async (t) => {
   const { ERRORS } = await import('../../kernel/errors.ts')
+  const { STATUS_NAMES } = await import('../../kernel/grpc/status.ts')
+  const known = new Set<string>([...Object.keys(ERRORS), ...STATUS_NAMES])
   for (const file of documents) {
-    for (const [, code] of read(file).matchAll(/^\| `?(?:\d{3} )?([A-Z]+_[A-Z_]+)`?\b/gm)) t.ok(code in ERRORS, `${file}: ${code}`)
+    for (const [, code] of read(file).matchAll(/^\| `?(?:\d{3} )?([A-Z]+_[A-Z_]+)`?\b/gm)) t.ok(known.has(code), `${file}: ${code}`)
   }
 })
 
