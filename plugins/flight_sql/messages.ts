@@ -18,6 +18,8 @@ export interface FlightData {
   header: Uint8Array
   appMetadata: Uint8Array
   body: Uint8Array
+  /** The message that all of it lies in. */
+  message: Uint8Array
 }
 
 export interface FlightInfo {
@@ -168,7 +170,7 @@ export function readBasicAuth(payload: Uint8Array): { username: string; password
 }
 
 export function readFlightData(bytes: Uint8Array): FlightData {
-  const data: FlightData = { descriptor: undefined, header: NOTHING, appMetadata: NOTHING, body: NOTHING }
+  const data: FlightData = { descriptor: undefined, header: NOTHING, appMetadata: NOTHING, body: NOTHING, message: bytes }
   eachField(bytes, (reader) => {
     if (reader.field === 1) data.descriptor = readDescriptor(readBytes(reader))
     else if (reader.field === 2) data.header = readBytes(reader)

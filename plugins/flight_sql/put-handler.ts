@@ -89,7 +89,7 @@ export class PutHandler {
     let reader: ArrowReader | undefined
     let stream: PutStream | undefined
     let early: boolean | undefined
-    for await (const { header, body, appMetadata } of following(first, more)) {
+    for await (const { header, body, appMetadata, message } of following(first, more)) {
       const backfill = backfillOf(appMetadata)
       early ??= backfill
       if (backfill !== undefined) await stream?.decide(backfill)
@@ -101,7 +101,7 @@ export class PutHandler {
         continue
       }
       const batch = reader.read(header, body)
-      if (batch !== undefined) await stream.add(batch, body.length)
+      if (batch !== undefined) await stream.add(batch, message)
     }
     if (stream === undefined)
       throw new SvcError('BAD_REQUEST', `cannot write into "${target.measurement.slice(0, 256)}": the stream has no schema; put record batches with the points`)

@@ -31,7 +31,8 @@ export interface PutTarget {
 /** A record batch, and what has become of it. Written again, it is the same points: their time is fixed with the first try. */
 interface Piece {
   batch: RecordBatch
-  bytes: number
+  /** What the batch lies in. */
+  message: Uint8Array
   firstRow: number
   now: bigint
   state: 'new' | 'done' | 'blocked'
@@ -59,7 +60,7 @@ export class PutStream {
   private readonly writer: PutWriter
   private readonly underWay = new Set<Promise<void>>()
   /** Begun, the first of them not done yet. */
-  private window: Piece[] = []
+  private readonly window: Piece[] = []
   private readonly refused = new Set<Outcome>()
   private readonly held: Piece[] = []
   private heldBytes = 0
@@ -93,10 +94,10 @@ export class PutStream {
     }
   }
 
-  /** Resolves when there is room for another one. @throws what nothing more can be stored for. */
-  async add(batch: RecordBatch, bytes: number): Promise<void> {
+  /** Resolves when there is room for another one. @param message the batch lies in it; it is the stream's from now on. @throws what nothing more can be stored for. */
+  async add(batch: RecordBatch, message: Uint8Array): Promise<void> {
     const outcome: Outcome = { written: 0, rejected: 0, rejections: [] }
-    const piece: Piece = { batch, bytes, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', outcome }
+    const piece: Piece = { batch, message, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', outcome }
     this.rows += batch.numRows
     this.begin(piece)
     await this.room()
@@ -125,7 +126,7 @@ export class PutStream {
       })
       .finally(() => {
         this.underWay.delete(running)
-        while (this.window[0]?.state === 'done') this.window.shift()
+        while (this.window[0]?.state === 'done') this.forget(this.window.shift() as Piece)
       })
     this.underWay.add(running)
   }
@@ -157,7 +158,13 @@ export class PutStream {
         }
       }
     }
-    this.window = []
+    for (const piece of this.window.splice(0)) this.forget(piece)
+  }
+
+  /** Frees its memory at once: megabytes a message would otherwise have the garbage collector called in all the time. */
+  private forget(piece: Piece): void {
+    const { buffer, byteLength } = piece.message
+    if (!this.held.includes(piece) && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
   }
 
   private async write(piece: Piece): Promise<void> {
@@ -194,8 +201,8 @@ export class PutStream {
   /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have. */
   private async undecided(piece: Piece): Promise<void> {
     if (this.backfill === true) return this.write(piece)
-    if (this.backfill === false || this.held.includes(piece) || this.heldBytes + piece.bytes > this.limits.maxHeldBytes) return
-    this.heldBytes += piece.bytes
+    if (this.backfill === false || this.held.includes(piece) || this.heldBytes + piece.message.length > this.limits.maxHeldBytes) return
+    this.heldBytes += piece.message.length
     this.held.push(piece)
   }
 }
