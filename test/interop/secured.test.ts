@@ -1,4 +1,4 @@
-/** Keys and TLS: what clients of gRPC and Flight SQL do with them. */
+/** Keys, TLS and namespaces: what clients of gRPC and Flight SQL do with them. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { ROOT } from '../support/tree.ts'
 import { type Doors, startDoors } from './doors.ts'
 import { client, JDBC, lackingPython, noJdbc, PYTHON, runChecks } from './program.ts'
 
+const PROTO = join(ROOT, 'plugins/grpc/svc.proto')
 const noOpenssl = spawnSync('openssl', ['version']).error === undefined ? false : 'there is no openssl to make a certificate with'
 
 async function start(t: TestContext): Promise<{ doors: Doors; certificate: string }> {
@@ -26,10 +27,16 @@ async function start(t: TestContext): Promise<{ doors: Doors; certificate: strin
 
 test('keys and TLS: pyarrow, ADBC, grpcio', { skip: noOpenssl || lackingPython('pyarrow', 'adbc', 'grpc') }, async (t) => {
   const { doors, certificate } = await start(t)
-  await runChecks(t, PYTHON, [client('secured.py'), doors.flight, doors.grpc, certificate, join(ROOT, 'plugins/grpc/svc.proto')])
+  await runChecks(t, PYTHON, [client('secured.py'), doors.flight, doors.grpc, certificate, PROTO])
 })
 
 test('keys and TLS: JDBC', { skip: noOpenssl || noJdbc }, async (t) => {
   const { doors, certificate } = await start(t)
   await runChecks(t, 'java', [...JDBC, doors.flight, certificate])
+})
+
+test('namespaces: pyarrow, ADBC, grpcio', { skip: lackingPython('pyarrow', 'adbc', 'grpc') }, async (t) => {
+  const doors = await startDoors(['grpc', 'flight_sql'], { server: 'multi_tenancy = true' })
+  t.after(() => doors.stop())
+  await runChecks(t, PYTHON, [client('namespaces.py'), doors.flight, doors.grpc, PROTO])
 })
