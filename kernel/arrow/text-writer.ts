@@ -10,18 +10,22 @@ const MOST_BYTES = 3
 /** Rows with the same value one after the other from which on doubling copies beat a loop. */
 const LONG_RUN = 8
 
+/** Bytes behind the last value that may be read or written along with it. */
+const SLACK = 4
+
 /** The entries of a dictionary as UTF-8. */
-export class DictionaryBytes {
+class DictionaryBytes {
   readonly offsets: Int32Array
   readonly heap: Uint8Array
+  readonly source: DataView
 
   constructor(entries: readonly string[]) {
-    const bytes = Buffer.from(entries.join(''))
-    this.heap = bytes
     this.offsets = new Int32Array(entries.length + 1)
-    for (let i = 0; i < entries.length; i++) this.offsets[i + 1] = this.offsets[i] + Buffer.byteLength(entries[i])
-    // A lone surrogate at an end would join with its neighbour, or not; either way it is encoded one entry at a time.
-    if (this.offsets[entries.length] !== bytes.length) this.heap = Buffer.concat(entries.map((entry) => encoder.encode(entry)))
+    let length = 0
+    for (let i = 0; i < entries.length; i++) this.offsets[i + 1] = length += Buffer.byteLength(entries[i])
+    this.heap = new Uint8Array(length + SLACK)
+    for (let i = 0; i < entries.length; i++) encoder.encodeInto(entries[i], this.heap.subarray(this.offsets[i], this.offsets[i + 1]))
+    this.source = new DataView(this.heap.buffer)
   }
 }
 
@@ -91,7 +95,7 @@ export class TextWriter implements ColumnWriter {
   }
 
   private appendCodes(
-    { heap: entries, offsets: ends }: DictionaryBytes,
+    { heap: entries, source, offsets: ends }: DictionaryBytes,
     codes: ArrayLike<number>,
     present: Uint8Array | undefined,
     from: number,
@@ -99,6 +103,8 @@ export class TextWriter implements ColumnWriter {
     offsets: Int32Array,
   ): void {
     let { length, rows } = this
+    let heap = this.heap.room(length)
+    let view = new DataView(heap.buffer)
     for (let i = from; i < to; ) {
       if (present !== undefined && present[i] === 0) {
         offsets[++rows] = length
@@ -110,10 +116,14 @@ export class TextWriter implements ColumnWriter {
       while (end < to && codes[end] === code && (present === undefined || present[end] === 1)) end++
       const begin = ends[code]
       const size = ends[code + 1] - begin
-      const heap = this.heap.room(length + size * (end - i))
+      if (length + size * (end - i) + SLACK > heap.length) {
+        heap = this.heap.room(length + size * (end - i) + SLACK)
+        view = new DataView(heap.buffer)
+      }
       if (end - i < LONG_RUN) {
         for (; i < end; i++) {
-          for (let k = 0; k < size; k++) heap[length + k] = entries[begin + k]
+          // Four bytes at a time (encoder.bench.ts), up to three too many: the next value overwrites them.
+          for (let k = 0; k < size; k += 4) view.setInt32(length + k, source.getInt32(begin + k, true), true)
           offsets[++rows] = length += size
         }
       } else {
