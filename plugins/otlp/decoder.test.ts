@@ -164,6 +164,8 @@ t.test('points that are refused, each with its reason', async (t) => {
     /last \+Inf bound must not be explicitly defined/,
   ])
   t.match(decode({ name: 'g', gauge: [1, 2].map((n) => ({ time, value: n, attributes: { n: String(n) } })) }), [/the budget is spent/])
+  const many = Object.fromEntries(Array.from({ length: 1025 }, (_, i) => [`k${i}`, 'v']))
+  t.match(decode({ name: 'g', gauge: [{ time, value: 1, attributes: many }] }), [/metric "g": an attribute cannot be a tag: there are more than 1024/])
   let deep = keyValue('k', 'v')
   for (let i = 0; i < 40; i++)
     deep = new Message()
@@ -218,6 +220,22 @@ t.test('JSON: integers of 64 bits as numbers and strings, nulls, unknown members
     code: 'BAD_REQUEST',
     message: /is nested too deep/,
   })
+})
+
+t.test('fields in an order that no encoder writes, in parts, many of them', async (t) => {
+  const attribute = (i: number) => new Message().put(7, keyValue(`k${i % 3}`, String(i))).done()
+  const scattered = Array.from({ length: 1000 }, (_, i) => Buffer.concat([attribute(i), new Message().fixed(3, time).done()]))
+  const points = new Message().put(1, Buffer.concat([...scattered, new Message().fixed(6, 7n).done()])).done()
+  const halves = [new Message().put(5, points).done(), new Message().put(5, points).done()]
+  const metric = Buffer.concat([halves[0], new Message().put(1, 'old').done(), halves[1], new Message().put(1, 'g').done()])
+  const resource = Array.from({ length: 50_000 }, (_, i) => new Message().put(1, new Message().put(1, keyValue(`r${i % 2}`, 'x')).done()).done())
+  const scope = new Message().put(2, new Message().put(2, metric).done()).done()
+  const decoder = decoding()
+  const { points: count, refused } = decoder.decode(new Message().put(1, Buffer.concat([scope, ...resource.slice(0, 500)])).done())
+  t.same([count, refused], [2, 0])
+  const tags = { k0: '999', k1: '997', k2: '998', r0: 'x', r1: 'x' }
+  for (const each of decoder.points()) t.match(each, { measurement: 'g', tags, time, fields: { gauge: 7 } })
+  t.equal(decoder.decode(new Message().put(1, Buffer.concat([scope, ...resource])).done()).refused, 2, 'also when there are very many parts')
 })
 
 t.test('damaged requests are refused whole, and everything else as the reference does', async (t) => {

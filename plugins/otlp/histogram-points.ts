@@ -98,7 +98,7 @@ abstract class HistogramPoints implements PointsReader {
 
   protected attribute(from: number): void {
     this.reader.span()
-    this.attributes.add(this.reader, from, this.reader.at)
+    this.attributes.add(from, this.reader.at)
   }
 
   protected exemplar(): void {

@@ -93,7 +93,7 @@ export class NumberPoints implements PointsReader {
           break
         case 7:
           reader.span()
-          attributes.add(reader, from, reader.at)
+          attributes.add(from, reader.at)
           break
         case 8:
           flags = reader.uint32()

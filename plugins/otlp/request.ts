@@ -59,6 +59,7 @@ export class MetricsRequest {
     } finally {
       reader.release() // the request may be large and is not ours
       this.attributes.release()
+      this.streams.release()
     }
   }
 
@@ -230,16 +231,12 @@ export class MetricsRequest {
   private single(start: number, end: number, field: number): Bytes {
     const { reader } = this
     const { bytes, view } = reader
-    let found: Bytes = { bytes, view, start: 0, end: 0 }
-    let parts = 0
-    this.each(start, end, field, (from, to) => {
-      if (parts++ === 0) found = { bytes, view, start: from, end: to }
-      else {
-        const joined = Buffer.concat([found.bytes.subarray(found.start, found.end), bytes.subarray(from, to)])
-        found = { bytes: joined, view: new DataView(joined.buffer, joined.byteOffset, joined.length), start: 0, end: joined.length }
-      }
-    })
-    return found
+    const parts: [number, number][] = []
+    this.each(start, end, field, (from, to) => void parts.push([from, to]))
+    if (parts.length === 0) return { bytes, view, start: 0, end: 0 }
+    if (parts.length === 1) return { bytes, view, start: parts[0][0], end: parts[0][1] }
+    const joined = Buffer.concat(parts.map(([from, to]) => bytes.subarray(from, to)))
+    return { bytes: joined, view: new DataView(joined.buffer, joined.byteOffset, joined.length), start: 0, end: joined.length }
   }
 }
 

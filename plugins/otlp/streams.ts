@@ -15,6 +15,8 @@ import { type Attributes, joinedTags, resourceTags, tagsOf } from './tag-set.ts'
 
 /** Metrics and streams are kept beyond the bytes that named them, where those found no room; so many more and all are forgotten. */
 const SPARE = 65_536
+/** Of a resource or a data point: the most tags that an engine can be set to take; it decides on the rest. */
+const MAX_ATTRIBUTES = 1024
 /** Field of the message Resource. */
 const RESOURCE_ATTRIBUTES = 1
 /** Kinds and flags of a metric are below this. */
@@ -86,6 +88,11 @@ export class Streams {
     this.list.length = 0
     this.byName.clear()
     this.epoch = this.resolver.epoch
+  }
+
+  /** Lets go of a request's bytes. */
+  release(): void {
+    this.reader.release()
   }
 
   /** The number of a resource. @param at the message Resource. @throws BAD_REQUEST when it is none. */
@@ -186,6 +193,7 @@ export class Streams {
     const { reader } = this
     const attributes: Attributes = new Map()
     let problem: AttributeError | undefined
+    let count = 0
     reader.begin(bytes.subarray(start, end))
     while (reader.next()) {
       if (field !== undefined && reader.field !== field) {
@@ -194,6 +202,7 @@ export class Streams {
       }
       const { at, end: whole } = reader
       try {
+        if (++count > MAX_ATTRIBUTES) throw new AttributeError(`there are more than ${MAX_ATTRIBUTES}`)
         const { key, start: from, end: to } = keyValueAt(reader)
         if (!this.options.dropped.has(key)) attributes.set(key, from < 0 ? '' : attributeText(reader, from, to))
       } catch (error) {
