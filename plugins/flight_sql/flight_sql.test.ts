@@ -39,6 +39,12 @@ t.test('queries', async (t) => {
     t.same(none.schema, ['host: Utf8', 'idle: Int64'])
     t.same(none.rows, [])
     t.same((await flight.sql('SHOW TABLES')).rows, [{ name: 'cpu' }])
+    t.same(
+      (await flight.sql('SELECT count(*) AS n FROM "svc"."main"."cpu" AS c WHERE c.host = \'h0\'')).rows,
+      [{ n: 200n }],
+      'the whole name, as tools write it',
+    )
+    await t.rejects(flight.sql('SELECT 1 FROM other.main.cpu'), { code: 3, details: /there are no other databases here/ })
   })
 
   t.test('nulls, groups, and types that are widened', async (t) => {

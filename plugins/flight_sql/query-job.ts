@@ -31,8 +31,7 @@ const runQuery: Job<QueryArgs, QueryOutcome> = async (reader, args, io) => {
   const cursor = await reader.sql({ namespace, query, textBytes: true, ...(args.parameters === undefined ? {} : { parameters: args.parameters }) })
   const wide = new WideTypes(cursor.columns)
   if (args.describe) {
-    // Types that the text leaves open are declared as text, which drivers can bind anything to.
-    const parameters = cursor.parameters.map((type, i) => ({ name: `$${i + 1}`, type: type === 'Null' ? 'Utf8' : type }))
+    const parameters = cursor.parameters.map((type, i) => ({ name: `$${i + 1}`, type: declared(type) }))
     const schema = (columns: typeof parameters, asDictionaries: boolean): Uint8Array => frame(schemaMessage(arrowSchema(columns, asDictionaries)))
     return { rows: 0, schema: schema(wide.columns, dictionaries), parameterSchema: schema(parameters, false) }
   }
@@ -48,6 +47,14 @@ const runQuery: Job<QueryArgs, QueryOutcome> = async (reader, args, io) => {
   }
   for (const { framed } of encoder.flush()) await io.emit(framed as Uint8Array)
   return { rows }
+}
+
+/**
+ * Types as the JDBC driver can bind them: it fills in milliseconds for a timestamp of whatever unit, and can bind nothing to a parameter of no type,
+ * as the text leaves it open. Values of other types than declared are taken as well.
+ */
+function declared(type: string): string {
+  return type === 'Null' ? 'Utf8' : type.replace(/^Timestamp\(\w+/, 'Timestamp(ms')
 }
 
 function tooManyRows(maxRows: number): SvcError {

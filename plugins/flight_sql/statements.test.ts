@@ -94,7 +94,8 @@ t.test('prepared statements', async (t) => {
   })
 
   t.test('a time that is bound is compared as a time', async (t) => {
-    const { handle } = await prepare(flight, 'SELECT n FROM cpu WHERE _time >= ? AND _time < ? ORDER BY n')
+    const { handle, parameters } = await prepare(flight, 'SELECT n FROM cpu WHERE _time >= ? AND _time < ? ORDER BY n')
+    t.same(parameters, ['$1: Timestamp<MILLISECOND>', '$2: Timestamp<MILLISECOND>'], "as JDBC's driver fills them in")
     const time = (value: bigint): Column => ({ name: 't', type: new TimestampNanosecond(), values: [value] })
     await bind(flight, handle, [time(now + 3n), { ...time(now + 5n), name: 'u' }])
     t.same((await run(flight, handle)).rows, [{ n: 3n }, { n: 4n }])

@@ -25,9 +25,14 @@ export function showColumns(measurement: SqlMeasurement): string {
 
 const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')
 
-/** @param view tables, columns or schemata. @param namespace the catalogue's name in the answer; empty without tenants, then `svc`. */
+/** The one database that a namespace sees; without tenants the namespace is empty. */
+export function catalogName(namespace: string): string {
+  return namespace === '' ? 'svc' : namespace
+}
+
+/** @param view tables, columns or schemata. */
 export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): string {
-  const catalog = namespace === '' ? 'svc' : namespace
+  const catalog = catalogName(namespace)
   if (view === 'schemata') return values(['catalog_name', 'schema_name'], [[catalog, 'main']])
   if (view === 'tables') {
     return values(

@@ -1,6 +1,6 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
 import { constantInteger, ident, members, type Node, refuse, walk } from './ast.ts'
-import { informationSchema } from './catalog.ts'
+import { catalogName, informationSchema } from './catalog.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr, star } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
@@ -325,7 +325,8 @@ function baseTable(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'schema_name', 'table_name', 'catalog_name', 'column_name_alias'])
   const table = String(node.table_name)
   const schema = node.schema_name === undefined ? '' : String(node.schema_name).toLowerCase()
-  if (node.catalog_name !== undefined)
+  // Tools write the whole name, as information_schema has it.
+  if (node.catalog_name !== undefined && String(node.catalog_name).toLowerCase() !== catalogName(p.namespace).toLowerCase())
     throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here`)
   if (schema === 'information_schema' && INFORMATION_SCHEMA.has(table.toLowerCase())) {
     addOpaque(scope, node.alias ?? table, undefined)
