@@ -113,38 +113,53 @@ export class PointsDecoder {
   private point(batch: WriteBatch, position: number, options: PointsOptions, outcome: PointsOutcome): void {
     const { reader } = this
     const { end } = reader
-    let table: TableBatch | undefined
-    let rows = 0
+    const start = reader.at
     try {
-      const start = reader.at
-      this.identify(start)
-      table = batch.table(this.measurements[this.group])
-      rows = table.rows
-      const row = table.addRow(this.series, this.now.low, this.now.high, position)
-      if (!this.values(batch, table, row, options.maxFields, true)) {
-        table.dropRow()
-        table = undefined
+      const ordered = this.identify(start, end)
+      if (!this.row(batch, position, options.maxFields, ordered, end)) {
         this.collect(start, end)
-        reader.at = start
-        reader.end = end
-        table = batch.table(this.measurements[this.group])
-        rows = table.rows
-        this.values(batch, table, table.addRow(this.series, this.now.low, this.now.high, position), options.maxFields, false)
+        this.from(start, end)
+        this.row(batch, position, options.maxFields, false, end)
       }
       outcome.rows++
     } catch (error) {
-      if (!(error instanceof SvcError) || !OF_POINTS.has(error.code)) throw placed(error, position)
-      if (table !== undefined && table.rows > rows) table.dropRow()
+      if (!isRefusal(error)) throw placed(error, position)
       outcome.rejected++
       if (outcome.rejections.length < options.maxFailures) outcome.rejections.push({ code: error.code, message: error.message, position })
-      reader.at = reader.end = end
+      this.from(end, end)
     }
   }
 
-  /** Finds measurement and series by the bytes that the point begins with, and steps behind them. */
-  private identify(start: number): void {
+  /**
+   * Appends the row of the point whose series is known.
+   * @param ordered nothing of what the series was found by is expected in what follows.
+   * @returns false when there is, and the row was not appended.
+   */
+  private row(batch: WriteBatch, position: number, maxFields: number, ordered: boolean, end: number): boolean {
+    const start = this.reader.at
+    const table = batch.table(this.measurements[this.group])
+    const row = table.addRow(this.series, this.now.low, this.now.high, position)
+    let complete = false
+    try {
+      complete = this.values(batch, table, row, maxFields, ordered)
+    } catch (error) {
+      // A refusal may be due to the wrong measurement.
+      if (!ordered || !isRefusal(error) || !this.scattered(start, end)) {
+        table.dropRow()
+        throw error
+      }
+    }
+    if (!complete) table.dropRow()
+    return complete
+  }
+
+  /**
+   * Finds measurement and series, by the bytes that the point begins with.
+   * @returns true when the reader stands behind those; false when it stands at the start, for they are not all there is.
+   */
+  private identify(start: number, end: number): boolean {
     const { keys, reader } = this
-    const { view, bytes, end } = reader
+    const { view, bytes } = reader
     if (this.last >= 0) {
       const next = keys.following[this.last]
       const keyEnd = keys.matchEnd(next, view, start)
@@ -152,7 +167,7 @@ export class PointsDecoder {
         this.last = next
         this.take(next)
         reader.at = keyEnd
-        return
+        return true
       }
     }
     while (reader.at < end && (bytes[reader.at] === MEASUREMENT || bytes[reader.at] === TAG)) {
@@ -165,11 +180,29 @@ export class PointsDecoder {
     if (entry >= 0) {
       this.follow(entry)
       this.take(entry)
-      return
+      return true
     }
-    this.collect(start, keyEnd)
-    reader.end = end
-    this.follow(keys.add(bytes, start, keyEnd, hash, this.series, this.group))
+    const scattered = this.scattered(keyEnd, end)
+    this.collect(start, scattered ? end : keyEnd)
+    this.from(scattered ? start : keyEnd, end)
+    if (!scattered) this.follow(keys.add(bytes, start, keyEnd, hash, this.series, this.group))
+    return !scattered
+  }
+
+  /** Whether measurement or tags are among the fields in [start, end). */
+  private scattered(start: number, end: number): boolean {
+    const { reader } = this
+    this.from(start, end)
+    while (reader.next()) {
+      if (reader.field <= 2) return true
+      reader.skip()
+    }
+    return false
+  }
+
+  private from(at: number, end: number): void {
+    this.reader.at = at
+    this.reader.end = end
   }
 
   private take(entry: number): void {
@@ -186,8 +219,7 @@ export class PointsDecoder {
   /** Measurement and series from all of [start, end). */
   private collect(start: number, end: number): void {
     const { reader } = this
-    reader.at = start
-    reader.end = end
+    this.from(start, end)
     let measurement = ''
     const tags: string[] = []
     const seen = new Set<string>()
@@ -340,6 +372,10 @@ export class PointsDecoder {
     }
     if (!storeDecimal(bytes, start, end, column, row)) throw refused(`field "${name.slice(0, SHOWN)}": a decimal has at most 38 digits`)
   }
+}
+
+function isRefusal(error: unknown): error is SvcError {
+  return error instanceof SvcError && OF_POINTS.has(error.code)
 }
 
 function refused(cause: string): SvcError {
