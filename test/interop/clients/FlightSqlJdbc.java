@@ -136,6 +136,84 @@ public class FlightSqlJdbc {
     });
   }
 
+  /** What tools such as DBeaver call beside the queries. */
+  static void tools(Connection connection) {
+    check("Connection: schema, catalog, warnings, isolation", () -> {
+      equal(connection.isValid(5), true);
+      connection.getSchema();
+      connection.getCatalog();
+      connection.getWarnings();
+      connection.getTransactionIsolation();
+      equal(connection.getAutoCommit(), true);
+      DatabaseMetaData meta = connection.getMetaData();
+      equal(all(meta.getSchemas("svc", "%"), row -> row.getString("TABLE_SCHEM")), List.of("main"));
+      equal(all(meta.getTables("svc", "main", "jdbc", null), row -> row.getString("TABLE_NAME")), List.of("jdbc"));
+      equal(all(meta.getTables("other", null, "jdbc", null), row -> row.getString("TABLE_NAME")), List.of());
+      all(meta.getFunctions(null, null, "%"), row -> row.getString(1));
+      all(meta.getProcedures(null, null, "%"), row -> row.getString(1));
+      all(meta.getIndexInfo(null, null, "jdbc", false, true), row -> row.getString(1));
+    });
+    check("Connection: the catalog in the URL", () -> {
+      Connection other = DriverManager.getConnection(url + "?useEncryption=false&catalog=svc");
+      try (Statement statement = other.createStatement()) {
+        equal(all(statement.executeQuery("SELECT 8"), row -> row.getInt(1)), List.of(8));
+      }
+      try {
+        other.close();
+      } catch (SQLException error) {
+        // This driver closes its channel twice when there is a catalog: https://github.com/apache/arrow-java/issues/66.
+        equal(error.getMessage(), "Channel shutdown invoked");
+      }
+      refused(() -> DriverManager.getConnection(url + "?useEncryption=false&catalog=other"));
+    });
+    check("Statement: cancel from another thread ends a query", () -> {
+      try (Statement statement = connection.createStatement()) {
+        long begun = System.nanoTime();
+        Thread canceller = new Thread(() -> {
+          try {
+            Thread.sleep(700);
+            statement.cancel();
+          } catch (Exception error) {
+            System.err.println(error);
+          }
+        });
+        canceller.start();
+        refused(() -> all(statement.executeQuery("SELECT count(*) FROM range(10000000) a, range(10000000) b"), row -> row.getLong(1)));
+        equal(System.nanoTime() - begun < 15_000_000_000L, true);
+      }
+      try (Statement statement = connection.createStatement()) {
+        equal(all(statement.executeQuery("SELECT 9"), row -> row.getInt(1)), List.of(9));
+      }
+    });
+    check("Statement: an update of SQL is refused in words", () -> {
+      try (Statement statement = connection.createStatement()) {
+        equal(refused(() -> statement.executeUpdate("INSERT INTO jdbc VALUES (1)")).contains("only queries"), true);
+      }
+    });
+    check("ResultSet: dates, times, lists, binary, decimals", () -> {
+      String query = "SELECT DATE '2024-02-29' AS day, TIMESTAMP '2024-02-29 12:30:00' AS at, [1, 2] AS list, 'x'::BLOB AS bytes, 1.25::DECIMAL(38, 4) AS d, 1::HUGEINT AS h";
+      try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(query)) {
+        rows.next();
+        equal(rows.getDate("day").toString(), "2024-02-29");
+        equal(rows.getTimestamp("at").toString(), "2024-02-29 12:30:00.0");
+        equal(rows.getArray("list") != null, true);
+        equal(rows.getBytes("bytes").length, 1);
+        equal(rows.getBigDecimal("d"), new BigDecimal("1.2500"));
+        equal(rows.getBigDecimal("h"), new BigDecimal("1"));
+      }
+    });
+    check("PreparedStatement: times and nulls as parameters", () -> {
+      try (PreparedStatement statement = connection.prepareStatement("SELECT count(*) FROM jdbc WHERE _time >= ?")) {
+        statement.setTimestamp(1, new java.sql.Timestamp(1700000001000L));
+        equal(all(statement.executeQuery(), row -> row.getLong(1)), List.of(1L));
+      }
+      try (PreparedStatement statement = connection.prepareStatement("SELECT coalesce(?::VARCHAR, 'none')")) {
+        statement.setNull(1, Types.VARCHAR);
+        equal(all(statement.executeQuery(), row -> row.getString(1)), List.of("none"));
+      }
+    });
+  }
+
   static void prepared(Connection connection) {
     check("PreparedStatement: parameters, several runs", () -> {
       try (PreparedStatement statement = connection.prepareStatement("SELECT i FROM jdbc WHERE host = ? AND f > ?")) {
@@ -247,6 +325,7 @@ public class FlightSqlJdbc {
       statements(connection);
       prepared(connection);
       catalog(connection);
+      tools(connection);
     }
     check("a user and a password", () -> {
       try (Connection connection = connect("user", "password"); Statement statement = connection.createStatement()) {

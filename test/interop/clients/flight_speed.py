@@ -1,5 +1,5 @@
 """How fast pyarrow writes and reads over Flight SQL. Arguments: the address, the server's process id, and as name=value: rows, batch (rows), streams,
-hosts, decimals."""
+hosts, decimals, step_ms (less of it keeps several streams, of which one may get ahead, within the window for live points)."""
 import os
 import sys
 import threading
@@ -12,13 +12,13 @@ import pyarrow.flight as flight
 from flight_sql_commands import Session, describe, member
 
 ADDRESS, PID = sys.argv[1:3]
-settings = {'rows': 3_000_000, 'batch': 65_536, 'streams': 1, 'hosts': 1000, 'decimals': 0}
+settings = {'rows': 3_000_000, 'batch': 65_536, 'streams': 1, 'hosts': 1000, 'decimals': 0, 'step_ms': 10_000}
 settings.update((name, int(value)) for name, value in (word.split('=') for word in sys.argv[3:]))
 ROWS, BATCH, STREAMS, HOSTS = (settings[name] for name in ['rows', 'batch', 'streams', 'hosts'])
 FIELDS = 10
-STEP = 10_000_000_000
+STEP = settings['step_ms'] * 1_000_000
 
-# All hosts report every ten seconds, the last time a little ago. As TSBS "cpu-only": values between 0 and 100.
+# All hosts report at the same times, the last time a little ago. As TSBS "cpu-only": values between 0 and 100.
 end = time.time_ns() // STEP * STEP
 random = numpy.random.default_rng(1)
 names = pa.array([f'host_{index}' for index in range(HOSTS)])
