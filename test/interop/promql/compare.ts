@@ -149,7 +149,8 @@ const settled = (text: string): string =>
 /** An aggregation that met floats and histograms has seen more or less of the others before that. */
 function withoutMixed(texts: string[]): string[] {
   const mixed = texts.flatMap((text) => /mix of histograms and floats for aggregation (\(\S+\))/.exec(text)?.[1] ?? [])
-  return texts.filter((text) => !(text.includes(' during aggregation ') && mixed.some((place) => text.endsWith(place))))
+  const followsOrder = / during aggregation | exponential and custom buckets schemas /
+  return texts.filter((text) => !(followsOrder.test(text) && mixed.some((place) => text.endsWith(place))))
 }
 
 function annotationsDiffer(a: Answer, b: Answer): string | undefined {
