@@ -171,6 +171,23 @@ t.test('large answers come in batches of the configured size', async (t) => {
   t.equal(rows[10_499].s, 'text 10499')
 })
 
+t.test('a client that does not read holds its query back, and does not keep it beyond its time', async (t) => {
+  const { flight, node } = await startFlight(t, { config: { server: { sql_max_rows: 100_000_000, sql_query_timeout_secs: 3 } } })
+  const before = process.memoryUsage().arrayBuffers
+  const call = flight.begin('DoGet', message({ 1: command('CommandStatementQuery', { 1: 'SELECT range AS a, range AS b FROM range(100000000)' }) }))
+  const ended = new Promise<{ code: number }>((resolve) => call.on('error', resolve as never))
+  call.on('data', () => call.pause())
+  await new Promise((resolve) => setTimeout(resolve, 1500))
+  t.ok(process.memoryUsage().arrayBuffers - before < 64 << 20, 'of 1.6 GB little waits')
+  t.match((await node.inject('/metrics')).body, /^svc_flight_sql_calls_running 1$/m)
+  for (let i = 0; i < 50 && !/^svc_flight_sql_calls_running 0$/m.test((await node.inject('/metrics')).body); i++) {
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  t.match((await node.inject('/metrics')).body, /^svc_flight_sql_calls_running 0$/m)
+  call.on('data', () => {}).resume()
+  t.ok([1, 4, 13, 14].includes((await ended).code), 'it does not pass for the whole answer')
+})
+
 t.test("Grafana's data source: save and test, the builder, a query", async (t) => {
   const { flight, write } = await startFlight(t)
   await write(`cpu,host=a usage=1.5,n=3i ${base}\nmem,host=a used=2 ${base}`)

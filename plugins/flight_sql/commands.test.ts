@@ -1,0 +1,86 @@
+import t from 'tap'
+import { BoundedMap } from './bounded-map.ts'
+import { fuzz } from './commands.fuzz.ts'
+import { likeMatcher } from './like.ts'
+import { readFlightData, writeFlightData } from './messages.ts'
+import { isMeasurement, measurementOf } from './target.ts'
+
+t.test('messages of another encoder, whole and damaged', async (t) => {
+  t.ok(fuzz(1, 500) > 100)
+})
+
+t.test('FlightData of every size', async (t) => {
+  for (const header of [0, 1, 127, 128, 20_000]) {
+    for (const body of [0, 1, 127, 128, 16_384, 3_000_000]) {
+      const message = writeFlightData(new Uint8Array(header).fill(7), new Uint8Array(body).fill(9))
+      t.equal(message.byteLength, message.buffer.byteLength)
+      const read = readFlightData(message)
+      t.same([read.header.length, read.body.length], [header, body])
+      t.ok(read.header.every((byte) => byte === 7) && read.body.every((byte) => byte === 9))
+    }
+  }
+})
+
+t.test('LIKE patterns', async (t) => {
+  for (const [pattern, yes, no] of [
+    ['%', ['', 'a', 'a\nb'], []],
+    ['', [''], ['a']],
+    ['_', ['a', '漢', '💧'], ['', 'ab']],
+    ['a%', ['a', 'abc'], ['b', 'A']],
+    ['%a', ['a', 'bba'], ['ab']],
+    ['%ab%ab%', ['abab', 'xabyabz', 'aabab'], ['ab', 'aba']],
+    ['a_c%d', ['abcd', 'axcyyd'], ['acd', 'abcde']],
+    ['a\\_b\\%', ['a_b%'], ['axb%', 'a_b']],
+    ['a\\\\b', ['a\\b'], ['ab']],
+    ['a\\', ['a\\'], ['a']],
+    ['.*[a', ['.*[a'], ['xx[a']],
+  ] as const) {
+    const matches = likeMatcher(pattern)
+    for (const text of yes) t.ok(matches(text), `${pattern} matches ${text}`)
+    for (const text of no) t.notOk(matches(text), `${pattern} does not match ${text}`)
+  }
+  const began = performance.now()
+  t.notOk(likeMatcher('%a'.repeat(500))(`${'a'.repeat(20_000)}b`))
+  t.ok(performance.now() - began < 2000, 'time grows with pattern times text')
+})
+
+t.test('names of measurements and SQL are told apart', async (t) => {
+  for (const [text, name] of [
+    ['cpu', 'cpu'],
+    ['  cpu ', 'cpu'],
+    ['"a ""b"""', 'a "b"'],
+    ['two words', 'two words'],
+    ['"select 1"', 'select 1'],
+  ] as const) {
+    t.equal(measurementOf(text), name)
+  }
+  for (const text of ['INSERT INTO cpu VALUES (1)', ' select 1', 'drop\ntable x']) t.throws(() => measurementOf(text), { code: 'SQL_ERROR' }, text)
+  for (const text of ['cpu', ' cpu.load-1:x ', '"select 1"', '_m', 'größe']) t.ok(isMeasurement(text), text)
+  for (const text of ['two words', 'COMMIT', 'select 1', '1', '', '""', 'show tables']) t.notOk(isMeasurement(text), text)
+})
+
+t.test('a bounded map forgets what was used longest ago', async (t) => {
+  let now = 0
+  const map = new BoundedMap<number>({ maxEntries: 3, maxWeight: 100, lifetimeMs: 10 }, () => now)
+  const [a, b, c] = [map.add(1, 10), map.add(2, 10), map.add(3, 10)] as string[]
+  t.equal(new Set([a, b, c]).size, 3)
+  t.equal(map.get(a), 1)
+  const d = map.add(4, 10) as string
+  t.same([map.get(a), map.get(b), map.get(c), map.get(d)], [1, undefined, 3, 4])
+  const heavy = map.add(5, 85) as string
+  t.same([map.get(a), map.get(c), map.get(d), map.get(heavy)], [undefined, undefined, 4, 5], 'as many go as it needs')
+  t.equal(map.add(6, 101), undefined)
+  t.equal(map.get(d), 4)
+  t.equal(map.put(d, 7, 101), false)
+  t.equal(map.get(d), undefined, 'what does not fit takes the old value with it')
+  now = 9
+  t.equal(map.get(heavy), 5)
+  now = 18
+  t.equal(map.get(heavy), 5, 'its time began anew')
+  now = 28
+  t.equal(map.get(heavy), undefined)
+  t.equal(map.size, 0)
+  t.equal(map.delete(heavy), false)
+})
+
+t.end()
