@@ -51,7 +51,7 @@ export class Job<R = unknown> implements RunningJob<R> {
 
   // An arrow: callers hand it on as an event listener.
   readonly cancel = (): void => {
-    this.stop(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+    if (this.state === 'running') this.stop(new SvcError('BAD_REQUEST', 'the query was cancelled'))
   }
 
   /** From the engine thread. */
@@ -61,9 +61,11 @@ export class Job<R = unknown> implements RunningJob<R> {
     this.wake?.()
   }
 
-  done(result: unknown): void {
+  /** @param last the end of its output. */
+  done(result: unknown, last?: Uint8Array): void {
     this.release()
     if (this.state !== 'running') return
+    if (last !== undefined) this.queue.push(last)
     this.state = 'done'
     this.resolve(result as R)
     this.wake?.()
@@ -104,7 +106,8 @@ export class Job<R = unknown> implements RunningJob<R> {
       for (;;) {
         const bytes = this.queue.shift()
         if (bytes !== undefined) {
-          this.link.taken(bytes.length)
+          // A job that has ended waits for no room.
+          if (this.state === 'running') this.link.taken(bytes.length)
           yield bytes
           continue
         }

@@ -299,7 +299,8 @@ export interface WireError {
 export type FromWorker =
   | { kind: 'ready' }
   | { kind: 'output'; id: number; bytes: Uint8Array }
-  | { kind: 'done'; id: number; result: unknown }
+  /** `last` is the end of the output. */
+  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array }
   | { kind: 'failed'; id: number; error: WireError }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }

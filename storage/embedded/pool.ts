@@ -139,7 +139,7 @@ class EngineThread {
       case 'output':
         return this.jobs.get(message.id)?.push(message.bytes)
       case 'done':
-        this.jobs.get(message.id)?.done(message.result)
+        this.jobs.get(message.id)?.done(message.result, message.last)
         this.jobs.delete(message.id)
         return
       case 'failed': {

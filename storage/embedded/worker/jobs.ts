@@ -13,6 +13,9 @@ interface Running {
   abort: AbortController
   inFlight: number
   wake: (() => void) | undefined
+  /** Output that is not handed over yet: where the job ends in this turn of the loop, it goes with the result. */
+  held: Uint8Array | undefined
+  later: NodeJS.Immediate | undefined
 }
 
 export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
@@ -23,6 +26,8 @@ export class JobRunner {
   private readonly post: Post
   private readonly window: number
   private readonly archived: ArchiveRequests
+  /** Resolving a module anew for each job takes longer than some jobs do. */
+  private readonly modules = new Map<string, Job>()
 
   constructor(context: RelationContext, post: Post, window: number = DEFAULT_WINDOW_BYTES) {
     this.context = context
@@ -32,7 +37,7 @@ export class JobRunner {
   }
 
   async start(id: number, module: string, args: unknown): Promise<void> {
-    const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined }
+    const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined, held: undefined, later: undefined }
     const { signal } = job.abort
     this.running.set(id, job)
     let reader: EngineReader | undefined
@@ -42,14 +47,15 @@ export class JobRunner {
         { ...this.context, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
         signal,
       )
-      const { default: run } = (await import(module)) as { default: Job }
+      const run = this.modules.get(module) ?? (await this.load(module))
       signal.throwIfAborted()
       const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
       signal.throwIfAborted()
-      this.post({ kind: 'done', id, result })
+      this.end(id, job, result)
     } catch (error) {
       this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
     } finally {
+      clearImmediate(job.later)
       reader?.close()
       this.running.delete(id)
     }
@@ -82,13 +88,36 @@ export class JobRunner {
     return this.running.size
   }
 
+  private async load(module: string): Promise<Job> {
+    const { default: run } = (await import(module)) as { default: Job }
+    this.modules.set(module, run)
+    return run
+  }
+
+  private handOver(id: number, job: Running): void {
+    const { held } = job
+    if (held === undefined) return
+    clearImmediate(job.later)
+    job.held = undefined
+    this.post({ kind: 'output', id, bytes: held }, [held.buffer as ArrayBuffer])
+  }
+
+  /** A message wakes the main thread, which often takes this one's processor: one is better than two. */
+  private end(id: number, { held }: Running, result: unknown): void {
+    if (held === undefined) this.post({ kind: 'done', id, result })
+    else this.post({ kind: 'done', id, result, last: held }, [held.buffer as ArrayBuffer])
+  }
+
   private async emit(id: number, job: Running, bytes: Uint8Array): Promise<void> {
     job.abort.signal.throwIfAborted()
     // Part of a larger buffer (a pooled one, say) is copied: transferring takes the whole buffer away from its owner.
     const whole = bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
     const own = whole ? new Uint8Array(bytes.buffer) : Uint8Array.from(bytes)
     job.inFlight += own.byteLength
-    this.post({ kind: 'output', id, bytes: own }, [own.buffer as ArrayBuffer])
+    this.handOver(id, job)
+    job.held = own
+    if (job.inFlight >= this.window) this.handOver(id, job)
+    else job.later = setImmediate(() => this.handOver(id, job))
     while (job.inFlight >= this.window && !job.abort.signal.aborted) {
       await new Promise<void>((resolve) => {
         job.wake = resolve

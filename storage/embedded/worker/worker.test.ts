@@ -90,6 +90,9 @@ t.test('an engine thread runs jobs, flushes and compacts', async (t) => {
   for (let taken = 0; taken < 10; taken++) thread.send({ kind: 'taken', id: 4, bytes: 1000 })
   t.match(await thread.end(4), { kind: 'done', result: 10 })
   t.equal(outputs(), 10)
+  thread.job(20, { kind: 'emit', chunks: 2, bytes: 1000 })
+  t.match(await thread.end(20), { kind: 'done', result: 2, last: { length: 1000 } })
+  t.equal(thread.messages.filter((message) => message.kind === 'output' && message.id === 20).length, 1, 'the end of the output comes with the result')
 
   for (const [id, kind] of [
     [6, 'wait'],
