@@ -15,8 +15,13 @@ export async function activeSeries({ units }: RelationContext, pieces: readonly 
   const look = ({ unit, hidden }: VisibleUnit): void => {
     if (unit.maxTime < lo || unit.minTime > hi) return
     const { starts, times } = unit
+    const whole = hidden.length === 0 && unit.minTime >= lo && unit.maxTime <= hi
     eachCommon(series, unit.series, (i, at) => {
       if (active[i] === 1) return
+      if (whole) {
+        active[i] = 1
+        return
+      }
       const from = timeBound(times, lo, starts[at], starts[at + 1])
       const to = timeBound(times, hi + 1, from, starts[at + 1])
       if (from < to && (hidden.length === 0 || visibleParts(hidden, unit.series[at], times, from, to, parts) > 0)) active[i] = 1

@@ -9,7 +9,7 @@ import { lowerBound } from './segment-units.ts'
 import type { Unit } from './unit.ts'
 
 /** Copying fewer samples than this one by one is cheaper than by `set`. */
-const FEW = 24
+const FEW = 192
 /** With so many times more series on one side, they are looked up instead of passed over. */
 const SEEK_SHARE = 8
 /** Numbers that a run takes. */
@@ -104,12 +104,11 @@ export class Gatherer {
         const from = runs[run + 2]
         const to = runs[run + 3]
         if (at > starts[place] && !(rows.times[at - 1] < unit.times[from])) ascends = false
+        if (unit.repeats === true && ascends) ascends = ascending(unit.times, from, to)
         copy(unit, from, to, rows, at)
         if (unit.rests !== undefined) rests!.set(unit.rests.subarray(from, to), at)
         at += to - from
       }
-      // Within a unit times may repeat.
-      for (let i = starts[place] + 1; i < at && ascends; i++) if (!(rows.times[i - 1] < rows.times[i])) ascends = false
       if (ascends) continue
       disordered.push(place)
       ages ??= new Int32Array(total)
@@ -181,6 +180,11 @@ export function eachCommon(a: Int32Array, b: Int32Array, found: (inA: number, in
       else j++
     }
   }
+}
+
+function ascending(times: Float64Array, from: number, to: number): boolean {
+  for (let i = from + 1; i < to; i++) if (!(times[i - 1] < times[i])) return false
+  return true
 }
 
 function copy(unit: Unit, from: number, to: number, rows: SampleRows, at: number): void {

@@ -26,6 +26,8 @@ export interface Unit {
   /** Absent when all are floats. */
   kinds?: Uint8Array
   blobs?: (Uint8Array | undefined)[]
+  /** Some series has several samples of a millisecond. */
+  repeats?: true
   /** Milliseconds; above the last when there are no samples. */
   minTime: number
   maxTime: number
@@ -61,6 +63,7 @@ export class UnitBuilder {
   private kinds: Uint8Array | undefined
   private blobs: (Uint8Array | undefined)[] | undefined
   private blobBytes = 0
+  private repeats = false
   private rows = 0
   private last = -1
   private min = Number.POSITIVE_INFINITY
@@ -120,6 +123,7 @@ export class UnitBuilder {
       values: cut(this.values, rows),
       ...(this.kinds === undefined ? {} : { kinds: cut(this.kinds, rows) }),
       ...(this.blobs === undefined ? {} : { blobs: this.blobs }),
+      ...(this.repeats ? { repeats: true as const } : {}),
       minTime: this.min,
       maxTime: this.max,
     }
@@ -133,8 +137,9 @@ export class UnitBuilder {
   private row(series: number, low: number, high: number): number {
     if (this.rows === this.times.length) this.grow()
     const row = this.rows++
-    if (series !== this.last || this.seriesCount === 0) this.begin(series, row)
     const time = milliseconds(low, high)
+    if (series !== this.last || this.seriesCount === 0) this.begin(series, row)
+    else if (!(this.times[row - 1] < time)) this.repeats = true
     const rest = restOf(low, time)
     if (rest !== 0) this.rests ??= new Int32Array(this.times.length)
     if (this.rests !== undefined) this.rests[row] = rest
