@@ -41,6 +41,13 @@ export const configSchema = Type.Object({
     maximum: 67_108_864,
     description: 'Bytes of one frame of a streamed remote read, exceeded by at most a chunk',
   }),
+  warm_up_queries: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 100_000,
+    description:
+      'Queries over made-up samples run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled (300 or so are enough, and take some 60 MB of memory from the start); 0 = none',
+  }),
 })
 
 export type PromqlConfig = Static<typeof configSchema>

@@ -1,5 +1,5 @@
 /** Label names, label values and series of the storage that have samples in a time range. */
-import type { SeriesSet } from '../../kernel/samples.ts'
+import type { SampleRequest, SeriesSet } from '../../kernel/samples.ts'
 import type { Reader } from '../../kernel/storage.ts'
 import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
@@ -33,7 +33,8 @@ class Search {
 
   async labelNames(request: DiscoverRequest): Promise<string[]> {
     const names = new Set<string>()
-    for await (const { set } of this.active(request)) {
+    const news = ({ tags }: SeriesSet): boolean => !names.has(METRIC_NAME) || tags.keys().some((key) => !names.has(key))
+    for await (const { set } of this.active(request, news)) {
       names.add(METRIC_NAME)
       for (const key of set.tags.keys()) if (!names.has(key) && set.tags.column(key).codes.some((code) => code >= 0)) names.add(key)
     }
@@ -42,14 +43,10 @@ class Search {
 
   async labelValues(name: string, request: DiscoverRequest): Promise<string[]> {
     const values = new Set<string>()
-    for await (const { metric, set } of this.active(request)) {
+    const news = (set: SeriesSet): boolean => name === METRIC_NAME || valuesOf(set, name).some((text) => !values.has(text))
+    for await (const { metric, set } of this.active(request, news)) {
       if (name === METRIC_NAME) values.add(metric.name)
-      else if (set.tags.keys().includes(name)) {
-        const { codes, texts } = set.tags.column(name)
-        const met = new Uint8Array(texts.length)
-        for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) met[codes[i]] = 1
-        for (let code = 0; code < met.length; code++) if (met[code] === 1) values.add(texts[code])
-      }
+      else for (const text of valuesOf(set, name)) values.add(text)
     }
     return [...values].sort()
   }
@@ -120,8 +117,14 @@ class Search {
     }
   }
 
-  /** The metrics that the selectors name, with their series that match and have samples in the range; by selector. */
-  private async *active({ selectors, start, end, signal }: DiscoverRequest): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
+  /**
+   * The metrics that the selectors name, with their series that match and have samples in the range; by selector.
+   * @param news whether the series that match, with samples or without, can tell anything that is not known yet: else nothing is read.
+   */
+  private async *active(
+    { selectors, start, end, signal }: DiscoverRequest,
+    news: (matching: SeriesSet) => boolean = () => true,
+  ): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
     const { reader, namespace } = this
     const catalog = MetricCatalog.of(reader.schema(namespace))
     const pacer = new Pacer(signal)
@@ -129,20 +132,30 @@ class Search {
       const { names, others } = splitMatchers(matchers)
       for (const metric of catalog.select(names)) {
         if (pacer.due(METRIC_CELLS)) await pacer.pause()
-        const set = await unlessDropped(
-          reader.activeSeries({
-            namespace,
-            measurement: metric.measurement,
-            field: metric.field,
-            matchers: others.map(({ name, op, value }) => ({ tag: name, op, value })),
-            start: nanoseconds(start),
-            end: nanoseconds(end + 1),
-          }),
-        )
+        const wanted: SampleRequest = {
+          namespace,
+          measurement: metric.measurement,
+          field: metric.field,
+          matchers: others.map(({ name, op, value }) => ({ tag: name, op, value })),
+          start: nanoseconds(start),
+          end: nanoseconds(end + 1),
+        }
+        const matching = await unlessDropped(reader.samples(wanted))
+        if (matching === undefined || matching.series.length === 0 || !news(matching)) continue
+        const set = await unlessDropped(reader.activeSeries(wanted))
         if (set !== undefined && set.series.length > 0) yield { metric, set }
       }
     }
   }
+}
+
+/** The values of a tag that series have, each once. */
+function valuesOf({ tags }: SeriesSet, name: string): string[] {
+  if (!tags.keys().includes(name)) return []
+  const { codes, texts } = tags.column(name)
+  const met = new Uint8Array(texts.length)
+  for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) met[codes[i]] = 1
+  return texts.filter((_, code) => met[code] === 1)
 }
 
 function count(counts: Map<string, number>, name: string, n: number): void {

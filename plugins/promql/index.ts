@@ -24,5 +24,6 @@ export default definePlugin({
     textEndpoints(door, config)
     statusEndpoints(door, config)
     readEndpoint(door, config)
+    if (config.warm_up_queries > 0) svc.ready(() => door.warmUp(config.warm_up_queries))
   },
 })

@@ -98,6 +98,8 @@ export interface LabelColumn {
 /** The label sets of many series. Made lazily: a million series are grouped by their columns without a label set each. */
 export interface LabelSets {
   readonly length: number
+  /** No two have the same labels, as far as that is known. */
+  distinct: boolean
   at(i: number): Labels
   column(name: string): LabelColumn
   /** Names of all labels that series have; some may have no value left. Absent: found by asking every series. */
@@ -105,6 +107,7 @@ export interface LabelSets {
 }
 
 export class LabelList implements LabelSets {
+  distinct = false
   readonly list: readonly Labels[]
 
   constructor(list: readonly Labels[]) {

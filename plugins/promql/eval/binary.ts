@@ -1,6 +1,6 @@
 /** Binary operators, by what stands on their sides. */
-import type { BinaryExpr } from '../ast.ts'
-import type { Evaluation } from './context.ts'
+import type { BinaryExpr, ComparisonOp } from '../ast.ts'
+import type { Evaluation, Pacer } from './context.ts'
 import { matchVectors } from './matching.ts'
 import { ARITHMETIC, COMPARE, isArithmetic, isComparison, type Notes, onHistograms } from './operators.ts'
 import { setOperation } from './sets.ts'
@@ -48,6 +48,7 @@ async function ofVectorAndScalar(
 ): Promise<VectorValue> {
   const series = vector.labels.length
   const { steps } = vector
+  if (isComparison(expr.op) && !expr.returnBool && vector.histograms === undefined) return filtered(expr.op, vector, scalar.values, swapped, pacer)
   const out = newVector(vector.labels, steps, context.budget)
   const row = rowOperation(expr, vector, scalar.values, swapped, out, { sink: context.annotations, pos: expr.pos })
   for (let i = 0; i < series; i++) {
@@ -59,9 +60,47 @@ async function ofVectorAndScalar(
   return out
 }
 
+/** The cells for which a comparison holds; the others' values stay where they are, unseen. */
+async function filtered(op: ComparisonOp, vector: VectorValue, scalar: Float64Array, swapped: boolean, pacer: Pacer): Promise<VectorValue> {
+  const { values, kinds, steps } = vector
+  const passing = new Uint8Array(kinds.length)
+  const filter = FILTERS[swapped ? SWAPPED[op] : op]
+  for (let base = 0; base < kinds.length; base += steps) {
+    filter(values, kinds, scalar, base, passing)
+    if (pacer.due(steps)) await pacer.pause()
+  }
+  return { ...vector, kinds: passing }
+}
+
+type Filter = (values: Float64Array, kinds: Uint8Array, scalar: Float64Array, base: number, passing: Uint8Array) => void
+
+const SWAPPED: Readonly<Record<ComparisonOp, ComparisonOp>> = { '==': '==', '!=': '!=', '<': '>', '<=': '>=', '>': '<', '>=': '<=' }
+
+/** A loop each: a comparison called for every cell takes longer than the comparison. Absent cells stay absent. */
+const FILTERS: Readonly<Record<ComparisonOp, Filter>> = {
+  '==': (values, kinds, scalar, base, passing) => {
+    for (let t = 0, cell = base; t < scalar.length; t++, cell++) if (values[cell] === scalar[t]) passing[cell] = kinds[cell]
+  },
+  '!=': (values, kinds, scalar, base, passing) => {
+    for (let t = 0, cell = base; t < scalar.length; t++, cell++) if (values[cell] !== scalar[t]) passing[cell] = kinds[cell]
+  },
+  '<': (values, kinds, scalar, base, passing) => {
+    for (let t = 0, cell = base; t < scalar.length; t++, cell++) if (values[cell] < scalar[t]) passing[cell] = kinds[cell]
+  },
+  '<=': (values, kinds, scalar, base, passing) => {
+    for (let t = 0, cell = base; t < scalar.length; t++, cell++) if (values[cell] <= scalar[t]) passing[cell] = kinds[cell]
+  },
+  '>': (values, kinds, scalar, base, passing) => {
+    for (let t = 0, cell = base; t < scalar.length; t++, cell++) if (values[cell] > scalar[t]) passing[cell] = kinds[cell]
+  },
+  '>=': (values, kinds, scalar, base, passing) => {
+    for (let t = 0, cell = base; t < scalar.length; t++, cell++) if (values[cell] >= scalar[t]) passing[cell] = kinds[cell]
+  },
+}
+
 /** Calculates the row of cells that begins at a place. */
 function rowOperation(expr: BinaryExpr, vector: VectorValue, scalar: Float64Array, swapped: boolean, out: VectorValue, notes: Notes): (base: number) => void {
-  const { op, returnBool } = expr
+  const { op } = expr
   const { values, kinds, steps } = vector
   if (vector.histograms !== undefined || op === '</' || op === '>/') return (base) => mixedRow(expr, vector, scalar, swapped, out, notes, base)
   if (isArithmetic(op)) {
@@ -80,8 +119,7 @@ function rowOperation(expr: BinaryExpr, vector: VectorValue, scalar: Float64Arra
     for (let t = 0, cell = base; t < steps; t++, cell++) {
       if (kinds[cell] === ABSENT) continue
       const holds = swapped ? compare(scalar[t], values[cell]) : compare(values[cell], scalar[t])
-      if (!holds && !returnBool) continue
-      out.values[cell] = returnBool ? (holds ? 1 : 0) : values[cell]
+      out.values[cell] = holds ? 1 : 0
       out.kinds[cell] = FLOAT
     }
   }

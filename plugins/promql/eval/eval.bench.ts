@@ -17,6 +17,7 @@ const BLOCK_SERIES = 256
 
 /** Series with a name, a host each and one of ten regions, from columns. */
 class HostLabels implements LabelSets {
+  distinct = false
   readonly length: number
   private readonly hosts: string[]
 

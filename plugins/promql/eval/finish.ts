@@ -2,7 +2,7 @@
 import { ExecutionError } from '../errors.ts'
 import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
 import type { Budget } from './context.ts'
-import { firstOfGroups, groupByLabels, isDistinct, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
+import { firstOfGroups, groupByLabels, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
 import { ABSENT, type VectorValue } from './value.ts'
 import { copyCell, newVector } from './vectors.ts'
 
@@ -13,6 +13,7 @@ export const SAME_LABELSET = 'vector cannot contain metrics with the same labels
 
 /** Series without the metadata labels, where `drop` says so. */
 class NamesDropped implements LabelSets {
+  distinct = false
   private readonly base: LabelSets
   private readonly drop: Uint8Array
 
@@ -45,7 +46,7 @@ export function withoutNames(value: VectorValue): VectorValue {
   const { dropName, ...rest } = value
   if (!dropName?.includes(1)) return rest
   const labels = new NamesDropped(value.labels, dropName)
-  if (isDistinct(value.labels) && ofOneMetric(value.labels)) markDistinct(labels)
+  if (value.labels.distinct && ofOneMetric(value.labels)) markDistinct(labels)
   return { ...rest, labels }
 }
 
@@ -61,7 +62,7 @@ function ofOneMetric(labels: LabelSets): boolean {
 /** Series with the same labels become one where they share no step. */
 export function mergeSame(value: VectorValue, budget: Budget): VectorValue {
   const series = value.labels.length
-  if (series < 2 || isDistinct(value.labels)) return value
+  if (series < 2 || value.labels.distinct) return value
   const groups = groupByLabels([value.labels], labelNames(value.labels))
   if (groups.count === series) return value
   const [ordinals] = groups.ordinals

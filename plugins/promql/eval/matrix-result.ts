@@ -13,7 +13,7 @@ export async function matrixResult(expr: MatrixSelector | SubqueryExpr, steps: S
   if (expr.kind === 'subquery') {
     const child = await evaluateSubquery(expr, steps, evaluation)
     const value = mergeSame(withoutNames(child.value), budget)
-    return { type: 'matrix', labels: value.labels, blocks: () => counted(blocksOf(value, child.steps), evaluation) }
+    return { type: 'matrix', labels: value.labels, blocks: () => counted(owned(blocksOf(value, child.steps)), evaluation) }
   }
   const input = await rangeInput(expr, steps, evaluation)
   const end = (input.reference.at ?? steps.start) - input.reference.offset
@@ -21,7 +21,7 @@ export async function matrixResult(expr: MatrixSelector | SubqueryExpr, steps: S
   return { type: 'matrix', labels: input.labels, blocks: () => counted(blocks, evaluation) }
 }
 
-/** Copies: the storage uses the arrays of a block again for the next, and a result is kept until it is sent. */
+/** Copies: the arrays of a block are used again for the next, and a result is kept until it is sent. */
 async function* owned(blocks: AsyncIterable<SampleBlock>): AsyncIterable<SampleBlock> {
   for await (const { first, starts, times, values, kinds, histograms } of blocks) {
     const copy: SampleBlock = { first, starts: starts.slice(), times: times.slice(), values: values.slice() }

@@ -10,7 +10,7 @@ import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import type { RowSink } from './row-sink.ts'
 import { markDistinct } from './series-sets.ts'
-import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
+import { FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 
 export interface Instants {
@@ -61,7 +61,13 @@ export async function readInstants<Sink extends RowSink>(
       const from = block.starts[i]
       const to = block.starts[i + 1]
       if (from === to) continue
-      if (lookAt(block, from, to, steps, reference, context.lookbackMs, sink, times)) sink.keep(block.first + i)
+      const floats = block.kinds === undefined && times === undefined
+      if (
+        floats
+          ? floatsAt(block, from, to, steps, reference, context.lookbackMs, sink)
+          : lookAt(block, from, to, steps, reference, context.lookbackMs, sink, times)
+      )
+        sink.keep(block.first + i)
       if (pacer.due(steps.count)) await pacer.pause()
     }
   }
@@ -70,6 +76,23 @@ export async function readInstants<Sink extends RowSink>(
 
 interface TimesOfRows {
   list: number[]
+}
+
+/** Fills one series' row where there are only floats. @returns whether any step has a sample. */
+function floatsAt({ times, values }: SampleBlock, from: number, to: number, steps: Steps, { at, offset }: Reference, lookback: number, row: RowSink): boolean {
+  const { values: out, kinds, base } = row
+  const { start, interval, count } = steps
+  let next = from
+  let any = false
+  for (let step = 0; step < count; step++) {
+    const time = (at ?? start + step * interval) - offset
+    while (next < to && times[next] <= time) next++
+    if (next === from || times[next - 1] <= time - lookback) continue
+    out[base + step] = values[next - 1]
+    kinds[base + step] = FLOAT
+    any = true
+  }
+  return any
 }
 
 /** Fills one series' row. @returns whether any step has a sample. */

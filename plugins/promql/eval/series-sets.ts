@@ -1,21 +1,14 @@
 /** Views and groupings of many label sets that need no label set for each series. */
 import { type LabelColumn, LabelList, type LabelSets, Labels } from '../labels.ts'
 
-export const NO_SERIES: LabelSets = new LabelList([])
+export const NO_SERIES: LabelSets = markDistinct(new LabelList([]))
 /** One series without labels. */
-export const ONE_SERIES: LabelSets = new LabelList([Labels.EMPTY])
-
-const distinct = new WeakSet<LabelSets>([ONE_SERIES, NO_SERIES])
+export const ONE_SERIES: LabelSets = markDistinct(new LabelList([Labels.EMPTY]))
 
 /** No two series of the set have the same labels. */
 export function markDistinct<T extends LabelSets>(labels: T): T {
-  distinct.add(labels)
+  labels.distinct = true
   return labels
-}
-
-/** Whether that is known. */
-export function isDistinct(labels: LabelSets): boolean {
-  return distinct.has(labels)
 }
 
 /** So many times fewer series than their base has are looked at one by one. */
@@ -23,6 +16,7 @@ const FEW = 16
 
 /** Series of another set, in an order of its own. */
 export class SomeSeries implements LabelSets {
+  distinct = false
   private readonly base: LabelSets
   private readonly rows: Int32Array
   private list: LabelList | undefined
@@ -60,7 +54,7 @@ export class SomeSeries implements LabelSets {
 /** Some of the series of a set, none twice. */
 export function someOf(base: LabelSets, rows: Int32Array): LabelSets {
   const some = new SomeSeries(base, rows)
-  return isDistinct(base) ? markDistinct(some) : some
+  return base.distinct ? markDistinct(some) : some
 }
 
 export function labelNames(labels: LabelSets): readonly string[] {

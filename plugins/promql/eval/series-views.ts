@@ -4,6 +4,7 @@ import { labelNames, SomeSeries } from './series-sets.ts'
 
 /** All series of one set, and some of another after them. */
 export class BothSeries implements LabelSets {
+  distinct = false
   private readonly left: LabelSets
   private readonly right: SomeSeries
 
@@ -46,6 +47,7 @@ export interface ChangedLabels {
 
 /** The series of one set with labels taken away, and some labels of another set's series in the same place. */
 export class ChangedSeries implements LabelSets {
+  distinct = false
   private readonly base: LabelSets
   private readonly other: LabelSets
   private readonly change: ChangedLabels

@@ -37,18 +37,20 @@ export async function evaluateSubquery(expr: SubqueryExpr, outer: Steps, evaluat
 /** Samples in one block, unless a single series has more. */
 const BLOCK_CELLS = 1 << 16
 
-/** The value's cells as samples. */
+/** The value's cells as samples; a block's arrays are used again once the next one is asked for. */
 export async function* blocksOf(value: VectorValue, steps: Steps): AsyncIterable<SampleBlock> {
   const series = value.labels.length
   const each = Math.max(1, Math.floor(BLOCK_CELLS / Math.max(1, steps.count)))
-  for (let first = 0; first < series; first += each) yield toBlock(value, steps, first, Math.min(series, first + each))
+  const cells = Math.min(series, each) * steps.count
+  const room = { times: new Float64Array(cells), values: new Float64Array(cells) }
+  for (let first = 0; first < series; first += each) yield toBlock(value, steps, first, Math.min(series, first + each), room)
 }
 
-function toBlock(value: VectorValue, steps: Steps, first: number, end: number): SampleBlock {
+function toBlock(value: VectorValue, steps: Steps, first: number, end: number, room: Pick<SampleBlock, 'times' | 'values'>): SampleBlock {
   const cells = (end - first) * steps.count
   const starts = new Int32Array(end - first + 1)
-  const times = new Float64Array(cells)
-  const values = new Float64Array(cells)
+  const times = room.times.subarray(0, cells)
+  const values = room.values.subarray(0, cells)
   const kinds = value.histograms === undefined ? undefined : new Uint8Array(cells)
   const histograms: (FloatHistogram | undefined)[] | undefined = kinds === undefined ? undefined : []
   let n = 0

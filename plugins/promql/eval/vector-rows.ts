@@ -7,8 +7,9 @@ import { someOf } from './series-sets.ts'
 import { FLOAT, HISTOGRAM, type VectorValue } from './value.ts'
 
 const FIRST_ROWS = 16
-/** Up to this many cells are made room for at once. */
-const EAGER_CELLS = 1 << 19
+/** Up to this many cells are made room for at once, and up to this share of the budget: memory that nobody writes to costs nothing. */
+const EAGER_CELLS = 1 << 21
+const EAGER_SHARE = 8
 
 export class VectorRows implements RowSink {
   values: Float64Array
@@ -30,7 +31,8 @@ export class VectorRows implements RowSink {
     this.steps = steps
     this.budget = budget
     this.most = most
-    this.room = most * steps <= EAGER_CELLS ? most : Math.min(most, Math.max(FIRST_ROWS, Math.floor(EAGER_CELLS / steps)))
+    const eager = Math.min(EAGER_CELLS, Math.floor(budget.limit / EAGER_SHARE / vectorBytes(1, 1, false)))
+    this.room = most * steps <= eager ? most : Math.min(most, Math.max(FIRST_ROWS, Math.floor(eager / steps)))
     this.hold(vectorBytes(this.room, steps, false))
     this.values = new Float64Array(this.room * steps)
     this.kinds = new Uint8Array(this.room * steps)

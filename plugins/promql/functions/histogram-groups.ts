@@ -109,6 +109,7 @@ function listOf(labels: LabelSets, first: readonly number[], keepsBound: readonl
 
 /** Series less their `le`. */
 class WithoutBound implements LabelSets {
+  distinct = false
   private readonly base: SomeSeries
 
   constructor(base: SomeSeries) {

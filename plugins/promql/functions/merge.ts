@@ -1,13 +1,13 @@
 /** Series that came to have the same labels become one, as long as they never have a sample at the same step. */
 import { ExecutionError } from '../errors.ts'
 import { SAME_LABELSET } from '../eval/finish.ts'
-import { firstOfGroups, groupByLabels, isDistinct, labelNames, markDistinct, SomeSeries } from '../eval/series-sets.ts'
+import { firstOfGroups, groupByLabels, labelNames, markDistinct, SomeSeries } from '../eval/series-sets.ts'
 import { ABSENT, type VectorValue } from '../eval/value.ts'
 import type { LabelSets } from '../labels.ts'
 
 /** `vector` with these labels instead of its own, and marks of its own for names that go. Arrays are shared when nothing merges. */
 export function withLabels(vector: VectorValue, labels: LabelSets, dropName: Uint8Array | undefined): VectorValue {
-  if (isDistinct(labels)) return { ...vector, labels, dropName }
+  if (labels.distinct) return { ...vector, labels, dropName }
   const { ordinals, count } = groupByLabels([labels], labelNames(labels))
   if (count === labels.length) return { ...vector, labels: markDistinct(labels), dropName }
   const { steps } = vector

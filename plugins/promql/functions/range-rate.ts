@@ -41,10 +41,8 @@ export function delta(call: RangeCall): number {
 /** Last less first, and what each reset took away. */
 function counterChange(call: RangeCall): number {
   const { values, lo, hi, resets } = call
-  let change = values[hi - 1] - values[lo]
   resets.move(call.series, values, lo, hi)
-  for (let i = resets.first; i < resets.end; i++) change += values[resets.places[i] - 1]
-  return change
+  return resets.addTo(values[hi - 1] - values[lo])
 }
 
 /**

@@ -42,3 +42,25 @@ t.test('a window may grow at one end, and shrink at the other', async (t) => {
     t.same(held(cursor), resetsIn(values, lo, hi))
   }
 })
+
+t.test('what resets took away adds up as it does one after the other', async (t) => {
+  const series: Record<string, (i: number) => number> = {
+    'whole numbers': (i) => (i * 7919) % 13,
+    'with decimals': (i) => ((i * 7919) % 13) / 7,
+    'with signs and zeros': (i) => ((i * 7919) % 13) - 6,
+    'large ones': (i) => ((i * 7919) % 13) * 2 ** (i % 60),
+    'now and then not finite': (i) => (i % 50 === 7 ? Number.POSITIVE_INFINITY : (i * 31) % 17),
+    'some of each': (i) => (i % 40 < 20 ? (i * 31) % 17 : ((i * 31) % 17) / 3),
+  }
+  for (const [name, at] of Object.entries(series)) {
+    const values = Float64Array.from({ length: 400 }, (_, i) => at(i))
+    const cursor = new ResetCursor()
+    for (let hi = 10; hi <= values.length; hi++) {
+      const lo = hi - 10
+      let sum = values[hi - 1] - values[lo]
+      for (const place of resetsIn(values, lo, hi)) sum += values[place - 1]
+      cursor.move(0, values, lo, hi)
+      t.ok(Object.is(cursor.addTo(values[hi - 1] - values[lo]), sum), `${name} to ${hi}`)
+    }
+  }
+})

@@ -1,14 +1,23 @@
 /**
- * Where a counter was reset in the current window. Windows of one series move on only: each sample is looked at once, however many
- * windows it is in.
+ * Where a counter was reset in the current window, and what it had reached. Windows of one series move on only: each sample is looked at
+ * once, however many windows it is in.
  */
 const FIRST_PLACES = 16
+/** Whole numbers up to this, as many as a window may have, add up to less than 2^52: exactly, whatever the order. */
+const LARGEST_WHOLE = 2 ** 32
+const MOST_WHOLE = 2 ** 20
+const LARGEST_CHANGE = 2 ** 51
 
 export class ResetCursor {
   /** Samples below their predecessor: places[first] to places[end], ascending. */
   places = new Int32Array(FIRST_PLACES)
   first = 0
   end = 0
+  /** The predecessors' values, beside the places. */
+  private reached = new Float64Array(FIRST_PLACES)
+  /** Of the values that are whole, and how many others there are. */
+  private wholeSum = 0
+  private others = 0
   private series = -1
   private lo = 0
   private hi = 0
@@ -20,28 +29,60 @@ export class ResetCursor {
       this.series = series
       this.first = 0
       this.end = 0
+      this.wholeSum = 0
+      this.others = 0
       from = lo + 1
     }
     let previous = values[from - 1]
     for (let i = from; i < hi; i++) {
       const value = values[i]
-      if (value < previous) this.add(i)
+      if (value < previous) this.add(i, previous)
       previous = value
     }
-    while (this.first < this.end && this.places[this.first] <= lo) this.first++
+    while (this.first < this.end && this.places[this.first] <= lo) this.leave(this.reached[this.first++])
     this.lo = lo
     this.hi = hi
   }
 
-  private add(place: number): void {
-    if (this.end === this.places.length) {
-      const live = this.places.subarray(this.first, this.end)
-      const next = live.length * 2 > this.places.length ? new Int32Array(this.places.length * 2) : new Int32Array(this.places.length)
-      next.set(live)
-      this.places = next
-      this.end -= this.first
-      this.first = 0
-    }
-    this.places[this.end++] = place
+  /** A difference and, one after the other, what each reset of the window took away. */
+  addTo(change: number): number {
+    const { first, end, reached } = this
+    if (first === end) return change
+    // No sum on the way is rounded, so that it need not be made anew for each window.
+    if (this.others === 0 && change === Math.floor(change) && change <= LARGEST_CHANGE && change >= -LARGEST_CHANGE) return change + this.wholeSum
+    let sum = change
+    for (let i = first; i < end; i++) sum += reached[i]
+    return sum
   }
+
+  private add(place: number, value: number): void {
+    if (this.end === this.places.length) this.makeRoom()
+    this.places[this.end] = place
+    this.reached[this.end++] = value
+    if (isWhole(value)) this.wholeSum += value
+    else this.others++
+    if (this.end - this.first > MOST_WHOLE) this.others = Number.POSITIVE_INFINITY
+  }
+
+  private leave(value: number): void {
+    if (isWhole(value)) this.wholeSum -= value
+    else this.others--
+  }
+
+  private makeRoom(): void {
+    const { first, end, places, reached } = this
+    const live = end - first
+    const length = live * 2 > places.length ? places.length * 2 : places.length
+    this.places = new Int32Array(length)
+    this.reached = new Float64Array(length)
+    this.places.set(places.subarray(first, end))
+    this.reached.set(reached.subarray(first, end))
+    this.end = live
+    this.first = 0
+  }
+}
+
+/** Zeros are left to the other way: they may have a sign. */
+function isWhole(value: number): boolean {
+  return value > 0 && value <= LARGEST_WHOLE && value === Math.floor(value)
 }

@@ -4,7 +4,7 @@ import { REGEX_TIMEOUT_MS, withinTime } from '../../../kernel/text-pattern.ts'
 import type { Expr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import type { Budget } from '../eval/context.ts'
-import { isDistinct, labelNames, markDistinct } from '../eval/series-sets.ts'
+import { labelNames, markDistinct } from '../eval/series-sets.ts'
 import type { VectorValue } from '../eval/value.ts'
 import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
 import type { VectorCall, VectorFunction } from './contract.ts'
@@ -120,12 +120,13 @@ async function relabel(
   const column = { codes, texts: texts.length === 0 ? old.texts : [...old.texts, ...texts] }
   const changed = new WithColumn(labels, target, column)
   // A label that was not there before makes no two series the same.
-  if (isDistinct(labels) && old.codes.every((code) => code < 0)) markDistinct(changed)
+  if (labels.distinct && old.codes.every((code) => code < 0)) markDistinct(changed)
   return withLabels(vector, changed, keepsName ?? vector.dropName)
 }
 
 /** The series of another set with one label of their own. */
 class WithColumn implements LabelSets {
+  distinct = false
   private readonly base: LabelSets
   private readonly name: string
   private readonly own: LabelColumn

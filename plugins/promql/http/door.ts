@@ -13,6 +13,8 @@ import { Params } from './params.ts'
 export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
+const WARM_UP = new URL('../warm-up.ts', import.meta.url)
+
 export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyReply) => unknown
 
 export interface EndpointOptions {
@@ -72,6 +74,11 @@ export class Door {
   /** Runs a job for its result. */
   run<R>(module: URL, args: unknown): Promise<R> {
     return this.svc.storage.run<R>(module, args, this.timeLimit(Number.POSITIVE_INFINITY)).result
+  }
+
+  /** Runs so many queries in the background. */
+  warmUp(queries: number): void {
+    this.svc.storage.run(WARM_UP, { queries }).result.catch((error: Error) => this.svc.log.debug({ err: error }, 'warm-up ended early'))
   }
 
   truncated(): void {

@@ -5,6 +5,7 @@ import { type LabelColumn, type LabelSets, Labels, METRIC_NAME } from '../labels
 import type { Metric } from './metric-catalog.ts'
 
 export class MetricLabels implements LabelSets {
+  distinct = false
   readonly length: number
   private readonly metric: Metric
   private readonly set: SeriesSet
@@ -38,6 +39,7 @@ function named(tags: readonly string[], metric: string): Labels {
 
 /** Several label sets as one, one after the other. */
 export class JoinedLabels implements LabelSets {
+  distinct = false
   readonly length: number
   private readonly parts: readonly LabelSets[]
   /** Where each part begins. */
