@@ -5,13 +5,14 @@
  * after the last one is tried before anything is hashed. Fields may come in any order all the same (protobuf.dev, "Encoding"), and then cost a second pass.
  * What is no message is refused as a whole; a point that cannot be stored is left out, with the reason.
  */
-import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
+import type { TableBatch, WriteBatch } from '../../kernel/batch.ts'
 import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { Int64 } from '../../kernel/decode/numbers.ts'
 import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { readText, textOf } from '../../kernel/decode/protobuf-text.ts'
+import { readText } from '../../kernel/decode/protobuf-text.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
+import type { MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
+import { FieldReader, refused } from './fields.ts'
 import { readTag } from './tag.ts'
 
 export interface PointsOptions {
@@ -30,21 +31,12 @@ export interface PointsOutcome {
   rejections: Rejection[]
 }
 
-const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
 const SHOWN = 64
 /** First bytes of a point's `measurement` and `tags`. */
 const MEASUREMENT = 0x0a
 const TAG = 0x12
 /** What keeps a point out, and not the points beside it. */
 const OF_POINTS: ReadonlySet<string> = new Set(['INVALID_POINT', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED'])
-
-const FLOAT64 = 1
-const UINT64 = 3
-const BOOLEAN = 4
-const STRING = 5
-const DECIMAL_TEXT = 6
-const JSON_TEXT = 7
-const TYPES: readonly (FieldType | undefined)[] = [undefined, 'float64', 'int64', 'uint64', 'bool', 'string', 'decimal', undefined]
 
 export class PointsDecoder {
   private readonly resolver: SeriesResolver
@@ -56,11 +48,11 @@ export class PointsDecoder {
   /** Entry of the point before, -1 = none. */
   private last = -1
   private readonly reader = new ProtobufReader()
+  private readonly fields = new FieldReader(this.reader)
   private readonly now = new Int64()
   /** Of the point at hand: its measurement's place in `measurements`, and its series. */
   private group = 0
   private series = 0
-  private place = 0
 
   /** @param maxInternedBytes bytes of keys kept; @param seed any number, best a random one */
   constructor(resolver: SeriesResolver, namespace: string, maxInternedBytes: number, seed: number) {
@@ -248,14 +240,17 @@ export class PointsDecoder {
    * @returns false when they have not, against expectation.
    */
   private values(batch: WriteBatch, table: TableBatch, row: number, maxFields: number, ordered: boolean): boolean {
-    const { reader } = this
+    const { reader, fields } = this
     let count = 0
-    this.place = 0
-    while (reader.next()) {
-      if (reader.field === 3) {
+    fields.begin()
+    for (;;) {
+      const known = fields.expected(batch, table, row)
+      if (!known && !reader.next()) break
+      if (known || reader.field === 3) {
         if (count++ === maxFields) throw refused(`it has more than ${maxFields} fields, grpc.max_fields_per_point`)
+        if (known) continue
         const outer = reader.enter()
-        this.field(batch, table, row)
+        fields.field(batch, table, row)
         reader.leave(outer)
       } else if (reader.field === 4) {
         reader.int64()
@@ -272,114 +267,10 @@ export class PointsDecoder {
     if (count === 0) throw refused('it has no field')
     return true
   }
-
-  private field(batch: WriteBatch, table: TableBatch, row: number): void {
-    const { reader } = this
-    const { end } = reader
-    let nameStart = 0
-    let nameEnd = 0
-    let valueStart = 0
-    let valueEnd = 0
-    while (reader.next()) {
-      if (reader.field === 1) {
-        nameStart = reader.span()
-        nameEnd = reader.at
-      } else if (reader.field === 2) {
-        valueStart = reader.span()
-        valueEnd = reader.at
-      } else reader.skip()
-    }
-    const known = this.known(table, nameStart, nameEnd)
-    const name = known === undefined ? textOf(reader, nameStart, nameEnd, 'key of a field') : known.name
-    reader.at = valueStart
-    reader.end = valueEnd
-    this.value(batch, table, row, name, known ?? table.find(name))
-    reader.at = reader.end = end
-  }
-
-  /** The column that a name is of, if it is the one after the last: points of a measurement mostly have the same fields in the same order. */
-  private known(table: TableBatch, start: number, end: number): Column | undefined {
-    const { bytes } = this.reader
-    const { columns } = table
-    const first = this.place
-    for (let place = first; place < first + 2 && place < columns.length; place++) {
-      const { nameBytes } = columns[place]
-      if (nameBytes.length !== end - start) continue
-      let i = 0
-      while (i < nameBytes.length && nameBytes[i] === bytes[start + i]) i++
-      if (i === nameBytes.length) {
-        this.place = place + 1
-        return columns[place]
-      }
-    }
-    return undefined
-  }
-
-  private value(batch: WriteBatch, table: TableBatch, row: number, name: string, known: Column | undefined): void {
-    const { reader } = this
-    let kind = 0
-    let low = 0
-    let high = 0
-    // Of a oneof the last member counts.
-    while (reader.next()) {
-      const { field } = reader
-      if (field > JSON_TEXT) {
-        reader.skip()
-        continue
-      }
-      if (field === FLOAT64) reader.fixed64()
-      else if (field <= BOOLEAN) reader.int64()
-      else {
-        reader.low = reader.span()
-        reader.high = reader.at
-      }
-      kind = field
-      low = reader.low
-      high = reader.high
-    }
-    if (known?.has(row)) throw refused(`field "${name.slice(0, SHOWN)}" occurs twice`)
-    const type = TYPES[kind]
-    if (type === undefined) {
-      const why = kind === JSON_TEXT ? 'json is a form of answers and cannot be written' : 'its value is empty'
-      throw refused(`field "${name.slice(0, SHOWN)}": ${why}; set float64, int64, uint64, boolean, string or decimal`)
-    }
-    const column = known !== undefined && known.type === type && known.next > 0 ? known : table.column(name, type)
-    if (kind <= UINT64) column.setPair(row, low, high)
-    else if (kind === BOOLEAN) column.setBool(row, (low | high) !== 0)
-    else if (kind === STRING) this.text(batch, column, row, low, high)
-    else if (kind === DECIMAL_TEXT) this.decimal(column, row, name, low, high)
-  }
-
-  private text(batch: WriteBatch, column: Column, row: number, start: number, end: number): void {
-    const { bytes } = this.reader
-    const { heap } = batch
-    const at = heap.reserve(end - start)
-    let all = 0
-    for (let i = start, to = at; i < end; i++, to++) {
-      const byte = bytes[i]
-      heap.bytes[to] = byte
-      all |= byte
-    }
-    if (all >= 0x80) textOf(this.reader, start, end, 'string')
-    column.setPair(row, at, end - start)
-  }
-
-  private decimal(column: Column, row: number, name: string, start: number, end: number): void {
-    const { bytes } = this.reader
-    const text = asciiText(bytes, start, Math.min(end, start + SHOWN))
-    if (end - start > SHOWN || !DECIMAL.test(text)) {
-      throw refused(`field "${name.slice(0, SHOWN)}": "${text}" is not a decimal; write at most 38 digits with an optional sign and point`)
-    }
-    if (!storeDecimal(bytes, start, end, column, row)) throw refused(`field "${name.slice(0, SHOWN)}": a decimal has at most 38 digits`)
-  }
 }
 
 function isRefusal(error: unknown): error is SvcError {
   return error instanceof SvcError && OF_POINTS.has(error.code)
-}
-
-function refused(cause: string): SvcError {
-  return new SvcError('INVALID_POINT', `cannot write the point: ${cause}`)
 }
 
 function placed(error: unknown, position: number): unknown {
