@@ -1,7 +1,7 @@
 import { type Table, tableFromIPC } from 'apache-arrow'
 import t from 'tap'
 import { VERSION } from '../../kernel/version.ts'
-import { command, descriptor, type FlightClient, infoOf, message, one, startFlight } from './testing.ts'
+import { command, descriptor, type FlightClient, infoOf, message, one, rowsOf, startFlight, tableOf } from './testing.ts'
 
 const schemaOf = (table: Table) => table.schema.fields.map(({ name, type, nullable }) => `${name}: ${type}${nullable ? '' : ' not null'}`)
 
@@ -131,6 +131,20 @@ t.test('catalogue commands', async (t) => {
       order.toSorted((a, b) => a[0] - b[0] || (a[1] < b[1] ? -1 : 1)),
     )
   })
+})
+
+t.test('many measurements come in messages that every client takes', async (t) => {
+  const { flight, write } = await startFlight(t)
+  const fields = Array.from({ length: 40 }, (_, i) => `${'f'.repeat(200)}${i}=1`).join()
+  await write(Array.from({ length: 150 }, (_, i) => `m${String(i).padStart(3, '0')},host=a ${fields}`).join('\n'))
+  const answer = await flight.call('DoGet', message({ 1: command('CommandGetTables', { 5: true }) }))
+  t.ok(answer.messages.length > 2)
+  t.ok(answer.messages.every(({ length }) => length < 2 << 20))
+  const names = rowsOf(tableOf(answer.messages)).map((row) => row.table_name)
+  t.same(
+    names,
+    Array.from({ length: 150 }, (_, i) => `m${String(i).padStart(3, '0')}`),
+  )
 })
 
 t.test('a tenant sees its own catalogue', async (t) => {

@@ -10,10 +10,11 @@ export const configSchema = Type.Object({
     description: 'Rows of one record batch of an answer',
   }),
   batch_bytes: Type.Integer({
-    default: 4_194_304,
+    default: 2_097_152,
     minimum: 1024,
     maximum: 1_073_741_824,
-    description: 'Bytes after which a record batch of an answer is sent even if it has fewer rows; keep it below max_send_bytes and below what clients take',
+    description:
+      'Bytes of one record batch of an answer, about, and fewer rows then; keep it below max_send_bytes and below what clients take, which for some is 4 MiB a message',
   }),
   max_batch_rows: Type.Integer({
     default: 16_777_216,

@@ -19,6 +19,10 @@ export interface TablesArgs {
   dictionaries: boolean
 }
 
+/** Clients that bound what they receive do so at 4 MiB a message. */
+const BATCH_BYTES = 1 << 20
+const ROW_BYTES = 32
+
 const TABLE_FIELDS = [
   optional('catalog_name', new Utf8()),
   optional('db_schema_name', new Utf8()),
@@ -54,13 +58,26 @@ const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
     }
     return
   }
-  const rows: unknown[][] = []
+  const fields = includeSchema ? WITH_SCHEMA : TABLE_FIELDS
+  let rows: unknown[][] = []
+  let bytes = 0
+  let begun = false
+  const flush = async (): Promise<void> => {
+    const { messages } = tableOfRows(fields, rows)
+    for (const message of begun ? messages.slice(1) : messages) await io.emit(message)
+    begun = true
+    rows = []
+    bytes = 0
+  }
   for (const measurement of measurements) {
     const row: unknown[] = [catalog, SCHEMA, measurement.name, TABLE_TYPE]
-    if (includeSchema) row.push(await schemaOf(measurement))
+    const schema = includeSchema ? await schemaOf(measurement) : undefined
+    if (schema !== undefined) row.push(schema)
     rows.push(row)
+    bytes += measurement.name.length + (schema?.length ?? 0) + ROW_BYTES
+    if (bytes > BATCH_BYTES) await flush()
   }
-  for (const message of tableOfRows(includeSchema ? WITH_SCHEMA : TABLE_FIELDS, rows).messages) await io.emit(message)
+  if (rows.length > 0 || !begun) await flush()
 }
 
 export function selectAll(measurement: string): string {
