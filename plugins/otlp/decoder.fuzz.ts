@@ -4,7 +4,7 @@
  */
 import { deepStrictEqual } from 'node:assert'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
-import { decoding } from './decoding.ts'
+import { AsciiResolver, decoding } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
 import { type ReferenceResult, referenceDecode } from './reference.ts'
 import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './wire.ts'
@@ -225,7 +225,7 @@ export function fuzz(seed: number, milliseconds: number): number {
   const until = Date.now() + milliseconds
   let requests = 0
   while (Date.now() < until) {
-    const decoder = decoding({ maxCacheBytes: pick(random, [64, 600, 1 << 20]), seed: requests })
+    const decoder = decoding({ maxCacheBytes: pick(random, [64, 600, 1 << 20]), seed: requests }, undefined, random() < 0.5 ? new AsciiResolver() : undefined)
     const pool = times(6, () => metric(random))
     const resources = times(3, () => attributes(random))
     for (let round = 0; round < 8; round++, requests++) {

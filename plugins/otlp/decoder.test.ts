@@ -2,9 +2,9 @@ import t from 'tap'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
 import type { NativeHistogram } from '../../kernel/histogram.ts'
 import { fuzz } from './decoder.fuzz.ts'
-import { decoding, one } from './decoding.ts'
+import { AsciiResolver, decoding, one } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
-import { keyValue, Message, metricOf, type WireExponential, type WireMetric, writeMetrics, writeRequest } from './wire.ts'
+import { keyValue, Message, metricOf, type WireAttributes, type WireExponential, type WireMetric, writeMetrics, writeRequest } from './wire.ts'
 
 const time = 1_700_000_000_000_000_000n
 const point = { time, attributes: { k: 'v' } }
@@ -29,6 +29,30 @@ t.test('a series is taken apart once, also when others come between', async (t) 
   decoder.resolver.epoch++
   decoder.decode(writeMetrics(metrics(1), { host: 'x' }))
   t.equal(decoder.resolver.calls, 18, 'numbers that have become invalid are asked for again')
+})
+
+t.test('tags of new series: as bytes where they are plain, else as strings', async (t) => {
+  const resolver = new AsciiResolver()
+  const decoder = decoding({}, undefined, resolver)
+  const tags = (attributes: WireAttributes, resource: WireAttributes = { host: 'h' }) => {
+    const before = resolver.asciiCalls
+    decoder.decode(writeMetrics([{ name: 'm', sum: [{ time, value: 1, attributes }] }], resource))
+    return [decoder.points()[0].tags, resolver.asciiCalls > before]
+  }
+  t.same(tags({ a: 'x', b: 'y z' }), [{ host: 'h', a: 'x', b: 'y z' }, true])
+  t.same(tags({}), [{ host: 'h' }, true])
+  t.same(tags({ a: 'x' }, {}), [{ a: 'x' }, true])
+  t.same(tags({ a: 'x' }, { k: 'v', host: 'other' }), [{ k: 'v', host: 'other', a: 'x' }, true])
+  t.same(tags({ host: 'point' }), [{ host: 'point' }, false], 'said twice')
+  t.same(tags({ hos: 'x', hots: 'y' }), [{ host: 'h', hos: 'x', hots: 'y' }, true])
+  t.same(tags({ a: 'é' }), [{ host: 'h', a: 'é' }, false])
+  t.same(tags({ a: '' }), [{ host: 'h' }, false])
+  t.same(tags({ a: 1n }), [{ host: 'h', a: '1' }, false])
+  t.same(tags({ a: 'x'.repeat(200) }), [{ host: 'h', a: 'x'.repeat(200) }, false])
+  t.same(tags({ a: 'x' }, { host: 'é' }), [{ host: 'é', a: 'x' }, false])
+  const many = Object.fromEntries(Array.from({ length: 70 }, (_, i) => [`k${i}`, 'v']))
+  t.same(tags(many), [{ host: 'h', ...many }, false])
+  t.same(tags({ a: 'z' }, many), [{ a: 'z', ...many }, false])
 })
 
 t.test('exponential histograms: scales, offsets, zero threshold', async (t) => {

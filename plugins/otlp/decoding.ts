@@ -4,6 +4,7 @@ import { decodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram
 import { FakeResolver } from '../../kernel/decode/testing.ts'
 import type { NativeHistogram } from '../../kernel/histogram.ts'
 import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import type { MeasurementRef } from '../../kernel/storage.ts'
 import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'
 import type { WireMetric, WireResource } from './wire.ts'
@@ -16,6 +17,20 @@ export interface Point {
   tags: Record<string, string>
   time: bigint
   fields: Record<string, Cell>
+}
+
+/** A resolver that takes tags as bytes too. */
+export class AsciiResolver extends FakeResolver {
+  asciiCalls = 0
+
+  seriesAscii(measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number): number {
+    this.asciiCalls++
+    const text = (place: number): string => Buffer.from(bytes.subarray(ranges[place], ranges[place + 1])).toString('latin1')
+    return this.series(
+      measurement,
+      Array.from({ length: pairs * 2 }, (_, i) => text(i * 2)),
+    )
+  }
 }
 
 export function decoding(options: Partial<DecoderOptions> = {}, limits = { maxPoints: 1e9, maxFailures: 10 }, resolver: FakeResolver = new FakeResolver()) {

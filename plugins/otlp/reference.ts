@@ -54,8 +54,7 @@ function metricPoints(metric: Uint8Array, tags: Record<string, string> | undefin
     else if (field.number === 2 && field.wire === 0) delta = BigInt.asIntN(32, field.value) === 1n
   }
   if (points.length === 0) return start
-  for (const field of fields) if (field.number <= 3) blob(field)
-  const name = attempt(() => text(fields.filter(({ number }) => number === 1).at(-1)?.bytes ?? new Uint8Array(0)))
+  const name = attempt(() => text(fields.filter(({ number, wire }) => number === 1 && wire === 2).at(-1)?.bytes ?? new Uint8Array(0)))
   if (name === undefined || tags === undefined) {
     result.refused += points.length
     return start + points.length

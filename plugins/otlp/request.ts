@@ -1,5 +1,5 @@
 /** ExportMetricsServiceRequest from bytes to columns: down to the metrics; their points are read by kind. */
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { BYTES, ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
@@ -146,7 +146,7 @@ export class MetricsRequest {
     reader.end = end
     while (reader.next()) {
       const { field } = reader
-      if (field > UNIT) {
+      if (field > UNIT || reader.wire !== BYTES) {
         reader.skip()
         continue
       }
@@ -186,7 +186,7 @@ export class MetricsRequest {
     reader.end = end
     while (reader.next()) {
       const { field } = reader
-      if (field > UNIT && !isPoints(field)) {
+      if (!isPoints(field) && (field > UNIT || reader.wire !== BYTES)) {
         reader.skip()
         continue
       }

@@ -11,6 +11,7 @@ import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
 import { Metric } from './metric.ts'
 import { type MetricHeader, metadataOf, metricName } from './metric-header.ts'
 import { NestedKeys } from './nested-keys.ts'
+import { PlainTags } from './plain-tags.ts'
 import { type Attributes, joinedTags, resourceTags, tagsOf } from './tag-set.ts'
 
 /** Metrics and streams are kept beyond the bytes that named them, where those found no room; so many more and all are forgotten. */
@@ -58,6 +59,7 @@ export class Streams {
   private readonly list: Stream[] = []
   private readonly byName = new Map<string, Metric>()
   private readonly reader = new ProtobufReader()
+  private readonly plain = new PlainTags()
   private readonly resolver: SeriesResolver
   private readonly namespace: string
   private readonly options: TagOptions
@@ -139,6 +141,17 @@ export class Streams {
   seriesOf(stream: Stream, at: Bytes): number {
     const known = this.series.find(at.view, at.start, at.end, stream.id)
     if (known >= 0) return known
+    const series = this.newSeries(stream, at)
+    this.series.add(at.bytes, at.view, at.start, at.end, stream.id, series)
+    return series
+  }
+
+  private newSeries(stream: Stream, at: Bytes): number {
+    const { prometheus, dropped } = this.options
+    if (!prometheus && dropped.size === 0) {
+      const series = this.plain.resolve(this.resolver, stream.metric.ref, stream.tags, at)
+      if (series >= 0) return series
+    }
     let attributes: Attributes
     try {
       attributes = this.attributes(at, undefined)
@@ -146,10 +159,8 @@ export class Streams {
       if (!(error instanceof AttributeError)) throw error
       throw new SvcError('INVALID_POINT', `cannot write point of metric "${stream.metric.ref.name}": an attribute cannot be a tag: ${error.message}`)
     }
-    const tags = attributes.size === 0 ? joinedTags(stream.tags) : joinedTags(stream.tags, tagsOf(attributes, this.options.prometheus))
-    const series = this.resolver.series(stream.metric.ref, tags)
-    this.series.add(at.bytes, at.view, at.start, at.end, stream.id, series)
-    return series
+    const tags = attributes.size === 0 ? joinedTags(stream.tags) : joinedTags(stream.tags, tagsOf(attributes, prometheus))
+    return this.resolver.series(stream.metric.ref, tags)
   }
 
   private keep(keys: NestedKeys, { bytes, view, start, end }: Bytes, parent: number, value: number): number {
