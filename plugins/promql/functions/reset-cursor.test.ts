@@ -43,6 +43,17 @@ t.test('a window may grow at one end, and shrink at the other', async (t) => {
   }
 })
 
+t.test('many resets, more than there is room for at first', async (t) => {
+  const values = Float64Array.from({ length: 3000 }, (_, i) => (i * 7919) % 13)
+  const cursor = new ResetCursor()
+  for (const size of [100, 1200]) {
+    for (let hi = size; hi <= values.length; hi += 97) {
+      cursor.move(size, values, hi - size, hi)
+      t.same(held(cursor), resetsIn(values, hi - size, hi), `${size} to ${hi}`)
+    }
+  }
+})
+
 t.test('what resets took away adds up as it does one after the other', async (t) => {
   const series: Record<string, (i: number) => number> = {
     'whole numbers': (i) => (i * 7919) % 13,

@@ -2,7 +2,8 @@
  * Where a counter was reset in the current window, and what it had reached. Windows of one series move on only: each sample is looked at
  * once, however many windows it is in.
  */
-const FIRST_PLACES = 16
+/** A window has fewer resets mostly; those that left make room for many more before any are moved. */
+const FIRST_PLACES = 256
 /** Whole numbers up to this, as many as a window may have, add up to less than 2^52: exactly, whatever the order. */
 const LARGEST_WHOLE = 2 ** 32
 const MOST_WHOLE = 2 ** 20
@@ -72,11 +73,15 @@ export class ResetCursor {
   private makeRoom(): void {
     const { first, end, places, reached } = this
     const live = end - first
-    const length = live * 2 > places.length ? places.length * 2 : places.length
-    this.places = new Int32Array(length)
-    this.reached = new Float64Array(length)
-    this.places.set(places.subarray(first, end))
-    this.reached.set(reached.subarray(first, end))
+    if (live * 2 > places.length) {
+      this.places = new Int32Array(places.length * 2)
+      this.reached = new Float64Array(places.length * 2)
+      this.places.set(places.subarray(first, end))
+      this.reached.set(reached.subarray(first, end))
+    } else {
+      places.copyWithin(0, first, end)
+      reached.copyWithin(0, first, end)
+    }
     this.end = live
     this.first = 0
   }
