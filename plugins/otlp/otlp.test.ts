@@ -263,6 +263,27 @@ t.test('bodies that are refused, in the shape and the encoding of the request', 
   t.equal(wrongly.statusCode, 405)
 })
 
+t.test('requests at once do not mix, nor do namespaces', async (t) => {
+  const node = await boot({ plugins: ['otlp', 'sql'], storage: 'embedded', config: { server: { multi_tenancy: true } } })
+  t.teardown(() => node.stop())
+  const requests = Array.from({ length: 24 }, (_, i) => {
+    const points = Array.from({ length: 50 }, (_, j) => ({ time: now + BigInt(j), value: i, attributes: { i: String(i) } }))
+    const message: WireMetric[] = [{ name: 'm', sum: points }]
+    const namespace = { 'x-namespace': i % 2 === 0 ? 'even' : 'odd' }
+    if (i % 3 === 0) return send(node, gzipSync(writeMetrics(message)), { ...PROTOBUF, 'content-encoding': 'gzip', ...namespace })
+    return i % 3 === 1 ? send(node, writeMetrics(message), { ...PROTOBUF, ...namespace }) : send(node, asJson(one(message)), { ...JSON_TYPE, ...namespace })
+  })
+  for (const { status } of await Promise.all(requests)) t.equal(status, 204)
+  const query = 'SELECT count(*), sum(CASE WHEN value = CAST(i AS DOUBLE) THEN 1 ELSE 0 END), sum(value) FROM m'
+  for (const [namespace, sum] of [
+    ['even', 132 * 50],
+    ['odd', 144 * 50],
+  ] as const) {
+    const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', headers: { 'x-namespace': namespace }, payload: { query } })
+    t.same(answer.json().rows, [[600, 600, sum]], namespace)
+  }
+})
+
 t.test('a retry with its Idempotency-Key', async (t) => {
   const node = await boot({ plugins: ['otlp'], storage: 'embedded' })
   t.teardown(() => node.stop())
