@@ -6,6 +6,8 @@ import type { GrpcMethod } from '../../kernel/grpc/method.ts'
 import { Descriptors, type ProtoFile } from './descriptors.ts'
 
 const FILES = ['./svc.proto', './health.proto']
+/** A name: what needs no credentials takes no more than it needs. */
+const MAX_REQUEST_BYTES = 4096
 const NOT_FOUND = 5
 const UNIMPLEMENTED = 12
 
@@ -22,6 +24,7 @@ export class Reflection {
       (version): GrpcMethod => ({
         path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
         action: 'public',
+        maxRequestBytes: MAX_REQUEST_BYTES,
         kind: 'bidi_stream',
         handle: async (requests, _call, send) => {
           for await (const request of requests) await send(this.answer(request, version))
