@@ -6,7 +6,8 @@ import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'nod
 import type { TLSSocket } from 'node:tls'
 import type { CallContext, Credentials } from '../auth.ts'
 import { SvcError } from '../errors.ts'
-import { ACCEPTED_ENCODINGS, encodingOf, Inbox } from './inbox.ts'
+import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions } from './inbox.ts'
+import type { CallMemory, Holder } from './memory.ts'
 import type { Metadata } from './metadata.ts'
 import type { GrpcCall, GrpcMethod, SendMessage } from './method.ts'
 import { CANCELLED, type GrpcStatus, OK, statusHeaders, statusOf } from './status.ts'
@@ -15,6 +16,8 @@ const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants
 /** What setTimeout can wait for; a deadline further away is none. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 const FRAME_HEADER_BYTES = 5
+/** Messages that come after the answer are dropped. */
+const ENDED = new Error('the call has ended')
 export const CONTENT_TYPE = 'application/grpc'
 
 export interface CallParts {
@@ -26,6 +29,9 @@ export interface CallParts {
   maxReceiveBytes: number
   maxSendBytes: number
   sendBufferBytes: number
+  /** What the calls of the listener hold. */
+  memory: CallMemory
+  turn: InboxOptions['turn']
   /** Wall clock, milliseconds. */
   now(): number
   /** What stands behind the credentials of a call. */
@@ -35,7 +41,7 @@ export interface CallParts {
   ended(call: Call, status: GrpcStatus): void
 }
 
-export class Call implements GrpcCall {
+export class Call implements GrpcCall, Holder {
   context!: CallContext
   credentials!: Credentials
   deadline: number | undefined
@@ -50,6 +56,7 @@ export class Call implements GrpcCall {
   private over = false
   /** Bytes handed to the stream and not yet taken off it. */
   private unsent = 0
+  private gaveWay = false
   private roomAgain: (() => void)[] = []
   private trailers: OutgoingHttpHeaders = {}
 
@@ -68,7 +75,10 @@ export class Call implements GrpcCall {
     }
     // An error has a close behind it, which ends the call.
     stream.on('error', () => {})
-    stream.on('close', () => this.end({ status: CANCELLED, message: 'the client has gone away' }))
+    stream.on('close', () => {
+      this.end({ status: CANCELLED, message: 'the client has gone away' })
+      parts.memory.release(this)
+    })
     stream.on('wantTrailers', () => this.sendTrailers())
   }
 
@@ -96,8 +106,7 @@ export class Call implements GrpcCall {
       // Waiting for what is there already would cost each call a turn.
       this.context = context instanceof Promise ? await context : context
       if (this.over) return
-      const setting = `${this.parts.section}.max_receive_bytes`
-      this.inbox = new Inbox(this.stream, { maxBytes: this.parts.maxReceiveBytes, setting, encoding })
+      this.inbox = new Inbox(this.stream, this.inboxOptions(encoding))
       this.inbox.open()
       await this.handle(this.inbox)
       this.end({ status: OK, message: '' })
@@ -110,6 +119,38 @@ export class Call implements GrpcCall {
   cut(error: SvcError): void {
     this.end(statusOf(error))
     this.stream.close(NGHTTP2_CANCEL)
+  }
+
+  /** Of the memory that calls may hold, this one's is what its client keeps it waiting with. */
+  get waits(): boolean {
+    return this.unsent > 0 || (!this.over && (this.inbox?.waits ?? false))
+  }
+
+  giveWay(): void {
+    this.gaveWay = true
+    const { section } = this.parts
+    this.end(
+      statusOf(
+        new SvcError(
+          'BACKPRESSURE',
+          `cannot hold more for this call: what clients have not sent whole and not taken reaches ${section}.max_buffered_bytes; retry with less at once, or raise it`,
+        ),
+      ),
+    )
+    if (this.unsent > 0) this.stream.close(NGHTTP2_CANCEL)
+  }
+
+  private inboxOptions(encoding: string): InboxOptions {
+    const { memory, turn, section, maxReceiveBytes, method } = this.parts
+    const { maxRequestBytes } = method
+    const own = maxRequestBytes !== undefined && maxRequestBytes < maxReceiveBytes
+    return {
+      maxBytes: own ? maxRequestBytes : maxReceiveBytes,
+      setting: own ? undefined : `${section}.max_receive_bytes`,
+      encoding,
+      turn,
+      hold: (bytes) => (bytes < 0 ? memory.give(this, -bytes) : memory.take(this, bytes)),
+    }
   }
 
   private async handle(inbox: Inbox): Promise<void> {
@@ -148,6 +189,8 @@ export class Call implements GrpcCall {
     head[0] = 0
     head.writeUInt32BE(length, 1)
     this.unsent += length
+    this.parts.memory.take(this, length)
+    if (this.over) throw this.signal.reason
     // Both go out as one write, without copying the message behind its header.
     this.stream.cork()
     this.stream.write(head)
@@ -161,6 +204,7 @@ export class Call implements GrpcCall {
 
   private sent(bytes: number): void {
     this.unsent -= bytes
+    this.parts.memory.give(this, bytes)
     if (this.unsent <= this.parts.sendBufferBytes) this.wakeSenders()
   }
 
@@ -179,11 +223,14 @@ export class Call implements GrpcCall {
     this.over = true
     clearTimeout(this.timer)
     const { stream } = this
+    // An answer may still be on its way; what came of requests is not needed any more.
+    this.parts.memory.release(this)
+    if (this.unsent > 0 && !stream.destroyed && !this.gaveWay) this.parts.memory.take(this, this.unsent)
     // Only what is cut short is told so; a handler that has returned has nothing to stop, and an abort costs as much as the call.
     if (status.status !== OK) {
       this.abort.abort(status.error ?? new SvcError('BAD_REQUEST', status.message))
       this.inbox?.fail(this.abort.signal.reason)
-    }
+    } else this.inbox?.fail(ENDED)
     this.wakeSenders()
     this.parts.ended(this, status)
     if (stream.destroyed || stream.closed) return
@@ -253,5 +300,10 @@ async function single(inbox: Inbox): Promise<Uint8Array> {
 }
 
 async function* messages(inbox: Inbox): AsyncGenerator<Uint8Array> {
-  for (let message = await inbox.next(); message !== undefined; message = await inbox.next()) yield message
+  for (let message = await inbox.next(); message !== undefined; message = await inbox.next()) {
+    // Its memory may have been handed on by then, which leaves it without a length.
+    const { length } = message
+    yield message
+    inbox.done(length)
+  }
 }

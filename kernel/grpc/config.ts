@@ -15,6 +15,7 @@ export interface GrpcConfig {
   stream_window_bytes: number
   connection_window_bytes: number
   send_buffer_bytes: number
+  max_buffered_bytes: number
   keepalive_secs: number
   keepalive_timeout_secs: number
 }
@@ -32,6 +33,12 @@ export function grpcListenerKeys(
     stream_window_bytes: bytes(4 * MIB, 65_535, 2 ** 31 - 1, 'HTTP/2 flow control: bytes that a client may send ahead within one call'),
     connection_window_bytes: bytes(16 * MIB, 65_535, 2 ** 31 - 1, 'HTTP/2 flow control: bytes that a client may send ahead within one connection'),
     send_buffer_bytes: bytes(4 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one answer that wait for a slow client before its query is held back'),
+    max_buffered_bytes: bytes(
+      512 * MIB,
+      65_536,
+      Number.MAX_SAFE_INTEGER,
+      'Bytes that all calls together hold of messages not sent whole or being worked on, and of answers not taken; above, the call whose client was idle longest ends as UNAVAILABLE. Keep it above max_receive_bytes and max_send_bytes',
+    ),
     keepalive_secs: seconds(60, 0, 'Time between pings to a client; 0 = none'),
     keepalive_timeout_secs: seconds(20, 0.01, 'A client that does not answer a ping for this long is cut off'),
   }

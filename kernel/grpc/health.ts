@@ -12,6 +12,8 @@ const SERVICE_UNKNOWN = 3
 const POLL_MS = 1000
 
 const PATH = '/grpc.health.v1.Health'
+/** Names of services: what needs no credentials takes no more than it needs. */
+const LIMITS = { action: 'public', maxRequestBytes: 4096 } as const
 
 export class Health {
   private readonly services: ReadonlySet<string>
@@ -27,9 +29,9 @@ export class Health {
 
   get methods(): GrpcMethod[] {
     return [
-      { path: `${PATH}/Check`, action: 'public', kind: 'unary', handle: (request) => this.check(request) },
-      { path: `${PATH}/List`, action: 'public', kind: 'unary', handle: () => this.list() },
-      { path: `${PATH}/Watch`, action: 'public', kind: 'server_stream', handle: (request, call, send) => this.watch(request, call, send) },
+      { path: `${PATH}/Check`, ...LIMITS, kind: 'unary', handle: (request) => this.check(request) },
+      { path: `${PATH}/List`, ...LIMITS, kind: 'unary', handle: () => this.list() },
+      { path: `${PATH}/Watch`, ...LIMITS, kind: 'server_stream', handle: (request, call, send) => this.watch(request, call, send) },
     ]
   }
 

@@ -10,14 +10,21 @@ import { GrpcStatusError, UNIMPLEMENTED } from './status.ts'
 
 export const ACCEPTED_ENCODINGS = 'identity,gzip,deflate,zstd'
 const HEADER_BYTES = 5
+/** Parts below this are gathered, as each by itself costs some hundred bytes: frames of HTTP/2 may have a single one. */
+const SMALL_BYTES = 4096
+const GATHER_BYTES = 16_384
 
 export interface InboxOptions {
   /** Bytes of one message, before and after decompression. */
   maxBytes: number
-  /** The key to name when a message is larger. */
-  setting: string
+  /** The key to name when a message is larger; undefined = none raises it. */
+  setting: string | undefined
   /** Of the request's grpc-encoding. */
   encoding: string
+  /** Bytes more, or less, are held for messages that are not done with. */
+  hold(bytes: number): void
+  /** Runs a decompression when it is its turn. */
+  turn<T>(work: () => Promise<T>): Promise<T>
 }
 
 interface Frame {
@@ -37,6 +44,9 @@ export class Inbox {
   private headerLength = 0
   private chunks: Buffer[] = []
   private missing = 0
+  /** Small parts, the last of `chunks` once it is full. */
+  private gathered: Buffer | undefined
+  private gatheredLength = 0
 
   constructor(stream: ServerHttp2Stream, options: InboxOptions) {
     this.stream = stream
@@ -68,7 +78,18 @@ export class Inbox {
     this.failure ??= error
     this.ready.length = 0
     this.chunks = []
+    this.gathered = undefined
     this.notify()
+  }
+
+  /** A message has begun, and its client is what it waits for. */
+  get waits(): boolean {
+    return this.headerLength > 0 && this.ready.length === 0
+  }
+
+  /** A message of so many bytes is not used any more. */
+  done(bytes: number): void {
+    this.options.hold(-bytes)
   }
 
   /** The next message, undefined after the last one. @throws SvcError, GrpcStatusError. */
@@ -106,12 +127,14 @@ export class Inbox {
       const part = chunk.subarray(at, end)
       this.missing -= part.length
       at = end
+      this.options.hold(part.length)
+      // What is held by all calls may be so much that this one has ended.
+      if (this.failure !== undefined) return
       if (this.missing > 0) {
-        this.chunks.push(part)
+        this.keep(part)
         return
       }
-      const whole = this.chunks.length === 0 ? part : Buffer.concat([...this.chunks, part])
-      this.chunks = []
+      const whole = this.chunks.length === 0 && this.gathered === undefined ? part : this.joined(part)
       this.headerLength = 0
       this.ready.push({ compressed: this.header[0] !== 0, bytes: whole })
     }
@@ -121,12 +144,39 @@ export class Inbox {
     }
   }
 
+  private keep(part: Buffer): void {
+    if (part.length >= SMALL_BYTES) {
+      this.closeGathered()
+      this.chunks.push(part)
+      return
+    }
+    if (this.gathered !== undefined && this.gatheredLength + part.length > GATHER_BYTES) this.closeGathered()
+    this.gathered ??= Buffer.allocUnsafeSlow(GATHER_BYTES)
+    this.gatheredLength += part.copy(this.gathered, this.gatheredLength)
+  }
+
+  private closeGathered(): void {
+    if (this.gathered !== undefined) this.chunks.push(this.gathered.subarray(0, this.gatheredLength))
+    this.gathered = undefined
+    this.gatheredLength = 0
+  }
+
+  private joined(last: Buffer): Buffer {
+    this.closeGathered()
+    const whole = Buffer.concat([...this.chunks, last])
+    this.chunks = []
+    return whole
+  }
+
   private async plain(bytes: Buffer): Promise<Uint8Array> {
-    const { encoding, maxBytes } = this.options
+    const { encoding, maxBytes, hold, turn } = this.options
     if (encoding === 'identity')
       throw new SvcError('BAD_REQUEST', 'cannot read the message: it is marked as compressed, and grpc-encoding names no compression')
     try {
-      return await decompress(bytes, encoding, maxBytes)
+      const plain = await turn(() => decompress(bytes, encoding, maxBytes))
+      hold(plain.length - bytes.length)
+      if (this.failure !== undefined) throw this.failure
+      return plain
     } catch (error) {
       throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? this.tooLarge() : error
     }
@@ -134,7 +184,8 @@ export class Inbox {
 
   private tooLarge(): SvcError {
     const { maxBytes, setting } = this.options
-    return new SvcError('PAYLOAD_TOO_LARGE', `cannot read the message: it is larger than ${maxBytes} bytes; send smaller ones or raise ${setting}`)
+    const hint = setting === undefined ? 'no request of this method is' : `send smaller ones or raise ${setting}`
+    return new SvcError('PAYLOAD_TOO_LARGE', `cannot read the message: it is larger than ${maxBytes} bytes; ${hint}`)
   }
 }
 

@@ -384,3 +384,70 @@ t.test('a node that stops ends the calls under way, then cuts what is left', asy
   t.match((await late).error, { code: 14, details: /the server is stopping/ })
   t.same(await stopped, [])
 })
+
+/** A call whose message of `announced` bytes stays without its end. */
+async function begun(port: number, path: string, announced: number, parts: readonly Buffer[]) {
+  const session = connect(`http://127.0.0.1:${port}`)
+  session.on('error', () => {})
+  const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' })
+  stream.on('error', () => {})
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(announced, 1)
+  stream.write(head)
+  for (const part of parts) await new Promise((resolve) => stream.write(part, resolve))
+  const answered = once(stream, 'response').then(([headers]) => headers as Record<string, string>)
+  return { answered, end: (last: Buffer) => stream.end(last), close: () => session.destroy() }
+}
+
+t.test('messages that never end give way to those that do', async (t) => {
+  const { client, port, node } = await start(t, [echo], { section: { max_buffered_bytes: 1_000_000 } })
+  const idle = await begun(port, '/t.S/Echo', 900_000, [Buffer.alloc(700_000)])
+  const { message, error } = await unary(client, '/t.S/Echo', Buffer.alloc(400_000, 1))
+  t.equal(error, undefined)
+  t.equal(message?.length, 400_000)
+  const headers = await idle.answered
+  t.equal(headers['grpc-status'], '14')
+  t.equal(headers['svc-code'], 'BACKPRESSURE')
+  t.match(decodeURIComponent(headers['grpc-message']), /echo\.max_buffered_bytes/)
+  idle.close()
+  t.match((await node.inject({ url: '/metrics' })).body, /svc_echo_buffered_bytes 0\n/)
+})
+
+t.test('answers that nobody takes give way', async (t) => {
+  const large: GrpcMethod = { path: '/t.S/Large', action: 'read', kind: 'unary', handle: () => new Uint8Array(700_000) }
+  const { client, port } = await start(t, [echo, large], { section: { max_buffered_bytes: 1_000_000 } })
+  const session = connect(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 0 } })
+  session.on('error', () => {})
+  t.teardown(() => session.destroy())
+  const stream = session.request({ ':method': 'POST', ':path': '/t.S/Large', 'content-type': 'application/grpc', te: 'trailers' })
+  stream.on('error', () => {})
+  stream.end(Buffer.alloc(5))
+  await once(stream, 'response')
+  const closed = once(stream, 'close')
+  const { message } = await unary(client, '/t.S/Echo', Buffer.alloc(400_000, 1))
+  t.equal(message?.length, 400_000)
+  await closed
+  t.equal(stream.rstCode, 8)
+})
+
+t.test('a message in frames of a byte, and larger ones between them, comes whole', async (t) => {
+  let received = Buffer.alloc(0)
+  const keep = (request: Uint8Array): Uint8Array => (received = Buffer.from(request))
+  const { port } = await start(t, [{ path: '/t.S/Keep', action: 'read', kind: 'unary', handle: keep }])
+  const parts = Array.from({ length: 30_000 }, (_, i) => (i % 1000 === 0 ? Buffer.alloc(5000, i / 1000) : Buffer.of(i & 255)))
+  const whole = Buffer.concat([...parts, Buffer.of(1)])
+  const call = await begun(port, '/t.S/Keep', whole.length, parts)
+  call.end(Buffer.of(1))
+  await call.answered
+  t.ok(received.equals(whole))
+  call.close()
+})
+
+t.test('a method without credentials takes no more than it needs', async (t) => {
+  const { port } = await start(t, [{ ...echo, action: 'public', maxRequestBytes: 100 }])
+  const call = await begun(port, '/t.S/Echo', 101, [])
+  const headers = await call.answered
+  t.equal(headers['svc-code'], 'PAYLOAD_TOO_LARGE')
+  t.match(decodeURIComponent(headers['grpc-message']), /larger than 100 bytes; no request of this method is/)
+  call.close()
+})

@@ -23,6 +23,7 @@ import type { Svc } from '../plugin.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
 import { keepAlive } from './keepalive.ts'
+import { CallMemory } from './memory.ts'
 import { Metadata } from './metadata.ts'
 import type { GrpcMethod } from './method.ts'
 import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf, UNIMPLEMENTED } from './status.ts'
@@ -30,6 +31,8 @@ import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf
 const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
 /** How long calls that were cut have to tell their clients. */
 const CUT_MS = 100
+/** Messages decompressed at one time: each may take max_receive_bytes before it is known how large it is. */
+const MAX_DECOMPRESSIONS = 4
 
 export class GrpcListener {
   private readonly svc: Svc
@@ -41,6 +44,8 @@ export class GrpcListener {
   private readonly running: Gauge
   private readonly sessions = new Set<ServerHttp2Session>()
   private readonly calls = new Set<Call>()
+  private readonly memory: CallMemory
+  private readonly turn = inTurn(MAX_DECOMPRESSIONS)
   private server: Http2Server | Http2SecureServer | undefined
   private stopReload: () => void = () => {}
   private draining = false
@@ -62,10 +67,15 @@ export class GrpcListener {
     this.resolve = resolve
     this.config = config
     this.surface = surface
+    this.memory = new CallMemory(config.max_buffered_bytes)
     this.methods = new Map(methods.map((method) => [method.path, method]))
     this.answered = svc.metrics.counter(`${svc.id}_calls_total`, 'Calls that ended, by method and status', ['method', 'status'])
     this.running = svc.metrics.gauge(`${svc.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
     this.running.set(0)
+    const buffered = svc.metrics.gauge(`${svc.id}_buffered_bytes`, 'Bytes that calls hold of messages and of answers not taken', [], (gauge) =>
+      gauge.set(this.memory.bytes),
+    )
+    buffered.set(0)
   }
 
   /** The port it listens on, once started. */
@@ -175,6 +185,8 @@ export class GrpcListener {
       maxReceiveBytes: config.max_receive_bytes,
       maxSendBytes: config.max_send_bytes,
       sendBufferBytes: config.send_buffer_bytes,
+      memory: this.memory,
+      turn: this.turn,
       now: () => svc.clock.now(),
       resolve: this.resolve,
       admit: (credentials, action, resource) => svc.auth.admit(credentials, action, resource),
@@ -204,6 +216,23 @@ export class GrpcListener {
     this.answered.inc({ method: 'unknown', status: STATUS_NAMES[status.status] })
     stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusHeaders(status) }, { endStream: true })
     setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
+  }
+}
+
+/** Runs so many pieces of work at a time, in the order in which they come. */
+function inTurn(many: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async (work) => {
+    if (running === many) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running++
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
   }
 }
 

@@ -28,6 +28,8 @@ interface Common {
   path: string
   /** `public` needs no credentials. */
   action: Action
+  /** Bytes of one request message where that is less than the listener takes. */
+  maxRequestBytes?: number
 }
 
 export type GrpcMethod = Common &

@@ -32,7 +32,14 @@ export default definePlugin({
     svc.metrics.gauge('flight_sql_prepared_statements', 'Prepared statements that Flight SQL keeps', [], (gauge) => gauge.set(statements.size))
 
     const methods: GrpcMethod[] = [
-      { path: `${SERVICE}Handshake`, action: 'public', kind: 'bidi_stream', handle: (requests, call, send) => handler.handshake(requests, call, send) },
+      {
+        path: `${SERVICE}Handshake`,
+        action: 'public',
+        // A user name and a token: it is read before the caller is known.
+        maxRequestBytes: 65_536,
+        kind: 'bidi_stream',
+        handle: (requests, call, send) => handler.handshake(requests, call, send),
+      },
       { path: `${SERVICE}GetFlightInfo`, action: 'read', kind: 'unary', handle: (request, call) => handler.getFlightInfo(request, call) },
       { path: `${SERVICE}PollFlightInfo`, action: 'read', kind: 'unary', handle: (request, call) => handler.pollFlightInfo(request, call) },
       { path: `${SERVICE}GetSchema`, action: 'read', kind: 'unary', handle: (request, call) => handler.getSchema(request, call) },
