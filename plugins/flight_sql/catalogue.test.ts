@@ -57,6 +57,14 @@ t.test('catalogue commands', async (t) => {
       t.same(schemaOf(tableFromIPC(row.table_schema as Uint8Array)), schemaOf(tableFromIPC(described.schema)), row.table_name as string)
     }
     t.same((await flight.read(command('CommandGetTables', { 1: 'other', 5: true }))).rows, [])
+    const [time, tag, ...fields] = tableFromIPC(rows[0].table_schema as Uint8Array).schema.fields
+    t.match(Object.fromEntries(time.metadata), { role: 'timestamp', 'ARROW:FLIGHT:SQL:TYPE_NAME': 'TIMESTAMP_NS', 'ARROW:FLIGHT:SQL:REMARKS': 'timestamp' })
+    t.match(Object.fromEntries(tag.metadata), { role: 'tag', 'ARROW:FLIGHT:SQL:TYPE_NAME': 'VARCHAR', 'ARROW:FLIGHT:SQL:IS_CASE_SENSITIVE': '1' })
+    t.same(
+      fields.map(({ metadata }) => metadata.get('ARROW:FLIGHT:SQL:TYPE_NAME')),
+      ['DOUBLE', 'BIGINT', 'UBIGINT', 'BOOLEAN', 'VARCHAR', 'DECIMAL'],
+    )
+    t.match(Object.fromEntries(fields[5].metadata), { role: 'field', 'ARROW:FLIGHT:SQL:PRECISION': '38', 'ARROW:FLIGHT:SQL:SCALE': '2' })
   })
 
   t.test('there are no keys', async (t) => {

@@ -191,21 +191,23 @@ t.test('a client that does not read holds its query back, and does not keep it b
 t.test("Grafana's data source: save and test, the builder, a query", async (t) => {
   const { flight, write } = await startFlight(t)
   await write(`cpu,host=a usage=1.5,n=3i ${base}\nmem,host=a used=2 ${base}`)
-  t.same((await flight.sql('select 1')).rows, [{ 1: 1n }])
-  const tables = await flight.read(command('CommandGetTables', { 4: ['BASE TABLE', 'table'] }))
+  const login = await flight.put('Handshake', [], { authorization: `Basic ${Buffer.from('grafana:secret').toString('base64')}` })
+  const token = { authorization: String(login.header.get('authorization')[0]) }
+  t.same((await flight.sql('select 1', token)).rows, [{ 1: 1n }])
+  const tables = await flight.read(command('CommandGetTables', { 4: ['BASE TABLE', 'table'] }), token)
   t.same(
     tables.rows.map((row) => row.table_name),
     ['cpu', 'mem'],
   )
-  const columns = await flight.read(command('CommandGetTables', { 3: 'cpu', 4: ['BASE TABLE', 'table'], 5: true }))
+  const columns = await flight.read(command('CommandGetTables', { 3: 'cpu', 4: ['BASE TABLE', 'table'], 5: true }), token)
   t.equal(columns.rows.length, 1)
   t.same(
     tableFromIPC(columns.rows[0].table_schema as Uint8Array).schema.fields.map(({ name, type }) => `${name}: ${type}`),
     ['_time: Timestamp<NANOSECOND>', 'host: Utf8', 'usage: Float64', 'n: Int64'],
   )
-  const info = await flight.read(command('CommandGetSqlInfo'))
+  const info = await flight.read(command('CommandGetSqlInfo'), token)
   t.ok(info.rows.length > 80)
-  const series = await flight.sql(`SELECT _time AS time, usage, host FROM cpu WHERE _time >= ${base} ORDER BY time`)
+  const series = await flight.sql(`SELECT _time AS time, usage, host FROM cpu WHERE _time >= ${base} ORDER BY time`, token)
   t.same(series.schema, ['time: Timestamp<NANOSECOND>', 'usage: Float64', 'host: Utf8'])
   t.same(series.rows, [{ time: base, usage: 1.5, host: 'a' }])
 })

@@ -98,7 +98,7 @@ export class FlightHandler {
     const expression = Buffer.from(firstBytes(request)).toString('utf8')
     const { dataNamespace: namespace } = call.context
     const namePattern = expression === '' ? undefined : expression
-    const args = { namespace, catalog: catalogOf(namespace), namePattern, includeSchema: false, flights: true, dictionaries: wantsDictionaries(call) }
+    const args = { namespace, catalog: catalogOf(namespace), namePattern, includeSchema: false, flights: true }
     await this.parts.queries.tables(args, call, send)
   }
 
@@ -142,7 +142,7 @@ export class FlightHandler {
       for (const message of noTables(includeSchema)) await send(message)
       return
     }
-    await this.parts.queries.tables({ namespace, catalog, namePattern, includeSchema, flights: false, dictionaries: false }, call, send)
+    await this.parts.queries.tables({ namespace, catalog, namePattern, includeSchema, flights: false }, call, send)
   }
 }
 
