@@ -46,7 +46,7 @@ export const configSchema = Type.Object({
     minimum: 0,
     maximum: 100_000,
     description:
-      'Queries over made-up samples run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled (300 or so are enough, and take some 60 MB of memory from the start); 0 = none',
+      'Queries over made-up samples run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled (300 or so are enough, and take some 75 MB of memory from the start); 0 = none',
   }),
 })
 
