@@ -1,6 +1,8 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { tableFromIPC } from 'apache-arrow'
 import t, { type Test } from 'tap'
+import { encodeHistogram } from '../../kernel/decode/histogram.ts'
+import type { NativeHistogram } from '../../kernel/histogram.ts'
 import { type Message, point, type StartOptions, start, TestClient } from './testing.ts'
 
 const NOW = BigInt(Date.now()) * 1_000_000n
@@ -29,6 +31,22 @@ const rowsOf = async (client: TestClient, request: Message): Promise<Message[]> 
   (await client.query({ format: 'ROWS', ...request })).flatMap((message) => message.rows)
 
 const tableOf = async (client: TestClient, request: Message) => tableFromIPC(Buffer.concat((await client.query(request)).map((message) => message.arrow_ipc)))
+
+const NONE = new Float64Array(0)
+const HISTOGRAM: NativeHistogram = {
+  schema: 0,
+  counterReset: 'unknown',
+  count: 3,
+  sum: 4.5,
+  zeroThreshold: 0,
+  zeroCount: 0,
+  positiveSpans: [{ offset: 1, length: 1 }],
+  positiveCounts: Float64Array.of(3),
+  negativeSpans: [],
+  negativeCounts: NONE,
+  customBounds: NONE,
+  integer: true,
+}
 
 const KINDS = {
   f: { float64: -0.5 },
@@ -261,6 +279,36 @@ t.test('SQL: scalars of their own kind, json for the rest', async (t) => {
 t.test('an answer of SQL over the limit of a message', async (t) => {
   const { client } = await setUp(t, { storage: 'embedded', section: { max_send_bytes: 10_000 } })
   t.match(await errorOf(client.call('ExecuteSql', { query: 'SELECT * FROM range(20000)' })), { code: 8, details: /grpc\.max_send_bytes/ })
+})
+
+t.test('native histograms are shown as JSON', async (t) => {
+  const { client, node } = await setUp(t)
+  const { storage } = node
+  const batch = storage.batch('')
+  const ref = storage.resolver.measurement('', 'h')
+  const table = batch.table(ref)
+  const bytes = encodeHistogram(HISTOGRAM)
+  for (const [i, host] of ['a', 'b'].entries()) {
+    const row = table.addRow(storage.resolver.series(ref, ['host', host]), Number(BigInt.asIntN(32, NOW)), Number(NOW >> 32n), i)
+    if (i === 1) table.column('v', 'float64').setF64(row, 1)
+    else {
+      const at = batch.heap.reserve(bytes.length)
+      batch.heap.bytes.set(bytes, at)
+      table.column('value', 'histogram').setPair(row, at, bytes.length)
+    }
+  }
+  await storage.write(batch)
+  const [a, b] = await rowsOf(client, { measurement: 'h' })
+  t.match(JSON.parse(a.fields[0].value.json), { count: 3, sum: 4.5 })
+  t.equal(b.fields[0].value.float64, 1)
+  const column = (await tableOf(client, { measurement: 'h', field_columns: ['value'] })).getChild('value')
+  t.same([JSON.parse(column?.get(0)).count, column?.length], [3, 1])
+  t.same((await client.call('GetSchema', { measurement: 'h' })).columns.map((each: Message) => each.data_type).sort(), [
+    'float64',
+    'histogram',
+    'string',
+    'timestamp(ns)',
+  ])
 })
 
 t.test('namespaces keep data apart', async (t) => {
