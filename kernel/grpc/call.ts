@@ -265,12 +265,13 @@ export class Call implements GrpcCall, Holder {
     if (timeout === undefined) return
     this.deadline = this.parts.now() + timeout
     if (timeout > MAX_TIMER_MS) return
+    const { action } = this.method
     const late = () => {
-      const text =
-        this.method.action === 'write' || this.method.action === 'delete'
-          ? `the call's deadline has passed; what it was to change may still be applied, and retrying is safe`
-          : `the call's deadline has passed; ask for less at once or allow more time`
-      this.end(statusOf(new SvcError(this.method.action === 'read' ? 'QUERY_TIMEOUT' : 'WRITE_TIMEOUT', text)))
+      const changes = action !== 'read' && action !== 'public'
+      const error = changes
+        ? new SvcError('WRITE_TIMEOUT', "the call's deadline has passed; what it was to change may still be applied, and retrying is safe")
+        : new SvcError('QUERY_TIMEOUT', "the call's deadline has passed; ask for less at once or allow more time")
+      this.end(statusOf(error))
     }
     this.timer = setTimeout(late, timeout)
   }
