@@ -65,8 +65,19 @@ function withoutEmpty(node: unknown): unknown {
       if (key === 'group_sets' ? value.length === 0 : value === '' ? key !== 'value' : Array.isArray(value) && value.length === 0) delete object[key]
       else if (typeof value === 'object' && key !== 'group_sets') withoutEmpty(value)
     }
+    if (object.function_name === 'date_bin') asTimeBucket(object)
   }
   return node
+}
+
+const text = (value: string): Node => ({ class: 'CONSTANT', type: 'VALUE_CONSTANT', value: { type: { id: 'VARCHAR' }, is_null: false, value } })
+
+/** `date_bin(width, time [, origin])` of PostgreSQL and DataFusion, which Grafana's macros write: `time_bucket` in UTC. */
+function asTimeBucket(call: Node): void {
+  const { class: kind, children } = call
+  if (kind !== 'FUNCTION' || (children?.length !== 2 && children?.length !== 3)) return
+  call.function_name = 'time_bucket'
+  call.children = [children[0], children[1], text(''), children[2] ?? text('1970-01-01')]
 }
 
 /** @throws SQL_ERROR when the node has a member that is not listed: it means something we do not print. */

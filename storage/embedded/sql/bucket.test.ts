@@ -140,6 +140,21 @@ t.test('an origin moves the bounds', (t) => {
   t.end()
 })
 
+t.test('date_bin() is time_bucket() in UTC, from an origin', async (t) => {
+  const host = await testHost([[CPU, 'SELECT make_timestamp_ns(1711800000000000000 + i * 1234567890123) AS _time, i AS procs FROM range(1000) r(i)']])
+  t.teardown(() => host.close())
+  for (const [called, meant] of [
+    [`date_bin(interval '90 second', _time, timestamp '1970-01-01T00:00:00Z')`, `time_bucket('90s', _time)`],
+    [`date_bin('1h', _time)`, `time_bucket('1h', _time)`],
+    [`date_bin(interval '7 minutes', _time, timestamp '2024-01-01T00:01:00Z')`, `time_bucket('7m', _time, '', '2024-01-01T00:01:00Z')`],
+  ]) {
+    const rows = async (call: string) => (await host.query(`SELECT ${call} AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1`)).rows
+    t.strictSame(await rows(called), await rows(meant), called)
+  }
+  await t.rejects(host.query("SELECT date_bin('1h') FROM cpu"), { code: 'SQL_ERROR', message: /date_bin/ })
+  await t.rejects(host.query("SELECT date_bin('1h', _time, _time) FROM cpu"), { code: 'SQL_ERROR', message: /origin/ })
+})
+
 t.test('time_bucket() in SQL agrees with the core', async (t) => {
   const table = 'SELECT make_timestamp_ns(1711800000000000000 + (i - 3000) * 1234567890123) AS _time, i AS procs FROM range(6000) r(i)'
   const host: TestHost = await testHost([
