@@ -13,6 +13,9 @@ const HEADER_BYTES = 5
 /** Parts below this are gathered, as each by itself costs some hundred bytes: frames of HTTP/2 may have a single one. */
 const SMALL_BYTES = 4096
 const GATHER_BYTES = 16_384
+/** What one call may take before others get their turn: a window full of tiny messages would be a second of work. */
+const TURN_MESSAGES = 128
+const TURN_BYTES = 1_048_576
 
 export interface InboxOptions {
   /** Bytes of one message, before and after decompression. */
@@ -47,6 +50,9 @@ export class Inbox {
   /** Small parts, the last of `chunks` once it is full. */
   private gathered: Buffer | undefined
   private gatheredLength = 0
+  /** Of this turn. */
+  private taken = 0
+  private takenBytes = 0
 
   constructor(stream: ServerHttp2Stream, options: InboxOptions) {
     this.stream = stream
@@ -103,6 +109,11 @@ export class Inbox {
       })
     }
     const { compressed, bytes } = this.ready.shift() as Frame
+    if (++this.taken > TURN_MESSAGES || (this.takenBytes += bytes.length) > TURN_BYTES) {
+      this.taken = this.takenBytes = 0
+      // What was received is at hand without looking at the network, where the other calls wait.
+      await new Promise((resolve) => setImmediate(resolve))
+    }
     return compressed ? this.plain(bytes) : bytes
   }
 

@@ -396,7 +396,8 @@ async function begun(port: number, path: string, announced: number, parts: reado
   stream.write(head)
   for (const part of parts) await new Promise((resolve) => stream.write(part, resolve))
   const answered = once(stream, 'response').then(([headers]) => headers as Record<string, string>)
-  return { answered, end: (last: Buffer) => stream.end(last), close: () => session.destroy() }
+  const body = async (): Promise<Buffer> => Buffer.concat(await stream.toArray())
+  return { answered, body, end: (last: Buffer) => stream.end(last), close: () => session.destroy() }
 }
 
 t.test('messages that never end give way to those that do', async (t) => {
@@ -450,4 +451,27 @@ t.test('a method without credentials takes no more than it needs', async (t) => 
   t.equal(headers['svc-code'], 'PAYLOAD_TOO_LARGE')
   t.match(decodeURIComponent(headers['grpc-message']), /larger than 100 bytes; no request of this method is/)
   call.close()
+})
+
+t.test('a stream of tiny messages leaves turns to others', async (t) => {
+  let messages = 0
+  const count: GrpcMethod = {
+    path: '/t.S/Count',
+    action: 'read',
+    kind: 'client_stream',
+    handle: async (requests) => {
+      let turns = 0
+      const timer = setInterval(() => turns++)
+      for await (const _ of requests) messages++
+      clearInterval(timer)
+      return Buffer.from(String(turns))
+    },
+  }
+  const { port } = await start(t, [count])
+  const call = await begun(port, '/t.S/Count', 0, [Buffer.alloc(5 * 400_000)])
+  const body = call.body()
+  call.end(Buffer.alloc(0))
+  const turns = Number((await body).subarray(5).toString())
+  t.equal(messages, 400_001)
+  t.ok(turns > 20, `${turns} turns`)
 })
