@@ -229,6 +229,17 @@ func main() {
 			{int64(1700000000000000000 - 20_000_000_000), "b", int64(1), 2.5, nil},
 		})
 	})
+	check("panel: what its macros dateBin, timeFrom, timeTo, timeRange and timeGroup write", func() error {
+		query := "SELECT date_bin(interval '60 second', _time, timestamp '1970-01-01T00:00:00Z') AS time, count(*) AS n, max(datepart('minute', _time)) AS m FROM panel" +
+			" WHERE _time >= cast('2023-11-14T22:13:20Z' as timestamp) AND _time <= cast('2023-11-14T22:14:20Z' as timestamp)" +
+			" AND _time >= '2023-11-14T22:13:20Z' AND _time <= '2023-11-14T22:14:20Z' GROUP BY 1"
+		info, err := client.Execute(ctx, query)
+		found, err := read(ctx, client, info, err)
+		if err != nil {
+			return err
+		}
+		return equal(found.rows, [][]any{{int64(1700000000000000000 - 20_000_000_000), int64(2), int64(13)}})
+	})
 	check("panel: an error of SQL is the server's text", func() error {
 		_, err := client.Execute(ctx, "SELECT * FROM no_such_measurement")
 		if err == nil || !strings.Contains(err.Error(), "no_such_measurement") {
