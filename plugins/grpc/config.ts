@@ -12,6 +12,13 @@ export const configSchema = Type.Object({
     description: 'Bytes of messages of a StreamWrite that are written together',
   }),
   stream_batch_interval_ms: Type.Integer({ default: 100, minimum: 1, maximum: 60_000, description: 'How long points of a StreamWrite wait for others' }),
+  backpressure_wait_secs: Type.Integer({
+    default: 30,
+    minimum: 0,
+    maximum: 3600,
+    description:
+      'How long a StreamWrite waits for room when flushing or merging is behind, its client held back, before it fails with BACKPRESSURE; 0 = not at all',
+  }),
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one point; one with more is refused' }),
   max_reported_errors: Type.Integer({
     default: 16,

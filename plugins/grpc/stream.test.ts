@@ -9,7 +9,7 @@ import { type Message, packageDefinition, point, type StartOptions, start, TestC
 const NOW = BigInt(Date.now()) * 1_000_000n
 
 /** Counts batches, and refuses those that hold a measurement called `refused`. */
-function gateOf(batches: number[]) {
+function gateOf(batches: number[], refusals: { left: number }) {
   return definePlugin({
     id: 'gate',
     summary: 'Looks at writes',
@@ -17,6 +17,10 @@ function gateOf(batches: number[]) {
     setup(svc) {
       svc.ingest.admit((batch) => {
         batches.push(batch.rows)
+        if (refusals.left > 0) {
+          refusals.left--
+          throw new SvcError('BACKPRESSURE', 'no room yet')
+        }
         if (batch.tables.some(({ measurement, rows }) => measurement?.name === 'refused' && rows > 0)) throw new SvcError('OVERLOADED', 'no room')
       })
     },
@@ -25,7 +29,8 @@ function gateOf(batches: number[]) {
 
 async function setUp(t: Test, options: StartOptions = {}) {
   const batches: number[] = []
-  const { node, port } = await start({ ...options, plugins: [gateOf(batches)] })
+  const refusals = { left: 0 }
+  const { node, port } = await start({ ...options, plugins: [gateOf(batches, refusals)] })
   const client = new TestClient(port)
   t.teardown(async () => {
     client.close()
@@ -39,7 +44,7 @@ async function setUp(t: Test, options: StartOptions = {}) {
   }
   const values = async (measurement: string): Promise<number[]> =>
     (await client.query({ measurement, format: 'ROWS' })).flatMap(({ rows }) => rows.map((row: Message) => row.fields[0].value.float64))
-  return { node, port, client, batches, send, values }
+  return { node, port, client, batches, refusals, send, values }
 }
 
 const serialize = (value: Message): Buffer => (packageDefinition['svc.Service'] as ServiceDefinition).StreamWrite.requestSerialize(value)
@@ -114,6 +119,19 @@ t.test('a key under way in another stream is waited for', async (t) => {
   t.match(await send([message(0, 1, 'k')]), { total_written: '1' })
   t.match(await errorOf(answer), { code: 14 })
   stream.destroy()
+})
+
+t.test('a stream waits for room, and loses nothing', async (t) => {
+  const section = { stream_batch_size: 100, stream_batch_interval_ms: 60_000, backpressure_wait_secs: 1 }
+  const { send, values, refusals, batches } = await setUp(t, { section })
+  refusals.left = 3
+  t.match(await send(Array.from({ length: 30 }, (_, i) => message(i * 10, 10, `k${i}`))), { total_written: '300', batch_written: '100' })
+  t.same(await values('m'), upTo(300))
+  t.equal(batches.length, 6)
+  refusals.left = 1000
+  t.match(await errorOf(send([message(300, 10, 'late')])), { code: 14, details: /no room yet/ })
+  refusals.left = 0
+  t.match(await send([message(300, 10, 'late')]), { total_written: '10' })
 })
 
 t.test('an error ends the stream; what came before it is written and counted', async (t) => {

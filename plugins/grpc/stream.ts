@@ -1,22 +1,26 @@
 /**
- * StreamWrite: messages gathered into batches by points, bytes and time. While a batch is written the next one is gathered, and a client that is
- * faster than that is held back.
+ * StreamWrite: messages gathered into batches by points, bytes and time. While a batch is written, or waits for room, the next one is gathered, and a
+ * client that is faster than that is held back.
  *
  * The first fault ends the stream. What came before it is written first, what comes after it is not looked at; the error counts what was written.
  * A message with a key is left out when its key was written within the window; keys of a batch that was not written whole are free again.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { WriteBatch } from '../../kernel/batch.ts'
 import type { IdempotencyKeys } from '../../kernel/dedup.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { GrpcCall } from '../../kernel/grpc/method.ts'
 import { partialWrite } from '../../kernel/partial-write.ts'
-import type { Rejection } from '../../kernel/storage.ts'
+import type { Rejection, WriteResult } from '../../kernel/storage.ts'
 import { streamWriteResponse } from './answers.ts'
+import type { PointsOptions } from './points.ts'
 import { streamEnvelope } from './requests.ts'
 import { type PointWriter, together } from './write.ts'
 
 const MAX_KEY_LENGTH = 255
+/** Between tries to write what finds no room. */
+const PAUSE_MS = 50
 
 /** Keys over all streams. */
 export interface StreamKeys {
@@ -24,6 +28,16 @@ export interface StreamKeys {
   seen: IdempotencyKeys | undefined
   /** Of batches under way: resolves to whether they were written. */
   pending: Map<string, Promise<boolean>>
+}
+
+interface GatheredMessage {
+  /** Its first point. */
+  from: number
+  /** In the stream. */
+  number: number
+  /** Kept until it is written: a batch is the storage's once it was tried. */
+  message: Uint8Array
+  options: PointsOptions
 }
 
 /** What is gathered. Positions of its rows are numbers of points, from 0. */
@@ -34,8 +48,7 @@ interface Gathered {
   points: number
   rejected: number
   rejections: Rejection[]
-  /** Each message's first point and its number in the stream. */
-  messages: { from: number; number: number }[]
+  messages: GatheredMessage[]
   keys: string[]
   settle(written: boolean): void
   settled: Promise<boolean>
@@ -113,8 +126,9 @@ export class StreamWrite {
     const gathered = this.open()
     try {
       const from = gathered.points
-      const outcome = this.writer.decoder(dataNamespace).decode(message, gathered.batch, this.writer.options(), from)
-      gathered.messages.push({ from, number })
+      const options = this.writer.options()
+      const outcome = this.writer.decoder(dataNamespace).decode(message, gathered.batch, options, from)
+      gathered.messages.push({ from, number, message, options })
       gathered.rows += outcome.rows
       gathered.points += points
       gathered.bytes += message.length
@@ -184,9 +198,9 @@ export class StreamWrite {
     const { svc, written } = this.writer
     let whole = false
     try {
-      let result = { written: 0, rejected: 0, rejections: [] as Rejection[] }
+      let result: WriteResult = { written: 0, rejected: 0, rejections: [] }
       if (this.failure !== undefined || gathered.rows === 0) svc.storage.recycle(gathered.batch)
-      else result = await svc.ingest.write(gathered.batch, this.call.context, { backfill: this.backfill, surface: svc.id })
+      else result = await this.patient(gathered)
       written.inc(result.written)
       this.total += result.written
       this.last = result.written
@@ -197,6 +211,34 @@ export class StreamWrite {
       this.fail(this.counted(error))
     } finally {
       this.release(gathered, whole)
+    }
+  }
+
+  /** Writes, and waits for room while there is none: a load is often faster than flushing. Meanwhile the client is held back. */
+  private async patient(gathered: Gathered): Promise<WriteResult> {
+    const { svc, config } = this.writer
+    const { context, signal } = this.call
+    const until = svc.clock.monotonic() + config.backpressure_wait_secs * 1000
+    for (let { batch } = gathered; ; batch = this.again(gathered)) {
+      try {
+        return await svc.ingest.write(batch, context, { backfill: this.backfill, surface: svc.id })
+      } catch (error) {
+        if (!(error instanceof SvcError) || error.code !== 'BACKPRESSURE' || signal.aborted || svc.clock.monotonic() >= until) throw error
+      }
+      await sleep(PAUSE_MS)
+    }
+  }
+
+  /** The same rows in another batch. */
+  private again({ messages }: Gathered): WriteBatch {
+    const { dataNamespace } = this.call.context
+    const batch = this.writer.svc.storage.batch(dataNamespace)
+    try {
+      for (const { message, options, from } of messages) this.writer.decoder(dataNamespace).decode(message, batch, options, from)
+      return batch
+    } catch (error) {
+      this.writer.svc.storage.recycle(batch)
+      throw error
     }
   }
 
