@@ -40,6 +40,7 @@ export class BatchReader {
   private view = 0
   /** Bytes that may still be made. */
   private budget: number
+  private readonly maxBytes: number
   private column = ''
 
   /** @param table a RecordBatch. @throws RangeError when it is damaged. */
@@ -51,9 +52,18 @@ export class BatchReader {
     this.views = table.longs(4, 1)
     this.body = new Uint8Array(body.buffer, body.byteOffset, body.byteLength)
     this.dictionaries = dictionaries
-    this.budget = maxBytes
+    this.budget = this.maxBytes = maxBytes
     if (this.rows < 0 || this.rows > maxRows) throw refused(`a batch of ${this.rows} rows; at most ${maxRows} are allowed, send smaller batches`)
+    // They lie end to end (Arrow Columnar Format, "RecordBatch message"). Overlapping ones would have the same bytes read and copied any number of times.
+    let used = 0
+    for (let i = 1; i < this.buffers.length; i += 2) used += Math.max(0, this.buffers[i])
+    if (used > body.length) throw refused(`a batch has buffers of ${used} bytes in a body of ${body.length}`)
     if (this.codec !== undefined && this.codec !== LZ4 && this.codec !== ZSTD) throw refused('a batch is compressed in an unknown way; use LZ4 or ZSTD')
+  }
+
+  /** Bytes made besides the body. */
+  get made(): number {
+    return this.maxBytes - this.budget
   }
 
   /** @throws BAD_REQUEST */
@@ -128,7 +138,10 @@ export class BatchReader {
   private fixed(layout: Layout, base: { type: Layout['type']; length: number; nullBitmap: Uint8Array }): Data {
     const { width, wire, dictionary } = layout
     const data = this.exactly(this.bytes(), base.length * width)
-    if (wire === Type.Decimal && width < 16) return make({ ...base, data: widened(data, width) })
+    if (wire === Type.Decimal && width < 16) {
+      this.spend(base.length * 16)
+      return make({ ...base, data: widened(data, width) })
+    }
     if (dictionary === undefined) return make({ ...base, data })
     const read = make({
       ...base,
@@ -169,6 +182,7 @@ export class BatchReader {
     const words = new Int32Array(raw.buffer, raw.byteOffset, raw.length / 4)
     let offsets = words
     if (width === 8) {
+      this.spend((length + 1) * 4)
       offsets = new Int32Array(length + 1)
       for (let i = 0; i <= length; i++) {
         if (words[2 * i + 1] !== 0) throw this.damaged('an offset is beyond 2 GiB')
@@ -190,6 +204,7 @@ export class BatchReader {
     const count = this.views[this.view++] ?? 0
     if (count < 0 || count > this.buffers.length / 2 - this.buffer) throw this.damaged('it has more buffers than the batch')
     const heaps = Array.from({ length: count }, () => this.bytes())
+    this.spend((length + 1) * 4)
     const valueOffsets = new Int32Array(length + 1)
     const present = (i: number): boolean => bitmap.length === 0 || ((bitmap[i >> 3] >> (i & 7)) & 1) === 1
     let total = 0

@@ -3,6 +3,8 @@ import { type RecordBatch, type Table, tableFromIPC } from 'apache-arrow'
 import t from 'tap'
 import type { SvcError } from '../errors.ts'
 import { ArrowEncoder } from './encoder.ts'
+import { recordBatchHeader } from './header.ts'
+import { DICTIONARY_BATCH, readMessage } from './layout.ts'
 import { ArrowReader, readSchema } from './reader.ts'
 import { ALL_COLUMNS, allTypesChunk, ipcStream, messagesOf } from './testing.ts'
 import { typeName } from './types.ts'
@@ -160,4 +162,26 @@ t.test('offsets and lengths that lead out of the batch', async (t) => {
     refusal((offsets) => void (offsets[3] = 7)),
     /BAD_REQUEST.*reach 7 in 6/,
   )
+})
+
+t.test('dictionaries of a stream take no more memory than a batch may', async (t) => {
+  const [schema, first, , delta] = messagesOf(stored('dictionary-delta'))
+  const kinds = [first, delta].map(({ header }) => readMessage(header).kind)
+  t.strictSame(kinds, [DICTIONARY_BATCH, DICTIONARY_BATCH])
+  const inMegabyte = (body: Uint8Array): Uint8Array => {
+    const large = new Uint8Array(1_000_000)
+    large.set(body)
+    return large.subarray(0, body.length)
+  }
+  const reader = new ArrowReader(schema.header, { maxBytes: 5_000_000 })
+  for (let i = 0; i < 20; i++) reader.read(first.header, inMegabyte(first.body))
+  for (let i = 0; i < 4; i++) reader.read(delta.header, inMegabyte(delta.body))
+  t.throws(() => reader.read(delta.header, inMegabyte(delta.body)), { code: 'BAD_REQUEST', message: /dictionaries of the stream take too much memory/ })
+})
+
+t.test('buffers that overlap', async (t) => {
+  const schema = new ArrowEncoder(['a', 'b'].map((name) => ({ name, type: 'Int64' }))).schemaMessage()
+  const header = recordBatchHeader({ rows: 1000, nodes: [1000, 0, 1000, 0], buffers: [0, 0, 0, 8000, 0, 0, 0, 8000], bodyLength: 8000 })
+  const refused = { code: 'BAD_REQUEST', message: /buffers of 16000 bytes in a body of 8000/ }
+  t.throws(() => new ArrowReader(schema.header).read(header, new Uint8Array(8000)), refused)
 })

@@ -25,6 +25,8 @@ export class ArrowReader {
   private readonly decoded: DecodedSchema
   private readonly limits: ReadLimits
   private readonly dictionaries = new Map<number, Vector>()
+  /** Bytes that each dictionary holds. */
+  private readonly dictionaryBytes = new Map<number, number>()
 
   /** @param header the schema's message without its frame. @throws BAD_REQUEST */
   constructor(header: Uint8Array, limits: Partial<ReadLimits> = {}) {
@@ -53,8 +55,15 @@ export class ArrowReader {
     const values = this.decoded.dictionaries.get(id)
     const batch = table.table(1)
     if (values === undefined || batch === undefined) throw refused(`dictionary ${id} belongs to no column`)
-    const [data] = new BatchReader(batch, body, this.dictionaries, this.limits).read([values])
-    const known = table.uint8(2) === 1 ? (this.dictionaries.get(id)?.data ?? []) : []
+    const reader = new BatchReader(batch, body, this.dictionaries, this.limits)
+    const [data] = reader.read([values])
+    const delta = table.uint8(2) === 1
+    const known = delta ? (this.dictionaries.get(id)?.data ?? []) : []
+    // All that the body lies in is held, however little of it is used.
+    this.dictionaryBytes.set(id, body.buffer.byteLength + reader.made + (delta ? (this.dictionaryBytes.get(id) ?? 0) : 0))
+    let held = 0
+    for (const bytes of this.dictionaryBytes.values()) held += bytes
+    if (held > this.limits.maxBytes) throw refused('the dictionaries of the stream take too much memory; send fewer or smaller ones, or plain values')
     if (known.length >= MAX_PARTS) throw refused(`dictionary ${id} comes in more than ${MAX_PARTS} parts; send it anew`)
     this.dictionaries.set(id, new Vector([...known, data] as never))
   }
