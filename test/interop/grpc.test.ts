@@ -11,7 +11,7 @@ const SETTINGS = { sections: { grpc: 'reflection = true' } }
 test('grpcio, generated from svc.proto', { skip: lackingPython('pyarrow', 'grpc') }, async (t) => {
   const doors = await startDoors(['grpc'], SETTINGS)
   t.after(() => doors.stop())
-  await runChecks(t, PYTHON, [client('grpc_python.py'), doors.grpc, join(ROOT, 'plugins/grpc/svc.proto')])
+  await runChecks(t, PYTHON, [client('grpc_python.py'), doors.grpc, join(ROOT, 'plugins/grpc/svc.proto'), doors.url])
 })
 
 test('grpcurl by reflection', { skip: lacking('grpcurl', 'bin/grpcurl') }, async (t) => {

@@ -3,6 +3,7 @@ reason as a JSON string, and at last `end <how many>`. `program.ts` makes a test
 import json
 import sys
 import traceback
+import urllib.request
 
 
 def flat(text):
@@ -45,3 +46,9 @@ def fails(error, call, *parts):
         contains(str(raised), *parts)
         return raised
     raise AssertionError(f'{error} was not raised')
+
+
+def fault(url, code, left=1):
+    """The server's next writes fail with the code: see faults.ts."""
+    body = json.dumps({'code': code, 'left': left}).encode()
+    urllib.request.urlopen(urllib.request.Request(f'{url}/faults', body, {'content-type': 'application/json'}, method='PUT')).read()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 import checks
-from checks import contains, equal, fails
+from checks import contains, equal, fails, fault
 from flight_sql_commands import Session, describe, member
 
 ADDRESS, URL = sys.argv[1:3]
@@ -303,6 +303,26 @@ def check_cancel():
     reader.read_chunk()
     reader.cancel()
     equal(session.sql('SELECT 4 AS n').num_rows, 1)
+
+
+def check_pushback():
+    """A stream of batches is held back while the memtable is full, and nothing is lost"""
+    batches = [pa.record_batch({'_time': times(1000, start=NOW + part * SECOND), 'v': pa.array(range(1000))}) for part in range(20)]
+    fault(URL, 'BACKPRESSURE', 5)
+    equal(session.put('pushed', batches), 20_000)
+    equal(session.sql('SELECT count(*) AS n FROM pushed').column('n').to_pylist(), [20_000])
+
+
+def check_failing_writes():
+    """Writes that fail have the status of their failure"""
+    batch = table(1, v=pa.array([1.0]))
+    for code, error, text in [
+        ('STORAGE_FULL', pa.ArrowException, 'exhausted'), ('OVERLOADED', flight.FlightUnavailableError, 'unavailable'),
+        ('WRITE_TIMEOUT', flight.FlightTimedOutError, ''), ('RATE_LIMITED', pa.ArrowException, 'exhausted'),
+    ]:
+        fault(URL, code)
+        fails(error, lambda: session.put('failing', [batch]), text)
+    equal(session.put('failing', [batch]), 1)
 
 
 def check_login():

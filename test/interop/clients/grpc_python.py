@@ -1,4 +1,4 @@
-"""A gRPC client generated from svc.proto. Arguments: the address, svc.proto."""
+"""A gRPC client generated from svc.proto. Arguments: the address, svc.proto, the URL of HTTP."""
 import io
 import sys
 import threading
@@ -10,12 +10,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.rpc.error_details_pb2 import RetryInfo
 
 import checks
-from checks import contains, equal
+from checks import contains, equal, fault
 from generated import load
 
-ADDRESS, PROTO = sys.argv[1:3]
+ADDRESS, PROTO, URL = sys.argv[1:4]
 SECOND = 1_000_000_000
 NOW = int(time.time()) // 60 * 60 * SECOND
 Code = grpc.StatusCode
@@ -251,6 +252,28 @@ def check_status_details():
     equal(dict(error.trailing_metadata())['svc-code'], 'NOT_FOUND')
     status = rpc_status.from_call(error)
     assert status is None or status.code == Code.NOT_FOUND.value[0], status
+
+
+def check_failing_writes():
+    """Writes that fail have the status of their failure, and say when to try again"""
+    for code, status, retry in [
+        ('BACKPRESSURE', Code.UNAVAILABLE, 1), ('OVERLOADED', Code.UNAVAILABLE, 60), ('STORAGE_FULL', Code.RESOURCE_EXHAUSTED, 5),
+        ('WRITE_TIMEOUT', Code.DEADLINE_EXCEEDED, None), ('DATABASE_CLOSED', Code.UNAVAILABLE, None),
+    ]:
+        fault(URL, code)
+        error = refused(status, lambda: write(point('failing', NOW, v=1.0)))
+        equal(dict(error.trailing_metadata())['svc-code'], code)
+        told = [RetryInfo.FromString(detail.value).retry_delay.seconds for detail in rpc_status.from_call(error).details if detail.Is(RetryInfo.DESCRIPTOR)]
+        equal(told, [] if retry is None else [retry], code)
+    equal(write(point('failing', NOW, v=1.0)).written, 1)
+
+
+def check_stream_pushback():
+    """StreamWrite is held back while the memtable is full, and nothing is lost"""
+    fault(URL, 'BACKPRESSURE', 3)
+    many = (pb.StreamWriteRequest(points=[point('pushed', NOW + index, v=index)]) for index in range(1000))
+    equal(stub.StreamWrite(many).total_written, 1000)
+    equal(arrow(pb.QueryRequest(measurement='pushed')).num_rows, 1000)
 
 
 def check_unknown_method():
