@@ -90,6 +90,16 @@ def check_ingest_many():
     equal(ask('SELECT v FROM many').num_rows, 100_000)
 
 
+def check_ingest_table():
+    """adbc_ingest of a table of 90 MB in pieces, and the driver's error for one in one piece"""
+    count = 1_000_000
+    values = pa.array(range(count), pa.float64())
+    table = pa.table({'_time': pa.array([NOW - index * 1000 for index in range(count)], pa.timestamp('ns')), **{f'v{index}': values for index in range(10)}})
+    fails(Error, lambda: ingest('whole', table, 'create_append'), 'message larger than max')
+    equal(ingest('pieces', table.to_reader(max_chunksize=65_536), 'create_append'), count)
+    equal(ask('SELECT count(*) AS n, sum(v9) AS s FROM pieces').to_pydict(), {'n': [count], 's': [count * (count - 1) / 2]})
+
+
 def check_parameters():
     """Prepared with parameters: one row, several types, several runs"""
     ingest('bound', pa.table({'_time': times(4), 'host': ['a', 'b', 'a', 'b'], 'v': [1.0, 2.0, 3.0, 4.0], 'n': pa.array([1, 2, 3, 4], pa.int64())}), 'create_append')
