@@ -37,6 +37,11 @@ const KEPT_CONNECTIONS = 8
 /** What comes after a source is worth this many threads at most: one thread fills the blocks. */
 const UNORDERED_THREADS = 4
 const INTERRUPT_EVERY_MS = 20
+/**
+ * What a streamed result is made ahead of its reader. DuckDB does not count texts outside its vectors: at its own 1 MB, a statement with texts of
+ * 2 kB that nobody reads holds 120 MB. At this it is as fast (measured with 20 million rows of three numbers).
+ */
+const STREAM_AHEAD = '128KB'
 export const SOURCE_FUNCTION = 'svc_source'
 /** DuckDB gives ENOSPC and EDQUOT as text only. */
 const FULL_DISK = /No space left on device|Disk quota exceeded/i
@@ -82,7 +87,10 @@ export class Duck {
       `CREATE SCHEMA svc_tags`,
       `SET allowed_directories = [${[segments, config.tempDir, config.archiveDirectory ?? []].flat().map(sqlText).join(', ')}]`,
       `SET enable_external_access = false`,
+      // It is a connection's own, and there is no default of it to set. Statements of clients cannot set anything: prepare refuses them.
+      `SET allowed_configs = ['streaming_buffer_size']`,
       `SET lock_configuration = true`,
+      `SET streaming_buffer_size = '${STREAM_AHEAD}'`,
     ]) {
       await connection.run(statement)
     }
@@ -127,7 +135,11 @@ export class Duck {
 
   async connect(): Promise<DuckDBConnection> {
     if (this.closed) throw new SvcError('DATABASE_CLOSED', 'cannot run a statement: the engine is closing')
-    return this.idle.pop() ?? this.instance.connect()
+    const idle = this.idle.pop()
+    if (idle !== undefined) return idle
+    const connection = await this.instance.connect()
+    await connection.run(`SET streaming_buffer_size = '${STREAM_AHEAD}'`)
+    return connection
   }
 
   /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */

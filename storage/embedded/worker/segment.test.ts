@@ -147,3 +147,17 @@ t.test('a statement that needs too much memory fails with a reason, and the next
   t.strictSame(await duck.run('SELECT 1 AS one'), [{ one: 1 }])
   duck.close()
 })
+
+t.test('no connection makes more of a streamed result ahead than a little', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const duck = await Duck.open(db.config, db.dataDir)
+  const connections = [await duck.connect(), await duck.connect(), await duck.connect()]
+  for (const connection of connections) {
+    const settings = await connection.runAndReadAll(`SELECT current_setting('streaming_buffer_size')`)
+    t.strictSame(settings.getRows(), [['125.0 KiB']])
+  }
+  await t.rejects(duck.run(`SET allowed_configs = []`), /locked|configuration/i)
+  for (const connection of connections) duck.release(connection, true)
+  duck.close()
+})
