@@ -109,6 +109,7 @@ export class SvcNode {
   /** Safe twice and at any time. @returns what failed on the way. */
   async stop(): Promise<Error[]> {
     this.state = 'stopping'
+    this.stopping.abort()
     const failures = await this.lifecycle.down()
     this.metrics.close()
     return failures
@@ -158,11 +159,13 @@ export class SvcNode {
       clock: this.clock,
       storage: () => this.open,
       readinessChecks: this.readinessChecks,
+      stopping: this.stopping.signal,
       notReady: () => this.notReady(),
       services: new Map(),
     }
   }
 
+  private readonly stopping = new AbortController()
   private shared: SharedParts | undefined
 
   private async setupPlugin(plugin: Plugin): Promise<void> {

@@ -21,6 +21,7 @@ export interface SharedParts {
   /** Undefined until the storage is open. */
   storage(): Storage | undefined
   readinessChecks: (() => string | undefined)[]
+  stopping: AbortSignal
   notReady(): string | undefined
   services: Map<string, { provider: string; service: unknown }>
 }
@@ -79,6 +80,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     drain: (hook) => void hooks.drain.push(hook),
     stop: (hook) => void hooks.stop.push(hook),
     readiness: (check) => void shared.readinessChecks.push(check),
+    stopping: shared.stopping,
     notReady: () => shared.notReady(),
     provide(name, service) {
       if (!plugin.provides?.includes(name)) throw new Error(`cannot provide "${name}" from plugin "${id}": it is not in its provides; add it to definePlugin`)

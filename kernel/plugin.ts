@@ -141,6 +141,8 @@ export interface Svc {
   stop(hook: Hook): void
   /** Adds a check to /ready: returns why the node is not ready, or undefined. */
   readiness(check: () => string | undefined): void
+  /** Aborted when the node begins to stop, before the first drain: for a listener of the plugin's own, which accepts no more from then on. */
+  readonly stopping: AbortSignal
   /** What /ready answers: why the node is not ready, or undefined. */
   notReady(): string | undefined
   /** Gives a service to plugins that require its name; call it in setup. */

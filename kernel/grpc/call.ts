@@ -118,7 +118,8 @@ export class Call implements GrpcCall, Holder {
   /** Ends the call from outside: the listener is closing. */
   cut(error: SvcError): void {
     this.end(statusOf(error))
-    this.stream.close(NGHTTP2_CANCEL)
+    // Its client would have to read the rest of the answer to come to the status.
+    if (this.unsent > 0) this.stream.close(NGHTTP2_CANCEL)
   }
 
   /** Of the memory that calls may hold, this one's is what its client keeps it waiting with. */

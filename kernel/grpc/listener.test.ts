@@ -385,6 +385,52 @@ t.test('a node that stops ends the calls under way, then cuts what is left', asy
   t.same(await stopped, [])
 })
 
+t.test('listeners of a node stop together, and calls that are cut are told why', async (t) => {
+  const never = (path: string): GrpcMethod => ({
+    path,
+    action: 'read',
+    kind: 'server_stream',
+    handle: async (_request, { signal }, send) => {
+      await send(Buffer.from('first'))
+      await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    },
+  })
+  const listeners: GrpcListener[] = []
+  const plugin = (id: string) =>
+    definePlugin({
+      id,
+      summary: 'Answers',
+      stability: 'stable',
+      config: Type.Object(grpcListenerKeys(0)),
+      setup(svc, config) {
+        const listener = new GrpcListener(svc, config, [never('/t.S/Never')])
+        listeners.push(listener)
+        svc.ready(() => listener.start())
+        svc.drain(() => listener.drain())
+        svc.stop(() => listener.stop())
+      },
+    })
+  const config = { server: { shutdown_timeout_secs: 1 }, one: { addr: '127.0.0.1:0' }, two: { addr: '127.0.0.1:0' } }
+  const node = await boot({ plugins: [plugin('one'), plugin('two')], config })
+  const ends = await Promise.all(
+    listeners.map(async ({ port }) => {
+      const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure())
+      t.teardown(() => client.close())
+      const call = client.makeServerStreamRequest('/t.S/Never', identity, (bytes) => bytes, Buffer.alloc(0))
+      const end = once(call, 'end').catch((error: ServiceError) => error)
+      await once(call, 'data')
+      call.resume()
+      return { end }
+    }),
+  )
+  const began = performance.now()
+  const stopped = node.stop()
+  for (const { end } of ends) t.match(await end, { code: 14, details: /the server is stopping/ })
+  t.same(await stopped, [])
+  const took = performance.now() - began
+  t.ok(took < 1900, `${took} ms`)
+})
+
 /** A call whose message of `announced` bytes stays without its end. */
 async function begun(port: number, path: string, announced: number, parts: readonly Buffer[]) {
   const session = connect(`http://127.0.0.1:${port}`)

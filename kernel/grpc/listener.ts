@@ -49,6 +49,7 @@ export class GrpcListener {
   private server: Http2Server | Http2SecureServer | undefined
   private stopReload: () => void = () => {}
   private draining = false
+  private drained: Promise<void> | undefined
   private whenIdle: () => void = () => {}
 
   /**
@@ -90,6 +91,8 @@ export class GrpcListener {
     const { svc, config } = this
     const { host, port } = parseAddress(config.addr)
     const { tls } = svc
+    // All listeners of a node wait for their calls at the same time: one after the other they would take the limit each, open to new calls until then.
+    svc.stopping.addEventListener('abort', () => void this.drain(), { once: true })
     const options = {
       settings: { initialWindowSize: config.stream_window_bytes, maxConcurrentStreams: config.max_concurrent_streams, enablePush: false },
       // The window and max_concurrent_streams bound what a connection holds; a session at this limit of node's own breaks off its calls.
@@ -120,14 +123,19 @@ export class GrpcListener {
   }
 
   /** Accepts no more, and waits for the calls under way until server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
-  async drain(): Promise<void> {
+  drain(): Promise<void> {
+    this.drained ??= this.waitForCalls()
+    return this.drained
+  }
+
+  private async waitForCalls(): Promise<void> {
     this.draining = true
     this.stopReload()
     const { server, svc } = this
     if (server === undefined) return
     server.close()
     for (const session of this.sessions) session.close()
-    if (this.calls.size === 0) return
+    if (this.idle) return
     const limit = svc.server.shutdown_timeout_secs
     const inTime = await new Promise<boolean>((resolve) => {
       const timer = setTimeout(() => resolve(false), limit * 1000)
@@ -137,7 +145,7 @@ export class GrpcListener {
       }
     })
     if (inTime) return
-    svc.log.warn({ calls: this.calls.size, after_secs: limit }, 'calls under way were cut at server.shutdown_timeout_secs')
+    svc.log.warn({ calls: this.calls.size, connections: this.sessions.size, after_secs: limit }, 'calls under way were cut at server.shutdown_timeout_secs')
     for (const call of this.calls) call.cut(stopping())
     await new Promise((resolve) => setTimeout(resolve, CUT_MS))
   }
@@ -155,6 +163,11 @@ export class GrpcListener {
     await closed
   }
 
+  /** No call is under way, and no answer on its way: sessions that were told to close do so when their streams have ended. */
+  private get idle(): boolean {
+    return this.calls.size === 0 && this.sessions.size === 0
+  }
+
   private accept(session: ServerHttp2Session): void {
     this.sessions.add(session)
     session.setLocalWindowSize(this.config.connection_window_bytes)
@@ -162,6 +175,7 @@ export class GrpcListener {
     session.on('close', () => {
       stopPings()
       this.sessions.delete(session)
+      if (this.idle) this.whenIdle()
     })
     if (this.draining) session.close()
   }
@@ -207,7 +221,7 @@ export class GrpcListener {
     } else if (this.svc.log.isLevelEnabled('debug')) {
       this.svc.log.debug({ request_id: call.requestId, method: path, status: STATUS_NAMES[status.status] }, 'call')
     }
-    if (this.calls.size === 0) this.whenIdle()
+    if (this.idle) this.whenIdle()
   }
 
   private refuseCall(stream: ServerHttp2Stream, error: Error): void {

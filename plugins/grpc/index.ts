@@ -20,6 +20,7 @@ export default definePlugin({
     const listener = new GrpcListener(svc, config, methods)
     svc.provide('grpc_listener', listener)
     svc.ready(() => listener.start())
+    svc.stopping.addEventListener('abort', () => health.stop(), { once: true })
     svc.drain(async () => {
       health.stop()
       await listener.drain()
