@@ -42,12 +42,13 @@ export const configSchema = Type.Object({
     description: 'Bytes of one frame of a streamed remote read, exceeded by at most a chunk',
   }),
   warm_up_queries: Type.Integer({
-    default: 0,
+    default: 300,
     minimum: 0,
     maximum: 100_000,
     description:
-      'Queries over made-up samples run in the background once the server is ready, so that the first ones asked do not wait for an engine thread to start and for code to be compiled (300 or so are enough, and take some 75 MB of memory from the start); 0 = none',
+      'Queries over made-up samples run in the background after the start, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; they take some 75 MB of memory; 0 = none',
   }),
+  warm_up_after_secs: Type.Number({ default: 5, minimum: 0, maximum: 86_400, description: 'When the warm-up begins, counted from when the server is ready' }),
 })
 
 export type PromqlConfig = Static<typeof configSchema>

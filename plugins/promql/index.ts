@@ -24,6 +24,6 @@ export default definePlugin({
     textEndpoints(door, config)
     statusEndpoints(door, config)
     readEndpoint(door, config)
-    if (config.warm_up_queries > 0) svc.ready(() => door.warmUp(config.warm_up_queries))
+    if (config.warm_up_queries > 0) door.warmUp(config.warm_up_queries, config.warm_up_after_secs * 1000)
   },
 })

@@ -15,7 +15,7 @@ t.test('a server that shuts down ends it', async (t) => {
 })
 
 t.test('a server runs it beside what it is asked', async (t) => {
-  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { promql: { warm_up_queries: 9 } } })
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { promql: { warm_up_queries: 9, warm_up_after_secs: 0 } } })
   t.teardown(() => node.stop())
   const answer = await node.inject('/api/v1/query?query=1%2B1&time=5')
   t.same(answer.json(), { status: 'success', data: { resultType: 'scalar', result: [5, '2'] } })

@@ -76,9 +76,18 @@ export class Door {
     return this.svc.storage.run<R>(module, args, this.timeLimit(Number.POSITIVE_INFINITY)).result
   }
 
-  /** Runs so many queries in the background. */
-  warmUp(queries: number): void {
-    this.svc.storage.run(WARM_UP, { queries }).result.catch((error: Error) => this.svc.log.debug({ err: error }, 'warm-up ended early'))
+  /** Call it in setup: so many queries run in the background, some time after the server is ready. */
+  warmUp(queries: number, delayMs: number): void {
+    const { svc } = this
+    const begin = () => {
+      svc.storage.run(WARM_UP, { queries }).result.catch((error: Error) => svc.log.debug({ err: error }, 'warm-up ended early'))
+    }
+    let timer: NodeJS.Timeout | undefined
+    svc.ready(() => {
+      timer = setTimeout(begin, delayMs)
+      timer.unref()
+    })
+    svc.drain(() => clearTimeout(timer))
   }
 
   truncated(): void {
