@@ -48,7 +48,7 @@ export const configSchema = Type.Object({
     description:
       'Queries over made-up samples run in the background after the start, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; they take some 75 MB of memory; 0 = none',
   }),
-  warm_up_after_secs: Type.Number({ default: 5, minimum: 0, maximum: 86_400, description: 'When the warm-up begins, counted from when the server is ready' }),
+  warm_up_after_secs: Type.Number({ default: 1, minimum: 0, maximum: 86_400, description: 'When the warm-up begins, counted from when the server is ready' }),
 })
 
 export type PromqlConfig = Static<typeof configSchema>
