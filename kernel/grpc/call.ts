@@ -234,6 +234,7 @@ export class Call implements GrpcCall, Holder {
     } else this.inbox?.fail(ENDED)
     this.wakeSenders()
     this.parts.ended(this, status)
+    if (this.inbox === undefined) stream.resume()
     if (stream.destroyed || stream.closed) return
     if (!stream.headersSent && status.status !== OK) {
       stream.respond({ ...this.headers, ...statusHeaders(status) }, { endStream: true })

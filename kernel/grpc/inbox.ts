@@ -85,6 +85,8 @@ export class Inbox {
     this.ready.length = 0
     this.chunks = []
     this.gathered = undefined
+    // A stream whose input is not read to its end is kept, closed or not, for as long as its connection.
+    if (!this.ended) this.stream.resume()
     this.notify()
   }
 

@@ -431,6 +431,60 @@ t.test('listeners of a node stop together, and calls that are cut are told why',
   t.ok(took < 1900, `${took} ms`)
 })
 
+t.test('a call that ends before its request does leaves nothing behind', async (t) => {
+  const method = (name: string, handle: (requests: AsyncIterable<Uint8Array>) => Promise<Uint8Array>): GrpcMethod => ({
+    path: `/t.S/${name}`,
+    action: name === 'Write' ? 'write' : 'read',
+    kind: 'client_stream',
+    handle,
+  })
+  /** By then all of the request is there. */
+  const all = () => new Promise((resolve) => setTimeout(resolve, 30))
+  const throws = async (requests: AsyncIterable<Uint8Array>): Promise<Uint8Array> => {
+    for await (const _ of requests) {
+      await all()
+      throw new SvcError('BAD_REQUEST', 'cannot do it')
+    }
+    return Buffer.alloc(0)
+  }
+  const early = async (): Promise<Uint8Array> => {
+    await all()
+    return Buffer.from('early')
+  }
+  const methods = [method('Throws', throws), method('Early', early), method('Write', early)]
+  const forbidWrites = async ({ action }: { action: string }) => {
+    await all()
+    return action === 'write' ? new SvcError('FORBIDDEN', 'cannot write') : undefined
+  }
+  const authorizer = definePlugin({ id: 'no_writes', summary: 'Refuses', stability: 'stable', setup: (svc) => svc.auth.authorizer(forbidWrites) })
+  const { port, node } = await start(t, methods, { plugins: [authorizer], config: { server: { shutdown_timeout_secs: 5 } } })
+  const session = connect(`http://127.0.0.1:${port}`)
+  session.on('error', () => {})
+  t.teardown(() => session.destroy())
+  const message = Buffer.alloc(5 + 1000)
+  message.writeUInt32BE(1000, 1)
+  for (const [path, type] of [
+    ['/t.S/Throws', 'application/grpc'],
+    ['/t.S/Early', 'application/grpc'],
+    ['/t.S/Write', 'application/grpc'],
+    ['/t.S/Unknown', 'application/grpc'],
+    ['/t.S/Early', 'text/plain'],
+  ]) {
+    for (const ends of [true, false]) {
+      const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': type, te: 'trailers' })
+      stream.on('error', () => {})
+      stream.resume()
+      for (let i = 0; i < 3; i++) stream.write(message)
+      if (ends) stream.end()
+      await once(stream, 'close')
+    }
+  }
+  const began = performance.now()
+  t.same(await node.stop(), [])
+  const took = performance.now() - began
+  t.ok(took < 2500, `stopped in ${took} ms`)
+})
+
 /** A call whose message of `announced` bytes stays without its end. */
 async function begun(port: number, path: string, announced: number, parts: readonly Buffer[]) {
   const session = connect(`http://127.0.0.1:${port}`)

@@ -226,6 +226,7 @@ export class GrpcListener {
 
   private refuseCall(stream: ServerHttp2Stream, error: Error): void {
     stream.on('error', () => {})
+    stream.resume()
     const status = statusOf(error)
     this.answered.inc({ method: 'unknown', status: STATUS_NAMES[status.status] })
     stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusHeaders(status) }, { endStream: true })
@@ -257,6 +258,7 @@ function stopping(): SvcError {
 /** gRPC over HTTP/2, "Requests": what is no gRPC is told so in HTTP. */
 function refuse(stream: ServerHttp2Stream, metadata: Metadata): void {
   stream.on('error', () => {})
+  stream.resume()
   const post = metadata.get(':method') === 'POST'
   stream.respond(post ? { ':status': 415 } : { ':status': 405, allow: 'POST' }, { endStream: true })
   setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
