@@ -116,6 +116,16 @@ t.test('bulk writes', async (t) => {
     t.match(live.error, { code: 3, details: /backfill/ })
   })
 
+  t.test('refused rows of a long stream are counted, the first of them told', async (t) => {
+    const old = now - 200n * 3_600_000_000_000n
+    await written(flight, flightStream(update('long'), [points([now], ['a'], [0])]))
+    const batches = Array.from({ length: 60 }, (_, i) => points([i === 0 ? now : old, now + BigInt(i + 1)], ['a', 'a'], [1, 1]))
+    const failed = (metadata: (string | undefined)[]) => put(flight, flightStream(update('long'), batches, metadata)).then(({ error }) => error?.details)
+    for (const metadata of [[], ['{"backfill":false}'], [...Array.from({ length: 30 }, () => undefined), '{"backfill":false}']])
+      t.match(await failed(metadata), /61 rows written, 59 rejected; first: row 3: /)
+    t.equal(await failed([...Array.from({ length: 30 }, () => undefined), '{"backfill":true}']), undefined)
+  })
+
   t.test('what is no bulk write is refused', async (t) => {
     const stream = (to: Uint8Array) => put(flight, flightStream(to, [points([now], ['a'], [1])]))
     t.match((await stream(update('INSERT INTO m VALUES (1)'))).error, { code: 3, details: /SQL only reads here; to write, name the measurement/ })

@@ -36,6 +36,8 @@ interface Piece {
   firstRow: number
   now: bigint
   state: 'new' | 'done' | 'blocked'
+  /** Its values that are not finite are in the metric. */
+  counted: boolean
   outcome: Outcome
 }
 
@@ -48,6 +50,8 @@ interface Outcome {
 /** Faults of the rows themselves: others of the stream may be stored all the same. */
 const OF_ROWS: ReadonlySet<ErrorCode> = new Set(['SCHEMA_ERROR', 'INVALID_POINT', 'FUTURE_TIMESTAMP', 'CARDINALITY_EXCEEDED', 'PARTIAL_WRITE'])
 const MOST_REASONS = 16
+/** What a batch costs that is kept, besides its values. */
+const PIECE_BYTES = 1024
 /** A flush takes about a second. */
 const PAUSE_MS = 100
 
@@ -61,7 +65,10 @@ export class PutStream {
   private readonly underWay = new Set<Promise<void>>()
   /** Begun, the first of them not done yet. */
   private readonly window: Piece[] = []
+  /** Of batches that may still be written again. */
   private readonly refused = new Set<Outcome>()
+  /** Of all others: a stream may go on for ever. */
+  private readonly final: Outcome = { written: 0, rejected: 0, rejections: [] }
   private readonly held: Piece[] = []
   private heldBytes = 0
   private backfill: boolean | undefined
@@ -97,7 +104,7 @@ export class PutStream {
   /** Resolves when there is room for another one. @param message the batch lies in it; it is the stream's from now on. @throws what nothing more can be stored for. */
   async add(batch: RecordBatch, message: Uint8Array): Promise<void> {
     const outcome: Outcome = { written: 0, rejected: 0, rejections: [] }
-    const piece: Piece = { batch, message, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', outcome }
+    const piece: Piece = { batch, message, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', counted: false, outcome }
     this.rows += batch.numRows
     this.begin(piece)
     await this.room()
@@ -106,10 +113,11 @@ export class PutStream {
   /** Waits for all of it. @returns rows written. @throws PARTIAL_WRITE and others with both counts when some were refused. */
   async end(): Promise<number> {
     await this.room(1)
-    const all: Outcome = { written: this.written, rejected: 0, rejections: [] }
-    for (const { rejected, rejections } of this.refused) {
-      all.rejected += rejected
-      all.rejections.push(...rejections.slice(0, MOST_REASONS - all.rejections.length))
+    const outcomes = [...this.refused, this.final]
+    const all: Outcome = {
+      written: this.written,
+      rejected: outcomes.reduce((sum, { rejected }) => sum + rejected, 0),
+      rejections: outcomes.flatMap(({ rejections }) => rejections).sort((a, b) => a.position - b.position),
     }
     if (all.rejected > 0)
       throw partialWrite(all, { place: (position) => `row ${position + 1}`, counted: (written) => `${written} row${written === 1 ? '' : 's'}` })
@@ -163,8 +171,14 @@ export class PutStream {
 
   /** Frees its memory at once: megabytes a message would otherwise have the garbage collector called in all the time. */
   private forget(piece: Piece): void {
+    if (this.held.includes(piece)) return
+    const { final } = this
+    if (this.refused.delete(piece.outcome)) {
+      final.rejected += piece.outcome.rejected
+      final.rejections.push(...piece.outcome.rejections.slice(0, MOST_REASONS - final.rejections.length))
+    }
     const { buffer, byteLength } = piece.message
-    if (!this.held.includes(piece) && byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
+    if (byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
   }
 
   private async write(piece: Piece): Promise<void> {
@@ -176,7 +190,8 @@ export class PutStream {
       const { refusals, nonFinite } = this.writer.append(batch, write, firstRow, piece.now)
       handedOver = true
       const result = await svc.ingest.write(write, context, { backfill: backfill === true, surface: svc.id })
-      svc.ingest.countNonFinite(piece.state === 'done' ? 0 : nonFinite)
+      if (!piece.counted) svc.ingest.countNonFinite(nonFinite)
+      piece.counted = true
       this.settle(piece, result.written, refusals.count + result.rejected, [...refusals.reasons, ...result.rejections])
       if (result.rejected > 0 && backfill === undefined) await this.undecided(piece)
     } catch (error) {
@@ -200,9 +215,15 @@ export class PutStream {
 
   /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have. */
   private async undecided(piece: Piece): Promise<void> {
-    if (this.backfill === true) return this.write(piece)
-    if (this.backfill === false || this.held.includes(piece) || this.heldBytes + piece.message.length > this.limits.maxHeldBytes) return
-    this.heldBytes += piece.message.length
+    if (this.backfill === true) {
+      piece.state = 'new'
+      return this.write(piece)
+    }
+    if (this.backfill === false || this.held.includes(piece)) return
+    // Unpacked, a batch may be a thousand times as large as its message.
+    const bytes = PIECE_BYTES + Math.max(piece.message.buffer.byteLength, piece.batch.data.byteLength)
+    if (this.heldBytes + bytes > this.limits.maxHeldBytes) return
+    this.heldBytes += bytes
     this.held.push(piece)
   }
 }
