@@ -8,6 +8,7 @@ import { Type } from 'apache-arrow/enum'
 import type { Dictionary } from 'apache-arrow/type'
 import { Vector } from 'apache-arrow/vector'
 import type { SvcError } from '../errors.ts'
+import { indicesOf, rowOutside, rowsWithValue } from './dictionary-rows.ts'
 import type { FlatTable } from './flatbuffer.ts'
 import { type Layout, refused } from './layout.ts'
 import { decodeLz4Frame } from './lz4-frame.ts'
@@ -143,25 +144,13 @@ export class BatchReader {
       return make({ ...base, data: widened(data, width) })
     }
     if (dictionary === undefined) return make({ ...base, data })
-    const read = make({
-      ...base,
-      data,
-      dictionary: this.dictionaries.get(dictionary) ?? new Vector([make({ type: (layout.type as unknown as Dictionary).dictionary, length: 0 })]),
-    })
-    this.checkIndices(read, base.nullBitmap)
-    return read
-  }
-
-  /** Every value that is there is in the dictionary. */
-  private checkIndices(data: Data, bitmap: Uint8Array): void {
-    const indices = data.values as unknown as ArrayLike<number | bigint>
-    const entries = (data.dictionary as Vector).length
-    for (let i = 0; i < data.length; i++) {
-      const index = indices[i]
-      if (index >= 0 && index < entries) continue
-      if (bitmap.length > 0 && ((bitmap[i >> 3] >> (i & 7)) & 1) === 0) continue
-      throw this.damaged(`row ${i} refers to entry ${index} of a dictionary that has ${entries}`)
-    }
+    const entries = this.dictionaries.get(dictionary) ?? new Vector([make({ type: (layout.type as unknown as Dictionary).dictionary, length: 0 })])
+    const read = make({ ...base, data, dictionary: entries })
+    const outside = rowOutside(read, base.nullBitmap)
+    if (outside >= 0) throw this.damaged(`row ${outside} refers to entry ${indicesOf(read)[outside]} of a dictionary that has ${entries.length}`)
+    if (entries.nullCount === 0) return read
+    this.spend(Math.ceil(base.length / 8))
+    return make({ ...base, ...rowsWithValue(read, base.nullBitmap), data, dictionary: entries })
   }
 
   private validity(length: number, nulls: number): { nullCount: number; nullBitmap: Uint8Array } {

@@ -5,7 +5,7 @@ import type { SvcError } from '../errors.ts'
 import { ArrowEncoder } from './encoder.ts'
 import { recordBatchHeader } from './header.ts'
 import { DICTIONARY_BATCH, readMessage } from './layout.ts'
-import { ArrowReader, readSchema } from './reader.ts'
+import { ArrowReader } from './reader.ts'
 import { ALL_COLUMNS, allTypesChunk, ipcStream, messagesOf } from './testing.ts'
 import { typeName } from './types.ts'
 
@@ -116,12 +116,23 @@ t.test('a dictionary that did not come', async (t) => {
   })
 })
 
+t.test('an entry of a dictionary that is no value', async (t) => {
+  const [batch] = batchesOf(stored('dictionary-nulls'))
+  const tags = batch.data.children[0]
+  t.equal(tags.nullCount, 3)
+  t.strictSame(
+    [0, 1, 2, 3, 4].map((row) => tags.getValid(row)),
+    [true, false, false, false, true],
+  )
+  t.strictSame([...batch.getChild('tag')!], ['x', null, null, null, 'z'])
+})
+
 t.test('messages that are out of place', async (t) => {
   const [schema, batch] = messagesOf(stored('long-lz4'))
   const reader = new ArrowReader(schema.header)
   t.throws(() => reader.read(schema.header, new Uint8Array(0)), { code: 'BAD_REQUEST', message: /a record batch was expected, and a schema came/ })
-  t.throws(() => readSchema(batch.header), { code: 'BAD_REQUEST', message: /a schema was expected, and a record batch came/ })
-  t.throws(() => readSchema(new Uint8Array(0)), { code: 'BAD_REQUEST', message: /header of a message is damaged/ })
+  t.throws(() => new ArrowReader(batch.header), { code: 'BAD_REQUEST', message: /a schema was expected, and a record batch came/ })
+  t.throws(() => new ArrowReader(new Uint8Array(0)), { code: 'BAD_REQUEST', message: /header of a message is damaged/ })
   t.throws(() => reader.read(batch.header, batch.body.subarray(8)), { code: 'BAD_REQUEST', message: /announces a body of/ })
 })
 

@@ -14,11 +14,6 @@ const LIMITS: ReadLimits = { maxRows: 1 << 24, maxBytes: 1 << 28 }
 /** Parts of a dictionary that came one after the other. */
 const MAX_PARTS = 1024
 
-/** @param header a message without its frame. @throws BAD_REQUEST */
-export function readSchema(header: Uint8Array): Schema {
-  return decodeSchema(header).schema
-}
-
 /** Reads the messages of one stream in order; it keeps its dictionaries. */
 export class ArrowReader {
   readonly schema: Schema
