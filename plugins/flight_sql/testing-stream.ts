@@ -7,11 +7,13 @@ export interface Column {
   name: string
   type: DataType
   values: unknown[]
+  /** Metadata of the column. */
+  role?: string
 }
 
 /** FlightData of batches with the same columns, the schema first; the first message has the descriptor. */
 export function flightStream(to: Uint8Array, batches: Column[][], metadata: (string | undefined)[] = []): Uint8Array[] {
-  const fields = batches[0].map(({ name, type }) => new Field(name, type, true))
+  const fields = batches[0].map(({ name, type, role }) => new Field(name, type, true, role === undefined ? undefined : new Map([['role', role]])))
   const schema = new Schema(fields)
   const table = new Table(
     batches.map((columns) => {

@@ -17,7 +17,7 @@ import { ServerProcess } from './server.ts'
 import type { WriterOptions } from './writer.ts'
 
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
-const READY_LIMIT_MS = 20_000
+const READY_LIMIT_MS = 60_000
 const BACKUPS_PER_RUN = 2
 /** Part of the runs that end with a kill during a backup. */
 const KILLED = 0.5

@@ -102,9 +102,10 @@ export class DiskWriter {
 
   /** @throws Error for an answer that a full disk may not give. */
   private async send(batch: number): Promise<Answer> {
-    const path = protocolOf(batch) === 'json' ? '/api/v1/write' : '/api/v2/write?precision=ns'
-    const type = protocolOf(batch) === 'json' ? 'application/json' : 'text/plain'
-    const answer = await fetch(this.url + path, { method: 'POST', headers: { 'content-type': type }, body: bodyOf(this.base, batch) })
+    const protocol = protocolOf(batch)
+    const path = protocol === 'json' ? '/api/v1/write' : '/api/v2/write?precision=ns'
+    const type = protocol === 'json' ? 'application/json' : 'text/plain'
+    const answer = await fetch(this.url + path, { method: 'POST', headers: { 'content-type': type }, body: bodyOf(this.base, batch, protocol) })
     const text = await answer.text()
     if (answer.status === 204) this.accepts.add(batch)
     else if (answer.status === 507 || answer.status === 503) this.refusals.add(batch)

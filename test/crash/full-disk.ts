@@ -24,7 +24,7 @@ import { MEASUREMENT } from './workload.ts'
 
 /** A client that honours Retry-After: 5 comes back twice; the rest is for a busy machine. */
 const RESUME_LIMIT_MS = 15_000
-const READY_LIMIT_MS = 20_000
+const READY_LIMIT_MS = 60_000
 /** Resident memory may move this much while nothing but refusals happens. */
 const FLAT_BYTES = 48 << 20
 const SMALL = { wal_max_file_size: 131_072, memtable_flush_threshold: 131_072, maintenance_interval_secs: 1, compaction_fan_in: 2 }

@@ -1,5 +1,5 @@
 /**
- * Kills the real server at random moments and checks after each restart that every acknowledged batch is there in full, no batch in
+ * Kills the real server at random moments, while points come in by every door, and checks after each restart that every acknowledged batch is there in full, no batch in
  * part, no point twice and every value right; that what was deleted stays deleted and what was not is untouched, that a request without an
  * answer is done in full or not at all, and that drops can be undone (deletions.ts).
  *
@@ -16,6 +16,7 @@ import { Random } from '../../storage/conformance/random.ts'
 import { Deletions } from './deletions.ts'
 import { countBySql, Ledger, readBatches } from './ledger.ts'
 import { ServerProcess } from './server.ts'
+import { ALL_DOORS, TEXT_DOORS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
 
 const LONGEST_RUN_MS = 3000
@@ -67,7 +68,7 @@ export async function killLoop({
   seed,
   engine = 'embedded',
   sql = engine === 'embedded',
-  readyLimitMs = 10_000,
+  readyLimitMs = 60_000,
   log = () => {},
 }: KillLoopOptions): Promise<KillLoopReport> {
   const random = new Random(seed)
@@ -77,6 +78,7 @@ export async function killLoop({
   const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0, segments: 0, doubtful: { done: 0, undone: 0 }, compactions: 0 }
   /** Batches that a check has found; they may never go again. */
   const seen = new Set<number>()
+  const doors = engine === 'embedded' ? ALL_DOORS : TEXT_DOORS
   const deletions = engine === 'embedded' ? new Deletions(join(folder, 'lives'), base, report.doubtful) : undefined
   let server: ServerProcess | undefined
   let finalDrops = false
@@ -85,7 +87,7 @@ export async function killLoop({
   const start = async () => {
     finalDrops = random.chance(FINAL_DROPS)
     const database = { ...SMALL, ...(finalDrops ? {} : { soft_delete_ttl_secs: 86_400 }) }
-    server = await ServerProcess.spawn({ folder, engine, sql, ...(engine === 'embedded' ? { database } : {}) })
+    server = await ServerProcess.spawn({ folder, engine, sql, doors: engine === 'embedded', ...(engine === 'embedded' ? { database } : {}) })
     return server
   }
   const startReady = async () => {
@@ -94,7 +96,7 @@ export async function killLoop({
     return started
   }
   const check = async (url: string, from: number) => {
-    const { present, points } = await readBatches(url, base, from, ledger.next)
+    const { present, points } = await readBatches(url, base, from, ledger.next, doors)
     for (let batch = from; batch < ledger.next; batch++) {
       if (present.has(batch)) {
         if (ledger.none.has(batch) && !seen.has(batch)) throw new Error(`batch ${batch} is there, though the server said that nothing of it is stored`)
@@ -122,6 +124,8 @@ export async function killLoop({
       const retry = [...ledger.unknown].filter(() => random.chance(0.5))
       const options: WriterOptions = {
         url: running.url,
+        ports: running.ports,
+        doors,
         ledger: join(folder, 'ledger'),
         base: String(base),
         retry,
@@ -151,7 +155,7 @@ export async function killLoop({
       report.points = await check(running.url, 0)
       await deletions?.check(running.url, sql)
       if (sql) {
-        const counted = await countBySql(running.url)
+        const counted = await countBySql(running.url, doors)
         if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}, after a ${round}`)
       }
       // Before the clean stop, which flushes in any case.

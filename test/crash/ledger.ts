@@ -1,6 +1,17 @@
 /** What the client knows of each batch, and what the server must therefore hold. */
 import { readFile } from 'node:fs/promises'
-import { batchAt, canonical, type ExpectedPoint, expectedPoints, MEASUREMENT, NS_PER_BATCH, type Protocol, protocolOf } from './workload.ts'
+import {
+  batchAt,
+  canonical,
+  type ExpectedPoint,
+  expectedPoints,
+  identityOf,
+  MEASUREMENT,
+  NS_PER_BATCH,
+  type Protocol,
+  protocolOf,
+  TEXT_DOORS,
+} from './workload.ts'
 
 export class Ledger {
   readonly base: bigint
@@ -56,16 +67,16 @@ export interface Findings {
  * Reads batches [from, to) and compares every value.
  * @throws Error naming the batch that is there in part, twice, with wrong values, or though it was never sent.
  */
-export async function readBatches(url: string, base: bigint, from: number, to: number): Promise<Findings> {
+export async function readBatches(url: string, base: bigint, from: number, to: number, doors: readonly Protocol[] = TEXT_DOORS): Promise<Findings> {
   const present = new Set<number>()
   let points = 0
-  for (const protocol of Object.keys(MEASUREMENT) as Protocol[]) {
+  for (const protocol of doors) {
     const rows = await query(url, MEASUREMENT[protocol], base + BigInt(from) * NS_PER_BATCH, base + BigInt(to) * NS_PER_BATCH)
     points += rows.length
     const byBatch = Map.groupBy(rows, (row) => batchAt(base, row.time))
     for (const [batch, found] of byBatch) {
-      if (protocolOf(batch) !== protocol) throw new Error(`batch ${batch} is in measurement ${MEASUREMENT[protocol]}, where it was never sent`)
-      compareBatch(batch, expectedPoints(base, batch), found)
+      if (protocolOf(batch, doors) !== protocol) throw new Error(`batch ${batch} is in measurement ${MEASUREMENT[protocol]}, where it was never sent`)
+      compareBatch(batch, expectedPoints(base, batch, protocol), found)
       present.add(batch)
     }
   }
@@ -73,9 +84,9 @@ export async function readBatches(url: string, base: bigint, from: number, to: n
 }
 
 function compareBatch(batch: number, expected: ExpectedPoint[], found: ExpectedPoint[]): void {
-  found.sort((a, b) => (a.time < b.time ? -1 : 1))
+  for (const points of [found, expected]) points.sort((a, b) => (identity(a) < identity(b) ? -1 : 1))
   for (let i = 1; i < found.length; i++) {
-    if (found[i].time === found[i - 1].time)
+    if (identity(found[i]) === identity(found[i - 1]))
       throw new Error(`batch ${batch} has the point at ${found[i].time} twice: ${text(found[i - 1])} and ${text(found[i])}`)
   }
   if (found.length !== expected.length) throw new Error(`batch ${batch} is half present: ${found.length} of ${expected.length} points`)
@@ -84,8 +95,12 @@ function compareBatch(batch: number, expected: ExpectedPoint[], found: ExpectedP
   }
 }
 
+function identity({ time, tags }: ExpectedPoint): string {
+  return `${time} ${canonical(tags)}`
+}
+
 function text({ time, tags, fields }: ExpectedPoint): string {
-  return `${time} ${canonical(tags)} ${fields}`
+  return `${identity({ time, tags, fields })} ${fields}`
 }
 
 interface NativeRow {
@@ -115,13 +130,14 @@ function exactIntegers(_key: string, value: unknown, context: { source?: string 
 }
 
 /** Points by batch as SQL counts them, for comparison with what the native query shows. */
-export async function countBySql(url: string): Promise<number> {
+export async function countBySql(url: string, doors: readonly Protocol[] = TEXT_DOORS): Promise<number> {
   let total = 0
-  for (const measurement of Object.values(MEASUREMENT)) {
+  for (const protocol of doors) {
+    const measurement = MEASUREMENT[protocol]
     const answer = await fetch(`${url}/api/v1/svc/sql`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ query: `SELECT count(*) AS n, count(DISTINCT _time) AS distinct_times FROM ${measurement}` }),
+      body: JSON.stringify({ query: `SELECT count(*) AS n, count(DISTINCT ${identityOf(protocol)}) AS distinct_times FROM ${measurement}` }),
     })
     const body = await answer.text()
     if (answer.status !== 200) throw new Error(`the SQL count of ${measurement} answers ${answer.status}: ${body.slice(0, 500)}`)

@@ -19,19 +19,24 @@ export interface ServerOptions {
   sql: boolean
   /** More plugins to load. */
   plugins?: readonly string[]
+  /** Load every plugin that points come in by. */
+  doors?: boolean
   /** More keys of [database]. */
   database?: Record<string, number | string>
 }
 
 export class ServerProcess {
   readonly url: string
+  /** Ports of the gRPC listeners, with `doors`. */
+  readonly ports: { grpc: number; flight: number }
   private readonly child: ChildProcess
   private readonly exited: Promise<number | null>
   private text = ''
 
-  private constructor(child: ChildProcess, url: string) {
+  private constructor(child: ChildProcess, url: string, ports: { grpc: number; flight: number }) {
     this.child = child
     this.url = url
+    this.ports = ports
     this.exited = once(child, 'exit').then(([code]) => code as number | null)
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (data: Buffer) => {
@@ -41,21 +46,24 @@ export class ServerProcess {
   }
 
   /** Starts the process; it is not ready yet. */
-  static async spawn({ folder, engine, sql, plugins = [], database = {} }: ServerOptions): Promise<ServerProcess> {
+  static async spawn({ folder, engine, sql, plugins = [], doors = false, database = {} }: ServerOptions): Promise<ServerProcess> {
+    const ports = doors ? { grpc: await freePort(), flight: await freePort() } : { grpc: 0, flight: 0 }
+    const more = doors ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
     const address = `127.0.0.1:${await freePort()}`
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
     const toml = [
-      `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...plugins])}`,
+      `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...more])}`,
       '[server]',
       `http_addr = "${address}"`,
       'sql_max_rows = 10000000',
+      ...(doors ? ['[grpc]', `addr = "127.0.0.1:${ports.grpc}"`, '[flight_sql]', `addr = "127.0.0.1:${ports.flight}"`] : []),
       '[database]',
       ...Object.entries(keys).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
     ]
     const file = join(folder, 'svc.toml')
     await writeFile(file, `${toml.join('\n')}\n`)
     const child = spawn(process.execPath, [join(ROOT, 'kernel/main.ts'), 'serve', '--config', file], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
-    return new ServerProcess(child, `http://${address}`)
+    return new ServerProcess(child, `http://${address}`, ports)
   }
 
   get pid(): number {

@@ -15,7 +15,7 @@ import { Ledger, readBatches } from './ledger.ts'
 import { ServerProcess } from './server.ts'
 import type { WriterOptions } from './writer.ts'
 
-const READY_LIMIT_MS = 10_000
+const READY_LIMIT_MS = 60_000
 const BATCHES = 120
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
 /** Several files, all of them needed: nothing is flushed. */

@@ -1,12 +1,17 @@
 /**
  * What is written: a batch is a pure function of its number, so that the check needs no copy of what was sent.
  *
- * A point's time names its batch and place: base + batch * 1 ms + place. Batches go by line protocol or as JSON, each to a
- * measurement of its own; every third line protocol batch sends each point as two lines, which the server must merge.
+ * A point's time names its batch and place: base + batch * 1 ms + place; remote write has milliseconds, and there a tag names the place.
+ * Batches go by one door or the other, each door's to a measurement of its own; every third line protocol batch sends each point as two lines,
+ * which the server must merge.
  */
 export const NS_PER_BATCH = 1_000_000n
 
-export type Protocol = 'line_protocol' | 'json'
+export type Protocol = 'line_protocol' | 'json' | 'remote_write' | 'otlp' | 'grpc' | 'flight_sql'
+
+/** The doors that need nothing but text over HTTP. */
+export const TEXT_DOORS: readonly Protocol[] = ['line_protocol', 'json']
+export const ALL_DOORS: readonly Protocol[] = ['line_protocol', 'json', 'remote_write', 'otlp', 'grpc', 'flight_sql']
 
 export interface ExpectedPoint {
   time: bigint
@@ -15,10 +20,22 @@ export interface ExpectedPoint {
   fields: string
 }
 
-export const MEASUREMENT: Record<Protocol, string> = { line_protocol: 'crash_lines', json: 'crash_json' }
+export const MEASUREMENT: Record<Protocol, string> = {
+  line_protocol: 'crash_lines',
+  json: 'crash_json',
+  remote_write: 'crash_remote_write',
+  otlp: 'crash_otlp',
+  grpc: 'crash_grpc',
+  flight_sql: 'crash_flight_sql',
+}
 
-export function protocolOf(batch: number): Protocol {
-  return mix(batch, 1) % 2 === 0 ? 'line_protocol' : 'json'
+/** What tells the points of a measurement apart, in SQL. */
+export function identityOf(protocol: Protocol): string {
+  return protocol === 'remote_write' ? '(_time, place)' : '_time'
+}
+
+export function protocolOf(batch: number, doors: readonly Protocol[] = TEXT_DOORS): Protocol {
+  return doors[mix(batch, 1) % doors.length]
 }
 
 export function sizeOf(batch: number): number {
@@ -33,7 +50,7 @@ export function batchAt(base: bigint, time: bigint): number {
   return Number((time - base) / NS_PER_BATCH)
 }
 
-interface Values {
+export interface Values {
   tags: Record<string, string>
   float: number
   integer: bigint
@@ -42,7 +59,7 @@ interface Values {
   flag: boolean
 }
 
-function valuesOf(batch: number, place: number): Values {
+export function valuesOf(batch: number, place: number): Values {
   const r = mix(batch, place + 3)
   return {
     tags: { host: `h${r % 7}`, zone: `z${(r >>> 4) % 3}` },
@@ -55,21 +72,29 @@ function valuesOf(batch: number, place: number): Values {
   }
 }
 
-export function bodyOf(base: bigint, batch: number): string {
-  const protocol = protocolOf(batch)
+/** Of a text door. */
+export function bodyOf(base: bigint, batch: number, protocol: Protocol): string {
   const places = Array.from({ length: sizeOf(batch) }, (_, place) => place)
   if (protocol === 'json') return `[${places.map((place) => jsonPoint(base, batch, place)).join(',')}]`
   return places.map((place) => linePoint(base, batch, place)).join('\n')
 }
 
-export function expectedPoints(base: bigint, batch: number): ExpectedPoint[] {
+export function expectedPoints(base: bigint, batch: number, protocol: Protocol): ExpectedPoint[] {
   return Array.from({ length: sizeOf(batch) }, (_, place) => {
-    const { tags, float, integer, text, decimal, flag } = valuesOf(batch, place)
-    const fields: Record<string, unknown> = { d: { decimal }, f: float, t: text }
-    if (protocolOf(batch) === 'json') fields.b = flag
-    else fields.i = integer
-    return { time: timeOf(base, batch, place), tags, fields: canonical(fields) }
+    const values = valuesOf(batch, place)
+    const time = timeOf(base, batch, protocol === 'remote_write' ? 0 : place)
+    const tags = protocol === 'remote_write' ? { ...values.tags, place: `p${place}` } : values.tags
+    return { time, tags, fields: canonical(fieldsOf(protocol, values)) }
   })
+}
+
+function fieldsOf(protocol: Protocol, { float, integer, text, decimal, flag }: Values): Record<string, unknown> {
+  const some = { d: { decimal }, f: float, t: text }
+  if (protocol === 'json') return { ...some, b: flag }
+  if (protocol === 'line_protocol') return { ...some, i: integer }
+  if (protocol === 'grpc') return { ...some, b: flag, i: integer }
+  if (protocol === 'flight_sql') return { f: float, t: text, b: flag, i: integer }
+  return { value: float }
 }
 
 /** Members in order, integers as their digits. */

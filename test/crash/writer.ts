@@ -7,11 +7,16 @@
  */
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
-import { bodyOf, protocolOf } from './workload.ts'
+import { Sender, type SenderOptions } from './sender.ts'
+import { type Protocol, TEXT_DOORS } from './workload.ts'
 
 export interface WriterOptions {
   url: string
   ledger: string
+  /** Those that batches are for; absent = the text doors. */
+  doors?: readonly Protocol[]
+  /** With doors that have listeners of their own. */
+  ports?: SenderOptions['ports']
   /** Nanoseconds, as digits. */
   base: string
   /** Batches whose outcome is unknown, to send again first. */
@@ -26,6 +31,7 @@ export interface WriterOptions {
 }
 
 const options = JSON.parse(process.argv[2]) as WriterOptions
+const sender = new Sender({ doors: TEXT_DOORS, ports: { grpc: 0, flight: 0 }, ...options, base: BigInt(options.base) })
 const ledger = openSync(options.ledger, 'a')
 let next = options.first
 let sent = 0
@@ -40,29 +46,19 @@ function take(): number | undefined {
 async function connection(): Promise<void> {
   for (let batch = take(); batch !== undefined; batch = take()) {
     writeSync(ledger, `begin ${batch}\n`)
-    const json = protocolOf(batch) === 'json'
-    try {
-      const answer = await fetch(`${options.url}${json ? '/api/v1/write' : '/api/v2/write?precision=ns'}`, {
-        method: 'POST',
-        headers: { 'content-type': json ? 'application/json' : 'text/plain; charset=utf-8' },
-        body: bodyOf(BigInt(options.base), batch),
-      })
-      const text = await answer.text()
-      if (answer.status === 204) {
-        writeSync(ledger, `ack ${batch}\n`)
-        fdatasyncSync(ledger)
-      } else if (answer.status === 503) {
-        writeSync(ledger, `none ${batch}\n`)
-        await setTimeout(50)
-      } else {
-        writeSync(ledger, `bad ${batch} ${answer.status} ${text.slice(0, 300).replaceAll('\n', ' ')}\n`)
-      }
-    } catch {
-      gone = true // killed: whether the batch is stored is not known
-    }
+    const sent = await sender.send(batch)
+    if (sent.outcome === 'ack') {
+      writeSync(ledger, `ack ${batch}\n`)
+      fdatasyncSync(ledger)
+    } else if (sent.outcome === 'none') {
+      writeSync(ledger, `none ${batch}\n`)
+      await setTimeout(50)
+    } else if (sent.outcome === 'bad') writeSync(ledger, `bad ${batch} ${sent.text.slice(0, 300).replaceAll('\n', ' ')}\n`)
+    else gone = true // killed: whether the batch is stored is not known
     await setTimeout(options.pauseMs)
   }
 }
 
 await Promise.all(Array.from({ length: options.connections }, connection))
+sender.close()
 closeSync(ledger)
