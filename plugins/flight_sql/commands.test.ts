@@ -1,12 +1,18 @@
 import t from 'tap'
 import { BoundedMap } from './bounded-map.ts'
 import { fuzz } from './commands.fuzz.ts'
+import { readCommand, writeAny } from './commands.ts'
 import { likeMatcher } from './like.ts'
-import { readFlightData, writeFlightData } from './messages.ts'
+import { readFlightData, wrapBytes, writeFlightData } from './messages.ts'
 import { isMeasurement, measurementOf } from './target.ts'
 
 t.test('messages of another encoder, whole and damaged', async (t) => {
   t.ok(fuzz(1, 500) > 100)
+})
+
+t.test('a byte order mark is a character of a name like any other', async (t) => {
+  const query = '\uFEFFcpu'
+  t.strictSame(readCommand(writeAny('CommandStatementUpdate', wrapBytes(Buffer.from(query)))), { kind: 'update', query })
 })
 
 t.test('FlightData of every size', async (t) => {

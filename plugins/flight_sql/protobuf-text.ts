@@ -1,15 +1,8 @@
 /** Members that messages here have in common, read from where a `ProtobufReader` stands. */
-import { BYTES, type ProtobufReader, VARINT } from '../../kernel/decode/index.ts'
-
-const decoder = new TextDecoder('utf-8', { fatal: true })
+import { BYTES, type ProtobufReader, readText, VARINT } from '../../kernel/decode/index.ts'
 
 export function readString(reader: ProtobufReader): string {
-  const start = reader.span()
-  try {
-    return decoder.decode(reader.bytes.subarray(start, reader.at))
-  } catch {
-    throw reader.fault(`field ${reader.field} is not UTF-8`, start)
-  }
+  return readText(reader, `text of field ${reader.field}`)
 }
 
 /** The bytes in place, not a copy. */
