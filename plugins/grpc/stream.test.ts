@@ -161,6 +161,7 @@ t.test('backfill by metadata', async (t) => {
   const old = { points: [point('m', NOW - 30n * 86_400_000_000_000n, {}, { v: 2 })] }
   t.match(await errorOf(send([old])), { code: 3, details: /backfill/ })
   t.match(await send([old], { 'x-backfill': 'true' }), { total_written: '1' })
+  t.match(await errorOf(send([old], { 'x-backfill': 'yes' })), { code: 3, details: /cannot use metadata x-backfill "yes"/ })
   t.same(await values('m'), [2, 0])
 })
 

@@ -73,7 +73,7 @@ export class StreamWrite {
     this.writer = writer
     this.call = call
     this.keys = keys
-    this.backfill = call.metadata('x-backfill') === 'true'
+    this.backfill = backfillOf(call.metadata('x-backfill'))
   }
 
   /** @returns the answer. */
@@ -256,6 +256,12 @@ export class StreamWrite {
     const text = this.total === 0 ? error.message : `${error.message}; ${this.total} points of the stream were written before`
     return new SvcError(error.code, text, { cause: error, detail: { ...error.detail, written: this.total } })
   }
+}
+
+/** As HTTP reads its parameter: what is neither true nor false would otherwise pass for false. */
+function backfillOf(given: string | undefined): boolean {
+  if (given === undefined || given === 'true' || given === 'false') return given === 'true'
+  throw new SvcError('BAD_REQUEST', `cannot use metadata x-backfill "${given.slice(0, 32)}": it is true or false`)
 }
 
 function placeOf({ messages }: Gathered, position: number): string {
