@@ -97,6 +97,8 @@ export class GrpcListener {
       settings: { initialWindowSize: config.stream_window_bytes, maxConcurrentStreams: config.max_concurrent_streams, enablePush: false },
       // The window and max_concurrent_streams bound what a connection holds; a session at this limit of node's own breaks off its calls.
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
+      // Such a field would be left out, and a namespace taken for absent.
+      strictFieldWhitespaceValidation: false,
       noDelay: true,
     }
     const secure = tls === undefined ? undefined : await tlsOptions(tls)

@@ -15,9 +15,9 @@ const MAX_TRACESTATE = 512
 export class Metadata {
   private readonly values = new Map<string, string>()
 
-  /** @param raw names and values in turn, as they came; the first value of a name counts. */
+  /** @param raw names and values in turn, as they came; the first value of a name counts, without the space around it. */
   constructor(raw: readonly string[]) {
-    for (let i = 0; i + 1 < raw.length; i += 2) if (!this.values.has(raw[i])) this.values.set(raw[i], raw[i + 1])
+    for (let i = 0; i + 1 < raw.length; i += 2) if (!this.values.has(raw[i])) this.values.set(raw[i], raw[i + 1].trim())
   }
 
   get(key: string): string | undefined {
