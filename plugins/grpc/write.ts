@@ -1,5 +1,6 @@
 /** Write: one message, one batch. */
 import { randomInt } from 'node:crypto'
+import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { GrpcCall } from '../../kernel/grpc/method.ts'
 import type { Counter } from '../../kernel/metrics.ts'
@@ -15,12 +16,13 @@ export class PointWriter {
   readonly svc: Svc
   readonly config: GrpcPluginConfig
   readonly written: Counter
-  /** In order of use, the longest unused first. */
-  private readonly decoders = new Map<string, PointsDecoder>()
+  private readonly decoders: PerNamespace<PointsDecoder>
 
   constructor(svc: Svc, config: GrpcPluginConfig) {
     this.svc = svc
     this.config = config
+    const { max_cached_namespaces: most, series_cache_bytes: bytes } = config
+    this.decoders = new PerNamespace(most, (namespace) => new PointsDecoder(svc.storage.resolver, namespace, bytes, randomInt(2 ** 31)))
     this.written = svc.metrics.counter('grpc_points_written_total', 'Points written over gRPC')
   }
 
@@ -60,12 +62,7 @@ export class PointWriter {
   }
 
   decoder(namespace: string): PointsDecoder {
-    const { resolver } = this.svc.storage
-    const decoder = this.decoders.get(namespace) ?? new PointsDecoder(resolver, namespace, this.config.series_cache_bytes, randomInt(2 ** 31))
-    this.decoders.delete(namespace)
-    this.decoders.set(namespace, decoder)
-    if (this.decoders.size > this.config.max_cached_namespaces) this.decoders.delete(this.decoders.keys().next().value as string)
-    return decoder
+    return this.decoders.get(namespace)
   }
 }
 

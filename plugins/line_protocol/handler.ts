@@ -1,6 +1,7 @@
 /** The HTTP side: reads the request, hands its bytes to the namespace's parser and its points to the one door for writes. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
+import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
@@ -22,12 +23,12 @@ export class WriteHandler {
   private readonly svc: Svc
   private readonly config: LineProtocolConfig
   private readonly written: Counter
-  /** In order of use, the longest unused first. */
-  private readonly parsers = new Map<string, LineParser>()
+  private readonly parsers: PerNamespace<LineParser>
 
   constructor(svc: Svc, config: LineProtocolConfig) {
     this.svc = svc
     this.config = config
+    this.parsers = new PerNamespace(config.max_cached_namespaces, (namespace) => this.newParser(namespace))
     this.written = svc.metrics.counter('influx_points_written_total', 'Points written by line protocol')
   }
 
@@ -41,7 +42,7 @@ export class WriteHandler {
     const batch = svc.storage.batch(context.dataNamespace)
     let handedOver = false
     try {
-      const outcome = this.parser(context.dataNamespace).parse(body, batch, { precision, now: svc.clock.nowNanos(), maxPoints })
+      const outcome = this.parsers.get(context.dataNamespace).parse(body, batch, { precision, now: svc.clock.nowNanos(), maxPoints })
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
       if (outcome.rows === 0) {
         if (outcome.rejected > 0) throw nothingParsed(outcome)
@@ -57,15 +58,6 @@ export class WriteHandler {
     } finally {
       if (!handedOver) svc.storage.recycle(batch)
     }
-  }
-
-  private parser(namespace: string): LineParser {
-    const known = this.parsers.get(namespace)
-    const parser = known ?? this.newParser(namespace)
-    this.parsers.delete(namespace)
-    this.parsers.set(namespace, parser)
-    if (this.parsers.size > this.config.max_cached_namespaces) this.parsers.delete(this.parsers.keys().next().value as string)
-    return parser
   }
 
   private newParser(namespace: string): LineParser {

@@ -1,6 +1,7 @@
 /** POST /api/v1/write. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
+import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import { partialWrite } from '../../kernel/partial-write.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
@@ -12,12 +13,13 @@ export class WriteHandler {
   private readonly svc: Svc
   private readonly config: NativeConfig
   private readonly written: Counter
-  /** In order of use, the longest unused first. */
-  private readonly parsers = new Map<string, PointsParser>()
+  private readonly parsers: PerNamespace<PointsParser>
 
   constructor(svc: Svc, config: NativeConfig) {
     this.svc = svc
     this.config = config
+    const { max_cached_namespaces: most, series_cache_bytes: bytes } = config
+    this.parsers = new PerNamespace(most, (namespace) => new PointsParser(svc.storage.resolver, namespace, bytes, randomInt(2 ** 31)))
     this.written = svc.metrics.counter('http_points_written_total', 'Points written as JSON')
   }
 
@@ -29,7 +31,7 @@ export class WriteHandler {
     let handedOver = false
     try {
       const options = { now: svc.clock.nowNanos(), maxPoints: svc.server.max_write_batch_size, maxFields: this.config.max_fields_per_point }
-      const parsed = this.parser(context.dataNamespace).parse(body, batch, options)
+      const parsed = this.parsers.get(context.dataNamespace).parse(body, batch, options)
       if (parsed.points === 0) return reply.code(204).send()
       if (parsed.rejected === parsed.points) throw partialWrite({ ...parsed, written: 0 })
       handedOver = true
@@ -43,15 +45,6 @@ export class WriteHandler {
     } finally {
       if (!handedOver) svc.storage.recycle(batch)
     }
-  }
-
-  private parser(namespace: string): PointsParser {
-    const { resolver } = this.svc.storage
-    const parser = this.parsers.get(namespace) ?? new PointsParser(resolver, namespace, this.config.series_cache_bytes, randomInt(2 ** 31))
-    this.parsers.delete(namespace)
-    this.parsers.set(namespace, parser)
-    if (this.parsers.size > this.config.max_cached_namespaces) this.parsers.delete(this.parsers.keys().next().value as string)
-    return parser
   }
 }
 

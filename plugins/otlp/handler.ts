@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import type { CallContext } from '../../kernel/auth.ts'
 import type { WriteBatch } from '../../kernel/batch.ts'
+import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import type { ErrorKind } from '../../kernel/errors.ts'
 import { toSvcError } from '../../kernel/http/errors.ts'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
@@ -32,14 +33,14 @@ export class OtlpHandler {
   private readonly config: OtlpConfig
   private readonly metrics: OtlpMetrics
   private readonly dropped: ReadonlySet<string>
-  /** In order of use, the longest unused first. */
-  private readonly decoders = new Map<string, OtlpDecoder>()
+  private readonly decoders: PerNamespace<OtlpDecoder>
 
   constructor(svc: Svc, config: OtlpConfig) {
     this.svc = svc
     this.config = config
     this.metrics = otlpMetrics(svc.metrics)
     this.dropped = new Set(config.dropped_attributes)
+    this.decoders = new PerNamespace(config.max_cached_namespaces, (namespace) => this.newDecoder(namespace))
   }
 
   async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -108,7 +109,7 @@ export class OtlpHandler {
     let kept = false
     try {
       const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
-      const outcome = this.decoder(namespace).decode(message, open, (entry) => metadata?.note?.(namespace, entry), options)
+      const outcome = this.decoders.get(namespace).decode(message, open, (entry) => metadata?.note?.(namespace, entry), options)
       kept = true
       for (const batch of batches) if (batch.rows === 0) storage.recycle(batch)
       return { outcome, batches: batches.filter((batch) => batch.rows > 0) }
@@ -123,15 +124,6 @@ export class OtlpHandler {
     const backfill = (request.query as WriteQuery).backfill === true
     // Only staleness markers are among them: the decoder leaves out all else that is not finite.
     return this.svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: this.svc.id, nonFinite: true })
-  }
-
-  private decoder(namespace: string): OtlpDecoder {
-    const known = this.decoders.get(namespace)
-    const decoder = known ?? this.newDecoder(namespace)
-    this.decoders.delete(namespace)
-    this.decoders.set(namespace, decoder)
-    if (this.decoders.size > this.config.max_cached_namespaces) this.decoders.delete(this.decoders.keys().next().value as string)
-    return decoder
   }
 
   private newDecoder(namespace: string): OtlpDecoder {

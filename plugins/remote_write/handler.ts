@@ -3,6 +3,7 @@ import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import type { CallContext } from '../../kernel/auth.ts'
 import type { WriteBatch } from '../../kernel/batch.ts'
+import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
@@ -40,12 +41,12 @@ export class WriteHandler {
   private readonly exemplars: Counter
   private readonly droppedMetadata: Counter
   private readonly payloads: Payloads
-  /** In order of use, the longest unused first. */
-  private readonly decoders = new Map<string, RequestDecoder>()
+  private readonly decoders: PerNamespace<RequestDecoder>
 
   constructor(svc: Svc, config: RemoteWriteConfig, metadata: MetadataStore, keeper: MetadataKeeper) {
     this.svc = svc
     this.config = config
+    this.decoders = new PerNamespace(config.max_cached_namespaces, (namespace) => this.newDecoder(namespace))
     this.metadata = metadata
     this.keeper = keeper
     this.payloads = new Payloads(config.max_decompressed_bytes, config.max_parallel_decompressions, (error) =>
@@ -112,7 +113,7 @@ export class WriteHandler {
     const { dropped } = metadata
     let kept = false
     try {
-      const outcome = this.decoder(namespace).decode(version, message, floats, open, (entry) => metadata.note(namespace, entry), options)
+      const outcome = this.decoders.get(namespace).decode(version, message, floats, open, (entry) => metadata.note(namespace, entry), options)
       kept = true
       if (outcome.floatRows === 0) storage.recycle(floats)
       return { context, outcome, ...(outcome.floatRows > 0 && { floats }), ...(histograms !== undefined && { histograms }) }
@@ -129,15 +130,6 @@ export class WriteHandler {
     const idempotencyKey = first ? (request.headers['idempotency-key'] as string | undefined) : undefined
     const backfill = (request.query as WriteQuery).backfill === true
     return this.svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: this.svc.id, nonFinite: true })
-  }
-
-  private decoder(namespace: string): RequestDecoder {
-    const known = this.decoders.get(namespace)
-    const decoder = known ?? this.newDecoder(namespace)
-    this.decoders.delete(namespace)
-    this.decoders.set(namespace, decoder)
-    if (this.decoders.size > this.config.max_cached_namespaces) this.decoders.delete(this.decoders.keys().next().value as string)
-    return decoder
   }
 
   private newDecoder(namespace: string): RequestDecoder {
