@@ -1,10 +1,10 @@
 /** Statements: what they will answer, and running them with limits, so that they end with their call or when they are cancelled. */
 import type { CallContext } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import { CANCELLED, type GrpcCall, GrpcStatusError, type SendMessage } from '../../kernel/grpc/index.ts'
+import { CANCELLED, forward, type GrpcCall, GrpcStatusError, type SendMessage } from '../../kernel/grpc/index.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { Svc } from '../../kernel/plugin.ts'
-import type { JobOptions, RunningJob, SqlParameter } from '../../kernel/storage.ts'
+import type { JobOptions, SqlParameter } from '../../kernel/storage.ts'
 import type { FlightSqlConfig } from './config.ts'
 import type { QueryArgs, QueryOutcome } from './query-job.ts'
 import type { TablesArgs } from './tables-job.ts'
@@ -102,16 +102,5 @@ export class Queries {
 
   private options(signal: AbortSignal): JobOptions {
     return { signal, timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
-  }
-}
-
-/** Sends what a job emits. A job that fails, out of time perhaps, is not kept waiting by a client that does not read. */
-async function forward(job: RunningJob<unknown>, send: SendMessage): Promise<void> {
-  const failed = job.result.then(() => new Promise<never>(() => {}))
-  failed.catch(() => {}) // the output fails with the same error
-  try {
-    for await (const message of job.output) await Promise.race([send(message), failed])
-  } finally {
-    job.cancel()
   }
 }

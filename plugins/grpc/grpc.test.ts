@@ -148,6 +148,21 @@ t.test('many rows come in many messages, and no more than allowed', async (t) =>
   t.match(await errorOf(client.call('ExecuteSql', { query: 'SELECT * FROM m' })), { code: 12 }, 'the engine in memory has no SQL')
 })
 
+t.test('a client that does not read does not keep its query beyond its time', async (t) => {
+  const { client, node } = await setUp(t, { config: { server: { sql_query_timeout_secs: 1 } }, section: { send_buffer_bytes: 65_536 } })
+  const points = Array.from({ length: 1000 }, (_, i) => point('long', NOW + BigInt(i), {}, { text: 'x'.repeat(30_000) }))
+  await client.call('Write', { points })
+  const stream = client.service.Query({ measurement: 'long', format: 'ROWS' })
+  const ended = new Promise<{ code: number }>((resolve) => stream.on('error', resolve))
+  stream.once('data', () => stream.pause())
+  const running = async (): Promise<string | undefined> => /^svc_grpc_calls_running (\d)/m.exec((await node.inject('/metrics')).body)?.[1]
+  while ((await running()) !== '1') await new Promise((resolve) => setTimeout(resolve, 20))
+  for (let i = 0; i < 100 && (await running()) !== '0'; i++) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.equal(await running(), '0')
+  stream.on('data', () => {}).resume()
+  t.ok([1, 4, 13, 14].includes((await ended).code), 'it does not pass for the whole answer')
+})
+
 t.test('points that are none are left out, and the others written', async (t) => {
   const { client } = await setUp(t, { section: { max_fields_per_point: 2 }, config: { server: { max_write_batch_size: 10 } } })
   const written = async (...points: Message[]) => client.call('Write', { points })

@@ -1,10 +1,11 @@
 /** Query and ExecuteSql: limits, metrics, and the messages as they come from beside the data. */
 import { SvcError } from '../../kernel/errors.ts'
+import { forward } from '../../kernel/grpc/forward.ts'
 import type { GrpcCall, SendMessage } from '../../kernel/grpc/method.ts'
 import { GrpcStatusError, UNIMPLEMENTED } from '../../kernel/grpc/status.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { Svc } from '../../kernel/plugin.ts'
-import type { JobOptions, ScanRequest } from '../../kernel/storage.ts'
+import type { JobOptions, RunningJob, ScanRequest } from '../../kernel/storage.ts'
 import type { GrpcPluginConfig } from './config.ts'
 import type { QueryArgs } from './query-job.ts'
 import { queryPlan, sqlText } from './requests.ts'
@@ -34,7 +35,7 @@ export class Queries {
     }
     const scan: ScanRequest = { namespace: call.context.dataNamespace, ...plan }
     const args: QueryArgs = { request: scan, rows, limit, maxRows, messageBytes: Math.min(MESSAGE_BYTES, this.config.max_send_bytes >> 1) }
-    for await (const message of this.run(QUERY, args, call)) await send(message)
+    await forward(this.run(QUERY, args, call), send)
     this.answered.inc()
   }
 
@@ -43,19 +44,15 @@ export class Queries {
     const { max_send_bytes: maxBytes } = this.config
     const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
     const pieces: Uint8Array[] = []
-    for await (const piece of this.run(SQL, args, call)) pieces.push(piece)
+    const job = this.run(SQL, args, call)
+    job.result.catch(() => {}) // the output fails with the same error
+    for await (const piece of job.output) pieces.push(piece)
     this.answered.inc()
     return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
   }
 
-  private async *run(module: URL, args: QueryArgs | SqlArgs, { signal }: GrpcCall): AsyncGenerator<Uint8Array> {
+  private run(module: URL, args: QueryArgs | SqlArgs, { signal }: GrpcCall): RunningJob<number> {
     const options: JobOptions = { signal, timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
-    const job = this.svc.storage.run(module, args, options)
-    job.result.catch(() => {}) // the output fails with the same error
-    try {
-      yield* job.output
-    } finally {
-      job.cancel()
-    }
+    return this.svc.storage.run<number>(module, args, options)
   }
 }
