@@ -2,5 +2,5 @@
 export * from './encoder.ts'
 export * from './framing.ts'
 export * from './reader.ts'
-export * from './series-encoder.ts'
+export * from './series-columns.ts'
 export * from './types.ts'

@@ -1,5 +1,5 @@
 /** Names of result types (`SqlColumn.type`) and what they are in Arrow. */
-import { DateUnit, IntervalUnit, TimeUnit, Type } from 'apache-arrow/enum'
+import { TimeUnit, Type } from 'apache-arrow/enum'
 import { Field, Schema } from 'apache-arrow/schema'
 import {
   Binary,
@@ -54,7 +54,6 @@ const UNITS = new Map([
   ['us', TimeUnit.MICROSECOND],
   ['ns', TimeUnit.NANOSECOND],
 ])
-const UNIT_NAMES = ['s', 'ms', 'us', 'ns']
 
 /** @throws Error for a text that is not the name of a result type. */
 export function dataType(name: string): DataType {
@@ -72,67 +71,6 @@ export function arrowSchema(columns: readonly SqlColumn[], dictionaries = false)
       return new Field(name, dictionaries && plain.typeId === Type.Utf8 ? new Dictionary(plain, new Int32(), i) : plain, true)
     }),
   )
-}
-
-/** The name of an Arrow type, as `SqlColumn.type` has it; undefined for one that no result has. */
-export function typeName(type: DataType): string | undefined {
-  const child = (at: number): string | undefined => (type.children?.[at] === undefined ? undefined : typeName(type.children[at].type))
-  switch (type.typeId) {
-    case Type.Null:
-      return 'Null'
-    case Type.Bool:
-      return 'Boolean'
-    case Type.Utf8:
-    case Type.LargeUtf8:
-    case Type.Utf8View:
-      return 'Utf8'
-    case Type.Binary:
-    case Type.LargeBinary:
-    case Type.BinaryView:
-    case Type.FixedSizeBinary:
-      return 'Binary'
-    case Type.Int: {
-      const { isSigned, bitWidth } = type as unknown as { isSigned: boolean; bitWidth: number }
-      return `${isSigned ? 'Int' : 'UInt'}${bitWidth}`
-    }
-    case Type.Float: {
-      const { precision } = type as unknown as { precision: number }
-      return precision === 2 ? 'Float64' : 'Float32'
-    }
-    case Type.Decimal: {
-      const { precision, scale } = type as unknown as Decimal
-      return `decimal(${precision}, ${scale})`
-    }
-    case Type.Date:
-      return (type as unknown as { unit: DateUnit }).unit === DateUnit.DAY ? 'Date32' : 'Timestamp(ms)'
-    case Type.Time:
-      return (type as unknown as { unit: TimeUnit }).unit === TimeUnit.NANOSECOND ? 'Time64(ns)' : 'Time64(us)'
-    case Type.Timestamp: {
-      const { unit, timezone } = type as unknown as { unit: TimeUnit; timezone?: string | null }
-      return `Timestamp(${UNIT_NAMES[unit]}${timezone ? `, ${timezone}` : ''})`
-    }
-    case Type.Interval:
-      return (type as unknown as { unit: IntervalUnit }).unit === IntervalUnit.MONTH_DAY_NANO ? 'Interval' : undefined
-    case Type.Dictionary:
-      return typeName((type as unknown as Dictionary).dictionary)
-    case Type.List:
-    case Type.LargeList:
-    case Type.FixedSizeList: {
-      const item = child(0)
-      return item === undefined ? undefined : `List(${item})`
-    }
-    case Type.Struct: {
-      const members = type.children.map((field) => ({ name: field.name, type: typeName(field.type) }))
-      if (members.some((member) => member.type === undefined)) return undefined
-      return `Struct(${members.map((member) => `${JSON.stringify(member.name)}: ${member.type}`).join(', ')})`
-    }
-    case Type.Map: {
-      const [key, value] = type.children[0].type.children.map((field: Field) => typeName(field.type))
-      return key === undefined || value === undefined ? undefined : `Map(${key}, ${value})`
-    }
-    default:
-      return undefined
-  }
 }
 
 /** Reads `Struct("a": List(Int32), "b": decimal(10, 2))` and the like. */

@@ -1,6 +1,6 @@
 /** The columns of a measurement as Flight SQL describes them: names and types of `SELECT *`, and what each is in metadata. */
 import { Field, Schema } from 'apache-arrow'
-import { dataType } from '../../kernel/arrow/index.ts'
+import { dataType, fieldTypeName } from '../../kernel/arrow/index.ts'
 import type { FieldInfo, MeasurementInfo } from '../../kernel/storage.ts'
 
 interface Column {
@@ -21,7 +21,7 @@ export function tableSchema({ tags, fields }: MeasurementInfo, names: readonly s
   const columns: Column[] = [
     { name: '_time', type: 'Timestamp(ns)', sqlType: 'TIMESTAMP_NS', role: 'timestamp' },
     ...tags.map((name): Column => ({ name, type: 'Utf8', sqlType: 'VARCHAR', role: 'tag' })),
-    ...fields.map((field): Column => ({ name: field.name, ...typesOf(field), role: 'field' })),
+    ...fields.map((field): Column => ({ name: field.name, type: fieldTypeName(field), ...sqlTypeOf(field), role: 'field' })),
   ]
   const metadata = (column: Column): Map<string, string> | undefined => (described ? metadataOf(column) : undefined)
   return new Schema(columns.map((column, i) => new Field(names?.[i] ?? column.name, dataType(column.type), true, metadata(column))))
@@ -33,22 +33,22 @@ export function namesCollide({ tags, fields }: MeasurementInfo): boolean {
   return new Set(names.map((name) => name.toLowerCase())).size < names.length
 }
 
-function typesOf({ type, scale = 0 }: FieldInfo): Pick<Column, 'type' | 'sqlType' | 'precision' | 'scale'> {
+function sqlTypeOf({ type, scale = 0 }: FieldInfo): Pick<Column, 'sqlType' | 'precision' | 'scale'> {
   switch (type) {
     case 'float64':
-      return { type: 'Float64', sqlType: 'DOUBLE' }
+      return { sqlType: 'DOUBLE' }
     case 'int64':
-      return { type: 'Int64', sqlType: 'BIGINT' }
+      return { sqlType: 'BIGINT' }
     case 'uint64':
-      return { type: 'UInt64', sqlType: 'UBIGINT' }
+      return { sqlType: 'UBIGINT' }
     case 'bool':
-      return { type: 'Boolean', sqlType: 'BOOLEAN' }
+      return { sqlType: 'BOOLEAN' }
     case 'decimal':
-      return { type: `decimal(38, ${scale})`, sqlType: 'DECIMAL', precision: 38, scale }
+      return { sqlType: 'DECIMAL', precision: 38, scale }
     // SQL answers histograms as JSON.
     case 'string':
     case 'histogram':
-      return { type: 'Utf8', sqlType: 'VARCHAR' }
+      return { sqlType: 'VARCHAR' }
   }
 }
 

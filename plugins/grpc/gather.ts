@@ -1,5 +1,5 @@
 /** Rows of many series in the order of time, gathered into columns: `_time`, the tags, the fields. */
-import { fieldTypeName, TIME_COLUMN } from '../../kernel/arrow/index.ts'
+import { seriesColumns } from '../../kernel/arrow/index.ts'
 import type { ColumnChunk, FieldInfo, SeriesChunk, SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
 import { histogramText } from './rows.ts'
 
@@ -9,7 +9,7 @@ const CAPACITY = 4096
 type Source = ColumnChunk | undefined
 
 export class RowGatherer {
-  readonly columns: SqlColumn[]
+  readonly columns: readonly SqlColumn[]
   private readonly tags: readonly string[]
   private readonly fields: readonly FieldInfo[]
   private readonly times = new BigInt64Array(CAPACITY)
@@ -24,11 +24,7 @@ export class RowGatherer {
   constructor(tags: readonly string[], fields: readonly FieldInfo[]) {
     this.tags = tags
     this.fields = fields
-    this.columns = [
-      { name: TIME_COLUMN, type: 'Timestamp(ns)' },
-      ...tags.map((name) => ({ name, type: 'Utf8' })),
-      ...fields.map((field) => ({ name: field.name, type: fieldTypeName(field) })),
-    ]
+    this.columns = seriesColumns(tags, fields)
     this.tagValues = tags.map(() => new Array<string | null>(CAPACITY).fill(null))
     this.values = fields.map(fieldValues)
   }
