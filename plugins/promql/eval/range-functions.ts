@@ -1,15 +1,17 @@
 /**
- * Functions over range vectors. Each series is walked once with two cursors that only move forward, one at each end of the window.
+ * Functions over range vectors. Each series is walked once with two cursors that only move forward, one at each end of the window; where a
+ * function knows how, series of floats are done all windows at a time.
  */
 import type { CallExpr, Expr, MatrixSelector, Pos, SubqueryExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
-import { RangeCall, type RangeFn, type RangeFunction } from '../functions/contract.ts'
+import { RangeCall, type RangeFn, type RangeFunction, type RangeRows } from '../functions/contract.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
 import type { RowSink } from './row-sink.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 import { dropAllNames } from './vectors.ts'
+import { WindowPlan } from './window-plan.ts'
 import { type RangeInput, rangeInput } from './windows.ts'
 
 const NOWHERE: Pos = { start: 0, end: 0 }
@@ -58,6 +60,7 @@ export async function walkRanges<Sink extends RowSink>(
   call.scalars = new Float64Array(scalars.length)
   const sink = open(input.labels)
   const walk: Walk = { call, window: fn.window, scalars, sink, steps, input, step: 0, lo: 0, hi: 0 }
+  const short = shortWay(fn, steps, input)
   const gaveFloat = fn.annotate === undefined ? undefined : new Uint8Array(input.labels.length)
   for await (const block of input.blocks()) {
     pacer.check()
@@ -72,8 +75,16 @@ export async function walkRanges<Sink extends RowSink>(
       call.series = block.first + i
       walk.lo = from
       walk.hi = from
+      walk.step = 0
       let given = 0
-      for (walk.step = 0; walk.step < steps.count; ) {
+      if (short !== undefined && block.kinds === undefined && to - from <= SHORT_SAMPLES) {
+        short.plan.follow(block.times, from, to)
+        if (short.plan.samples <= SHORT_SAMPLES) {
+          if (short.rows.fill(block.values, from, sink)) given = FLOAT
+          walk.step = steps.count
+        }
+      }
+      while (walk.step < steps.count) {
         given |= input.reference.at === undefined ? walkSteps(walk, block, from, to) : stay(walk, block, from, to)
         if (walk.step < steps.count && pacer.due(PIECE_SAMPLES)) await pacer.pause()
       }
@@ -84,6 +95,15 @@ export async function walkRanges<Sink extends RowSink>(
   }
   if (gaveFloat !== undefined) fn.annotate?.(input.labels, gaveFloat, call)
   return { input, sink }
+}
+
+/** Steps, samples of a series and samples of all its windows that are done in one go, at most. */
+const SHORT_SAMPLES = 1 << 18
+
+function shortWay({ rows }: RangeFunction, steps: Steps, { reference, range, modifier }: RangeInput): { plan: WindowPlan; rows: RangeRows } | undefined {
+  if (rows === undefined || modifier !== undefined || reference.at !== undefined || steps.count > SHORT_SAMPLES) return undefined
+  const plan = new WindowPlan(steps, range, reference.offset)
+  return { plan, rows: rows(plan) }
 }
 
 function rangeArgument({ args }: CallExpr): MatrixSelector | SubqueryExpr {

@@ -7,6 +7,7 @@
 import type { CallExpr, Expr, Pos, VectorSelector } from '../ast.ts'
 import type { Budget, Pacer } from '../eval/context.ts'
 import type { Steps, Value, VectorValue } from '../eval/value.ts'
+import type { WindowPlan } from '../eval/window-plan.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
 import { ResetCursor } from './reset-cursor.ts'
@@ -73,9 +74,17 @@ const EMPTY = new Float64Array(0)
 /** Returns ABSENT, FLOAT or HISTOGRAM (eval/value.ts). */
 export type RangeFn = (call: RangeCall) => number
 
+/** All windows of a series at once: the short way where all of its samples are floats, and of no modifier. Gives what `window` gives, bit by bit. */
+export interface RangeRows {
+  /** Fills a row, of which `kinds` is ABSENT, with the results of the plan's series: its values are those from `from` on. @returns whether there are any. */
+  fill(values: Float64Array, from: number, row: { values: Float64Array; kinds: Uint8Array; base: number }): boolean
+}
+
 export interface RangeFunction {
   kind: 'range'
   window: RangeFn
+  /** Made once a call; absent where only windows are known. */
+  rows?(plan: WindowPlan): RangeRows
   /** Series keep their metric name; else the evaluator marks them in `dropName`. */
   keepsName?: true
   /** Takes selectors with these modifiers. */

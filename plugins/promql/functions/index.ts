@@ -3,10 +3,12 @@ import type { PromqlFunction, RangeFn, RangeFunction, VectorFn } from './contrac
 import { HISTOGRAMS } from './histogram-functions.ts'
 import { info } from './info.ts'
 import * as aggregate from './range-aggregate.ts'
+import { AverageRows, CountRows, LargestRows, SmallestRows, SumRows } from './range-aggregate-rows.ts'
 import { changes, resets } from './range-changes.ts'
 import { instantDelta, instantRate } from './range-instant.ts'
 import { medianDeviation, quantileOverTime } from './range-order.ts'
 import { checkCounterNames, delta, increase, rate } from './range-rate.ts'
+import { DifferenceRows } from './range-rate-rows.ts'
 import { derivative, doubleExponentialSmoothing, predictLinear } from './range-regression.ts'
 import { labelJoin, labelReplace } from './vector-labels.ts'
 import { MATH } from './vector-math.ts'
@@ -17,9 +19,9 @@ import { TIME } from './vector-time.ts'
 const range = (window: RangeFn, more: Partial<RangeFunction> = {}): RangeFunction => ({ kind: 'range', window, ...more })
 
 const RANGE: Record<string, RangeFunction> = {
-  rate: range(rate, { anchored: true, smoothed: true, annotate: checkCounterNames }),
-  increase: range(increase, { anchored: true, smoothed: true, annotate: checkCounterNames }),
-  delta: range(delta, { anchored: true, smoothed: true }),
+  rate: range(rate, { rows: (plan) => new DifferenceRows(plan, true, true), anchored: true, smoothed: true, annotate: checkCounterNames }),
+  increase: range(increase, { rows: (plan) => new DifferenceRows(plan, true, false), anchored: true, smoothed: true, annotate: checkCounterNames }),
+  delta: range(delta, { rows: (plan) => new DifferenceRows(plan, false, false), anchored: true, smoothed: true }),
   irate: range(instantRate),
   idelta: range(instantDelta),
   changes: range(changes, { anchored: true }),
@@ -27,11 +29,11 @@ const RANGE: Record<string, RangeFunction> = {
   deriv: range(derivative),
   predict_linear: range(predictLinear),
   double_exponential_smoothing: range(doubleExponentialSmoothing),
-  avg_over_time: range(aggregate.avgOverTime),
-  sum_over_time: range(aggregate.sumOverTime),
-  min_over_time: range(aggregate.minOverTime),
-  max_over_time: range(aggregate.maxOverTime),
-  count_over_time: range(aggregate.countOverTime),
+  avg_over_time: range(aggregate.avgOverTime, { rows: (plan) => new AverageRows(plan) }),
+  sum_over_time: range(aggregate.sumOverTime, { rows: (plan) => new SumRows(plan) }),
+  min_over_time: range(aggregate.minOverTime, { rows: (plan) => new SmallestRows(plan) }),
+  max_over_time: range(aggregate.maxOverTime, { rows: (plan) => new LargestRows(plan) }),
+  count_over_time: range(aggregate.countOverTime, { rows: (plan) => new CountRows(plan) }),
   present_over_time: range(aggregate.presentOverTime),
   absent_over_time: range(aggregate.presentOverTime, { finish: absenceOf }),
   first_over_time: range(aggregate.firstOverTime, { keepsName: true }),

@@ -9,7 +9,11 @@ export function sumOverTime(call: RangeCall): number {
     const kind = windowKind(call)
     if (kind !== 'floats') return kind === 'histograms' ? sumHistograms(call) : ABSENT
   }
-  const { values, lo, hi } = call
+  call.value = sumOf(call.values, call.lo, call.hi)
+  return FLOAT
+}
+
+export function sumOf(values: Float64Array, lo: number, hi: number): number {
   let sum = 0
   let lost = 0
   for (let i = lo; i < hi; i++) {
@@ -19,8 +23,7 @@ export function sumOverTime(call: RangeCall): number {
     else lost += Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum
     sum = next
   }
-  call.value = sum === Infinity || sum === -Infinity ? sum : sum + lost
-  return FLOAT
+  return sum === Infinity || sum === -Infinity ? sum : sum + lost
 }
 
 export function avgOverTime(call: RangeCall): number {
@@ -28,24 +31,26 @@ export function avgOverTime(call: RangeCall): number {
     const kind = windowKind(call)
     if (kind !== 'floats') return kind === 'histograms' ? averageHistograms(call) : ABSENT
   }
-  const { values, lo, hi } = call
+  call.value = averageOf(call.values, call.lo, call.hi)
+  return FLOAT
+}
+
+export function averageOf(values: Float64Array, lo: number, hi: number): number {
   let sum = values[lo]
   let lost = 0
   for (let i = lo + 1; i < hi; i++) {
     const value = values[i]
     const next = sum + value
-    if (next === Infinity || next === -Infinity) return incrementalMean(call, i, sum, lost)
+    if (next === Infinity || next === -Infinity) return incrementalMean(values, lo, hi, i, sum, lost)
     lost += Math.abs(sum) >= Math.abs(value) ? sum - next + value : value - next + sum
     sum = next
   }
   const count = hi - lo
-  call.value = sum / count + lost / count
-  return FLOAT
+  return sum / count + lost / count
 }
 
 /** The mean so far times (n - 1) / n and a new value's n-th part: never leaves the range of the values, where their sum does. */
-function incrementalMean(call: RangeCall, from: number, sum: number, sumLost: number): number {
-  const { values, lo, hi } = call
+function incrementalMean(values: Float64Array, lo: number, hi: number, from: number, sum: number, sumLost: number): number {
   let mean = sum / (from - lo)
   let lost = sumLost / (from - lo)
   for (let i = from; i < hi; i++) {
@@ -58,26 +63,31 @@ function incrementalMean(call: RangeCall, from: number, sum: number, sumLost: nu
     else lost = shrink * lost + (Math.abs(kept) >= Math.abs(part) ? kept - next + part : part - next + kept)
     mean = next
   }
-  call.value = mean + lost
-  return FLOAT
+  return mean + lost
 }
 
 export function minOverTime(call: RangeCall): number {
   if (call.kinds !== undefined) return onFloats(call, minOverTime)
-  const { values, lo, hi } = call
+  call.value = smallestOf(call.values, call.lo, call.hi)
+  return FLOAT
+}
+
+export function smallestOf(values: Float64Array, lo: number, hi: number): number {
   let min = values[lo]
   for (let i = lo + 1; i < hi; i++) if (values[i] < min || Number.isNaN(min)) min = values[i]
-  call.value = min
-  return FLOAT
+  return min
 }
 
 export function maxOverTime(call: RangeCall): number {
   if (call.kinds !== undefined) return onFloats(call, maxOverTime)
-  const { values, lo, hi } = call
+  call.value = largestOf(call.values, call.lo, call.hi)
+  return FLOAT
+}
+
+export function largestOf(values: Float64Array, lo: number, hi: number): number {
   let max = values[lo]
   for (let i = lo + 1; i < hi; i++) if (values[i] > max || Number.isNaN(max)) max = values[i]
-  call.value = max
-  return FLOAT
+  return max
 }
 
 /** The time in seconds of the smallest value, the last of equal ones. */

@@ -11,7 +11,7 @@ import { histogramDifference } from './range-rate-histogram.ts'
 import { windowKind } from './range-window.ts'
 
 /** A window whose first or last sample is no further from its boundary than this many average distances is taken to reach it. */
-const REACH = 1.1
+export const REACH = 1.1
 const COUNTER_SUFFIXES = ['_total', '_sum', '_count', '_bucket']
 
 export function rate(call: RangeCall): number {
