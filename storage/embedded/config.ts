@@ -103,6 +103,12 @@ export const configSchema = Type.Object({
     description: 'Bytes of local copies of archived segments that lie in an object store; one query cannot read more than this of them',
   }),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
+  max_concurrent_queries: Type.Integer({
+    default: 64,
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Queries, exports and the like under way at once, those that wait for a slow client among them; further ones wait, within their time limit',
+  }),
   query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
   segment_verification: Type.Union([Type.Literal('first_use'), Type.Literal('background'), Type.Literal('off')], {
     default: 'first_use',

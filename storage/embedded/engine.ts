@@ -205,6 +205,7 @@ export class EmbeddedEngine implements StorageEngine {
         dataDir: this.dataDir,
         shared: this.shared,
         queryThreads: queryThreads(this.config),
+        maxJobs: this.config.max_concurrent_queries,
         config: { query: { ...this.workerConfig(queryParallelism(this.config)), ...this.encryption.query }, maintenance: this.workerConfig(1) },
         state: () => stateEvents({ schema, index, lifetime, writes }, [...(this.manifest?.segments.values() ?? [])].flat()),
         maintenanceDied: (cause) => {

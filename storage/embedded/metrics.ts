@@ -87,6 +87,7 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   const segments = () => [...manifest.segments.values()].flat()
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)
+  gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
   gauge('sample_cache_bytes', 'Bytes of samples that the query threads keep decoded', () => pool.sampleBytes)
   gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => writes.wal.memory)
   gauge(

@@ -24,6 +24,8 @@ export interface PoolSettings {
   dataDir: string
   shared: Int32Array
   queryThreads: number
+  /** Jobs that run at once; others wait. */
+  maxJobs: number
   config: Record<'query' | 'maintenance', WorkerConfig>
   /** The whole state, for a thread that starts. */
   state(): StateEvent[]
@@ -160,6 +162,11 @@ class EngineThread {
   }
 }
 
+interface QueuedJob {
+  start(): void
+  fail(error: SvcError): void
+}
+
 export class WorkerPool {
   private readonly settings: PoolSettings
   private readonly publisher: Publisher
@@ -173,6 +180,9 @@ export class WorkerPool {
   private closed = false
   /** Ids of running jobs: a file retired now may be read by jobs up to the newest of them. */
   private readonly running = new Set<number>()
+  /** Jobs on threads, and those that wait to be, in the order they came. */
+  private active = 0
+  private readonly queued = new Map<number, QueuedJob>()
   private readonly waiting: { after: number; done: () => void }[] = []
 
   constructor(settings: PoolSettings, publisher: Publisher, log: StorageContext['log']) {
@@ -182,18 +192,50 @@ export class WorkerPool {
   }
 
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
+    if (this.closed) throw shutDown()
     const id = this.nextId++
-    const thread = this.queryThread()
     this.running.add(id)
+    let thread: EngineThread | undefined
     const job = new Job<R>(options, {
-      cancel: () => thread.post({ kind: 'cancel', id }),
-      taken: (bytes) => thread.post({ kind: 'taken', id, bytes }),
-      ended: () => this.ended(id),
+      cancel: () => {
+        if (thread !== undefined) return thread.post({ kind: 'cancel', id })
+        this.queued.delete(id)
+        job.fail(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+      },
+      taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
+      ended: () => {
+        if (thread !== undefined) this.active--
+        this.ended(id)
+        this.startNext()
+      },
     })
-    thread.jobs.set(id, job as Job)
-    this.publisher.flush()
-    thread.post({ kind: 'job', id, module: module.href, args })
+    const start = (): void => {
+      thread = this.queryThread()
+      this.active++
+      thread.jobs.set(id, job as Job)
+      this.publisher.flush()
+      thread.post({ kind: 'job', id, module: module.href, args })
+    }
+    if (this.active < this.settings.maxJobs) start()
+    else this.queued.set(id, { start, fail: (error) => job.fail(error) })
     return job
+  }
+
+  /** Jobs that wait for others to end. */
+  get queuedJobs(): number {
+    return this.queued.size
+  }
+
+  private startNext(): void {
+    for (const [id, { start, fail }] of this.queued) {
+      if (this.closed || this.active >= this.settings.maxJobs) return
+      this.queued.delete(id)
+      try {
+        start()
+      } catch (error) {
+        fail(classify(error))
+      }
+    }
   }
 
   async flush(memtable: number, firstSegment: number): Promise<SegmentMeta[]> {
@@ -255,12 +297,14 @@ export class WorkerPool {
 
   async close(): Promise<void> {
     this.closed = true
+    const left = [...this.queued.values()]
+    this.queued.clear()
+    for (const { fail } of left) fail(shutDown())
     const threads = [...this.queries, ...this.leaving, ...(this.maintenance === undefined ? [] : [this.maintenance])]
     await Promise.all(threads.map((thread) => thread.close()))
   }
 
   private queryThread(): EngineThread {
-    if (this.closed) throw new SvcError('DATABASE_CLOSED', 'the database is shutting down; retry after the restart')
     const idle = this.queries.find((thread) => thread.jobs.size === 0)
     if (idle !== undefined) return idle
     if (this.queries.length < this.settings.queryThreads) {
@@ -274,7 +318,7 @@ export class WorkerPool {
   }
 
   private task(message: (id: number) => ToWorker): Promise<FromWorker> {
-    if (this.closed) return Promise.reject(new SvcError('DATABASE_CLOSED', 'the database is shutting down'))
+    if (this.closed) return Promise.reject(shutDown())
     if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
     this.maintenance ??= this.start('maintenance', (_, error) => {
       this.maintenance = undefined
@@ -304,6 +348,10 @@ export class WorkerPool {
       done()
     }
   }
+}
+
+function shutDown(): SvcError {
+  return new SvcError('DATABASE_CLOSED', 'the database is shutting down; retry after the restart')
 }
 
 /** What ended an engine thread, for those who wait for it. */
