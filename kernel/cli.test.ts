@@ -26,6 +26,18 @@ t.test('check says what would run, and warns of listeners open to the world', as
   t.notMatch(local.out, 'warning')
 })
 
+t.test('check warns of every listener, and refuses addresses that cannot be', async (t) => {
+  const check = (toml: string) => svc(['check', '-c', config(`plugins = ["grpc", "flight_sql"]\n[server]\nhttp_addr = "127.0.0.1:8086"\n${toml}`)])
+  const open = await check('[flight_sql]\naddr = "127.0.0.1:4244"\n')
+  t.match(open.out, /warning: grpc\.addr "0\.0\.0\.0:4243" is open .*authenticates[\s\S]*warning: grpc\.addr .*without TLS/)
+  t.notMatch(open.out, /warning: (server|flight_sql)/)
+  const clash = await check('[grpc]\naddr = "0.0.0.0:8086"\n[flight_sql]\naddr = "127.0.0.2:8087"\n')
+  t.equal(clash.code, 1)
+  t.match(clash.err, /^svc: .*"grpc\.addr" "0\.0\.0\.0:8086" in .*: "server\.http_addr" is "127\.0\.0\.1:8086"; give each a port of its own\n$/)
+  t.equal((await check('[grpc]\naddr = "127.0.0.1:0"\n[flight_sql]\naddr = "127.0.0.1:0"\n')).code, 0)
+  t.match((await check('[grpc]\naddr = "localhost"\n')).err, /^svc: cannot use "grpc\.addr" "localhost": write host:port/)
+})
+
 t.test('check prints no secret', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
   const source = `

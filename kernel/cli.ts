@@ -1,9 +1,9 @@
 /** The command line: serve, check, plugins. Returns an exit code; only main.ts ends the process. */
 import { parseArgs } from 'node:util'
+import { isWildcard, parseAddress } from './addresses.ts'
 import { SvcNode } from './boot.ts'
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from './config.ts'
 import { OVERRIDES } from './config-schema.ts'
-import { parseAddress } from './http/server.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
@@ -122,15 +122,13 @@ function describe(config: NodeConfig): string {
   return `${lines.join('\n')}\n\n`
 }
 
-function warnings(config: NodeConfig, open: boolean): string[] {
-  const { host } = parseAddress(config.server.http_addr)
-  if (!['0.0.0.0', '::'].includes(host)) return []
-  const found: string[] = []
-  if (open)
-    found.push(`server.http_addr "${config.server.http_addr}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`)
-  if (config.tls === undefined)
-    found.push(`server.http_addr "${config.server.http_addr}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
-  return found
+function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
+  return listeners.flatMap(({ key, address }) => {
+    if (!isWildcard(parseAddress(address).host)) return []
+    const found = open ? [`${key} "${address}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`] : []
+    if (tls === undefined) found.push(`${key} "${address}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
+    return found
+  })
 }
 
 async function listPlugins(): Promise<string> {

@@ -1,12 +1,14 @@
 /** The kernel's own sections, and where environment variables and flags go. A plugin's section is described by the plugin. */
+
 import { type Static, Type } from 'typebox'
+import { LISTENS } from './addresses.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 
 const seconds = (value: number, description: string, minimum = 0) => Type.Number({ default: value, minimum, maximum: 86_400, description })
 const count = (value: number, minimum: number, maximum: number, description: string) => Type.Integer({ default: value, minimum, maximum, description })
 
 export const serverSchema = Type.Object({
-  http_addr: Type.String({ default: '0.0.0.0:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  http_addr: Type.String({ ...LISTENS, default: '0.0.0.0:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
   public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
 import { type TProperties, Type } from 'typebox'
+import { addressesOf, addressProblems, type ListenAddress } from './addresses.ts'
 import { DEFAULT_ENGINE, engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './config-schema.ts'
 import { type EngineModule, loadEngine, loadPlugin } from './loader.ts'
 import { startOrder } from './order.ts'
@@ -35,6 +36,8 @@ export interface NodeConfig {
   sections: Map<string, unknown>
   /** Absent when no plugin needs a storage. */
   storage: { engine: string; module: EngineModule; config: Record<string, unknown> } | undefined
+  /** Where it listens, HTTP first. */
+  listeners: ListenAddress[]
 }
 
 export class ConfigError extends Error {
@@ -130,8 +133,13 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
       `cannot use "server.cors_allowed_origins" "*" in ${source.file}: any site could call the server from a browser; name the origins, or set server.allow_unsafe_cors`,
     )
   }
+  const listeners = [
+    ...addressesOf('server', serverSchema as Schema, server),
+    ...plugins.flatMap((plugin) => addressesOf(plugin.section ?? plugin.id, plugin.config as Schema | undefined, configs.get(plugin.id))),
+  ]
+  problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
-  return { file: source.file, server, tls, plugins, sections: configs, storage }
+  return { file: source.file, server, tls, plugins, sections: configs, storage, listeners }
 }
 
 async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {

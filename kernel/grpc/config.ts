@@ -1,5 +1,6 @@
 /** The keys of a gRPC listener, for the schema of a plugin's section. */
 import { type TInteger, type TNumber, type TString, Type } from 'typebox'
+import { LISTENS } from '../addresses.ts'
 
 const MIB = 1_048_576
 const bytes = (value: number, minimum: number, maximum: number, description: string): TInteger =>
@@ -26,7 +27,7 @@ export function grpcListenerKeys(
 ): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `keepalive${string}`>, TInteger> &
   Record<'keepalive_secs' | 'keepalive_timeout_secs', TNumber> {
   return {
-    addr: Type.String({ default: `0.0.0.0:${port}`, description: 'Address of the listener, host:port; port 0 takes any free one' }),
+    addr: Type.String({ ...LISTENS, default: `0.0.0.0:${port}`, description: 'Address of the listener, host:port; port 0 takes any free one' }),
     max_receive_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message from a client, also after decompression; above: RESOURCE_EXHAUSTED'),
     max_send_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message to a client; above: RESOURCE_EXHAUSTED'),
     max_concurrent_streams: bytes(256, 1, 1_000_000, 'Calls that one connection may have under way; clients hold further ones back'),

@@ -14,9 +14,9 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
+import { parseAddress } from '../addresses.ts'
 import type { Credentials } from '../auth.ts'
 import { SvcError } from '../errors.ts'
-import { parseAddress } from '../http/server.ts'
 import { reloadTls, tlsOptions } from '../http/tls.ts'
 import type { Counter, Gauge } from '../metrics.ts'
 import type { Svc } from '../plugin.ts'

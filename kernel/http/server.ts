@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
+import { parseAddress } from '../addresses.ts'
 import type { Auth, CallContext } from '../auth.ts'
 import type { ServerConfig, TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
@@ -220,12 +221,4 @@ function defaultAction(method: string | readonly string[]): Action {
 
 function sameType(accepted: string, given: string | undefined): boolean {
   return given !== undefined && given.split(';', 1)[0].trim().toLowerCase() === accepted
-}
-
-/** @throws CONFIG_ERROR. */
-export function parseAddress(address: string): { host: string; port: number } {
-  const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d+)$/.exec(address)
-  const port = Number(match?.[3])
-  if (match === null || port > 65_535) throw new SvcError('CONFIG_ERROR', `cannot use address "${address}": write host:port, such as 127.0.0.1:8086`)
-  return { host: match[1] ?? (match[2] || '0.0.0.0'), port }
 }
