@@ -228,8 +228,8 @@ t.test('verify and restore name the file that is damaged, and restore leaves not
       await make('b')
       const { size } = statSync(join(backup, path))
       apply(join(backup, path), size)
-      for (const attempt of [engine.backup.verify(backup), engine.backup.restore(backup, join(root, 'r'))])
-        await t.rejects(attempt, { code: 'INVALID_REQUEST', message: new RegExp(`${path}.*${expected}`) }, `${path}: ${damage}`)
+      for (const attempt of [() => engine.backup.verify(backup), () => engine.backup.restore(backup, join(root, 'r'))])
+        await t.rejects(attempt(), { code: 'INVALID_REQUEST', message: new RegExp(`${path}.*${expected}`) }, `${path}: ${damage}`)
       if (damage !== 'a link elsewhere') await t.rejects(engine.backup.verify(backup), { message: new RegExp(String(size)) }, 'the expected size is named')
     }
   }
@@ -244,8 +244,8 @@ t.test('verify and restore name the file that is damaged, and restore leaves not
   await t.rejects(engine.backup.verify(backup), { code: 'INVALID_REQUEST' }, 'two segments swapped')
   await make('b')
   flip(join(backup, MANIFEST_FILE), 100)
-  for (const attempt of [engine.backup.verify(backup), engine.backup.restore(backup, join(root, 'r'))])
-    await t.rejects(attempt, { code: 'INVALID_REQUEST', message: /backup_manifest\.json": it is damaged/ })
+  for (const attempt of [() => engine.backup.verify(backup), () => engine.backup.restore(backup, join(root, 'r'))])
+    await t.rejects(attempt(), { code: 'INVALID_REQUEST', message: /backup_manifest\.json": it is damaged/ })
   unlinkSync(join(backup, MANIFEST_FILE))
   await t.rejects(engine.backup.verify(backup), { code: 'INVALID_REQUEST', message: /has no backup_manifest\.json/ })
   t.same(readdirSync(root), ['b'], 'nothing of a target')
