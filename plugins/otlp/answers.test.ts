@@ -1,8 +1,9 @@
 import t from 'tap'
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
-import { Message, writeMetrics } from './wire.ts'
+import { writeMetrics } from './wire.ts'
 
 const now = BigInt(Date.now()) * 1_000_000n
 const body = writeMetrics([{ name: 'g', gauge: [{ time: now, value: 1 }] }])

@@ -2,13 +2,15 @@
  * Random requests, whole and damaged, through the decoder and through a plain one; and as JSON, which must come to the same.
  * node plugins/otlp/decoder.fuzz.ts [seconds] [seed]
  */
+
 import { deepStrictEqual } from 'node:assert'
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { AsciiResolver, decoding } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
 import { type ReferenceResult, referenceDecode } from './reference.ts'
 import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './wire.ts'
-import { Message, metricOf, numberPoint, writeRequest } from './wire.ts'
+import { metricOf, numberPoint, writeRequest } from './wire.ts'
 import { requestJson } from './wire-json.ts'
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]

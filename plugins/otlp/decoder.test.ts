@@ -1,10 +1,11 @@
 import t from 'tap'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import type { NativeHistogram } from '../../kernel/histogram.ts'
 import { fuzz } from './decoder.fuzz.ts'
 import { AsciiResolver, decoding, one } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
-import { keyValue, Message, metricOf, type WireAttributes, type WireExponential, type WireMetric, writeMetrics, writeRequest } from './wire.ts'
+import { keyValue, metricOf, type WireAttributes, type WireExponential, type WireMetric, writeMetrics, writeRequest } from './wire.ts'
 
 const time = 1_700_000_000_000_000_000n
 const point = { time, attributes: { k: 'v' } }

@@ -1,7 +1,8 @@
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
-import { Message, type WireMetric, type WireResource, writeMetrics, writeRequest } from './wire.ts'
+import { type WireMetric, type WireResource, writeMetrics, writeRequest } from './wire.ts'
 import { requestJson } from './wire-json.ts'
 
 const PROTOBUF = { 'content-type': 'application/x-protobuf' }

@@ -1,4 +1,5 @@
 /** A decoder of metrics requests as plain as can be, for fuzzing: any difference to the real one is a bug in one of them. */
+import { varintAt, type WireField, walkFields } from '../../kernel/decode/testing-protobuf.ts'
 import type { Cell, Point } from './decoding.ts'
 
 export interface ReferenceResult {
@@ -6,13 +7,6 @@ export interface ReferenceResult {
   refused: number
   skipped: number
   exemplars: number
-}
-
-interface Field {
-  number: number
-  wire: number
-  value: bigint
-  bytes: Uint8Array
 }
 
 type Reader = (bytes: Uint8Array) => Cell | Record<string, Cell> | 'refused' | 'skipped'
@@ -63,7 +57,7 @@ function metricPoints(metric: Uint8Array, tags: Record<string, string> | undefin
   return start + points.length
 }
 
-const SHAPES: Record<number, { attributes: number; exemplars: number; flags: number; read: (fields: Field[], delta: boolean) => ReturnType<Reader> }> = {
+const SHAPES: Record<number, { attributes: number; exemplars: number; flags: number; read: (fields: WireField[], delta: boolean) => ReturnType<Reader> }> = {
   5: { attributes: 7, exemplars: 5, flags: 8, read: (fields) => named('gauge', numberOf(fields)) },
   7: { attributes: 7, exemplars: 5, flags: 8, read: (fields) => named('value', numberOf(fields)) },
   9: { attributes: 9, exemplars: 8, flags: 10, read: (fields, delta) => named('value', explicitOf(fields, delta)) },
@@ -111,7 +105,7 @@ function onePoint(
 
 const named = (name: string, cell: Cell | 'refused' | 'skipped') => (cell === 'refused' || cell === 'skipped' ? cell : { [name]: cell })
 
-function numberOf(fields: Field[]): Cell | 'refused' | 'skipped' {
+function numberOf(fields: WireField[]): Cell | 'refused' | 'skipped' {
   let value: number | undefined
   for (const field of fields) {
     if (field.number === 4) value = double(field)
@@ -121,7 +115,7 @@ function numberOf(fields: Field[]): Cell | 'refused' | 'skipped' {
   return Number.isFinite(value) ? value : 'skipped'
 }
 
-function common(fields: Field[]): { count: bigint; sum: number } {
+function common(fields: WireField[]): { count: bigint; sum: number } {
   let count = 0n
   let sum = Number.NaN
   for (const field of fields) {
@@ -160,7 +154,7 @@ function addsUp(count: number, sum: number, found: number): boolean {
 
 const MOST = 100
 
-function explicitOf(fields: Field[], delta: boolean): Cell | 'refused' {
+function explicitOf(fields: WireField[], delta: boolean): Cell | 'refused' {
   const head = common(fields)
   let counts = fields.filter(({ number }) => number === 6).flatMap((field) => words(field).map((word) => Number(word)))
   const bounds = fields.filter(({ number }) => number === 7).flatMap((field) => words(field).map(doubleOf))
@@ -175,7 +169,7 @@ function explicitOf(fields: Field[], delta: boolean): Cell | 'refused' {
   return histogram(-53, head, delta, { positiveSpans: side.spans, positiveCounts: side.counts, customBounds: Float64Array.from(bounds) })
 }
 
-function exponentialOf(fields: Field[], delta: boolean): Cell | 'refused' {
+function exponentialOf(fields: WireField[], delta: boolean): Cell | 'refused' {
   const head = common(fields)
   let scale = 0
   let zeroCount = 0
@@ -233,7 +227,7 @@ function sideOf(counts: number[], index: number): { spans: { offset: number; len
   return { spans: [{ offset: index + first, length: last - first + 1 }], counts: Float64Array.from(counts.slice(first, last + 1)) }
 }
 
-function summaryOf(fields: Field[]): Record<string, Cell> | 'refused' {
+function summaryOf(fields: WireField[]): Record<string, Cell> | 'refused' {
   const cells: Record<string, Cell> = { count: 0, sum: 0 }
   let bad = 0
   for (const field of fields) {
@@ -260,7 +254,7 @@ function attributesOf(list: Uint8Array[]): Record<string, string> {
     try {
       let key = ''
       let value: Uint8Array | undefined
-      for (const field of walk(each)) {
+      for (const field of walkFields(each)) {
         if (field.number === 1) key = text(blob(field))
         else if (field.number === 2) value = blob(field)
       }
@@ -279,7 +273,7 @@ function anyOf(bytes: Uint8Array, depth: number): { text: string; json: string }
   let value: { text: string; json: string } | undefined
   const same = (json: string) => ({ text: json, json })
   const quoted = (plain: string) => ({ text: plain, json: JSON.stringify(plain) })
-  for (const field of walk(bytes)) {
+  for (const field of walkFields(bytes)) {
     if (field.number === 1) value = quoted(text(blob(field)))
     else if (field.number === 2) value = same(varint(field) === 0n ? 'false' : 'true')
     else if (field.number === 3) value = same(String(BigInt.asIntN(64, varint(field))))
@@ -295,14 +289,14 @@ function anyOf(bytes: Uint8Array, depth: number): { text: string; json: string }
 
 function itemsOf(bytes: Uint8Array, read: (item: Uint8Array) => string): string {
   const items: string[] = []
-  for (const field of walk(bytes)) if (field.number === 1) items.push(read(blob(field)))
+  for (const field of walkFields(bytes)) if (field.number === 1) items.push(read(blob(field)))
   return items.join(',')
 }
 
 function memberOf(bytes: Uint8Array, depth: number): string {
   let key = ''
   let value: Uint8Array | undefined
-  for (const field of walk(bytes)) {
+  for (const field of walkFields(bytes)) {
     if (field.number === 1) key = text(blob(field))
     else if (field.number === 2) value = blob(field)
   }
@@ -341,22 +335,22 @@ function messagesOf(bytes: Uint8Array, number: number): Uint8Array[] {
     .map(blob)
 }
 
-function blob(field: Field): Uint8Array {
+function blob(field: WireField): Uint8Array {
   if (field.wire !== 2) throw new Error('not length-delimited')
   return field.bytes
 }
 
-function varint(field: Field): bigint {
+function varint(field: WireField): bigint {
   if (field.wire !== 0) throw new Error('not a varint')
   return field.value
 }
 
-function fixed(field: Field): bigint {
+function fixed(field: WireField): bigint {
   if (field.wire !== 1) throw new Error('not 8 bytes')
   return field.value
 }
 
-function double(field: Field): number {
+function double(field: WireField): number {
   return doubleOf(fixed(field))
 }
 
@@ -371,14 +365,14 @@ function zigzag(value: bigint): number {
 }
 
 /** Repeated values of 8 bytes, packed or not. */
-function words(field: Field): bigint[] {
+function words(field: WireField): bigint[] {
   if (field.wire !== 2) return [fixed(field)]
   if (field.bytes.length % 8 !== 0) throw new Error('cut')
   const view = Buffer.from(field.bytes)
   return Array.from({ length: field.bytes.length / 8 }, (_, i) => view.readBigUInt64LE(i * 8))
 }
 
-function varints(field: Field): number[] {
+function varints(field: WireField): number[] {
   if (field.wire !== 2) return [Number(varint(field))]
   const values: number[] = []
   for (let at = 0; at < field.bytes.length; ) {
@@ -389,60 +383,6 @@ function varints(field: Field): number[] {
   return values
 }
 
-function fieldsOf(message: Uint8Array): Field[] {
-  return [...walk(message)]
-}
-
-/** One by one: what lies behind a value that is refused is not looked at. */
-function* walk(message: Uint8Array): Generator<Field> {
-  for (let at = 0; at < message.length; ) {
-    const [field, next] = fieldAt(message, at, 0)
-    if (field.wire === 4) throw new Error('a group ends that did not begin')
-    yield field
-    at = next
-  }
-}
-
-function fieldAt(message: Uint8Array, start: number, depth: number): [Field, number] {
-  const [tag, after] = varintAt(message, start)
-  if (tag > 0xffffffffn || tag >> 3n === 0n) throw new Error('field number')
-  const field: Field = { number: Number(tag >> 3n), wire: Number(tag & 7n), value: 0n, bytes: new Uint8Array(0) }
-  const take = (length: number): number => {
-    if (length > message.length - after) throw new Error('cut')
-    return after + length
-  }
-  if (field.wire === 0) {
-    const [value, next] = varintAt(message, after)
-    return [{ ...field, value }, next]
-  }
-  if (field.wire === 1) {
-    const end = take(8)
-    return [{ ...field, value: Buffer.from(message.subarray(after, end)).readBigUInt64LE() }, end]
-  }
-  if (field.wire === 5) return [field, take(4)]
-  if (field.wire === 2) {
-    const [length, from] = varintAt(message, after)
-    if (length > BigInt(message.length - from)) throw new Error('cut')
-    return [{ ...field, bytes: message.subarray(from, from + Number(length)) }, from + Number(length)]
-  }
-  if (field.wire === 4) return [field, after]
-  if (field.wire !== 3 || depth === 100) throw new Error('wire type')
-  for (let at = after; ; ) {
-    if (at >= message.length) throw new Error('a group does not end')
-    const [inner, next] = fieldAt(message, at, depth + 1)
-    at = next
-    if (inner.wire === 4) return [field, at]
-  }
-}
-
-function varintAt(bytes: Uint8Array, start: number): [bigint, number] {
-  let value = 0n
-  for (let i = 0; i < 10; i++) {
-    if (start + i >= bytes.length) throw new Error('cut')
-    const b = bytes[start + i]
-    if (i === 9 && b > 1) throw new Error('more than 64 bits')
-    value |= BigInt(b & 0x7f) << BigInt(7 * i)
-    if (b < 0x80) return [value, start + i + 1]
-  }
-  throw new Error('more than 64 bits')
+function fieldsOf(message: Uint8Array): WireField[] {
+  return [...walkFields(message)]
 }

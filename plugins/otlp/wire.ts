@@ -1,4 +1,5 @@
 /** For tests and benches: the request as plain values, written field by field as protobuf and as JSON. Read by nobody but the decoder. */
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 
 export type WireValue = string | number | bigint | boolean | Uint8Array | WireValue[] | Map<string, WireValue> | null
 export type WireAttributes = Record<string, WireValue>
@@ -65,72 +66,6 @@ export interface WireScope {
 export interface WireResource {
   attributes?: WireAttributes
   scopes: WireScope[]
-}
-
-/** A message under way. */
-export class Message {
-  private bytes = Buffer.alloc(256)
-  private length = 0
-
-  varint(value: number | bigint): this {
-    let rest = BigInt.asUintN(64, BigInt(value))
-    for (; rest > 127n; rest >>= 7n) this.byte(Number(rest & 127n) | 128)
-    return this.byte(Number(rest))
-  }
-
-  int(field: number, value: number | bigint): this {
-    return this.varint(field * 8).varint(value)
-  }
-
-  sint(field: number, value: number): this {
-    const n = BigInt(value)
-    return this.int(field, n < 0n ? -n * 2n - 1n : n * 2n)
-  }
-
-  fixed(field: number, value: bigint): this {
-    this.varint(field * 8 + 1).room(8)
-    this.bytes.writeBigUInt64LE(BigInt.asUintN(64, value), this.length)
-    this.length += 8
-    return this
-  }
-
-  double(field: number, value: number): this {
-    this.varint(field * 8 + 1).room(8)
-    this.bytes.writeDoubleLE(value, this.length)
-    this.length += 8
-    return this
-  }
-
-  put(field: number, value: Uint8Array | string): this {
-    const data = typeof value === 'string' ? Buffer.from(value) : value
-    return this.varint(field * 8 + 2)
-      .varint(data.length)
-      .raw(data)
-  }
-
-  raw(data: Uint8Array): this {
-    this.room(data.length)
-    this.bytes.set(data, this.length)
-    this.length += data.length
-    return this
-  }
-
-  done(): Buffer {
-    return Buffer.from(this.bytes.subarray(0, this.length))
-  }
-
-  private byte(b: number): this {
-    this.room(1)
-    this.bytes[this.length++] = b
-    return this
-  }
-
-  private room(n: number): void {
-    if (this.length + n <= this.bytes.length) return
-    const grown = Buffer.alloc(Math.max(this.bytes.length * 2, this.length + n))
-    grown.set(this.bytes)
-    this.bytes = grown
-  }
 }
 
 export function anyValueOf(value: WireValue): Buffer {

@@ -2,14 +2,16 @@
  * Random requests of both versions, whole and damaged, through the decoder and through a plain one.
  * node plugins/remote_write/decoder.fuzz.ts [seconds] [seed]
  */
+
 import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { Int64 } from '../../kernel/decode/numbers.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { RequestDecoder } from './decoder.ts'
 import { type ReferencePoint, type ReferenceResult, referenceDecode } from './reference.ts'
-import { labelOf, Message, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 const NAMES = ['__name__', '__name__', 'a', 'job', 'instance', 'é', 'name with spaces', '', 'le']

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { pointsOf } from '../../kernel/decode/testing.ts'
+import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import { fuzz } from './decoder.fuzz.ts'
 import { decoding, encode } from './decoding.ts'
-import { labelOf, Message, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
 
 const MS = 1_700_000_000_000
 const NS = BigInt(MS) * 1_000_000n

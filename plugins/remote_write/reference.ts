@@ -1,4 +1,5 @@
 /** The decoder's oracle for tests: both messages read field by field into objects, with BigInts and no shortcuts. Floats only. */
+import { varintAt, type WireField, walkFields } from '../../kernel/decode/testing-protobuf.ts'
 
 export interface ReferencePoint {
   position: number
@@ -16,13 +17,6 @@ export interface ReferenceResult {
   refused: number
 }
 
-interface Field {
-  number: number
-  wire: number
-  value: bigint
-  bytes: Uint8Array
-}
-
 const NOTHING: Uint8Array = new Uint8Array(0)
 const MAX_MS = 9223372036854n
 const EXPONENT = 0x7ff0000000000000n
@@ -36,7 +30,7 @@ export function referenceDecode(version: 1 | 2, message: Uint8Array): ReferenceR
   const result: ReferenceResult = { points: [], refused: 0 }
   const held = new Set<string>()
   const said = new Set<string>()
-  const fields = fieldsOf(message)
+  const fields = [...walkFields(message)]
   const symbols = version === 1 ? [] : fields.filter(({ number }) => number === 4).map((field) => bytesOf(field))
   if (symbols.length > 0 && symbols[0].length > 0) throw new Error('the first symbol')
   const series = fields.filter(({ number }) => number === (version === 1 ? 1 : 5)).map((field) => bytesOf(field))
@@ -54,7 +48,7 @@ function readSeries(
   held: Set<string>,
   said: Set<string>,
 ): void {
-  const fields = fieldsOf(bytes)
+  const fields = [...walkFields(bytes)]
   const samples = fields.filter(({ number }) => number === 2).map((field) => bytesOf(field))
   for (const field of fields) if (field.number === 3 || field.number === 4 || (version === 2 && field.number === 5)) bytesOf(field)
   const named = fields.filter(({ number }) => number === 1)
@@ -74,13 +68,13 @@ function readSeries(
   // Read once for each metric of a request.
   if (metadata !== undefined && !said.has(metric)) {
     said.add(metric)
-    for (const field of fieldsOf(metadata.bytes)) if (field.number === 1 || field.number === 3 || field.number === 4) expect(field, 0)
+    for (const field of walkFields(metadata.bytes)) if (field.number === 1 || field.number === 3 || field.number === 4) expect(field, 0)
   }
   tags.delete('__name__')
   for (const sample of samples) {
     let bits = 0n
     let ms = 0n
-    for (const field of fieldsOf(sample)) {
+    for (const field of walkFields(sample)) {
       if (field.number === 1) bits = expect(field, 1).value
       else if (field.number === 2) ms = BigInt.asIntN(64, expect(field, 0).value)
     }
@@ -117,7 +111,7 @@ function namesOf(labels: [Uint8Array, Uint8Array][]): Map<string, string> {
 function labelOf(bytes: Uint8Array): [Uint8Array, Uint8Array] {
   let name = NOTHING
   let value = NOTHING
-  for (const field of fieldsOf(bytes)) {
+  for (const field of walkFields(bytes)) {
     if (field.number === 1) name = bytesOf(field)
     else if (field.number === 2) value = bytesOf(field)
   }
@@ -133,7 +127,7 @@ function pairsOf(refs: bigint[], symbols: Uint8Array[]): [Uint8Array, Uint8Array
   return Array.from({ length: refs.length / 2 }, (_, i) => [at(refs[i * 2]), at(refs[i * 2 + 1])])
 }
 
-function refsOf(field: Field): bigint[] {
+function refsOf(field: WireField): bigint[] {
   if (field.wire === 0) return [BigInt.asUintN(32, field.value)]
   const bytes = bytesOf(field)
   const refs: bigint[] = []
@@ -146,70 +140,15 @@ function refsOf(field: Field): bigint[] {
 }
 
 function readMetadata(bytes: Uint8Array): void {
-  for (const field of fieldsOf(bytes)) {
+  for (const field of walkFields(bytes)) {
     if (field.number === 1) expect(field, 0)
     else if (field.number === 2 || field.number === 4 || field.number === 5) bytesOf(field)
   }
 }
 
-function expect(field: Field, wire: number): Field {
+function expect(field: WireField, wire: number): WireField {
   if (field.wire !== wire) throw new Error('wire type')
   return field
 }
 
-const bytesOf = (field: Field): Uint8Array => expect(field, 2).bytes
-
-function fieldsOf(message: Uint8Array): Field[] {
-  const fields: Field[] = []
-  for (let at = 0; at < message.length; ) {
-    const [field, next] = fieldAt(message, at, 0)
-    if (field.wire === 4) throw new Error('the end of a group')
-    fields.push(field)
-    at = next
-  }
-  return fields
-}
-
-function fieldAt(message: Uint8Array, start: number, depth: number): [Field, number] {
-  const [tag, after] = varintAt(message, start)
-  if (tag >= 2n ** 32n || tag >> 3n === 0n) throw new Error('field number')
-  const field = { number: Number(tag >> 3n), wire: Number(tag & 7n), value: 0n, bytes: NOTHING }
-  const take = (length: number): number => {
-    if (length > message.length - after) throw new Error('cut')
-    return after + length
-  }
-  if (field.wire === 0) {
-    const [value, next] = varintAt(message, after)
-    return [{ ...field, value }, next]
-  }
-  if (field.wire === 1) {
-    const end = take(8)
-    return [{ ...field, value: Buffer.from(message.subarray(after, end)).readBigUInt64LE() }, end]
-  }
-  if (field.wire === 5) return [field, take(4)]
-  if (field.wire === 2) {
-    const [length, from] = varintAt(message, after)
-    if (length > BigInt(message.length - from)) throw new Error('cut')
-    return [{ ...field, bytes: message.subarray(from, from + Number(length)) }, from + Number(length)]
-  }
-  if (field.wire === 4) return [field, after]
-  if (field.wire !== 3 || depth === 100) throw new Error('wire type')
-  for (let at = after; ; ) {
-    if (at >= message.length) throw new Error('a group does not end')
-    const [inner, next] = fieldAt(message, at, depth + 1)
-    at = next
-    if (inner.wire === 4) return [field, at]
-  }
-}
-
-function varintAt(bytes: Uint8Array, start: number): [bigint, number] {
-  let value = 0n
-  for (let i = 0; i < 10; i++) {
-    if (start + i >= bytes.length) throw new Error('cut')
-    const b = bytes[start + i]
-    if (i === 9 && b > 1) throw new Error('more than 64 bits')
-    value |= BigInt(b & 0x7f) << BigInt(7 * i)
-    if (b < 0x80) return [value, start + i + 1]
-  }
-  throw new Error('more than 64 bits')
-}
+const bytesOf = (field: WireField): Uint8Array => expect(field, 2).bytes

@@ -1,4 +1,5 @@
 /** For tests and benches: both messages written plainly, field by field, and read by nobody but the decoder. */
+import { Message, zigzag } from '../../kernel/decode/testing-protobuf.ts'
 
 export interface WireHistogram {
   ms?: number
@@ -41,69 +42,6 @@ export interface WireMetadata {
 }
 
 export const STALE = 0x7ff0000000000002n
-
-export class Message {
-  private bytes = Buffer.alloc(256)
-  private length = 0
-
-  varint(value: number | bigint): this {
-    let rest = BigInt.asUintN(64, BigInt(value))
-    for (; rest > 127n; rest >>= 7n) this.byte(Number(rest & 127n) | 128)
-    return this.byte(Number(rest))
-  }
-
-  int(field: number, value: number | bigint): this {
-    return this.varint(field * 8).varint(value)
-  }
-
-  sint(field: number, value: number): this {
-    return this.int(field, zigzag(value))
-  }
-
-  /** @param value a bigint is the bits of the double. */
-  double(field: number, value: number | bigint): this {
-    this.varint(field * 8 + 1).room(8)
-    if (typeof value === 'bigint') this.bytes.writeBigUInt64LE(value, this.length)
-    else this.bytes.writeDoubleLE(value, this.length)
-    this.length += 8
-    return this
-  }
-
-  put(field: number, value: Uint8Array | string): this {
-    const data = typeof value === 'string' ? Buffer.from(value) : value
-    this.varint(field * 8 + 2).varint(data.length)
-    return this.raw(data)
-  }
-
-  raw(data: Uint8Array): this {
-    this.room(data.length)
-    this.bytes.set(data, this.length)
-    this.length += data.length
-    return this
-  }
-
-  done(): Buffer {
-    return Buffer.from(this.bytes.subarray(0, this.length))
-  }
-
-  private byte(b: number): this {
-    this.room(1)
-    this.bytes[this.length++] = b
-    return this
-  }
-
-  private room(n: number): void {
-    if (this.length + n <= this.bytes.length) return
-    const grown = Buffer.alloc(Math.max(this.bytes.length * 2, this.length + n))
-    grown.set(this.bytes)
-    this.bytes = grown
-  }
-}
-
-function zigzag(value: number): bigint {
-  const n = BigInt(value)
-  return n < 0n ? -n * 2n - 1n : n * 2n
-}
 
 export function sampleOf({ ms, value }: WireSample): Buffer {
   const out = new Message()
