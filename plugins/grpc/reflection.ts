@@ -5,7 +5,8 @@ import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
 import type { GrpcMethod } from '../../kernel/grpc/method.ts'
 import { Descriptors, type ProtoFile } from './descriptors.ts'
 
-const FILES = ['./svc.proto', './health.proto']
+const VERSIONS = ['v1', 'v1alpha']
+const FILES = ['./svc.proto', './health.proto', ...VERSIONS.map((version) => `./reflection-${version}.proto`)]
 /** A name: what needs no credentials takes no more than it needs. */
 const MAX_REQUEST_BYTES = 4096
 const NOT_FOUND = 5
@@ -20,20 +21,20 @@ export class Reflection {
   }
 
   get methods(): GrpcMethod[] {
-    return ['v1', 'v1alpha'].map(
+    return VERSIONS.map(
       (version): GrpcMethod => ({
         path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
         action: 'public',
         maxRequestBytes: MAX_REQUEST_BYTES,
         kind: 'bidi_stream',
         handle: async (requests, _call, send) => {
-          for await (const request of requests) await send(this.answer(request, version))
+          for await (const request of requests) await send(this.answer(request))
         },
       }),
     )
   }
 
-  private answer(request: Uint8Array, version: string): Uint8Array {
+  private answer(request: Uint8Array): Uint8Array {
     const { descriptors } = this
     const asked = questionOf(request)
     const writer = new ProtobufWriter()
@@ -43,7 +44,7 @@ export class Reflection {
     else if (asked.member === 4) file(writer, descriptors.fileOf(asked.text), `symbol "${asked.text}"`)
     else if (asked.member === 7) {
       const list = writer.open(6)
-      for (const service of [...descriptors.services, `grpc.reflection.${version}.ServerReflection`]) {
+      for (const service of descriptors.services) {
         const entry = writer.open(1)
         writer.string(1, service)
         writer.close(entry)

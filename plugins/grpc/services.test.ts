@@ -129,13 +129,14 @@ t.test('reflection, of both names', async (t) => {
   const text = (field: number, value: string): number[] => [field * 8 + 2, value.length, ...Buffer.from(value)]
   const descriptors = await Descriptors.load(['./svc.proto', './health.proto'])
   for (const version of ['v1', 'v1alpha']) {
-    const [list, symbol, method, nested, file, none, extension, nothing] = await ask(
+    const [list, symbol, method, nested, file, itself, none, extension, nothing] = await ask(
       version,
       text(7, ''),
       text(4, 'svc.Service'),
       text(4, 'svc.Service.Write'),
       text(4, 'grpc.health.v1.HealthCheckResponse.ServingStatus'),
       text(3, descriptors.fileOf('svc.Point')?.name as string),
+      text(4, `grpc.reflection.${version}.ServerReflection`),
       text(4, 'svc.None'),
       text(6, 'svc.Point'),
       [],
@@ -144,6 +145,7 @@ t.test('reflection, of both names', async (t) => {
     const descriptor = descriptors.fileOf('svc.Service')?.descriptor as Buffer
     for (const answer of [symbol, method, file]) t.ok(answer.includes(descriptor))
     t.ok(nested.includes(descriptors.fileOf('grpc.health.v1.Health')?.descriptor as Buffer))
+    t.ok(itself.includes('ServerReflectionInfo'))
     for (const answer of [none, extension, nothing]) t.match(String(answer), /there is no|there are no|asks for nothing/)
   }
   const closed = await start()
