@@ -13,6 +13,11 @@ export const RESERVED_NAMES: ReadonlySet<string> = new Set(['_time', '_series', 
 type NameLimits = Pick<Limits, 'maxNameBytes'>
 type TagLimits = Pick<Limits, 'maxNameBytes' | 'maxTagValueBytes' | 'maxTagsPerSeries'>
 
+/** For messages. Without multi_tenancy there is one namespace, which has no name. */
+export function inNamespace(namespace: string): string {
+  return namespace === '' ? '' : ` in namespace "${namespace}"`
+}
+
 export function checkMeasurementName(name: string, limits: NameLimits): void {
   checkName('measurement', name, limits.maxNameBytes)
 }

@@ -3,6 +3,7 @@
  * of the host, time literals become exact, divisions refuse a zero, `time_bucket` and the analytic functions become what DuckDB has.
  * `expr.ts` prints expressions, `select.ts` queries; this file holds what they share.
  */
+import { inNamespace } from '../../common/names.ts'
 import { ident, type Node, refuse } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
 import type { Output, Scope } from './scope.ts'
@@ -80,9 +81,7 @@ export class Printer {
     if (similar.length === 1) return similar[0]
     if (similar.length > 1)
       throw refuse(`cannot read measurement "${name}": ${similar.map((m) => `"${m.name}"`).join(' and ')} differ from it in case only; write the exact name`)
-    throw refuse(
-      `cannot read measurement "${name}": there is none of that name${this.namespace === '' ? '' : ` in namespace "${this.namespace}"`}; SHOW TABLES lists them`,
-    )
+    throw refuse(`cannot read measurement "${name}": there is none of that name${inNamespace(this.namespace)}; SHOW TABLES lists them`)
   }
 
   all(): SqlMeasurement[] {

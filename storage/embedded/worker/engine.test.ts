@@ -248,7 +248,8 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   for await (const _ of cursor) break
   reader.close()
   t.strictSame(await ask('SELECT count(*) FROM m'), [[10000n]], 'statements that were left do no harm')
-  t.throws(() => reader.scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND' })
+  t.throws(() => reader.scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND', message: /does not exist in namespace "default"/ })
+  t.throws(() => reader.scan({ namespace: '', measurement: 'none' }), { code: 'NOT_FOUND', message: /does not exist; write a point/ })
 })
 
 t.test('segments that are not verified yet, or lie elsewhere, are fetched when rows are asked for, not to tell the columns', async (t) => {

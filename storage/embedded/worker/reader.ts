@@ -14,6 +14,7 @@ import type {
   SqlCursor,
   SqlRequest,
 } from '../../../kernel/storage.ts'
+import { inNamespace } from '../../common/names.ts'
 import { markEncrypted } from '../encryption/open.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
@@ -156,8 +157,7 @@ export class EngineReader implements Reader {
       measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
-        if (def === undefined)
-          throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist in namespace "${namespace}"`)
+        if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
         return noting(wanted, () => this.relationSql(def, request))
       },
       split: (request) => {

@@ -4,6 +4,7 @@
  */
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from '../../../kernel/storage.ts'
+import { inNamespace } from '../../common/names.ts'
 import type { FieldDef, MeasurementDef } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'
 import type { ChunkView } from './chunk-view.ts'
@@ -39,7 +40,7 @@ export function scanScope({ state }: RelationContext, request: ScanRequest): Sca
   if (measurement === undefined)
     throw new SvcError(
       'NOT_FOUND',
-      `cannot read measurement "${request.measurement}": it does not exist in namespace "${request.namespace}"; write a point to create it`,
+      `cannot read measurement "${request.measurement}": it does not exist${inNamespace(request.namespace)}; write a point to create it`,
     )
   const matchers: readonly Matcher[] = request.matchers ?? []
   return {

@@ -1,6 +1,7 @@
 /** Answers Reader.samples and Reader.activeSeries out of units. */
 import { SvcError } from '../../../../kernel/errors.ts'
 import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, TooManySamplesError } from '../../../../kernel/samples.ts'
+import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
 import type { FieldDef, MeasurementDef } from '../../layout.ts'
 import type { Piece } from '../pieces.ts'
@@ -62,7 +63,7 @@ function fieldOf({ state }: RelationContext, request: SampleRequest): { measurem
   const field = measurement?.fields.find(({ name }) => name === request.field)
   if (measurement === undefined || field === undefined) {
     const missing = measurement === undefined ? `measurement "${request.measurement}"` : `field "${request.field}" of measurement "${request.measurement}"`
-    throw new SvcError('NOT_FOUND', `cannot read ${missing}: it does not exist in namespace "${request.namespace}"`)
+    throw new SvcError('NOT_FOUND', `cannot read ${missing}: it does not exist${inNamespace(request.namespace)}`)
   }
   return { measurement, field }
 }
