@@ -10,7 +10,8 @@ import { mayBeNonFinite, needsExactBits } from './encoding.ts'
 import { isEncrypted, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { hiddenInTable, type Lifetimes } from './hidden.ts'
 import { type Interval, type Piece, rawColumn, readSql, type UnionRequest, unionSql } from './pieces.ts'
-import { copyOptions, MEASUREMENT_COLUMN, type SegmentTarget } from './segment-writer.ts'
+import { MEASUREMENT_COLUMN } from './segment-source.ts'
+import { copyOptions, type SegmentTarget } from './segment-writer.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
 

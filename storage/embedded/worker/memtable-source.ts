@@ -10,7 +10,7 @@ import { logicalType, type RowSource, type RowStream } from './duck.ts'
 import { contains, type Hidden } from './hidden.ts'
 import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
 import type { MemtablePart } from './state.ts'
-import { allNull, copyValidity, copyValues, writeGathered, writeTexts } from './vector-writer.ts'
+import { allNull, copyValidity, copyValues, writeTexts, writeValues } from './vector-writer.ts'
 
 const OFFSET = CHUNK_ROWS - 1
 /** Following links costs about this many times what passing over a row in sequence does. */
@@ -167,7 +167,7 @@ export function gatherTimes(chunks: readonly ChunkView[], places: Int32Array, fr
   }
 }
 
-export function writeField(
+function writeField(
   vector: duckdb.Vector,
   field: { type: FieldDef['type'] },
   source: GatheredColumn,
@@ -179,9 +179,7 @@ export function writeField(
 ): void {
   const width = valueBytes(field.type)
   source.gather(places, from, n, width, out)
-  if (field.type === 'string' || field.type === 'histogram') {
-    writeTexts(vector, n, out.hasNulls, out.bits, (i) => heapBytes(heap, out.i32[i * 2], out.i32[i * 2 + 1]))
-  } else writeGathered(vector, out, n, width)
+  writeValues(vector, field.type, out, 0, n, width, heap)
 }
 
 /** What decides which rows are collected. */

@@ -5,7 +5,7 @@ import { BLOCK_ROWS, type ChunkView, type ColumnView } from './chunk-view.ts'
 const OFFSET = CHUNK_ROWS - 1
 export const NO_PLACE = -1
 
-/** Room for one block of one column: values at the column's width, and a validity bit a row. */
+/** Room for one block of one column, or more: values at the column's width, and a validity bit a row. */
 export class Gathered {
   readonly buffer: ArrayBuffer
   readonly f64: Float64Array
@@ -15,9 +15,10 @@ export class Gathered {
   readonly rows: number
   hasNulls = false
 
-  constructor(rows: number = BLOCK_ROWS) {
+  /** @param width bytes of the widest value. */
+  constructor(rows: number = BLOCK_ROWS, width = 16) {
     this.rows = rows
-    this.buffer = new ArrayBuffer(rows * 16)
+    this.buffer = new ArrayBuffer(rows * width)
     this.f64 = new Float64Array(this.buffer)
     this.i32 = new Int32Array(this.buffer)
     this.u8 = new Uint8Array(this.buffer)
@@ -87,12 +88,72 @@ export class GatheredColumn {
     }
   }
 
+  /** Values of the first n of `rows`, looked up in the order of `sequence`: each of [0, n) once. */
+  gatherAs(rows: Int32Array, sequence: Int32Array, n: number, width: number, out: Gathered): void {
+    this.gatherNulls(rows, n, out)
+    const { views } = this
+    if (width !== 8) {
+      const lanes = width >> 2
+      for (let k = 0; k < n; k++) {
+        const i = sequence[k]
+        const place = rows[i]
+        const view = place === NO_PLACE ? undefined : views[place >>> ROW_BITS]
+        if (view === undefined) continue
+        const row = place & OFFSET
+        if (width === 1) out.u8[i] = view.u8[row]
+        else for (let lane = 0; lane < lanes; lane++) out.i32[i * lanes + lane] = view.i32[row * lanes + lane]
+      }
+      return
+    }
+    const { i32 } = out
+    for (let k = 0; k < n; k++) {
+      const i = sequence[k]
+      const place = rows[i]
+      const view = place === NO_PLACE ? undefined : views[place >>> ROW_BITS]
+      if (view === undefined) continue
+      const at = (place & OFFSET) * 2
+      const source = view.i32
+      i32[i * 2] = source[at]
+      i32[i * 2 + 1] = source[at + 1]
+    }
+  }
+
+  /** The same for floats, as 32-bit integers of value * power. */
+  gatherScaled(rows: Int32Array, sequence: Int32Array, n: number, power: number, out: Gathered): void {
+    this.gatherNulls(rows, n, out)
+    const { views } = this
+    const { i32 } = out
+    for (let k = 0; k < n; k++) {
+      const i = sequence[k]
+      const place = rows[i]
+      const view = place === NO_PLACE ? undefined : views[place >>> ROW_BITS]
+      if (view !== undefined) i32[i] = Math.round(view.f64[place & OFFSET] * power)
+    }
+  }
+
+  private gatherNulls(rows: Int32Array, n: number, out: Gathered): void {
+    out.hasNulls = this.anyNull
+    if (this.anyNull) this.gatherBits(rows, 0, n, out)
+  }
+
   private gatherBits(rows: Int32Array, from: number, n: number, out: Gathered): void {
     out.bits.fill(0, 0, (n + 7) >> 3)
     for (let i = 0; i < n; i++) {
       const place = rows[from + i]
       if (place !== NO_PLACE && this.has(place)) out.bits[i >> 3] |= 1 << (i & 7)
     }
+  }
+}
+
+/** Times of the first n of `rows`, looked up in the order of `sequence`. @param out low and high halves. */
+export function gatherTimesAs(chunks: readonly ChunkView[], rows: Int32Array, sequence: Int32Array, n: number, out: Int32Array): void {
+  for (let k = 0; k < n; k++) {
+    const i = sequence[k]
+    const place = rows[i]
+    const { time } = chunks[place >>> ROW_BITS]
+    const at = (place & OFFSET) * 2
+    out[i * 2] = time[at]
+    out[i * 2 + 1] = time[at + 1]
   }
 }
 

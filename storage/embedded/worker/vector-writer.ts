@@ -1,7 +1,8 @@
 /** Puts blocks of values into DuckDB vectors with as few calls as there can be: one copy a column; text over 12 bytes one call each. */
 import duckdb from '@duckdb/node-bindings'
+import type { FieldType } from '../../../kernel/storage.ts'
 import { BLOCK_ROWS } from './chunk-view.ts'
-import type { Gathered } from './row-gather.ts'
+import { type Gathered, heapBytes } from './row-gather.ts'
 
 /** A string of up to 12 bytes lies within its 16-byte slot: length, then the bytes, zero padded. */
 const INLINE_BYTES = 12
@@ -49,7 +50,26 @@ export function writeTexts(vector: duckdb.Vector, n: number, hasNulls: boolean, 
   if (hasNulls) copyValidity(vector, bits.buffer, bits.byteOffset, n)
 }
 
-export function writeGathered(vector: duckdb.Vector, gathered: Gathered, n: number, width: number): void {
-  copyValues(vector, gathered.buffer, 0, n * width)
-  if (gathered.hasNulls) copyValidity(vector, gathered.bits.buffer as ArrayBuffer, gathered.bits.byteOffset, n)
+export function writeGathered(vector: duckdb.Vector, gathered: Gathered, n: number, width: number, from = 0): void {
+  copyValues(vector, gathered.buffer, from * width, n * width)
+  if (gathered.hasNulls) copyValidity(vector, gathered.bits.buffer as ArrayBuffer, gathered.bits.byteOffset + (from >> 3), n)
+}
+
+/**
+ * Rows [from, from + n) of a field's gathered values.
+ * @param from a multiple of 8.
+ * @param width bytes of a value, but for text.
+ */
+export function writeValues(
+  vector: duckdb.Vector,
+  type: FieldType,
+  gathered: Gathered,
+  from: number,
+  n: number,
+  width: number,
+  heap: readonly Uint8Array[],
+): void {
+  if (type !== 'string' && type !== 'histogram') return writeGathered(vector, gathered, n, width, from)
+  const { i32, bits, hasNulls } = gathered
+  writeTexts(vector, n, hasNulls, bits.subarray(from >> 3), (i) => heapBytes(heap, i32[(from + i) * 2], i32[(from + i) * 2 + 1]))
 }
