@@ -1,6 +1,7 @@
 /**
  * Memtable rows in the order of segments: (measurement,) series, time; of equal (series, time) in order of arrival.
- * A counting sort by series keeps the order of arrival, so that only series with late rows need a comparison sort.
+ * A counting sort by series keeps the order of arrival, so that only series with late rows need a comparison sort. Which those are it sees on its
+ * way: looking at the rows of each series again would be a jump through memory for each row.
  * A row's place is chunk << ROW_BITS | offset, chunks counted over all parts given.
  */
 import { CHUNK_ROWS, ROW_BITS } from '../layout.ts'
@@ -45,10 +46,12 @@ export function orderRows(set: RowSet, filter: RowFilter = {}, measurementOf?: I
   }
   starts[series.length] = at
   const rows = new Int32Array(at)
-  place(set, accept, tally, rows)
+  const disordered = place(set, accept, tally, rows)
   const { chunks } = set
   let repeats = false
-  for (let i = 0; i < series.length; i++) if (orderSeries(chunks, rows, starts[i], starts[i + 1])) repeats = true
+  for (let i = 0; i < series.length; i++) {
+    if (disordered[series[i]] === 1 && orderSeries(chunks, rows, starts[i], starts[i + 1])) repeats = true
+  }
   return { rows, series, starts, repeats }
 }
 
@@ -96,18 +99,36 @@ function presentSeries(tally: Int32Array): Int32Array {
 }
 
 function sortByMeasurement(series: Int32Array, measurementOf: Int32Array): void {
-  series.sort((a, b) => measurementOf[a] - measurementOf[b] || a - b)
+  // As numbers that sort without a function to compare them: the measurement, then 32 bits of the series.
+  const keys = Float64Array.from(series, (s) => measurementOf[s] * 4294967296 + s).sort()
+  for (let i = 0; i < series.length; i++) series[i] = keys[i] | 0
 }
 
-function place({ chunks, counts }: RowSet, accept: Accept, next: Int32Array, rows: Int32Array): void {
+/** @returns 1 for each series of which a row is not newer than the one before it. */
+function place({ chunks, counts }: RowSet, accept: Accept, next: Int32Array, rows: Int32Array): Uint8Array {
+  const disordered = new Uint8Array(next.length)
+  /** The newest time of each series so far, low and high half. */
+  const newest = new Int32Array(next.length * 2)
+  for (let s = 0; s < next.length; s++) newest[s * 2 + 1] = -0x80000000
   for (let c = 0; c < chunks.length; c++) {
     const chunk = chunks[c]
-    const { series } = chunk
+    const { series, time } = chunk
     for (let row = 0, n = counts[c]; row < n; row++) {
       if (accept !== undefined && !accept(chunk, row)) continue
-      rows[next[series[row]]++] = (c << ROW_BITS) | row
+      const s = series[row]
+      const at = next[s]
+      next[s] = at + 1
+      rows[at] = (c << ROW_BITS) | row
+      const low = time[row * 2]
+      const high = time[row * 2 + 1]
+      const before = newest[s * 2 + 1]
+      if (high > before || (high === before && low >>> 0 > newest[s * 2] >>> 0)) {
+        newest[s * 2] = low
+        newest[s * 2 + 1] = high
+      } else disordered[s] = 1
     }
   }
+  return disordered
 }
 
 /** Puts one series' rows in order of time; true when a time repeats. */
