@@ -36,8 +36,9 @@ export class EncodingChoice {
    * @returns false when there is no need to go on: the answer is known.
    */
   offer(values: Float64Array, from: number, to: number, bits: Uint8Array | undefined, passNonFinite = false): boolean {
+    const first = bits === undefined && this.scale === 0 && !this.failed ? this.passWhole(values, from, to) : from
     let { power, largest } = this
-    for (let i = from; i < to; i++) {
+    for (let i = first; i < to; i++) {
       if (bits !== undefined && (bits[i >> 3] & (1 << (i & 7))) === 0) continue
       const v = values[i]
       if (passNonFinite && !Number.isFinite(v)) continue
@@ -64,6 +65,22 @@ export class EncodingChoice {
     this.largest = largest
     if (largest >= EXACT_LIMIT) this.failed = true
     return true
+  }
+
+  /** Passes over 32-bit integers, which counts and gauges mostly are: one conversion each. @returns where something else comes. */
+  private passWhole(values: Float64Array, from: number, to: number): number {
+    let least = 0
+    let most = 0
+    let i = from
+    for (; i < to; i++) {
+      const v = values[i]
+      const n = v | 0
+      if (n !== v || (n === 0 && 1 / v < 0)) break
+      if (n > most) most = n
+      else if (n < least) least = n
+    }
+    this.largest = Math.max(this.largest, most, -least)
+    return i
   }
 
   /** True when all values have been tried at the scale chosen; otherwise feed them all once more. */
