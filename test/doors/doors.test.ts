@@ -103,10 +103,12 @@ for (const door of DOORS) {
     t.equal(many.rejected, 2)
     t.same(await rows(node, 'SELECT count(DISTINCT host) FROM m'), [[6]], 'those there is room for are stored')
 
-    t.match(
-      await door.write(node, 'm', [sample('x\u0001y'), sample('a', now + 4)]),
-      { ok: false, text: /reserved|control/ },
-      'a tag value with a reserved character',
-    )
+    for (const [what, measurement, host, reason] of [
+      ['a tag value with a reserved character', 'm', 'x\u0001y', /reserved|control/],
+      ['a tag value that is too long', 'm', 'x'.repeat(5000), /max_tag_value_bytes/],
+      ['a name that is too long', 'm'.repeat(257), 'a', /max_name_bytes/],
+    ] as const) {
+      t.match(await door.write(node, measurement, [sample(host, now + 4)]), { ok: false, text: reason }, what)
+    }
   })
 }
