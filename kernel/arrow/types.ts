@@ -28,9 +28,10 @@ import {
   Uint64,
   Utf8,
 } from 'apache-arrow/type'
+import { type ResultType, resultType, type SimpleName, type TimeUnitName } from '../decode/result-type.ts'
 import type { SqlColumn } from '../storage.ts'
 
-const SIMPLE: Record<string, () => DataType> = {
+const SIMPLE: Record<SimpleName, () => DataType> = {
   Null: () => new Null(),
   Boolean: () => new Bool(),
   Utf8: () => new Utf8(),
@@ -48,19 +49,16 @@ const SIMPLE: Record<string, () => DataType> = {
   Date32: () => new DateDay(),
   Interval: () => new IntervalMonthDayNano(),
 }
-const UNITS = new Map([
-  ['s', TimeUnit.SECOND],
-  ['ms', TimeUnit.MILLISECOND],
-  ['us', TimeUnit.MICROSECOND],
-  ['ns', TimeUnit.NANOSECOND],
-])
+const UNITS: Record<TimeUnitName, TimeUnit> = {
+  s: TimeUnit.SECOND,
+  ms: TimeUnit.MILLISECOND,
+  us: TimeUnit.MICROSECOND,
+  ns: TimeUnit.NANOSECOND,
+}
 
 /** @throws Error for a text that is not the name of a result type. */
 export function dataType(name: string): DataType {
-  const reader = new NameReader(name)
-  const type = reader.read()
-  reader.end()
-  return type
+  return arrowType(resultType(name))
 }
 
 /** @param dictionaries text is sent as numbers in a dictionary of its column. */
@@ -73,84 +71,23 @@ export function arrowSchema(columns: readonly SqlColumn[], dictionaries = false)
   )
 }
 
-/** Reads `Struct("a": List(Int32), "b": decimal(10, 2))` and the like. */
-class NameReader {
-  private readonly source: string
-  private at = 0
-
-  constructor(source: string) {
-    this.source = source
-  }
-
-  read(): DataType {
-    const name = /^[A-Za-z0-9]+/.exec(this.source.slice(this.at))?.[0] ?? ''
-    this.at += name.length
-    if (!this.take('(')) return (SIMPLE[name] ?? this.fail())()
-    switch (name) {
-      case 'decimal': {
-        const [, precision, scale] = this.match(/^(\d+), (\d+)\)/)
-        return new Decimal(Number(scale), Number(precision), 128)
-      }
-      case 'Timestamp': {
-        const [, unit, zone] = this.match(/^(s|ms|us|ns)(?:, ([^()]+))?\)/)
-        return new Timestamp(UNITS.get(unit)!, zone)
-      }
-      case 'Time64':
-        return this.match(/^(us|ns)\)/)[1] === 'ns' ? new TimeNanosecond() : new TimeMicrosecond()
-      case 'List': {
-        const item = this.read()
-        this.expect(')')
-        return new List(new Field('item', item, true))
-      }
-      case 'Map': {
-        const key = this.read()
-        this.expect(', ')
-        const value = this.read()
-        this.expect(')')
-        return new Map_(new Field('entries', entries(key, value), false) as never)
-      }
-      case 'Struct':
-        return this.struct()
-      default:
-        return this.fail()
+function arrowType(type: ResultType): DataType {
+  switch (type.kind) {
+    case 'simple':
+      return SIMPLE[type.name]()
+    case 'decimal':
+      return new Decimal(type.scale, type.precision, 128)
+    case 'timestamp':
+      return new Timestamp(UNITS[type.unit], type.zone)
+    case 'time':
+      return type.unit === 'ns' ? new TimeNanosecond() : new TimeMicrosecond()
+    case 'list':
+      return new List(new Field('item', arrowType(type.item), true))
+    case 'map': {
+      const entries = new Struct([new Field('key', arrowType(type.key), false), new Field('value', arrowType(type.value), true)])
+      return new Map_(new Field('entries', entries, false) as never)
     }
-  }
-
-  end(): void {
-    if (this.at !== this.source.length) this.fail()
-  }
-
-  /** Members' names are JSON strings: they may hold anything. */
-  private struct(): DataType {
-    const fields: Field[] = []
-    do {
-      const [name] = this.match(/^"(?:[^"\\]|\\.)*"/)
-      this.expect(': ')
-      fields.push(new Field(JSON.parse(name) as string, this.read(), true))
-    } while (this.take(', '))
-    this.expect(')')
-    return new Struct(fields)
-  }
-
-  private match(pattern: RegExp): RegExpExecArray {
-    const match = pattern.exec(this.source.slice(this.at)) ?? this.fail()
-    this.at += match[0].length
-    return match
-  }
-
-  private take(token: string): boolean {
-    if (!this.source.startsWith(token, this.at)) return false
-    this.at += token.length
-    return true
-  }
-
-  private expect(token: string): void {
-    if (!this.take(token)) this.fail()
-  }
-
-  private fail(): never {
-    throw new Error(`cannot read type "${this.source}": it is not the name of a result type`)
+    case 'struct':
+      return new Struct(type.members.map(({ name, type: member }) => new Field(name, arrowType(member), true)))
   }
 }
-
-const entries = (key: DataType, value: DataType): Struct => new Struct([new Field('key', key, false), new Field('value', value, true)])

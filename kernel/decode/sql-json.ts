@@ -4,16 +4,14 @@
  * that the type names.
  */
 import type { SqlChunk, SqlColumn, SqlVector } from '../storage.ts'
+import { type ResultType, resultType, type SimpleName } from './result-type.ts'
 
 /** JSON text of one value that is not null. */
 export type Encode = (value: unknown) => string
 
 /** @throws Error for a type name that is not one of `SqlColumn.type`. */
 export function jsonEncoderOf(type: string): Encode {
-  const parser = new TypeReader(type)
-  const encode = parser.read()
-  parser.end()
-  return encode
+  return encoderOf(resultType(type))
 }
 
 const integer: Encode = (value) => String(value)
@@ -57,7 +55,7 @@ const decimal =
     return `"${unscaled < 0n ? '-' : ''}${digits.slice(0, point)}${scale > 0 ? `.${digits.slice(point)}` : ''}"`
   }
 
-const SIMPLE: Record<string, Encode> = {
+const SIMPLE: Record<SimpleName, Encode> = {
   Boolean: boolean,
   Utf8: text,
   Binary: binary,
@@ -66,81 +64,38 @@ const SIMPLE: Record<string, Encode> = {
   Float32: float32,
   Null: () => 'null',
   Date32: integer,
+  Int8: integer,
+  Int16: integer,
+  Int32: integer,
+  Int64: integer,
+  UInt8: integer,
+  UInt16: integer,
+  UInt32: integer,
+  UInt64: integer,
 }
-for (const bits of [8, 16, 32, 64]) SIMPLE[`Int${bits}`] = SIMPLE[`UInt${bits}`] = integer
 
-/** Reads `Struct(a: List(Int32), b: decimal(10, 2))` and the like. */
-class TypeReader {
-  private readonly source: string
-  private at = 0
-
-  constructor(source: string) {
-    this.source = source
-  }
-
-  read(): Encode {
-    const name = /^[A-Za-z0-9]+/.exec(this.source.slice(this.at))?.[0] ?? ''
-    this.at += name.length
-    if (!this.take('(')) return SIMPLE[name] ?? this.fail()
-    switch (name) {
-      case 'decimal': {
-        const match = /^\d+, (\d+)\)/.exec(this.source.slice(this.at)) ?? this.fail()
-        this.at += match[0].length
-        return decimal(Number(match[1]))
-      }
-      case 'Timestamp':
-      case 'Time64':
-        this.at = this.source.indexOf(')', this.at) + 1
-        return integer
-      case 'List': {
-        const item = orNull(this.read())
-        this.expect(')')
-        return (value) => `[${Array.from(value as ArrayLike<unknown>, item).join(',')}]`
-      }
-      case 'Map': {
-        const key = orNull(this.read())
-        this.expect(', ')
-        const inner = orNull(this.read())
-        this.expect(')')
-        return (value) =>
-          `[${(value as { key: unknown; value: unknown }[]).map((entry) => `{"key":${key(entry.key)},"value":${inner(entry.value)}}`).join(',')}]`
-      }
-      case 'Struct':
-        return this.struct()
-      default:
-        return this.fail()
+function encoderOf(type: ResultType): Encode {
+  switch (type.kind) {
+    case 'simple':
+      return SIMPLE[type.name]
+    case 'decimal':
+      return decimal(type.scale)
+    case 'timestamp':
+    case 'time':
+      return integer
+    case 'list': {
+      const item = orNull(encoderOf(type.item))
+      return (value) => `[${Array.from(value as ArrayLike<unknown>, item).join(',')}]`
     }
-  }
-
-  end(): void {
-    if (this.at !== this.source.length) this.fail()
-  }
-
-  /** Members are JSON strings: a name may hold anything. */
-  private struct(): Encode {
-    const members: { name: string; key: string; encode: Encode }[] = []
-    do {
-      const name = /^"(?:[^"\\]|\\.)*"/.exec(this.source.slice(this.at))?.[0] ?? this.fail()
-      this.at += name.length
-      this.expect(': ')
-      members.push({ name: JSON.parse(name) as string, key: name, encode: orNull(this.read()) })
-    } while (this.take(', '))
-    this.expect(')')
-    return (value) => `{${members.map(({ name, key, encode }) => `${key}:${encode((value as Record<string, unknown>)[name])}`).join(',')}}`
-  }
-
-  private take(token: string): boolean {
-    if (!this.source.startsWith(token, this.at)) return false
-    this.at += token.length
-    return true
-  }
-
-  private expect(token: string): void {
-    if (!this.take(token)) this.fail()
-  }
-
-  private fail(): never {
-    throw new Error(`cannot encode type "${this.source}": it is not the name of a result type`)
+    case 'map': {
+      const key = orNull(encoderOf(type.key))
+      const inner = orNull(encoderOf(type.value))
+      return (value) => `[${(value as { key: unknown; value: unknown }[]).map((entry) => `{"key":${key(entry.key)},"value":${inner(entry.value)}}`).join(',')}]`
+    }
+    case 'struct': {
+      const members = type.members.map(({ name, type: member }) => ({ name, key: JSON.stringify(name), encode: orNull(encoderOf(member)) }))
+      return (value) => `{${members.map(({ name, key, encode }) => `${key}:${encode((value as Record<string, unknown>)[name])}`).join(',')}}`
+    }
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { decimalText } from '../../kernel/decode/numbers.ts'
 import type { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import { resultType, type SimpleName } from '../../kernel/decode/result-type.ts'
 import { jsonEncoderOf } from '../../kernel/decode/sql-json.ts'
 import type { SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
 
@@ -17,23 +18,45 @@ const unsigned: WriteValue = (writer, value) => bits(writer, 3, value)
 const boolean: WriteValue = (writer, value) => writer.int(4, value === true || value === 1 ? 1 : 0)
 const text: WriteValue = (writer, value) => writer.string(5, typeof value === 'string' ? value : String(value))
 
-const SIMPLE: Record<string, WriteValue> = { Boolean: boolean, Utf8: text, Float64: float, Float32: float, Date32: integer }
-for (const width of [8, 16, 32, 64]) {
-  SIMPLE[`Int${width}`] = integer
-  SIMPLE[`UInt${width}`] = unsigned
+const SIMPLE: Partial<Record<SimpleName, WriteValue>> = {
+  Boolean: boolean,
+  Utf8: text,
+  Float64: float,
+  Float32: float,
+  Date32: integer,
+  Int8: integer,
+  Int16: integer,
+  Int32: integer,
+  Int64: integer,
+  UInt8: unsigned,
+  UInt16: unsigned,
+  UInt32: unsigned,
+  UInt64: unsigned,
 }
 
-function writerOf(type: string): WriteValue {
-  const simple = SIMPLE[type]
-  if (simple !== undefined) return simple
-  if (/^(Timestamp|Time64)\(/.test(type)) return integer
-  const decimal = /^decimal\(\d+, (\d+)\)$/.exec(type)
-  if (decimal === null) {
-    const encode = jsonEncoderOf(type)
-    return (writer, value) => writer.string(8, encode(value))
+const json = (type: string): WriteValue => {
+  const encode = jsonEncoderOf(type)
+  return (writer, value) => writer.string(8, encode(value))
+}
+
+const decimal =
+  (scale: number): WriteValue =>
+  (writer, value) =>
+    writer.string(7, typeof value === 'string' ? value : decimalText(BigInt(value as bigint), scale))
+
+function writerOf(name: string): WriteValue {
+  const type = resultType(name)
+  switch (type.kind) {
+    case 'simple':
+      return SIMPLE[type.name] ?? json(name)
+    case 'timestamp':
+    case 'time':
+      return integer
+    case 'decimal':
+      return decimal(type.scale)
+    default:
+      return json(name)
   }
-  const scale = Number(decimal[1])
-  return (writer, value) => writer.string(7, typeof value === 'string' ? value : decimalText(BigInt(value as bigint), scale))
 }
 
 function bits(writer: ProtobufWriter, field: number, value: unknown): void {
