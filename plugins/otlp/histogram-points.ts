@@ -1,12 +1,12 @@
 /** HistogramDataPoint and ExponentialHistogramDataPoint, to native histograms: of custom boundaries, and of the schema that the scale is. */
 import { checkHistogram, reduceToKept, schemaProblem } from '../../kernel/decode/histogram-check.ts'
+import { NumberList } from '../../kernel/decode/number-list.ts'
 import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { CUSTOM_BUCKETS_SCHEMA, type NativeHistogram } from '../../kernel/histogram.ts'
 import type { AttributeRun } from './attribute-run.ts'
 import { sideOf } from './bucket-side.ts'
 import { NO_RECORDED_VALUE } from './number-points.ts'
-import { NumberList } from './numbers-list.ts'
 import type { PointWriter } from './point-writer.ts'
 import type { PointsReader } from './points-of.ts'
 import type { Stream, Streams } from './streams.ts'

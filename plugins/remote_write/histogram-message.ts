@@ -1,44 +1,11 @@
 /** The message Histogram, the same in both versions, to a histogram as storage takes it. */
 import { checkHistogram, reduceToKept, schemaProblem } from '../../kernel/decode/histogram-check.ts'
-import { BYTES, type ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { NumberList } from '../../kernel/decode/number-list.ts'
+import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import type { CounterResetHint, HistogramSpan, NativeHistogram } from '../../kernel/histogram.ts'
 import { isStale } from './sample-writer.ts'
 
 const HINTS: readonly CounterResetHint[] = ['unknown', 'reset', 'not_reset', 'gauge']
-
-/** Numbers of a repeated field whose count is not known before. */
-class Numbers {
-  /** Of all that were sent; what lies beyond `most` is not kept. */
-  length = 0
-  private values = new Float64Array(16)
-  private readonly most: number
-
-  constructor(most: number) {
-    this.most = most
-  }
-
-  push(value: number): void {
-    const at = this.length++
-    if (at >= this.most) return
-    if (at === this.values.length) {
-      const grown = new Float64Array(at * 2)
-      grown.set(this.values)
-      this.values = grown
-    }
-    this.values[at] = value
-  }
-
-  copy(): Float64Array {
-    return this.values.slice(0, this.length)
-  }
-
-  /** Each value the sum of it and all before. */
-  sums(): Float64Array {
-    const sums = this.copy()
-    for (let i = 1; i < sums.length; i++) sums[i] += sums[i - 1]
-    return sums
-  }
-}
 
 /** One message at a time. */
 export class HistogramMessage {
@@ -48,22 +15,22 @@ export class HistogramMessage {
   stale = false
   private spans = 0
   private readonly most: number
-  private readonly negativeDeltas: Numbers
-  private readonly negativeCounts: Numbers
-  private readonly positiveDeltas: Numbers
-  private readonly positiveCounts: Numbers
-  private readonly bounds: Numbers
-  private readonly lists: readonly Numbers[]
+  private readonly negativeDeltas: NumberList
+  private readonly negativeCounts: NumberList
+  private readonly positiveDeltas: NumberList
+  private readonly positiveCounts: NumberList
+  private readonly bounds: NumberList
+  private readonly lists: readonly NumberList[]
 
   /** @param most buckets, spans or boundaries of one histogram */
   constructor(most: number) {
     this.most = most
     this.lists = [
-      (this.negativeDeltas = new Numbers(most)),
-      (this.negativeCounts = new Numbers(most)),
-      (this.positiveDeltas = new Numbers(most)),
-      (this.positiveCounts = new Numbers(most)),
-      (this.bounds = new Numbers(most)),
+      (this.negativeDeltas = new NumberList(most)),
+      (this.negativeCounts = new NumberList(most)),
+      (this.positiveDeltas = new NumberList(most)),
+      (this.positiveCounts = new NumberList(most)),
+      (this.bounds = new NumberList(most)),
     ]
   }
 
@@ -123,19 +90,19 @@ export class HistogramMessage {
         this.span(reader, histogram.negativeSpans)
         break
       case 9:
-        zigzags(reader, this.negativeDeltas)
+        this.negativeDeltas.zigzags(reader)
         break
       case 10:
-        doubles(reader, this.negativeCounts)
+        this.negativeCounts.doubles(reader)
         break
       case 11:
         this.span(reader, histogram.positiveSpans)
         break
       case 12:
-        zigzags(reader, this.positiveDeltas)
+        this.positiveDeltas.zigzags(reader)
         break
       case 13:
-        doubles(reader, this.positiveCounts)
+        this.positiveCounts.doubles(reader)
         break
       case 14:
         histogram.counterReset = HINTS[reader.uint32()] ?? 'unknown'
@@ -145,7 +112,7 @@ export class HistogramMessage {
         this.ms = reader.signed
         break
       case 16:
-        doubles(reader, this.bounds)
+        this.bounds.doubles(reader)
         break
       default:
         reader.skip()
@@ -169,8 +136,8 @@ export class HistogramMessage {
     if (parts > this.most) return `the histogram has ${parts} buckets, spans or boundaries, remote_write.max_buckets_per_histogram is ${this.most}`
     const problem = schemaProblem(histogram.schema)
     if (problem !== undefined) return problem
-    histogram.positiveCounts = histogram.integer ? this.positiveDeltas.sums() : this.positiveCounts.copy()
-    histogram.negativeCounts = histogram.integer ? this.negativeDeltas.sums() : this.negativeCounts.copy()
+    histogram.positiveCounts = histogram.integer ? sums(this.positiveDeltas.copy()) : this.positiveCounts.copy()
+    histogram.negativeCounts = histogram.integer ? sums(this.negativeDeltas.copy()) : this.negativeCounts.copy()
     histogram.customBounds = this.bounds.copy()
     const kept = reduceToKept(histogram)
     return checkHistogram(kept) ?? kept
@@ -179,29 +146,8 @@ export class HistogramMessage {
 
 const NONE = new Float64Array(0)
 
-/** Repeated sint64, packed or not. */
-function zigzags(reader: ProtobufReader, into: Numbers): void {
-  if (reader.wire !== BYTES) {
-    reader.sint64()
-    into.push(reader.signed)
-    return
-  }
-  const outer = reader.enter()
-  while (reader.at < reader.end) {
-    reader.zigzag()
-    into.push(reader.signed)
-  }
-  reader.leave(outer)
-}
-
-/** Repeated double, packed or not. */
-function doubles(reader: ProtobufReader, into: Numbers): void {
-  if (reader.wire !== BYTES) {
-    into.push(reader.double())
-    return
-  }
-  const outer = reader.enter()
-  if ((reader.end - reader.at) % 8 !== 0) throw reader.fault('packed doubles do not fill their field')
-  for (let at = reader.at; at < reader.end; at += 8) into.push(reader.view.getFloat64(at, true))
-  reader.leave(outer)
+/** Each value the sum of it and all before. */
+function sums(values: Float64Array): Float64Array {
+  for (let i = 1; i < values.length; i++) values[i] += values[i - 1]
+  return values
 }

@@ -1,5 +1,5 @@
 /** Repeated numbers of a message whose count is not known before; buffers are reused. */
-import { BYTES, type ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { BYTES, type ProtobufReader } from './protobuf.ts'
 
 export class NumberList {
   /** Of all that were sent; what lies beyond `most` is not kept. */
@@ -64,6 +64,25 @@ export class NumberList {
       this.push(reader.unsigned)
     }
     reader.leave(outer)
+  }
+
+  /** Repeated sint64, packed or not. */
+  zigzags(reader: ProtobufReader): void {
+    if (reader.wire !== BYTES) {
+      reader.sint64()
+      this.push(reader.signed)
+      return
+    }
+    const outer = reader.enter()
+    while (reader.at < reader.end) {
+      reader.zigzag()
+      this.push(reader.signed)
+    }
+    reader.leave(outer)
+  }
+
+  copy(): Float64Array {
+    return this.values.slice(0, this.length)
   }
 
   private packed(reader: ProtobufReader): { from: number; to: number } {
