@@ -46,7 +46,7 @@ export const configSchema = Type.Object({
     minimum: 0,
     maximum: 100_000,
     description:
-      'Queries over made-up samples run in the background after the start, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; they take some 75 MB of memory; 0 = none',
+      'Queries run in the background after the start, over made-up samples, and once more over one series when there are points, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; they take some 75 MB of memory; 0 = none',
   }),
   warm_up_after_secs: Type.Number({ default: 1, minimum: 0, maximum: 86_400, description: 'When the warm-up begins, counted from when the server is ready' }),
 })
