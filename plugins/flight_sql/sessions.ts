@@ -68,7 +68,7 @@ export function withAuthorization(given: Credentials, authorization: string | un
 }
 
 /** RFC 7617; the user name is not looked at. */
-export function readBasic(authorization: string): { username: string; password: string } | undefined {
+function readBasic(authorization: string): { username: string; password: string } | undefined {
   const encoded = /^basic +([A-Za-z0-9+/_=-]+)$/i.exec(authorization)?.[1]
   if (encoded === undefined) return undefined
   const text = Buffer.from(encoded, 'base64').toString('utf8')

@@ -36,7 +36,7 @@ const union = new DenseUnion(
     new Field('int32_to_int32_list_map', conversionMap, true),
   ],
 )
-export const SQL_INFO_FIELDS: Field[] = [required('info_name', new Uint32()), required('value', union)]
+const SQL_INFO_FIELDS: Field[] = [required('info_name', new Uint32()), required('value', union)]
 
 /** @param wanted numbers; all when empty. Drivers ask for what newer servers tell: a number there is nothing under is left out. */
 export function sqlInfo(values: ReadonlyMap<number, SqlInfoValue>, wanted: readonly number[]): FlightTable {

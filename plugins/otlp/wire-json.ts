@@ -60,7 +60,7 @@ const summaryPoint = (point: WireSummary): Json => ({
   quantileValues: point.quantiles?.map(([quantile, value]) => ({ quantile: double(quantile), value: double(value) })),
 })
 
-export function metricJson({ name, description, unit, temporality: aggregationTemporality, monotonic: isMonotonic, ...kinds }: WireMetric): Json {
+function metricJson({ name, description, unit, temporality: aggregationTemporality, monotonic: isMonotonic, ...kinds }: WireMetric): Json {
   const { gauge, sum, histogram, exponential, summary } = kinds
   return {
     name,

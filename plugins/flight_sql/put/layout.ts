@@ -95,7 +95,7 @@ function roleOf({ name, metadata }: Field): string | undefined {
   return role
 }
 
-export function isText(type: DataType): boolean {
+function isText(type: DataType): boolean {
   if (type.typeId === Type.Dictionary) return isText((type as DataType & { dictionary: DataType }).dictionary)
   return type.typeId === Type.Utf8 || type.typeId === Type.LargeUtf8
 }
