@@ -6,6 +6,7 @@ import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discov
 import { Pacer } from './eval/context.ts'
 import { type Labels, METRIC_NAME } from './labels.ts'
 import { unlessDropped } from './storage/dropped.ts'
+import { LabelValues } from './storage/label-values.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { MetricLabels } from './storage/metric-labels.ts'
 import { METRIC_CELLS, nanoseconds } from './storage-source.ts'
@@ -41,14 +42,15 @@ class Search {
     return [...names].sort()
   }
 
-  async labelValues(name: string, request: DiscoverRequest): Promise<string[]> {
-    const values = new Set<string>()
-    const news = (set: SeriesSet): boolean => name === METRIC_NAME || valuesOf(set, name).some((text) => !values.has(text))
-    for await (const { metric, set } of this.active(request, news)) {
-      if (name === METRIC_NAME) values.add(metric.name)
-      else for (const text of valuesOf(set, name)) values.add(text)
+  async labelValues(name: string, request: DiscoverRequest): Promise<readonly string[]> {
+    if (name === METRIC_NAME) {
+      const names = new Set<string>()
+      for await (const { metric } of this.active(request)) names.add(metric.name)
+      return [...names].sort()
     }
-    return [...values].sort()
+    const values = new LabelValues(name)
+    for await (const { set } of this.active(request, (matching) => values.lacks(matching))) values.add(set)
+    return values.sorted()
   }
 
   async *series(request: DiscoverRequest): AsyncGenerator<Labels> {
@@ -147,15 +149,6 @@ class Search {
       }
     }
   }
-}
-
-/** The values of a tag that series have, each once. */
-function valuesOf({ tags }: SeriesSet, name: string): string[] {
-  if (!tags.keys().includes(name)) return []
-  const { codes, texts } = tags.column(name)
-  const met = new Uint8Array(texts.length)
-  for (let i = 0; i < codes.length; i++) if (codes[i] >= 0) met[codes[i]] = 1
-  return texts.filter((_, code) => met[code] === 1)
 }
 
 function count(counts: Map<string, number>, name: string, n: number): void {

@@ -42,7 +42,7 @@ export interface Discovery {
   /** Sorted, with `__name__` when there is any series. */
   labelNames(request: DiscoverRequest): Promise<string[]>
   /** Sorted, each once; for `__name__` the metric names. */
-  labelValues(name: string, request: DiscoverRequest): Promise<string[]>
+  labelValues(name: string, request: DiscoverRequest): Promise<readonly string[]>
   /** Each label set once, those of one selector together, `__name__` among the labels. */
   series(request: DiscoverRequest): AsyncIterable<Labels>
   counts(limit: number, signal: AbortSignal): Promise<DatabaseCounts>
