@@ -6,7 +6,7 @@ import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'nod
 import type { TLSSocket } from 'node:tls'
 import type { CallContext, Credentials } from '../auth.ts'
 import { SvcError } from '../errors.ts'
-import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions } from './inbox.ts'
+import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions, messagesOf, onlyMessage } from './inbox.ts'
 import type { CallMemory, Holder } from './memory.ts'
 import type { Metadata } from './metadata.ts'
 import type { GrpcCall, GrpcMethod, SendMessage } from './method.ts'
@@ -159,19 +159,19 @@ export class Call implements GrpcCall, Holder {
     const send: SendMessage = (message) => this.send(message)
     switch (method.kind) {
       case 'unary': {
-        const request = await single(inbox)
+        const request = await onlyMessage(inbox)
         if (!this.over) await this.send(await method.handle(request, this))
         return
       }
       case 'server_stream': {
-        const request = await single(inbox)
+        const request = await onlyMessage(inbox)
         if (!this.over) await method.handle(request, this, send)
         return
       }
       case 'client_stream':
-        return this.send(await method.handle(messages(inbox), this))
+        return this.send(await method.handle(messagesOf(inbox), this))
       case 'bidi_stream':
-        return method.handle(messages(inbox), this, send)
+        return method.handle(messagesOf(inbox), this, send)
     }
   }
 
@@ -292,21 +292,5 @@ export class Call implements GrpcCall, Holder {
       },
       requestId,
     }
-  }
-}
-
-async function single(inbox: Inbox): Promise<Uint8Array> {
-  const request = await inbox.next()
-  if (request === undefined) throw new SvcError('BAD_REQUEST', 'cannot answer the call: it has no request message')
-  if ((await inbox.next()) !== undefined) throw new SvcError('BAD_REQUEST', 'cannot answer the call: it has more than one request message')
-  return request
-}
-
-async function* messages(inbox: Inbox): AsyncGenerator<Uint8Array> {
-  for (let message = await inbox.next(); message !== undefined; message = await inbox.next()) {
-    // Its memory may have been handed on by then, which leaves it without a length.
-    const { length } = message
-    yield message
-    inbox.done(length)
   }
 }

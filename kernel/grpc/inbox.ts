@@ -208,3 +208,21 @@ export function encodingOf(given: string | undefined): string {
   if (ACCEPTED_ENCODINGS.split(',').includes(encoding)) return encoding
   throw new GrpcStatusError(UNIMPLEMENTED, `cannot read messages of grpc-encoding "${encoding.slice(0, 64)}": this server takes ${ACCEPTED_ENCODINGS}`)
 }
+
+/** The message of a call that has one. @throws BAD_REQUEST for none and for more. */
+export async function onlyMessage(inbox: Inbox): Promise<Uint8Array> {
+  const request = await inbox.next()
+  if (request === undefined) throw new SvcError('BAD_REQUEST', 'cannot answer the call: it has no request message')
+  if ((await inbox.next()) !== undefined) throw new SvcError('BAD_REQUEST', 'cannot answer the call: it has more than one request message')
+  return request
+}
+
+/** The messages of a call; each is not used any more when the next one is asked for. */
+export async function* messagesOf(inbox: Inbox): AsyncGenerator<Uint8Array> {
+  for (let message = await inbox.next(); message !== undefined; message = await inbox.next()) {
+    // Its memory may have been handed on by then, which leaves it without a length.
+    const { length } = message
+    yield message
+    inbox.done(length)
+  }
+}
