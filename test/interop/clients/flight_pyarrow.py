@@ -106,6 +106,15 @@ def check_batches():
     equal(result.to_pydict(), {'host': ['h0', 'h1', 'h2', 'h3'], 'v': [0, 1, 2, 3]})
 
 
+def check_null_entries():
+    """A null among the entries of a dictionary is no value"""
+    entries = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int32()), pa.array(['x', None]))
+    schema = pa.schema([pa.field('_time', TIME), pa.field('tag', entries.type), as_field('text', entries.type), pa.field('v', pa.int64())])
+    equal(session.put('null_entries', [pa.record_batch([times(3), entries, entries, pa.array([0, 1, 2])], schema)]), 3)
+    result = session.sql('SELECT tag, text FROM null_entries ORDER BY v').to_pydict()
+    equal(result, {'tag': ['x', None, None], 'text': ['x', None, None]})
+
+
 def check_deltas():
     """Delta dictionaries"""
     grown = [
