@@ -151,7 +151,7 @@ t.test('a message that is none', async (t) => {
   stream.write(Buffer.from([0x0a, 0x13, 0x0a, 1, 109, 0x1a, 14, 0x0a, 1, 118, 0x12, 9, 0x09, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f]))
   stream.write(Buffer.from([0x0a, 0xff]))
   const error = await promise
-  t.match(error, { code: 3, details: /messages\[1\]: .*protobuf.*1 points of the stream were written before/ })
+  t.match(error, { code: 3, details: /messages\[1\]: .*protobuf.*; of the stream 1 point was written before/ })
   t.same(await values('m'), [1])
 })
 
