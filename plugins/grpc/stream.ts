@@ -253,7 +253,8 @@ export class StreamWrite {
   /** The error with the count of what was written before it. */
   private counted(error: unknown): unknown {
     if (!(error instanceof SvcError)) return error
-    const text = this.total === 0 ? error.message : `${error.message}; of the stream ${this.total} ${this.total === 1 ? 'point was' : 'points were'} written before`
+    const text =
+      this.total === 0 ? error.message : `${error.message}; of the stream ${this.total} ${this.total === 1 ? 'point was' : 'points were'} written before`
     return new SvcError(error.code, text, { cause: error, detail: { ...error.detail, written: this.total } })
   }
 }
