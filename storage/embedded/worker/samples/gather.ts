@@ -188,14 +188,16 @@ function ascending(times: Float64Array, from: number, to: number): boolean {
 }
 
 function copy(unit: Unit, from: number, to: number, rows: SampleRows, at: number): void {
+  const { times, values } = unit
+  const { times: ownTimes, values: ownValues } = rows
   if (to - from < FEW) {
     for (let i = from, j = at; i < to; i++, j++) {
-      rows.times[j] = unit.times[i]
-      rows.values[j] = unit.values[i]
+      ownTimes[j] = times[i]
+      ownValues[j] = values[i]
     }
   } else {
-    rows.times.set(unit.times.subarray(from, to), at)
-    rows.values.set(unit.values.subarray(from, to), at)
+    ownTimes.set(times.subarray(from, to), at)
+    ownValues.set(values.subarray(from, to), at)
   }
   if (unit.kinds !== undefined) (rows.kinds as Uint8Array).set(unit.kinds.subarray(from, to), at)
   if (unit.blobs !== undefined) for (let i = from, j = at; i < to; i++, j++) (rows.histograms as (Uint8Array | undefined)[])[j] = unit.blobs[i]
