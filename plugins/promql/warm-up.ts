@@ -21,6 +21,8 @@ const NAMESPACE = ''
 const STORED_SAMPLES = 1 << 20
 /** The newest sample of a series is looked for as far back. */
 const NEWEST_MS = 86_400_000
+/** Means itself in a regular expression. */
+const PLAIN = /^\w+$/
 const MEMORY_BYTES = 1 << 26
 
 /** Series of a metric, each of its own or all of them as one. */
@@ -103,9 +105,11 @@ async function storedSample(reader: Reader, now: number, signal: AbortSignal): P
   const labels = [JSON.stringify(metric.name)]
   for (let i = 0; i < pairs.length; i += 2) labels.push(`${JSON.stringify(pairs[i])}=${JSON.stringify(pairs[i + 1])}`)
   const selector = `{${labels.join(',')}}`
+  const [key = 'none', value = ''] = pairs
+  const some = PLAIN.test(value) ? `{${[...labels, `${JSON.stringify(key)}=~"${value}|none"`].join(',')}}` : selector
   const end = await newestTime(reader, { ...wanted, matchers: matchersOf(pairs), start: nanoseconds(now - NEWEST_MS), newestOnly: true })
   const source = storageSource(reader, NAMESPACE, signal, STORED_SAMPLES)
-  return { source, one: selector, some: selector, all: selector, label: JSON.stringify(pairs[0] ?? 'none'), end: end ?? now }
+  return { source, one: selector, some, all: selector, label: JSON.stringify(key), end: end ?? now }
 }
 
 /** Asks for label values, as a dashboard does that opens. */
