@@ -100,8 +100,10 @@ export async function walkRanges<Sink extends RowSink>(
 /** Steps, samples of a series and samples of all its windows that are done in one go, at most. */
 const SHORT_SAMPLES = 1 << 18
 
+/** Pays where windows overlap. */
 function shortWay({ rows }: RangeFunction, steps: Steps, { reference, range, modifier }: RangeInput): { plan: WindowPlan; rows: RangeRows } | undefined {
   if (rows === undefined || modifier !== undefined || reference.at !== undefined || steps.count > SHORT_SAMPLES) return undefined
+  if (steps.count === 1 || steps.interval >= range) return undefined
   const plan = new WindowPlan(steps, range, reference.offset)
   return { plan, rows: rows(plan) }
 }

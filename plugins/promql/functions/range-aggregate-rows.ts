@@ -9,6 +9,9 @@ type Row = Parameters<RangeRows['fill']>[2]
 /** Whole numbers that add up to no more, whatever the order, do so exactly, and lose nothing that would have to be made up for. */
 const EXACT = 2 ** 52
 
+/** Running sums are worth making where samples are in more windows than this. */
+const OVERLAP = 2
+
 /** Sums of a series' first samples. */
 class WholeSums {
   sums = new Float64Array(1)
@@ -40,8 +43,8 @@ export class SumRows implements RangeRows {
   }
 
   fill(values: Float64Array, from: number, { values: out, kinds, base }: Row): boolean {
-    const { lo, hi, first, end, length } = this.plan
-    const exact = this.whole.add(values, from, length)
+    const { lo, hi, first, end, length, samples } = this.plan
+    const exact = samples > length * OVERLAP && this.whole.add(values, from, length)
     const { sums } = this.whole
     for (let step = first; step < end; step++) {
       if (lo[step] === hi[step]) continue
@@ -61,8 +64,8 @@ export class AverageRows implements RangeRows {
   }
 
   fill(values: Float64Array, from: number, { values: out, kinds, base }: Row): boolean {
-    const { lo, hi, first, end, length } = this.plan
-    const exact = this.whole.add(values, from, length)
+    const { lo, hi, first, end, length, samples } = this.plan
+    const exact = samples > length * OVERLAP && this.whole.add(values, from, length)
     const { sums } = this.whole
     for (let step = first; step < end; step++) {
       if (lo[step] === hi[step]) continue
