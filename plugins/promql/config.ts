@@ -48,7 +48,12 @@ export const configSchema = Type.Object({
     description:
       'Queries run in the background after the start, over made-up samples, and once more over one series when there are points, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; they take some 75 MB of memory; 0 = none',
   }),
-  warm_up_after_secs: Type.Number({ default: 1, minimum: 0, maximum: 86_400, description: 'When the warm-up begins, counted from when the server is ready' }),
+  warm_up_after_secs: Type.Number({
+    default: 1,
+    minimum: 0,
+    maximum: 86_400,
+    description: 'When the warm-up may begin, counted from when the server is ready; it waits until the server has little else to do',
+  }),
 })
 
 export type PromqlConfig = Static<typeof configSchema>

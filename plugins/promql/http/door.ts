@@ -10,6 +10,7 @@ import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf, isKernels } from './api-error.ts'
 import { describeParameters, type ParameterName } from './parameters.ts'
 import { Params } from './params.ts'
+import { WarmUpSchedule } from './warm-up-schedule.ts'
 
 export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
 export const JSON_TYPE = 'application/json; charset=utf-8'
@@ -17,9 +18,6 @@ export const JSON_TYPE = 'application/json; charset=utf-8'
 const WARM_UP = new URL('../warm-up.ts', import.meta.url)
 /** A query of the warm-up that takes longer ends it. */
 const WARM_UP_LIMIT_MS = 10_000
-/** Between two looks whether there are points. */
-const FIRST_WAIT_MS = 1000
-const LONGEST_WAIT_MS = 60_000
 
 export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyReply) => unknown
 
@@ -82,37 +80,23 @@ export class Door {
     return this.svc.storage.run<R>(module, args, this.timeLimit(Number.POSITIVE_INFINITY)).result
   }
 
-  /**
-   * Call it in setup: so many queries run in the background, some time after the server is ready. Before there are points they pass the
-   * storage by; they are then run once more when the first have come.
-   */
+  /** Call it in setup: so many queries run in the background, some time after the server is ready. */
   warmUp(queries: number, delayMs: number): void {
     const { svc } = this
-    let timer: NodeJS.Timeout | undefined
-    let ended = false
-    const after = (wait: number, count: number, then: (stored: boolean) => void): void => {
-      if (ended) return
-      const run = (): Promise<void> => this.warmUpQueries(count, () => ended).then(then, (error: Error) => svc.log.debug({ err: error }, 'warm-up ended early'))
-      timer = setTimeout(run, wait)
-      timer.unref()
-    }
-    const look = (wait: number): void => after(wait, 1, (stored) => (stored ? after(0, queries, () => {}) : look(Math.min(LONGEST_WAIT_MS, wait * 2))))
-    svc.ready(() => after(delayMs, queries, (stored) => (stored ? undefined : look(FIRST_WAIT_MS))))
-    svc.drain(() => {
-      ended = true
-      clearTimeout(timer)
-    })
+    const schedule = new WarmUpSchedule(
+      queries,
+      (query) => this.warmUpQuery(query),
+      (error) => svc.log.debug({ err: error }, 'warm-up ended early'),
+    )
+    svc.ready(() => schedule.start(delayMs))
+    svc.drain(() => schedule.stop())
   }
 
-  /** One job after the other, as if they were asked; whoever asks something meanwhile goes first. @returns whether there were points. */
-  private async warmUpQueries(count: number, ended: () => boolean): Promise<boolean> {
-    let stored = false
-    for (let query = 0; query < count && !ended(); query++) {
-      const job = this.svc.storage.run<WarmUpOutcome>(WARM_UP, { query, now: this.svc.clock.now() } satisfies WarmUpArgs, this.timeLimit(WARM_UP_LIMIT_MS))
-      for await (const _ of job.output);
-      stored = (await job.result).stored
-    }
-    return stored
+  /** A job as if it were asked. @returns whether it was of points that the storage has. */
+  private async warmUpQuery(query: number): Promise<boolean> {
+    const job = this.svc.storage.run<WarmUpOutcome>(WARM_UP, { query, now: this.svc.clock.now() } satisfies WarmUpArgs, this.timeLimit(WARM_UP_LIMIT_MS))
+    for await (const _ of job.output);
+    return (await job.result).stored
   }
 
   truncated(): void {
