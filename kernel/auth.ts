@@ -1,8 +1,9 @@
 /**
- * The auth seam. Authenticators are tried in order, each answers an identity, a refusal, or undefined (not mine); then every
- * authorizer may refuse. Without authenticators the node is open. Nothing in here knows HTTP: each listener brings `Credentials`.
+ * The auth seam. A call comes with credentials; sources may say what they stand for; limiters may turn it away on arrival; authenticators, by rank,
+ * each answer an identity, a refusal, or undefined (not mine); then limiters and authorizers may refuse who it is, and observers are told how it went.
+ * Without authenticators the node is open. Nothing in here knows HTTP: each listener brings `Credentials`.
  */
-import { SvcError } from './errors.ts'
+import { classify, SvcError } from './errors.ts'
 import type { Action } from './plugin.ts'
 
 export interface Identity {
@@ -10,30 +11,48 @@ export interface Identity {
   /** How it was proven: `jwt`, `api_key`, `mtls` ... */
   method: string
   claims: Record<string, unknown>
-  /** Namespaces it may name; empty = all. */
+  roles?: readonly string[]
+  /** Namespaces it may name; empty = all, and under multi_tenancy none but for admins. */
   namespaces: readonly string[]
   admin: boolean
+  /** When the credential ends, milliseconds since the Unix epoch. */
+  expiresAt?: number
 }
 
 /** What travels with every call, whichever listener it came in by. */
 export interface CallContext extends Identity {
-  /** The namespace asked for; `default` without one. */
+  roles: readonly string[]
+  /** The namespace asked for; without one the credential's only one, or `default`. */
   namespace: string
   /** The namespace that data lives in: the one asked for under multi_tenancy, else the empty string. */
   dataNamespace: string
   requestId: string
+  /** Of the caller, as far as it is known. */
+  address: string | undefined
+}
+
+export interface ClientCertificate {
+  der: Uint8Array
+  /** Why it does not count: expired, of an unknown authority ... Absent = it was verified. */
+  error?: string
 }
 
 export interface Credentials {
   surface: 'http' | 'grpc' | 'flight'
+  /** Of the request, without the query; of gRPC, the method's. */
+  path: string
   /** A header or metadata value; names are lower case. */
   header(name: string): string | undefined
-  /** The verified certificate of the client, DER, when it gave one. */
-  certificate?: Uint8Array
+  /** A parameter of the URL; undefined where there are none. */
+  query(name: string): string | undefined
+  /** What the client showed in the TLS handshake. */
+  certificate?: ClientCertificate
   address: string | undefined
   requestId: string
 }
 
+/** Credentials as they count, such as a token out of the query, or the address behind a proxy. */
+export type Source = (given: Credentials) => Credentials
 export type Authenticator = (credentials: Credentials) => Identity | SvcError | undefined | Promise<Identity | SvcError | undefined>
 export interface Authorization {
   context: CallContext
@@ -43,81 +62,202 @@ export interface Authorization {
 }
 export type Authorizer = (request: Authorization) => SvcError | undefined | Promise<SvcError | undefined>
 
+/** Bounds how often may be asked. Calls that need no credentials are never limited. */
+export interface Limiter {
+  /** Before it is known who calls. */
+  arrival?(credentials: Credentials, action: Action, resource: string): SvcError | undefined
+  admitted?(request: Authorization): SvcError | undefined
+}
+
+/** How a call that needs credentials fared. */
+export interface Decision {
+  outcome: 'allow' | 'deny'
+  /** What decided. */
+  stage: 'arrival' | 'authentication' | 'namespace' | 'limit' | 'authorization'
+  credentials: Credentials
+  action: Action
+  resource: string
+  /** Once it is proven. */
+  identity?: Identity
+  /** Once the namespace is known to be the caller's. */
+  context?: CallContext
+  /** Why it was denied. */
+  error?: SvcError
+}
+/** Awaited before the call goes on; one that throws has the call refused with its error. */
+export type Observer = (decision: Decision) => void | Promise<void>
+
+/** Ranks of authenticators: certificates before tokens before keys. */
+export const AUTH_RANK = { certificate: 10, token: 20, key: 30, other: 40 } as const
+
 const DEFAULT_NAMESPACE = 'default'
-const MAX_NAMESPACE_LENGTH = 255
-// NUL and 0x01 separate identities in the data; no other control character names anything either.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const CONTROL = /[\x00-\x1f\x7f]/
+/** 1 to 63 lower case letters, digits and hyphens, beginning with a letter and not ending with a hyphen. */
+const NAMESPACE = /^[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+const NAMESPACE_RULE = 'a name is 1 to 63 lower case letters, digits and hyphens, begins with a letter and does not end with a hyphen'
 const EVERYBODY: Identity = { principal: 'anonymous', method: 'none', claims: {}, namespaces: [], admin: true }
 const NOBODY: Identity = { principal: 'anonymous', method: 'none', claims: {}, namespaces: [], admin: false }
 
-export class Auth {
-  private readonly authenticators: Authenticator[] = []
-  private readonly authorizers: Authorizer[] = []
-  private readonly multiTenancy: boolean
+/** @returns what is wrong with a namespace's name, or undefined. */
+export function namespaceProblem(name: string): string | undefined {
+  return NAMESPACE.test(name) ? undefined : `cannot use namespace ${JSON.stringify(name.slice(0, 64))}: ${NAMESPACE_RULE}`
+}
 
-  constructor(options: { multiTenancy: boolean }) {
-    this.multiTenancy = options.multiTenancy
+export interface AuthOptions {
+  multiTenancy: boolean
+  /** Resources that need no credentials; "*" at the end stands for anything. */
+  exempt: readonly string[]
+}
+
+export class Auth {
+  private readonly sources: Source[] = []
+  private readonly limiters: Limiter[] = []
+  private authenticators: { authenticate: Authenticator; rank: number }[] = []
+  private readonly authorizers: Authorizer[] = []
+  private readonly observers: Observer[] = []
+  private readonly multiTenancy: boolean
+  private readonly exempt: ReadonlySet<string>
+  private readonly exemptPrefixes: readonly string[]
+
+  constructor({ multiTenancy, exempt }: AuthOptions) {
+    this.multiTenancy = multiTenancy
+    this.exempt = new Set(exempt.filter((path) => !path.endsWith('*')))
+    this.exemptPrefixes = exempt.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1))
   }
 
   get open(): boolean {
     return this.authenticators.length === 0
   }
 
-  addAuthenticator(authenticate: Authenticator): void {
-    this.authenticators.push(authenticate)
+  addSource(source: Source): void {
+    this.sources.push(source)
+  }
+
+  addLimiter(limiter: Limiter): void {
+    this.limiters.push(limiter)
+  }
+
+  addAuthenticator(authenticate: Authenticator, rank: number): void {
+    this.authenticators = [...this.authenticators, { authenticate, rank }].sort((a, b) => a.rank - b.rank)
   }
 
   addAuthorizer(authorize: Authorizer): void {
     this.authorizers.push(authorize)
   }
 
-  /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, BAD_REQUEST for a bad namespace. */
-  admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
-    if (action === 'public') return this.contextOf(NOBODY, credentials)
-    if (this.open && this.authorizers.length === 0) return this.contextOf(EVERYBODY, credentials)
-    return this.ask(credentials, action, resource)
+  addObserver(observe: Observer): void {
+    this.observers.push(observe)
   }
 
-  private async ask(credentials: Credentials, action: Action, resource: string): Promise<CallContext> {
-    const context = this.contextOf(await this.identify(credentials), credentials)
+  /** Once everything is declared. @throws Error for authorizers without anybody to authorize. */
+  verify(): void {
+    if (this.open && this.authorizers.length > 0)
+      throw new Error('cannot authorize callers that nothing authenticates: select a plugin that does, such as api_keys, jwt or mtls')
+  }
+
+  /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */
+  admit(given: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
+    if (action === 'public' || this.isExempt(resource)) return this.contextOf(NOBODY, given, false)
+    if (this.open && this.limiters.length === 0 && this.observers.length === 0) return this.contextOf(EVERYBODY, given)
+    return this.ask(given, action, resource)
+  }
+
+  private isExempt(resource: string): boolean {
+    return this.exempt.has(resource) || this.exemptPrefixes.some((prefix) => resource.startsWith(prefix))
+  }
+
+  private async ask(given: Credentials, action: Action, resource: string): Promise<CallContext> {
+    let credentials = given
+    for (const source of this.sources) credentials = source(credentials)
+    const decision: Decision = { outcome: 'allow', stage: 'arrival', credentials, action, resource }
+    try {
+      await this.decide(decision)
+    } catch (error) {
+      decision.outcome = 'deny'
+      decision.error = classify(error)
+      await this.report(decision)
+      throw error
+    }
+    await this.report(decision)
+    return decision.context as CallContext
+  }
+
+  private async decide(decision: Decision): Promise<void> {
+    const { credentials, action, resource } = decision
+    for (const limiter of this.limiters) refuse(limiter.arrival?.(credentials, action, resource))
+    decision.stage = 'authentication'
+    const identity = await this.identify(credentials)
+    decision.identity = identity
+    decision.stage = 'namespace'
+    const context = this.contextOf(identity, credentials)
+    decision.context = context
+    decision.stage = 'limit'
+    for (const limiter of this.limiters) refuse(limiter.admitted?.({ context, action, resource }))
+    decision.stage = 'authorization'
     if (action === 'admin' && !context.admin)
       throw new SvcError('FORBIDDEN', `cannot call "${resource}" as "${context.principal}": an admin credential is needed`)
-    for (const authorize of this.authorizers) {
-      const refusal = await authorize({ context, action, resource })
-      if (refusal !== undefined) throw refusal
-    }
-    return context
+    for (const authorize of this.authorizers) refuse(await authorize({ context, action, resource }))
+  }
+
+  private async report(decision: Decision): Promise<void> {
+    for (const observe of this.observers) await observe(decision)
   }
 
   private async identify(credentials: Credentials): Promise<Identity> {
+    const { certificate } = credentials
+    // One that was shown and does not hold is no reason to look for other credentials.
+    if (certificate?.error !== undefined)
+      throw new SvcError('UNAUTHORIZED', `InvalidCertificate: the client certificate is not accepted: ${certificate.error}; show one that is, or none`)
     if (this.open) return EVERYBODY
-    for (const authenticate of this.authenticators) {
+    for (const { authenticate } of this.authenticators) {
       const answer = await authenticate(credentials)
       if (answer instanceof SvcError) throw answer
       if (answer !== undefined) return answer
     }
-    const given = credentials.header('authorization') !== undefined
+    const header = credentials.header('authorization')
+    const given = header !== undefined && header.trim() !== ''
     throw new SvcError(
       'UNAUTHORIZED',
       given ? 'the credentials are not accepted; check the token' : 'no credentials were given; send "Authorization: Bearer <token>"',
     )
   }
 
-  private contextOf(identity: Identity, credentials: Credentials): CallContext {
-    const namespace = credentials.header('x-namespace') || DEFAULT_NAMESPACE
-    if (namespace.length > MAX_NAMESPACE_LENGTH || CONTROL.test(namespace)) {
-      throw new SvcError(
-        'BAD_REQUEST',
-        `cannot use namespace ${JSON.stringify(namespace.slice(0, 64))}: it is longer than ${MAX_NAMESPACE_LENGTH} characters or has control characters`,
-      )
-    }
-    if (identity.namespaces.length > 0 && !identity.namespaces.includes(namespace)) {
+  /** @param confined whether the caller must have authority over the namespace. */
+  private contextOf(identity: Identity, credentials: Credentials, confined = true): CallContext {
+    const { namespaces } = identity
+    const asked = credentials.header('x-namespace')?.trim()
+    const namespace = asked || (namespaces.length === 1 ? namespaces[0] : DEFAULT_NAMESPACE)
+    const problem = namespaceProblem(namespace)
+    if (problem !== undefined) throw new SvcError('BAD_REQUEST', problem)
+    if (confined && namespaces.length > 0 && !namespaces.includes(namespace)) {
       throw new SvcError(
         'FORBIDDEN',
         `cannot use namespace "${namespace}" as "${identity.principal}": the credential is for other namespaces; name one of them in X-Namespace`,
       )
     }
-    return { ...identity, namespace, dataNamespace: this.multiTenancy ? namespace : '', requestId: credentials.requestId }
+    if (confined && this.multiTenancy && namespaces.length === 0 && !identity.admin) {
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot use namespace "${namespace}" as "${identity.principal}": the credential is for no namespace, and the server keeps namespaces apart; have it issued with namespaces`,
+      )
+    }
+    const { requestId, address } = credentials
+    return { ...identity, roles: identity.roles ?? [], namespace, dataNamespace: this.multiTenancy ? namespace : '', requestId, address }
   }
+}
+
+function refuse(refusal: SvcError | undefined): void {
+  if (refusal !== undefined) throw refusal
+}
+
+/**
+ * The token in an Authorization header: `Bearer`, the `Token` of InfluxDB's clients, or the password of `Basic`, whose user name is not looked at.
+ * Schemes are case-insensitive (RFC 9110); undefined for none, another scheme, or a token that no header may carry.
+ */
+export function tokenOf(credentials: Pick<Credentials, 'header'>): string | undefined {
+  const [, scheme, value] = /^(bearer|token|basic) +([\x21-\x7e]+) *$/i.exec(credentials.header('authorization') ?? '') ?? []
+  if (scheme === undefined) return undefined
+  if (scheme.toLowerCase() !== 'basic') return value
+  const text = Buffer.from(value, 'base64').toString('utf8')
+  const colon = text.indexOf(':')
+  return colon < 0 || colon === text.length - 1 ? undefined : text.slice(colon + 1)
 }

@@ -1,4 +1,5 @@
 /** Assembles a node from its config and runs it: setup, start, listen, ready; and all the way back. */
+import { resolve } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { Auth } from './auth.ts'
 import type { NodeConfig } from './config.ts'
@@ -48,7 +49,8 @@ export class SvcNode {
     this.logs = options.logs ?? new Logs({ level: config.server.log_level, format: config.server.log_format })
     this.clock = options.clock ?? systemClock
     this.startedAt = this.clock.monotonic()
-    this.auth = new Auth({ multiTenancy: config.server.multi_tenancy })
+    const { multi_tenancy, metrics_require_auth, metrics_path } = config.server
+    this.auth = new Auth({ multiTenancy: multi_tenancy, exempt: [...config.auth.exempt_paths, ...(metrics_require_auth ? [] : [metrics_path])] })
     this.lifecycle = new Lifecycle(limitsOf(config.server), this.logs.child('kernel'))
   }
 
@@ -70,6 +72,7 @@ export class SvcNode {
         phase: 'setup',
         name: 'the HTTP routes',
         run: async () => {
+          this.auth.verify()
           await this.app.ready()
         },
       },
@@ -104,6 +107,7 @@ export class SvcNode {
     const log = this.logs.child('kernel')
     log.info({ url: this.url, version: VERSION, storage: storage?.engine ?? 'none', plugins: plugins.map((p) => p.id).join(',') }, 'ready')
     if (this.auth.open) log.warn('no plugin authenticates: anyone who reaches the server may read, write and administer it')
+    else if (this.config.tls === undefined) log.warn('credentials travel in plain text: add a [tls] section, or let only a proxy with TLS reach the server')
   }
 
   /** Safe twice and at any time. @returns what failed on the way. */
@@ -134,7 +138,7 @@ export class SvcNode {
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
       addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs })
-      addMetricsRoute(scope, server.metrics_path, this.metrics)
+      addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addOpenapiRoutes(scope)
     })
@@ -158,6 +162,7 @@ export class SvcNode {
       ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), () => this.clock.monotonic()),
       clock: this.clock,
       storage: () => this.open,
+      dataDir: dataDirOf(this.config),
       readinessChecks: this.readinessChecks,
       stopping: this.stopping.signal,
       notReady: () => this.notReady(),
@@ -209,6 +214,12 @@ export class SvcNode {
     await this.engine.open()
     this.open = this.engine
   }
+}
+
+/** Where the engine keeps its files, absolute; undefined for one that keeps none here. */
+export function dataDirOf({ storage }: NodeConfig): string | undefined {
+  const directory = storage?.config.data_dir
+  return typeof directory === 'string' ? resolve(directory) : undefined
 }
 
 async function inOrder(hooks: readonly (() => void | Promise<void>)[]): Promise<void> {

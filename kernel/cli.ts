@@ -1,13 +1,15 @@
 /** The command line: serve, check, plugins. Returns an exit code; only main.ts ends the process. */
 import { parseArgs } from 'node:util'
 import { isWildcard, parseAddress } from './addresses.ts'
-import { SvcNode } from './boot.ts'
+import { dataDirOf, SvcNode } from './boot.ts'
+import type { Command } from './command.ts'
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from './config.ts'
 import { OVERRIDES } from './config-schema.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
-import type { Schema } from './section.ts'
+import type { Plugin } from './plugin.ts'
+import { mountsOf } from './section-table.ts'
 import { VERSION } from './version.ts'
 
 export interface Io {
@@ -29,7 +31,9 @@ Commands:
   check     check the config and say what it would run
   plugins   list the built-in plugins with their config keys
   help      this text
+`
 
+const FLAGS = `
 Flags:
   -c, --config FILE    TOML file; without it the defaults apply
 ${OVERRIDES.map(({ flag, path, env }) => `${`  --${flag} VALUE`.padEnd(38)}${path.join('.')} (${env.join(', ')})`).join('\n')}
@@ -38,9 +42,14 @@ ${OVERRIDES.map(({ flag, path, env }) => `${`  --${flag} VALUE`.padEnd(38)}${pat
 
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   try {
+    // What takes a value, and what does not, is known from the command.
+    const word =
+      argv.find((arg, i) => !arg.startsWith('-') && !['-c', '--config', ...OVERRIDES.map(({ flag }) => `--${flag}`)].includes(argv[i - 1])) ?? 'serve'
+    const plugged = COMMANDS.includes(word) ? undefined : await findCommand(word)
+    if (plugged !== undefined) return await runCommand(plugged.plugin, plugged.command, argv, io)
     const { command, flags } = parse(argv)
     if (flags.version !== undefined) return say(io, `${VERSION}\n`)
-    if (command === 'help' || flags.help !== undefined) return say(io, HELP)
+    if (command === 'help' || flags.help !== undefined) return say(io, HELP + (await pluggedHelp()) + FLAGS)
     if (command === 'plugins') return say(io, await listPlugins())
     const config = await resolveConfig(readConfig(flags, io.env))
     return command === 'check' ? await check(config, io) : await serve(config, io)
@@ -53,23 +62,82 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 
 function parse(argv: readonly string[]): { command: string; flags: Record<string, string | undefined> } {
   const names = ['config', ...OVERRIDES.flatMap(({ flag }) => flag ?? [])]
+  const { words, flags } = parseWords(argv, names, ['version', 'help'])
+  const [command = 'serve', ...more] = words
+  if (!COMMANDS.includes(command))
+    throw new Error(`cannot run command "${command}": there is no such command; ${didYouMean(command, COMMANDS, 'svc help lists them')}`)
+  if (more.length > 0) throw new Error(`cannot use argument "${more[0]}": ${command} takes flags only`)
+  return { command, flags }
+}
+
+interface Words {
+  words: string[]
+  flags: Record<string, string | undefined>
+}
+
+function parseWords(argv: readonly string[], valued: readonly string[], switches: readonly string[]): Words {
+  const known = [...valued, ...switches]
   for (const arg of argv) {
     const name = /^--([^=]+)/.exec(arg)?.[1]
-    const known = [...names, 'version', 'help']
     if (name !== undefined && !known.includes(name))
       throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(name, known, 'svc help lists them')}`)
   }
-  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const, ...(name === 'config' ? { short: 'c' } : {}) }]))
-  const { values, positionals } = parseArgs({
-    args: [...argv],
-    options: { ...options, version: { type: 'boolean', short: 'v' }, help: { type: 'boolean', short: 'h' } },
-    allowPositionals: true,
+  const short: Record<string, string> = { config: 'c', version: 'v', help: 'h' }
+  const option = (name: string, type: 'string' | 'boolean') => [name, { type, ...(name in short ? { short: short[name] } : {}) }] as const
+  const options = Object.fromEntries([...valued.map((name) => option(name, 'string')), ...switches.map((name) => option(name, 'boolean'))])
+  const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
+  return {
+    words: positionals,
+    flags: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === undefined ? undefined : String(value)])),
+  }
+}
+
+async function pluggedCommands(): Promise<{ plugin: Plugin; command: Command }[]> {
+  const found: { plugin: Plugin; command: Command }[] = []
+  for (const id of builtinPlugins()) {
+    const plugin = await loadPlugin(id, process.cwd())
+    for (const command of plugin.commands ?? []) found.push({ plugin, command })
+  }
+  return found
+}
+
+async function findCommand(word: string): Promise<{ plugin: Plugin; command: Command } | undefined> {
+  const all = await pluggedCommands()
+  const found = all.find(({ command }) => command.name === word)
+  if (found !== undefined) return found
+  const names = [...COMMANDS, ...all.map(({ command }) => command.name)]
+  throw new Error(`cannot run command "${word}": there is no such command; ${didYouMean(word, names, `the commands are ${names.join(', ')}`)}`)
+}
+
+async function pluggedHelp(): Promise<string> {
+  const lines = (await pluggedCommands()).map(({ plugin, command: { name, usage, summary, flags = {} } }) => {
+    const head = `  ${[name, usage].filter((part) => part !== undefined).join(' ')}   ${summary}\n`
+    return (
+      head +
+      Object.entries(flags)
+        .map(([flag, { description, boolean }]) => `${`    --${flag}${boolean ? '' : ' VALUE'}`.padEnd(38)}${description}\n`)
+        .join('')
+    )
   })
-  const [command = 'serve', ...more] = positionals
-  if (!COMMANDS.includes(command))
-    throw new Error(`cannot run command "${command}": there is no such command; ${didYouMean(command, COMMANDS, `the commands are ${COMMANDS.join(', ')}`)}`)
-  if (more.length > 0) throw new Error(`cannot use argument "${more[0]}": ${command} takes flags only`)
-  return { command, flags: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === undefined ? undefined : String(value)])) }
+  return lines.length === 0 ? '' : `\nCommands of plugins:\n${lines.join('')}`
+}
+
+async function runCommand(plugin: Plugin, command: Command, argv: readonly string[], io: Io): Promise<number> {
+  const own = Object.entries(command.flags ?? {})
+  const named = (boolean: boolean) => own.filter(([, flag]) => (flag.boolean === true) === boolean).map(([name]) => name)
+  const { words, flags } = parseWords(argv, ['config', ...named(false)], ['help', ...named(true)])
+  if (flags.help !== undefined) return say(io, HELP + (await pluggedHelp()) + FLAGS)
+  return command.run({
+    flags,
+    args: words.slice(1),
+    env: io.env,
+    out: io.out,
+    err: io.err,
+    async config() {
+      const config = await resolveConfig(readConfig(flags, io.env))
+      return { section: config.sections.get(plugin.id), dataDir: dataDirOf(config), multiTenancy: config.server.multi_tenancy }
+    },
+  })
 }
 
 function say(io: Io, text: string): number {
@@ -114,7 +182,11 @@ function describe(config: NodeConfig): string {
   const sections: [string, unknown][] = [['server', config.server]]
   if (config.tls !== undefined) sections.push(['tls', config.tls])
   if (config.storage !== undefined) sections.push(['database', config.storage.config])
-  for (const plugin of config.plugins) sections.push([plugin.section ?? plugin.id, config.sections.get(plugin.id)])
+  sections.push(['auth', config.auth])
+  for (const plugin of config.plugins) {
+    const own = config.sections.get(plugin.id)
+    for (const { section, member } of mountsOf(plugin)) sections.push([section, member === undefined ? own : (own as Record<string, unknown>)[member]])
+  }
   for (const [name, section] of sections) {
     const members = Object.entries(section as object)
     if (members.length > 0) lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)}`))
@@ -136,9 +208,9 @@ async function listPlugins(): Promise<string> {
   for (const id of builtinPlugins()) {
     const plugin = await loadPlugin(id, process.cwd())
     lines.push(`${plugin.id} (${plugin.stability}): ${plugin.summary}`)
-    const keys = Object.entries((plugin.config as Schema | undefined)?.properties ?? {})
-    for (const [key, schema] of keys)
-      lines.push(`  ${plugin.section ?? plugin.id}.${key} = ${JSON.stringify(schema.default) ?? '(none)'}: ${schema.description}`)
+    for (const { section, schema } of mountsOf(plugin))
+      for (const [key, { default: value, description }] of Object.entries(schema.properties ?? {}))
+        lines.push(`  ${section}.${key} = ${JSON.stringify(value) ?? '(none)'}: ${description}`)
     lines.push('')
   }
   return lines.length === 0 ? 'there are no built-in plugins\n' : lines.join('\n')

@@ -11,6 +11,7 @@ export const serverSchema = Type.Object({
   http_addr: Type.String({ ...LISTENS, default: '0.0.0.0:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
   public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
+  metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
   log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
   log_level: Type.Enum([...LOG_LEVELS], {
@@ -49,9 +50,22 @@ export const tlsSchema = Type.Object({
   cert: Type.String({ description: 'File of the certificate chain, PEM' }),
   key: Type.String({ description: 'File of the private key, PEM' }),
   client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
+  client_auth: Type.Enum(['required', 'optional'], {
+    default: 'required',
+    description: 'With client_ca: whether every client must show a certificate, or may come without one and give other credentials',
+  }),
   reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
 })
 export type TlsConfig = Static<typeof tlsSchema>
+
+/** The rest of [auth] belongs to the plugins that authenticate. */
+export const authSchema = Type.Object({
+  exempt_paths: Type.Array(Type.String({ pattern: '^/' }), {
+    default: ['/health', '/healthz', '/ready', '/readyz', '/ping'],
+    description: 'Paths, of HTTP routes or gRPC methods, that need no credentials: each as it is, or with "*" at its end for all that begin so',
+  }),
+})
+export type AuthConfig = Static<typeof authSchema>
 
 export const DEFAULT_ENGINE = 'embedded'
 

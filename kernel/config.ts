@@ -7,12 +7,22 @@ import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
 import { type TProperties, Type } from 'typebox'
 import { addressesOf, addressProblems, type ListenAddress } from './addresses.ts'
-import { DEFAULT_ENGINE, engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './config-schema.ts'
+import {
+  type AuthConfig,
+  authSchema,
+  DEFAULT_ENGINE,
+  engineSchema,
+  OVERRIDES,
+  type ServerConfig,
+  serverSchema,
+  type TlsConfig,
+  tlsSchema,
+} from './config-schema.ts'
 import { type EngineModule, loadEngine, loadPlugin } from './loader.ts'
 import { startOrder } from './order.ts'
 import type { Plugin } from './plugin.ts'
 import type { Origin, Schema } from './section.ts'
-import { Sections } from './section-table.ts'
+import { mountsOf, Sections } from './section-table.ts'
 
 export type Tree = Record<string, unknown>
 
@@ -30,6 +40,7 @@ export interface NodeConfig {
   file: string
   server: ServerConfig
   tls: TlsConfig | undefined
+  auth: AuthConfig
   /** In the order they start. */
   plugins: Plugin[]
   /** By plugin id. */
@@ -118,11 +129,20 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
 
   // Plugins first: one may own a section within [database].
   const configs = new Map<string, unknown>()
-  const pluginSections = plugins.map((plugin) => ({ plugin, section: plugin.section ?? plugin.id })).sort((a, b) => b.section.length - a.section.length)
-  for (const { plugin, section } of pluginSections) {
-    if (sections.owns(section))
+  const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
+  sections.share('auth', Object.keys(authSchema.properties))
+  for (const { plugin, section, keys, member } of mounts) {
+    const taken = sections.taken(section, keys)
+    if (taken !== undefined)
+      problems.push(`cannot run plugin "${plugin.id}": its key "${section}.${taken}" belongs to another selected plugin; select one of them`)
+    if (member !== undefined || section === 'auth') sections.share(section, keys)
+  }
+  const auth = sections.check('auth', authSchema as Schema, origin) as AuthConfig
+  for (const { plugin, section, schema, member } of mounts.sort((a, b) => b.section.length - a.section.length)) {
+    if (sections.owns(section) && !sections.isShared(section))
       problems.push(`cannot run plugin "${plugin.id}": its section [${section}] belongs to another selected plugin; select one of them`)
-    configs.set(plugin.id, sections.check(section, (plugin.config ?? Type.Object({})) as Schema, origin))
+    const checked = sections.check(section, schema, origin)
+    configs.set(plugin.id, member === undefined ? checked : { ...(configs.get(plugin.id) as object | undefined), [member]: checked })
   }
 
   const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins, origin, problems) : undefined
@@ -135,11 +155,13 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   }
   const listeners = [
     ...addressesOf('server', serverSchema as Schema, server),
-    ...plugins.flatMap((plugin) => addressesOf(plugin.section ?? plugin.id, plugin.config as Schema | undefined, configs.get(plugin.id))),
+    ...plugins.flatMap((plugin) =>
+      plugin.section === '' ? [] : addressesOf(plugin.section ?? plugin.id, plugin.config as Schema | undefined, configs.get(plugin.id)),
+    ),
   ]
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
-  return { file: source.file, server, tls, plugins, sections: configs, storage, listeners }
+  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners }
 }
 
 async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {

@@ -64,12 +64,15 @@ export class SvcError extends Error {
   readonly code: ErrorCode
   /** Members for the answer's body beside error and code, such as the counts of a partial write. */
   readonly detail: Record<string, unknown> | undefined
+  /** Headers, or trailing metadata, of the answer: lower case names, such as retry-after in place of the table's. */
+  readonly headers: Record<string, string> | undefined
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; detail?: Record<string, unknown> }) {
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; detail?: Record<string, unknown>; headers?: Record<string, string> }) {
     super(message, options?.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'SvcError'
     this.code = code
     this.detail = options?.detail
+    this.headers = options?.headers
   }
 
   get kind(): ErrorKind {

@@ -1,6 +1,6 @@
 /** Builds what a plugin is handed: its own names, routes and hooks over the parts that all share. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Auth } from './auth.ts'
+import { AUTH_RANK, type Auth } from './auth.ts'
 import type { ServerConfig, TlsConfig } from './config-schema.ts'
 import type { HttpServer } from './http/server.ts'
 import type { IngestGate } from './ingest.ts'
@@ -20,6 +20,7 @@ export interface SharedParts {
   clock: Clock
   /** Undefined until the storage is open. */
   storage(): Storage | undefined
+  dataDir: string | undefined
   readinessChecks: (() => string | undefined)[]
   stopping: AbortSignal
   notReady(): string | undefined
@@ -56,14 +57,27 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       return storage
     },
     ingest: shared.ingest,
+    dataDir: shared.dataDir,
     auth: {
-      authenticator(authenticate) {
+      source(source) {
+        declare('a source of credentials')
+        shared.auth.addSource(source)
+      },
+      limiter(limiter) {
+        declare('a limiter')
+        shared.auth.addLimiter(limiter)
+      },
+      authenticator(authenticate, rank = AUTH_RANK.other) {
         declare('an authenticator')
-        shared.auth.addAuthenticator(authenticate)
+        shared.auth.addAuthenticator(authenticate, rank)
       },
       authorizer(authorize) {
         declare('an authorizer')
         shared.auth.addAuthorizer(authorize)
+      },
+      observer(observe) {
+        declare('an observer')
+        shared.auth.addObserver(observe)
       },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
     },

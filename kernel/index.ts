@@ -1,7 +1,23 @@
 /** The public surface: what plugins and storage engines may import. */
 export { type Static, Type } from 'typebox'
-export type { Authenticator, Authorization, Authorizer, CallContext, Credentials, Identity } from './auth.ts'
+export { replaceFile } from './atomic-file.ts'
+export { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail } from './audit-trail.ts'
+export type {
+  Authenticator,
+  Authorization,
+  Authorizer,
+  CallContext,
+  ClientCertificate,
+  Credentials,
+  Decision,
+  Identity,
+  Limiter,
+  Observer,
+  Source,
+} from './auth.ts'
+export { AUTH_RANK, namespaceProblem, tokenOf } from './auth.ts'
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
+export type { Command, CommandCall, CommandConfig } from './command.ts'
 export type { ServerConfig, TlsConfig } from './config-schema.ts'
 export { IdempotencyKeys } from './dedup.ts'
 export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './errors.ts'
@@ -13,6 +29,7 @@ export type { Admit, Ingest, IngestOptions } from './ingest.ts'
 export type { Logger } from './log.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './metric-metadata.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, MetricsRegistry } from './metrics.ts'
+export { NAMESPACES, type NamespaceDefinition, type NamespaceDirectory, type NamespaceQuota } from './namespace-directory.ts'
 export { partialWrite, type Refused, type RefusedTexts } from './partial-write.ts'
 export {
   type Action,

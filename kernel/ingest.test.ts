@@ -11,7 +11,7 @@ const ok: WriteResult = { written: 3, rejected: 0, rejections: [] }
 const batch = {} as WriteBatch
 
 function contextOf(principal = 'anonymous', namespace = 'default'): CallContext {
-  return { principal, method: 'none', claims: {}, namespaces: [], admin: false, namespace, dataNamespace: '', requestId: 'r' }
+  return { principal, method: 'none', claims: {}, roles: [], namespaces: [], admin: false, namespace, dataNamespace: '', requestId: 'r', address: undefined }
 }
 
 function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs = 1000) {

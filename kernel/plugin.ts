@@ -8,7 +8,8 @@
 import type {} from '@fastify/swagger'
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { Authenticator, Authorizer, CallContext, Credentials } from './auth.ts'
+import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth.ts'
+import type { Command } from './command.ts'
 import type { ServerConfig, TlsConfig } from './config-schema.ts'
 import type { Ingest } from './ingest.ts'
 import type { Logger } from './log.ts'
@@ -24,7 +25,10 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   stability: Stability
   /** Schema of its section: a description on every key. */
   config?: S
-  /** The section's name where it is not the id, such as `auth.jwt`. */
+  /**
+   * The section's name where it is not the id, such as `auth.jwt`. The empty string: the members of `config` are sections of their own, which
+   * plugins share as long as no two declare the same key.
+   */
   section?: string
   /** Plugin ids or service names that must be there; they start first. */
   requires?: readonly string[]
@@ -32,6 +36,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   provides?: readonly string[]
   /** What it needs of the storage; a plugin that names nothing here gets no storage. */
   capabilities?: readonly Capability[]
+  /** Words that it adds to the command line. */
+  commands?: readonly Command[]
   setup(svc: Svc, config: Static<S>): void | Promise<void>
 }
 
@@ -107,10 +113,14 @@ export interface HttpRoutes {
 }
 
 export interface AuthSeam {
-  /** Tried in the order of the plugins. */
-  authenticator(authenticate: Authenticator): void
-  /** Asked about every call that is not public. */
+  /** Says what credentials stand for, before anything else looks at them. */
+  source(source: Source): void
+  limiter(limiter: Limiter): void
+  /** Tried by rank, lowest first (`AUTH_RANK`), then in the order of the plugins. */
+  authenticator(authenticate: Authenticator, rank?: number): void
+  /** Asked about every call that needs credentials. */
   authorizer(authorize: Authorizer): void
+  observer(observe: Observer): void
   /** For a listener of the plugin's own: the context of one call. HTTP routes are admitted already. @throws UNAUTHORIZED, FORBIDDEN. */
   admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext>
 }
@@ -133,6 +143,8 @@ export interface Svc {
   readonly tls: Readonly<TlsConfig> | undefined
   readonly auth: AuthSeam
   readonly clock: Clock
+  /** Directory, absolute, where the storage engine keeps its files and plugins may keep theirs; undefined where nothing is kept on this machine. */
+  readonly dataDir: string | undefined
   /** Who calls, and for which namespace. */
   context(request: FastifyRequest): CallContext
   start(hook: Hook): void

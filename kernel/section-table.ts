@@ -1,14 +1,34 @@
 /** The tables of a config file: each is taken out by its owner, and what nobody owns is refused, saying whose it would be. */
+import { Type } from 'typebox'
 import type { ConfigSource, Tree } from './config.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { didYouMean } from './nearest.ts'
+import type { Plugin } from './plugin.ts'
 import { checkSection, fromText, type Origin, type Schema } from './section.ts'
+
+/** A place of the file that a plugin's schema describes. */
+export interface Mount {
+  section: string
+  schema: Schema
+  keys: readonly string[]
+  /** With `section: ''`: the member of the plugin's config that the place is. */
+  member?: string
+}
+
+export function mountsOf(plugin: Plugin): Mount[] {
+  const schema = (plugin.config ?? Type.Object({})) as Schema
+  const keysOf = ({ properties }: Schema) => Object.keys(properties ?? {})
+  if (plugin.section !== '') return [{ section: plugin.section ?? plugin.id, schema, keys: keysOf(schema) }]
+  return Object.entries(schema.properties ?? {}).map(([member, at]) => ({ section: member, schema: at, keys: keysOf(at), member }))
+}
 
 export class Sections {
   private readonly tree: Tree
   private readonly source: ConfigSource
   private readonly problems: string[]
   private readonly owned = new Set<string>()
+  /** Keys of the sections that several owners share, by section. */
+  private readonly shared = new Map<string, Set<string>>()
 
   constructor(tree: Tree, source: ConfigSource, problems: string[]) {
     this.tree = tree
@@ -24,17 +44,34 @@ export class Sections {
     return this.owned.has(section)
   }
 
+  isShared(section: string): boolean {
+    return this.shared.has(section)
+  }
+
   peek(section: string, key: string): unknown {
     return this.source.overrides.get(`${section}.${key}`)?.text ?? (this.tree[section] as Tree | undefined)?.[key]
   }
 
+  /** Declares a section whose keys have several owners: each takes its own, and what is left is refused at the end. */
+  share(section: string, keys: Iterable<string>): void {
+    const known = this.shared.get(section) ?? new Set()
+    for (const key of keys) known.add(key)
+    this.shared.set(section, known)
+  }
+
+  /** The key that another owner of a shared section has declared too, if any. */
+  taken(section: string, keys: Iterable<string>): string | undefined {
+    return [...keys].find((key) => this.shared.get(section)?.has(key))
+  }
+
   check(section: string, schema: Schema, origin: Origin): unknown {
     this.owned.add(section)
-    const raw = this.take(section) ?? (schema.type === 'array' ? [] : {})
+    const raw = this.shared.has(section) ? this.takeKeys(section, schema) : (this.take(section) ?? (schema.type === 'array' ? [] : {}))
     if (typeof raw === 'object' && !Array.isArray(raw)) {
       for (const [key, { text }] of this.source.overrides) {
         if (key.startsWith(`${section}.`)) {
           const name = key.slice(section.length + 1)
+          if (this.shared.has(section) && !Object.hasOwn(schema.properties ?? {}, name)) continue
           ;(raw as Tree)[name] = fromText(schema.properties?.[name], text)
         }
       }
@@ -45,6 +82,23 @@ export class Sections {
   drop(section: string): void {
     this.take(section)
     this.owned.add(section)
+  }
+
+  /** The members of a shared section that a schema names; a section that is no table goes to whoever comes first, to be refused. */
+  private takeKeys(section: string, schema: Schema): unknown {
+    const given = this.tree[section]
+    if (given === undefined) return {}
+    if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+      delete this.tree[section]
+      return given
+    }
+    const own: Tree = {}
+    for (const key of Object.keys(schema.properties ?? {})) {
+      if (Object.hasOwn(given, key)) own[key] = (given as Tree)[key]
+      delete (given as Tree)[key]
+    }
+    if (Object.keys(given).length === 0) delete this.tree[section]
+    return own
   }
 
   /** Removes a section, dotted or not, from the tree; a parent that becomes empty and has no owner goes too. */
@@ -74,18 +128,37 @@ export class Sections {
         )
         continue
       }
+      const keys = this.shared.get(name)
+      if (keys !== undefined) {
+        this.refuseKeys(name, value as Tree, keys, owners)
+        continue
+      }
       const table = typeof value === 'object' && value !== null
       const path = table && !Array.isArray(value) ? deepest(name, value as Tree, owners) : name
       const owner = owners.get(path)
-      const hint =
-        owner === undefined
-          ? didYouMean(path, known, `the sections are ${known.join(', ')}`)
-          : `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the section`
+      const hint = owner === undefined ? didYouMean(path, known, `the sections are ${known.join(', ')}`) : ownedText(owner, 'section')
       this.problems.push(
         `cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`,
       )
     }
   }
+
+  private refuseKeys(section: string, left: Tree, keys: ReadonlySet<string>, owners: Map<string, string>): void {
+    for (const [key, value] of Object.entries(left)) {
+      const owner = owners.get(`${section}.${key}`)
+      const table = typeof value === 'object' && value !== null && !Array.isArray(value)
+      const what = table ? `section "[${section}.${key}]"` : `"${section}.${key}"`
+      const why =
+        owner === undefined
+          ? `there is no such key; ${didYouMean(key, [...keys], `the keys of [${section}] are ${[...keys].join(', ')}`)}`
+          : ownedText(owner, table ? 'section' : 'key')
+      this.problems.push(`cannot use ${what} in ${this.source.file}: ${why}`)
+    }
+  }
+}
+
+function ownedText(owner: string, what: string): string {
+  return `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the ${what}`
 }
 
 /** `auth.jwt` for a left-over [auth] that holds only the section of another plugin. */
@@ -99,7 +172,10 @@ async function sectionOwners(): Promise<Map<string, string>> {
   const owners = new Map<string, string>()
   for (const id of builtinPlugins()) {
     try {
-      owners.set((await loadPlugin(id, process.cwd())).section ?? id, id)
+      for (const { section, keys } of mountsOf(await loadPlugin(id, process.cwd()))) {
+        owners.set(section, id)
+        for (const key of keys) owners.set(`${section}.${key}`, id)
+      }
     } catch {
       owners.set(id, id) // it fails when selected; here only its name matters
     }

@@ -2,13 +2,14 @@
 import { readdirSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { join } from 'node:path'
-import { engineSchema, OVERRIDES, serverSchema, tlsSchema } from '../kernel/config-schema.ts'
+import { authSchema, engineSchema, OVERRIDES, serverSchema, tlsSchema } from '../kernel/config-schema.ts'
 import { ERRORS, type ErrorKind } from '../kernel/errors.ts'
 import type { EngineModule } from '../kernel/loader.ts'
 import { builtinPlugins, loadEngine, loadPlugin } from '../kernel/loader.ts'
 import type { Plugin } from '../kernel/plugin.ts'
 import { isSecretSchema } from '../kernel/secret.ts'
 import type { Schema } from '../kernel/section.ts'
+import { mountsOf } from '../kernel/section-table.ts'
 import { boot } from '../kernel/testkit/index.ts'
 
 const ENGINES = ['embedded', 'memory']
@@ -79,7 +80,9 @@ function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, Eng
   add('[tls]', tlsSchema as Schema, 'Without the section the server speaks plain HTTP.')
   add('[database]', engineSchema as Schema, 'The other keys of the section are those of the chosen engine.')
   for (const [name, { configSchema }] of engines) add(`[database] with engine = "${name}"`, configSchema as Schema)
-  for (const plugin of plugins) add(`[${plugin.section ?? plugin.id}]`, plugin.config as Schema | undefined, `Of plugin \`${plugin.id}\`: ${plugin.summary}.`)
+  add('[auth]', authSchema as Schema, 'The other keys of the section belong to the plugins that authenticate.')
+  for (const plugin of plugins)
+    for (const { section, schema } of mountsOf(plugin)) add(`[${section}]`, schema, `Of plugin \`${plugin.id}\`: ${plugin.summary}.`)
   return `${lines.join('\n')}\n`
 }
 

@@ -3,9 +3,9 @@
  * client, the listener. What comes later is dropped.
  */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import type { TLSSocket } from 'node:tls'
 import type { CallContext, Credentials } from '../auth.ts'
 import { SvcError } from '../errors.ts'
+import { clientCertificate } from '../http/tls.ts'
 import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions, messagesOf, onlyMessage } from './inbox.ts'
 import type { CallMemory, Holder } from './memory.ts'
 import type { Metadata } from './metadata.ts'
@@ -284,8 +284,10 @@ export class Call implements GrpcCall, Holder {
     return {
       surface,
       header: (name) => metadata.get(name),
+      path: this.method.path,
+      query: () => undefined,
       get certificate() {
-        return (stream.session?.socket as Partial<TLSSocket> | undefined)?.getPeerCertificate?.().raw
+        return clientCertificate(stream.session?.socket)
       },
       get address() {
         return stream.session?.socket.remoteAddress

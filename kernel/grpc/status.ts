@@ -63,6 +63,7 @@ export function statusHeaders({ status, message, error }: GrpcStatus): OutgoingH
   const headers: OutgoingHttpHeaders = { 'grpc-status': String(status), 'grpc-message': percentEncoded(bytes) }
   if (error !== undefined) {
     headers['svc-code'] = error.code
+    Object.assign(headers, error.headers)
     headers['grpc-status-details-bin'] = details(status, bytes, error).toString('base64').replace(/=+$/, '')
   }
   return headers

@@ -1,8 +1,9 @@
 /** Who is asking, before anything of the body is read: request id, unknown paths, credentials. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import type { Auth } from '../auth.ts'
+import type { Auth, Credentials } from '../auth.ts'
 import type { Action } from '../plugin.ts'
+import { clientCertificate } from './tls.ts'
 
 export interface AdmissionOptions {
   auth: Auth
@@ -37,17 +38,23 @@ export const admission = fastifyPlugin<AdmissionOptions>(
   { name: 'svc-admission' },
 )
 
-function credentialsOf(request: FastifyRequest) {
+function credentialsOf(request: FastifyRequest): Credentials {
+  const { socket } = request.raw
   return {
-    surface: 'http' as const,
-    header: (name: string) => request.headers[name] as string | undefined,
-    get certificate(): Uint8Array | undefined {
-      const socket = request.raw.socket as { getPeerCertificate?: () => { raw?: Buffer } }
-      return socket.getPeerCertificate?.().raw
+    surface: 'http',
+    path: request.url.split('?', 1)[0],
+    header: (name: string) => {
+      const value = request.headers[name]
+      return Array.isArray(value) ? value[0] : value
     },
-    get address() {
-      return request.raw.socket.remoteAddress
+    query: (name: string) => {
+      const value = (request.query as Record<string, unknown> | undefined)?.[name]
+      return typeof value === 'string' ? value : undefined
     },
+    get certificate() {
+      return clientCertificate(socket)
+    },
+    address: socket.remoteAddress,
     requestId: request.id,
   }
 }

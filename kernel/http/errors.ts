@@ -48,6 +48,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
       { err: known.cause ?? known, code: known.code, request_id: request.id, method: request.method, path: request.url.split('?', 1)[0] },
       'request failed',
     )
+  if (known.headers !== undefined) reply.headers(known.headers)
   if (kind.retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', kind.retryAfter)
   if (kind.http === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
   // A serializer of the route's own answers must not see the envelope.

@@ -15,7 +15,8 @@ export interface Health {
 /** The InfluxDB whose write API is spoken: clients choose their dialect by it. */
 export const INFLUX_VERSION = '1.8.10-svc'
 
-const open = { action: 'public' as const }
+// Exempt by [auth] exempt_paths, unless that says otherwise.
+const open = { action: 'read' as const }
 
 export function addHealthRoutes(http: FastifyInstance, health: Health): void {
   for (const path of ['/health', '/healthz']) {
@@ -40,8 +41,10 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
   )
 }
 
-export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry): void {
-  http.get(path, { config: { action: 'read' }, schema: { tags: ['health'], summary: 'Metrics in the Prometheus text format' } }, async (_request, reply) => {
+/** @param action `admin` where the figures are about more than the caller's own data. */
+export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry, action: 'read' | 'admin'): void {
+  const schema = { tags: ['health'], summary: 'Metrics in the Prometheus text format' }
+  http.get(path, { config: { action }, schema }, async (_request, reply) => {
     return reply.type(metrics.contentType).send(await metrics.text())
   })
 }

@@ -1,6 +1,7 @@
 /** TLS from files, read again when they change, so that a renewed certificate needs no restart. Established connections keep theirs. */
 import { readFile } from 'node:fs/promises'
-import type { SecureContextOptions, Server } from 'node:tls'
+import type { SecureContextOptions, Server, TLSSocket } from 'node:tls'
+import type { ClientCertificate } from '../auth.ts'
 import type { TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
 import type { Logger } from '../log.ts'
@@ -19,12 +20,29 @@ export async function readTls(config: TlsConfig): Promise<SecureContextOptions> 
   return { cert, key, ...(ca === undefined ? {} : { ca }) }
 }
 
-/** Options for the listener: with client_ca every client must show a certificate signed by it. */
+/** Options for a listener: with client_ca clients must, or with client_auth "optional" may, show a certificate signed by it. */
 export async function tlsOptions(
   config: TlsConfig,
 ): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean; minVersion: 'TLSv1.2' }> {
   const mutual = config.client_ca !== undefined
-  return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: mutual, minVersion: 'TLSv1.2' }
+  const required = mutual && config.client_auth === 'required'
+  return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: required, minVersion: 'TLSv1.2' }
+}
+
+const certificates = new WeakMap<object, ClientCertificate>()
+
+/** What the client showed on a connection, if it is secure and it showed anything. */
+export function clientCertificate(socket: object | undefined): ClientCertificate | undefined {
+  if (socket === undefined) return undefined
+  const { getPeerCertificate, authorized, authorizationError } = socket as Partial<TLSSocket>
+  if (getPeerCertificate === undefined) return undefined
+  const known = certificates.get(socket)
+  if (known !== undefined) return known
+  const der = getPeerCertificate.call(socket).raw
+  if (der === undefined) return undefined
+  const certificate = authorized ? { der } : { der, error: String(authorizationError ?? 'it was not verified') }
+  certificates.set(socket, certificate)
+  return certificate
 }
 
 /** Looks at the files every reload_interval_secs. A set that does not load is logged, and the old one stays. Returns how to stop. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { credentials, type ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
-import type { Identity } from '../../kernel/auth.ts'
+import type { ClientCertificate, Identity } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { Descriptors } from './descriptors.ts'
@@ -20,7 +20,7 @@ const NOW = BigInt(Date.now()) * 1_000_000n
 
 t.test('each method asks for its own action, and health for none', async (t) => {
   const asked: string[] = []
-  let certificate: Uint8Array | undefined
+  let certificate: ClientCertificate | undefined
   const guard = definePlugin({
     id: 'guard',
     summary: 'Knows readers and writers',
@@ -166,7 +166,7 @@ t.test('TLS with reload, and clients with certificates', async (t) => {
     await copyFile(fixture(`${name}.key`), files.key)
   }
   await use('first')
-  let seen: Uint8Array | undefined
+  let seen: ClientCertificate | undefined
   const guard = definePlugin({
     id: 'guard',
     summary: 'Looks at certificates',
@@ -193,7 +193,7 @@ t.test('TLS with reload, and clients with certificates', async (t) => {
   }
   const [ca, key, cert] = ['ca.pem', 'client.key', 'client.pem'].map((name) => readFileSync(fixture(name)))
   t.match(await connected(ca, key, cert).call('Write', { points: [point('m', NOW, {}, { v: 1 })] }), { written: '1' })
-  t.ok(seen !== undefined && cert.toString().includes(Buffer.from(seen).toString('base64').slice(0, 40)), 'the certificate is shown to authenticators')
+  t.ok(seen !== undefined && cert.toString().includes(Buffer.from(seen.der).toString('base64').slice(0, 40)), 'the certificate is shown to authenticators')
   t.match(await errorOf(connected(ca).call('ServerInfo', {}, { deadline: 2000 })), { code: 14 }, 'a client without a certificate')
   const plain = new TestClient(port)
   clients.push(plain)

@@ -1,0 +1,32 @@
+/** Files that are either the old or the new text, whatever happens. */
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/**
+ * Replaces a file's text, making its directory where there is none: written beside it, synced, renamed, and the directory synced. Readable by the
+ * owner only. The caller sees to it that no two run for one file at a time. @throws NodeJS.ErrnoException; the old text is there then.
+ */
+export async function replaceFile(path: string, text: string | Uint8Array): Promise<void> {
+  const folder = dirname(path)
+  const beside = `${path}.tmp`
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  try {
+    const file = await open(beside, 'w', 0o600)
+    try {
+      await file.writeFile(text)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await rename(beside, path)
+  } catch (error) {
+    await rm(beside, { force: true }).catch(() => {})
+    throw error
+  }
+  const directory = await open(folder, 'r')
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
