@@ -9,6 +9,7 @@ import { readConfig, resolveConfig } from '../../kernel/config.ts'
 import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
 import type { Schema } from '../../kernel/section.ts'
 import { boot } from '../../kernel/testkit/index.ts'
+import { leastConfig } from '../../scripts/least-config.ts'
 import { configKeys, generatedDocs } from '../../scripts/reference.ts'
 import { fences, section, tableRows } from '../support/markdown.ts'
 import { bare } from '../support/server.ts'
@@ -37,8 +38,15 @@ t.test('every config key is documented where it belongs, and no other', async (t
 })
 
 t.test('every metric that documents name exists, and a full node exposes those of the reference', async (t) => {
-  const node = await boot({ plugins, storage: 'embedded' })
-  t.teardown(() => node.stop())
+  const { config, remove } = await leastConfig(
+    plugins.map(({ id }) => id),
+    ['/metrics'],
+  )
+  const node = await boot({ plugins, storage: 'embedded', config })
+  t.teardown(async () => {
+    await node.stop()
+    await remove()
+  })
   const text = (await node.inject('/metrics')).body
   const exposed = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map((match) => match[1]))
   const reference = new Set(fencesAndTables(read('docs/reference/metrics.md')))

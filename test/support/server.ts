@@ -15,6 +15,8 @@ export interface RunOptions {
   /** Where kernel/main.ts is. */
   main?: string
   env?: Record<string, string>
+  /** Leaves the data where it is when the server stops, until `remove`. */
+  keepData?: boolean
 }
 
 export interface RunningServer {
@@ -23,6 +25,8 @@ export interface RunningServer {
   /** Milliseconds from the start of the process to ready. */
   readyMs: number
   output(): string
+  dataDir: string
+  remove(): Promise<void>
   /** @returns the exit code of a clean stop. */
   stop(): Promise<number | null>
 }
@@ -70,10 +74,12 @@ export async function runServer(config: string, options: RunOptions = {}): Promi
     pid: child.pid as number,
     readyMs,
     output: () => output,
+    dataDir,
+    remove: () => rm(dataDir, { recursive: true, force: true }),
     async stop() {
       child.kill('SIGTERM')
       const code = await exited
-      await rm(dataDir, { recursive: true, force: true })
+      if (options.keepData !== true) await rm(dataDir, { recursive: true, force: true })
       return code
     },
   }

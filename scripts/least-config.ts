@@ -1,0 +1,43 @@
+/** The least that plugins need in a config to start: for the references, which are taken from running nodes, and for tests that run every plugin. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+type Tree = Record<string, Record<string, unknown>>
+
+const CERTIFICATES = join(import.meta.dirname, '../kernel/http/fixtures')
+/** A key that opens nothing but the node of a test. */
+export const LEAST_KEY = `svc_${'k'.repeat(43)}`
+
+export interface LeastConfig {
+  config: Tree
+  /** Takes its files away. */
+  remove(): Promise<void>
+}
+
+/** For a node with these plugins, ids of this package. Every path is exempt that the caller names. */
+export async function leastConfig(ids: readonly string[], exempt: readonly string[] = []): Promise<LeastConfig> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-least-'))
+  const config: Tree = {}
+  const auth: Record<string, unknown> = exempt.length === 0 ? {} : { exempt_paths: ['/health', '/ready', ...exempt] }
+  if (ids.includes('api_keys')) auth.api_keys = [{ name: 'least', key: LEAST_KEY, admin: true }]
+  if (ids.includes('jwt')) auth.jwt = { secret: 'a secret that is longer than thirty-two bytes' }
+  if (ids.includes('mtls')) {
+    auth.mtls = { clients: [{ name: 'client' }] }
+    config.tls = {
+      cert: join(CERTIFICATES, 'first.pem'),
+      key: join(CERTIFICATES, 'first.key'),
+      client_ca: join(CERTIFICATES, 'ca.pem'),
+      client_auth: 'optional',
+    }
+  }
+  if (ids.includes('cedar') && Object.keys(auth).some((key) => key !== 'exempt_paths')) {
+    await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);\n')
+    config.authorization = { policy_dir: folder }
+  }
+  // Beside the data where there is a database; a node of this plugin alone has none.
+  if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
+  if (ids.includes('catalog_auth')) config.catalog_auth = { audit_sink: 'none' }
+  if (Object.keys(auth).length > 0) config.auth = auth
+  return { config, remove: () => rm(folder, { recursive: true, force: true }) }
+}

@@ -1,0 +1,26 @@
+/** A plugin for these tests: who may do what to which namespace is the key's own name. */
+
+import { tokenOf } from '../../kernel/auth.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { NAMESPACE } from './secrets.ts'
+
+const KEYS: Record<string, { namespaces: readonly string[]; admin: boolean }> = {
+  alice: { namespaces: ['acme'], admin: false },
+  bob: { namespaces: [NAMESPACE], admin: false },
+  root: { namespaces: [], admin: true },
+}
+
+export default definePlugin({
+  id: 'tenant_keys',
+  summary: 'Knows a key for each tenant',
+  stability: 'experimental',
+  setup(svc) {
+    svc.auth.authenticator((credentials) => {
+      const token = tokenOf(credentials)
+      const known = token === undefined || !Object.hasOwn(KEYS, token) ? undefined : KEYS[token]
+      // Both tenants call themselves the same: a name is no proof.
+      return known === undefined ? new SvcError('UNAUTHORIZED', 'the key is not known') : { principal: 'client', method: 'key', claims: {}, ...known }
+    })
+  },
+})

@@ -1,0 +1,358 @@
+/**
+ * Two tenants on one node. A asks every route of every plugin, every method of gRPC and every command of Flight SQL, with many a trick, and looks for
+ * anything of B in what it is answered: names, values, counts. What it guesses must be answered as what there is not. And B's data stays as it is.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { builtinPlugins } from '../../kernel/loader.ts'
+import type { Change } from '../../kernel/storage.ts'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
+import { TestClient } from '../../plugins/grpc/testing.ts'
+import { lines } from '../../storage/conformance/points.ts'
+import { freePort } from '../support/free-port.ts'
+import { type Ask, asksOf, otlp } from './requests.ts'
+import { COMMON, leaks, MARK, METRIC, NAMESPACE, secretLines, VALUE, WIDE } from './secrets.ts'
+import keys from './tenant-keys.ts'
+import { SQL } from './tricks.ts'
+
+t.setTimeout(300_000)
+
+/** Those that decide who calls have tests of their own, and would need keys in the configuration. */
+const NOT_HERE = ['api_keys', 'jwt', 'mtls', 'cedar', 'rate_limit', 'audit', 'catalog_auth']
+const PLUGINS = builtinPlugins().filter((id) => !NOT_HERE.includes(id))
+const A = 'acme'
+const OWN = { series: 3, rows: 5 }
+const alice = { authorization: 'Bearer alice' }
+const bob = { authorization: 'Bearer bob' }
+
+const [grpcPort, flightPort] = [await freePort(), await freePort()]
+const config = {
+  server: { multi_tenancy: true },
+  grpc: { addr: `127.0.0.1:${grpcPort}` },
+  flight_sql: { addr: `127.0.0.1:${flightPort}` },
+  // Tricks do not count.
+  namespaces: { default_max_ingestion_rate: 0 },
+}
+
+interface Doors {
+  node: TestNode
+  grpc: TestClient
+  flight: FlightClient
+}
+
+async function started(t: Test): Promise<Doors> {
+  const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config: config as never })
+  const doors = { node, grpc: new TestClient(grpcPort), flight: new FlightClient(flightPort) }
+  t.teardown(async () => {
+    doors.grpc.close()
+    doors.flight.close()
+    await node.stop()
+  })
+  const own = `${COMMON},host=a value=1\n${COMMON},host=b value=2\nmem used=3,free=4`
+  const [first, second] = secretLines()
+  await write(node, bob, first)
+  await write(node, alice, own)
+  await node.storage.flush()
+  await write(node, bob, second)
+  await write(node, alice, own.split('\n').slice(0, 2).join('\n'))
+  const sent = await node.inject({ method: 'POST', url: '/v1/metrics', payload: otlp(`${MARK}_otel`, `${MARK} help`), headers: bob })
+  if (sent.statusCode >= 300) throw new Error(`${sent.statusCode} ${sent.body}`)
+  return doors
+}
+
+async function write(node: TestNode, headers: Record<string, string>, payload: string): Promise<void> {
+  const written = await node.inject({ method: 'POST', url: '/write', payload, headers: { 'content-type': 'text/plain', ...headers } })
+  if (written.statusCode !== 204) throw new Error(written.body)
+}
+
+async function routes(node: TestNode): Promise<Record<string, Record<string, unknown>>> {
+  return (await node.inject({ url: '/api/v1/openapi.json', headers: { authorization: 'Bearer root' } })).json().paths
+}
+
+async function ask(node: TestNode, { method, url, headers, payload }: Ask, more: Record<string, string>) {
+  return node.inject({ method, url, headers: { ...headers, ...more }, ...(payload === undefined ? {} : { payload }) } as never)
+}
+
+const READING =
+const reads = ({ method, url }: Ask): boolean => READING.test(`${method} ${url.split('?')[0]}`)
+
+/** Everything that B holds. */
+async function heldByB({ storage }: TestNode): Promise<Record<string, string[]>> {
+  const held: Record<string, string[]> = {}
+  for (const { name } of storage.measurements(NAMESPACE)) held[name] = (await lines(storage, { namespace: NAMESPACE, measurement: name })).sort()
+  return { ...held, schema: [JSON.stringify(storage.measurements(NAMESPACE))] }
+}
+
+  /^(GET|POST) \/(api\/v1\/(prom\/)?(query|labels|label|series|metadata|status|measurements$|measurements\/[^/]+\/schema$|svc|format|parse)|query)/
+
+t.test('B finds what the test looks for', async (t) => {
+  const { node } = await started(t)
+  for (const [url, what] of [
+    ['/api/v1/measurements', 'a name'],
+    ['/api/v1/label/__name__/values', 'a name'],
+    ['/api/v1/metadata', 'a name'],
+    [`/api/v1/query?query=${METRIC}`, 'a value'],
+    ['/api/v1/status/tsdb?limit=1000', 'the count'],
+  ])
+    t.match(leaks((await node.inject({ url, headers: bob })).body, OWN).join('\n'), new RegExp(what), url)
+  const double = Buffer.alloc(9)
+  double.writeDoubleLE(VALUE, 1)
+  t.same(leaks(double, OWN), ['a value, in binary'])
+})
+
+t.test('no route shows anything of another tenant', async (t) => {
+  const { node } = await started(t)
+  const before = await heldByB(node)
+  const paths = await routes(node)
+  const changes: Change[] = []
+  t.teardown(node.storage.subscribe((change) => void changes.push(change)))
+  // What is written changes counts: first what reads.
+  const asks = asksOf(paths, COMMON).sort((a, b) => Number(reads(b)) - Number(reads(a)))
+  let asked = 0
+  const statuses = new Map<number, number>()
+  for (const namespace of [undefined, A]) {
+    for (const each of asks) {
+      const answer = await ask(node, each, { ...alice, ...(namespace === undefined ? {} : { 'x-namespace': namespace }) })
+      asked++
+      statuses.set(answer.statusCode, (statuses.get(answer.statusCode) ?? 0) + 1)
+      const found = [...leaks(answer.rawPayload, OWN), ...leaks(JSON.stringify({ ...answer.headers, 'content-length': '', date: '' }), OWN)]
+      if (found.length > 0) t.fail(`${each.method} ${each.url} ${JSON.stringify(each.payload)?.slice(0, 200)}: ${found.join('; ')}`)
+      if (answer.statusCode >= 500)
+        t.fail(`${each.method} ${each.url} ${JSON.stringify(each.payload)?.slice(0, 200)}: ${answer.statusCode} ${answer.body.slice(0, 200)}`)
+    }
+  }
+  t.ok(asked > 500, `${asked} requests: ${[...statuses].map(([status, count]) => `${count} of ${status}`).join(', ')}`)
+  t.ok((statuses.get(200) ?? 0) > 100, 'some are answered')
+  t.same(await heldByB(node), before, 'B has what it had')
+  t.ok(changes.length > 0)
+  t.same([...new Set(changes.map(({ namespace }) => namespace))], [A], 'changes say whose they are')
+})
+
+t.test('naming the other namespace is refused on every route', async (t) => {
+  const { node } = await started(t)
+  const before = await heldByB(node)
+  for (const each of asksOf(await routes(node), COMMON)) {
+    const { statusCode, body } = await ask(node, each, { ...alice, 'x-namespace': NAMESPACE })
+    const isPublic = /^\/(health|healthz|ready|readyz|ping)$/.test(each.url)
+    if (!isPublic && statusCode !== 403) t.fail(`${each.method} ${each.url}: ${statusCode} ${body.slice(0, 100)}`)
+    t.same(leaks(body.replaceAll(NAMESPACE, ''), OWN), [])
+  }
+  t.same(await heldByB(node), before)
+})
+
+t.test('what is guessed is answered as what there is not', async (t) => {
+  const { node } = await started(t)
+  const paths = await routes(node)
+  const answers = async (name: string) => {
+    const out: string[] = []
+    for (const each of asksOf(paths, name)) {
+      // Writing to a name makes it one's own.
+      if (!reads(each)) continue
+      const { statusCode, body } = await ask(node, each, alice)
+      const told = body
+        .replaceAll(name, 'NAME')
+        .replaceAll(name.slice(0, -1), 'NAM')
+        .replace(/"(totalQueueTime|execQueueTime|evalTotalTime|queryPreparationTime|innerEvalTime|execTotalTime|resultSortTime)":[\d.e-]+/g, '')
+      out.push(
+        `${each.method} ${each.url.split('?')[0].replace(name, 'NAME')} ${JSON.stringify(each.payload ?? '')
+          .replaceAll(name, 'NAME')
+          .replace(/\d{9,}/g, '')
+          .slice(0, 150)}: ${statusCode} ${told.replace(/"serverTime":"[^"]*"|\d{9,}(\.\d+)?|Timing[\s\S]*|Total Time[^│]*│|\(?\d+\.\d+s\)?/g, '')}`,
+      )
+    }
+    return out
+  }
+  for (const real of [WIDE, METRIC, `${MARK}_otel`]) {
+    const fake = `${real.slice(0, -2)}xx`
+    const [there, not] = [await answers(real), await answers(fake)]
+    t.equal(there.length, not.length)
+    for (const [i, each] of there.entries()) if (each !== not[i]) t.equal(each, not[i])
+  }
+})
+
+t.test('what A removes is its own', async (t) => {
+  const { node } = await started(t)
+  const before = await heldByB(node)
+  for (const name of [COMMON, WIDE, METRIC]) {
+    for (const each of [
+      { method: 'POST', url: '/api/v1/delete', payload: { measurement: name } },
+      { method: 'POST', url: '/api/v1/delete_batch', payload: { deletes: [{ measurement: name }] } },
+      { method: 'DELETE', url: `/api/v1/measurements/${name}` },
+      { method: 'DELETE', url: `/api/v1/measurements/${name}` },
+      { method: 'POST', url: `/api/v1/measurements/${name}/restore` },
+    ] as Ask[]) {
+      const { statusCode, body } = await ask(node, each, alice)
+      if (name !== COMMON) t.match([statusCode, body], [/delete_batch/.test(each.url) ? 200 : 404, /./], `${each.method} ${each.url}`)
+    }
+  }
+  t.same(
+    node.storage.measurements(A).map(({ name }) => name),
+    ['mem'],
+  )
+  t.same(await heldByB(node), before)
+  await node.storage.flush()
+  t.same(await heldByB(node), before)
+  const gone = await node.inject({ method: 'DELETE', url: `/api/v1/namespaces/${A}`, headers: { authorization: 'Bearer root' } })
+  t.equal(gone.statusCode, 200, gone.body)
+  t.same(await heldByB(node), before)
+})
+
+t.test('files of exports do not meet', async (t) => {
+  const { node } = await started(t)
+  const paths: string[] = []
+  for (const headers of [bob, alice]) {
+    const { statusCode, body } = await node.inject({
+      method: 'POST',
+      url: '/api/v1/export/parquet',
+      payload: { measurement: COMMON, output_path: 'shared' },
+      headers,
+    })
+    t.equal(statusCode, 200, 'a name that another tenant has used is free')
+    paths.push(JSON.parse(body).path)
+    if (headers === alice) t.same(leaks(body, OWN), [])
+  }
+  t.same(
+    paths.map((path) => path.slice(join(node.dataDir, 'exports').length)),
+    [`/${NAMESPACE}/shared.parquet`, `/${A}/shared.parquet`],
+  )
+  t.same(readdirSync(join(node.dataDir, 'exports')).sort(), [A, NAMESPACE])
+})
+
+t.test('gRPC', async (t) => {
+  const { node, grpc } = await started(t)
+  const before = await heldByB(node)
+  const options = { metadata: alice }
+  const seen = async (what: string, call: () => Promise<unknown>): Promise<string> => {
+    const answer = await call().then(
+      (value) => JSON.stringify(value),
+      (error) => `${error.code} ${error.details} ${JSON.stringify(error.metadata?.getMap())}`,
+    )
+    t.same(leaks(answer, OWN), [], what)
+    return answer
+  }
+  const point = (measurement: string) => ({ measurement, tags: [{ key: 'host', value: 'a' }], fields: [{ name: 'value', value: { float64: 1 } }] })
+  const query = (measurement: string) => ({ measurement })
+  const methods: [method: string, request: (name: string) => object][] = [
+    ['GetSchema', (measurement) => ({ measurement })],
+    ['ListMeasurements', () => ({})],
+    ['ServerInfo', () => ({})],
+    ['Write', (name) => ({ points: [point(name)] })],
+    ['Delete', (measurement) => ({ measurement })],
+    ['DropMeasurement', (measurement) => ({ measurement })],
+    ['Health/Check', () => ({ service: '' })],
+  ]
+  t.match(await seen('ServerInfo', () => grpc.call('ServerInfo', {}, options)), /2/)
+  for (const sql of SQL) await seen(sql, () => grpc.call('ExecuteSql', { query: sql }, options))
+  for (const name of [COMMON, 'nothing']) {
+    await seen(`Query ${name}`, () => grpc.query(query(name), options))
+    await seen(`StreamWrite ${name}`, () => {
+      const { stream, answer } = grpc.streamWrite(options)
+      stream.write({ points: [point(name)], dedup_key: 'same' })
+      stream.end()
+      return answer
+    })
+    for (const [method, request] of methods) await seen(`${method} ${name}`, () => grpc.call(method, request(name), options))
+  }
+  const guessed = async (name: string) => [
+    await grpc.query(query(name), options).catch((error) => error.details.replaceAll(name, 'NAME')),
+    ...(await Promise.all(
+      (['GetSchema', 'Delete', 'DropMeasurement'] as const).map((method) =>
+        grpc.call(method, { measurement: name }, options).catch((error) => error.details.replaceAll(name, 'NAME')),
+      ),
+    )),
+  ]
+  t.same(await guessed(WIDE), await guessed(`${MARK}_wixx`))
+  const other = { metadata: { ...alice, 'x-namespace': NAMESPACE } }
+  for (const [method, request] of methods) if (!method.startsWith('Health')) await t.rejects(grpc.call(method, request(COMMON), other), { code: 7 }, method)
+  await t.rejects(grpc.query(query(COMMON), other), { code: 7 })
+  t.same(await heldByB(node), before)
+})
+
+t.test('a key of one tenant does not keep the other from writing', async (t) => {
+  const { node, grpc } = await started(t)
+  const payload = 'idem value=1'
+  for (const headers of [bob, alice]) {
+    const written = await node.inject({
+      method: 'POST',
+      url: '/write',
+      payload,
+      headers: { 'content-type': 'text/plain', 'idempotency-key': 'same', ...headers },
+    })
+    t.equal(written.statusCode, 204)
+    const { stream, answer } = grpc.streamWrite({ metadata: headers })
+    stream.write({ points: [{ measurement: 'streamed', fields: [{ name: 'value', value: { float64: 1 } }] }], dedup_key: 'same' })
+    stream.end()
+    t.match(await answer, { points_written: '1' })
+  }
+})
+
+t.test('Flight SQL', async (t) => {
+  const { node, flight } = await started(t)
+  const before = await heldByB(node)
+  const seen = async (what: string, method: string, request: Uint8Array, metadata: Record<string, string> = alice) => {
+    const answer = await flight.call(method, request, metadata)
+    const told = Buffer.concat(answer.messages)
+    t.same([...leaks(told, OWN), ...leaks(`${answer.error?.details} ${JSON.stringify(answer.header.getMap())}`, OWN)], [], what)
+    return answer
+  }
+  const commands: [string, Record<number, string | boolean>][] = [
+    ['CommandGetCatalogs', {}],
+    ['CommandGetDbSchemas', {}],
+    ['CommandGetDbSchemas', { 1: '', 2: '%' }],
+    ['CommandGetTables', { 5: true }],
+    ['CommandGetTables', { 3: '%', 5: true }],
+    ['CommandGetTables', { 3: '_%' }],
+    ['CommandGetTables', { 2: '%', 3: '%' }],
+    ['CommandGetTables', { 1: '' }],
+    ['CommandGetTableTypes', {}],
+    ['CommandGetSqlInfo', {}],
+    ['CommandGetXdbcTypeInfo', {}],
+    ['CommandGetPrimaryKeys', { 3: COMMON }],
+    ['CommandGetExportedKeys', { 3: COMMON }],
+    ['CommandGetImportedKeys', { 3: COMMON }],
+    ['CommandGetCrossReference', { 3: COMMON, 6: COMMON }],
+    ...SQL.map((query): [string, Record<number, string>] => ['CommandStatementQuery', { 1: query }]),
+  ]
+  let rows = 0
+  for (const [name, fields] of commands) {
+    const body = command(name, fields)
+    const what = `${name} ${JSON.stringify(fields)}`
+    await seen(what, 'GetSchema', descriptor(body))
+    await seen(what, 'DoGet', message({ 1: body }))
+    const info = await seen(what, 'GetFlightInfo', descriptor(body))
+    if (info.error !== undefined) continue
+    const ticket = infoOf(one(info)).tickets[0]
+    rows += (await seen(what, 'DoGet', message({ 1: ticket }))).messages.length
+  }
+  t.ok(rows > 50, `${rows} messages`)
+  for (const expression of ['', '%', '_%', 'c%']) await seen(`ListFlights ${expression}`, 'ListFlights', message({ 1: expression }))
+  await seen('ListActions', 'ListActions', new Uint8Array(0))
+  await seen('GetSessionOptions', 'DoAction', message({ 1: 'GetSessionOptions', 2: new Uint8Array(0) }))
+  for (const name of [COMMON, 'nothing']) await seen(`path ${name}`, 'GetFlightInfo', descriptor(name))
+
+  // What B was given opens nothing for A: both have one name, and the namespaces tell them apart.
+  const prepare = command('ActionCreatePreparedStatementRequest', { 1: `SELECT * FROM ${WIDE}` })
+  const [prepared] = await flight.action('CreatePreparedStatement', prepare, bob)
+  const handle = field(field(prepared, 2) as Uint8Array, 1) as Uint8Array
+  const info = infoOf(one(await flight.call('GetFlightInfo', descriptor(command('CommandPreparedStatementQuery', { 1: handle })), bob)))
+  const foreign = await flight.call('DoGet', message({ 1: info.tickets[0] }), alice)
+  t.match(foreign.error?.details, /cannot find prepared statement/)
+  t.match(
+    (await flight.call('GetFlightInfo', descriptor(command('CommandPreparedStatementQuery', { 1: handle })), alice)).error?.details,
+    /cannot find prepared statement/,
+  )
+  const plain = infoOf(one(await flight.call('GetFlightInfo', descriptor(command('CommandStatementQuery', { 1: `SELECT * FROM ${COMMON}` })), bob)))
+  await seen("B's ticket", 'DoGet', message({ 1: plain.tickets[0] }))
+  await flight.action('ClosePreparedStatement', command('ActionClosePreparedStatementRequest', { 1: handle }), alice)
+  t.equal((await flight.call('DoGet', message({ 1: info.tickets[0] }), bob)).error, undefined, 'A cannot close what B has prepared')
+
+  for (const method of ['GetFlightInfo', 'GetSchema'])
+    t.equal((await flight.call(method, descriptor(command('CommandGetTables')), { ...alice, 'x-namespace': NAMESPACE })).error?.code, 7, method)
+  for (const method of ['DoGet', 'ListFlights', 'DoAction', 'ListActions']) {
+    const { error } = await flight.call(method, message({ 1: command('CommandGetTables') }), { ...alice, 'x-namespace': NAMESPACE })
+    t.equal(error?.code, 7, method)
+  }
+  t.same(await heldByB(node), before)
+})
