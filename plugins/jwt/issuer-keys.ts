@@ -1,0 +1,115 @@
+/**
+ * The key set of an issuer, kept for a time to live. A refresh is one fetch for all who wait, and replaces the set as a whole. While refreshing
+ * fails, the old set serves on, tried again in the background, until it is a day old.
+ */
+import type { KeySet } from './key-set.ts'
+import { TokenRefused } from './refusal.ts'
+
+/** Keys that are older verify nothing any more. */
+const MAX_AGE_MS = 24 * 3_600_000
+/** At least this long from one failed refresh to the next, and between refreshes for keys that the set does not have. */
+const RETRY_MS = 10_000
+/** A failure that is older says nothing about the issuer; calls wait for the next attempt then. */
+const RECENT_MS = 60_000
+
+export interface IssuerKeysOptions {
+  load(): Promise<KeySet>
+  ttlMs: number
+  /** Milliseconds that never go back. */
+  monotonic(): number
+  /** Awaited before another set takes over; when it throws, the refresh has failed. */
+  rotating(from: KeySet, to: KeySet): Promise<void>
+  /** A set took over, the same one or another. */
+  refreshed(): void
+  failed(error: Error): void
+}
+
+export class IssuerKeys {
+  private readonly options: IssuerKeysOptions
+  private set: KeySet | undefined
+  private fetchedAt = 0
+  private failedAt: number | undefined
+  private soughtAt = Number.NEGATIVE_INFINITY
+  private pending: Promise<void> | undefined
+
+  constructor(options: IssuerKeysOptions) {
+    this.options = options
+  }
+
+  get size(): number {
+    return this.set?.keys.length ?? 0
+  }
+
+  /** Since the set was fetched; 0 without one. */
+  get ageMs(): number {
+    return this.set === undefined ? 0 : this.options.monotonic() - this.fetchedAt
+  }
+
+  /** Monotonic time until which what the set verified may be taken as verified. */
+  get goodUntil(): number {
+    const fresh = this.fetchedAt + this.options.ttlMs
+    const now = this.options.monotonic()
+    return now < fresh ? fresh : Math.min(now + RETRY_MS, this.fetchedAt + MAX_AGE_MS)
+  }
+
+  /** The first fetch. @throws Error when it fails. */
+  open(): Promise<void> {
+    return this.refresh()
+  }
+
+  /** @throws TokenRefused when the set is too old. */
+  async current(): Promise<KeySet> {
+    const { monotonic, ttlMs } = this.options
+    if (this.set !== undefined && this.ageMs < ttlMs) return this.set
+    // Of a refresh for a key that was not there, before the set's time was over, nothing follows.
+    const expiredAt = this.fetchedAt + ttlMs
+    const sinceFailure = this.failedAt === undefined || this.failedAt < expiredAt ? Number.POSITIVE_INFINITY : monotonic() - this.failedAt
+    const refresh = this.pending ?? (sinceFailure >= RETRY_MS ? this.refresh() : undefined)
+    const settled = refresh?.catch(() => {})
+    // An issuer that is down must not hold up calls that the old keys can answer.
+    if (sinceFailure >= RECENT_MS || this.ageMs >= MAX_AGE_MS) await settled
+    if (this.set === undefined || this.ageMs >= MAX_AGE_MS) throw new TokenRefused('no_keys')
+    return this.set
+  }
+
+  /** The set after a refresh for a key that it does not have, if one is due. */
+  async sought(): Promise<KeySet | undefined> {
+    const now = this.options.monotonic()
+    if (this.pending === undefined && now - this.soughtAt >= RETRY_MS) {
+      this.soughtAt = now
+      await this.refresh().catch(() => {})
+    } else {
+      await this.pending?.catch(() => {})
+    }
+    return this.set
+  }
+
+  private refresh(): Promise<void> {
+    this.pending ??= this.replace().finally(() => {
+      this.pending = undefined
+    })
+    return this.pending
+  }
+
+  private async replace(): Promise<void> {
+    const { load, rotating, refreshed, failed, monotonic } = this.options
+    // The set is as old as the question: what the issuer changed while it answered is not in it.
+    const askedAt = monotonic()
+    try {
+      const next = await load()
+      if (this.set !== undefined && !sameKeys(this.set, next)) await rotating(this.set, next)
+      this.set = next
+      this.fetchedAt = askedAt
+      this.failedAt = undefined
+    } catch (error) {
+      this.failedAt = monotonic()
+      failed(error as Error)
+      throw error
+    }
+    refreshed()
+  }
+}
+
+function sameKeys(a: KeySet, b: KeySet): boolean {
+  return a.prints.size === b.prints.size && [...a.prints.keys()].every((print) => b.prints.has(print))
+}
