@@ -1,0 +1,76 @@
+/** `svc audit verify`. */
+import { isAbsolute, resolve } from 'node:path'
+import type { Command, CommandCall } from '../../kernel/command.ts'
+import type { AuditConfig } from './config.ts'
+import { sealBy } from './entry.ts'
+import { keyFrom } from './key.ts'
+import { type Verdict, verify } from './verify.ts'
+
+const OK = 0
+const BROKEN = 1
+const UNREADABLE = 2
+const HASH = /^[0-9a-f]{64}$/
+
+export const auditCommand: Command = {
+  name: 'audit',
+  usage: 'verify [FILE...]',
+  summary: 'Finds the first broken link of an audit trail; files in order, or that of the config. Exits 0 whole, 1 broken, 2 not readable',
+  flags: {
+    'hmac-key-env': { description: 'environment variable with the key; without files, that of the config' },
+    after: { description: 'hash that the first entry follows, where the file is not the first' },
+    'expect-last': { description: 'hash that was the last one: it must still be there' },
+  },
+  async run(call) {
+    try {
+      return await runVerify(call)
+    } catch (error) {
+      const { problems = [(error as Error).message] } = error as { problems?: readonly string[] }
+      for (const line of problems) call.err(`svc: ${line}\n`)
+      return UNREADABLE
+    }
+  },
+}
+
+async function runVerify({ args: [verb, ...given], flags, env, config, out, err }: CommandCall): Promise<number> {
+  if (verb !== 'verify') throw new Error(`cannot run "audit ${verb ?? ''}": write svc audit verify FILE`)
+  const { after, 'expect-last': expected } = flags
+  for (const [name, value] of Object.entries({ after, 'expect-last': expected }))
+    if (value !== undefined && !HASH.test(value)) throw new Error(`cannot use --${name} "${value.slice(0, 80)}": write the 64 hexadecimal digits of a hash`)
+  let files = given
+  let variable = flags['hmac-key-env']
+  if (given.length === 0) {
+    const { section, dataDir } = await config()
+    if (section === undefined) throw new Error('cannot find the trail: the config does not select plugin "audit"; name a file')
+    const { path, hmac_key_env } = section as AuditConfig
+    files = [trailPath(path, dataDir)]
+    variable ??= hmac_key_env
+  }
+  const verdict = await verify(files, sealBy(keyFrom(variable, env)), {
+    beginning: after === undefined ? 'first' : { after },
+    ...(expected === undefined ? {} : { expected }),
+  }).catch((error: NodeJS.ErrnoException) => {
+    throw new Error(`cannot read audit trail: ${error.message}`, { cause: error })
+  })
+  if (verdict.broken !== undefined) {
+    const { file, line, id, problem } = verdict.broken
+    const where = `"${file}" line ${line}${id === undefined ? '' : `, id ${id}`}`
+    err(`broken at ${where}: ${problem}\n${summary(verdict, ' before it')}`)
+    return BROKEN
+  }
+  if (expected !== undefined && verdict.sinceExpected === undefined) {
+    err(`broken: no entry has the expected hash ${expected}: the end of the trail was cut off, or it is another one\n${summary(verdict, '')}`)
+    return BROKEN
+  }
+  out(`whole: ${summary(verdict, '')}`)
+  if (expected !== undefined) out(`the expected hash is there, with ${verdict.sinceExpected} entries after it\n`)
+  return OK
+}
+
+function summary({ entries, firstId, lastId, lastHash }: Verdict, where: string): string {
+  return entries === 0 ? `0 entries${where}\n` : `${entries} entries${where}, ids ${firstId} to ${lastId}, last hash ${lastHash}\n`
+}
+
+/** Where the file of the trail is, absolute. */
+export function trailPath(path: string, dataDir: string | undefined): string {
+  return isAbsolute(path) ? path : resolve(dataDir ?? '.', path)
+}

@@ -1,0 +1,3 @@
+import { auditPlugin } from './wiring.ts'
+
+export default auditPlugin()

@@ -1,0 +1,81 @@
+/** Where the chain goes on when a server starts: after the last line, whatever a crash or somebody else did to it. */
+import { SvcError } from '../../kernel/errors.ts'
+import { ChainCheck } from './chain.ts'
+import { type Entry, MAX_LINE_BYTES, type Seal, sealedText } from './entry.ts'
+import type { TrailFile } from './file.ts'
+import { BEGINNING, parseEntry } from './parse.ts'
+
+/** Of the end of the file, looked at when a server starts; `svc audit verify` looks at all of it. */
+export const CHECKED_BYTES = 4 * 1024 * 1024
+const LINE_FEED = 0x0a
+/** Of half a line, in the entry that tells of it. */
+const SHOWN_BYTES = 512
+
+/** What the next entry follows. */
+export interface ChainEnd {
+  id: bigint
+  timestamp: bigint
+  hash: string | undefined
+}
+
+/** What is told in an entry of its own: the members of its metadata. */
+export type Note = { event: string } & Record<string, string>
+
+export interface Resumed {
+  end: ChainEnd
+  notes: Note[]
+  /** The newest lines, oldest first, with their line feeds. */
+  lines: string[]
+}
+
+/** @throws CONFIG_ERROR when the file is something else than a trail; it is not touched then. */
+export async function resume(file: TrailFile, seal: Seal, now: () => bigint): Promise<Resumed> {
+  const notes: Note[] = []
+  const whole = file.size <= CHECKED_BYTES
+  const tail = await file.tail(CHECKED_BYTES)
+  const ends = tail.lastIndexOf(LINE_FEED) + 1
+  const half = tail.subarray(ends)
+  // The first line of a part of the file is half a line as well.
+  const begins = whole ? 0 : tail.indexOf(LINE_FEED) + 1
+  const lines = tail.subarray(begins, Math.max(begins, ends)).toString('utf8').split('\n').slice(0, -1)
+  // A file may go on after another one that was moved away.
+  const chain = new ChainCheck(seal, 'anywhere')
+  const problems: string[] = []
+  for (const [i, line] of lines.entries()) {
+    const problem = chain.problem(line)
+    if (problem !== undefined) problems.push(`line ${whole ? i + 1 : `${lines.length - i} from the end`}: ${problem}`)
+  }
+  if (chain.last === undefined && !(whole && lines.length === 0 && isLeftover(half))) throw noTrail(file.path)
+  if (half.length > 0) {
+    await file.cut(half.length)
+    notes.push({ event: 'half_line_cut', bytes: String(half.length), text: half.subarray(0, SHOWN_BYTES).toString('utf8') })
+  }
+  if (chain.last === undefined) return { end: { id: 0n, timestamp: 0n, hash: undefined }, notes, lines: [] }
+  if (problems.length > 0) {
+    const aside = `${file.path}.damaged-${now() / 1_000_000n}`
+    await file.setAside(aside)
+    notes.push({ event: 'damage_found', set_aside: aside, problems: String(problems.length), first: problems[0] })
+    return { end: endOf(lines, seal), notes, lines: [] }
+  }
+  const { id, timestamp, hash } = chain.last
+  return { end: { id, timestamp, hash }, notes, lines: lines.map((line) => `${line}\n`) }
+}
+
+/** What may stand in a file that a crash left without one whole line. */
+function isLeftover(half: Buffer): boolean {
+  const beginning = half.subarray(0, BEGINNING.length).toString('latin1')
+  return (half.length <= MAX_LINE_BYTES && BEGINNING.startsWith(beginning)) || half.every((byte) => byte === 0)
+}
+
+/** The newest entry that the key vouches for; without one the newest, whose numbers are believed within reason. */
+function endOf(lines: readonly string[], seal: Seal): ChainEnd {
+  const entries = lines.map(parseEntry).filter((entry): entry is Entry => typeof entry !== 'string')
+  const vouched = entries.findLast((entry) => seal(sealedText(entry)) === entry.hash)
+  if (vouched !== undefined) return vouched
+  const { id, hash } = entries.at(-1) as Entry
+  return id < 2n ** 53n ? { id, timestamp: 0n, hash } : { id: 0n, timestamp: 0n, hash: undefined }
+}
+
+function noTrail(path: string): SvcError {
+  return new SvcError('CONFIG_ERROR', `cannot use audit.path "${path}": the file is there and is no audit trail; move it away or name another one`)
+}

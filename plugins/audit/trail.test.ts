@@ -1,0 +1,400 @@
+/** The trail on disks that are slow, full and failing, and what a start finds. */
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import type { AuditRecord } from '../../kernel/audit-trail.ts'
+import { type Clock, systemClock } from '../../kernel/plugin.ts'
+import { seeded } from '../../kernel/testkit/random.ts'
+import { sealBy } from './entry.ts'
+import { check, entriesOf, FaultyFiles, linesOf, makeTrail, metadataOf, temporaryFolder } from './testing.ts'
+import type { Trail } from './trail.ts'
+
+const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
+const entry = (resource: string, more: Partial<AuditRecord> = {}): AuditRecord => ({ action: 'admin', resource, decision: 'allow', ...more })
+const pathIn = (t: Parameters<typeof temporaryFolder>[0]) => join(temporaryFolder(t), 'deep', 'audit.jsonl')
+
+/** Kept, or the code of the refusal. */
+const outcome = (kept: Promise<void>): Promise<string> =>
+  kept.then(
+    () => 'kept',
+    ({ code }) => code,
+  )
+
+async function stopAtEnd(t: { teardown(run: () => unknown): void }, trail: Trail): Promise<Trail> {
+  t.teardown(() => trail.stop().catch(() => {}))
+  await trail.open()
+  return trail
+}
+
+t.test('1,000 at once are in the order of their ids, and share syncs', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  const order: number[] = []
+  await Promise.all(Array.from({ length: 1000 }, (_, i) => trail.record(entry(String(i))).then(() => void order.push(i))))
+  t.same(
+    order,
+    Array.from({ length: 1000 }, (_, i) => i),
+  )
+  t.same(
+    entriesOf(path).map(({ resource }) => resource),
+    order.map(String),
+  )
+  t.match(await check(path), { entries: 1000, broken: undefined })
+  t.ok(files.syncs < 20, `${files.syncs} syncs`)
+})
+
+t.test('an entry is on the disk before its promise resolves, and not before all of it is', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  files.perWrite = 7
+  await Promise.all(
+    ['a', 'b', 'c'].map(async (resource) => {
+      await trail.record(entry(resource))
+      const synced = readFileSync(path).subarray(0, files.synced.get(path))
+      t.match(synced.toString(), `"resource":"${resource}"`)
+    }),
+  )
+  t.match(await check(path), { entries: 3, broken: undefined })
+})
+
+t.test('timestamps grow even while the clock stands still or goes back, over a restart too', async (t) => {
+  const path = pathIn(t)
+  let now = 1_700_000_000_000_000_000n
+  const clock: Clock = { ...systemClock, nowNanos: () => now }
+  const first = await stopAtEnd(t, makeTrail(path, { clock }))
+  for (let i = 0; i < 3; i++) await first.record(entry('x'))
+  now -= 1_000_000_000n
+  await first.record(entry('x'))
+  await first.stop()
+  const second = await stopAtEnd(t, makeTrail(path, { clock }))
+  await second.record(entry('x'))
+  t.same(
+    entriesOf(path).map(({ timestamp }) => timestamp - 1_700_000_000_000_000_000n),
+    [0n, 1n, 2n, 3n, 4n],
+  )
+})
+
+t.test('a full disk: refused with STORAGE_FULL, nothing half there, and on with the next id once there is room', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const lines: string[] = []
+  const trail = await stopAtEnd(t, makeTrail(path, { files, log: (line) => lines.push(line) }))
+  await trail.record(entry('before'))
+  files.room = 100 // the beginning of a line
+  t.same(await Promise.all(['a', 'b'].map((resource) => outcome(trail.record(entry(resource))))), ['STORAGE_FULL', 'STORAGE_FULL'])
+  t.equal(await outcome(trail.record(entry('c'))), 'STORAGE_FULL')
+  t.match(await check(path), { entries: 1, broken: undefined })
+  await t.rejects(trail.record(entry('d')), { code: 'STORAGE_FULL', message: /free space and retry, no restart is needed/ })
+  files.room = Number.POSITIVE_INFINITY
+  await trail.record(entry('after'))
+  t.same(
+    entriesOf(path).map(({ id, resource }) => [id, resource]),
+    [
+      [1n, 'before'],
+      [2n, 'after'],
+    ],
+  )
+  t.match(await check(path), { entries: 2, broken: undefined })
+  t.equal(lines.filter((line) => line.includes('cannot be written')).length, 1, 'told once')
+  t.equal(lines.filter((line) => line.includes('is written again')).length, 1)
+})
+
+t.test('a failed sync takes the lines back; so does one whose lines cannot be taken back at once', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  await trail.record(entry('before'))
+  files.failSync = 'EIO'
+  await t.rejects(trail.record(entry('a')), { code: 'OVERLOADED', message: /cannot be written \(EIO\)/ })
+  t.equal(linesOf(path).length, 1)
+  files.failTruncate = 'EIO'
+  t.equal(await outcome(trail.record(entry('b'))), 'OVERLOADED')
+  t.equal(linesOf(path).length, 2, 'it cannot be taken back now')
+  files.failSync = undefined
+  t.equal(await outcome(trail.record(entry('c'))), 'OVERLOADED', 'and nothing may follow it')
+  files.failTruncate = undefined
+  await trail.record(entry('d'))
+  t.same(
+    entriesOf(path).map(({ id, resource }) => [id, resource]),
+    [
+      [1n, 'before'],
+      [2n, 'd'],
+    ],
+  )
+  t.match(await check(path), { broken: undefined })
+})
+
+t.test('with fail_closed false it goes on, and the next entry says how many are missing', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files, config: { fail_closed: false } }))
+  files.room = 0
+  for (const resource of ['a', 'b', 'c']) t.equal(await outcome(trail.record(entry(resource))), 'kept')
+  files.room = Number.POSITIVE_INFINITY
+  await trail.record(entry('d'))
+  await trail.record(entry('e'))
+  const [lost, ...rest] = entriesOf(path)
+  t.match(lost, { principal: 'system', action: 'custom' })
+  t.match(metadataOf(lost), { event: 'entries_lost', count: '3' })
+  t.same(
+    rest.map(({ resource }) => resource),
+    ['d', 'e'],
+  )
+  t.match(await check(path), { broken: undefined })
+})
+
+t.test('a refusal that cannot be kept is counted, and told of later', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  files.room = 0
+  const by = { principal: 'anonymous', address: '192.0.2.7', requestId: 'r' }
+  for (let i = 0; i < 3; i++)
+    t.equal(await outcome(trail.record(entry('/x', { action: 'login_failure', decision: 'deny', by }))), 'kept', 'it is refused anyway')
+  files.room = Number.POSITIVE_INFINITY
+  await trail.stop()
+  const [counted, ...rest] = entriesOf(path)
+  t.same(rest, [])
+  t.match(counted, { action: 'login_failure', decision: 'deny', sourceIp: '192.0.2.7' })
+  t.match(metadataOf(counted), { event: 'counted', count: '3' })
+})
+
+t.test('the queue is bounded', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files, config: { max_queue: 2 } }))
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const entered = Promise.withResolvers<void>()
+  files.before = () => {
+    entered.resolve()
+    return promise
+  }
+  const first = outcome(trail.record(entry('written')))
+  await entered.promise
+  const waiting = ['a', 'b'].map((resource) => outcome(trail.record(entry(resource))))
+  await t.rejects(trail.record(entry('c')), { code: 'OVERLOADED', message: /2 entries wait .*audit\.max_queue/ })
+  resolve()
+  t.same(await Promise.all([first, ...waiting]), ['kept', 'kept', 'kept'])
+})
+
+t.test('with sync_each false the disk is synced by the clock, and at the stop', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const trail = await stopAtEnd(t, makeTrail(path, { files, config: { sync_each: false, sync_interval_ms: 10 } }))
+  await trail.record(entry('a'))
+  t.match(readFileSync(path, 'utf8'), '"resource":"a"')
+  for (let i = 0; i < 1000 && files.synced.get(path) !== readFileSync(path).length; i++) await new Promise((done) => setTimeout(done, 5))
+  t.equal(files.synced.get(path), readFileSync(path).length)
+  files.failSync = 'EIO'
+  await trail.record(entry('b'))
+  let refused = 'kept'
+  for (let i = 0; i < 1000 && refused === 'kept'; i++) {
+    await new Promise((done) => setTimeout(done, 5))
+    refused = await outcome(trail.record(entry('c')))
+  }
+  t.equal(refused, 'OVERLOADED', 'after a sync that failed nothing is accepted until one succeeds')
+  files.failSync = undefined
+  await trail.record(entry('d'))
+  await trail.stop()
+  t.equal(files.synced.get(path), readFileSync(path).length)
+  t.match(await check(path), { broken: undefined })
+})
+
+t.test('wherever a crash cuts the file, the start cuts off half a line, tells of it and goes on', async (t) => {
+  const path = pathIn(t)
+  const trail = await stopAtEnd(t, makeTrail(path))
+  for (const resource of ['a', 'b']) await trail.record(entry(resource))
+  await trail.stop()
+  const whole = readFileSync(path)
+  const firstEnds = whole.indexOf('\n') + 1
+  for (let length = 0; length <= whole.length; length += length % 50 < 8 ? 1 : 13) {
+    writeFileSync(path, whole.subarray(0, length))
+    const lines: string[] = []
+    const again = makeTrail(path, { log: (line) => lines.push(line) })
+    await again.open()
+    await again.record(entry('c'))
+    await again.stop()
+    const [kept, half] = length < firstEnds ? [0, length] : length < whole.length ? [1, length - firstEnds] : [2, 0]
+    const entries = entriesOf(path)
+    t.equal(entries.length, kept + (half > 0 ? 1 : 0) + 1, `cut at ${length}`)
+    if (half > 0) {
+      t.match(metadataOf(entries[kept]), { event: 'half_line_cut', bytes: String(half) })
+      t.ok(lines.some((line) => line.includes('half a line')))
+    }
+    t.match(await check(path), { broken: undefined })
+  }
+})
+
+t.test('zeros at the end, which a file system may leave, are cut off like half a line', async (t) => {
+  const path = pathIn(t)
+  const trail = await stopAtEnd(t, makeTrail(path))
+  await trail.record(entry('a'))
+  await trail.stop()
+  appendFileSync(path, Buffer.alloc(100_000))
+  const again = await stopAtEnd(t, makeTrail(path))
+  t.match(metadataOf(entriesOf(path)[1]), { event: 'half_line_cut', bytes: '100000' })
+  await again.stop()
+  t.match(await check(path), { entries: 2, broken: undefined })
+})
+
+t.test('a damaged end, or another key: the file is set aside, and the chain goes on in a new one', async (t) => {
+  const path = pathIn(t)
+  const trail = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('one')) }))
+  for (const resource of ['a', 'b', 'c']) await trail.record(entry(resource))
+  await trail.stop()
+  const old = entriesOf(path)
+  const lines: string[] = []
+  const again = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('two')), log: (line) => lines.push(line) }))
+  const [note] = entriesOf(path)
+  t.match(note, { id: 4n, prevHash: old[2].hash, principal: 'system' })
+  const { event, set_aside: aside, problems } = metadataOf(note)
+  t.match({ event, problems }, { event: 'damage_found', problems: '3' })
+  t.same(entriesOf(aside), old, 'nothing is lost')
+  t.ok(lines.some((line) => JSON.parse(line).level === 'error' && line.includes('another key')))
+  await again.stop()
+
+  const aged = linesOf(path)
+  writeFileSync(path, `${aged[0].replace('"system"', '"nobody"')}\n`)
+  const third = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('two')) }))
+  t.match(metadataOf(entriesOf(path)[0]), { event: 'damage_found', first: /line 1: event_hash/ })
+  await third.stop()
+  const fourth = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('two')) }))
+  t.equal(entriesOf(path).length, 1, 'the new file is sound')
+  await fourth.stop()
+})
+
+t.test('a file that is no trail is not touched', async (t) => {
+  const path = pathIn(t)
+  mkdirSync(dirname(path))
+  for (const text of ['# notes\n', 'plugins = []', '{"level":"info"}\n', '{"id":1}\n', 'x'.repeat(5 << 20), `\n${'x'.repeat(5 << 20)}`]) {
+    writeFileSync(path, text)
+    const trail = makeTrail(path)
+    await t.rejects(trail.open(), { code: 'CONFIG_ERROR', message: /is no audit trail; move it away/ }, text.slice(0, 20))
+    await trail.stop()
+    t.equal(readFileSync(path, 'utf8'), text)
+  }
+  rmSync(path)
+  mkdirSync(path)
+  await t.rejects(makeTrail(path).open(), { code: 'EISDIR' })
+})
+
+t.test('one trail has one server', async (t) => {
+  const path = pathIn(t)
+  const first = await stopAtEnd(t, makeTrail(path))
+  const second = makeTrail(path)
+  await t.rejects(second.open(), { code: 'CONFIG_ERROR', message: /process \d+ writes it/ })
+  await second.stop()
+  await first.record(entry('a'))
+  await first.stop()
+  // Of a process that is gone, and of one whose pid is another's now.
+  for (const holder of ['4194304:1', `${process.pid}:1`, 'nonsense']) {
+    symlinkSync(holder, `${path}.lock`)
+    const third = await stopAtEnd(t, makeTrail(path))
+    await third.stop()
+  }
+  writeFileSync(`${path}.lock`, 'a file of somebody')
+  await t.rejects(makeTrail(path).open(), { code: 'CONFIG_ERROR', message: /is no lock/ })
+  rmSync(`${path}.lock`)
+  t.same(readdirSync(dirname(path)), ['audit.jsonl'], 'nothing is left behind')
+})
+
+t.test('a file that is moved away or deleted: the chain goes on in a new one', async (t) => {
+  const path = pathIn(t)
+  const trail = await stopAtEnd(t, makeTrail(path))
+  await trail.record(entry('a'))
+  renameSync(path, `${path}.1`)
+  await trail.record(entry('b'))
+  const [note, b] = entriesOf(path)
+  t.match([metadataOf(note), b.resource, b.id], [{ event: 'file_replaced', last_id: '1' }, 'b', 3n])
+  t.equal(note.prevHash, entriesOf(`${path}.1`)[0].hash)
+  rmSync(dirname(path), { recursive: true })
+  await trail.record(entry('c'))
+  t.match(
+    entriesOf(path).map(({ id }) => id),
+    [4n, 5n],
+  )
+  await trail.stop()
+  const again = await stopAtEnd(t, makeTrail(path))
+  await again.record(entry('d'))
+  t.match(
+    entriesOf(path).map(({ id }) => id),
+    [4n, 5n, 6n],
+    'a file that is not the first of its chain is no damage',
+  )
+})
+
+t.test('a file that is cut or written by others: the break shows, and is told of', async (t) => {
+  const path = pathIn(t)
+  const lines: string[] = []
+  const trail = await stopAtEnd(t, makeTrail(path, { log: (line) => lines.push(line) }))
+  for (const resource of ['a', 'b', 'c']) await trail.record(entry(resource))
+  const [first] = linesOf(path)
+  truncateSync(path, first.length + 1)
+  await trail.record(entry('d'))
+  t.match(
+    entriesOf(path).map(({ id }) => id),
+    [1n, 4n, 5n],
+  )
+  t.match(metadataOf(entriesOf(path)[1]), { event: 'file_changed', last_id: '3' })
+  t.match((await check(path)).broken, { line: 2, problem: /id is 4, 2 comes next: entries are missing/ })
+  appendFileSync(path, 'half a line of somebody else')
+  await trail.record(entry('e'))
+  t.match((await check(path)).broken, { line: 2 })
+  t.equal(linesOf(path).length, 6, 'ours begin on lines of their own')
+  t.ok(lines.some((line) => line.includes('somebody else wrote to the audit trail')))
+  truncateSync(path, 0)
+  await trail.record(entry('f'))
+  t.match(
+    entriesOf(path).map(({ id }) => id),
+    [8n, 9n],
+  )
+})
+
+t.test('power cuts under concurrent records: what was acknowledged is there, and the chain holds', async (t) => {
+  t.comment(`seed ${seed}`)
+  const random = seeded(seed)
+  const path = pathIn(t)
+  const acknowledged = new Set<string>()
+  let next = 0
+  for (let round = 0; round < 25; round++) {
+    const files = new FaultyFiles()
+    files.perWrite = 1 + Math.floor(random() * 2000)
+    const trail = makeTrail(path, { files })
+    await trail.open()
+    let on = true
+    const caller = async () => {
+      for (let i = 0; i < 10 && on; i++) {
+        const resource = String(next++)
+        if (random() < 0.1) files.failSync = random() < 0.5 ? 'EIO' : undefined
+        if (random() < 0.1) files.room = random() < 0.5 ? Math.floor(random() * 3000) : Number.POSITIVE_INFINITY
+        if ((await outcome(trail.record(entry(resource)))) === 'kept' && on) acknowledged.add(resource)
+      }
+    }
+    const cut = Math.floor(random() * 60)
+    let left: Buffer | undefined
+    files.before = () => {
+      if (files.writes < cut || !on) return
+      on = false
+      left = files.afterPowerCut(path, random)
+    }
+    await Promise.all(Array.from({ length: 8 }, caller))
+    left ??= files.afterPowerCut(path, random)
+    Object.assign(files, { room: Number.POSITIVE_INFINITY, failSync: undefined })
+    await trail.stop()
+    writeFileSync(path, left)
+    const again = makeTrail(path)
+    await again.open()
+    await again.stop()
+    const { broken } = await check(path)
+    t.equal(broken, undefined, `round ${round}`)
+    const there = new Set(entriesOf(path).map(({ resource }) => resource))
+    t.same(
+      [...acknowledged].filter((resource) => !there.has(resource)),
+      [],
+      `round ${round}`,
+    )
+  }
+  t.ok(acknowledged.size > 50, `${acknowledged.size} acknowledged`)
+})

@@ -1,0 +1,211 @@
+/** The audit trail of a node: what is asked to be recorded goes to the file, and from there to the other sinks. */
+import type { AuditRecord, AuditTrail } from '../../kernel/audit-trail.ts'
+import { classify, SvcError } from '../../kernel/errors.ts'
+import type { Logger } from '../../kernel/log.ts'
+import type { Metrics } from '../../kernel/metrics.ts'
+import type { Clock } from '../../kernel/plugin.ts'
+import type { AuditConfig } from './config.ts'
+import { Denials } from './denials.ts'
+import { type DraftInput, draftOf } from './draft.ts'
+import type { Entry, Seal } from './entry.ts'
+import { type Files, realFiles, TrailFile } from './file.ts'
+import { TrailLock } from './lock.ts'
+import { type AuditMetrics, auditMetrics } from './metrics.ts'
+import { Recent } from './recent.ts'
+import { type Note, resume } from './resume.ts'
+import { Writer } from './writer.ts'
+
+export interface TrailParts {
+  config: AuditConfig
+  /** Absolute. */
+  path: string
+  seal: Seal
+  log: Logger
+  metrics: Metrics
+  clock: Clock
+  files?: Files
+}
+
+export class Trail implements AuditTrail {
+  private readonly parts: TrailParts
+  private readonly metrics: AuditMetrics
+  private readonly file: TrailFile
+  private readonly lock: TrailLock
+  private readonly recent: Recent
+  private readonly denials: Denials
+  private readonly now: () => bigint
+  private opening: Promise<Writer> | undefined
+  private writer: Writer | undefined
+  private window: NodeJS.Timeout | undefined
+  private stopped = false
+  private stopping: Promise<void> | undefined
+  /** Whether the last write failed: the log tells of the first of several. */
+  private failing = false
+
+  constructor(parts: TrailParts) {
+    const { config, path, clock } = parts
+    this.parts = parts
+    this.now = () => clock.nowNanos()
+    this.file = new TrailFile(path, parts.files ?? realFiles)
+    this.lock = new TrailLock(path)
+    this.recent = new Recent(config.memory_entries)
+    const { denials_per_address: perAddress, denials_per_window: perWindow, denial_window_secs: windowSecs } = config
+    this.denials = new Denials({ perAddress, perWindow, windowSecs }, this.now)
+    this.metrics = auditMetrics(parts.metrics, { depth: () => this.writer?.depth ?? 0, size: () => this.file.size })
+  }
+
+  /** Opens the file once; whoever records before the plugin has started opens it. @throws CONFIG_ERROR, or the file system's error. */
+  open(): Promise<Writer> {
+    if (this.stopped) return Promise.reject(new SvcError('DATABASE_CLOSED', 'cannot keep the audit entry: the server is stopping'))
+    return (this.opening ??= this.begin())
+  }
+
+  async record({ by, ...record }: AuditRecord): Promise<void> {
+    const { principal, address, requestId } = by ?? {}
+    await this.keep({ ...record, ...(by === undefined ? {} : { principal, requestId, ...(address === undefined ? {} : { address }) }) })
+  }
+
+  /** Like `record`; refusals may be counted in place of it, and are never refused for want of their entry. */
+  async keep(record: DraftInput): Promise<void> {
+    if (record.decision === 'deny') return this.keepDenial(record)
+    try {
+      await this.write(record)
+    } catch (error) {
+      if (this.parts.config.fail_closed || this.stopped) throw refusalFor(error)
+      if (this.writer !== undefined) this.writer.lost++
+    }
+  }
+
+  /** The newest lines, oldest first, and the hash of the last entry. */
+  newest(count: number): { lines: string[]; lastHash: string | undefined } {
+    return { lines: this.recent.newest(count), lastHash: this.writer?.lastHash }
+  }
+
+  /** Writes what waits and what was counted, and closes. Safe twice, and after a failed start. */
+  stop(): Promise<void> {
+    return (this.stopping ??= this.end())
+  }
+
+  private async end(): Promise<void> {
+    await this.opening?.catch(() => {})
+    if (this.writer !== undefined) await this.endWindow()
+    this.stopped = true
+    clearTimeout(this.window)
+    try {
+      await (this.writer ?? this.file).close()
+    } finally {
+      this.lock.release()
+    }
+    if (!this.denials.idle || this.writer?.lost) this.parts.log.error('the server stops with audit entries that could not be kept')
+  }
+
+  private async begin(): Promise<Writer> {
+    const { config, seal, log } = this.parts
+    this.lock.acquire()
+    await this.file.open()
+    const { end, notes, lines } = await resume(this.file, seal, this.now)
+    for (const line of lines) this.recent.add(line)
+    for (const note of notes) this.tell(note)
+    this.writer = new Writer({
+      file: this.file,
+      seal,
+      end,
+      notes,
+      now: this.now,
+      syncEach: config.sync_each,
+      syncIntervalMs: config.sync_interval_ms,
+      maxQueue: config.max_queue,
+      kept: (entries, kept, bytes) => this.kept(entries, kept, bytes),
+      changed: (note) => this.tell(note),
+      failed: (error) => this.tellFailure(error),
+    })
+    await this.writer.flushNotes()
+    log.info({ path: this.file.path, last_id: String(end.id), last_hash: end.hash }, 'audit trail opened')
+    return this.writer
+  }
+
+  private async write(record: DraftInput): Promise<void> {
+    try {
+      const writer = this.writer ?? (await this.open())
+      await writer.add(draftOf(record))
+    } catch (error) {
+      this.metrics.failures.inc({ code: refusalFor(error).code })
+      throw error
+    }
+  }
+
+  private async keepDenial(record: DraftInput): Promise<void> {
+    this.beginWindow()
+    if (this.denials.admit(record)) await this.write(record).catch(() => this.countDenial(record))
+    else this.metrics.counted.inc()
+  }
+
+  private countDenial(record: DraftInput): void {
+    this.denials.count(record)
+    this.metrics.counted.inc()
+  }
+
+  private beginWindow(): void {
+    this.window ??= setTimeout(() => void this.endWindow(), this.parts.config.denial_window_secs * 1000).unref()
+  }
+
+  /** Never fails: what cannot be written is in the next window's count. */
+  private async endWindow(): Promise<void> {
+    clearTimeout(this.window)
+    this.window = undefined
+    await Promise.all(this.denials.end().map(({ record, restore }) => this.write(record).catch(restore)))
+    if (!this.denials.idle && !this.stopped) this.beginWindow()
+  }
+
+  private kept(entries: readonly Entry[], lines: readonly string[], bytes: number): void {
+    const { config, log } = this.parts
+    if (this.failing) log.info('the audit trail is written again')
+    this.failing = false
+    this.metrics.bytes.inc(bytes)
+    for (const line of lines) this.recent.add(line)
+    for (const { id, timestamp, principal, action, resource, decision, metadata, hash } of entries) {
+      this.metrics.entries.inc({ decision })
+      if (!config.log) continue
+      const entry = {
+        id: String(id),
+        timestamp: String(timestamp),
+        principal,
+        action,
+        resource,
+        decision,
+        metadata: Object.fromEntries(metadata),
+        event_hash: hash,
+      }
+      log.info({ audit: entry }, 'audit')
+    }
+  }
+
+  private tell({ event, ...note }: Note): void {
+    this.metrics.changes.inc({ event })
+    this.parts.log.error({ path: this.file.path, event, ...note }, TOLD[event] ?? event)
+  }
+
+  private tellFailure(error: unknown): void {
+    if (this.failing) return
+    this.failing = true
+    this.parts.log.error({ err: error, path: this.file.path }, 'the audit trail cannot be written')
+  }
+}
+
+const TOLD: Record<string, string> = {
+  half_line_cut: 'the audit trail ended in half a line, which a crash left; it was cut off',
+  damage_found: 'the audit trail is damaged, or was sealed with another key; it was set aside, and the chain goes on in a new file',
+  file_changed: 'somebody else wrote to the audit trail or cut it; the chain goes on at its end, and does not verify there',
+  file_replaced: 'the audit trail was moved away or deleted; the chain goes on in a new file',
+}
+
+/** What a caller is told whose entry cannot be kept. */
+function refusalFor(error: unknown): SvcError {
+  const known = classify(error)
+  const why = 'cannot keep the audit entry of this call, which is therefore refused'
+  if (known.code === 'STORAGE_FULL')
+    return new SvcError('STORAGE_FULL', `${why}: no space left on the volume of the audit trail; free space and retry, no restart is needed`, { cause: error })
+  if (known.code === 'OVERLOADED' || known.code === 'DATABASE_CLOSED') return known
+  const { code = 'it failed' } = error as NodeJS.ErrnoException
+  return new SvcError('OVERLOADED', `${why}: the audit trail cannot be written (${code}); the server's log has more`, { cause: error })
+}
