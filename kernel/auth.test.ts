@@ -94,7 +94,14 @@ t.test('a listener of a plugin admits its calls by the same rules', async (t) =>
     setup(svc) {
       admit = async (token) =>
         svc.auth.admit(
-          { surface: 'grpc', path: '/x', query: () => undefined, header: (name) => ({ authorization: token, 'x-namespace': 'red' })[name], address: undefined, requestId: 'r1' },
+          {
+            surface: 'grpc',
+            path: '/x',
+            query: () => undefined,
+            header: (name) => ({ authorization: token, 'x-namespace': 'red' })[name],
+            address: undefined,
+            requestId: 'r1',
+          },
           'write',
           'Write',
         )

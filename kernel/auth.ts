@@ -156,19 +156,18 @@ export class Auth {
 
   /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */
   admit(given: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
-    if (action === 'public' || this.isExempt(resource)) return this.contextOf(NOBODY, given, false)
+    if (!this.needsCredentials(action, resource)) return this.contextOf(NOBODY, given, false)
     if (this.open && this.limiters.length === 0 && this.observers.length === 0) return this.contextOf(EVERYBODY, given)
     return this.ask(given, action, resource)
   }
 
-  private isExempt(resource: string): boolean {
-    return this.exempt.has(resource) || this.exemptPrefixes.some((prefix) => resource.startsWith(prefix))
+  /** @param resource a route's pattern, never the path that was asked for: it is what the router made of it. */
+  needsCredentials(action: Action, resource: string): boolean {
+    return action !== 'public' && !this.exempt.has(resource) && !this.exemptPrefixes.some((prefix) => resource.startsWith(prefix))
   }
 
   private async ask(given: Credentials, action: Action, resource: string): Promise<CallContext> {
-    let credentials = given
-    for (const source of this.sources) credentials = source(credentials)
-    const decision: Decision = { outcome: 'allow', stage: 'arrival', credentials, action, resource }
+    const decision: Decision = { outcome: 'allow', stage: 'arrival', credentials: given, action, resource }
     try {
       await this.decide(decision)
     } catch (error) {
@@ -182,7 +181,9 @@ export class Auth {
   }
 
   private async decide(decision: Decision): Promise<void> {
-    const { credentials, action, resource } = decision
+    const { action, resource } = decision
+    for (const source of this.sources) decision.credentials = source(decision.credentials)
+    const { credentials } = decision
     for (const limiter of this.limiters) refuse(limiter.arrival?.(credentials, action, resource))
     decision.stage = 'authentication'
     const identity = await this.identify(credentials)
@@ -249,15 +250,16 @@ function refuse(refusal: SvcError | undefined): void {
   if (refusal !== undefined) throw refusal
 }
 
+const AUTHORIZATION = /^(bearer|token|basic) +([\x21-\x7e]+) *$/i
+/** User name, colon, password. */
+const BASIC = /^[^:]*:([\x21-\x7e]+)$/
+
 /**
  * The token in an Authorization header: `Bearer`, the `Token` of InfluxDB's clients, or the password of `Basic`, whose user name is not looked at.
- * Schemes are case-insensitive (RFC 9110); undefined for none, another scheme, or a token that no header may carry.
+ * Schemes are case-insensitive (RFC 9110); undefined for none, another scheme, or what is no token: printable ASCII without spaces.
  */
 export function tokenOf(credentials: Pick<Credentials, 'header'>): string | undefined {
-  const [, scheme, value] = /^(bearer|token|basic) +([\x21-\x7e]+) *$/i.exec(credentials.header('authorization') ?? '') ?? []
-  if (scheme === undefined) return undefined
-  if (scheme.toLowerCase() !== 'basic') return value
-  const text = Buffer.from(value, 'base64').toString('utf8')
-  const colon = text.indexOf(':')
-  return colon < 0 || colon === text.length - 1 ? undefined : text.slice(colon + 1)
+  const [, scheme, value] = AUTHORIZATION.exec(credentials.header('authorization') ?? '') ?? []
+  if (scheme?.toLowerCase() !== 'basic') return value
+  return BASIC.exec(Buffer.from(value, 'base64').toString('utf8'))?.[1]
 }

@@ -134,7 +134,7 @@ export class SvcNode {
     const { server, tls } = this.config
     this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http') })
     const app = this.http.app
-    await describeRoutes(app, { version: VERSION, publicUrl: server.public_url })
+    await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
       addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs })

@@ -65,7 +65,7 @@ t.test('flags win over the environment, which wins over the file, which wins ove
 t.test('text from the environment takes the type of its key, and a refusal names the variable', async (t) => {
   const tls = { SVC_TLS_CERT: 'a.pem', SVC_TLS_KEY: 'a.key' }
   const good = await resolveConfig(readConfig({ 'tls-reload-interval-secs': '5' }, tls))
-  t.same(good.tls, { cert: 'a.pem', key: 'a.key', reload_interval_secs: 5 })
+  t.same(good.tls, { cert: 'a.pem', key: 'a.key', client_auth: 'required', reload_interval_secs: 5 })
   await t.rejects(
     resolveConfig(readConfig({}, { ...tls, SVC_TLS_RELOAD_INTERVAL_SECS: 'soon' })),
     /"tls.reload_interval_secs" "soon" in SVC_TLS_RELOAD_INTERVAL_SECS: must be number/,
@@ -136,8 +136,10 @@ t.test('plugins may own a section under another name, nested ones and lists too'
     /cannot find "auth.api_keys\[0\].name"/,
   ])
   const copy = definePlugin({ id: 'copy', section: 'auth.api_keys', summary: 's', stability: 'beta', config: Type.Array(Type.Object({})), setup() {} })
-  t.match(await problemsOf('', [keys, copy]), [/plugin "copy": its section \[auth.api_keys\] belongs to another/])
-  t.match(await problemsOf('[auth]\nother = 1\n[[auth.api_keys]]\nname = "a"\n', [keys]), [/section "\[auth\]"/])
+  t.match(await problemsOf('', [keys, copy]), [/plugin "copy": its key "auth.api_keys" belongs to another/])
+  t.match(await problemsOf('[auth]\nother = 1\n[[auth.api_keys]]\nname = "a"\n', [keys]), [
+    /^cannot use "auth.other" in svc.toml: there is no such key; the keys of \[auth\] are exempt_paths, api_keys$/,
+  ])
 })
 
 // biome-ignore-start lint/suspicious/noTemplateCurlyInString: the placeholder is what is tested

@@ -131,15 +131,18 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   const configs = new Map<string, unknown>()
   const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
   sections.share('auth', Object.keys(authSchema.properties))
-  for (const { plugin, section, keys, member } of mounts) {
-    const taken = sections.taken(section, keys)
+  for (const mount of mounts) {
+    const claim = sections.claimOf(mount)
+    if (claim === undefined) continue
+    const taken = sections.taken(claim)
     if (taken !== undefined)
-      problems.push(`cannot run plugin "${plugin.id}": its key "${section}.${taken}" belongs to another selected plugin; select one of them`)
-    if (member !== undefined || section === 'auth') sections.share(section, keys)
+      problems.push(`cannot run plugin "${mount.plugin.id}": its key "${claim.section}.${taken}" belongs to another selected plugin; select one of them`)
+    sections.share(claim.section, claim.keys)
   }
   const auth = sections.check('auth', authSchema as Schema, origin) as AuthConfig
-  for (const { plugin, section, schema, member } of mounts.sort((a, b) => b.section.length - a.section.length)) {
-    if (sections.owns(section) && !sections.isShared(section))
+  for (const mount of mounts.sort((a, b) => b.section.length - a.section.length)) {
+    const { plugin, section, schema, member } = mount
+    if (sections.owns(section) && sections.claimOf(mount) === undefined)
       problems.push(`cannot run plugin "${plugin.id}": its section [${section}] belongs to another selected plugin; select one of them`)
     const checked = sections.check(section, schema, origin)
     configs.set(plugin.id, member === undefined ? checked : { ...(configs.get(plugin.id) as object | undefined), [member]: checked })

@@ -104,6 +104,23 @@ t.test('the storage is not there in setup, nor for a plugin without capabilities
   await node.stop()
 })
 
+t.test('the data directory is known from setup on, where there is one', async (t) => {
+  const seen: (string | undefined)[] = []
+  const note = () => plugin('note', (svc) => void seen.push(svc.dataDir))
+  const keeps = plugin('keeps', () => {}, { capabilities: ['points'] })
+  for (const [plugins, storage] of [
+    [[note(), keeps], 'embedded'],
+    [[note(), keeps], 'memory'],
+    [[note()], 'embedded'],
+  ] as const) {
+    const node = await boot({ plugins, storage }).catch((error) => error as Error)
+    if (node instanceof Error) throw node
+    if (seen.length === 1) t.equal(seen[0], node.dataDir)
+    await node.stop()
+  }
+  t.same(seen.slice(1), [undefined, undefined], 'nothing is kept in memory, nor without a storage')
+})
+
 t.test('readiness follows the storage', async (t) => {
   const seen: string[] = []
   const node = await boot({ plugins: [plugin('user', () => {}, { capabilities: ['points'] })], storage: fakeEngine(seen) })

@@ -15,6 +15,8 @@ export interface Mount {
   member?: string
 }
 
+type Claim = Pick<Mount, 'section' | 'keys'>
+
 export function mountsOf(plugin: Plugin): Mount[] {
   const schema = (plugin.config ?? Type.Object({})) as Schema
   const keysOf = ({ properties }: Schema) => Object.keys(properties ?? {})
@@ -44,10 +46,6 @@ export class Sections {
     return this.owned.has(section)
   }
 
-  isShared(section: string): boolean {
-    return this.shared.has(section)
-  }
-
   peek(section: string, key: string): unknown {
     return this.source.overrides.get(`${section}.${key}`)?.text ?? (this.tree[section] as Tree | undefined)?.[key]
   }
@@ -59,9 +57,17 @@ export class Sections {
     this.shared.set(section, known)
   }
 
+  /** The keys by which a mount is told from others: its own in a section that is shared, or its name in a shared section around it. */
+  claimOf({ section, keys, member }: Mount): Claim | undefined {
+    if (member !== undefined || this.shared.has(section)) return { section, keys }
+    const dot = section.lastIndexOf('.')
+    const around = section.slice(0, Math.max(dot, 0))
+    return this.shared.has(around) ? { section: around, keys: [section.slice(dot + 1)] } : undefined
+  }
+
   /** The key that another owner of a shared section has declared too, if any. */
-  taken(section: string, keys: Iterable<string>): string | undefined {
-    return [...keys].find((key) => this.shared.get(section)?.has(key))
+  taken({ section, keys }: Claim): string | undefined {
+    return keys.find((key) => this.shared.get(section)?.has(key))
   }
 
   check(section: string, schema: Schema, origin: Origin): unknown {

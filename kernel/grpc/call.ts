@@ -278,20 +278,19 @@ export class Call implements GrpcCall, Holder {
     this.timer = setTimeout(late, timeout)
   }
 
+  /** Read at once: a session that has ended meanwhile says nothing any more. */
   private given(): Credentials {
     const { stream, requestId } = this
     const { metadata, surface } = this.parts
+    const socket = stream.session?.destroyed === false ? stream.session.socket : undefined
+    const certificate = socket === undefined ? undefined : clientCertificate(socket)
     return {
       surface,
-      header: (name) => metadata.get(name),
       path: this.method.path,
+      header: (name) => metadata.get(name),
       query: () => undefined,
-      get certificate() {
-        return clientCertificate(stream.session?.socket)
-      },
-      get address() {
-        return stream.session?.socket.remoteAddress
-      },
+      ...(certificate === undefined ? {} : { certificate }),
+      address: socket?.remoteAddress,
       requestId,
     }
   }

@@ -84,7 +84,15 @@ t.test('a call that ends before its request does leaves nothing behind', async (
     await all()
     return action === 'write' ? new SvcError('FORBIDDEN', 'cannot write') : undefined
   }
-  const authorizer = definePlugin({ id: 'no_writes', summary: 'Refuses', stability: 'stable', setup: (svc) => svc.auth.authorizer(forbidWrites) })
+  const authorizer = definePlugin({
+    id: 'no_writes',
+    summary: 'Refuses',
+    stability: 'stable',
+    setup(svc) {
+      svc.auth.authenticator(() => ({ principal: 'anybody', method: 'none', claims: {}, namespaces: [], admin: false }))
+      svc.auth.authorizer(forbidWrites)
+    },
+  })
   const { port, node } = await start(t, methods, { plugins: [authorizer], config: { server: { shutdown_timeout_secs: 5 } } })
   const session = connect(`http://127.0.0.1:${port}`)
   session.on('error', () => {})

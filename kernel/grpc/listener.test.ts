@@ -265,7 +265,11 @@ t.test('credentials, namespace, request id and trace', async (t) => {
   const metadata = new Metadata()
   t.equal((await unary(client, '/t.S/Who', Buffer.alloc(1), metadata)).error?.code, 16)
   metadata.set('authorization', 'Bearer right')
+  metadata.set('x-namespace', 'office')
   t.equal((await unary(client, '/t.S/Who', Buffer.alloc(1), metadata)).error?.code, 7, 'the namespace is not its own')
+  metadata.remove('x-namespace')
+  t.equal((await unary(client, '/t.S/Who', Buffer.alloc(1), metadata)).error, undefined)
+  t.same(seen, ['ann', 'plant', 'plant', undefined], 'without one it is the only one of the credential')
   metadata.set('x-namespace', 'plant')
   metadata.set('x-request-id', 'mine-1')
   metadata.set('traceparent', trace)
@@ -277,7 +281,7 @@ t.test('credentials, namespace, request id and trace', async (t) => {
   t.same([header?.get('x-request-id'), header?.get('traceparent'), header?.get('tracestate')], [['mine-1'], [trace], ['a=b']])
   t.equal((await unary(client, '/t.S/Admin', Buffer.alloc(1), metadata)).error?.code, 7)
   t.equal((await unary(client, '/t.S/Open', Buffer.alloc(1))).error, undefined)
-  t.same(resources, ['read /t.S/Who'])
+  t.same(resources, ['read /t.S/Who', 'read /t.S/Who'])
 })
 
 t.test('a port in use stops the start and names the key', async (t) => {

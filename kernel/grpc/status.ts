@@ -89,7 +89,7 @@ function percentEncoded(bytes: Uint8Array): string {
 
 const TYPE = 'type.googleapis.com/google.rpc.'
 
-/** google.rpc.Status with an ErrorInfo, and a RetryInfo where the code says when to come back. */
+/** google.rpc.Status with an ErrorInfo, and a RetryInfo where the error says when to come back. */
 function details(status: number, message: Uint8Array, error: SvcError): Buffer {
   const writer = new ProtobufWriter()
   writer.int(1, status)
@@ -105,11 +105,11 @@ function details(status: number, message: Uint8Array, error: SvcError): Buffer {
       writer.close(entry)
     }
   })
-  const { retryAfter } = error.kind as ErrorKind
-  if (retryAfter !== undefined) {
+  const seconds = Number(error.headers?.['retry-after'] ?? (error.kind as ErrorKind).retryAfter)
+  if (Number.isInteger(seconds)) {
     detail(writer, 'RetryInfo', () => {
       const delay = writer.open(1)
-      writer.int(1, retryAfter)
+      writer.int(1, seconds)
       writer.close(delay)
     })
   }

@@ -1,16 +1,27 @@
 /** The OpenAPI 3.1 description of the routes that are loaded, and a page to browse it. */
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
+import type { Auth } from '../auth.ts'
+import type { RouteConfig } from '../plugin.ts'
 import { docsPage } from './docs-page.ts'
 
+export interface DescriptionOptions {
+  version: string
+  publicUrl: string | undefined
+  /** Asked when somebody wants the description: everything is declared by then. */
+  auth: Auth
+}
+
 /** Before any route. */
-export async function describeRoutes(http: FastifyInstance, options: { version: string; publicUrl: string | undefined }): Promise<void> {
+export async function describeRoutes(http: FastifyInstance, options: DescriptionOptions): Promise<void> {
+  const { auth } = options
   await http.register(swagger, {
     openapi: {
       openapi: '3.1.0',
       info: { title: 'svc', description: 'Time-series database server', version: options.version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
       servers: [{ url: options.publicUrl ?? '/' }],
       components: {
+        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'An API key, or a token of an issuer that the server trusts' } },
         schemas: {
           Error: {
             type: 'object',
@@ -23,11 +34,20 @@ export async function describeRoutes(http: FastifyInstance, options: { version: 
         },
       },
     },
-    transformObject: (document) => withErrors(('openapiObject' in document ? document.openapiObject : {}) as Description) as never,
+    transform: ({ schema, url, route }) => {
+      const { action = 'read' } = (route.config ?? {}) as RouteConfig
+      return { url, schema: auth.open || auth.needsCredentials(action, url) ? schema : { ...schema, security: [] } }
+    },
+    transformObject: (document) => {
+      const description = withErrors(('openapiObject' in document ? document.openapiObject : {}) as Description)
+      if (!auth.open) description.security = [{ bearer: [] }]
+      return description as never
+    },
   })
 }
 
 interface Description {
+  security?: Record<string, string[]>[]
   paths?: Record<string, Record<string, { responses?: Record<string, unknown> }>>
 }
 

@@ -62,6 +62,41 @@ t.test('a missing file stops the start, naming it', async (t) => {
   })
 })
 
+t.test('authorities that cannot be read are refused whole, at the start and later', async (t) => {
+  const { cert, key } = files()
+  const client_ca = join(mkdtempSync(join(tmpdir(), 'svc-tls-')), 'clients.pem')
+  const half = Buffer.concat([ca, ca.subarray(0, ca.length >> 1)])
+  for (const [text, why] of [
+    ['', /it has no certificate/],
+    ['nonsense', /it has no certificate/],
+    [readFileSync(fixture('first.key')), /it has no certificate/],
+    [half, /its certificate 2 of 2 cannot be read/],
+  ] as const) {
+    writeFileSync(client_ca, text)
+    await t.rejects(boot({ config: { tls: { cert, key, client_ca } } }), { code: 'TLS_ERROR', message: why })
+  }
+  writeFileSync(client_ca, Buffer.concat([Buffer.from('An authority:\n'), ca, Buffer.from('\n# and again\n'), ca]))
+  const lines: string[] = []
+  const node = await boot({ config: { tls: { cert, key, client_ca, reload_interval_secs: 0.02 } }, log: (line) => lines.push(line) })
+  t.teardown(() => node.stop())
+  writeFileSync(client_ca, half)
+  await until(() => lines.some((line) => line.includes('cannot reload the TLS certificate')))
+  t.equal(await ask(node.url, { cert: readFileSync(fixture('client.pem')), key: readFileSync(fixture('client.key')) }), 'first')
+})
+
+t.test('with client_auth "optional" a client may come without a certificate, or with any', async (t) => {
+  const { cert, key } = files()
+  const node = await boot({ config: { tls: { cert, key, client_ca: fixture('ca.pem').pathname, client_auth: 'optional' } } })
+  t.teardown(() => node.stop())
+  t.equal(await ask(node.url), 'first')
+  t.equal(await ask(node.url, { cert: readFileSync(fixture('client.pem')), key: readFileSync(fixture('client.key')) }), 'first')
+  t.equal(
+    await ask(node.url, { cert: readFileSync(fixture('first.pem')), key: readFileSync(fixture('first.key')) }),
+    'first',
+    'whether it holds is looked at in each call',
+  )
+})
+
 async function until(condition: () => boolean): Promise<void> {
   for (let i = 0; i < 500 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 10))
 }

@@ -1,4 +1,5 @@
 /** TLS from files, read again when they change, so that a renewed certificate needs no restart. Established connections keep theirs. */
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { SecureContextOptions, Server, TLSSocket } from 'node:tls'
 import type { ClientCertificate } from '../auth.ts'
@@ -17,7 +18,26 @@ export async function readTls(config: TlsConfig): Promise<SecureContextOptions> 
     }
   }
   const [cert, key, ca] = await Promise.all([read('cert'), read('key'), config.client_ca === undefined ? undefined : read('client_ca')])
-  return { cert, key, ...(ca === undefined ? {} : { ca }) }
+  if (ca === undefined) return { cert, key }
+  checkAuthorities(ca, config.client_ca as string)
+  return { cert, key, ca }
+}
+
+const BEGINNING = /(?=-----BEGIN [A-Z0-9 ]*CERTIFICATE-----)/
+
+/** OpenSSL takes the certificates up to the first that it cannot read, or none: a file that is being written would shut clients out. */
+function checkAuthorities(pem: Buffer, file: string): void {
+  const blocks = pem.toString('latin1').split(BEGINNING)
+  const certificates = blocks.filter((block) => BEGINNING.test(block))
+  const refuse = (why: string, cause?: unknown) => new SvcError('TLS_ERROR', `cannot use tls.client_ca "${file}": ${why}`, { cause })
+  if (certificates.length === 0) throw refuse('it has no certificate; it is to hold those of the authorities, PEM')
+  for (const [i, certificate] of certificates.entries()) {
+    try {
+      new X509Certificate(certificate)
+    } catch (error) {
+      throw refuse(`its certificate ${i + 1} of ${certificates.length} cannot be read: ${(error as Error).message}`, error)
+    }
+  }
 }
 
 /** Options for a listener: with client_ca clients must, or with client_auth "optional" may, show a certificate signed by it. */
@@ -29,20 +49,22 @@ export async function tlsOptions(
   return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: required, minVersion: 'TLSv1.2' }
 }
 
-const certificates = new WeakMap<object, ClientCertificate>()
+/** By connection; undefined for one whose client showed nothing. */
+const certificates = new WeakMap<object, ClientCertificate | undefined>()
 
-/** What the client showed on a connection, if it is secure and it showed anything. */
-export function clientCertificate(socket: object | undefined): ClientCertificate | undefined {
-  if (socket === undefined) return undefined
-  const { getPeerCertificate, authorized, authorizationError } = socket as Partial<TLSSocket>
-  if (getPeerCertificate === undefined) return undefined
-  const known = certificates.get(socket)
-  if (known !== undefined) return known
-  const der = getPeerCertificate.call(socket).raw
-  if (der === undefined) return undefined
-  const certificate = authorized ? { der } : { der, error: String(authorizationError ?? 'it was not verified') }
+/** What the client showed on a connection, if it is secure and it showed anything: the same object each time. */
+export function clientCertificate(socket: object): ClientCertificate | undefined {
+  if (certificates.has(socket)) return certificates.get(socket)
+  const certificate = shownOn(socket as Partial<TLSSocket>)
   certificates.set(socket, certificate)
   return certificate
+}
+
+function shownOn(socket: Partial<TLSSocket>): ClientCertificate | undefined {
+  // Not getPeerCertificate: it takes apart what any stranger sends, whether it holds or not.
+  const der = socket.getPeerX509Certificate?.()?.raw
+  if (der === undefined) return undefined
+  return socket.authorized ? { der } : { der, error: String(socket.authorizationError ?? 'it was not verified') }
 }
 
 /** Looks at the files every reload_interval_secs. A set that does not load is logged, and the old one stays. Returns how to stop. */

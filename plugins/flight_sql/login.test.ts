@@ -73,8 +73,14 @@ t.test('with keys', async (t) => {
     const writer = { authorization: await tokenOf(flight, 'writer') }
     t.match((await flight.put('DoPut', write, writer)).error, { code: 3, details: /the stream has no schema/ }, 'it got that far')
     const confined = { authorization: await tokenOf(flight, 'confined') }
-    await t.rejects(flight.sql('select 1', confined), { code: 7, details: /other namespaces/ })
+    await t.rejects(flight.sql('select 1', { ...confined, 'x-namespace': 'blue' }), { code: 7, details: /other namespaces/ })
     t.same((await flight.sql('select 1', { ...confined, 'x-namespace': 'red' })).rows, [{ 1: 1n }])
+    t.same((await flight.sql('select 1', confined)).rows, [{ 1: 1n }], 'the only one it has')
+  })
+
+  t.test('names of namespaces are checked', async (t) => {
+    for (const name of ['Red', '../red', 'red,blue', 'x'.repeat(64)])
+      await t.rejects(flight.sql('select 1', { authorization: 'Bearer reader', 'x-namespace': name }), { code: 3, details: /cannot use namespace/ }, name)
   })
 
   t.test('a login ends with its key, and with CloseSession', async (t) => {

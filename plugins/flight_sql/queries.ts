@@ -36,6 +36,7 @@ export function wantsDictionaries(call: GrpcCall): boolean {
 interface Running {
   id: string
   principal: string
+  namespace: string
   cancelled: boolean
   cancel(): void
 }
@@ -65,7 +66,7 @@ export class Queries {
   /** @param id what `cancel` finds it by. @throws PAYLOAD_TOO_LARGE when it has more rows than allowed, after those were sent. */
   async run(id: string, statement: Statement, { context, signal }: GrpcCall, send: SendMessage): Promise<void> {
     const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, context, false), this.options(signal))
-    const entry: Running = { id, principal: context.principal, cancelled: false, cancel: job.cancel }
+    const entry: Running = { id, principal: context.principal, namespace: context.namespace, cancelled: false, cancel: job.cancel }
     this.running.add(entry)
     try {
       await forward(job, send)
@@ -84,10 +85,10 @@ export class Queries {
   }
 
   /** @returns whether such a statement of the caller was running. */
-  cancel(id: string, { principal }: CallContext): boolean {
+  cancel(id: string, { principal, namespace }: CallContext): boolean {
     let found = false
     for (const entry of this.running) {
-      if (entry.id !== id || entry.principal !== principal) continue
+      if (entry.id !== id || entry.principal !== principal || entry.namespace !== namespace) continue
       found = true
       entry.cancelled = true
       entry.cancel()

@@ -58,7 +58,7 @@ export class Statements {
   /** Closing one that is gone is no fault: clients close what has ended meanwhile. */
   close(handle: string, context: CallContext): void {
     const statement = this.statements.get(handle)
-    if (statement !== undefined && statement.principal === context.principal) this.statements.delete(handle)
+    if (statement?.principal === context.principal && statement.namespace === context.namespace) this.statements.delete(handle)
   }
 }
 

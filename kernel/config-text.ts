@@ -1,0 +1,53 @@
+/** What `svc check` and `svc plugins` print. */
+import { isWildcard, parseAddress } from './addresses.ts'
+import type { NodeConfig } from './config.ts'
+import { builtinPlugins, loadPlugin } from './loader.ts'
+import { mountsOf } from './section-table.ts'
+
+/** What a config would run, with every key; secrets print as [redacted]. */
+export function describe(config: NodeConfig): string {
+  const lines = [
+    `config: ${config.file}`,
+    `storage engine: ${config.storage?.engine ?? 'none (no selected plugin uses one)'}`,
+    `plugins: ${config.plugins.map((p) => p.id).join(', ') || 'none'}`,
+  ]
+  // Several may have a part of one section.
+  const sections = new Map<string, object>()
+  const add = (name: string, section: unknown) => sections.set(name, Array.isArray(section) ? section : { ...sections.get(name), ...(section as object) })
+  add('server', config.server)
+  if (config.tls !== undefined) add('tls', config.tls)
+  if (config.storage !== undefined) add('database', config.storage.config)
+  add('auth', config.auth)
+  for (const plugin of config.plugins) {
+    const own = config.sections.get(plugin.id)
+    for (const { section, member } of mountsOf(plugin)) add(section, member === undefined ? own : (own as Record<string, unknown>)[member])
+  }
+  for (const [name, section] of sections) {
+    const members = Object.entries(section)
+    if (members.length > 0) lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)}`))
+  }
+  return `${lines.join('\n')}\n\n`
+}
+
+/** @param open whether nothing authenticates. */
+export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
+  return listeners.flatMap(({ key, address }) => {
+    if (!isWildcard(parseAddress(address).host)) return []
+    const found = open ? [`${key} "${address}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`] : []
+    if (tls === undefined) found.push(`${key} "${address}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
+    return found
+  })
+}
+
+export async function listPlugins(): Promise<string> {
+  const lines: string[] = []
+  for (const id of builtinPlugins()) {
+    const plugin = await loadPlugin(id, process.cwd())
+    lines.push(`${plugin.id} (${plugin.stability}): ${plugin.summary}`)
+    for (const { section, schema } of mountsOf(plugin))
+      for (const [key, { default: value, description }] of Object.entries(schema.properties ?? {}))
+        lines.push(`  ${section}.${key} = ${JSON.stringify(value) ?? '(none)'}: ${description}`)
+    lines.push('')
+  }
+  return lines.length === 0 ? 'there are no built-in plugins\n' : lines.join('\n')
+}
