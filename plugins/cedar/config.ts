@@ -1,0 +1,31 @@
+import { type Static, Type } from 'typebox'
+
+/** The most that max_policy_bytes may be. */
+export const MAX_POLICY_BYTES = 16_777_216
+
+export const configSchema = Type.Object({
+  engine: Type.Unsafe<'' | 'cedar'>({
+    type: 'string',
+    enum: ['', 'cedar'],
+    default: '',
+    description: 'cedar = policies are needed at start; empty = callers are authorized by policies only where policy_dir or policy_file is set',
+  }),
+  policy_dir: Type.String({ default: '', description: 'Folder whose *.cedar files are the policies; folders in it are not looked into' }),
+  policy_file: Type.String({ default: '', description: 'The one file of policies, in place of policy_dir' }),
+  hot_reload: Type.Boolean({ default: true, description: 'Whether changed policies are taken up while the server runs; SIGHUP does so at once' }),
+  hot_reload_interval_secs: Type.Integer({ default: 30, minimum: 1, maximum: 86_400, description: 'How often the files are read to see whether they changed' }),
+  max_policy_bytes: Type.Integer({
+    default: 1_048_576,
+    minimum: 1024,
+    maximum: MAX_POLICY_BYTES,
+    description: 'Size of all policy files together; larger sets are refused',
+  }),
+  decision_cache_entries: Type.Integer({
+    default: 10_000,
+    minimum: 0,
+    maximum: 1_000_000,
+    description: 'Decisions that are remembered until the policies change; 0 = none',
+  }),
+})
+
+export type CedarConfig = Static<typeof configSchema>

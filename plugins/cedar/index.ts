@@ -1,0 +1,44 @@
+import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { loadCedar } from './cedar-library.ts'
+import { policyCommand } from './command.ts'
+import { configSchema } from './config.ts'
+import { PolicyEngine } from './engine.ts'
+import { Guard } from './guard.ts'
+import { policyMetrics } from './metrics.ts'
+import { PolicyReloader } from './reloader.ts'
+import { sourceOf } from './source.ts'
+
+export default definePlugin({
+  id: 'cedar',
+  summary: 'Permits or refuses each call by Cedar policies, which are reloaded while the server runs',
+  stability: 'stable',
+  section: 'authorization',
+  config: configSchema,
+  commands: [policyCommand],
+  setup(svc, config) {
+    let engine: PolicyEngine | undefined
+    let reloader: PolicyReloader | undefined
+    const metrics = policyMetrics(svc.metrics, { policies: () => engine?.policyCount ?? 0, cacheEntries: () => engine?.cacheSize ?? 0 })
+    const source = sourceOf(config)
+    if (source === undefined) {
+      svc.start(() => svc.log.warn('no policies are configured, so that none restrict who may do what: set authorization.policy_dir or policy_file'))
+      return
+    }
+    const { log, clock } = svc
+    const guard = new Guard({ engine: () => engine, metricsPath: svc.server.metrics_path, metrics, clock, log })
+    svc.auth.authorizer((request) => guard.authorize(request))
+    svc.readiness(() => guard.broken)
+    svc.start(async () => {
+      engine = new PolicyEngine(await loadCedar(), config.decision_cache_entries)
+      const intervalMs = config.hot_reload ? config.hot_reload_interval_secs * 1000 : undefined
+      reloader = new PolicyReloader({ source, engine, intervalMs, metrics, log, trail: () => svc.find<AuditTrail>(AUDIT_TRAIL) })
+      await reloader.load()
+    })
+    svc.ready(() => reloader?.watch())
+    svc.stop(async () => {
+      await reloader?.stop()
+      engine?.close()
+    })
+  },
+})
