@@ -1,0 +1,89 @@
+import { type Static, Type } from 'typebox'
+import { Secret } from '../../kernel/secret.ts'
+
+/** The last second of the year 9999. */
+export const LATEST_SECONDS = 253_402_300_799
+export const MAX_NAMESPACES = 1000
+export const MAX_ROLES = 100
+/** Of one source: the config, the file of runtime keys, the store. */
+export const MAX_KEYS = 10_000
+/** Characters; room for blanks that are trimmed. */
+const MAX_GIVEN_NAME = 256
+
+export const namespaceList = (options: { description: string; default?: string[] }) => Type.Array(Type.String(), { maxItems: MAX_NAMESPACES, ...options })
+export const roleList = (options: { description: string; default?: string[] }) =>
+  Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: MAX_ROLES, ...options })
+export const expiry = (description: string) => Type.Optional(Type.Integer({ minimum: 1, maximum: LATEST_SECONDS, description }))
+
+const configKey = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: MAX_GIVEN_NAME, description: 'Who the key stands for; 1 to 128 characters, unique' }),
+  key: Secret.schema({
+    description: 'The key itself, "$" and the name of an environment variable that has it, or its Argon2 hash as a PHC string',
+    minLength: 1,
+  }),
+  key_prefix: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{8}$',
+      description:
+        'With a PHC string: the first 8 characters behind api_key_prefix, as generate-key prints them; without, the hash is tried for every key that is unknown',
+    }),
+  ),
+  namespaces: namespaceList({ default: [], description: 'Namespaces that it may name; none = all, which under server.multi_tenancy only an admin may have' }),
+  admin: Type.Boolean({ default: false, description: 'Whether it may administer the server' }),
+  roles: roleList({ default: [], description: 'Roles for the policy engine' }),
+  tenant: Type.Optional(Type.String({ description: 'One more namespace, which is shown as tenant_id' })),
+  expires_at: expiry('When it ends, Unix seconds'),
+})
+
+const apiKey = Type.Object(
+  {
+    enabled: Type.Boolean({ default: true, description: 'false: keys let nobody in, and can still be listed, made and revoked' }),
+    cache_max_entries: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Verified keys that are remembered' }),
+    cache_ttl_secs: Type.Integer({ default: 300, minimum: 1, maximum: 86_400, description: 'How long a verified key is remembered' }),
+    max_failures: Type.Integer({
+      default: 20,
+      minimum: 0,
+      maximum: 1000,
+      description: 'Failures within failure_window_secs after which more keys with the same first 8 characters are refused with 429; 0 = no limit',
+    }),
+    failure_window_secs: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, description: 'How long a failure counts' }),
+    max_verifications: Type.Integer({ default: 1, minimum: 1, maximum: 16, description: 'Keys that are hashed at one time; each takes a core and 19 MiB' }),
+    max_queued_verifications: Type.Integer({
+      default: 100,
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Keys that wait to be hashed, at most half of them from one address; above: 503',
+    }),
+  },
+  { default: {}, description: 'How keys are checked' },
+)
+
+export const configSchema = Type.Object({
+  auth: Type.Object(
+    {
+      api_keys: Type.Array(configKey, { default: [], maxItems: MAX_KEYS, description: 'Keys of the config, each an [[auth.api_keys]]' }),
+      api_key: apiKey,
+      api_key_prefix: Type.String({ default: 'svc_', pattern: '^[A-Za-z0-9_-]{1,32}$', description: 'What keys that are made begin with' }),
+      persistent_api_keys: Type.Boolean({ default: false, description: 'Keeps keys that are made as one object each below storage.object_store_url' }),
+      encryption_key_env: Type.Optional(
+        Type.String({
+          pattern: '^[A-Za-z_][A-Za-z0-9_]*$',
+          maxLength: 128,
+          description: 'Environment variable with the key, base64 of 32 bytes, that encrypts these objects; unset = they lie in the clear, with hashes only',
+        }),
+      ),
+    },
+    { description: 'Who is let in' },
+  ),
+  storage: Type.Object(
+    {
+      object_store_url: Type.Optional(
+        Type.String({ maxLength: 4096, description: 'Where key objects lie: memory:// or file:///path; default is the data directory' }),
+      ),
+    },
+    { description: 'Where objects are kept' },
+  ),
+})
+
+export type ApiKeysConfig = Static<typeof configSchema>
+export type ConfigKey = Static<typeof configKey>

@@ -1,0 +1,110 @@
+/** `svc generate-key`: prints a key once, and keeps it in the store or shows what to put into the config. */
+import type { Command, CommandCall } from '../../kernel/command.ts'
+import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
+import { Envelope, masterKeyOf } from './envelope.ts'
+import { isHomeless, nameProblem, namespaceProblems } from './key.ts'
+import type { KeyRecord } from './key-record.ts'
+import { KeyStore } from './key-store.ts'
+import { newKey } from './new-key.ts'
+import { storeLocation } from './store-location.ts'
+
+const DAY_SECS = 86_400
+const MAX_DAYS = 36_500
+const DEFAULT_PREFIX = 'svc_'
+
+export const generateKey: Command = {
+  name: 'generate-key',
+  summary: 'Makes an API key and prints it, once',
+  flags: {
+    name: { description: 'who the key stands for; needed' },
+    tenant: { description: 'its tenant, which is a namespace too' },
+    roles: { description: 'its roles, with commas between them' },
+    namespaces: { description: 'the namespaces that it may name, with commas; none = all' },
+    admin: { description: 'it may administer the server', boolean: true },
+    'expires-days': { description: 'it ends after so many days' },
+  },
+  async run(call) {
+    const { section, dataDir, multiTenancy } = await call.config()
+    const config = section as ApiKeysConfig | undefined
+    const wanted = wantedOf(call)
+    const shown = JSON.stringify(wanted.name)
+    if (multiTenancy && isHomeless({ admin: wanted.admin, namespaces: [...wanted.namespaces, ...(wanted.tenant === undefined ? [] : [wanted.tenant])] }))
+      throw new Error(`cannot make key ${shown}: server.multi_tenancy needs namespaces; give --namespaces or --tenant, or --admin`)
+    if (config?.auth.api_keys.some(({ name }) => name.trim() === wanted.name))
+      throw new Error(`cannot make key ${shown}: auth.api_keys has one of this name; choose another`)
+    const store = config === undefined ? undefined : storeOf(config, dataDir, call)
+    const kept = (await store?.records()) ?? []
+    if (kept.length >= MAX_KEYS) throw new Error(`cannot make key ${shown}: "${store?.folder}" has ${MAX_KEYS}, which is the limit; remove some`)
+    if (kept.some(({ name }) => name === wanted.name)) throw new Error(`cannot make key ${shown}: "${store?.folder}" has one of this name; choose another`)
+    const { text, record } = await newKey(wanted, config?.auth.api_key_prefix ?? DEFAULT_PREFIX, Date.now())
+    await store?.write(record)
+    call.out(`${text}\n`)
+    if (store !== undefined) call.err(`key ${shown} is kept in "${store.folder}"; a server that runs takes it up by itself\n`)
+    else {
+      const hint = config === undefined ? '# Put this into the config, and "api_keys" into its plugins:\n' : '# Put this into the config and start again:\n'
+      call.err(`${hint}${tomlOf(record)}`)
+    }
+    return 0
+  },
+}
+
+function wantedOf({ flags, args }: CommandCall) {
+  if (args.length > 0) throw new Error(`cannot use argument "${args[0]}": generate-key takes flags only`)
+  const name = flags.name?.trim()
+  if (name === undefined) throw new Error('cannot make a key: it needs a name; give --name')
+  const [roles, namespaces] = [listOf(flags.roles), listOf(flags.namespaces)]
+  const { tenant } = flags
+  const problem =
+    nameProblem(name) ??
+    namespaceProblems({ namespaces, ...(tenant === undefined ? {} : { tenant }) })[0] ??
+    (roles.some((role) => role.length > 128) ? 'cannot use --roles: a role has at most 128 characters' : undefined)
+  if (problem !== undefined) throw new Error(problem)
+  const days = flags['expires-days']
+  if (days !== undefined && !(/^\d{1,5}$/.test(days) && Number(days) >= 1 && Number(days) <= MAX_DAYS))
+    throw new Error(`cannot use --expires-days ${JSON.stringify(days.slice(0, 32))}: it is a number of days, 1 to ${MAX_DAYS}`)
+  return {
+    name,
+    namespaces,
+    roles,
+    admin: flags.admin === 'true',
+    ...(tenant === undefined ? {} : { tenant }),
+    ...(days === undefined ? {} : { expiresAt: Math.floor(Date.now() / 1000) + Number(days) * DAY_SECS }),
+  }
+}
+
+function listOf(text: string | undefined): string[] {
+  return (text ?? '')
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+}
+
+function storeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: CommandCall): KeyStore | undefined {
+  const location = storeLocation(config, dataDir)
+  if (location !== undefined && 'memory' in location) err('storage.object_store_url is memory://, where no key can be put from here\n')
+  if (location === undefined || !('root' in location)) return undefined
+  const variable = config.auth.encryption_key_env
+  const envelope = variable === undefined ? undefined : new Envelope(masterKeyOf(variable, env))
+  return new KeyStore({ root: location.root, envelope, monotonic: () => performance.now() })
+}
+
+/** @param record its members, as an [[auth.api_keys]]. */
+function tomlOf({ name, key_hash, key_prefix, tenant_id, namespaces, roles, admin, expires_at }: KeyRecord): string {
+  const lines = [
+    '[[auth.api_keys]]',
+    `name = ${quoted(name)}`,
+    `key = ${quoted(key_hash)}`,
+    `key_prefix = ${quoted(key_prefix)}`,
+    ...(tenant_id === null ? [] : [`tenant = ${quoted(tenant_id)}`]),
+    ...(namespaces.length === 0 ? [] : [`namespaces = [${namespaces.map(quoted).join(', ')}]`]),
+    ...(roles.length === 0 ? [] : [`roles = [${roles.map(quoted).join(', ')}]`]),
+    ...(admin ? ['admin = true'] : []),
+    ...(expires_at === null ? [] : [`expires_at = ${expires_at}`]),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+/** JSON's strings are TOML's; in the config `${` would stand for a variable. */
+function quoted(text: string): string {
+  return JSON.stringify(text).replaceAll('${', '$$${')
+}

@@ -1,0 +1,332 @@
+/** Keys that are made, listed and revoked over HTTP, and the file that keeps them. */
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { AUDIT_TRAIL, type AuditRecord } from '../../kernel/audit-trail.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { seeded } from '../../kernel/testkit/random.ts'
+import { newKey } from './new-key.ts'
+import { RuntimeFile } from './runtime-file.ts'
+import { folder, keyText, start } from './testing.ts'
+
+const ADMIN = keyText()
+const admin = { name: 'root', key: ADMIN, admin: true }
+const FILE = join('auth', 'api_keys.json')
+
+t.test('a key is made, works, is listed and revoked', async (t) => {
+  const dir = await folder(t)
+  const node = await start({ keys: [admin], dir })
+  t.teardown(() => node.stop())
+  const expires_at = Math.floor(Date.now() / 1000) + 1000
+  const made = await node.call('POST', ADMIN, '', { name: '  ci/1 ü ', namespaces: ['red', 'red'], roles: ['writer'], expires_at })
+  t.match(made, { status: 201, headers: { 'cache-control': 'no-store' } })
+  const { key, ...record } = made.body
+  t.match(key, /^svc_[\w-]{43}$/)
+  const view = {
+    name: 'ci/1 ü',
+    source: 'runtime',
+    enabled: true,
+    tenant_id: 'red',
+    namespaces: ['red'],
+    roles: ['writer'],
+    admin: false,
+    expires_at,
+    usage_count: 0,
+  }
+  t.match(record, { ...view, id: /^[0-9a-f-]{36}$/, created_at: Number, last_used_at: null })
+  t.match(await node.who(key), {
+    status: 200,
+    principal: 'ci/1 ü',
+    roles: ['writer'],
+    claims: { key_id: record.id, tenant_id: 'red' },
+    expiresAt: expires_at * 1000,
+  })
+  const list = await node.call('GET', ADMIN)
+  t.match(list.body, {
+    items: [
+      { ...view, last_used_at: Number, usage_count: 1 },
+      { name: 'root', source: 'config' },
+    ],
+    total: 2,
+    offset: 0,
+    limit: 100,
+  })
+  t.notOk(/hash|prefix|argon|svc_/.test(JSON.stringify(list.body)), 'the list has no text and no hash')
+  t.match((await node.call('GET', ADMIN, '?offset=1&limit=1')).body, { items: [{ name: 'root' }], total: 2, offset: 1, limit: 1 })
+  t.equal((await stat(join(dir, FILE))).mode & 0o777, 0o600)
+  t.notOk((await readFile(join(dir, FILE), 'utf8')).includes(key), 'the text is not kept')
+
+  t.match(await node.call('POST', ADMIN, '', { name: 'ci/1 ü' }), { status: 409, body: { code: 'CONFLICT', error: /the name is in use/ } })
+  t.match(await node.call('POST', ADMIN, '', { name: 'root' }), { status: 409 })
+  t.equal((await node.who(key)).status, 200)
+  t.match(await node.call('DELETE', ADMIN, `/${encodeURIComponent('ci/1 ü')}`), { status: 204 })
+  t.match(await node.who(key), { status: 401 }, 'at once, though it was cached')
+  t.match(await node.call('DELETE', ADMIN, `/${encodeURIComponent('ci/1 ü')}`), { status: 404, body: { error: /there is no such key/ } })
+  const again = await node.call('POST', ADMIN, '', { name: 'ci/1 ü' })
+  t.equal(again.status, 201, 'the name is free again')
+  t.not(again.body.id, record.id)
+  t.equal((await node.who(key)).status, 401)
+})
+
+t.test('what is refused', async (t) => {
+  const user = keyText()
+  const node = await start({ keys: [admin, { name: 'user', key: user, namespaces: ['red'] }] })
+  t.teardown(() => node.stop())
+  const refused = async (payload: object, status: number, error: RegExp) =>
+    t.match(await node.call('POST', ADMIN, '', payload), { status, body: { error } }, JSON.stringify(payload).slice(0, 60))
+  await refused({}, 422, /name/)
+  await refused({ name: '   ' }, 400, /it has 0 characters/)
+  await refused({ name: 'x'.repeat(129) }, 400, /it has 129 characters/)
+  await refused({ name: 'a\u0000b' }, 400, /cannot be printed/)
+  await refused({ name: 'a\u202eb' }, 400, /cannot be printed/)
+  await refused({ name: '..' }, 400, /path/)
+  await refused({ name: 'x', key: 'mine' }, 422, /key is not a known member/)
+  await refused({ name: 'x', expires_at: 5 }, 400, /expires_at has passed/)
+  await refused({ name: 'x', expires_at: Date.now() }, 422, /expires_at/)
+  await refused({ name: 'x', expires_at: '2100-01-01' }, 422, /expires_at/)
+  await refused({ name: 'x', namespaces: 'red' }, 422, /namespaces/)
+  await refused({ name: 'x', namespaces: ['Red'] }, 400, /namespace "Red"/)
+  await refused({ name: 'x', namespaces: [''] }, 400, /namespace ""/)
+  await refused({ name: 'x', roles: [''] }, 422, /roles/)
+  await refused({ name: 'x', admin: 'true' }, 422, /admin/)
+  t.equal((await node.call('POST', ADMIN, '', { name: '𝕏'.repeat(128) })).status, 201, 'characters are counted, not their halves')
+  t.equal((await node.call('DELETE', ADMIN, `/${encodeURIComponent('𝕏'.repeat(128))}`)).status, 204)
+  for (const method of ['GET', 'POST', 'DELETE'] as const) {
+    const path = method === 'DELETE' ? '/root' : ''
+    t.match(await node.call(method, user, path, method === 'POST' ? { name: 'mine', admin: true } : undefined), { status: 403, body: { code: 'FORBIDDEN' } })
+    t.equal((await node.call(method, keyText(), path, method === 'POST' ? { name: 'mine' } : undefined)).status, 401)
+  }
+  t.equal((await node.call('GET', ADMIN)).body.total, 2)
+})
+
+t.test('a path without credentials still asks for an admin', async (t) => {
+  const node = await start({ keys: [admin], auth: { exempt_paths: ['/api/*'] } })
+  t.teardown(() => node.stop())
+  t.match(await node.call('POST', '', '', { name: 'x' }), { status: 403 })
+  t.equal((await node.call('GET', '')).status, 403)
+  t.equal((await node.call('DELETE', '', '/root')).status, 403)
+})
+
+t.test('multi_tenancy needs namespaces', async (t) => {
+  const node = await start({ keys: [admin], config: { server: { multi_tenancy: true } } })
+  t.teardown(() => node.stop())
+  for (const payload of [{ name: 'x' }, { name: 'x', namespaces: [] }, { name: 'x', admin: true }])
+    t.match(await node.call('POST', ADMIN, '', payload), { status: 400, body: { error: /multi_tenancy needs namespaces/ } })
+  t.equal((await node.call('POST', ADMIN, '', { name: 'x', namespaces: ['red'] })).status, 201)
+  t.equal((await node.call('POST', ADMIN, '', { name: 'y', namespaces: [], admin: true })).status, 201)
+})
+
+t.test('an admin of some namespaces stays within them', async (t) => {
+  const red = keyText()
+  const keys = [
+    admin,
+    { name: 'red', key: red, admin: true, namespaces: ['red', 'pink'], roles: ['painter'] },
+    { name: 'wide', key: keyText(), namespaces: ['red', 'blue'] },
+  ]
+  const node = await start({ keys })
+  t.teardown(() => node.stop())
+  const make = (payload: object) =>
+    node.inject({ method: 'POST', url: '/api/v1/admin/auth/keys', payload, headers: { authorization: `Bearer ${red}`, 'x-namespace': 'red' } })
+  const call = async (method: 'GET' | 'DELETE', path = '') =>
+    node.inject({ method, url: `/api/v1/admin/auth/keys${path}`, headers: { authorization: `Bearer ${red}`, 'x-namespace': 'red' } })
+  for (const payload of [{ name: 'x' }, { name: 'x', namespaces: [] }, { name: 'x', namespaces: ['red', 'blue'] }, { name: 'x', admin: true }]) {
+    const answer = await make(payload)
+    t.match({ status: answer.statusCode, error: answer.json().error }, { status: 403, error: /must be among those of your own/ })
+  }
+  t.match((await make({ name: 'x', namespaces: ['red'], roles: ['king'] })).json(), { code: 'FORBIDDEN', error: /lacks the role "king"/ })
+  t.equal((await make({ name: 'x', namespaces: ['red'], roles: ['painter'], admin: true })).statusCode, 201)
+  t.same(
+    (await call('GET')).json().items.map(({ name }: { name: string }) => name),
+    ['red', 'x'],
+    'it sees those that reach no further',
+  )
+  for (const name of ['root', 'wide', 'nobody']) t.equal((await call('DELETE', `/${name}`)).statusCode, 404, name)
+  t.equal((await call('DELETE', '/x')).statusCode, 204)
+})
+
+t.test('the last admin over everything stays', async (t) => {
+  const red = keyText()
+  const node = await start({ keys: [admin, { name: 'red', key: red, admin: true, namespaces: ['red'] }] })
+  t.teardown(() => node.stop())
+  t.match(await node.call('DELETE', ADMIN, '/root'), { status: 409, body: { code: 'CONFLICT', error: /it is the last .*make another admin key first/ } })
+  const other = (await node.call('POST', ADMIN, '', { name: 'second', admin: true })).body.key
+  const both = await Promise.all([node.call('DELETE', other, '/root'), node.call('DELETE', other, '/second')])
+  t.same(both.map(({ status }) => status).sort(), [204, 409], 'one of two that come at once')
+})
+
+t.test('keys and revocations outlast a restart', async (t) => {
+  const dir = await folder(t)
+  const user = keyText()
+  const keys = [admin, { name: 'user', key: user }]
+  const lines: string[] = []
+  let node = await start({ keys, dir })
+  const made = (await node.call('POST', ADMIN, '', { name: 'made', namespaces: ['red'], roles: ['r'], admin: true })).body
+  const gone = (await node.call('POST', ADMIN, '', { name: 'gone' })).body
+  t.equal((await node.call('DELETE', ADMIN, '/gone')).status, 204)
+  t.equal((await node.who(user)).status, 200)
+  t.equal((await node.call('DELETE', ADMIN, '/user')).status, 204)
+  t.equal((await node.who(user)).status, 401, 'a key of the config is revoked as well')
+  t.equal((await node.call('POST', ADMIN, '', { name: 'user' })).status, 409, 'and its name stays its')
+  await node.stop()
+
+  node = await start({ keys, dir, log: (line) => lines.push(line) })
+  t.match(await node.who(made.key), { status: 200, principal: 'made', namespaces: ['red'], roles: ['r'], admin: true, claims: { key_id: made.id } })
+  for (const key of [gone.key, user]) t.equal((await node.who(key)).status, 401)
+  t.same(
+    (await node.call('GET', ADMIN)).body.items.map(({ name }: { name: string }) => name),
+    ['made', 'root'],
+  )
+  t.ok(lines.some((line) => /a key of auth\.api_keys is revoked/.test(line) && JSON.parse(line).key_name === 'user'))
+  t.match(await node.call('GET', ADMIN, ''), { status: 200 })
+  await node.stop()
+
+  await t.rejects(start({ keys: [...keys, { name: 'made', key: keyText() }], dir }), /two keys with the name "made", of the config and the runtime/)
+  await t.rejects(start({ keys: [{ name: 'user', key: user }], dir: join(dir, 'no', 'such'), config: { server: { multi_tenancy: true } } }), /"user"/)
+})
+
+t.test('a key made before multi_tenancy was switched on is refused at start', async (t) => {
+  const dir = await folder(t)
+  const node = await start({ keys: [admin], dir })
+  await node.call('POST', ADMIN, '', { name: 'homeless' })
+  await node.stop()
+  await t.rejects(start({ keys: [admin], dir, config: { server: { multi_tenancy: true } } }), /cannot use key "homeless" with server\.multi_tenancy/)
+})
+
+t.test('only revoked keys let nobody in', async (t) => {
+  const dir = await folder(t)
+  const node = await start({ keys: [admin, { name: 'user', key: keyText() }], dir })
+  await node.call('DELETE', ADMIN, '/user')
+  await node.stop()
+  await t.rejects(start({ keys: [{ name: 'user', key: keyText() }], dir }), /cannot let anybody in: there is no API key/)
+})
+
+t.test('a damaged file stops the start and is named', async (t) => {
+  const dir = await folder(t)
+  const node = await start({ keys: [admin], dir })
+  for (const name of ['one', 'two']) await node.call('POST', ADMIN, '', { name, namespaces: ['red'] })
+  await node.stop()
+  const path = join(dir, FILE)
+  const good = await readFile(path)
+  const random = seeded(7)
+  for (let i = 0; i < 40; i++) {
+    const bad = Buffer.from(good)
+    const at = Math.floor(random() * bad.length)
+    if (i % 2 === 0) bad[at] ^= 1 << Math.floor(random() * 8)
+    await writeFile(path, i % 2 === 0 ? bad : bad.subarray(0, at))
+    const error = await start({ keys: [admin], dir }).then(
+      (started) => started.stop().then(() => new Error(`started with byte ${at} damaged`)),
+      (failure: Error) => failure,
+    )
+    t.match(error.message, /cannot start plugin "api_keys": cannot read API keys ".*auth\/api_keys\.json": it/, `byte ${at}`)
+    t.notMatch(error.message, /argon2/)
+  }
+  await writeFile(path, good)
+  await (await start({ keys: [admin], dir })).stop()
+  await rm(path)
+  await mkdir(path)
+  await t.rejects(start({ keys: [admin], dir }), /cannot read API keys/)
+})
+
+t.test('there is a limit', async (t) => {
+  const dir = await folder(t)
+  const { record } = await newKey({ name: 'x', namespaces: [], roles: [], admin: false }, 'svc_', Date.now())
+  const records = Array.from({ length: 9999 }, (_, i) => ({ ...record, id: crypto.randomUUID(), name: `k${i}` }))
+  await new RuntimeFile(join(dir, FILE)).write({ keys: records, revoked: [] })
+  const node = await start({ keys: [admin], dir })
+  t.teardown(() => node.stop())
+  t.equal((await node.call('POST', ADMIN, '', { name: 'last' })).status, 201)
+  t.match(await node.call('POST', ADMIN, '', { name: 'more' }), { status: 409, body: { error: /there are 10000, which is the limit; revoke some/ } })
+  t.equal((await node.call('DELETE', ADMIN, '/k7')).status, 204)
+  t.equal((await node.call('POST', ADMIN, '', { name: 'more' })).status, 201)
+})
+
+t.test('what cannot be kept has not happened: a folder in the place of the file beside', async (t) => {
+  const dir = await folder(t)
+  const node = await start({ keys: [admin], dir })
+  t.teardown(() => node.stop())
+  const kept = (await node.call('POST', ADMIN, '', { name: 'kept' })).body.key
+  const before = await readFile(join(dir, FILE), 'utf8')
+  await mkdir(join(dir, `${FILE}.tmp`, 'x'), { recursive: true })
+  t.match(await node.call('POST', ADMIN, '', { name: 'lost' }), { status: 500, body: { code: 'IO_ERROR', error: 'IO_ERROR: an internal error occurred' } })
+  t.match(await node.call('DELETE', ADMIN, '/kept'), { status: 500 })
+  t.equal((await node.who(kept)).status, 200, 'it stands')
+  t.equal(await readFile(join(dir, FILE), 'utf8'), before)
+  t.same(
+    (await node.call('GET', ADMIN)).body.items.map(({ name }: { name: string }) => name),
+    ['kept', 'root'],
+  )
+  await rm(join(dir, `${FILE}.tmp`), { recursive: true })
+  t.equal((await node.call('DELETE', ADMIN, '/kept')).status, 204)
+  t.equal((await node.call('POST', ADMIN, '', { name: 'lost' })).status, 201)
+})
+
+t.test('many at once: each happens once, and the file has what the answers say', async (t) => {
+  const dir = await folder(t)
+  let node = await start({ keys: [admin], dir })
+  const names = Array.from({ length: 6 }, (_, i) => `k${i}`)
+  const made = await Promise.all([...names, ...names].map((name) => node.call('POST', ADMIN, '', { name })))
+  t.same(made.map(({ status }) => status).sort(), [...names.map(() => 201), ...names.map(() => 409)])
+  const texts = new Map(made.filter(({ status }) => status === 201).map(({ body }) => [body.name as string, body.key as string]))
+  const removed = names.slice(0, 3)
+  // Verification, use and revocation of the same keys at the same time.
+  const answers = await Promise.all([
+    ...removed.flatMap((name) => [node.call('DELETE', ADMIN, `/${name}`), node.call('DELETE', ADMIN, `/${name}`)]),
+    ...names.map((name) => node.who(texts.get(name)).then(({ status }) => ({ status, body: undefined }))),
+  ])
+  t.same(
+    answers
+      .slice(0, 6)
+      .map(({ status }) => status)
+      .sort(),
+    [204, 204, 204, 404, 404, 404],
+  )
+  for (const round of ['before', 'after']) {
+    for (const name of names) t.equal((await node.who(texts.get(name))).status, removed.includes(name) ? 401 : 200, `${name} ${round} the restart`)
+    if (round === 'before') {
+      await node.stop()
+      node = await start({ keys: [admin], dir })
+    }
+  }
+  await node.stop()
+})
+
+t.test('the audit trail has it, and can refuse it', async (t) => {
+  const records: AuditRecord[] = []
+  let full = false
+  const trail = definePlugin({
+    id: 'trail',
+    summary: 'An audit trail',
+    stability: 'experimental',
+    provides: [AUDIT_TRAIL],
+    setup: (svc) =>
+      svc.provide(AUDIT_TRAIL, {
+        async record(record: AuditRecord) {
+          if (full) throw new SvcError('STORAGE_FULL', 'no space left')
+          records.push(record)
+        },
+      }),
+  })
+  const node = await start({ keys: [admin], others: [trail] })
+  t.teardown(() => node.stop())
+  const made = (await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red', 'blue'] })).body
+  await node.call('POST', ADMIN, '', { name: 'ci' })
+  full = true
+  t.match(await node.call('DELETE', ADMIN, '/ci'), { status: 507 })
+  t.match(await node.call('POST', ADMIN, '', { name: 'more' }), { status: 507 })
+  t.equal((await node.who(made.key, { 'x-namespace': 'red' })).status, 200)
+  full = false
+  t.equal((await node.call('DELETE', ADMIN, '/ci')).status, 204)
+  t.match(records, [
+    {
+      action: 'api_key_create',
+      resource: 'ci',
+      decision: 'allow',
+      by: { principal: 'root' },
+      metadata: { key_id: made.id, namespaces: 'red,blue', admin: 'false' },
+    },
+    { action: 'api_key_revoke', resource: 'ci', decision: 'allow', by: { principal: 'root' }, metadata: { key_id: made.id } },
+  ])
+  t.equal(records.length, 2)
+  t.notOk(JSON.stringify(records).includes(made.key))
+})

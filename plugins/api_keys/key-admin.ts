@@ -1,0 +1,150 @@
+/** Makes, lists and revokes keys for admins, who cannot reach beyond their own credential. One change at a time. */
+import type { AuditAction, AuditTrail } from '../../kernel/audit-trail.ts'
+import type { CallContext } from '../../kernel/auth.ts'
+import { classify, SvcError } from '../../kernel/errors.ts'
+import type { Clock, Logger } from '../../kernel/index.ts'
+import { MAX_KEYS } from './config.ts'
+import { type ApiKey, hasExpired, isFullAdmin, nameProblem, namespaceProblems } from './key.ts'
+import type { KeySources } from './key-sources.ts'
+import { newKey } from './new-key.ts'
+import type { CreateBody, KeyView } from './schemas.ts'
+import { Serial } from './serial.ts'
+
+export interface AdminParts {
+  sources: KeySources
+  prefix: string
+  multiTenancy: boolean
+  clock: Clock
+  log: Logger
+  audit(): AuditTrail | undefined
+  /** Whether admins get in by other means as well. */
+  hasOtherWayIn(): boolean
+}
+
+export interface Page {
+  items: KeyView[]
+  total: number
+  offset: number
+  limit: number
+}
+
+export class KeyAdmin {
+  private readonly parts: AdminParts
+  private readonly serial = new Serial()
+
+  constructor(parts: AdminParts) {
+    this.parts = parts
+  }
+
+  create(body: CreateBody, context: CallContext): Promise<KeyView & { key: string }> {
+    const { prefix, clock, sources } = this.parts
+    requireAdmin(context)
+    const wanted = this.wanted(body, context)
+    return this.serial.run(async () => {
+      await sources.refresh()
+      if (sources.isNameTaken(wanted.name))
+        throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: the name is in use; choose another, or revoke that key first`)
+      if (sources.isFull())
+        throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: there are ${MAX_KEYS}, which is the limit; revoke some`)
+      const { text, record } = await newKey(wanted, prefix, clock.now())
+      await this.record('api_key_create', wanted, record.id, context)
+      const key = await this.kept(`keep API key ${JSON.stringify(wanted.name)}`, () => sources.add(record))
+      this.parts.log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key made')
+      return { key: text, ...viewOf(key) }
+    })
+  }
+
+  async list({ offset, limit }: { offset: number; limit: number }, context: CallContext): Promise<Page> {
+    const { sources } = this.parts
+    requireAdmin(context)
+    await sources.refresh()
+    const seen = sources.keyring.values().filter((key) => isWithin(key, context))
+    seen.sort((a, b) => (a.name < b.name ? -1 : 1))
+    return { items: seen.slice(offset, offset + limit).map(viewOf), total: seen.length, offset, limit }
+  }
+
+  revoke(name: string, context: CallContext): Promise<void> {
+    const { sources, log } = this.parts
+    requireAdmin(context)
+    return this.serial.run(async () => {
+      await sources.refresh()
+      const key = sources.keyring.get(name)
+      if (key === undefined || !isWithin(key, context))
+        throw new SvcError('NOT_FOUND', `cannot revoke API key ${JSON.stringify(name.slice(0, 128))}: there is no such key`)
+      this.refuseLastAdmin(key)
+      await this.record('api_key_revoke', key, key.id, context)
+      await this.kept(`revoke API key ${JSON.stringify(name)}`, () => sources.remove(key))
+      log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key revoked')
+    })
+  }
+
+  /** What the body asks for, once it is known to be allowed. */
+  private wanted({ name: given, expires_at: expiresAt, namespaces, roles = [], admin = false }: CreateBody, context: CallContext) {
+    const { multiTenancy, clock } = this.parts
+    const name = given.trim()
+    const refused = (why: string) => new SvcError('BAD_REQUEST', `cannot make API key ${JSON.stringify(name.slice(0, 128))}: ${why}`)
+    const problem = nameProblem(name) ?? namespaceProblems({ namespaces: namespaces ?? [] })[0]
+    if (problem !== undefined) throw new SvcError('BAD_REQUEST', problem)
+    if (expiresAt !== undefined && hasExpired({ expiresAt }, clock.now())) throw refused('expires_at has passed; it is in Unix seconds')
+    if (multiTenancy && (namespaces === undefined || (namespaces.length === 0 && !admin)))
+      throw refused('server.multi_tenancy needs namespaces; name those that the key may use')
+    const wanted = { name, namespaces: namespaces ?? [], roles, admin, ...(expiresAt === undefined ? {} : { expiresAt }) }
+    if (!isWithin(wanted, context))
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot make API key ${JSON.stringify(name)} as "${context.principal}": its namespaces must be among those of your own credential; name some of them`,
+      )
+    const foreign = context.namespaces.length === 0 ? undefined : roles.find((role) => !context.roles.includes(role))
+    if (foreign !== undefined)
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot make API key ${JSON.stringify(name)} as "${context.principal}": your own credential lacks the role ${JSON.stringify(foreign)}`,
+      )
+    return wanted
+  }
+
+  private refuseLastAdmin(key: ApiKey): void {
+    const { sources, clock, hasOtherWayIn, log } = this.parts
+    const isUsable = (one: ApiKey) => isFullAdmin(one) && !hasExpired(one, clock.now())
+    if (!isUsable(key) || sources.keyring.values().some((other) => other !== key && isUsable(other))) return
+    if (!hasOtherWayIn())
+      throw new SvcError(
+        'CONFLICT',
+        `cannot revoke API key ${JSON.stringify(key.name)}: it is the last with which everything can be administered; make another admin key first`,
+      )
+    log.warn({ key_name: key.name }, 'the last API key of an admin over everything is being revoked: only other credentials can administer the server now')
+  }
+
+  private async record(action: AuditAction, key: { name: string; namespaces: readonly string[]; admin: boolean }, id: string, by: CallContext): Promise<void> {
+    const metadata = { key_id: id, namespaces: key.namespaces.join(','), admin: String(key.admin) }
+    await this.parts.audit()?.record({ action, resource: key.name, decision: 'allow', by, metadata })
+  }
+
+  /** @throws SvcError that says what was not done; a full disk stays what it is. */
+  private async kept<T>(what: string, act: () => Promise<T>): Promise<T> {
+    try {
+      return await act()
+    } catch (error) {
+      const known = classify(error)
+      throw known.code === 'STORAGE_FULL' ? known : new SvcError('IO_ERROR', `cannot ${what}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+}
+
+/** The kernel has seen to it, unless the path was exempted from credentials. */
+function requireAdmin({ admin, principal }: CallContext): void {
+  if (!admin) throw new SvcError('FORBIDDEN', `cannot administer API keys as "${principal}": an admin credential is needed`)
+}
+
+/** Whether the key reaches no further than the caller does. */
+function isWithin({ namespaces }: { namespaces: readonly string[] }, { namespaces: own }: CallContext): boolean {
+  return own.length === 0 || (namespaces.length > 0 && namespaces.every((name) => own.includes(name)))
+}
+
+/** Never the text nor the hash. */
+function viewOf({ id, name, source, enabled, identity, namespaces, roles, admin, createdAt, expiresAt, usage }: ApiKey): KeyView {
+  const tenant = identity.claims.tenant_id
+  const tenant_id = typeof tenant === 'string' ? tenant : null
+  const times = { created_at: createdAt ?? null, expires_at: expiresAt ?? null, last_used_at: usage.at ?? null, usage_count: usage.count }
+  return { id, name, source, enabled, tenant_id, namespaces: [...namespaces], roles: [...roles], admin, ...times }
+}

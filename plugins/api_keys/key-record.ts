@@ -1,0 +1,64 @@
+/** A key as it is kept: see docs/formats/api-keys.md. */
+import { type Static, Type } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { LATEST_SECONDS, MAX_NAMESPACES, MAX_ROLES } from './config.ts'
+import { type ApiKey, type KeySource, makeKey, nameProblem, namespaceProblems } from './key.ts'
+import { hasUsualCost, parsePhc } from './phc.ts'
+
+export const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+const seconds = Type.Integer({ minimum: 0, maximum: LATEST_SECONDS })
+const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
+
+export const recordSchema = Type.Object(
+  {
+    id: Type.String({ pattern: ID.source }),
+    name: Type.String(),
+    key_prefix: Type.String({ pattern: '^[A-Za-z0-9_-]{8}$' }),
+    key_hash: Type.String({ maxLength: 512 }),
+    tenant_id: orNull(Type.String()),
+    namespaces: Type.Array(Type.String(), { maxItems: MAX_NAMESPACES }),
+    roles: Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: MAX_ROLES }),
+    admin: Type.Boolean(),
+    enabled: Type.Boolean(),
+    created_at: seconds,
+    expires_at: orNull(seconds),
+    last_used_at: orNull(seconds),
+    usage_count: Type.Integer({ minimum: 0 }),
+    description: orNull(Type.String({ maxLength: 1024 })),
+  },
+  { additionalProperties: false },
+)
+export type KeyRecord = Static<typeof recordSchema>
+
+const checker = Compile(recordSchema)
+
+/** @throws Error in a few words, which the caller puts behind the file's name. */
+export function checkRecord(value: unknown): KeyRecord {
+  if (!checker.Check(value)) {
+    const [first] = checker.Errors(value)
+    throw new Error(`${first === undefined || first.instancePath === '' ? 'the record' : first.instancePath.slice(1).replaceAll('/', '.')} ${first?.message}`)
+  }
+  const name = nameProblem(value.name) ?? (value.name === value.name.trim() ? undefined : 'its name has blanks around it')
+  const phc = parsePhc(value.key_hash)
+  const [problem] = [name, typeof phc === 'string' ? `its key_hash: ${phc}` : undefined, ...namespaceProblems(specOf(value))].filter(
+    (text) => text !== undefined,
+  )
+  if (problem !== undefined) throw new Error(problem)
+  return value
+}
+
+/** @param record checked. */
+export function keyOf(record: KeyRecord, source: KeySource): ApiKey {
+  const phc = parsePhc(record.key_hash)
+  if (typeof phc === 'string') throw new Error(phc)
+  const { id, name, key_prefix, roles, admin, enabled, created_at: createdAt, expires_at, description } = record
+  // As in the config: one of another cost is tried for every token, for its time would tell that it is there.
+  const lookup = hasUsualCost(phc) ? { lookup: key_prefix } : {}
+  const optional = { ...lookup, ...(expires_at === null ? {} : { expiresAt: expires_at }), ...(description === null ? {} : { description }) }
+  return makeKey({ id, name, source, phc, ...specOf(record), admin, roles, enabled, createdAt, ...optional })
+}
+
+function specOf({ namespaces, tenant_id }: KeyRecord): { namespaces: readonly string[]; tenant?: string } {
+  return { namespaces, ...(tenant_id === null ? {} : { tenant: tenant_id }) }
+}

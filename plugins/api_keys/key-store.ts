@@ -1,0 +1,164 @@
+/**
+ * Keys as one object each, `auth/keys/<id>.json` below a root, which others may write to as well: generate-key, another node, an operator who removes
+ * one. What is in the folder counts; what cannot be read lets nobody in.
+ */
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { replaceFile } from '../../kernel/atomic-file.ts'
+import { MAX_KEYS } from './config.ts'
+import type { Envelope } from './envelope.ts'
+import { checkRecord, ID, type KeyRecord } from './key-record.ts'
+import { readBounded } from './runtime-file.ts'
+import { Serial } from './serial.ts'
+
+const VERSION = 1
+/** Of one object. */
+const MAX_BYTES = 1024 * 1024
+/** Every object is looked at again after this long, even where the folder shows no change. */
+const FULL_SCAN_MS = 60_000
+/** A folder's time is coarse: a second change soon after the first may not show. */
+const COARSE_MS = 2000
+const COARSE_SCAN_MS = 250
+
+export interface StoreOptions {
+  root: string
+  envelope: Envelope | undefined
+  monotonic(): number
+}
+
+/** Told of what changed in the folder. */
+export interface StoreWatcher {
+  /** The object is new or another than before; a record of the same id goes with it. */
+  put(record: KeyRecord): void
+  /** It is gone, or can no longer be read, for which the reason is given. */
+  drop(id: string, reason?: Error): void
+}
+
+export class KeyStore {
+  readonly folder: string
+  private readonly envelope: Envelope | undefined
+  private readonly monotonic: () => number
+  private readonly serial = new Serial()
+  private watcher: StoreWatcher = { put() {}, drop() {} }
+  /** What each object looked like when it was read last, by id. */
+  private readonly seen = new Map<string, string>()
+  private folderTime = -1n
+  private scannedAt = Number.NEGATIVE_INFINITY
+
+  constructor({ root, envelope, monotonic }: StoreOptions) {
+    this.folder = join(root, 'auth', 'keys')
+    this.envelope = envelope
+    this.monotonic = monotonic
+  }
+
+  /** Reads all objects. @throws Error naming the one that cannot be read. */
+  async open(watcher: StoreWatcher): Promise<void> {
+    await mkdir(this.folder, { recursive: true, mode: 0o700 })
+    this.watcher = watcher
+    const strict = (id: string, reason?: Error): void => {
+      if (reason !== undefined) throw this.unreadable(id, reason)
+    }
+    await this.serial.run(() => this.scan({ put: (record) => watcher.put(record), drop: strict }))
+  }
+
+  /** Takes up what has changed in the folder, as far as it shows. */
+  refresh(): Promise<void> {
+    return this.serial.run(async () => {
+      const { mtimeNs } = await stat(this.folder, { bigint: true })
+      const since = this.monotonic() - this.scannedAt
+      const coarse = Math.abs(Date.now() - Number(mtimeNs / 1_000_000n)) < COARSE_MS && since > COARSE_SCAN_MS
+      if (mtimeNs !== this.folderTime || coarse || since > FULL_SCAN_MS) await this.scan(this.watcher)
+    })
+  }
+
+  /** Takes up one object as it is now. */
+  sync(id: string): Promise<void> {
+    return this.serial.run(() => this.look(id, this.watcher, true))
+  }
+
+  /** @throws NodeJS.ErrnoException; nothing has changed then. */
+  write(record: KeyRecord): Promise<void> {
+    return this.serial.run(async () => {
+      const content = this.envelope === undefined ? { version: VERSION, ...record } : this.envelope.seal(record)
+      await replaceFile(this.pathOf(record.id), `${JSON.stringify(content, null, 2)}\n`)
+      await this.look(record.id, this.watcher, true)
+    })
+  }
+
+  /** @throws NodeJS.ErrnoException */
+  remove(id: string): Promise<void> {
+    return this.serial.run(async () => {
+      await rm(this.pathOf(id), { force: true })
+      this.seen.delete(id)
+      this.watcher.drop(id)
+      const folder = await open(this.folder, 'r')
+      try {
+        await folder.sync()
+      } finally {
+        await folder.close()
+      }
+    })
+  }
+
+  /** Every record there is, for a caller that does not watch. @throws Error naming the object that cannot be read. */
+  async records(): Promise<KeyRecord[]> {
+    const found: KeyRecord[] = []
+    await this.open({ put: (record) => found.push(record), drop() {} })
+    return found
+  }
+
+  unreadable(id: string, reason: Error): Error {
+    return new Error(`cannot read API key "${this.pathOf(id)}": ${reason.message}; repair or remove the file`, { cause: reason })
+  }
+
+  private pathOf(id: string): string {
+    return join(this.folder, `${id}.json`)
+  }
+
+  private async scan(watcher: StoreWatcher): Promise<void> {
+    // The time is taken first: what comes in while the folder is read is found the next time.
+    const { mtimeNs } = await stat(this.folder, { bigint: true })
+    const ids = (await readdir(this.folder)).filter((name) => name.endsWith('.json') && ID.test(name.slice(0, -5))).map((name) => name.slice(0, -5))
+    if (ids.length > MAX_KEYS) throw new Error(`cannot use "${this.folder}": it has ${ids.length} keys, and ${MAX_KEYS} are the limit; remove some`)
+    const there = new Set(ids)
+    for (const id of [...this.seen.keys()]) {
+      if (there.has(id)) continue
+      this.seen.delete(id)
+      watcher.drop(id)
+    }
+    for (const id of ids) await this.look(id, watcher, false)
+    this.folderTime = mtimeNs
+    this.scannedAt = this.monotonic()
+  }
+
+  /** @param always reads it even where it looks as it did. */
+  private async look(id: string, watcher: StoreWatcher, always: boolean): Promise<void> {
+    try {
+      const { ctimeNs, size, ino } = await stat(this.pathOf(id), { bigint: true })
+      const looks = `${ctimeNs} ${size} ${ino}`
+      if (!always && this.seen.get(id) === looks) return
+      this.seen.set(id, looks)
+      const record = this.decode(await readBounded(this.pathOf(id), MAX_BYTES))
+      if (record.id !== id) throw new Error(`it is of the key ${record.id}`)
+      watcher.put(record)
+    } catch (error) {
+      const gone = (error as NodeJS.ErrnoException).code === 'ENOENT'
+      if (gone) this.seen.delete(id)
+      watcher.drop(id, gone ? undefined : (error as Error))
+    }
+  }
+
+  private decode(text: string): KeyRecord {
+    let value: unknown
+    try {
+      value = JSON.parse(text)
+    } catch {
+      throw new Error('it is no JSON') // the parser's own text would show a part of it
+    }
+    if (this.envelope !== undefined) return this.envelope.open(value)
+    const { version, ...record } = (value ?? {}) as Record<string, unknown>
+    if ('sealed' in record) throw new Error('it is encrypted, and auth.encryption_key_env is not set')
+    if (version !== VERSION) throw new Error(`it has version ${JSON.stringify(version)}, and this program reads ${VERSION}`)
+    return checkRecord(record)
+  }
+}

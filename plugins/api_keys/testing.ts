@@ -1,0 +1,125 @@
+/** For tests: a node with the plugin, calls with a token, and who they were taken for. */
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import type { CallContext, Credentials } from '../../kernel/auth.ts'
+import { MetricsRegistry } from '../../kernel/metrics.ts'
+import { type Clock, definePlugin, type Plugin } from '../../kernel/plugin.ts'
+import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { FailureLimiter } from './failure-limiter.ts'
+import { Gate, type GateParts } from './gate.ts'
+import plugin from './index.ts'
+import { keyMetrics } from './metrics.ts'
+import { VerificationQueue } from './verification-queue.ts'
+import { VerifiedCache } from './verified-cache.ts'
+
+export const PATH = '/api/v1/admin/auth/keys'
+
+/** The text of a key, as they are made. */
+export const keyText = (prefix = 'svc_'): string => prefix + randomBytes(32).toString('base64url')
+
+/** GET /who answers the context of the call. */
+export const who = definePlugin({
+  id: 'who',
+  summary: 'Says who calls',
+  stability: 'experimental',
+  capabilities: ['points'],
+  setup(svc) {
+    svc.http.get('/who', async (request) => svc.context(request))
+  },
+})
+
+export interface KeyNode extends TestNode {
+  who(
+    token: string | undefined,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; headers: Record<string, unknown> } & CallContext & { error: string; code: string }>
+  call(
+    method: 'GET' | 'POST' | 'DELETE',
+    token: string,
+    path?: string,
+    payload?: object,
+  ): Promise<{ status: number; body: Any; headers: Record<string, unknown> }>
+  metric(token: string, name: string): Promise<number>
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of several routes
+type Any = any
+
+export interface KeyOptions extends BootOptions {
+  keys?: readonly Record<string, unknown>[]
+  /** Of [auth.api_key]. */
+  tuning?: Record<string, unknown>
+  auth?: Record<string, unknown>
+  others?: readonly (Plugin | string)[]
+  /** A data directory that stays when the node stops. */
+  dir?: string
+}
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+export async function start({ keys = [], tuning = {}, auth = {}, others = [], config = {}, dir, ...rest }: KeyOptions = {}): Promise<KeyNode> {
+  const kept = dir === undefined ? {} : { storage: './storage/embedded/index.ts', folder: ROOT }
+  const database = dir === undefined ? {} : { database: { data_dir: dir } }
+  const auths = { api_keys: keys, api_key: tuning, ...auth }
+  const node = await boot({ ...rest, ...kept, plugins: [plugin, who, ...others], config: { ...config, ...database, auth: auths } })
+  const bearer = (token: string | undefined): Record<string, string> => (token === undefined ? {} : { authorization: `Bearer ${token}` })
+  return Object.assign(node, {
+    async who(token: string | undefined, headers: Record<string, string> = {}) {
+      const answer = await node.inject({ url: '/who', headers: { ...bearer(token), ...headers } })
+      return { ...answer.json(), status: answer.statusCode, headers: answer.headers }
+    },
+    async call(method: 'GET' | 'POST' | 'DELETE', token: string, path = '', payload?: object) {
+      const answer = await node.inject({ method, url: PATH + path, headers: bearer(token), ...(payload === undefined ? {} : { payload }) })
+      return { status: answer.statusCode, body: answer.body === '' ? undefined : answer.json(), headers: answer.headers }
+    },
+    async metric(token: string, name: string) {
+      const text = (await node.inject({ url: '/metrics', headers: bearer(token) })).body
+      const line = text.split('\n').find((one) => one.startsWith(`svc_${name} `))
+      return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(' ') + 1))
+    },
+  })
+}
+
+/** A folder for one test. */
+export async function folder(t: Test): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'svc-keys-'))
+  t.teardown(() => rm(path, { recursive: true, force: true }))
+  return path
+}
+
+/** A clock that is moved by hand. */
+export function handClock(): Clock & { advance(ms: number): void } {
+  let passed = 0
+  const began = Date.now()
+  return { now: () => began + passed, nowNanos: () => BigInt(began + passed) * 1_000_000n, monotonic: () => passed, advance: (ms) => void (passed += ms) }
+}
+
+/** A gate without a node: all parts but the keyring are those of a node with nothing else to do. Close the registry at the end. */
+export function bareGate(
+  parts: Pick<GateParts, 'keyring' | 'matches'> & Partial<GateParts>,
+  monotonic: () => number,
+): { gate: Gate; registry: MetricsRegistry } {
+  const registry = new MetricsRegistry()
+  const cache = new VerifiedCache({ maxEntries: 100, ttlMs: 1000 }, monotonic)
+  const gate = new Gate({
+    prefix: 'svc_',
+    cache,
+    limiter: new FailureLimiter({ maxFailures: 0, windowMs: 1000 }, monotonic),
+    queue: new VerificationQueue({ maxRunning: 1, maxWaiting: 100 }),
+    metrics: keyMetrics(registry.child('test'), { queueDepth: () => 0, cached: () => 0, count: () => 0 }),
+    clock: { now: monotonic, nowNanos: () => BigInt(monotonic()) * 1_000_000n, monotonic },
+    refresh: async () => {},
+    confirm: async (key) => key,
+    ...parts,
+  })
+  return { gate, registry }
+}
+
+/** Of a call with one header. */
+export function credentialsOf(authorization: string, address?: string): Credentials {
+  return { surface: 'http', path: '/', header: () => authorization, query: () => undefined, address, requestId: '' }
+}
