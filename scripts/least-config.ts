@@ -37,7 +37,7 @@ export async function leastConfig(ids: readonly string[], exempt: readonly strin
   }
   // Beside the data where there is a database; a node of this plugin alone has none.
   if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
-  if (ids.includes('catalog_auth')) config.catalog_auth = { audit_sink: 'none' }
+  if (ids.includes('catalog_auth')) config.catalog_auth = { audit_sink: 'file', audit_path: join(folder, 'catalog.jsonl') }
   if (Object.keys(auth).length > 0) config.auth = auth
   return { config, remove: () => rm(folder, { recursive: true, force: true }) }
 }
