@@ -1,4 +1,4 @@
-/** The namespaces there are. Whoever defines them provides the service NAMESPACES; others find it and ask. */
+/** The namespaces there are. Whoever defines them provides the service NAMESPACES, a `NamespaceLifecycle`; others find it and ask. */
 export const NAMESPACES = 'namespaces'
 
 /** Bounds of one namespace; 0 = none. */
@@ -27,4 +27,15 @@ export interface NamespaceDirectory {
   get(name: string): NamespaceDefinition | undefined
   /** By name. */
   list(): readonly NamespaceDefinition[]
+}
+
+/** What the service NAMESPACES is to those who keep something for namespaces themselves. */
+export interface NamespaceLifecycle extends NamespaceDirectory {
+  /** Keeps namespaces from being deleted. @param reason why one must stay, such as `it has 2 rollups`; undefined = it may go. */
+  holdDelete(reason: (name: string) => string | undefined): void
+  /**
+   * Has what is kept for a namespace forgotten: called under multi_tenancy when its points are gone and before the name is free again. Called again,
+   * after a restart too, until it has not thrown.
+   */
+  onDelete(forget: (name: string) => void | Promise<void>): void
 }

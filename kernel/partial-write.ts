@@ -1,5 +1,5 @@
 /** How every door says that a write was refused, whole or in part: what could be stored has been. */
-import { ERRORS, type ErrorCode, SvcError } from './errors.ts'
+import { ERRORS, type ErrorCode, type ErrorKind, SvcError } from './errors.ts'
 import type { Rejection } from './storage.ts'
 
 export interface Refused {
@@ -14,6 +14,8 @@ export interface RefusedTexts {
   place(position: number): string
   /** What was written, counted; `5 points` by default. */
   counted?(written: number): string
+  /** Senders repeat what they are told to repeat: what admission refused must not look so, for it would be refused again, and hold up all that comes after. */
+  senderRepeats?: true
   /** Members for the answer's body beside the counts. */
   detail?: Record<string, unknown>
 }
@@ -25,7 +27,8 @@ export function partialWrite({ written, rejected, rejections }: Refused, texts: 
   const { code, message, position } = rejections[0]
   const detail = { written, rejected, ...texts.detail }
   const first = `${texts.place(position)}: ${message}`
-  const alike = code !== 'PARTIAL_WRITE' && code in ERRORS && rejections.every((rejection) => rejection.code === code)
+  const repeated = texts.senderRepeats && (ERRORS[code as ErrorCode] as ErrorKind | undefined)?.retryAfter !== undefined
+  const alike = code !== 'PARTIAL_WRITE' && code in ERRORS && !repeated && rejections.every((rejection) => rejection.code === code)
   if (written === 0 && alike) return new SvcError(code as ErrorCode, rejected === 1 ? first : `${first} (the first of ${rejected} rejected)`, { detail })
   const counted = texts.counted?.(written) ?? `${written} point${written === 1 ? '' : 's'}`
   return new SvcError('PARTIAL_WRITE', `partial write: ${counted} written, ${rejected} rejected; first: ${first}`, { detail })

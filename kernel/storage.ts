@@ -6,6 +6,7 @@
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
 import type { WriteBatch } from './batch.ts'
+import type { SvcError } from './errors.ts'
 import type { SampleRequest, SampleSet, SeriesSet } from './samples.ts'
 
 export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
@@ -47,12 +48,12 @@ export interface MeasurementRef {
 export interface SeriesResolver {
   /** Rises when a series number that was handed out has become invalid: a decoder must then forget the numbers it kept. */
   readonly epoch: number
-  /** @throws INVALID_POINT when the name is empty, too long or holds a reserved character. */
+  /** @throws INVALID_POINT when the name is empty, too long or holds a reserved character, RATE_LIMITED when it is new and its namespace may have no more. */
   measurement(namespace: string, name: string): MeasurementRef
   /**
    * The number of a series, created provisionally if it is new.
    * @param tags key, value, key, value ... in any order; a key with an empty value is left out, as in Prometheus and InfluxDB.
-   * @throws INVALID_POINT for a refused key or value, CARDINALITY_EXCEEDED when the budget is spent.
+   * @throws INVALID_POINT for a refused key or value, CARDINALITY_EXCEEDED when the budget is spent, RATE_LIMITED when that of its namespace is.
    */
   series(measurement: MeasurementRef, tags: readonly string[]): number
   /**
@@ -381,6 +382,35 @@ export interface ScanPlan {
   deduplicated: boolean
 }
 
+/** What a namespace holds. */
+export interface NamespaceUsage {
+  /** Those of writes under way, and of drops that can be undone, included. */
+  series: number
+  /** Those of writes under way included. */
+  measurements: number
+  /**
+   * Of files on this machine: a measurement's own exactly, of files that hold several measurements by the share of rows; and what rows in memory are
+   * likely to take there. Neither the log nor what is archived counts, nor what is dropped.
+   */
+  bytes: number
+}
+
+/** Bounds of one namespace; 0 = none. */
+export interface NamespaceBounds {
+  maxSeries: number
+  maxMeasurements: number
+}
+
+/** Says which namespaces are written to, and how much they may hold. Asked in the middle of a write: nothing in it may wait. */
+export interface NamespaceGuard {
+  /** Asked for each write, declaration and restore, at the last moment before it takes effect: why there is to be none. */
+  refusal(namespace: string): SvcError | undefined
+  /** Asked when a series or a measurement would come into being; undefined = no bounds. */
+  bounds(namespace: string): NamespaceBounds | undefined
+  /** What a row is refused with that would exceed them. */
+  exceeded(namespace: string, kind: 'series' | 'measurements'): SvcError
+}
+
 export interface Storage {
   readonly capabilities: ReadonlySet<Capability>
   readonly resolver: SeriesResolver
@@ -424,6 +454,12 @@ export interface Storage {
   explain(request: ScanRequest): Promise<ScanPlan>
   /** Loads `module` beside the engine and runs its default export (see `Job`). */
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R>
+
+  /** Namespaces with measurements, sorted. */
+  namespaces(): string[]
+  usage(namespace: string): NamespaceUsage
+  /** One guard for all namespaces, in place of the one before. */
+  guard(guard: NamespaceGuard): void
 
   /** Calls `listener` for each change until the returned function is called. Costs nothing while nobody listens. */
   subscribe(listener: (change: Change) => void): () => void

@@ -28,6 +28,7 @@ export class ExportHandler {
 
   async export(request: HttpRequest, reply: FastifyReply): Promise<Answer> {
     const { svc, config, metrics } = this
+    const { dataNamespace: namespace } = svc.context(request)
     const plan = parseExport(request.body as Uint8Array)
     const name = plan.outputPath === undefined ? defaultName(plan.measurement, svc.clock.now()) : fileName(plan.outputPath)
     if (this.running >= config.max_concurrent) {
@@ -45,11 +46,12 @@ export class ExportHandler {
     try {
       const result = await svc.storage.export!(
         {
-          namespace: svc.context(request).dataNamespace,
+          namespace,
           measurement: plan.measurement,
           ...(plan.start === undefined ? {} : { start: plan.start }),
           ...(plan.end === undefined ? {} : { end: plan.end }),
-          path: config.directory === '' ? name : join(resolve(config.directory), name),
+          // Each namespace has a folder of its own: its names are nobody else's.
+          path: join(config.directory === '' ? '' : resolve(config.directory), namespace, name),
           maxBytes: config.max_bytes,
         },
         { signal: abort.signal },

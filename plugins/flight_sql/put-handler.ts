@@ -1,7 +1,7 @@
 /** DoPut: its first message says what the stream is for, a bulk write or the values of a prepared statement. */
 import type { RecordBatch } from 'apache-arrow'
 import { ArrowReader, type ReadLimits } from '../../kernel/arrow/index.ts'
-import type { CallContext } from '../../kernel/auth.ts'
+import { type CallContext, requireStanding } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { GrpcCall, SendMessage } from '../../kernel/grpc/index.ts'
 import type { Counter } from '../../kernel/metrics.ts'
@@ -90,6 +90,7 @@ export class PutHandler {
     let stream: PutStream | undefined
     let early: boolean | undefined
     for await (const { header, body, appMetadata, message } of following(first, more)) {
+      requireStanding(context, this.svc.clock.now())
       const backfill = backfillOf(appMetadata)
       early ??= backfill
       if (backfill !== undefined) await stream?.decide(backfill)

@@ -36,7 +36,7 @@ const SHOWN = 64
 const MEASUREMENT = 0x0a
 const TAG = 0x12
 /** What keeps a point out, and not the points beside it. */
-const OF_POINTS: ReadonlySet<string> = new Set(['INVALID_POINT', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED'])
+const OF_POINTS: ReadonlySet<string> = new Set(['INVALID_POINT', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED', 'RATE_LIMITED'])
 
 export class PointsDecoder {
   private readonly resolver: SeriesResolver

@@ -41,6 +41,10 @@ const COLON = 58
 const MINUS = 45
 const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
 const SHOWN = 64
+/** In place of a measurement's number: there is no room for another one. */
+const REFUSED = -2
+/** What keeps a new series or measurement out, and not the points beside it. */
+const OF_POINTS: ReadonlySet<string> = new Set(['CARDINALITY_EXCEEDED', 'RATE_LIMITED'])
 
 export class PointsParser {
   private readonly resolver: SeriesResolver
@@ -156,8 +160,9 @@ export class PointsParser {
       }
     }
     const end = reader.at
-    if (group < 0) this.missing('measurement')
+    if (group === -1) this.missing('measurement')
     if ((seen & 4) === 0) this.missing('fields')
+    if (group === REFUSED) return
     this.field = undefined
     this.path = '.tags'
     series = this.series(reader, view, group, tagsAt, tagsEnd, predicted)
@@ -182,7 +187,12 @@ export class PointsParser {
     let group = this.byName.get(name)
     if (group === undefined) {
       group = this.measurements.length
-      this.measurements.push(this.resolver.measurement(this.namespace, name))
+      try {
+        this.measurements.push(this.resolver.measurement(this.namespace, name))
+      } catch (error) {
+        this.refuse(error)
+        return REFUSED
+      }
       this.byName.set(name, group)
     }
     return group
@@ -219,11 +229,16 @@ export class PointsParser {
     try {
       return this.resolver.series(measurement, tags)
     } catch (error) {
-      if (!(error instanceof SvcError) || error.code !== 'CARDINALITY_EXCEEDED') throw error
-      const { outcome } = this
-      if (outcome.rejected++ < MOST_REASONS) outcome.rejections.push({ code: error.code, message: error.message, position: this.index })
+      this.refuse(error)
       return -1
     }
+  }
+
+  /** Counts the point as rejected. @throws the error when the whole write is to be. */
+  private refuse(error: unknown): void {
+    if (!(error instanceof SvcError) || !OF_POINTS.has(error.code)) throw error
+    const { outcome } = this
+    if (outcome.rejected++ < MOST_REASONS) outcome.rejections.push({ code: error.code, message: error.message, position: this.index })
   }
 
   /** Remembers that the series of `entry` came after the last one. */

@@ -24,7 +24,7 @@ export interface Tally extends Refused {
 export function refusalOf(tally: Tally): SvcError | undefined {
   if (tally.rejected === 0) return undefined
   const rejections = [...tally.rejections].sort((a, b) => a.position - b.position)
-  return partialWrite({ ...tally, rejections }, { place: (position) => placeOf(position, tally.metrics), counted })
+  return partialWrite({ ...tally, rejections }, { place: (position) => placeOf(position, tally.metrics), counted, senderRepeats: true })
 }
 
 function placeOf(position: number, metrics: Tally['metrics']): string {
@@ -55,7 +55,8 @@ export function errorAnswer(error: SvcError): ErrorAnswer {
   const { http, retryAfter }: ErrorKind = error.kind
   const status = http === 500 || http === 507 ? 503 : http
   const repeatable = status === 429 || status >= 502
-  return { status, retryAfter: repeatable ? (retryAfter ?? RETRY_AFTER) : undefined }
+  const wanted = error.headers?.['retry-after']
+  return { status, retryAfter: repeatable ? (wanted === undefined ? (retryAfter ?? RETRY_AFTER) : Number(wanted)) : undefined }
 }
 
 /** google.rpc.Status; the message begins with the error's code, which is also what its ErrorInfo says. */

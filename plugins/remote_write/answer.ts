@@ -37,7 +37,7 @@ export function writtenHeaders({ samples, histograms }: Tally, exemplars = 0): R
 export function refusal(outcome: Outcome, floats: WriteResult, histograms: WriteResult, tally: Tally): SvcError | undefined {
   if (tally.rejected === 0) return undefined
   const failures: Failure[] = [...outcome.failures, ...floats.rejections, ...histograms.rejections].sort((a, b) => a.position - b.position)
-  const texts = { place: (position: number) => `timeseries[${position}]`, counted, detail: { reasons: reasonsOf(failures) } }
+  const texts = { place: (position: number) => `timeseries[${position}]`, counted, senderRepeats: true as const, detail: { reasons: reasonsOf(failures) } }
   return partialWrite({ written: tally.samples + tally.histograms, rejected: tally.rejected, rejections: failures }, texts)
 }
 

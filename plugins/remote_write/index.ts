@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
+import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { WriteHandler } from './handler.ts'
@@ -33,7 +34,10 @@ export default definePlugin({
         keeper.schedule()
       },
     } satisfies MetricMetadata)
-    svc.start(() => keeper.start(svc.storage.state(svc.id)))
+    svc.start(() => {
+      keeper.start(svc.storage.state(svc.id))
+      svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keeper.forget(namespace))
+    })
     svc.stop(async () => {
       await handler.stop()
       await keeper.stop()

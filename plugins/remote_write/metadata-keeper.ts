@@ -42,6 +42,17 @@ export class MetadataKeeper {
     return this.saving
   }
 
+  /** Forgets a namespace; durable when it resolves. @throws what the storage throws: it may be called again. */
+  async forget(namespace: string): Promise<void> {
+    // Behind what is being saved, which may have records of it.
+    await this.save()
+    this.store.forget(namespace)
+    const prefix = PREFIX + this.store.prefixOf(namespace)
+    await this.state?.transaction((tx) => {
+      for (const { key } of tx.list({ prefix })) tx.delete(key)
+    })
+  }
+
   async stop(): Promise<void> {
     clearTimeout(this.timer)
     this.timer = undefined

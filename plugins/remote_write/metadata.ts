@@ -80,14 +80,28 @@ export class MetadataStore implements MetricMetadata {
 
   /** The records that have changed, which from now on have not. */
   takeChanged(): { key: string; record: MetricRecord }[] {
-    const taken = [...this.changed].map((key) => ({ key, record: this.at(key) }))
+    const taken = [...this.changed].flatMap((key) => {
+      const record = this.at(key)
+      return record === undefined ? [] : [{ key, record }]
+    })
     this.changed.clear()
     return taken
   }
 
-  private at(key: string): MetricRecord {
+  /** Forgets a namespace. */
+  forget(namespace: string): void {
+    this.size -= this.records.get(namespace)?.size ?? 0
+    this.records.delete(namespace)
+  }
+
+  /** How the keys of a namespace's records begin. */
+  prefixOf(namespace: string): string {
+    return namespace + SEPARATOR
+  }
+
+  private at(key: string): MetricRecord | undefined {
     const [namespace, metric] = key.split(SEPARATOR)
-    return this.records.get(namespace)?.get(metric) as MetricRecord
+    return this.records.get(namespace)?.get(metric)
   }
 
   private record(namespace: string, metric: string): MetricRecord | undefined {

@@ -12,6 +12,7 @@ import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'
 import { EVENTS, type Event, type LifeRule, lifeOf } from './life.ts'
 import { dropConfig, dropRules, finalDropConfig, finalDropRules, keepSomeConfig, keepSomeRules, retentionConfig, retentionRules } from './lifetime.ts'
+import { namespaceRules, namespacesConfig } from './namespaces.ts'
 import { nonFiniteRules } from './non-finite.ts'
 import { persistenceRules } from './persistence.ts'
 import { NOW_MS } from './points.ts'
@@ -73,6 +74,7 @@ export function conformance(name: string, makeEngine: MakeEngine, { events = EVE
     await life(t, dropRules, dropConfig)
     await life(t, finalDropRules, finalDropConfig)
   })
+  t.test(`${name}: namespaces`, (t) => life(t, namespaceRules, namespacesConfig))
   t.test(`${name}: retention`, async (t) => {
     await life(t, retentionRules, retentionConfig)
     await life(t, keepSomeRules, keepSomeConfig)

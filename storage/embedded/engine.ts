@@ -18,6 +18,8 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  NamespaceGuard,
+  NamespaceUsage,
   RetentionHold,
   RunningJob,
   ScanPlan,
@@ -34,6 +36,7 @@ import type {
 import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
+import { NamespaceGate } from '../common/namespace-gate.ts'
 import { INT64_MIN } from '../common/time.ts'
 import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
@@ -65,6 +68,7 @@ import { describe, Schema } from './schema.ts'
 import { SeriesIndex } from './series-index.ts'
 import { stateEvents } from './state-events.ts'
 import { LmdbState } from './state-store.ts'
+import { usageOf } from './usage.ts'
 import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { replay } from './wal/replay.ts'
@@ -90,7 +94,8 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly lock: DirectoryLock
   private readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
   private readonly publisher = new Publisher(this.shared)
-  private readonly schema = new Schema()
+  private readonly gate = new NamespaceGate()
+  private readonly schema = new Schema(this.gate)
   private readonly index: SeriesIndex
   private readonly changes: Changes
   private readonly limits: Limits
@@ -123,7 +128,8 @@ export class EmbeddedEngine implements StorageEngine {
     const limits = limitsOf(this.config)
     this.limits = limits
     this.lifetimes = lifetimesOf(this.config, limits)
-    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() }))
+    const grown = () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() })
+    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, this.gate)
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
     this.resolver = protectTags(seriesResolver(this.schema, this.index, limits), Object.keys(this.config.field_encryption?.columns ?? {}))
     this.exports = new Exports(
@@ -274,6 +280,7 @@ export class EmbeddedEngine implements StorageEngine {
     checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
+    index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
     this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
@@ -311,6 +318,12 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
+    try {
+      this.gate.requireOpen(batch.namespace)
+    } catch (error) {
+      this.writes.recycle(batch)
+      return Promise.reject(error)
+    }
     return this.writes.write(batch, options)
   }
 
@@ -318,6 +331,7 @@ export class EmbeddedEngine implements StorageEngine {
     const limits = limitsOf(this.config)
     checkMeasurementName(measurement, limits)
     checkFieldName(field.name, limits)
+    this.gate.requireOpen(namespace)
     const known = this.schema.resolve(namespace, measurement)
     const { definitions, undo } = declareField(this.schema, known, field, limits.maxFieldsPerMeasurement)
     if (Object.keys(definitions).length > 0) await this.writes.define(definitions, undo)
@@ -336,6 +350,7 @@ export class EmbeddedEngine implements StorageEngine {
 
   async restore(namespace: string, measurement: string): Promise<void> {
     this.assertOpen()
+    this.gate.requireOpen(namespace)
     return this.lifetime.restore(namespace, measurement)
   }
 
@@ -350,6 +365,19 @@ export class EmbeddedEngine implements StorageEngine {
 
   measurements(namespace: string): MeasurementInfo[] {
     return this.schema.list(namespace).map((measurement) => markEncrypted(this.encryption.keys, describe(measurement)))
+  }
+
+  namespaces(): string[] {
+    return this.schema.namespaces()
+  }
+
+  usage(namespace: string): NamespaceUsage {
+    const { schema, index, writes } = this
+    return usageOf(namespace, { schema, index, writes, segments: this.manifest?.segments ?? new Map() })
+  }
+
+  guard(guard: NamespaceGuard): void {
+    this.gate.guard = guard
   }
 
   async *scan(request: ScanRequest, options?: JobOptions): AsyncGenerator<SeriesChunk> {

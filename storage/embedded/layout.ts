@@ -144,6 +144,11 @@ export interface SegmentMeta {
   dirty: [string, string] | null
   minSeries: number
   maxSeries: number
+  /**
+   * Of a shared table's segment with rows of namespaces that have a name: rows of each, and the highest of their measurements' numbers, so that they
+   * do not count for a namespace that was deleted and has come again. Absent = all are of the namespace without a name.
+   */
+  owners?: Record<string, [rows: number, newest: number]>
   columns: SegmentColumn[]
 }
 

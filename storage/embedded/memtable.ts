@@ -149,6 +149,8 @@ export class Memtable {
   heads: Int32Array
   /** Bytes of rows and text in use. */
   bytes = 0
+  /** Of these bytes, by namespace. */
+  readonly bytesOf = new Map<string, number>()
   /** Bytes of memory taken. */
   allocated = 0
   rows = 0

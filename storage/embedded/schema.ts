@@ -8,6 +8,7 @@
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from '../../kernel/storage.ts'
+import { NamespaceGate } from '../common/namespace-gate.ts'
 import type { FieldDef, MeasurementDef, TableDef } from './layout.ts'
 import type { Definitions } from './wal/record.ts'
 
@@ -69,15 +70,21 @@ export class Schema {
   private readonly byName = new Map<string, Map<string, Measurement>>()
   private readonly sharedTables = new Map<string, Table>()
   private provisional: Measurement[] = []
+  private readonly gate: NamespaceGate
+
+  constructor(gate = new NamespaceGate()) {
+    this.gate = gate
+  }
 
   find(namespace: string, name: string): Measurement | undefined {
     return this.byName.get(namespace)?.get(name)
   }
 
-  /** The measurement of that name, provisional when new. The name has been checked. */
+  /** The measurement of that name, provisional when new. The name has been checked. @throws SvcError when its namespace may have no more. */
   resolve(namespace: string, name: string): Measurement {
     const known = this.find(namespace, name)
     if (known !== undefined) return known
+    this.gate.requireRoom(namespace, 'measurements', this.count(namespace))
     const measurement = new Measurement(this.nextMeasurement++, namespace, name)
     this.insert(measurement)
     this.provisional.push(measurement)
@@ -90,9 +97,33 @@ export class Schema {
     this.provisional = []
     for (const { id, namespace, name } of gone) {
       this.byId[id] = undefined
-      if (this.find(namespace, name)?.id === id) this.byName.get(namespace)?.delete(name)
+      const names = this.byName.get(namespace)
+      if (names?.get(name)?.id === id) names.delete(name)
+      // Whoever names a namespace may be refused: nothing of the name stays.
+      if (names?.size === 0) this.byName.delete(namespace)
     }
     return gone.length > 0
+  }
+
+  /** Measurements under a name, provisional ones included. */
+  count(namespace: string): number {
+    return this.byName.get(namespace)?.size ?? 0
+  }
+
+  /** Those with measurements that a write has named. */
+  namespaces(): string[] {
+    return [...this.byName.keys()].filter((namespace) => this.list(namespace).length > 0).sort()
+  }
+
+  /** All that has data of a namespace: live, or dropped and still to be restored. */
+  *owned(namespace: string): Generator<Measurement> {
+    yield* this.byName.get(namespace)?.values() ?? []
+    for (const measurement of this.pending.values()) if (measurement.namespace === namespace) yield measurement
+  }
+
+  /** Tables of measurements with just one field. */
+  get sharedOnes(): Iterable<Table> {
+    return this.sharedTables.values()
   }
 
   list(namespace: string): Measurement[] {
@@ -182,6 +213,7 @@ export class Schema {
     this.byId[id] = undefined
     const names = this.byName.get(namespace)
     if (names?.get(name)?.id === id) names.delete(name)
+    if (names?.size === 0) this.byName.delete(namespace)
   }
 
   /** Applies definitions read from the log. */

@@ -6,10 +6,11 @@
  *   RELEASED when a series is given back.
  * - A new series is provisional until a row of it is admitted (`admit`); provisional ones that nobody can be holding any more are
  *   given back by `releaseProvisional`, and if they were the newest their numbers are taken back too.
- * - live + provisional never exceeds the budget.
+ * - live + provisional never exceeds the budget, nor those of a namespace its bounds.
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { MeasurementRef } from '../../kernel/storage.ts'
+import { NamespaceGate } from '../common/namespace-gate.ts'
 import { grownInt32, sharedInt32, widened } from './grow.ts'
 import { type SeriesArrays, Shared } from './layout.ts'
 import { mix, SymbolTable } from './symbols.ts'
@@ -20,6 +21,11 @@ export const RELEASED = -1
 const PROVISIONAL = 0
 const LIVE = 1
 const GONE = -2 // a hash slot whose series was given back
+
+/** Series of one namespace, live and provisional. */
+interface Tally {
+  series: number
+}
 
 export class SeriesIndex {
   readonly symbols: SymbolTable
@@ -35,15 +41,20 @@ export class SeriesIndex {
   private slots = new Int32Array(4096) // series + 1; 0 = free; GONE = was used
   private used = 0
   private provisional: number[] = []
+  private readonly tallies = new Map<string, Tally>()
+  /** That of a measurement's namespace, by the measurement's id. */
+  private tallyOf: (Tally | undefined)[] = []
   private readonly keySymbols = new Map<string, number>()
   private pairs = new Int32Array(128)
   /** Keys of the series before, as they arrived, and their places in order of text: neighbours mostly have the same. */
   private order: { keys: Int32Array; places: Int32Array } = { keys: new Int32Array(0), places: new Int32Array(0) }
   private readonly shared: Int32Array
   private readonly budget: number
+  private readonly gate: NamespaceGate
   private readonly onGrow: () => void
 
-  constructor(shared: Int32Array, budget: number, onGrow: () => void) {
+  constructor(shared: Int32Array, budget: number, onGrow: () => void, gate = new NamespaceGate()) {
+    this.gate = gate
     this.shared = shared
     this.budget = budget
     this.onGrow = onGrow
@@ -203,10 +214,36 @@ export class SeriesIndex {
     let slot = hashTuple(this.pairs, length + 1) & mask
     while (this.slots[slot] !== 0) slot = (slot + 1) & mask
     this.measurement[series] = measurementId
+    const tally = this.tallyOf[measurementId]
+    if (tally !== undefined) tally.series++
     this.state[series] = LIVE
     this.slots[slot] = series + 1
     this.live++
     if (++this.used * 2 > this.slots.length) this.rehash()
+  }
+
+  seriesOf(namespace: string): number {
+    return this.tallies.get(namespace)?.series ?? 0
+  }
+
+  /** Counts anew, when all is read back. @param namespaceOf that of a measurement; undefined when there is no such measurement. */
+  tally(namespaceOf: (measurement: number) => string | undefined): void {
+    this.tallies.clear()
+    this.tallyOf = []
+    for (let series = 0; series < this.count; series++) {
+      const id = this.measurement[series]
+      const namespace = id === RELEASED ? undefined : namespaceOf(id)
+      if (namespace !== undefined) this.tallied(id, namespace).series++
+    }
+  }
+
+  private tallied(measurement: number, namespace: string): Tally {
+    let tally = this.tallyOf[measurement]
+    if (tally !== undefined) return tally
+    tally = this.tallies.get(namespace)
+    if (tally === undefined) this.tallies.set(namespace, (tally = { series: 0 }))
+    this.tallyOf[measurement] = tally
+    return tally
   }
 
   measurementOf(series: number): number {
@@ -234,7 +271,10 @@ export class SeriesIndex {
         `cannot create a series of measurement "${measurement.name}": the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`,
       )
     }
+    const tally = this.tallied(measurement.id, measurement.namespace)
+    this.gate.requireRoom(measurement.namespace, 'series', tally.series)
     const series = this.append(measurement.id, length, hash, slot)
+    tally.series++
     this.state[series] = PROVISIONAL
     this.provisional.push(series)
     return series
@@ -290,6 +330,8 @@ export class SeriesIndex {
     let slot = this.hashes[series] & mask
     while (this.slots[slot] !== series + 1) slot = (slot + 1) & mask
     this.slots[slot] = GONE
+    const tally = this.tallyOf[this.measurement[series]]
+    if (tally !== undefined) tally.series--
     this.measurement[series] = RELEASED
     if (series === this.count - 1 && series >= this.published) this.count--
   }

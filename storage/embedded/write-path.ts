@@ -100,7 +100,8 @@ export class WritePath {
       this.giveBack()
       return Promise.reject(refusal)
     }
-    const window = this.window(batch.namespace)
+    const { namespace } = batch
+    const window = this.window(namespace)
     const admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.oldest())
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
@@ -110,10 +111,11 @@ export class WritePath {
     }
     return new Promise((resolve, reject) => {
       this.append(
+        namespace,
         admitted,
         batch.heap.bytes,
         () => {
-          const kept = this.parts.changes.written(batch.namespace, admitted.tables, batch.heap.bytes, options.backfill === true)
+          const kept = this.parts.changes.written(namespace, admitted.tables, batch.heap.bytes, options.backfill === true)
           if (!kept) this.release(batch)
           resolve(result)
         },
@@ -133,7 +135,7 @@ export class WritePath {
       return Promise.reject(refusal)
     }
     const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, undo }
-    return new Promise((resolve, reject) => this.append(admitted, NO_HEAP, resolve, (error) => reject(classify(error))))
+    return new Promise((resolve, reject) => this.append('', admitted, NO_HEAP, resolve, (error) => reject(classify(error))))
   }
 
   /** Makes a change of what lives durable; `apply` takes effect in the order of the log, after every write before it. */
@@ -225,7 +227,7 @@ export class WritePath {
       table.fields = table.fields.map((field) => fields[field.id])
       this.seeWindow(table)
     }
-    this.apply(tables, record.heap, lastSeries)
+    this.apply(this.namespaceOf(tables), tables, record.heap, lastSeries)
     if (this.active.bytes >= this.parts.config.memtable_flush_threshold) this.freeze(file)
   }
 
@@ -277,7 +279,7 @@ export class WritePath {
     return this.fault ?? this.parts.pressure.refusal(this.memory + this.wal.waiting)
   }
 
-  private append(admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
+  private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
     const { tables, definitions, series } = admitted
     const moving = definitions !== undefined && moves(definitions, this.parts.schema)
     const sequence = ++this.walSequence
@@ -298,7 +300,7 @@ export class WritePath {
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
           if (moving) this.freeze(this.wal.file)
           if (definitions !== undefined) this.defined(definitions)
-          this.apply(tables, heap, admitted.lastSeries)
+          this.apply(namespace, tables, heap, admitted.lastSeries)
           this.applied = sequence
           this.afterApply()
           done()
@@ -310,21 +312,24 @@ export class WritePath {
     }
   }
 
-  private apply(tables: TableRows[], heap: Uint8Array, lastSeries: number): void {
+  private apply(namespace: string | undefined, tables: TableRows[], heap: Uint8Array, lastSeries: number): void {
     if (tables.length === 0) return
     const { shared, index } = this.parts
     index.publish(lastSeries)
     this.active.ensureSeries(lastSeries)
     this.times.ensure(lastSeries)
+    const { active } = this
+    const before = active.bytes
     Atomics.add(shared, Shared.SEQ, 1)
     for (const rows of tables) {
       const table = this.parts.schema.tables[rows.table]
       // Its measurement was dropped while the write was on its way.
       if (table === undefined && this.parts.schema.goneTables.has(rows.table)) continue
       if (table === undefined) throw undefinedTable(rows.table)
-      this.active.append(table.id, rows, heap, table.fields, rows.fields, this.times)
+      active.append(table.id, rows, heap, table.fields, rows.fields, this.times)
     }
     Atomics.add(shared, Shared.SEQ, 1)
+    if (namespace !== undefined) active.bytesOf.set(namespace, (active.bytesOf.get(namespace) ?? 0) + active.bytes - before)
   }
 
   private afterApply(): void {
@@ -380,6 +385,27 @@ export class WritePath {
       const measurement = schema.byId[id]
       if (measurement !== undefined) publisher.tell({ kind: 'measurement', def: measurement.def() })
     }
+  }
+
+  /** Whose rows a record of the log has: that of its first measurement that is still there. */
+  private namespaceOf(tables: readonly TableRows[]): string | undefined {
+    const { schema, index } = this.parts
+    for (const { rows, series } of tables)
+      for (let row = 0; row < rows; row++) {
+        const owner = schema.any(index.measurementOf(series[row]))
+        if (owner !== undefined) return owner.namespace
+      }
+    return undefined
+  }
+
+  /** Bytes that rows of a namespace take in memtables. */
+  bytesOf(namespace: string): number {
+    return [...this.frozen, this.active].reduce((sum, memtable) => sum + (memtable.bytesOf.get(namespace) ?? 0), 0)
+  }
+
+  /** Nothing of the namespace is left. */
+  forget(namespace: string): void {
+    for (const memtable of [...this.frozen, this.active]) memtable.bytesOf.delete(namespace)
   }
 
   /** Moves the windows to the newest rows of a replayed table. */

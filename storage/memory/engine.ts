@@ -14,6 +14,8 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  NamespaceGuard,
+  NamespaceUsage,
   RetentionHold,
   RunningJob,
   ScanPlan,
@@ -30,6 +32,7 @@ import { MAX_DIGITS } from '../common/decimal.ts'
 import { lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
+import { NamespaceGate } from '../common/namespace-gate.ts'
 import { Window } from '../common/window.ts'
 import { admit } from './admit.ts'
 import { Deadline, startJob } from './job.ts'
@@ -42,12 +45,15 @@ import { MemoryState } from './state.ts'
 export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs', 'delete'])
 /** Refusals that a write's result carries. */
 const KEPT_REJECTIONS = 16
+/** About what a point takes. */
+const POINT_BYTES = 100
 /** Empty batches kept for the next decoder. */
 const POOLED = 4
 
 export class MemoryEngine implements StorageEngine {
   readonly capabilities = capabilities
   readonly resolver: SeriesTable
+  private readonly gate = new NamespaceGate()
   private readonly context: StorageContext
   private readonly limits: Limits
   private readonly windows = new Map<string, Window>()
@@ -63,7 +69,7 @@ export class MemoryEngine implements StorageEngine {
   constructor(context: StorageContext) {
     this.context = context
     this.limits = limitsOf(context.config)
-    this.resolver = new SeriesTable(this.limits)
+    this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this
     const newest = () => [...this.windows.values()].map((window) => window.newest)
     this.removal = new Removal({ resolver, limits, lifetimes: lifetimesOf(context.config, limits), now: () => context.now(), newest, openBatches })
@@ -97,6 +103,7 @@ export class MemoryEngine implements StorageEngine {
   async write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
     try {
       this.enter()
+      this.gate.requireOpen(batch.namespace)
       return this.apply(batch, options)
     } finally {
       this.recycle(batch)
@@ -139,6 +146,7 @@ export class MemoryEngine implements StorageEngine {
     if (type === 'decimal' && !(Number.isInteger(scale) && (scale as number) >= 0 && (scale as number) <= MAX_DIGITS)) {
       throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": a decimal needs a scale of 0 to ${MAX_DIGITS}`)
     }
+    this.gate.requireOpen(namespace)
     const target = this.resolver.measurement(namespace, measurement)
     const known = target.fields.get(name)
     const given: FieldInfo = type === 'decimal' ? { name, type, scale } : { name, type }
@@ -156,6 +164,25 @@ export class MemoryEngine implements StorageEngine {
   measurements(namespace: string): MeasurementInfo[] {
     this.removal.settle()
     return this.resolver.list(namespace).map(infoOf)
+  }
+
+  namespaces(): string[] {
+    this.removal.settle()
+    return this.resolver
+      .allNamespaces()
+      .filter((namespace) => this.resolver.list(namespace).length > 0)
+      .sort()
+  }
+
+  usage(namespace: string): NamespaceUsage {
+    this.removal.settle()
+    let bytes = 0
+    for (const { series } of this.resolver.list(namespace)) for (const { points } of series.values()) bytes += points.size * POINT_BYTES
+    return { series: this.resolver.seriesOf(namespace), measurements: this.resolver.measurementsOf(namespace), bytes }
+  }
+
+  guard(guard: NamespaceGuard): void {
+    this.gate.guard = guard
   }
 
   async delete(request: DeleteRequest): Promise<DeleteResult> {
@@ -176,6 +203,7 @@ export class MemoryEngine implements StorageEngine {
 
   async restore(namespace: string, measurement: string): Promise<void> {
     this.enter()
+    this.gate.requireOpen(namespace)
     this.removal.restore(namespace, measurement)
   }
 

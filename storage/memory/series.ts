@@ -10,6 +10,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import type { FieldInfo, MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
+import type { NamespaceGate } from '../common/namespace-gate.ts'
 import type { Value } from './rows.ts'
 
 /** One point's fields. Never changed once stored: a merge stores a new one. */
@@ -38,10 +39,16 @@ export class SeriesTable implements SeriesResolver {
   private readonly namespaces = new Map<string, Map<string, Measurement>>()
   private readonly numbers = new Map<number, Series>()
   private readonly provisional = new Map<number, string>()
+  /** Measurements that have no field yet. */
+  private readonly fresh = new Set<Measurement>()
+  /** Series by namespace. */
+  private readonly counts = new Map<string, number>()
+  private readonly gate: NamespaceGate
   private nextMeasurement = 0
   private nextSeries = 0
 
-  constructor(limits: Limits) {
+  constructor(limits: Limits, gate: NamespaceGate) {
+    this.gate = gate
     this.limits = limits
   }
 
@@ -54,9 +61,11 @@ export class SeriesTable implements SeriesResolver {
     const known = this.find(namespace, name)
     if (known !== undefined) return known
     checkMeasurementName(name, this.limits)
+    this.gate.requireRoom(namespace, 'measurements', this.measurementsOf(namespace))
     const measurement: Measurement = { namespace, name, id: this.nextMeasurement++, gone: false, fields: new Map(), series: new Map() }
     const names = this.namespaces.get(namespace) ?? new Map<string, Measurement>()
     this.namespaces.set(namespace, names.set(name, measurement))
+    this.fresh.add(measurement)
     return measurement
   }
 
@@ -72,6 +81,9 @@ export class SeriesTable implements SeriesResolver {
         `cannot start another series of measurement "${ref.name}": max_series_cardinality of ${this.limits.maxSeriesCardinality} is reached; raise it, or send fewer distinct tag values`,
       )
     }
+    const { namespace } = measurement
+    this.gate.requireRoom(namespace, 'series', this.seriesOf(namespace))
+    this.counts.set(namespace, this.seriesOf(namespace) + 1)
     const number = this.nextSeries++
     const pairs = sorted.flatMap((k, i) => (i % 2 === 0 ? [[k, sorted[i + 1]]] : []))
     const series: Series = { number, measurement, tags: Object.fromEntries(pairs), live: false, points: new Map(), shared: false }
@@ -98,6 +110,16 @@ export class SeriesTable implements SeriesResolver {
   existing(namespace: string, name: string): Measurement | undefined {
     const measurement = this.find(namespace, name)
     return measurement !== undefined && measurement.fields.size > 0 ? measurement : undefined
+  }
+
+  /** Those without fields included. */
+  measurementsOf(namespace: string): number {
+    return this.namespaces.get(namespace)?.size ?? 0
+  }
+
+  /** Provisional ones, and those of measurements that can be restored, included. */
+  seriesOf(namespace: string): number {
+    return this.counts.get(namespace) ?? 0
   }
 
   list(namespace: string): Measurement[] {
@@ -133,7 +155,7 @@ export class SeriesTable implements SeriesResolver {
   /** Gives back every series of a measurement that is gone. */
   releaseAll(measurement: Measurement): void {
     for (const { number } of measurement.series.values()) {
-      this.numbers.delete(number)
+      this.drop(number, measurement)
       this.provisional.delete(number)
     }
     measurement.series.clear()
@@ -152,16 +174,32 @@ export class SeriesTable implements SeriesResolver {
 
   /** Call when a batch has ended. @param open the batches that are still with a decoder. */
   release(open: Iterable<WriteBatch>): void {
+    this.releaseFresh(open)
     if (this.provisional.size === 0) return
     const held = new Set<number>()
     for (const batch of open) for (const table of batch.tables) for (let row = 0; row < table.rows; row++) held.add(table.series[row])
     const before = this.numbers.size
     for (const [number, key] of this.provisional) {
       if (held.has(number)) continue
-      this.byNumber(number).measurement.series.delete(key)
-      this.numbers.delete(number)
+      const { measurement } = this.byNumber(number)
+      measurement.series.delete(key)
+      this.drop(number, measurement)
       this.provisional.delete(number)
     }
     if (this.numbers.size < before) this.epoch++
+  }
+
+  /** Measurements of which no point was stored are forgotten when no batch is open that could bring one. */
+  private releaseFresh(open: Iterable<WriteBatch>): void {
+    for (const _ of open) return
+    for (const measurement of this.fresh) {
+      if (measurement.fields.size > 0 || this.find(measurement.namespace, measurement.name) !== measurement) continue
+      this.detach(measurement)
+    }
+    this.fresh.clear()
+  }
+
+  private drop(number: number, { namespace }: Measurement): void {
+    if (this.numbers.delete(number)) this.counts.set(namespace, this.seriesOf(namespace) - 1)
   }
 }

@@ -1,8 +1,8 @@
 /** A plugin for these tests: who may do what to which namespace is the key's own name. */
 
-import { tokenOf } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
+import { tokenOf } from '../../kernel/token.ts'
 import { NAMESPACE } from './secrets.ts'
 
 const KEYS: Record<string, { namespaces: readonly string[]; admin: boolean }> = {

@@ -278,6 +278,7 @@ export class Lifetime {
     if (tables.some((table) => table.measurement < 0))
       this.tombstones.add({ id: tombstone, measurement: id, sequence: EVERY_SEQUENCE, series: null, start: INT64_MIN, end: INT64_MAX })
     schema.remove(measurement, file)
+    if (schema.owned(namespace).next().done) this.parts.writes.forget(namespace)
     publisher.tell({ kind: 'measurement-gone', id })
     for (const table of tables) if (table.measurement === id) publisher.tell({ kind: 'table-gone', id: table.id })
     this.drops.delete(id)

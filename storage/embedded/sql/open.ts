@@ -28,7 +28,7 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
     if (prepared.parameters.length > 0 && parameters === undefined) return await describeOpen(host, namespace, query, prepared, statement)
     const answer = prepared.explain === 'no' ? answerOf(statement, () => readsHistograms(host, namespace, prepared.scans)) : undefined
     if (answer === undefined) statement.destroySync()
-    const rows = answer === undefined ? explained(host, prepared) : rowsOf(statement, answer, textBytes === true)
+    const rows = answer === undefined ? explained(host, prepared, namespace !== '') : rowsOf(statement, answer, textBytes === true)
     const guarded = running(host, rows, fail, signal)
     const discard = (): void => (answer === undefined ? undefined : statement.destroySync())
     return { columns: answer?.columns ?? PLAN_COLUMNS, parameters: [], discard, [Symbol.asyncIterator]: () => guarded }
@@ -142,12 +142,18 @@ function shownBytes(bytes: Uint8Array | null): string | null {
 
 const PLAN_COLUMNS: SqlColumn[] = ['plan_type', 'plan'].map((name) => ({ name, type: 'Utf8' }))
 
-/** Rows (plan_type, plan): a row `scan` for each measurement read, with its time range, then DuckDB's own plans. */
-async function* explained(host: SqlHost, prepared: PreparedSql): AsyncGenerator<SqlChunk> {
+/**
+ * Rows (plan_type, plan): a row `scan` for each measurement read, with its time range, then DuckDB's own plans. @param blank without their numbers: rows
+ * of several namespaces lie in one file, and its size, or a series' number, tells of what others hold.
+ */
+async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean): AsyncGenerator<SqlChunk> {
   const statement = `EXPLAIN ${prepared.explain === 'analyze' ? 'ANALYZE ' : ''}${prepared.sql}`
   const reader = await host.connection.runAndReadAll(statement)
   // EXPLAIN ANALYZE repeats the statement, as it was rewritten.
-  const plans = reader.getRows().map((row) => [String(row[0]), withoutPaths(String(row[1]).replaceAll(statement, ''))])
+  const plans = reader.getRows().map((row) => {
+    const plan = withoutPaths(String(row[1]).replaceAll(statement, ''))
+    return [String(row[0]), blank ? plan.replace(/\d/g, '#') : plan]
+  })
   const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
   yield { rows: rows.length, columns: PLAN_COLUMNS.map((_, i) => ({ values: rows.map((row) => row[i]) })) }
 }

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileCrc } from '../damage/file-crc.ts'
-import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
+import type { FieldDef, MeasurementDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../layout.ts'
 import { segmentPath, writeSegmentFile } from '../segment-file.ts'
 import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from './bits-column.ts'
 import { sqlName, sqlText } from './duck.ts'
@@ -10,6 +10,7 @@ import { mayBeNonFinite, needsExactBits } from './encoding.ts'
 import { isEncrypted, mergeEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { hiddenInTable, type Lifetimes } from './hidden.ts'
 import { type Interval, type Piece, rawColumn, readSql, type UnionRequest, unionSql } from './pieces.ts'
+import { haveNames, ownersOf } from './segment-owners.ts'
 import { MEASUREMENT_COLUMN } from './segment-source.ts'
 import { copyOptions, type SegmentTarget } from './segment-writer.ts'
 
@@ -23,6 +24,7 @@ const ALL_TIME: Interval = [-(2n ** 63n), 2n ** 63n - 1n]
  * @param inputs in the order of their sequence, at least one.
  * @param measurement that of the table; undefined when it is shared.
  * @param keyOf the key by which a field is to be encrypted; none when undefined.
+ * @param measurements those there are.
  * @returns null when no rows are left.
  */
 export async function compactSegments(
@@ -32,6 +34,7 @@ export async function compactSegments(
   lifetimes: Lifetimes,
   target: SegmentTarget,
   keyOf: (field: number) => string | undefined = () => undefined,
+  measurements: ReadonlyMap<number, MeasurementDef> = new Map(),
 ): Promise<SegmentMeta | null> {
   const all: SegmentColumn[] = []
   for (const field of unionFields(inputs)) {
@@ -89,8 +92,14 @@ export async function compactSegments(
     dirty: request.dirty,
     minSeries: Math.min(...inputs.map((input) => input.minSeries)),
     maxSeries: Math.max(...inputs.map((input) => input.maxSeries)),
+    ...(shared && haveNames(measurements) ? ownersOf(await countMerged(join(target.dataDir, file), target), measurements) : {}),
     columns,
   }
+}
+
+async function countMerged(path: string, { duck }: SegmentTarget): Promise<[measurement: number, rows: number][]> {
+  const counts = await duck.run(`SELECT ${MEASUREMENT_COLUMN} AS m, count(*)::DOUBLE AS n FROM ${readSql([path])} WHERE m IS NOT NULL GROUP BY m`)
+  return counts.map(({ m, n }) => [Number(m), Number(n)])
 }
 
 /** What is left of the inputs, ready to be merged. */

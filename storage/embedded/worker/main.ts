@@ -109,7 +109,7 @@ port.on('message', (message: ToWorker) => {
         const inputs = compactionInputs(message)
         await verifier.ensure(inputs)
         const keyOf = mergedKeys(inputs, state.tables.get(message.table), duck.encrypted.keys)
-        return { kind: 'compacted', id: message.id, segment: await compactSegments(inputs, message, measurement, state, target, keyOf) }
+        return { kind: 'compacted', id: message.id, segment: await compactSegments(inputs, message, measurement, state, target, keyOf, state.measurements) }
       })
       break
     case 'archive-days':

@@ -5,7 +5,7 @@
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from '../../../kernel/storage.ts'
 import { inNamespace } from '../../common/names.ts'
-import type { FieldDef, MeasurementDef } from '../layout.ts'
+import type { FieldDef, MeasurementDef, SegmentMeta } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'
 import type { ChunkView } from './chunk-view.ts'
 import { memtablePlaces, unhidden } from './memtable-source.ts'
@@ -14,7 +14,7 @@ import { piecesOf, type RelationContext } from './relation.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from './row-order.ts'
 import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
-import type { Snapshot } from './state.ts'
+import type { MemtablePart, Snapshot } from './state.ts'
 import { streamSql } from './stream.ts'
 
 export interface ScanScope {
@@ -100,19 +100,31 @@ function columnChunk({ name, type, scale }: FieldDef, values: ColumnChunk['value
   return { name, type, ...(type === 'decimal' ? { scale } : {}), values, ...(validity === undefined ? {} : { validity }) }
 }
 
-/** How a scan would be answered. Rows of memtables are those that would be looked at. */
+/** How a scan would be answered. Rows of memtables are those that would be looked at; of tables that several namespaces share, only the own parts are told. */
 export function explainScan({ state }: RelationContext, snapshot: Snapshot, request: ScanRequest, { measurement, time, series }: ScanScope): ScanPlan {
   const none = time[0] > time[1] || series?.length === 0
   const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, series)
-  const segments = pieces.filter((piece) => piece.segment !== undefined).length
+  const isOwn = ({ owners }: SegmentMeta): boolean => owners === undefined || Object.hasOwn(owners, request.namespace)
+  const segments = pieces.filter((piece) => piece.segment !== undefined && isOwn(piece.segment)).length
+  const apart = request.namespace !== ''
   return {
     measurement: request.measurement,
     series: (series ?? state.series.of(measurement.id)).length,
     time: { start: String(request.start ?? MIN_TIME), end: String(request.end ?? MAX_TIME) },
-    segments: { total: measurement.tables.reduce((sum, table) => sum + snapshot.table(table).segments.length, 0), read: segments },
-    memtableRows: pieces.reduce((sum, { memtable }) => sum + (memtable?.part.rows ?? 0), 0),
+    segments: { total: measurement.tables.reduce((sum, table) => sum + snapshot.table(table).segments.filter(isOwn).length, 0), read: segments },
+    memtableRows: pieces.reduce(
+      (sum, { memtable }) =>
+        sum + (memtable === undefined ? 0 : apart ? ownRows(memtable.part, state.series.measurementArray, measurement.id) : memtable.part.rows),
+      0,
+    ),
     deduplicated: dirtyIntervals(pieces, time).length > 0,
   }
+}
+
+function ownRows({ chunks, counts }: MemtablePart, measurementOf: Int32Array, measurement: number): number {
+  let rows = 0
+  for (const [c, { series }] of chunks.entries()) for (let row = 0; row < counts[c]; row++) if (measurementOf[series[row]] === measurement) rows++
+  return rows
 }
 
 /** Gives the thread's other work a turn now and then. */

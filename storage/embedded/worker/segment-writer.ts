@@ -13,6 +13,7 @@ import { type Duck, type RowSource, sqlText } from './duck.ts'
 import { EncodingChoice, needsExactBits } from './encoding.ts'
 import { flushEncrypted, isEncrypted, namedForRowNumbers } from './encrypted-write.ts'
 import { groupRepeats, orderRows } from './row-order.ts'
+import { countByMeasurement, haveNames, ownersOf } from './segment-owners.ts'
 import { SegmentSource } from './segment-source.ts'
 import { type MemtablePart, type MemtableState, takePart, type WorkerState } from './state.ts'
 
@@ -82,6 +83,7 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
     dirty: part.dirty === null ? null : [String(part.dirty[0]), String(part.dirty[1])],
     minSeries,
     maxSeries,
+    ...(measurementOf !== undefined && haveNames(state.measurements) ? ownersOf(countByMeasurement(ordered, measurementOf), state.measurements) : {}),
     columns,
   }
 }

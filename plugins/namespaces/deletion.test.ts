@@ -1,0 +1,151 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate, setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { type FolderNode, openNode } from './testing.ts'
+
+const PATH = '/api/v1/namespaces'
+const now = (): bigint => BigInt(Date.now()) * 1_000_000n
+const lines = (measurements: number, from = 0) => Array.from({ length: measurements }, (_, i) => `m${from + i},host=a v=1 ${now()}`).join('\n')
+
+function folder(t: Test): string {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-namespaces-'))
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
+  return dir
+}
+
+const storageOf = ({ node }: FolderNode) => node.storage as NonNullable<typeof node.storage>
+const marked = (dir: string): boolean => readFileSync(join(dir, 'namespaces.json'), 'utf8').includes('"deleting": true')
+async function until(done: () => boolean): Promise<void> {
+  while (!done()) await setTimeout(5)
+}
+
+/** Has drops fail after so many of them, as a full disk would. */
+function failDrops(at: FolderNode, after: number): () => void {
+  const storage = storageOf(at)
+  const drop = storage.drop.bind(storage)
+  let left = after
+  storage.drop = (...args) => (left-- > 0 ? drop(...args) : Promise.reject(new Error('the disk is gone')))
+  return () => void (storage.drop = drop)
+}
+
+t.test('a delete that was cut off is finished by the next start', async (t) => {
+  const dir = folder(t)
+  for (const after of [0, 5, 20]) {
+    let at = await openNode(dir)
+    t.equal((await at.inject('POST', '/write', lines(20), 'acme')).statusCode, 204)
+    t.equal((await at.inject('POST', '/write', lines(3), 'other')).statusCode, 204)
+    failDrops(at, after)
+    const cut = await at.inject('DELETE', `${PATH}/acme`)
+    if (after < 20) {
+      t.equal(cut.statusCode, 500)
+      t.ok(marked(dir))
+      const left = storageOf(at).measurements('acme').length
+      t.ok(left > 0 && left <= 20 - after, `${left} measurements are left`)
+      t.match((await at.inject('POST', '/write', lines(1), 'acme')).json(), { code: 'NOT_FOUND', error: /being deleted/ })
+      t.equal((await at.inject('POST', '/api/v1/measurements/n/schema/fields', { name: 'f', type: 'bool' }, 'acme')).statusCode, 404)
+      t.equal((await at.inject('GET', `${PATH}/acme`)).statusCode, 404)
+      t.match((await at.inject('POST', PATH, { name: 'acme' })).json(), { code: 'CONFLICT', error: /being deleted/ })
+    } else t.equal(cut.statusCode, 200)
+    await at.node.stop()
+    at = await openNode(dir)
+    await until(() => !marked(dir))
+    t.same(storageOf(at).namespaces(), ['other'])
+    t.same(storageOf(at).usage('acme'), { series: 0, measurements: 0, bytes: 0 })
+    t.equal(storageOf(at).measurements('other').length, 3)
+    t.same(
+      (await at.inject('GET', PATH)).json().namespaces.map(({ name }: { name: string }) => name),
+      ['default', 'other'],
+    )
+    await at.node.stop()
+  }
+})
+
+t.test('a delete that failed can be asked for again', async (t) => {
+  const at = await openNode(folder(t))
+  t.teardown(() => at.node.stop())
+  await at.inject('POST', '/write', lines(4), 'acme')
+  const heal = failDrops(at, 1)
+  t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 500)
+  heal()
+  const both = await Promise.all([at.inject('DELETE', `${PATH}/acme`), at.inject('DELETE', `${PATH}/acme`)])
+  t.same(
+    both.map(({ statusCode }) => statusCode),
+    [200, 200],
+  )
+  t.same(storageOf(at).namespaces(), [])
+})
+
+t.test('writes that race with a delete leave nothing under a name that is gone', async (t) => {
+  for (const auto_create of [true, false]) {
+    const dir = folder(t)
+    const at = await openNode(dir, { namespaces: { auto_create } })
+    for (let round = 0; round < 5; round++) {
+      await at.inject('POST', PATH, { name: 'acme', description: `${round}` })
+      let going = true
+      const statuses = new Set<number>()
+      const writers = Array.from({ length: 4 }, async (_, writer) => {
+        for (let i = 0; going; i++) {
+          const url = i % 3 === 2 ? `/api/v1/measurements/d${writer}_${i}/schema/fields` : '/write'
+          const { statusCode } = await at.inject('POST', url, i % 3 === 2 ? { name: 'f', type: 'bool' } : lines(3, writer * 1000 + i * 3), 'acme')
+          statuses.add(statusCode)
+          await setImmediate() // a refusal waits for nothing, and would leave no turn to anything else
+        }
+      })
+      await until(() => storageOf(at).measurements('acme').length > 50)
+      t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
+      going = false
+      await Promise.all(writers)
+      t.ok(
+        [...statuses].every((status) => [200, 204, 404].includes(status)),
+        [...statuses].join(),
+      )
+      const known = (await at.inject('GET', `${PATH}/acme`)).statusCode === 200
+      const holds = storageOf(at).namespaces().includes('acme')
+      if (auto_create) t.ok(known || !holds, 'what was written afterwards began a namespace of its own')
+      else t.notOk(known || holds)
+      if (known) await at.inject('DELETE', `${PATH}/acme`)
+      t.same(storageOf(at).namespaces(), [])
+    }
+    await at.node.stop()
+    const again = await openNode(dir, { namespaces: { auto_create } })
+    t.same(storageOf(again).namespaces(), [])
+    await again.node.stop()
+  }
+})
+
+t.test('others keep a namespace, and forget what they keep for it', async (t) => {
+  const forgotten: string[] = []
+  let held: string | undefined = 'it has 2 rollups'
+  let broken = true
+  const keeper = definePlugin({
+    id: 'keeper',
+    summary: 'x',
+    stability: 'stable',
+    setup: (svc) =>
+      svc.start(() => {
+        const namespaces = svc.find<NamespaceLifecycle>(NAMESPACES)
+        namespaces?.holdDelete((name) => (name === 'acme' ? held : undefined))
+        namespaces?.onDelete((name) => {
+          if (broken) throw new Error('cannot forget')
+          forgotten.push(name)
+        })
+      }),
+  })
+  const dir = folder(t)
+  let at = await openNode(dir, {}, [keeper])
+  await at.inject('POST', '/write', lines(1), 'acme')
+  t.match((await at.inject('DELETE', `${PATH}/acme`)).json(), { code: 'CONFLICT', error: /it has 2 rollups/ })
+  t.equal((await at.inject('POST', '/write', lines(1), 'acme')).statusCode, 204)
+  held = undefined
+  t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 500)
+  await at.node.stop()
+  broken = false
+  at = await openNode(dir, {}, [keeper])
+  await until(() => !marked(dir))
+  await at.node.stop()
+  t.same(forgotten, ['acme'])
+})

@@ -1,0 +1,121 @@
+/**
+ * How a namespace goes: marked in the file, so that nothing is written to it any more and a restart goes on with it; then its measurements, then what
+ * others keep for it, then its definition.
+ */
+import { setImmediate } from 'node:timers/promises'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Logger } from '../../kernel/log.ts'
+import type { Storage } from '../../kernel/storage.ts'
+import { DEFAULT_NAMESPACE } from './definition.ts'
+import { type Directory, unknownNamespace } from './directory.ts'
+
+/** Drops on their way through the log at once; between them others have their turn. */
+const AT_ONCE = 8
+const RETRY_MS = 30_000
+
+export interface DeletionParts {
+  directory: Directory
+  storage(): Storage
+  log: Logger
+  /** It is gone. */
+  gone(name: string): void
+}
+
+export class Deletion {
+  private readonly parts: DeletionParts
+  private readonly running = new Map<string, Promise<void>>()
+  private retry: NodeJS.Timeout | undefined
+  private stopped = false
+
+  constructor(parts: DeletionParts) {
+    this.parts = parts
+  }
+
+  /**
+   * Resolves when nothing of it is left. @param record is awaited before anything is done.
+   * @throws BAD_REQUEST for `default`, NOT_FOUND, CONFLICT when somebody needs it; others: it is deleted all the same, as soon as that can be.
+   */
+  async delete(name: string, record: () => Promise<void> | undefined): Promise<void> {
+    const { directory } = this.parts
+    if (name === DEFAULT_NAMESPACE) throw new SvcError('BAD_REQUEST', `cannot delete namespace "${DEFAULT_NAMESPACE}": it is always there`)
+    await directory.arrived(name)
+    if (directory.registry.get(name) === undefined) throw unknownNamespace(name)
+    const held = directory.held(name)
+    if (held !== undefined) throw new SvcError('CONFLICT', `cannot delete namespace "${name}": ${held}; remove them first`)
+    await record()
+    if (!directory.isDeleting(name)) {
+      await directory.registry.commit((definitions) => {
+        const known = definitions.get(name)
+        if (known === undefined) throw unknownNamespace(name)
+        definitions.set(name, { ...known, deleting: true })
+      })
+    }
+    await this.finish(name)
+  }
+
+  /** Goes on with what a stop, or a failure, has cut off. */
+  async resume(): Promise<void> {
+    const { directory, log } = this.parts
+    for (const { name, deleting } of [...directory.registry.values()]) {
+      if (!deleting || this.stopped) continue
+      try {
+        await this.finish(name)
+        log.info({ namespace: name }, 'finished the deletion of a namespace')
+      } catch (error) {
+        log.error({ err: error as Error, namespace: name }, 'cannot finish the deletion of a namespace; it is tried again')
+      }
+    }
+  }
+
+  /** No more is begun. Resolves when what is under way has ended. */
+  async stop(): Promise<void> {
+    this.stopped = true
+    clearTimeout(this.retry)
+    await Promise.allSettled(this.running.values())
+  }
+
+  private finish(name: string): Promise<void> {
+    let running = this.running.get(name)
+    if (running === undefined) {
+      running = this.remove(name)
+        .catch((error) => {
+          this.later()
+          throw error
+        })
+        .finally(() => this.running.delete(name))
+      this.running.set(name, running)
+    }
+    return running
+  }
+
+  private async remove(name: string): Promise<void> {
+    const { directory, storage, gone } = this.parts
+    // The mark keeps new ones away; those whose first write is on its way are among them.
+    for (let left = storage().measurements(name); left.length > 0; left = storage().measurements(name)) {
+      for (let i = 0; i < left.length; i += AT_ONCE) {
+        if (this.stopped)
+          throw new SvcError('DATABASE_CLOSED', `cannot finish the deletion of namespace "${name}": the server stops; the next start goes on with it`)
+        await Promise.all(left.slice(i, i + AT_ONCE).map((measurement) => this.drop(name, measurement.name)))
+        await setImmediate()
+      }
+    }
+    for (const forget of directory.forgets) await forget(name)
+    await directory.registry.commit((definitions) => void definitions.delete(name))
+    gone(name)
+  }
+
+  private async drop(namespace: string, measurement: string): Promise<void> {
+    try {
+      await this.parts.storage().drop(namespace, measurement, { final: true })
+    } catch (error) {
+      // Somebody else was faster.
+      if (!(error instanceof SvcError) || error.code !== 'NOT_FOUND') throw error
+    }
+  }
+
+  private later(): void {
+    if (this.stopped) return
+    clearTimeout(this.retry)
+    this.retry = setTimeout(() => void this.resume(), RETRY_MS).unref()
+  }
+}

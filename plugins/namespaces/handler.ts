@@ -1,0 +1,111 @@
+/** /api/v1/namespaces and below. */
+
+import { AUDIT_TRAIL, type AuditAction, type AuditTrail } from '../../kernel/audit-trail.ts'
+import { namespaceProblem } from '../../kernel/auth.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { NamespaceDefinition, NamespaceQuota } from '../../kernel/namespace-directory.ts'
+import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { Deletion } from './deletion.ts'
+import { type Directory, unknownNamespace } from './directory.ts'
+import { quotaMembers } from './quota.ts'
+import type { QuotaGuard } from './quota-guard.ts'
+
+interface Usage {
+  series_count: number
+  ingestion_rate: number
+  storage_bytes: number
+  measurements: number
+}
+
+export type NamespaceRecord = NamespaceDefinition & { usage: Usage }
+
+export class NamespacesHandler {
+  private readonly svc: Svc
+  private readonly directory: Directory
+  private readonly guard: QuotaGuard
+  private readonly deletion: Deletion
+
+  constructor(svc: Svc, directory: Directory, guard: QuotaGuard, deletion: Deletion) {
+    this.svc = svc
+    this.directory = directory
+    this.guard = guard
+    this.deletion = deletion
+  }
+
+  async create(request: HttpRequest): Promise<NamespaceRecord> {
+    const { name, description = '', owner = 'admin' } = request.body as { name: string; description?: string; owner?: string }
+    const problem = namespaceProblem(name)
+    if (problem !== undefined) throw new SvcError('INVALID_REQUEST', problem)
+    if (this.directory.get(name) !== undefined)
+      throw new SvcError('CONFLICT', `cannot create namespace "${name}": it exists; PUT /api/v1/namespaces/${name}/quota changes its quota`)
+    const quota = quotaIn(request)
+    await this.record(request, 'namespace_create', name, quota)
+    await this.directory.create({ name, description, owner, auto: false, quota })
+    return this.shown(this.known(name))
+  }
+
+  list(): { namespaces: NamespaceRecord[]; count: number } {
+    const namespaces = this.directory.list().map((definition) => this.shown(definition))
+    return { namespaces, count: namespaces.length }
+  }
+
+  async get(request: HttpRequest): Promise<NamespaceRecord> {
+    const name = nameIn(request)
+    await this.directory.arrived(name)
+    return this.shown(this.known(name))
+  }
+
+  async usage(request: HttpRequest): Promise<{ name: string; usage: Usage; quota: NamespaceQuota }> {
+    const { namespaces } = this.svc.context(request)
+    if (namespaces.length > 0 && !namespaces.includes(nameIn(request))) throw unknownNamespace(nameIn(request))
+    const { name, usage, quota } = await this.get(request)
+    return { name, usage, quota }
+  }
+
+  async setQuota(request: HttpRequest): Promise<NamespaceRecord> {
+    const name = nameIn(request)
+    this.known(name)
+    const quota = quotaIn(request)
+    await this.record(request, 'quota_change', name, quota)
+    await this.directory.setQuota(name, quota)
+    return this.shown(this.known(name))
+  }
+
+  async delete(request: HttpRequest): Promise<{ ok: true; message: string }> {
+    const name = nameIn(request)
+    await this.deletion.delete(name, () => this.record(request, 'namespace_delete', name))
+    const what = this.svc.server.multi_tenancy ? 'with its data' : 'its data is kept: the server does not keep namespaces apart'
+    return { ok: true, message: `namespace "${name}" is deleted, ${what}` }
+  }
+
+  private known(name: string): NamespaceDefinition {
+    const definition = this.directory.get(name)
+    if (definition === undefined) throw unknownNamespace(name)
+    return definition
+  }
+
+  private shown(definition: NamespaceDefinition): NamespaceRecord {
+    const { series, measurements, bytes, rate } = this.guard.usage(definition.name)
+    return { ...definition, usage: { series_count: series, ingestion_rate: rate, storage_bytes: bytes, measurements } }
+  }
+
+  private async record(request: HttpRequest, action: AuditAction, resource: string, quota: Partial<NamespaceQuota> = {}): Promise<void> {
+    const metadata = Object.fromEntries(Object.entries(quota).map(([member, value]) => [member, String(value)]))
+    await this.svc.find<AuditTrail>(AUDIT_TRAIL)?.record({ action, resource, decision: 'allow', by: this.svc.context(request), metadata })
+  }
+}
+
+function nameIn({ params }: HttpRequest): string {
+  return (params as { name: string }).name
+}
+
+/** @throws INVALID_REQUEST when a bound is given twice. */
+function quotaIn({ body }: HttpRequest): Partial<NamespaceQuota> {
+  const { max_series: alias, ...given } = body as Record<string, number | undefined>
+  if (alias !== undefined) {
+    if (given.max_series_count !== undefined && given.max_series_count !== alias)
+      throw new SvcError('INVALID_REQUEST', 'cannot set "max_series" and "max_series_count": they are one bound; give one of them')
+    given.max_series_count = alias
+  }
+  return quotaMembers(given)
+}

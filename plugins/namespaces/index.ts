@@ -1,0 +1,72 @@
+import { join } from 'node:path'
+import { namespaceProblem } from '../../kernel/auth.ts'
+import { NAMESPACES } from '../../kernel/namespace-directory.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
+import { configSchema } from './config.ts'
+import { Deletion } from './deletion.ts'
+import { Directory } from './directory.ts'
+import { NamespacesHandler } from './handler.ts'
+import { namespacesMetrics } from './metrics.ts'
+import { QuotaGuard } from './quota-guard.ts'
+import { Registry } from './registry.ts'
+import { createBody, deleted, listing, namePath, quotaBody, record, usageAnswer } from './schemas.ts'
+
+const FILE = 'namespaces.json'
+const PATH = '/api/v1/namespaces'
+const tags = ['admin']
+const config = { action: 'admin' as const }
+
+export default definePlugin({
+  id: 'namespaces',
+  summary: 'Defines namespaces, bounds what each may hold and how fast it is written to, and removes them with their data',
+  stability: 'stable',
+  config: configSchema,
+  capabilities: ['points', 'delete'],
+  provides: [NAMESPACES],
+  setup(svc, settings) {
+    const { clock, log } = svc
+    const { multi_tenancy: multiTenancy } = svc.server
+    const registry = new Registry(svc.dataDir === undefined ? undefined : join(svc.dataDir, FILE))
+    const { refusals } = namespacesMetrics(svc.metrics, () => directory.list().length)
+    const directory = new Directory({ registry, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
+    const failed = (err: Error, namespace: string) => log.warn({ err, namespace }, 'cannot keep a namespace that was written to; it is tried again')
+    const guard = new QuotaGuard({ directory, config: settings, multiTenancy, clock, storage: () => svc.storage, refusals, failed })
+    const deletion = new Deletion({ directory, storage: () => svc.storage, log, gone: (name) => guard.forget(name) })
+    const handler = new NamespacesHandler(svc, directory, guard, deletion)
+
+    svc.provide(NAMESPACES, directory)
+    svc.ingest.admit(guard.admit)
+    // A limiter makes every call wait a turn: none where it would refuse nothing.
+    if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })
+    svc.start(async () => {
+      await registry.open()
+      svc.storage.guard(guard)
+      if (!multiTenancy) return
+      // Written to before the plugin was selected, or in the moment of a crash.
+      const unknown = svc.storage.namespaces().filter((name) => namespaceProblem(name) === undefined && registry.get(name) === undefined)
+      await Promise.all(unknown.map((name) => directory.adopt(name)))
+    })
+    // Behind the start of all others: they are asked to forget what they keep.
+    svc.ready(() => void deletion.resume())
+    svc.stop(async () => {
+      await deletion.stop()
+      await registry.settled()
+    })
+
+    const route = (summary: string, answer: object, more: object = {}) => ({ config, schema: { tags, summary, ...more, response: answer } })
+    const params = namePath
+    svc.auth.scoped(`${PATH}/:name/usage`)
+    svc.http.post(PATH, route('Creates a namespace', { 201: record }, { body: createBody }), async (request, reply) => {
+      const created = await handler.create(request)
+      reply.code(201)
+      return created
+    })
+    svc.http.get(PATH, route('All namespaces with quota and usage', { 200: listing }), () => handler.list())
+    svc.http.get(`${PATH}/:name`, route('A namespace with quota and usage', { 200: record }, { params }), (request) => handler.get(request))
+    svc.http.delete(`${PATH}/:name`, route('Deletes a namespace, with its data where namespaces are kept apart', { 200: deleted }, { params }), (request) =>
+      handler.delete(request),
+    )
+    svc.http.get(`${PATH}/:name/usage`, route('What a namespace holds, and what it may', { 200: usageAnswer }, { params }), (request) => handler.usage(request))
+    svc.http.put(`${PATH}/:name/quota`, route('Changes parts of a quota', { 200: record }, { params, body: quotaBody }), (request) => handler.setQuota(request))
+  },
+})

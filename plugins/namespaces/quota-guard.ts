@@ -1,0 +1,133 @@
+/** Quotas on what is written: rate and bytes at the one door for writes, series and measurements where they come into being. */
+import type { CallContext } from '../../kernel/auth.ts'
+import type { WriteBatch } from '../../kernel/batch.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Counter } from '../../kernel/metrics.ts'
+import type { Clock } from '../../kernel/plugin.ts'
+import type { NamespaceBounds, NamespaceGuard, NamespaceUsage, Storage } from '../../kernel/storage.ts'
+import type { NamespacesConfig } from './config.ts'
+import { DEFAULT_NAMESPACE } from './definition.ts'
+import type { Directory } from './directory.ts'
+import { PointBucket, RateMeter } from './rate.ts'
+
+/** Seconds after which it may be worth trying again to write to a namespace that is full: something may have been deleted. */
+const FULL_RETRY_SECS = 60
+
+/** What is known of a namespace that is written to. */
+class Flow {
+  readonly meter = new RateMeter()
+  readonly bucket = new PointBucket()
+  bytes = 0
+  bytesAt = Number.NEGATIVE_INFINITY
+}
+
+export interface GuardParts {
+  directory: Directory
+  config: NamespacesConfig
+  multiTenancy: boolean
+  clock: Clock
+  storage(): Storage
+  refusals: Counter
+  failed(error: Error, name: string): void
+}
+
+export class QuotaGuard implements NamespaceGuard {
+  private readonly parts: GuardParts
+  private readonly flows = new Map<string, Flow>()
+
+  constructor(parts: GuardParts) {
+    this.parts = parts
+  }
+
+  /** What every write passes. @throws NOT_FOUND, RATE_LIMITED. */
+  readonly admit = (batch: WriteBatch, { namespace }: Pick<CallContext, 'namespace'>): void | Promise<void> => {
+    const coming = this.parts.directory.ensure(namespace)
+    if (coming === undefined) return this.check(namespace, batch.rows)
+    return coming.then(() => this.check(namespace, batch.rows))
+  }
+
+  usage(name: string): NamespaceUsage & { rate: number } {
+    const { clock, storage } = this.parts
+    const data = this.dataOf(name)
+    const held = data === undefined ? { series: 0, measurements: 0, bytes: 0 } : storage().usage(data)
+    return { ...held, rate: this.flows.get(name)?.meter.rate(clock.monotonic()) ?? 0 }
+  }
+
+  forget(name: string): void {
+    this.flows.delete(name)
+  }
+
+  refusal(data: string): SvcError | undefined {
+    const { directory, failed } = this.parts
+    if (data === '') return undefined
+    const refusal = directory.refusal(data)
+    // Writes have seen to that; what comes by another way, such as a declared field, is not kept waiting for it.
+    if (refusal === undefined && data !== DEFAULT_NAMESPACE && directory.registry.get(data) === undefined)
+      directory.come(data).catch((error) => failed(error as Error, data))
+    return refusal
+  }
+
+  bounds(data: string): NamespaceBounds | undefined {
+    const name = this.nameOf(data)
+    if (name === undefined) return undefined
+    const { max_series_count, max_measurements } = this.parts.directory.quota(name)
+    return { maxSeries: max_series_count, maxMeasurements: max_measurements }
+  }
+
+  exceeded(data: string, kind: 'series' | 'measurements'): SvcError {
+    const name = this.nameOf(data) ?? data
+    const { max_series_count, max_measurements } = this.parts.directory.quota(name)
+    const [member, limit, one] = kind === 'series' ? ['max_series_count', max_series_count, 'series'] : ['max_measurements', max_measurements, 'measurement']
+    this.parts.refusals.inc({ quota: kind })
+    return exceeded(`cannot begin a ${one}`, name, `${member} of ${limit} is reached`, member, `delete some, or `)
+  }
+
+  private check(name: string, points: number): void {
+    const { directory, config, clock, refusals } = this.parts
+    const { max_ingestion_rate: rate, max_storage_bytes: most } = directory.quota(name)
+    const flow = this.flow(name)
+    const now = clock.monotonic()
+    if (most > 0 && this.bytes(name, flow, now) >= most) {
+      refusals.inc({ quota: 'storage' })
+      throw exceeded('cannot write', name, `max_storage_bytes of ${most} is reached`, 'max_storage_bytes', 'delete data, or ', FULL_RETRY_SECS)
+    }
+    const wait = rate > 0 ? flow.bucket.take(points, rate, rate * config.ingestion_burst_secs, now) : 0
+    if (wait > 0) {
+      refusals.inc({ quota: 'ingestion_rate' })
+      const cause = `max_ingestion_rate of ${rate} points a second is exceeded`
+      throw exceeded(`cannot write ${points} points`, name, cause, 'max_ingestion_rate', 'send more slowly, or ', Math.ceil(wait / 1000))
+    }
+    flow.meter.add(points, now)
+  }
+
+  private bytes(name: string, flow: Flow, now: number): number {
+    const data = this.dataOf(name)
+    if (data !== undefined && now - flow.bytesAt >= this.parts.config.storage_refresh_secs * 1000) {
+      flow.bytes = this.parts.storage().usage(data).bytes
+      flow.bytesAt = now
+    }
+    return flow.bytes
+  }
+
+  private flow(name: string): Flow {
+    let flow = this.flows.get(name)
+    if (flow === undefined) this.flows.set(name, (flow = new Flow()))
+    return flow
+  }
+
+  /** Where the data of a namespace lies; undefined = it has none of its own. */
+  private dataOf(name: string): string | undefined {
+    if (this.parts.multiTenancy) return name
+    return name === DEFAULT_NAMESPACE ? '' : undefined
+  }
+
+  private nameOf(data: string): string | undefined {
+    if (this.parts.multiTenancy) return data === '' ? undefined : data
+    return data === '' ? DEFAULT_NAMESPACE : undefined
+  }
+}
+
+function exceeded(what: string, name: string, cause: string, member: string, first: string, retryAfterSecs?: number): SvcError {
+  const text = `${what} in namespace "${name}": its quota ${cause}; ${first}have it raised with PUT /api/v1/namespaces/${name}/quota {"${member}": ...}`
+  return new SvcError('RATE_LIMITED', text, retryAfterSecs === undefined ? {} : { headers: { 'retry-after': String(Math.max(1, retryAfterSecs)) } })
+}
