@@ -11,6 +11,11 @@ export interface ListenAddress {
 /** For schemas: `Type.String({ ...LISTENS, default: '0.0.0.0:4243' })`. */
 export const LISTENS = { listens: true } as const
 
+/** Of a caller: a listener for both kinds of addresses shows IPv4 as IPv6, `::ffff:192.0.2.1`, which would be another address to limits and policies. */
+export function plainAddress(address: string | undefined): string | undefined {
+  return address?.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '')
+}
+
 /** @throws CONFIG_ERROR. */
 export function parseAddress(address: string): { host: string; port: number } {
   const match = /^(?:\[([^\]]+)\]|([^:]*)):(\d+)$/.exec(address)

@@ -1,5 +1,6 @@
 /** What happened to the server's security, and who did it. Whoever keeps the trail provides the service AUDIT_TRAIL; others find it and record. */
 import type { CallContext } from './auth.ts'
+import { classify } from './errors.ts'
 
 export const AUDIT_TRAIL = 'audit_trail'
 
@@ -44,4 +45,19 @@ export interface AuditRecord {
 export interface AuditTrail {
   /** Resolves when the entry is kept. @throws SvcError when it cannot be: what was to be recorded should then not be done. */
   record(record: AuditRecord): Promise<void>
+}
+
+/**
+ * Does what is to be recorded, once it is. When it then fails, a second entry says so: the same one, denied, with the metadata `failed`.
+ * @throws what `record` throws, and nothing is done; or what `act` throws.
+ */
+export async function audited<T>(trail: AuditTrail | undefined, record: AuditRecord, act: () => Promise<T>): Promise<T> {
+  await trail?.record(record)
+  try {
+    return await act()
+  } catch (error) {
+    // The caller is told why it failed, not why the trail could not be told.
+    await trail?.record({ ...record, decision: 'deny', metadata: { ...record.metadata, failed: classify(error).code } }).catch(() => {})
+    throw error
+  }
 }

@@ -1,9 +1,10 @@
 /** What plugins hang into the auth seam: sources, limiters, ranks, observers. */
 import t, { type Test } from 'tap'
-import { AUTH_RANK, type CallContext, type Credentials, type Decision, type Identity, tokenOf } from './auth.ts'
+import { AUTH_RANK, type CallContext, type Credentials, type Decision, type Identity } from './auth.ts'
 import { SvcError } from './errors.ts'
 import { type AuthSeam, definePlugin } from './plugin.ts'
 import { type BootOptions, boot } from './testkit/index.ts'
+import { tokenOf } from './token.ts'
 
 const identity = (principal: string, more: Partial<Identity> = {}): Identity => ({
   principal,
@@ -15,7 +16,7 @@ const identity = (principal: string, more: Partial<Identity> = {}): Identity => 
 })
 
 /** A node with routes, and what `declare` adds to the seam. */
-async function start(t: Test, declare: (auth: AuthSeam) => void, config: BootOptions['config'] = {}) {
+async function start(t: Test, declare: (auth: AuthSeam) => void, config: BootOptions['config'] = {}, others: BootOptions['plugins'] = []) {
   const plugin = definePlugin({
     id: 'seam',
     summary: 'Fills the seam',
@@ -27,7 +28,7 @@ async function start(t: Test, declare: (auth: AuthSeam) => void, config: BootOpt
       svc.http.post('/admin', { config: { action: 'admin' } }, async (request) => svc.context(request))
     },
   })
-  const node = await boot({ plugins: [plugin], config })
+  const node = await boot({ plugins: [plugin, ...others], config })
   t.teardown(() => node.stop())
   const get = async (url: string, headers: Record<string, string> = {}, method: 'GET' | 'POST' = 'GET') => {
     const answer = await node.inject({ method, url, headers })
@@ -52,6 +53,11 @@ t.test('sources rewrite credentials in turn, before anybody looks at them', asyn
   t.match(await get('/who?token=ann', { 'x-forwarded-for': '192.0.2.7' }), { principal: 'ann@192.0.2.7', address: '192.0.2.7' })
   t.same(seen, ['192.0.2.7'])
   t.match(await get('/who?token=a&token=b'), { status: 401 }, 'of two values none counts')
+})
+
+t.test('sources count on an open node too', async (t) => {
+  const { get } = await start(t, (auth) => auth.source((given) => ({ ...given, address: given.header('x-forwarded-for') })))
+  t.match(await get('/who', { 'x-forwarded-for': '192.0.2.7' }), { status: 200, principal: 'anonymous', address: '192.0.2.7' })
 })
 
 t.test('a source that throws has the call refused, and observers told', async (t) => {
@@ -251,4 +257,23 @@ t.test('the token of an Authorization header', async (t) => {
     ['Basic', undefined],
   ] as const)
     t.equal(token(given), expected, JSON.stringify(given))
+})
+
+t.test('an admin of some namespaces administers nothing that is about all, where they are kept apart', async (t) => {
+  const declare = (auth: AuthSeam) => {
+    auth.authenticator(() => identity('red', { admin: true, namespaces: ['red'] }))
+    auth.scoped('/scoped')
+  }
+  const routes = definePlugin({
+    id: 'routes',
+    summary: 'r',
+    stability: 'stable',
+    setup: (svc) => svc.http.get('/scoped', { config: { action: 'admin' } }, async () => ({})),
+  })
+  const apart = await start(t, declare, { server: { multi_tenancy: true } }, [routes])
+  t.match(await apart.get('/admin', {}, 'POST'), { status: 403, error: 'cannot call "/admin" as "red": an admin credential for all namespaces is needed' })
+  t.match(await apart.get('/scoped'), { status: 200 })
+  t.match(await apart.get('/who'), { status: 200 })
+  const together = await start(t, declare, {}, [routes])
+  t.match(await together.get('/admin', {}, 'POST'), { status: 200 })
 })

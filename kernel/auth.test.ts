@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { CallContext, Identity } from './auth.ts'
+import { Auth, type CallContext, type Identity } from './auth.ts'
 import { SvcError } from './errors.ts'
 import { definePlugin } from './plugin.ts'
 import { boot } from './testkit/index.ts'
@@ -48,6 +48,31 @@ t.test('without authenticators everybody may do everything', async (t) => {
     lines.some((line) => JSON.parse(line).level === 'warn' && line.includes('no plugin authenticates')),
     'the start says so',
   )
+})
+
+t.test('an open node refuses a certificate that does not hold, as all others do', async (t) => {
+  const auth = new Auth({ multiTenancy: false, exempt: ['/health'] })
+  const shown = { surface: 'http' as const, path: '/who', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
+  const bad = { ...shown, certificate: { der: new Uint8Array(), error: 'it has expired' } }
+  await t.rejects(async () => auth.admit(bad, 'read', '/who'), { code: 'UNAUTHORIZED', message: /^InvalidCertificate: .*it has expired/ })
+  t.match(await auth.admit(bad, 'read', '/health'), { principal: 'anonymous', admin: false })
+  t.match(await auth.admit({ ...shown, certificate: { der: new Uint8Array() } }, 'read', '/who'), { principal: 'anonymous', admin: true })
+})
+
+t.test('a call about no namespace in particular goes by the first of the credential, if none is asked for', async (t) => {
+  const auth = new Auth({ multiTenancy: true, exempt: [] })
+  auth.addAuthenticator(({ header }) => identity('ann', { namespaces: (header('authorization') ?? '').split(',').filter(Boolean) }), 0)
+  const admit = async (namespaces: string, anyNamespace: boolean, asked?: string) => {
+    const header = (name: string) => (name === 'authorization' ? namespaces : name === 'x-namespace' ? asked : undefined)
+    const given = { surface: 'http' as const, path: '/', header, query: () => undefined, address: undefined, requestId: '' }
+    return auth.admit({ ...given, ...(anyNamespace && { anyNamespace }) }, 'read', '/')
+  }
+  await t.rejects(admit('red,blue', false), { code: 'FORBIDDEN' })
+  t.match(await admit('red,blue', true), { namespace: 'red', dataNamespace: 'red' })
+  t.match(await admit('red,blue', true, 'blue'), { namespace: 'blue' })
+  t.match(await admit('red', true), { namespace: 'red' })
+  await t.rejects(admit('red,blue', true, 'green'), { code: 'FORBIDDEN' })
+  await t.rejects(admit('', true), { code: 'FORBIDDEN', message: /the credential is for no namespace/ })
 })
 
 t.test('authenticators are tried in order: identity, refusal, not mine', async (t) => {

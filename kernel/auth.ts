@@ -17,12 +17,14 @@ export interface Identity {
   admin: boolean
   /** When the credential ends, milliseconds since the Unix epoch. */
   expiresAt?: number
+  /** Whether it was taken back since. */
+  revoked?(): boolean
 }
 
 /** What travels with every call, whichever listener it came in by. */
 export interface CallContext extends Identity {
   roles: readonly string[]
-  /** The namespace asked for; without one the credential's only one, or `default`. */
+  /** The namespace asked for; without one the credential's only one, or `default`; see also `Credentials.anyNamespace`. */
   namespace: string
   /** The namespace that data lives in: the one asked for under multi_tenancy, else the empty string. */
   dataNamespace: string
@@ -49,6 +51,8 @@ export interface Credentials {
   certificate?: ClientCertificate
   address: string | undefined
   requestId: string
+  /** The call is about no namespace in particular: without X-Namespace the first that the credential names stands for all. */
+  anyNamespace?: true
 }
 
 /** Credentials as they count, such as a token out of the query, or the address behind a proxy. */
@@ -114,6 +118,7 @@ export class Auth {
   private authenticators: { authenticate: Authenticator; rank: number }[] = []
   private readonly authorizers: Authorizer[] = []
   private readonly observers: Observer[] = []
+  private readonly scoped = new Set<string>()
   private readonly multiTenancy: boolean
   private readonly exempt: ReadonlySet<string>
   private readonly exemptPrefixes: readonly string[]
@@ -148,6 +153,10 @@ export class Auth {
     this.observers.push(observe)
   }
 
+  addScoped(resource: string): void {
+    this.scoped.add(resource)
+  }
+
   /** Once everything is declared. @throws Error for authorizers without anybody to authorize. */
   verify(): void {
     if (this.open && this.authorizers.length > 0)
@@ -157,7 +166,8 @@ export class Auth {
   /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */
   admit(given: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
     if (!this.needsCredentials(action, resource)) return this.contextOf(NOBODY, given, false)
-    if (this.open && this.limiters.length === 0 && this.observers.length === 0) return this.contextOf(EVERYBODY, given)
+    const unasked = this.open && this.limiters.length === 0 && this.observers.length === 0 && given.certificate?.error === undefined
+    if (unasked) return this.contextOf(EVERYBODY, this.sourced(given))
     return this.ask(given, action, resource)
   }
 
@@ -182,8 +192,8 @@ export class Auth {
 
   private async decide(decision: Decision): Promise<void> {
     const { action, resource } = decision
-    for (const source of this.sources) decision.credentials = source(decision.credentials)
-    const { credentials } = decision
+    const credentials = this.sourced(decision.credentials)
+    decision.credentials = credentials
     for (const limiter of this.limiters) refuse(limiter.arrival?.(credentials, action, resource))
     decision.stage = 'authentication'
     const identity = await this.identify(credentials)
@@ -194,9 +204,21 @@ export class Auth {
     decision.stage = 'limit'
     for (const limiter of this.limiters) refuse(limiter.admitted?.({ context, action, resource }))
     decision.stage = 'authorization'
-    if (action === 'admin' && !context.admin)
-      throw new SvcError('FORBIDDEN', `cannot call "${resource}" as "${context.principal}": an admin credential is needed`)
+    if (action === 'admin') this.requireAdmin(context, resource)
     for (const authorize of this.authorizers) refuse(await authorize({ context, action, resource }))
+  }
+
+  /** Where data is kept apart, an admin of some namespaces is none of the server, which others' data is a part of. */
+  private requireAdmin({ admin, namespaces, principal }: CallContext, resource: string): void {
+    const refused = (needed: string) => new SvcError('FORBIDDEN', `cannot call "${resource}" as "${principal}": an admin credential ${needed}`)
+    if (!admin) throw refused('is needed')
+    if (this.multiTenancy && namespaces.length > 0 && !this.scoped.has(resource)) throw refused('for all namespaces is needed')
+  }
+
+  private sourced(given: Credentials): Credentials {
+    let credentials = given
+    for (const source of this.sources) credentials = source(credentials)
+    return credentials
   }
 
   private async report(decision: Decision): Promise<void> {
@@ -226,7 +248,8 @@ export class Auth {
   private contextOf(identity: Identity, credentials: Credentials, confined = true): CallContext {
     const { namespaces } = identity
     const asked = credentials.header('x-namespace')?.trim()
-    const namespace = asked || (namespaces.length === 1 ? namespaces[0] : DEFAULT_NAMESPACE)
+    const own = namespaces.length === 1 || credentials.anyNamespace ? namespaces[0] : undefined
+    const namespace = asked || (own ?? DEFAULT_NAMESPACE)
     const problem = namespaceProblem(namespace)
     if (problem !== undefined) throw new SvcError('BAD_REQUEST', problem)
     if (confined && namespaces.length > 0 && !namespaces.includes(namespace)) {
@@ -246,20 +269,18 @@ export class Auth {
   }
 }
 
-function refuse(refusal: SvcError | undefined): void {
-  if (refusal !== undefined) throw refusal
+/** Clocks of issuers differ, and a token is taken for some time beyond its end. */
+const GRACE_MS = 60_000
+
+/** For calls that go on and on: each piece that comes in is taken only while the credential stands. @param now milliseconds. @throws UNAUTHORIZED. */
+export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINITY, revoked }: CallContext, now: number): void {
+  if (now < expiresAt + GRACE_MS && revoked?.() !== true) return
+  throw new SvcError(
+    'UNAUTHORIZED',
+    `cannot take more from "${principal}" in this call: the credential was revoked or has expired since it began; begin anew with another`,
+  )
 }
 
-const AUTHORIZATION = /^(bearer|token|basic) +([\x21-\x7e]+) *$/i
-/** User name, colon, password. */
-const BASIC = /^[^:]*:([\x21-\x7e]+)$/
-
-/**
- * The token in an Authorization header: `Bearer`, the `Token` of InfluxDB's clients, or the password of `Basic`, whose user name is not looked at.
- * Schemes are case-insensitive (RFC 9110); undefined for none, another scheme, or what is no token: printable ASCII without spaces.
- */
-export function tokenOf(credentials: Pick<Credentials, 'header'>): string | undefined {
-  const [, scheme, value] = AUTHORIZATION.exec(credentials.header('authorization') ?? '') ?? []
-  if (scheme?.toLowerCase() !== 'basic') return value
-  return BASIC.exec(Buffer.from(value, 'base64').toString('utf8'))?.[1]
+function refuse(refusal: SvcError | undefined): void {
+  if (refusal !== undefined) throw refusal
 }

@@ -37,9 +37,19 @@ export function parseWords(argv: readonly string[], valued: readonly string[], s
   }
   const option = (name: string, type: 'string' | 'boolean') => [name, { type, ...(name in SHORT ? { short: SHORT[name] } : {}) }] as const
   const options = Object.fromEntries([...valued.map((name) => option(name, 'string')), ...switches.map((name) => option(name, 'boolean'))])
-  const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
+  const { values, positionals } = parsed(() => parseArgs({ args: [...argv], options, allowPositionals: true }))
   return {
     words: positionals,
     flags: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === undefined ? undefined : String(value)])),
+  }
+}
+
+function parsed<T>(parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    // The first sentence says what is wrong; what follows is about programs in general.
+    const [text] = (error as Error).message.split(/\.?\n|\. /, 1)
+    throw new Error(`cannot read the flags: ${text}; svc help lists them`)
   }
 }

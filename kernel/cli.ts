@@ -25,7 +25,7 @@ Commands:
 const FLAGS = `
 Flags:
   -c, --config FILE    TOML file; without it the defaults apply
-${OVERRIDES.map(({ flag, path, env }) => `${`  --${flag} VALUE`.padEnd(38)}${path.join('.')} (${env.join(', ')})`).join('\n')}
+${OVERRIDES.flatMap(({ flag, path, env }) => (flag === undefined ? [] : `${`  --${flag} VALUE`.padEnd(38)}${path.join('.')} (${env.join(', ')})`)).join('\n')}
   -v, --version
 `
 

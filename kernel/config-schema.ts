@@ -79,6 +79,8 @@ export interface Override {
   path: readonly [section: string, key: string]
   flag?: string
   env: readonly string[]
+  /** The file must have the section: a secret that nothing would use must not go unnoticed. */
+  needsSection?: true
 }
 
 export const OVERRIDES: readonly Override[] = [
@@ -92,4 +94,5 @@ export const OVERRIDES: readonly Override[] = [
   { path: ['tls', 'key'], flag: 'tls-key', env: ['SVC_TLS_KEY'] },
   { path: ['tls', 'client_ca'], flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },
   { path: ['tls', 'reload_interval_secs'], flag: 'tls-reload-interval-secs', env: ['SVC_TLS_RELOAD_INTERVAL_SECS'] },
+  { path: ['auth.jwt', 'secret'], env: ['SVC_JWT_SECRET'], needsSection: true },
 ]

@@ -77,11 +77,11 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
     'plugins = ["no_such_plugin_xyz"]\n[server]\nhttp_adr = "x"\nlog_level = "loud"\nmax_body_size = 5\n[greter]\na = 1\n[greeter]\ngreting = "x"\ntimes = 10\n'
   t.match(await problemsOf(toml), [
     /^cannot find plugin "no_such_plugin_xyz": /,
-    /^cannot use "server.http_adr" in svc.toml: there is no such key; did you mean "http_addr"\?$/,
     /^cannot use "server.max_body_size" 5 in svc.toml: must be >= 1024; /,
     /^cannot use "server.log_level" "loud" in svc.toml: must be one of trace, debug, info, warn, error; /,
     /^cannot use "greeter.greting" in svc.toml: there is no such key; did you mean "greeting"\?$/,
     /^cannot use "greeter.times" 10 in svc.toml: must be <= 9; How often$/,
+    /^cannot use "server.http_adr" in svc.toml: there is no such key; did you mean "http_addr"\?$/,
     /^cannot use section "\[greter\]" in svc.toml: there is no such name; did you mean "greeter"\?$/,
   ])
 })
@@ -89,6 +89,14 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
 t.test('a mistyped built-in plugin gets the nearest id', async (t) => {
   const [problem] = await problemsOf('plugins = ["line_protocl"]')
   t.match(problem, /cannot find plugin "line_protocl".*did you mean "line_protocol"\?/)
+})
+
+t.test('a section that is not selected is named as it is, whatever keys it has', async (t) => {
+  t.match(await problemsOf('[rate_limit]\nenabled = true\n[storage]\nobject_store_url = "memory://"\n[audit]\npath = "x"\n'), [
+    /^cannot use section "\[rate_limit\]" .*plugin "rate_limit", which is not selected/,
+    /^cannot use section "\[storage\]" .*plugin "api_keys"/,
+    /^cannot use section "\[audit\]" .*plugin "audit"/,
+  ])
 })
 
 t.test('the section of a plugin that is not selected is refused, naming the plugin', async (t) => {

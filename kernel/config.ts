@@ -123,7 +123,9 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   const plugins = startOrder(withoutRepeats(selected, source.file, problems), problems)
 
   const needsStorage = plugins.some((plugin) => (plugin.capabilities ?? []).length > 0)
+  problems.push(...overridesWithoutSection(rest, source))
   const sections = new Sections(rest, source, problems)
+  sections.share('server', Object.keys(serverSchema.properties))
   const server = sections.check('server', serverSchema as Schema, origin) as ServerConfig
   const tls = sections.has('tls') ? (sections.check('tls', tlsSchema as Schema, origin) as TlsConfig) : undefined
 
@@ -165,6 +167,16 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
   return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners }
+}
+
+function overridesWithoutSection(tree: Tree, { file, overrides }: ConfigSource): string[] {
+  return OVERRIDES.flatMap(({ path: [section, key], needsSection }) => {
+    const given = overrides.get(`${section}.${key}`)
+    const found = section.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree)
+    return needsSection === undefined || given === undefined || found !== undefined
+      ? []
+      : [`cannot use the environment variable "${given.from}": there is no section [${section}] in ${file}; add it, or unset the variable`]
+  })
 }
 
 async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {

@@ -31,6 +31,11 @@ export class IdempotencyKeys {
     this.seen.delete(key)
   }
 
+  /** Frees all keys that begin so. */
+  forget(prefix: string): void {
+    for (const key of this.seen.keys()) if (key.startsWith(prefix)) this.seen.delete(key)
+  }
+
   private expire(now: number): void {
     for (const [key, at] of this.seen) {
       if (now - at < this.windowMs) return

@@ -79,6 +79,10 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
         declare('an observer')
         shared.auth.addObserver(observe)
       },
+      scoped(resource) {
+        declare('a scoped resource')
+        shared.auth.addScoped(resource)
+      },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
     },
     context(request: FastifyRequest) {

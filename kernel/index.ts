@@ -1,7 +1,7 @@
 /** The public surface: what plugins and storage engines may import. */
 export { type Static, Type } from 'typebox'
 export { replaceFile } from './atomic-file.ts'
-export { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail } from './audit-trail.ts'
+export { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from './audit-trail.ts'
 export type {
   Authenticator,
   Authorization,
@@ -15,7 +15,7 @@ export type {
   Observer,
   Source,
 } from './auth.ts'
-export { AUTH_RANK, namespaceProblem, tokenOf } from './auth.ts'
+export { AUTH_RANK, namespaceProblem } from './auth.ts'
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
 export type { Command, CommandCall, CommandConfig } from './command.ts'
 export type { ServerConfig, TlsConfig } from './config-schema.ts'
@@ -50,4 +50,5 @@ export {
 export * from './samples.ts'
 export { Secret } from './secret.ts'
 export type * from './storage.ts'
+export { isJwtShaped, tokenOf } from './token.ts'
 export { VERSION } from './version.ts'

@@ -30,6 +30,8 @@ export interface Ingest {
   admit(check: Admit): void
   /** Counts values from the wire that are NaN, infinite or staleness markers. */
   countNonFinite(values: number): void
+  /** Frees the keys of a namespace that is gone. */
+  forget(namespace: string): void
 }
 
 const MAX_KEY_LENGTH = 255
@@ -69,6 +71,10 @@ export class IngestGate implements Ingest {
 
   countNonFinite(values: number): void {
     this.nonFinite.inc(values)
+  }
+
+  forget(namespace: string): void {
+    this.keys.forget(`${namespace}\u0000`)
   }
 
   async write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult> {

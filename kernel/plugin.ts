@@ -121,6 +121,8 @@ export interface AuthSeam {
   /** Asked about every call that needs credentials. */
   authorizer(authorize: Authorizer): void
   observer(observe: Observer): void
+  /** Under multi_tenancy only admins over all namespaces get to an `admin` resource, but to one whose own code keeps those of some to theirs. */
+  scoped(resource: string): void
   /** For a listener of the plugin's own: the context of one call. HTTP routes are admitted already. @throws UNAUTHORIZED, FORBIDDEN. */
   admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext>
 }

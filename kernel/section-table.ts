@@ -75,11 +75,9 @@ export class Sections {
     const raw = this.shared.has(section) ? this.takeKeys(section, schema) : (this.take(section) ?? (schema.type === 'array' ? [] : {}))
     if (typeof raw === 'object' && !Array.isArray(raw)) {
       for (const [key, { text }] of this.source.overrides) {
-        if (key.startsWith(`${section}.`)) {
-          const name = key.slice(section.length + 1)
-          if (this.shared.has(section) && !Object.hasOwn(schema.properties ?? {}, name)) continue
-          ;(raw as Tree)[name] = fromText(schema.properties?.[name], text)
-        }
+        if (!key.startsWith(`${section}.`)) continue
+        const path = key.slice(section.length + 1).split('.')
+        if (!this.shared.has(section) || Object.hasOwn(schema.properties ?? {}, path[0])) put(raw as Tree, schema, path, text)
       }
     }
     return checkSection(schema, raw, section, origin, this.problems)
@@ -163,12 +161,20 @@ export class Sections {
   }
 }
 
+/** Sets a member; of a table within, only where the table is there. */
+function put(tree: Tree, schema: Schema | undefined, [name, ...below]: readonly string[], text: string): void {
+  const member = schema?.properties?.[name]
+  if (below.length === 0) tree[name] = fromText(member, text)
+  else if (typeof tree[name] === 'object' && tree[name] !== null) put(tree[name] as Tree, member, below, text)
+}
+
 function ownedText(owner: string, what: string): string {
   return `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the ${what}`
 }
 
-/** `auth.jwt` for a left-over [auth] that holds only the section of another plugin. */
+/** `a.b` for a left-over [a] that nobody owns, and that holds the section of a plugin. */
 function deepest(name: string, value: Tree, owners: Map<string, string>): string {
+  if (owners.has(name)) return name
   for (const key of Object.keys(value)) if (owners.has(`${name}.${key}`)) return `${name}.${key}`
   return name
 }

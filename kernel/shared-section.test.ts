@@ -138,6 +138,21 @@ t.test('variables and flags go to the owner of their key', async (t) => {
   t.match(await problems({}, [keys], { 'limits.rate': 'much' }), [/"limits.rate" "much" in --limits.rate: must be number/])
 })
 
+t.test('a variable reaches into a table that is there, and makes none', async (t) => {
+  const override = { 'auth.tokens.issuer': 'theirs' }
+  const within = definePlugin({
+    ...base,
+    id: 'within',
+    section: '',
+    config: Type.Object({
+      auth: Type.Object({ tokens: Type.Optional(Type.Object({ issuer: text('Issuer') }, { description: 'Tokens' })) }, { description: 'Shared' }),
+    }),
+  })
+  t.same((await resolve({ auth: { tokens: { issuer: 'mine' } } }, [within], override)).sections.get('within'), { auth: { tokens: { issuer: 'theirs' } } })
+  t.same((await resolve({}, [within], override)).sections.get('within'), { auth: {} })
+  t.same((await resolve({}, [tokens], override)).sections.get('tokens'), { issuer: 'theirs' })
+})
+
 t.test('names that every object has are no keys', async (t) => {
   t.match(await problems({ auth: { constructor: 1, toString: {} } }, [keys]), [/"auth.constructor"/, /"\[auth.toString\]"/])
   t.match(await problems({ auth: JSON.parse('{"__proto__": {"exempt_paths": ["/*"]}}') }, [keys]), [/"\[auth.__proto__\]"/])

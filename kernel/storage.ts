@@ -314,6 +314,8 @@ export interface JobIo {
 export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo) => Promise<R>
 
 export interface JobOptions {
+  /** Whose the job is, where namespaces are kept apart: no one of them gets all that may run at once. Absent or empty = nobody's. */
+  namespace?: string
   signal?: AbortSignal
   /** @throws QUERY_TIMEOUT after this long; 0 = none. */
   timeoutMs?: number

@@ -3,6 +3,7 @@
  * client, the listener. What comes later is dropped.
  */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import { plainAddress } from '../addresses.ts'
 import type { CallContext, Credentials } from '../auth.ts'
 import { SvcError } from '../errors.ts'
 import { clientCertificate } from '../http/tls.ts'
@@ -290,7 +291,7 @@ export class Call implements GrpcCall, Holder {
       header: (name) => metadata.get(name),
       query: () => undefined,
       ...(certificate === undefined ? {} : { certificate }),
-      address: socket?.remoteAddress,
+      address: plainAddress(socket?.remoteAddress),
       requestId,
     }
   }

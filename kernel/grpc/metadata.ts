@@ -12,12 +12,20 @@ const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}(-[\x21-\x7e]*)?$/
 const MAX_TRACESTATE = 512
 
+/** What each proxy on the way may write a line of its own for; as in HTTP, several lines are one list (RFC 9110, section 5.3). */
+const LISTS: ReadonlySet<string> = new Set(['x-forwarded-for', 'forwarded', 'x-real-ip'])
+
 export class Metadata {
   private readonly values = new Map<string, string>()
 
-  /** @param raw names and values in turn, as they came; the first value of a name counts, without the space around it. */
+  /** @param raw names and values in turn, as they came; the first value of a name counts, of lists all do, without the space around it. */
   constructor(raw: readonly string[]) {
-    for (let i = 0; i + 1 < raw.length; i += 2) if (!this.values.has(raw[i])) this.values.set(raw[i], raw[i + 1].trim())
+    for (let i = 0; i + 1 < raw.length; i += 2) {
+      const name = raw[i]
+      const before = this.values.get(name)
+      if (before === undefined) this.values.set(name, raw[i + 1].trim())
+      else if (LISTS.has(name)) this.values.set(name, `${before}, ${raw[i + 1].trim()}`)
+    }
   }
 
   get(key: string): string | undefined {

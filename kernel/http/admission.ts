@@ -1,6 +1,7 @@
 /** Who is asking, before anything of the body is read: request id, unknown paths, credentials. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { plainAddress } from '../addresses.ts'
 import type { Auth, Credentials } from '../auth.ts'
 import type { Action } from '../plugin.ts'
 import { clientCertificate } from './tls.ts'
@@ -54,7 +55,7 @@ function credentialsOf(request: FastifyRequest): Credentials {
     get certificate() {
       return clientCertificate(socket)
     },
-    address: socket.remoteAddress,
+    address: plainAddress(socket.remoteAddress),
     requestId: request.id,
   }
 }

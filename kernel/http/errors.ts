@@ -23,16 +23,21 @@ const BY_STATUS: Record<number, ErrorCode> = {
 /** Any thrown value as the error that the caller is told. */
 export function toSvcError(error: unknown): SvcError {
   if (error instanceof SvcError) return classify(error)
-  const { statusCode, validationContext, message } = error as Partial<FastifyError>
+  const { statusCode, validationContext, message, code: name } = error as Partial<FastifyError>
   if (validationContext !== undefined) {
     const text = (message ?? '').split('\n', 1)[0]
     return new SvcError(validationContext === 'body' ? 'INVALID_BODY' : 'BAD_REQUEST', text, { cause: error })
   }
+  // The router's own texts have the URL in them, and with it perhaps a token.
+  if (name === 'FST_ERR_BAD_URL') return new SvcError('BAD_REQUEST', badPath)
+  if (name === 'FST_ERR_MAX_PARAM_LENGTH') return new SvcError('BAD_REQUEST', longPath)
   const code = statusCode === undefined ? undefined : BY_STATUS[statusCode]
   if (code === undefined) return classify(error)
   return new SvcError(code, code === 'UNSUPPORTED_MEDIA_TYPE' ? unsupportedText : (message ?? STATUS_CODES[statusCode as number] ?? ''), { cause: error })
 }
 
+const badPath = 'cannot decode the path: a "%" in it is not followed by two hexadecimal digits of UTF-8'
+const longPath = 'cannot find the path: a name in it is too long; GET /api/v1/openapi.json lists the paths'
 const unsupportedText = 'cannot read a body of this Content-Type: this endpoint takes application/json'
 
 export function unsupportedType(given: string | undefined, accepted: readonly string[]): SvcError {

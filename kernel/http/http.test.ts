@@ -77,7 +77,8 @@ t.test('every failure has the envelope', async (t) => {
       /./,
     ],
     ['own fault', { url: '/boom' }, 500, 'INTERNAL_ERROR', /^INTERNAL_ERROR: an internal error occurred$/],
-    ['bad path encoding', { url: '/%zz' }, 400, 'BAD_REQUEST', /./],
+    ['bad path encoding', { url: '/%zz?token=hunter2' }, 400, 'BAD_REQUEST', /^cannot decode the path: (?!.*hunter2)/],
+    ['long path parameter', { url: `/query/${'hunter2'.repeat(1000)}?token=hunter2` }, 400, 'BAD_REQUEST', /^cannot find the path: (?!.*hunter2)/],
   ]
   for (const [name, request, status, code, text] of cases) {
     const answer = await node.inject(request)

@@ -1,10 +1,11 @@
 /** How tokens are verified: the cache, the limit of failures, the queue. */
 import { hash } from 'argon2'
 import t, { type Test } from 'tap'
+import { isJwtShaped } from '../../kernel/token.ts'
 import { FailureLimiter } from './failure-limiter.ts'
 import type { GateParts } from './gate.ts'
 import { makeKey } from './key.ts'
-import { isJwtShaped, lookupOf } from './key-text.ts'
+import { lookupOf } from './key-text.ts'
 import { Keyring } from './keyring.ts'
 import { dummyPhc } from './phc.ts'
 import { bareGate, credentialsOf, handClock, keyText, start } from './testing.ts'

@@ -2,12 +2,13 @@
  * Answers who a token stands for. A token that was verified a short time ago, or is a key of the config, is known by its digest at once. All others
  * are hashed, few at a time, and take the same time whether there is a key with their first characters or not.
  */
-import { type Credentials, type Identity, tokenOf } from '../../kernel/auth.ts'
+import type { Credentials, Identity } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { Clock } from '../../kernel/plugin.ts'
+import { isJwtShaped, tokenOf } from '../../kernel/token.ts'
 import type { FailureLimiter } from './failure-limiter.ts'
 import { type ApiKey, hasExpired } from './key.ts'
-import { isJwtShaped, lookupOf, MAX_TOKEN_LENGTH } from './key-text.ts'
+import { lookupOf, MAX_TOKEN_LENGTH } from './key-text.ts'
 import type { Keyring } from './keyring.ts'
 import type { KeyMetrics } from './metrics.ts'
 import { dummyPhc, type Phc } from './phc.ts'

@@ -85,6 +85,10 @@ t.test('what is refused', async (t) => {
   await refused(['--name', 'x', '--namespaces', 'Red'], /namespace "Red"/)
   await refused(['--name', 'x', '--tenant', ''], /namespace ""/)
   await refused(['--name', 'x', '--roles', 'r'.repeat(129)], /128/)
+  await refused(
+    ['--name', 'x', '--roles', Array.from({ length: 101 }, (_, i) => `r${i}`).join(',')],
+    /cannot make key "x": roles must not have more than 100 items/,
+  )
   for (const days of ['0', '-1', 'x', '1.5', '99999', '1e3']) await refused(['--name', 'x', `--expires-days=${days}`], /expires-days/)
   await refused(['--name', 'x', 'more'], /cannot use argument "more"/)
   await refused(['--nam', 'x'], /did you mean "name"/)

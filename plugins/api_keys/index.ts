@@ -52,6 +52,7 @@ export default definePlugin({
       requireWayIn(section, keyring, hasOtherWayIn())
     })
 
+    for (const path of [PATH, `${PATH}/:name`]) svc.auth.scoped(path)
     const audit = () => svc.find<AuditTrail>(AUDIT_TRAIL)
     const admin = new KeyAdmin({ sources, prefix, multiTenancy, clock, log, audit, hasOtherWayIn })
     const create = { summary: 'Makes an API key; the answer has it, this once', body: createBody, response: { 201: createdKey } }

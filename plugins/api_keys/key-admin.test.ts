@@ -291,9 +291,10 @@ t.test('many at once: each happens once, and the file has what the answers say',
   await node.stop()
 })
 
-t.test('the audit trail has it, and can refuse it', async (t) => {
+t.test('the audit trail has it, also when it then fails, and can refuse it', async (t) => {
   const records: AuditRecord[] = []
   let full = false
+  const dir = await folder(t)
   const trail = definePlugin({
     id: 'trail',
     summary: 'An audit trail',
@@ -307,7 +308,7 @@ t.test('the audit trail has it, and can refuse it', async (t) => {
         },
       }),
   })
-  const node = await start({ keys: [admin], others: [trail] })
+  const node = await start({ keys: [admin], others: [trail], dir })
   t.teardown(() => node.stop())
   const made = (await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red', 'blue'] })).body
   await node.call('POST', ADMIN, '', { name: 'ci' })
@@ -329,4 +330,10 @@ t.test('the audit trail has it, and can refuse it', async (t) => {
   ])
   t.equal(records.length, 2)
   t.notOk(JSON.stringify(records).includes(made.key))
+  await mkdir(join(dir, `${FILE}.tmp`, 'x'), { recursive: true })
+  t.match(await node.call('POST', ADMIN, '', { name: 'lost' }), { status: 500 })
+  t.match(records.slice(2), [
+    { action: 'api_key_create', resource: 'lost', decision: 'allow' },
+    { action: 'api_key_create', resource: 'lost', decision: 'deny', by: { principal: 'root' }, metadata: { failed: 'IO_ERROR', admin: 'false' } },
+  ])
 })

@@ -1,8 +1,9 @@
 /** Makes, lists and revokes keys for admins, who cannot reach beyond their own credential. One change at a time. */
-import type { AuditAction, AuditTrail } from '../../kernel/audit-trail.ts'
+import { type AuditAction, type AuditTrail, audited } from '../../kernel/audit-trail.ts'
 import type { CallContext } from '../../kernel/auth.ts'
 import { classify, SvcError } from '../../kernel/errors.ts'
-import type { Clock, Logger } from '../../kernel/index.ts'
+import type { Logger } from '../../kernel/log.ts'
+import type { Clock } from '../../kernel/plugin.ts'
 import { MAX_KEYS } from './config.ts'
 import { type ApiKey, hasExpired, isFullAdmin, nameProblem, namespaceProblems } from './key.ts'
 import type { KeySources } from './key-sources.ts'
@@ -28,6 +29,8 @@ export interface Page {
   limit: number
 }
 
+type Changed = Pick<ApiKey, 'id' | 'name' | 'namespaces' | 'admin'>
+
 export class KeyAdmin {
   private readonly parts: AdminParts
   private readonly serial = new Serial()
@@ -47,8 +50,7 @@ export class KeyAdmin {
       if (sources.isFull())
         throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: there are ${MAX_KEYS}, which is the limit; revoke some`)
       const { text, record } = await newKey(wanted, prefix, clock.now())
-      await this.record('api_key_create', wanted, record.id, context)
-      const key = await this.kept(`keep API key ${JSON.stringify(wanted.name)}`, () => sources.add(record))
+      const key = await this.change('api_key_create', { ...wanted, id: record.id }, context, () => sources.add(record))
       this.parts.log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key made')
       return { key: text, ...viewOf(key) }
     })
@@ -72,8 +74,7 @@ export class KeyAdmin {
       if (key === undefined || !isWithin(key, context))
         throw new SvcError('NOT_FOUND', `cannot revoke API key ${JSON.stringify(name.slice(0, 128))}: there is no such key`)
       this.refuseLastAdmin(key)
-      await this.record('api_key_revoke', key, key.id, context)
-      await this.kept(`revoke API key ${JSON.stringify(name)}`, () => sources.remove(key))
+      await this.change('api_key_revoke', key, context, () => sources.remove(key))
       log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key revoked')
     })
   }
@@ -115,19 +116,21 @@ export class KeyAdmin {
     log.warn({ key_name: key.name }, 'the last API key of an admin over everything is being revoked: only other credentials can administer the server now')
   }
 
-  private async record(action: AuditAction, key: { name: string; namespaces: readonly string[]; admin: boolean }, id: string, by: CallContext): Promise<void> {
-    const metadata = { key_id: id, namespaces: key.namespaces.join(','), admin: String(key.admin) }
-    await this.parts.audit()?.record({ action, resource: key.name, decision: 'allow', by, metadata })
-  }
-
-  /** @throws SvcError that says what was not done; a full disk stays what it is. */
-  private async kept<T>(what: string, act: () => Promise<T>): Promise<T> {
-    try {
-      return await act()
-    } catch (error) {
-      const known = classify(error)
-      throw known.code === 'STORAGE_FULL' ? known : new SvcError('IO_ERROR', `cannot ${what}: ${(error as Error).message}`, { cause: error })
-    }
+  /** Records it and does it. @throws SvcError that says what was not done; a full disk stays what it is. */
+  private change<T>(action: AuditAction, key: Changed, by: CallContext, act: () => Promise<T>): Promise<T> {
+    const { name, id, namespaces, admin } = key
+    const metadata = { key_id: id, namespaces: namespaces.join(','), admin: String(admin) }
+    return audited(this.parts.audit(), { action, resource: name, decision: 'allow', by, metadata }, async () => {
+      try {
+        return await act()
+      } catch (error) {
+        const known = classify(error)
+        const verb = action === 'api_key_create' ? 'keep' : 'revoke'
+        throw known.code === 'STORAGE_FULL'
+          ? known
+          : new SvcError('IO_ERROR', `cannot ${verb} API key ${JSON.stringify(name)}: ${(error as Error).message}`, { cause: error })
+      }
+    })
   }
 }
 

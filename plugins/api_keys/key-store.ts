@@ -5,10 +5,10 @@
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { replaceFile } from '../../kernel/atomic-file.ts'
+import { readBounded } from '../../kernel/bounded-file.ts'
 import { MAX_KEYS } from './config.ts'
 import type { Envelope } from './envelope.ts'
 import { checkRecord, ID, type KeyRecord } from './key-record.ts'
-import { readBounded } from './runtime-file.ts'
 import { Serial } from './serial.ts'
 
 const VERSION = 1
@@ -42,6 +42,8 @@ export class KeyStore {
   private watcher: StoreWatcher = { put() {}, drop() {} }
   /** What each object looked like when it was read last, by id. */
   private readonly seen = new Map<string, string>()
+  /** Of those the ones that could not be used, which the removal of another may change: a name is free again. */
+  private readonly unusable = new Set<string>()
   private folderTime = -1n
   private scannedAt = Number.NEGATIVE_INFINITY
 
@@ -53,7 +55,10 @@ export class KeyStore {
 
   /** Reads all objects. @throws Error naming the one that cannot be read. */
   async open(watcher: StoreWatcher): Promise<void> {
-    await mkdir(this.folder, { recursive: true, mode: 0o700 })
+    await mkdir(this.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
+      const hint = 'have storage.object_store_url, or without it database.data_dir, name a folder that can be written'
+      throw new Error(`cannot use "${this.folder}" for API keys: ${cause.message}; ${hint}`, { cause })
+    })
     this.watcher = watcher
     const strict = (id: string, reason?: Error): void => {
       if (reason !== undefined) throw this.unreadable(id, reason)
@@ -89,7 +94,7 @@ export class KeyStore {
   remove(id: string): Promise<void> {
     return this.serial.run(async () => {
       await rm(this.pathOf(id), { force: true })
-      this.seen.delete(id)
+      this.forget(id)
       this.watcher.drop(id)
       const folder = await open(this.folder, 'r')
       try {
@@ -121,12 +126,12 @@ export class KeyStore {
     const ids = (await readdir(this.folder)).filter((name) => name.endsWith('.json') && ID.test(name.slice(0, -5))).map((name) => name.slice(0, -5))
     if (ids.length > MAX_KEYS) throw new Error(`cannot use "${this.folder}": it has ${ids.length} keys, and ${MAX_KEYS} are the limit; remove some`)
     const there = new Set(ids)
-    for (const id of [...this.seen.keys()]) {
-      if (there.has(id)) continue
-      this.seen.delete(id)
+    const gone = [...this.seen.keys()].filter((id) => !there.has(id))
+    for (const id of gone) {
+      this.forget(id)
       watcher.drop(id)
     }
-    for (const id of ids) await this.look(id, watcher, false)
+    for (const id of ids) await this.look(id, watcher, gone.length > 0 && this.unusable.has(id))
     this.folderTime = mtimeNs
     this.scannedAt = this.monotonic()
   }
@@ -138,14 +143,21 @@ export class KeyStore {
       const looks = `${ctimeNs} ${size} ${ino}`
       if (!always && this.seen.get(id) === looks) return
       this.seen.set(id, looks)
-      const record = this.decode(await readBounded(this.pathOf(id), MAX_BYTES))
+      this.unusable.delete(id)
+      const record = this.decode((await readBounded(this.pathOf(id), MAX_BYTES)).toString())
       if (record.id !== id) throw new Error(`it is of the key ${record.id}`)
       watcher.put(record)
     } catch (error) {
       const gone = (error as NodeJS.ErrnoException).code === 'ENOENT'
-      if (gone) this.seen.delete(id)
+      if (gone) this.forget(id)
+      else this.unusable.add(id)
       watcher.drop(id, gone ? undefined : (error as Error))
     }
+  }
+
+  private forget(id: string): void {
+    this.seen.delete(id)
+    this.unusable.delete(id)
   }
 
   private decode(text: string): KeyRecord {

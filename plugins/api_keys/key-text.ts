@@ -18,9 +18,3 @@ export function generateKeyText(prefix: string): string {
 export function lookupOf(token: string): string {
   return token.length < RANDOM_CHARS ? token.slice(0, LOOKUP_CHARS) : token.slice(-RANDOM_CHARS, LOOKUP_CHARS - RANDOM_CHARS)
 }
-
-/** Whether a token has the form of a JSON web token: two dots or more. */
-export function isJwtShaped(token: string): boolean {
-  const dot = token.indexOf('.')
-  return dot >= 0 && token.includes('.', dot + 1)
-}

@@ -28,6 +28,8 @@ export interface ApiKey extends Omit<KeySpec, 'namespaces'> {
   namespaces: readonly string[]
   identity: Identity
   usage: { at: number | undefined; count: number }
+  /** It was revoked, or another took its place. */
+  gone: boolean
 }
 
 const MAX_NAME = 128
@@ -54,7 +56,10 @@ export function makeKey(spec: KeySpec): ApiKey {
   const claims = Object.freeze({ key_id: id, ...(tenantId === undefined ? {} : { tenant_id: tenantId }) })
   const identity: Identity = { principal: name, method: 'api_key', claims, roles: Object.freeze([...roles]), namespaces: Object.freeze(namespaces), admin }
   if (expiresAt !== undefined) identity.expiresAt = expiresAt * 1000
-  return { ...spec, namespaces, identity: Object.freeze(identity), usage: { at: undefined, count: 0 } }
+  const key: ApiKey = { ...spec, namespaces, identity, usage: { at: undefined, count: 0 }, gone: false }
+  identity.revoked = () => key.gone
+  Object.freeze(identity)
+  return key
 }
 
 /** A key that under multi-tenancy could name no namespace, and would be taken for one for all. */

@@ -36,6 +36,7 @@ export class Keyring {
 
   remove(key: ApiKey): void {
     if (!this.isCurrent(key)) return
+    key.gone = true
     this.byName.delete(key.name)
     this.everywhere.delete(key)
     const digest = this.digests.get(key)

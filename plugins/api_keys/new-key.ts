@@ -1,6 +1,6 @@
 /** Makes keys: the text, which is shown once, and the record, which has only its hash. */
 import { randomUUID } from 'node:crypto'
-import type { KeyRecord } from './key-record.ts'
+import { checkRecord, type KeyRecord } from './key-record.ts'
 import { generateKeyText, lookupOf } from './key-text.ts'
 import { hashText } from './phc.ts'
 
@@ -14,7 +14,7 @@ export interface NewKey {
   expiresAt?: number
 }
 
-/** @param nowMs milliseconds since the Unix epoch. */
+/** @param nowMs milliseconds since the Unix epoch. @throws Error for a key that could not be read back. */
 export async function newKey(given: NewKey, prefix: string, nowMs: number): Promise<{ text: string; record: KeyRecord }> {
   const text = generateKeyText(prefix)
   const { text: key_hash } = await hashText(text)
@@ -34,5 +34,9 @@ export async function newKey(given: NewKey, prefix: string, nowMs: number): Prom
     usage_count: 0,
     description: null,
   }
-  return { text, record }
+  try {
+    return { text, record: checkRecord(record) }
+  } catch (error) {
+    throw new Error(`cannot make key ${JSON.stringify(given.name)}: ${(error as Error).message}`, { cause: error })
+  }
 }

@@ -1,7 +1,7 @@
 /** `auth/api_keys.json`: keys made over HTTP, and the names of config keys that were revoked. See docs/formats/api-keys.md. */
-import { open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { replaceFile } from '../../kernel/atomic-file.ts'
+import { readBounded } from '../../kernel/bounded-file.ts'
 import { MAX_KEYS } from './config.ts'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 
@@ -51,7 +51,7 @@ export class RuntimeFile {
   async read(): Promise<RuntimeKeys> {
     if (this.path === undefined) return { keys: [], revoked: [] }
     try {
-      return decodeRuntimeKeys(await readBounded(this.path, MAX_BYTES))
+      return decodeRuntimeKeys((await readBounded(this.path, MAX_BYTES)).toString())
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { keys: [], revoked: [] }
       throw new Error(
@@ -69,19 +69,6 @@ export class RuntimeFile {
     const bytes = Buffer.from(encodeRuntimeKeys(keys))
     if (bytes.length > MAX_BYTES) throw new Error(`the file would have ${bytes.length} bytes, and ${MAX_BYTES} are read`)
     await replaceFile(this.path, bytes)
-  }
-}
-
-/** A plain file's text. @throws Error when it is larger. */
-export async function readBounded(path: string, maxBytes: number): Promise<string> {
-  const file = await open(path, 'r')
-  try {
-    const stat = await file.stat()
-    if (!stat.isFile()) throw new Error('it is no file')
-    if (stat.size > maxBytes) throw new Error(`it has ${stat.size} bytes, more than the ${maxBytes} that are read`)
-    return await file.readFile('utf8')
-  } finally {
-    await file.close()
   }
 }
 

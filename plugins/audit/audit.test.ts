@@ -151,6 +151,18 @@ t.test('what is recorded is a setting', async (t) => {
   )
 })
 
+t.test('scrapes that are let in are not recorded, whatever the path of the metrics is', async (t) => {
+  const config = { server: { multi_tenancy: true, metrics_path: '/figures' } }
+  const { call, entries } = await start(t, {}, { config })
+  t.equal(await call('GET', '/figures', bearer(SECRETS.admin)), 200)
+  t.same(entries(), [])
+  t.equal(await call('GET', '/figures'), 401)
+  t.match(entries(), [{ action: 'login_failure', resource: '/figures' }], 'one that is refused is')
+  const all = await start(t, { skip: [] }, { config })
+  t.equal(await all.call('GET', '/figures', bearer(SECRETS.admin)), 200)
+  t.match(all.entries(), [{ action: 'admin', resource: '/figures', decision: 'allow' }])
+})
+
 t.test('no secret is in the trail, the log or the answer of the admin route', async (t) => {
   const { call, entries, path, logged, node } = await start(t, { log: true, hmac_key_env: 'SVC_AUDIT_TEST_KEY' }, {})
   const secrets = Object.values(SECRETS)
@@ -204,6 +216,25 @@ t.test('many refusals do not fill the disk, and are all counted', async (t) => {
     found = [...found, ...short.entries()]
   }
   t.equal(total(found), 10, 'at the end of the window')
+})
+
+t.test('neither does a flood from an address that is banned', async (t) => {
+  const FLOOD = 5000
+  const options = { plugins: [audit, locks, 'rate_limit'], config: { rate_limit: { requests_per_second: 0, max_auth_failures: 2 } } }
+  const { call, entries, node, path } = await start(t, { denial_window_secs: 3600 }, options)
+  const statuses = { 401: 0, 429: 0 } as Record<number, number>
+  for (let i = 0; i < FLOOD; i++) statuses[await call(i % 2 === 0 ? 'GET' : 'POST', '/data', bearer(SECRETS.wrong))]++
+  t.same(statuses, { 401: 2, 429: FLOOD - 2 })
+  const during = entries()
+  t.equal(during.length, 43, 'two logins that failed, the ban, and twenty each of reads and writes')
+  await node.stop()
+  const after = entries()
+  const counts = after.map((entry) => [entry.action, metadataOf(entry).code, metadataOf(entry).count])
+  t.same(counts.sort(), [
+    ['read', 'RATE_LIMITED', String(FLOOD / 2 - 1 - 20)],
+    ['write', 'RATE_LIMITED', String(FLOOD / 2 - 1 - 20)],
+  ])
+  t.match(await check(path), { entries: 45, broken: undefined })
 })
 
 t.test('refusals of gRPC and Flight SQL are recorded with the method', async (t) => {

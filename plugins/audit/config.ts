@@ -30,11 +30,12 @@ export const configSchema = Type.Object({
     maxItems: RECORDABLE.length,
     description: `Which decisions about calls are recorded, of ${RECORDABLE.join(', ')}; what plugins record themselves always is`,
   }),
-  skip: Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
-    default: ['/metrics'],
-    maxItems: 256,
-    description: 'Routes and methods whose admitted calls are not recorded; refused ones are',
-  }),
+  skip: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 256 }), {
+      maxItems: 256,
+      description: 'Routes and methods whose admitted calls are not recorded; refused ones are; default server.metrics_path',
+    }),
+  ),
   fail_closed: Type.Boolean({
     default: true,
     description: 'Whether a call whose entry cannot be kept is refused; false = it goes on, and the next entry says how many are missing',

@@ -277,7 +277,10 @@ t.test('a file that is no trail is not touched', async (t) => {
   }
   rmSync(path)
   mkdirSync(path)
-  await t.rejects(makeTrail(path).open(), { code: 'EISDIR' })
+  const unusable = { code: 'IO_ERROR', message: /^cannot use audit\.path ".*": E[A-Z]+: .*; name a file that can be written/ }
+  await t.rejects(makeTrail(path).open(), unusable)
+  writeFileSync(join(path, 'file'), '')
+  await t.rejects(makeTrail(join(path, 'file', 'audit.jsonl')).open(), unusable, 'its directory is a file')
 })
 
 t.test('one trail has one server', async (t) => {
@@ -289,7 +292,7 @@ t.test('one trail has one server', async (t) => {
   await first.record(entry('a'))
   await first.stop()
   // Of a process that is gone, and of one whose pid is another's now.
-  for (const holder of ['4194304:1', `${process.pid}:1`, 'nonsense']) {
+  for (const holder of ['{"pid":4194304,"started":"1"}', `{"pid":${process.pid},"started":"1"}`, 'nonsense']) {
     symlinkSync(holder, `${path}.lock`)
     const third = await stopAtEnd(t, makeTrail(path))
     await third.stop()

@@ -1,18 +1,20 @@
 /** The audit trail of a node: what is asked to be recorded goes to the file, and from there to the other sinks. */
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { AuditRecord, AuditTrail } from '../../kernel/audit-trail.ts'
 import { classify, SvcError } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/log.ts'
 import type { Metrics } from '../../kernel/metrics.ts'
 import type { Clock } from '../../kernel/plugin.ts'
+import { ProcessLock } from '../../kernel/process-lock.ts'
 import type { AuditConfig } from './config.ts'
 import { Denials } from './denials.ts'
 import { type DraftInput, draftOf } from './draft.ts'
 import type { Entry, Seal } from './entry.ts'
 import { type Files, realFiles, TrailFile } from './file.ts'
-import { TrailLock } from './lock.ts'
 import { type AuditMetrics, auditMetrics } from './metrics.ts'
 import { Recent } from './recent.ts'
-import { type Note, resume } from './resume.ts'
+import { type Note, type Resumed, resume } from './resume.ts'
 import { Writer } from './writer.ts'
 
 export interface TrailParts {
@@ -30,7 +32,7 @@ export class Trail implements AuditTrail {
   private readonly parts: TrailParts
   private readonly metrics: AuditMetrics
   private readonly file: TrailFile
-  private readonly lock: TrailLock
+  private readonly lock: ProcessLock
   private readonly recent: Recent
   private readonly denials: Denials
   private readonly now: () => bigint
@@ -47,7 +49,10 @@ export class Trail implements AuditTrail {
     this.parts = parts
     this.now = () => clock.nowNanos()
     this.file = new TrailFile(path, parts.files ?? realFiles)
-    this.lock = new TrailLock(path)
+    this.lock = new ProcessLock(`${path}.lock`, {
+      held: (pid) => `cannot use audit.path "${path}": process ${pid} writes it; stop it, or give each server a trail of its own`,
+      unclear: `cannot lock audit.path "${path}": "${path}.lock" changes hands, or is no lock; start one server only, or remove it`,
+    })
     this.recent = new Recent(config.memory_entries)
     const { denials_per_address: perAddress, denials_per_window: perWindow, denial_window_secs: windowSecs } = config
     this.denials = new Denials({ perAddress, perWindow, windowSecs }, this.now)
@@ -101,9 +106,7 @@ export class Trail implements AuditTrail {
 
   private async begin(): Promise<Writer> {
     const { config, seal, log } = this.parts
-    this.lock.acquire()
-    await this.file.open()
-    const { end, notes, lines } = await resume(this.file, seal, this.now)
+    const { end, notes, lines } = await this.taken()
     for (const line of lines) this.recent.add(line)
     for (const note of notes) this.tell(note)
     this.writer = new Writer({
@@ -122,6 +125,20 @@ export class Trail implements AuditTrail {
     await this.writer.flushNotes()
     log.info({ path: this.file.path, last_id: String(end.id), last_hash: end.hash }, 'audit trail opened')
     return this.writer
+  }
+
+  /** The file, locked and read. */
+  private async taken(): Promise<Resumed> {
+    try {
+      mkdirSync(dirname(this.file.path), { recursive: true, mode: 0o700 })
+      this.lock.acquire()
+      await this.file.open()
+      return await resume(this.file, this.parts.seal, this.now)
+    } catch (cause) {
+      if (cause instanceof SvcError) throw cause
+      const why = `${(cause as Error).message}; name a file that can be written, or mend its directory`
+      throw new SvcError('IO_ERROR', `cannot use audit.path "${this.file.path}": ${why}`, { cause })
+    }
   }
 
   private async write(record: DraftInput): Promise<void> {

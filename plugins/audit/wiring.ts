@@ -23,7 +23,7 @@ export const auditPlugin = (files: Files = realFiles): Plugin =>
       const { log, metrics, clock } = svc
       const seal = sealBy(keyFrom(config.hmac_key_env, process.env))
       const trail = new Trail({ config, path: trailPath(config.path, svc.dataDir), seal, log, metrics, clock, files })
-      const recordOf = recorder(config)
+      const recordOf = recorder({ record: config.record, skip: config.skip ?? [svc.server.metrics_path] })
       svc.provide(AUDIT_TRAIL, trail)
       svc.auth.observer((decision) => {
         const record = recordOf(decision)

@@ -6,7 +6,7 @@ import type { Svc } from '../../kernel/plugin.ts'
 import { AuditLog } from './audit-log.ts'
 import { type AuditSink, FileSink, StdoutSink } from './audit-sink.ts'
 import type { CatalogConfig } from './config.ts'
-import { type AuthEntry, type AuthorizationEntry, authEntry, authorizationEntry, plainAddress } from './decision-entry.ts'
+import { type AuthEntry, type AuthorizationEntry, authEntry, authorizationEntry } from './decision-entry.ts'
 import type { CatalogMetrics } from './metrics.ts'
 import { isCatalogResource } from './paths.ts'
 
@@ -43,7 +43,7 @@ export class Audit {
   async refusedAnonymous({ address, requestId, method }: CallContext): Promise<void> {
     if (this.config.audit_sink === 'none') return
     const timestamp = new Date(this.svc.clock.now()).toISOString()
-    await this.write({ timestamp, event: 'auth_failure', method, ip: plainAddress(address), request_id: requestId, reason: 'missing_credentials' })
+    await this.write({ timestamp, event: 'auth_failure', method, ip: address ?? null, request_id: requestId, reason: 'missing_credentials' })
   }
 
   private observe(decision: Decision): Promise<void> | undefined {

@@ -26,6 +26,8 @@ t.test('a caller sees the namespaces of its credential, and of others not even w
     const names = async (token: string, headers: Record<string, string> = {}) => (await call(token, '/v1/namespaces', headers)).json().namespaces?.flat()
     t.same(await names('red'), ['red'])
     t.same(await names('two', { 'x-namespace': 'red' }), ['blue', 'red'], 'one that is not defined is left out')
+    t.same(await names('two'), ['blue', 'red'], 'no namespace in particular has to be named')
+    t.equal((await call('two', '/v1/namespaces', { 'x-namespace': 'green' })).statusCode, 403)
     t.same(await names('root'), ['blue', 'default', 'green', 'red'])
     if (multi_tenancy) t.equal((await call('any', '/v1/namespaces')).statusCode, 403, 'a credential for no namespace')
     else t.same(await names('any'), ['blue', 'default', 'green', 'red'])

@@ -1,6 +1,6 @@
 /** What credentials stand for on the catalog's paths: a token in the URL is a bearer token, and the namespace asked for is the one in the path. */
 import type { Credentials, Source } from '../../kernel/auth.ts'
-import { isCatalogPath, namespaceOfPath } from './paths.ts'
+import { isCatalogPath, isGeneralPath, namespaceOfPath } from './paths.ts'
 
 const TOKEN = /^[\x21-\x7e]+$/
 
@@ -28,24 +28,12 @@ export function catalogSource({ queryToken, onQueryToken, onFirst }: SourceOptio
       // What no header could carry is a bad token, not a missing one.
       headers.set('authorization', TOKEN.test(token) ? `Bearer ${token}` : 'Bearer')
     }
-    return headers.size === 0 ? given : withHeaders(given, headers)
+    const anyNamespace = isGeneralPath(given.path)
+    return { ...given, header: (name) => headers.get(name) ?? given.header(name), ...(anyNamespace && { anyNamespace }) }
   }
 }
 
 /** Whether the call came with an Authorization header. */
 export function hasHeader(credentials: Credentials): boolean {
   return (credentials.header('authorization') ?? '').trim() !== ''
-}
-
-function withHeaders(given: Credentials, headers: ReadonlyMap<string, string>): Credentials {
-  const { surface, path, certificate, address, requestId } = given
-  return {
-    surface,
-    path,
-    header: (name) => headers.get(name) ?? given.header(name),
-    query: (name) => given.query(name),
-    ...(certificate === undefined ? {} : { certificate }),
-    address,
-    requestId,
-  }
 }

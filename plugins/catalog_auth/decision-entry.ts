@@ -1,5 +1,6 @@
 /** What the audit log says of a decision. Never a credential: only who it proved, how, and why it did not do. */
-import { type Decision, tokenOf } from '../../kernel/auth.ts'
+import type { Decision } from '../../kernel/auth.ts'
+import { tokenOf } from '../../kernel/token.ts'
 import { hasHeader } from './credentials.ts'
 import { tenantOf } from './principal.ts'
 
@@ -38,7 +39,7 @@ export function authEntry(decision: Decision, now: number): AuthEntry {
     event: outcome === 'allow' ? 'auth_success' : 'auth_failure',
     ...(identity === undefined ? {} : { principal: identity.principal.slice(0, LONGEST), tenant_id: tenantOf(identity, context?.namespace).slice(0, LONGEST) }),
     method: identity?.method ?? presented(decision),
-    ip: plainAddress(credentials.address),
+    ip: credentials.address ?? null,
     request_id: credentials.requestId,
     ...(outcome === 'allow' ? {} : { reason: reasonOf(decision) }),
   }
@@ -57,11 +58,6 @@ export function authorizationEntry(decision: Decision, now: number): Authorizati
     request_id: credentials.requestId,
     ...(outcome === 'allow' ? {} : { reason: reasonOf(decision) }),
   }
-}
-
-/** An IPv4 address that came in over an IPv6 socket, as itself. */
-export function plainAddress(address: string | undefined): string | null {
-  return address === undefined ? null : address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/, '')
 }
 
 /** What the credentials look like, where nobody could say what they are. */

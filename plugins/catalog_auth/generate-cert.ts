@@ -16,7 +16,7 @@ const SKEW_MS = 300_000
 export const generateCert: Command = {
   name: 'generate-cert',
   usage: '--common-name NAME',
-  summary: `writes a self-signed certificate for [tls]: ${CERTIFICATE} and ${KEY}`,
+  summary: `Writes a self-signed certificate for [tls]: ${CERTIFICATE} and ${KEY}`,
   flags: {
     'common-name': { description: 'the name that clients reach the server by' },
     out: { description: 'directory of the two files; default the current one' },

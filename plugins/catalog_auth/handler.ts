@@ -1,5 +1,5 @@
 /** The catalog's routes over the server's namespaces. They show and change nothing. */
-import type { FastifyError, FastifyReply } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import type { TSchema } from 'typebox'
 import type { CallContext } from '../../kernel/auth.ts'
 import { type ErrorKind, SvcError } from '../../kernel/errors.ts'
@@ -18,7 +18,6 @@ const NO_STORE = 'no-store'
 const JSON_TYPE = 'application/json; charset=utf-8'
 /** What a client of the Iceberg REST catalog may call; without the list it would think that there are tables. */
 const ENDPOINTS = ['GET /v1/{prefix}/namespaces', 'GET /v1/{prefix}/namespaces/{namespace}', 'HEAD /v1/{prefix}/namespaces/{namespace}']
-const BAD_PATH = 'cannot decode the path: a "%" in it is not followed by two hexadecimal digits of UTF-8'
 const NO_ANONYMOUS = 'cannot use the catalog without credentials: send "Authorization: Bearer <token>"; auth.require_authentication = false lets anybody in'
 
 export interface CatalogParts {
@@ -129,8 +128,7 @@ export class Catalog {
   }
 
   private fail(error: unknown, request: HttpRequest, reply: FastifyReply): void {
-    // The router's own text has the whole URL in it, and with it a token.
-    const known = (error as FastifyError).code === 'FST_ERR_BAD_URL' ? new SvcError('BAD_REQUEST', BAD_PATH) : toSvcError(error)
+    const known = toSvcError(error)
     if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: known.cause ?? known, code: known.code, request_id: request.id }, 'request failed')
     const { namespace } = (request.params ?? {}) as { namespace?: string }
     // Whether a namespace is another's is not for the caller to know.

@@ -20,6 +20,11 @@ export function isCatalogPath(path: string): boolean {
   return FIXED.has(path) || ONE_NAMESPACE.test(path)
 }
 
+/** Whether a path is one of those that are about no namespace in particular. */
+export function isGeneralPath(path: string): boolean {
+  return FIXED.has(path)
+}
+
 /** The namespace that a path is about; undefined for other paths, and for what can be no namespace's name. */
 export function namespaceOfPath(path: string): string | undefined {
   const part = ONE_NAMESPACE.exec(path)?.[1]

@@ -3,7 +3,7 @@ import type { Identity } from '../../kernel/auth.ts'
 import { boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 import { CAPABILITIES } from './model.ts'
-import { believer, policyFolder, routesPlugin, startPolicies, tokenFor } from './testing.ts'
+import { believer, policyFolder, routesPlugin, startPolicies } from './testing.ts'
 
 const DATA = routesPlugin([
   { method: 'GET', url: '/data' },
@@ -127,9 +127,14 @@ t.test('one file in place of a folder', async (t) => {
 t.test('what the start refuses', async (t) => {
   const start = (authorization: Record<string, unknown>, plugins = [plugin, believer]) => boot({ plugins, config: { authorization } })
   const folder = policyFolder(t, { 'a.cedar': 'permit(principal, action, resource);' })
-  await t.rejects(start({ policy_dir: folder, policy_file: 'x' }), /policy_file "x": authorization.policy_dir is set too/)
-  await t.rejects(start({ engine: 'cedar' }), /cannot use authorization.engine "cedar": there are no policies/)
-  await t.rejects(start({ engine: 'opa' }), /must be one of , cedar/)
+  await t.rejects(start({ policy_dir: folder, policy_file: 'x' }), /policy_file "x": the folder ".*" is set too/)
+  const twice = { authorization: { policy_dir: folder }, server: { authz_policy_dir: '/elsewhere' } }
+  await t.rejects(boot({ plugins: [plugin, believer], config: twice }), /authz_policy_dir "\/elsewhere": authorization.policy_dir is another/)
+  const named = await boot({ plugins: [plugin, believer], config: { server: { authz_policy_dir: folder } } })
+  t.teardown(() => named.stop())
+  for (const section of [{}, { engine: 'cedar' }])
+    await t.rejects(start(section), /cannot authorize callers: there are no policies; set authorization\.policy_dir or authorization\.policy_file/)
+  await t.rejects(start({ engine: 'opa' }), /must be .*cedar/)
   await t.rejects(start({ policy_dir: `${folder}/none` }), /cannot read the policies of ".*none": ENOENT/)
   await t.rejects(start({ policy_file: folder }), /it is not a file/)
   await t.rejects(start({ policy_dir: folder }, [plugin]), /cannot authorize callers that nothing authenticates/)
@@ -138,12 +143,4 @@ t.test('what the start refuses', async (t) => {
     'b.cedar': '\npermit(principal,\n  action == Svc::Action::"Raed", resource);\npermit(principal is Svc::Usr, action, resource);',
   })
   await t.rejects(start({ policy_dir: bad }), /b\.cedar:3:13: unrecognized action `Svc::Action::"Raed"`; did you mean `Svc::Action::"Read"`\?\nb\.cedar:4:/)
-})
-
-t.test('without policies there is no engine, and the start says so', async (t) => {
-  const lines: string[] = []
-  const node = await boot({ plugins: [plugin, believer, DATA], log: (line) => lines.push(line) })
-  t.teardown(() => node.stop())
-  t.equal((await node.inject({ url: '/data', headers: { authorization: tokenFor({ principal: 'ann' }) } })).statusCode, 200)
-  t.ok(lines.some((line) => JSON.parse(line).level === 'warn' && line.includes('no policies are configured')))
 })

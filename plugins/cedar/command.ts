@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises'
 import type { Command, CommandCall } from '../../kernel/command.ts'
 import { checkInThread } from './check-thread.ts'
-import { type CedarConfig, MAX_POLICY_BYTES } from './config.ts'
+import { type CedarSections, MAX_POLICY_BYTES } from './config.ts'
 import { type PolicySource, readPolicies } from './policy-files.ts'
 import { sourceOf } from './source.ts'
 
@@ -25,9 +25,8 @@ async function sourceFor(path: string | undefined, call: CommandCall): Promise<P
     return { path, kind: found.isDirectory() ? 'folder' : 'file', maxBytes: MAX_POLICY_BYTES }
   }
   const { section } = await call.config()
-  const source = section === undefined ? undefined : sourceOf(section as CedarConfig)
-  if (source === undefined) throw new Error('cannot check policies: neither a folder is given nor does the config name one; write svc policy check DIR')
-  return source
+  if (section === undefined) throw new Error('cannot check policies: the config does not select plugin "cedar"; write svc policy check DIR')
+  return sourceOf(section as CedarSections)
 }
 
 async function check(source: PolicySource, { out, err }: CommandCall): Promise<number> {

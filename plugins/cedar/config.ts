@@ -3,14 +3,12 @@ import { type Static, Type } from 'typebox'
 /** The most that max_policy_bytes may be. */
 export const MAX_POLICY_BYTES = 16_777_216
 
-export const configSchema = Type.Object({
-  engine: Type.Unsafe<'' | 'cedar'>({
-    type: 'string',
-    enum: ['', 'cedar'],
+const authorization = Type.Object({
+  engine: Type.Enum(['cedar'], { default: 'cedar', description: 'The policy engine; there is this one' }),
+  policy_dir: Type.String({
     default: '',
-    description: 'cedar = policies are needed at start; empty = callers are authorized by policies only where policy_dir or policy_file is set',
+    description: 'Folder whose *.cedar files are the policies; folders in it are not looked into. This, server.authz_policy_dir or policy_file is needed',
   }),
-  policy_dir: Type.String({ default: '', description: 'Folder whose *.cedar files are the policies; folders in it are not looked into' }),
   policy_file: Type.String({ default: '', description: 'The one file of policies, in place of policy_dir' }),
   hot_reload: Type.Boolean({ default: true, description: 'Whether changed policies are taken up while the server runs; SIGHUP does so at once' }),
   hot_reload_interval_secs: Type.Integer({ default: 30, minimum: 1, maximum: 86_400, description: 'How often the files are read to see whether they changed' }),
@@ -28,4 +26,12 @@ export const configSchema = Type.Object({
   }),
 })
 
-export type CedarConfig = Static<typeof configSchema>
+const server = Type.Object({ authz_policy_dir: Type.String({ default: '', description: 'Another name of authorization.policy_dir' }) })
+
+export const configSchema = Type.Object({
+  authorization: Type.Object(authorization.properties, { default: {}, description: 'Policies, and how they are looked at' }),
+  server: Type.Object(server.properties, { default: {}, description: 'Where policies may be named too' }),
+})
+
+export type CedarConfig = Static<typeof authorization>
+export type CedarSections = Static<typeof configSchema>

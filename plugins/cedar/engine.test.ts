@@ -4,6 +4,7 @@ import { fuzz } from './decide.fuzz.ts'
 import type { PolicyEngine } from './engine.ts'
 import { ipOf } from './ip-address.ts'
 import type { Question } from './request.ts'
+import { fuzz as fuzzScopes } from './scope.fuzz.ts'
 import { engineOf, question, setOf } from './testing.ts'
 
 const read = (condition: string): string => `permit(principal, action == Svc::Action::"Read", resource) when { ${condition} };`
@@ -172,7 +173,7 @@ t.test('a set takes the place of another at once, and forgets what was decided',
   engine.activate(await setOf('forbid(principal, action, resource);'))
   t.match(engine.decide(question()), { outcome: 'deny', cached: false, policies: ['p.cedar#1'] })
   t.equal(engine.epoch, 2)
-  t.throws(() => engine.activate({ policies: new Map([['x', 'permit(']]), contextUse: [] }))
+  t.throws(() => engine.activate({ policies: new Map([['x', { text: 'permit(', scope: { principal: {}, action: {}, resource: {} } }]]), contextUse: [] }))
   t.equal(engine.decide(question())?.outcome, 'deny', 'one that cannot be used changes nothing')
   engine.close()
   t.equal(engine.decide(question()), undefined)
@@ -194,6 +195,13 @@ t.test('engines do not share policies, and the least used decision goes first', 
 t.test('names are data, whatever is in them', async (t) => {
   const seed = Date.now() % 1e9
   const counts = await fuzz(seed, 1500)
+  t.comment(`seed ${seed}: ${JSON.stringify(counts)}`)
+  for (const count of Object.values(counts)) t.ok(count > 0)
+})
+
+t.test('policies that cannot apply are left out, and nothing comes out differently', async (t) => {
+  const seed = Date.now() % 1e9
+  const counts = await fuzzScopes(seed, 2000)
   t.comment(`seed ${seed}: ${JSON.stringify(counts)}`)
   for (const count of Object.values(counts)) t.ok(count > 0)
 })

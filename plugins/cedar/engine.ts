@@ -3,7 +3,9 @@ import type { Response } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Cedar } from './cedar-library.ts'
 import { DecisionCache } from './decision-cache.ts'
 import type { PolicySet } from './policy-check.ts'
-import { callOf, IllFormed, keyOf, type Question } from './request.ts'
+import { type Call, callOf, IllFormed, keyOf, type Question } from './request.ts'
+import { fitting, type Scope } from './scope.ts'
+import { Slices } from './slices.ts'
 
 /** `malformed`: it cannot be told, as a policy failed or the caller is no text; nothing is allowed then. */
 export type Outcome = 'allow' | 'deny' | 'malformed'
@@ -22,6 +24,8 @@ interface Active extends Pick<PolicySet, 'contextUse'> {
   name: string
   /** By the number that Cedar gives each policy of a text. */
   labels: readonly string[]
+  texts: readonly string[]
+  scopes: readonly Scope[]
 }
 
 /** Cedar keeps sets by name for as long as the process lives, whoever made them. */
@@ -31,6 +35,7 @@ export class PolicyEngine {
   private readonly cedar: Cedar
   private readonly cacheEntries: number
   private readonly names: readonly [string, string]
+  private readonly slices: Slices
   private active: Active | undefined
   private cache: DecisionCache
   /** Counts the sets that were put to work. */
@@ -42,6 +47,7 @@ export class PolicyEngine {
     this.cache = new DecisionCache(cacheEntries)
     const name = `svc-${++engines}`
     this.names = [`${name}-even`, `${name}-odd`]
+    this.slices = new Slices(name, (part, text) => this.keep(part, text))
   }
 
   get policyCount(): number {
@@ -56,11 +62,14 @@ export class PolicyEngine {
   activate({ policies, contextUse }: PolicySet): void {
     const before = this.active
     const name = this.names[(this.epoch + 1) % 2]
+    const all = [...policies.values()]
+    const texts = all.map(({ text }) => text)
     // As one text, which is read three times as fast as one by one.
-    this.keep(name, [...policies.values()].join('\n'))
-    this.active = { name, contextUse, labels: [...policies.keys()] }
+    this.keep(name, texts.join('\n'))
+    this.active = { name, contextUse, labels: [...policies.keys()], texts, scopes: all.map(({ scope }) => scope) }
     this.epoch++
     this.cache = new DecisionCache(this.cacheEntries)
+    this.slices.clear()
     if (before !== undefined) this.forget(before.name)
   }
 
@@ -69,6 +78,7 @@ export class PolicyEngine {
     const before = this.active
     this.active = undefined
     this.cache = new DecisionCache(0)
+    this.slices.clear()
     if (before !== undefined) this.forget(before.name)
   }
 
@@ -84,18 +94,21 @@ export class PolicyEngine {
     return evaluation
   }
 
-  private evaluate(question: Question, { name, contextUse, labels }: Active): Evaluation {
-    let call: object
+  private evaluate(question: Question, { name, contextUse, labels, texts, scopes }: Active): Evaluation {
+    let call: Call
     try {
       call = callOf(question, contextUse)
     } catch (error) {
       if (!(error instanceof IllFormed)) throw error
       return { outcome: 'malformed', cached: false, policies: [], errors: [{ policy: '', message: error.message }] }
     }
+    const indices = fitting(scopes, call)
+    if (indices.length === 0) return { outcome: 'deny', cached: false, policies: [], errors: [] }
+    const slice = this.slices.nameOf(indices, texts)
     // The set was validated against the schema when it was loaded, and the call is made to fit it.
-    const answer = this.cedar.statefulIsAuthorized({ ...call, preparsedPolicySetId: name, validateRequest: false } as never)
+    const answer = this.cedar.statefulIsAuthorized({ ...call, preparsedPolicySetId: slice ?? name, validateRequest: false } as never)
     if (answer.type === 'failure') throw new Error(`cannot evaluate the policies: ${answer.errors.map(({ message }) => message).join('; ')}`)
-    return { cached: false, ...outcomeOf(answer.response, labels) }
+    return { cached: false, ...outcomeOf(answer.response, slice === undefined ? labels : indices.map((i) => labels[i])) }
   }
 
   private keep(name: string, text: string): void {

@@ -13,18 +13,15 @@ export default definePlugin({
   id: 'cedar',
   summary: 'Permits or refuses each call by Cedar policies, which are reloaded while the server runs',
   stability: 'stable',
-  section: 'authorization',
+  section: '',
   config: configSchema,
   commands: [policyCommand],
-  setup(svc, config) {
+  setup(svc, sections) {
+    const { authorization: config } = sections
     let engine: PolicyEngine | undefined
     let reloader: PolicyReloader | undefined
     const metrics = policyMetrics(svc.metrics, { policies: () => engine?.policyCount ?? 0, cacheEntries: () => engine?.cacheSize ?? 0 })
-    const source = sourceOf(config)
-    if (source === undefined) {
-      svc.start(() => svc.log.warn('no policies are configured, so that none restrict who may do what: set authorization.policy_dir or policy_file'))
-      return
-    }
+    const source = sourceOf(sections)
     const { log, clock } = svc
     const guard = new Guard({ engine: () => engine, metricsPath: svc.server.metrics_path, metrics, clock, log })
     svc.auth.authorizer((request) => guard.authorize(request))

@@ -63,8 +63,8 @@ t.test('policies keep their order, however many there are', async (t) => {
     { name: '__proto__.cedar', text: 'permit(principal == Svc::User::"p", action, resource);' },
   ])
   t.equal(set.policies.size, count + 1)
-  for (const i of [0, 1, 2, 9, 10, 11, 99, 100, 111]) t.match(set.policies.get(`a.cedar#${i + 1}`), `"u${i}"`)
-  t.match(set.policies.get('__proto__.cedar#1'), '"p"')
+  for (const i of [0, 1, 2, 9, 10, 11, 99, 100, 111]) t.match(set.policies.get(`a.cedar#${i + 1}`)?.text, `"u${i}"`)
+  t.match(set.policies.get('__proto__.cedar#1')?.text, '"p"')
 })
 
 /** Conditions of about `levels` levels. */
@@ -117,6 +117,7 @@ t.test('svc policy check', async (t) => {
     'a.cedar': 'permit(principal, action == Svc::Action::"Wrte", resource);',
     'svc.toml': `plugins = ["cedar"]\n[authorization]\npolicy_dir = "${good}"\n`,
     'none.toml': 'plugins = ["cedar"]\n',
+    'without.toml': 'plugins = ["sql"]\n',
   })
   t.match(await svc('policy', 'check', bad), {
     code: 1,
@@ -124,7 +125,11 @@ t.test('svc policy check', async (t) => {
     err: /^a\.cedar:1:29: .*did you mean `Svc::Action::"Write"`\?\nsvc: cannot use the policies of ".*": there is a problem\n$/,
   })
   t.match(await svc('policy', 'check', '--config', `${bad}/svc.toml`), { code: 0, out: /^2 policies/ })
-  t.match(await svc('policy', 'check', '--config', `${bad}/none.toml`), { code: 1, err: /neither a folder is given nor does the config name one/ })
+  t.match(await svc('policy', 'check', '--config', `${bad}/none.toml`), {
+    code: 1,
+    err: /^svc: cannot authorize callers: there are no policies; set authorization\.policy_dir/,
+  })
+  t.match(await svc('policy', 'check', '--config', `${bad}/without.toml`), { code: 1, err: /the config does not select plugin "cedar"/ })
   t.match(await svc('policy', 'check', `${bad}/none`), { code: 1, err: /^svc: cannot check policies ".*none": ENOENT/ })
   t.match(await svc('policy', 'explain'), { code: 1, err: /write svc policy check DIR/ })
   t.match(await svc('policy', 'check', policyFolder(t, {})), { code: 0, err: /there are no policies/ })

@@ -4,10 +4,11 @@ import type { Cedar } from './cedar-library.ts'
 import { SCHEMA } from './model.ts'
 import type { PolicyFile } from './policy-files.ts'
 import { MAX_LEVELS, shapeOf } from './policy-shape.ts'
+import { type Scope, scopeOf } from './scope.ts'
 
 export interface PolicySet {
-  /** Text of each policy by `<file>#<number within the file>`. */
-  policies: Map<string, string>
+  /** By `<file>#<number within the file>`. */
+  policies: Map<string, { text: string; scope: Scope }>
   /** Attributes of the context that the policies may look at. */
   contextUse: string[]
 }
@@ -51,7 +52,7 @@ function checkFile(cedar: Cedar, file: PolicyFile, { set, problems, warnings }: 
       problems.push(`${label}: it is more than ${MAX_LEVELS} levels deep; use sets in place of long chains of && and ||, or several policies`)
     }
     for (const name of shape.contextUse) contextUse.add(name)
-    set.policies.set(label, text)
+    set.policies.set(label, { text, scope: scopeOf(answer.json) })
   }
   if (!usable) return
   const answer = cedar.validate({ schema: SCHEMA, policies: { staticPolicies: file.text }, validationSettings: { mode: 'strict' } })

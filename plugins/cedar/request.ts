@@ -38,8 +38,27 @@ export const CONTEXT_ATTRIBUTES: Readonly<Record<string, ContextAttribute>> = {
   route: { value: ({ route }) => text(route), key: ({ route }) => route },
 }
 
+export interface EntityUid {
+  type: string
+  id: string
+}
+
+/** A question as Cedar takes it. */
+export interface Call {
+  principal: EntityUid
+  action: EntityUid
+  resource: EntityUid
+  context: Record<string, unknown>
+  entities: { uid: EntityUid; attrs: Record<string, string>; parents: EntityUid[] }[]
+}
+
+/** No type has a blank in it. */
+export function uidText({ type, id }: EntityUid): string {
+  return `${type} ${id}`
+}
+
 /** @param used names of CONTEXT_ATTRIBUTES: what policies do not look at need not be told. @throws IllFormed */
-export function callOf(question: Question, used: readonly string[]): object {
+export function callOf(question: Question, used: readonly string[]): Call {
   const { context, action, namespace } = question
   const principal = { type: 'Svc::User', id: text(context.principal) }
   const resource = namespace === undefined ? { type: 'Svc::System', id: SYSTEM } : { type: 'Svc::Namespace', id: text(namespace) }

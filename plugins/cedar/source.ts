@@ -1,14 +1,20 @@
 /** Where the config says that the policies are. */
 import { SvcError } from '../../kernel/errors.ts'
-import type { CedarConfig } from './config.ts'
+import type { CedarSections } from './config.ts'
 import type { PolicySource } from './policy-files.ts'
 
-/** Undefined where none are asked for: no policies then means no policy engine. @throws SvcError CONFIG_ERROR */
-export function sourceOf({ engine, policy_dir: folder, policy_file: file, max_policy_bytes: maxBytes }: CedarConfig): PolicySource | undefined {
+/** @throws SvcError CONFIG_ERROR where it does not: a plugin that was selected and restricts nobody would be an open door that looks shut. */
+export function sourceOf({ authorization, server }: CedarSections): PolicySource {
+  const { policy_file: file, max_policy_bytes: maxBytes } = authorization
+  const folder = authorization.policy_dir || server.authz_policy_dir
+  if (server.authz_policy_dir !== '' && folder !== server.authz_policy_dir)
+    throw new SvcError('CONFIG_ERROR', `cannot use server.authz_policy_dir "${server.authz_policy_dir}": authorization.policy_dir is another; set one of them`)
   if (folder !== '' && file !== '')
-    throw new SvcError('CONFIG_ERROR', `cannot use authorization.policy_file "${file}": authorization.policy_dir is set too; set one of them`)
+    throw new SvcError('CONFIG_ERROR', `cannot use authorization.policy_file "${file}": the folder "${folder}" is set too; set one of them`)
   if (folder !== '') return { path: folder, kind: 'folder', maxBytes }
   if (file !== '') return { path: file, kind: 'file', maxBytes }
-  if (engine === '') return undefined
-  throw new SvcError('CONFIG_ERROR', `cannot use authorization.engine "${engine}": there are no policies; set authorization.policy_dir or policy_file`)
+  throw new SvcError(
+    'CONFIG_ERROR',
+    'cannot authorize callers: there are no policies; set authorization.policy_dir or authorization.policy_file, or take "cedar" out of plugins',
+  )
 }

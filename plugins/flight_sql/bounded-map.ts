@@ -1,6 +1,7 @@
 /**
  * Values that clients can come back to by a random name: bounded in number and weight, each with a lifetime that begins anew when it is used.
- * The one used longest ago goes first when there is no room. A Map keeps the order of use.
+ * The one used longest ago goes first when there is no room, but none of an owner that has no more than its share: nobody lives on what others leave.
+ * A Map keeps the order of use.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -12,6 +13,7 @@ export interface BoundedMapOptions {
 
 interface Entry<T> {
   value: T
+  owner: string
   weight: number
   expires: number
 }
@@ -20,6 +22,7 @@ export class BoundedMap<T> {
   private readonly entries = new Map<string, Entry<T>>()
   private readonly options: BoundedMapOptions
   private readonly now: () => number
+  private readonly owners = new Map<string, { entries: number; weight: number }>()
   private weight = 0
 
   /** @param now milliseconds that never go back. */
@@ -33,10 +36,10 @@ export class BoundedMap<T> {
     return this.entries.size
   }
 
-  /** @returns its name; undefined when it is heavier than everything together may be. */
-  add(value: T, weight: number): string | undefined {
+  /** @returns its name; undefined when there is no room for it. */
+  add(value: T, weight: number, owner = ''): string | undefined {
     const name = randomName()
-    return this.put(name, value, weight) ? name : undefined
+    return this.put(name, value, weight, owner) ? name : undefined
   }
 
   get(name: string): T | undefined {
@@ -49,25 +52,55 @@ export class BoundedMap<T> {
     return entry.value
   }
 
-  /** False when it is heavier than everything together may be: the old value is gone then. */
-  put(name: string, value: T, weight: number): boolean {
+  /** False when it is heavier than everything together may be, or than what others leave: the old value is gone then. */
+  put(name: string, value: T, weight: number, owner = ''): boolean {
     this.delete(name)
     const { maxEntries, maxWeight, lifetimeMs } = this.options
     if (weight > maxWeight) return false
     this.expire()
-    for (const oldest of this.entries.keys()) {
-      if (this.entries.size < maxEntries && this.weight + weight <= maxWeight) break
+    this.count(owner, 1, weight)
+    while (this.entries.size >= maxEntries || this.weight > maxWeight) {
+      const oldest = this.removable()
+      if (oldest === undefined) {
+        this.count(owner, -1, -weight)
+        return false
+      }
       this.delete(oldest)
     }
-    this.entries.set(name, { value, weight, expires: this.now() + lifetimeMs })
-    this.weight += weight
+    this.entries.set(name, { value, owner, weight, expires: this.now() + lifetimeMs })
     return true
+  }
+
+  /** The one used longest ago of those whose owner has more than its share of what there is too little of. */
+  private removable(): string | undefined {
+    const { maxEntries, maxWeight } = this.options
+    const tooMany = this.entries.size >= maxEntries
+    const share = (tooMany ? maxEntries : maxWeight) / this.owners.size
+    for (const [name, { owner }] of this.entries) {
+      const has = this.owners.get(owner)
+      if (has !== undefined && (tooMany ? has.entries : has.weight) > share) return name
+    }
+    return undefined
+  }
+
+  private count(owner: string, entries: number, weight: number): void {
+    this.weight += weight
+    let has = this.owners.get(owner)
+    if (has === undefined) this.owners.set(owner, (has = { entries: 0, weight: 0 }))
+    has.entries += entries
+    has.weight += weight
+    if (has.entries === 0) this.owners.delete(owner)
+  }
+
+  /** Forgets what an owner has. */
+  forget(owner: string): void {
+    for (const [name, entry] of this.entries) if (entry.owner === owner) this.delete(name)
   }
 
   delete(name: string): boolean {
     const entry = this.entries.get(name)
     if (entry === undefined) return false
-    this.weight -= entry.weight
+    this.count(entry.owner, -1, -entry.weight)
     return this.entries.delete(name)
   }
 

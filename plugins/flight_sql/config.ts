@@ -42,6 +42,12 @@ export const configSchema = Type.Object({
     maximum: 3600,
     description: 'How long a put waits for room when flushing or merging is behind, its client held back, before it fails with BACKPRESSURE; 0 = not at all',
   }),
+  handshake_timeout_secs: Type.Number({
+    default: 10,
+    minimum: 0.01,
+    maximum: 3600,
+    description: 'How long a Handshake without credentials in its metadata waits for its first message, which has them',
+  }),
   max_sessions: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Logins kept at one time; the one used longest ago goes first' }),
   session_lifetime_secs: Type.Integer({
     default: 86_400,

@@ -32,6 +32,8 @@ export interface FlightParts {
   statements: Statements
   sessions: Sessions
   info: ReadonlyMap<number, SqlInfoValue>
+  /** How long the first message of a login may take: nobody is known until then. */
+  handshakeMs: number
 }
 
 export class FlightHandler {
@@ -47,19 +49,34 @@ export class FlightHandler {
   async handshake(requests: AsyncIterable<Uint8Array>, call: GrpcCall, send: SendMessage): Promise<void> {
     let { credentials } = call
     if (call.metadata('authorization') === undefined) {
-      const first = await requests[Symbol.asyncIterator]().next()
+      const first = await this.inTime(requests[Symbol.asyncIterator]().next())
       const basic = first.done === true ? undefined : readBasicAuth(readHandshake(first.value))
       if (basic !== undefined && basic.password !== '') credentials = withAuthorization(credentials, `Bearer ${basic.password}`)
     }
+    let namespace: string | undefined
     try {
-      await this.svc.auth.admit(credentials, 'read', HANDSHAKE)
+      namespace = (await this.svc.auth.admit(credentials, 'read', HANDSHAKE)).dataNamespace
     } catch (error) {
       // Known, and not allowed this: what it may do is for each call to say.
       if (!(error instanceof SvcError) || error.code !== 'FORBIDDEN') throw error
     }
-    const token = this.parts.sessions.open(credentials)
+    const token = this.parts.sessions.open(credentials, namespace)
     call.header('authorization', `Bearer ${token}`)
     await send(writeHandshake(token))
+  }
+
+  private async inTime<T>(message: Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_, reject) => {
+      const error = new SvcError('BAD_REQUEST', 'cannot log in: no message with credentials came in time; send it, or the metadata "authorization"')
+      timer = setTimeout(() => reject(error), this.parts.handshakeMs)
+    })
+    message.catch(() => {}) // it fails when the call ends
+    try {
+      return await Promise.race([message, late])
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   async getFlightInfo(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {

@@ -1,4 +1,5 @@
 import { GrpcListener, type GrpcMethod } from '../../kernel/grpc/index.ts'
+import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { Actions } from './actions.ts'
 import { configSchema } from './config.ts'
@@ -25,7 +26,7 @@ export default definePlugin({
     const statements = new Statements({ maxStatements, maxBytes, lifetimeMs }, monotonic)
     const queries = new Queries(svc, config)
     const info = sqlInfoValues({ statementTimeoutMs: lifetimeMs, maxStatements })
-    const handler = new FlightHandler(svc, { queries, statements, sessions, info })
+    const handler = new FlightHandler(svc, { queries, statements, sessions, info, handshakeMs: config.handshake_timeout_secs * 1000 })
     const actions = new Actions(queries, statements, sessions)
     const puts = new PutHandler(svc, config, statements)
     svc.metrics.gauge('flight_sql_sessions', 'Logins that Flight SQL keeps', [], (gauge) => gauge.set(sessions.size))
@@ -50,6 +51,7 @@ export default definePlugin({
       { path: `${SERVICE}DoPut`, action: 'public', kind: 'bidi_stream', handle: (requests, call, send) => puts.doPut(requests, call, send) },
     ]
     const listener = new GrpcListener(svc, config, methods, 'flight', (given) => sessions.resolve(given))
+    svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => statements.forget(namespace)))
     svc.ready(() => listener.start())
     svc.drain(() => listener.drain())
     svc.stop(() => listener.stop())

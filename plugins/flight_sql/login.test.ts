@@ -118,3 +118,9 @@ t.test('logins are bounded in number and time', async (t) => {
 })
 
 t.end()
+
+t.test('a login that says nothing is ended', async (t) => {
+  const { flight } = await startFlight(t, { others: [keys()], section: { handshake_timeout_secs: 0.05 } })
+  t.match((await flight.put('Handshake', [], {}, true)).error, { code: 3, details: /cannot log in: no message with credentials came in time/ })
+  t.equal((await login(flight, 'anybody', 'reader')).error, undefined)
+})

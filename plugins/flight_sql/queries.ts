@@ -56,16 +56,17 @@ export class Queries {
   }
 
   /** Prepares a statement without running it. @throws SQL_ERROR. */
-  async describe(statement: Statement, { context, signal }: GrpcCall): Promise<Schemas> {
-    const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, context, true), this.options(signal))
+  async describe(statement: Statement, call: GrpcCall): Promise<Schemas> {
+    const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, call.context, true), this.options(call))
     for await (const _ of job.output);
     const { schema, parameterSchema } = await job.result
     return { schema: schema as Uint8Array, parameterSchema: parameterSchema as Uint8Array }
   }
 
   /** @param id what `cancel` finds it by. @throws PAYLOAD_TOO_LARGE when it has more rows than allowed, after those were sent. */
-  async run(id: string, statement: Statement, { context, signal }: GrpcCall, send: SendMessage): Promise<void> {
-    const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, context, false), this.options(signal))
+  async run(id: string, statement: Statement, call: GrpcCall, send: SendMessage): Promise<void> {
+    const { context } = call
+    const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, context, false), this.options(call))
     const entry: Running = { id, principal: context.principal, namespace: context.namespace, cancelled: false, cancel: job.cancel }
     this.running.add(entry)
     try {
@@ -80,8 +81,8 @@ export class Queries {
   }
 
   /** The measurements, as messages that are ready to be sent. */
-  async tables(args: TablesArgs, { signal }: GrpcCall, send: SendMessage): Promise<void> {
-    await forward(this.svc.storage.run<void>(TABLES, args, this.options(signal)), send)
+  async tables(args: TablesArgs, call: GrpcCall, send: SendMessage): Promise<void> {
+    await forward(this.svc.storage.run<void>(TABLES, args, this.options(call)), send)
   }
 
   /** @returns whether such a statement of the caller was running. */
@@ -101,7 +102,12 @@ export class Queries {
     return { namespace: dataNamespace, query, parameters, dictionaries, describe, maxRows: this.svc.server.sql_max_rows, batchRows, batchBytes }
   }
 
-  private options(signal: AbortSignal): JobOptions {
-    return { signal, timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
+  private options({ context, signal }: GrpcCall): JobOptions {
+    return {
+      namespace: context.dataNamespace,
+      signal,
+      timeoutMs: this.svc.server.sql_query_timeout_secs * 1000,
+      timeoutSetting: 'server.sql_query_timeout_secs',
+    }
   }
 }

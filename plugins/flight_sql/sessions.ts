@@ -40,12 +40,12 @@ export class Sessions {
     return basic === undefined ? given : withAuthorization(given, `Bearer ${basic.password}`)
   }
 
-  /** @param given checked credentials, as `resolve` answers them. @returns the token. */
-  open(given: Credentials): string {
+  /** @param given checked credentials, as `resolve` answers them. @param namespace where namespaces are kept apart and it is known. @returns the token. */
+  open(given: Credentials, namespace = ''): string {
     const authorization = given.header('authorization')
     if ((authorization?.length ?? 0) > MAX_AUTHORIZATION_LENGTH)
       throw new SvcError('BAD_REQUEST', `cannot log in with a token of ${authorization?.length} characters: ${MAX_AUTHORIZATION_LENGTH} are the limit`)
-    return this.sessions.add({ authorization }, 0) as string
+    return this.sessions.add({ authorization }, 0, namespace || authorization) as string
   }
 
   /** @param header of the call as it came. */

@@ -13,6 +13,8 @@ export interface PreparedStatement {
   dictionaries: boolean
   principal: string
   namespace: string
+  /** Whose share of the room it takes: a namespace, where they are kept apart. */
+  owner: string
 }
 
 export interface StatementOptions {
@@ -34,9 +36,10 @@ export class Statements {
     return this.statements.size
   }
 
-  create(statement: Omit<PreparedStatement, 'principal' | 'namespace' | 'parameters'>, { principal, namespace }: CallContext): string {
-    const entry: PreparedStatement = { ...statement, parameters: undefined, principal, namespace }
-    return this.statements.add(entry, weightOf(entry)) ?? tooLarge()
+  create(statement: Omit<PreparedStatement, 'principal' | 'namespace' | 'owner' | 'parameters'>, context: CallContext): string {
+    const { principal, namespace, dataNamespace: owner } = context
+    const entry: PreparedStatement = { ...statement, parameters: undefined, principal, namespace, owner }
+    return this.statements.add(entry, weightOf(entry), owner) ?? tooLarge()
   }
 
   /** @throws NOT_FOUND for a handle that is not, or no longer, known. */
@@ -52,7 +55,12 @@ export class Statements {
 
   bind(handle: string, parameters: readonly SqlParameter[], context: CallContext): void {
     const entry = { ...this.get(handle, context), parameters }
-    if (!this.statements.put(handle, entry, weightOf(entry))) tooLarge()
+    if (!this.statements.put(handle, entry, weightOf(entry), entry.owner)) tooLarge()
+  }
+
+  /** Forgets what was prepared for a namespace that is kept apart. */
+  forget(namespace: string): void {
+    this.statements.forget(namespace)
   }
 
   /** Closing one that is gone is no fault: clients close what has ended meanwhile. */
@@ -63,7 +71,10 @@ export class Statements {
 }
 
 function tooLarge(): never {
-  throw new SvcError('PAYLOAD_TOO_LARGE', 'cannot keep the prepared statement: it is larger than flight_sql.max_prepared_bytes; send values in smaller pieces')
+  throw new SvcError(
+    'PAYLOAD_TOO_LARGE',
+    'cannot keep the prepared statement: it is larger than flight_sql.max_prepared_bytes, or than what others leave of it; send values in smaller pieces',
+  )
 }
 
 function weightOf({ query, parameters }: PreparedStatement): number {

@@ -51,8 +51,8 @@ export class Queries {
     return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
   }
 
-  private run(module: URL, args: QueryArgs | SqlArgs, { signal }: GrpcCall): RunningJob<number> {
-    const options: JobOptions = { signal, timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
-    return this.svc.storage.run<number>(module, args, options)
+  private run(module: URL, args: QueryArgs | SqlArgs, { context, signal }: GrpcCall): RunningJob<number> {
+    const limit: JobOptions = { timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
+    return this.svc.storage.run<number>(module, args, { namespace: context.dataNamespace, signal, ...limit })
   }
 }

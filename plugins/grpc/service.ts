@@ -3,6 +3,7 @@
 import { IdempotencyKeys } from '../../kernel/dedup.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { GrpcCall, GrpcMethod } from '../../kernel/grpc/method.ts'
+import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import type { Action, Svc } from '../../kernel/plugin.ts'
 import type { MeasurementInfo } from '../../kernel/storage.ts'
 import { VERSION } from '../../kernel/version.ts'
@@ -23,6 +24,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[]
   const { dedup_window_secs: window, max_dedup_entries: entries } = svc.server
   const seen = window === 0 ? undefined : new IdempotencyKeys(window * 1000, entries, () => svc.clock.monotonic())
   const keys: StreamKeys = { seen, pending: new Map() }
+  svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => seen?.forget(`${namespace}\u0000`)))
   const startedAt = svc.clock.monotonic()
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
   const measurements = ({ context }: GrpcCall): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)

@@ -7,6 +7,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
+import { requireStanding } from '../../kernel/auth.ts'
 import type { WriteBatch } from '../../kernel/batch.ts'
 import type { IdempotencyKeys } from '../../kernel/dedup.ts'
 import { SvcError } from '../../kernel/errors.ts'
@@ -92,6 +93,7 @@ export class StreamWrite {
     try {
       for await (const message of requests) {
         if (this.failure !== undefined) throw this.failure
+        requireStanding(this.call.context, this.writer.svc.clock.now())
         await this.take(message, this.messages++)
       }
     } catch (error) {

@@ -1,8 +1,9 @@
 /** Who a token says the caller is. */
-import { type Credentials, type Identity, tokenOf } from '../../kernel/auth.ts'
+import type { Credentials, Identity } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/log.ts'
 import type { Clock, Svc } from '../../kernel/plugin.ts'
+import { isJwtShaped, tokenOf } from '../../kernel/token.ts'
 import type { JwtConfig } from './config.ts'
 import { type ClaimRules, identityOf } from './identity.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
@@ -10,7 +11,6 @@ import type { VerificationKey } from './key-set.ts'
 import type { JwtMetrics } from './metrics.ts'
 import { TokenRefused } from './refusal.ts'
 import type { Settings } from './settings.ts'
-import { looksLikeJwt } from './token.ts'
 import { TokenCache } from './token-cache.ts'
 import { UsedTokens } from './used-tokens.ts'
 import { Verifier } from './verifier.ts'
@@ -63,7 +63,7 @@ export class TokenAuthenticator {
 
   authenticate(credentials: Credentials): Identity | SvcError | undefined | Promise<Identity | SvcError | undefined> {
     const token = tokenOf(credentials)
-    if (token === undefined || !looksLikeJwt(token)) return undefined
+    if (token === undefined || !isJwtShaped(token)) return undefined
     // A token for one call is never one that was seen before.
     if (this.used !== undefined) return this.verify(token, undefined)
     const key = this.cache.keyOf(token)

@@ -11,7 +11,7 @@ export default definePlugin({
   config: configSchema,
   provides: ['jwt'],
   setup(svc, { auth }) {
-    const { authenticator, service, start } = openJwt(svc, auth, process.env)
+    const { authenticator, service, start } = openJwt(svc, auth)
     svc.auth.authenticator((credentials) => authenticator.authenticate(credentials), AUTH_RANK.token)
     svc.provide('jwt', service)
     svc.start(start)

@@ -409,7 +409,7 @@ t.test('warnings of what is open', async (t) => {
   const { settingsOf } = await import('./settings.ts')
   const { Value } = await import('typebox/value')
   const { jwtSchema } = await import('./config.ts')
-  const settings = (section: object) => settingsOf(Value.Default(jwtSchema, section) as never, undefined)
+  const settings = (section: object) => settingsOf(Value.Default(jwtSchema, section) as never)
   t.match(settings({ issuer: 'http://keycloak.example/realms/a', audience: 'svc' }).warnings, [/auth.jwt.issuer is fetched in plain text/])
   t.same(settings({ issuer: 'https://keycloak.example/realms/a', audience: 'svc' }).warnings, [])
   t.same(settings({ issuer: 'http://[::1]:8080', audience: 'svc' }).warnings, [])

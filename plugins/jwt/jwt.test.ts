@@ -1,4 +1,9 @@
+import { join } from 'node:path'
 import t from 'tap'
+import { SvcNode } from '../../kernel/boot.ts'
+import { type NodeConfig, readConfig, resolveConfig } from '../../kernel/config.ts'
+import { Logs } from '../../kernel/log.ts'
+import type { Secret } from '../../kernel/secret.ts'
 import { boot } from '../../kernel/testkit/index.ts'
 import jwt from './index.ts'
 import { claimsOf, forge, makeKey, SECRET, sign, startNode } from './testing.ts'
@@ -178,7 +183,7 @@ t.test('long tokens are refused before they are looked into', async (t) => {
     section: '',
     config: configSchema,
     setup(svc, { auth }) {
-      const { authenticator, start } = openJwt(svc, auth, {})
+      const { authenticator, start } = openJwt(svc, auth)
       authenticate = authenticator
       svc.start(start)
     },
@@ -247,21 +252,22 @@ t.test('keys that do not go together are refused at start, naming them', async (
 })
 
 t.test('SVC_JWT_SECRET goes before the file, and needs the section', async (t) => {
-  const before = process.env.SVC_JWT_SECRET
-  t.teardown(() => {
-    if (before === undefined) delete process.env.SVC_JWT_SECRET
-    else process.env.SVC_JWT_SECRET = before
+  const folder = t.testdir({
+    'secret.toml': `plugins = ["jwt"]\n[auth.jwt]\nsecret = "${SECRET}"\n`,
+    'url.toml': 'plugins = ["jwt"]\n[auth.jwt]\njwks_url = "http://localhost/keys"\n',
+    'other.toml': 'plugins = ["line_protocol"]\n[auth]\nexempt_paths = ["/health"]\n',
   })
   const other = 'f'.repeat(64)
-  process.env.SVC_JWT_SECRET = other
-  const { who } = await startNode(t, { secret: SECRET, algorithm: 'HS512' })
-  t.match(await who(await sign(other, claimsOf(), { alg: 'HS512' })), { status: 200 })
-  t.match(await who(await sign(SECRET, claimsOf(), { alg: 'HS512' })), { status: 401 })
-  await t.rejects(boot({ plugins: [jwt] }), /environment variable SVC_JWT_SECRET: the config has no section \[auth.jwt\]/)
+  const resolved = (file: string, secret: string) => resolveConfig(readConfig({ config: join(folder, file) }, { SVC_JWT_SECRET: secret }))
+  const secretOf = (config: NodeConfig) => (config.sections.get('jwt') as { auth: { jwt: { secret: Secret } } }).auth.jwt.secret
+  t.equal(secretOf(await resolved('secret.toml', other)).reveal(), other)
+  t.equal(secretOf(await resolved('secret.toml', '')).reveal(), SECRET, 'an empty one is none')
   await t.rejects(
-    boot({ plugins: [jwt], config: { auth: { jwt: { jwks_url: 'http://localhost/keys' } } } }),
-    /environment variable SVC_JWT_SECRET together with "auth.jwt.jwks_url"/,
+    resolved('other.toml', other),
+    /^cannot use the environment variable "SVC_JWT_SECRET": there is no section \[auth\.jwt\] in .*other\.toml; add it/,
   )
+  const both = new SvcNode(await resolved('url.toml', other), { logs: new Logs({ level: 'error', format: 'json', destination: { write: () => {} } }) })
+  await t.rejects(both.setup(), /"auth\.jwt\.secret" together with "auth\.jwt\.jwks_url".*SVC_JWT_SECRET/)
 })
 
 t.test('a token of another kind of key is refused', async (t) => {

@@ -5,7 +5,7 @@ import type { AuthConfig } from './config.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
 import { openKeys } from './keys.ts'
 import { jwtMetrics } from './metrics.ts'
-import { SECRET_VARIABLE, settingsOf } from './settings.ts'
+import { settingsOf } from './settings.ts'
 
 /** The service `jwt`: that it is there says that tokens are accepted. */
 export interface JwtService {
@@ -22,16 +22,12 @@ export interface Jwt {
 }
 
 /** Declares; reads and fetches nothing. @throws Error naming the keys of the section that do not go together. */
-export function openJwt(svc: Svc, { jwt, chain_auth: chained }: AuthConfig, env: Record<string, string | undefined>): Jwt {
-  const fromVariable = env[SECRET_VARIABLE] || undefined
+export function openJwt(svc: Svc, { jwt, chain_auth: chained }: AuthConfig): Jwt {
   let issuerKeys: IssuerKeys | undefined
   const metrics = jwtMetrics(svc.metrics, () => issuerKeys)
-  if (jwt === undefined) {
-    if (fromVariable !== undefined)
-      throw new Error(`cannot use the environment variable ${SECRET_VARIABLE}: the config has no section [auth.jwt]; add it, or unset the variable`)
+  if (jwt === undefined)
     throw new Error('it needs a section [auth.jwt] that says what tokens are verified with, and there is none; add it, or remove the plugin')
-  }
-  const settings = settingsOf(jwt, fromVariable)
+  const settings = settingsOf(jwt)
   const authenticator = new TokenAuthenticator(svc, { config: jwt, settings, chained, metrics })
   return {
     authenticator,

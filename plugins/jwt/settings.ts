@@ -1,9 +1,8 @@
 /** Which keys a node verifies with, out of its section: one kind, and algorithms that go with it. Pure. */
-import { Secret } from '../../kernel/secret.ts'
+import type { Secret } from '../../kernel/secret.ts'
 import { type Algorithm, ASYMMETRIC, type HmacAlgorithm, hashBytes, isHmac } from './algorithms.ts'
 import type { JwtConfig } from './config.ts'
 
-export const SECRET_VARIABLE = 'SVC_JWT_SECRET'
 /** What can be guessed from one token by trying. */
 const MIN_SECRET_BYTES = 16
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
@@ -23,24 +22,22 @@ export interface Settings {
   warnings: string[]
 }
 
-/** @param fromVariable the value of SVC_JWT_SECRET. @throws Error naming the keys that do not go together. */
-export function settingsOf(config: JwtConfig, fromVariable: string | undefined): Settings {
-  const secret = fromVariable === undefined ? config.secret : new Secret(fromVariable)
-  const { public_key_pem_file: pemFile, jwks_url: jwksUrl, issuer } = config
+/** @throws Error naming the keys that do not go together. */
+export function settingsOf(config: JwtConfig): Settings {
+  const { secret, public_key_pem_file: pemFile, jwks_url: jwksUrl, issuer } = config
   const algorithm = config.algorithm ?? (jwksUrl === undefined && (pemFile !== undefined || issuer === undefined || secret !== undefined) ? 'HS256' : undefined)
   const warnings: string[] = []
   if (secret !== undefined) {
-    const name = fromVariable === undefined ? '"auth.jwt.secret"' : `the environment variable ${SECRET_VARIABLE}`
     const other = pemFile !== undefined ? 'public_key_pem_file' : jwksUrl !== undefined ? 'jwks_url' : undefined
     if (other !== undefined)
       throw new Error(
-        `cannot use ${name} together with "auth.jwt.${other}": tokens are signed either with a secret or with the key of an issuer; remove one of them`,
+        `cannot use "auth.jwt.secret" together with "auth.jwt.${other}": tokens are signed either with a secret or with the key of an issuer; remove one of them; SVC_JWT_SECRET in the environment sets the secret`,
       )
     if (algorithm === undefined || !isHmac(algorithm))
       throw new Error(
-        `cannot use "auth.jwt.algorithm" "${algorithm}" with ${name}: a secret goes with HS256, HS384 or HS512; set one of these, or give public_key_pem_file or jwks_url instead`,
+        `cannot use "auth.jwt.algorithm" "${algorithm}" with "auth.jwt.secret": a secret goes with HS256, HS384 or HS512; set one of these, or give public_key_pem_file or jwks_url instead`,
       )
-    warnings.push(...checkSecret(name, secret, algorithm))
+    warnings.push(...checkSecret(secret, algorithm))
     return { keys: { kind: 'secret', secret, algorithm }, algorithms: new Set([algorithm]), warnings }
   }
   const given = pemFile !== undefined ? 'public_key_pem_file' : jwksUrl !== undefined ? 'jwks_url' : issuer !== undefined ? 'issuer' : undefined
@@ -59,10 +56,10 @@ export function settingsOf(config: JwtConfig, fromVariable: string | undefined):
   return { keys, algorithms: new Set(algorithm === undefined ? ASYMMETRIC : [algorithm]), warnings }
 }
 
-function checkSecret(name: string, secret: Secret, algorithm: HmacAlgorithm): string[] {
+function checkSecret(secret: Secret, algorithm: HmacAlgorithm): string[] {
   const bytes = Buffer.byteLength(secret.reveal())
   const hint = '"openssl rand -base64 64" makes one'
-  if (bytes < MIN_SECRET_BYTES) throw new Error(`cannot use ${name}: a secret of less than ${MIN_SECRET_BYTES} bytes can be guessed; ${hint}`)
+  if (bytes < MIN_SECRET_BYTES) throw new Error(`cannot use "auth.jwt.secret": a secret of less than ${MIN_SECRET_BYTES} bytes can be guessed; ${hint}`)
   if (bytes >= hashBytes(algorithm)) return []
   return [`the secret of tokens has fewer bytes than ${algorithm} should have, which are ${hashBytes(algorithm)}; ${hint}`]
 }

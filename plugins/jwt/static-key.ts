@@ -1,6 +1,6 @@
 /** The one key that the config gives: a secret, or the public key of a file. */
 import { createPublicKey, type KeyObject, webcrypto } from 'node:crypto'
-import { open } from 'node:fs/promises'
+import { readBounded } from '../../kernel/bounded-file.ts'
 import type { Secret } from '../../kernel/secret.ts'
 import { type Algorithm, algorithmsFor, type HmacAlgorithm } from './algorithms.ts'
 import type { VerificationKey } from './key-set.ts'
@@ -18,7 +18,7 @@ export async function publicKey(file: string, allowed: ReadonlySet<Algorithm>): 
   const fail = (cause: string): Error => new Error(`cannot use auth.jwt.public_key_pem_file "${file}": ${cause}`)
   let pem: string
   try {
-    pem = await readBounded(file)
+    pem = (await readBounded(file, MAX_PEM_BYTES)).toString('latin1')
   } catch (error) {
     throw fail((error as Error).message)
   }
@@ -38,15 +38,4 @@ export async function publicKey(file: string, allowed: ReadonlySet<Algorithm>): 
   if (algorithms.size === 0)
     throw fail(`its key does not go with auth.jwt.algorithm "${[...allowed].join(', ')}"; set one of ${fitting.join(', ')}, or give another file`)
   return { key, algorithms }
-}
-
-async function readBounded(file: string): Promise<string> {
-  const handle = await open(file, 'r')
-  try {
-    const { bytesRead, buffer } = await handle.read(Buffer.alloc(MAX_PEM_BYTES + 1), 0, MAX_PEM_BYTES + 1, 0)
-    if (bytesRead > MAX_PEM_BYTES) throw new Error(`it has more than ${MAX_PEM_BYTES} bytes`)
-    return buffer.toString('latin1', 0, bytesRead)
-  } finally {
-    await handle.close()
-  }
 }

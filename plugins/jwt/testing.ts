@@ -4,9 +4,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { SignJWT } from 'jose'
 import type { Test } from 'tap'
-import { AUTH_RANK, type CallContext, tokenOf } from '../../kernel/auth.ts'
+import { AUTH_RANK, type CallContext } from '../../kernel/auth.ts'
 import { type Clock, definePlugin, type Plugin, systemClock } from '../../kernel/plugin.ts'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { tokenOf } from '../../kernel/token.ts'
 import jwt from './index.ts'
 
 export const SECRET = '0123456789abcdef'.repeat(4)

@@ -3,16 +3,16 @@
  * node plugins/jwt/token.fuzz.ts [seconds] [seed]
  */
 import { deepStrictEqual, ok } from 'node:assert'
-import { namespaceProblem, tokenOf } from '../../kernel/auth.ts'
+import { namespaceProblem } from '../../kernel/auth.ts'
 import { Secret } from '../../kernel/secret.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { isJwtShaped, tokenOf } from '../../kernel/token.ts'
 import { identityOf } from './identity.ts'
 import { IssuerKeys } from './issuer-keys.ts'
 import { parseKeySet } from './key-set.ts'
 import { TokenRefused } from './refusal.ts'
 import { secretKey } from './static-key.ts'
 import { forge, jwkOf, makeKey, SECRET, sign } from './testing.ts'
-import { looksLikeJwt } from './token.ts'
 import { Verifier } from './verifier.ts'
 
 const NOW = 1_700_000_000
@@ -150,7 +150,7 @@ function header(random: Random, { tokens }: Fixture): void {
   const text = random() < 0.5 ? pick(random, tokens) : pick(random, TEXTS)
   const value = damage(random, `${scheme} ${random() < 0.3 ? Buffer.from(`x:${text}`).toString('base64') : text}`)
   const token = tokenOf({ header: () => value })
-  if (token !== undefined) looksLikeJwt(token)
+  if (token !== undefined) isJwtShaped(token)
 }
 
 /** Runs for `milliseconds`; returns how many rounds. @throws when something is accepted that should not be, or fails otherwise than by being refused. */

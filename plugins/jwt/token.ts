@@ -13,12 +13,6 @@ export interface TokenHeader {
   kid: string | undefined
 }
 
-/** Two dots or more: not a key of any other kind, even where it is no token either. */
-export function looksLikeJwt(text: string): boolean {
-  const first = text.indexOf('.')
-  return first >= 0 && text.indexOf('.', first + 1) >= 0
-}
-
 /** @throws TokenRefused for what is no token, and for the algorithms and extensions that are never taken. */
 export function readHeader(token: string): TokenHeader {
   if (token.length > MAX_TOKEN_LENGTH) throw new TokenRefused('malformed', `it has more than ${MAX_TOKEN_LENGTH} characters; have it issued with fewer claims`)

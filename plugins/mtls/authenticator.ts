@@ -1,5 +1,7 @@
 /** From the certificate of a connection to who it is. Once for each connection, but for its dates, which are looked at in each call. */
-import { type Authenticator, type ClientCertificate, type Counter, type Identity, SvcError } from '../../kernel/index.ts'
+import type { Authenticator, ClientCertificate, Identity } from '../../kernel/auth.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Counter } from '../../kernel/metrics.ts'
 import { type Certificate, readCertificate, validityProblem } from './certificate.ts'
 import type { Clients } from './clients.ts'
 import type { IdentityKind } from './config.ts'

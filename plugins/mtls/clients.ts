@@ -1,5 +1,5 @@
 /** Who is known by a certificate. Pure. */
-import { type Identity, namespaceProblem } from '../../kernel/index.ts'
+import { type Identity, namespaceProblem } from '../../kernel/auth.ts'
 import type { Certificate } from './certificate.ts'
 import type { ClientConfig, IdentityKind, MtlsConfig } from './config.ts'
 

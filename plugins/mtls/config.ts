@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../kernel/index.ts'
+import { type Static, Type } from 'typebox'
 
 const MAX_CLIENTS = 10_000
 const MAX_LIST = 1000

@@ -1,4 +1,5 @@
-import { AUTH_RANK, definePlugin } from '../../kernel/index.ts'
+import { AUTH_RANK } from '../../kernel/auth.ts'
+import { definePlugin } from '../../kernel/plugin.ts'
 import { mtlsAuthenticator } from './authenticator.ts'
 import { Clients } from './clients.ts'
 import { configSchema } from './config.ts'

@@ -15,6 +15,8 @@ const RETRY_MS = 30_000
 
 export interface DeletionParts {
   directory: Directory
+  /** Without it the data of all lies together, and is kept. */
+  multiTenancy: boolean
   storage(): Storage
   log: Logger
   /** It is gone. */
@@ -89,7 +91,14 @@ export class Deletion {
   }
 
   private async remove(name: string): Promise<void> {
-    const { directory, storage, gone } = this.parts
+    const { directory, multiTenancy, gone } = this.parts
+    if (multiTenancy) await this.removeData(name)
+    await directory.registry.commit((definitions) => void definitions.delete(name))
+    gone(name)
+  }
+
+  private async removeData(name: string): Promise<void> {
+    const { directory, storage } = this.parts
     // The mark keeps new ones away; those whose first write is on its way are among them.
     for (let left = storage().measurements(name); left.length > 0; left = storage().measurements(name)) {
       for (let i = 0; i < left.length; i += AT_ONCE) {
@@ -100,8 +109,6 @@ export class Deletion {
       }
     }
     for (const forget of directory.forgets) await forget(name)
-    await directory.registry.commit((definitions) => void definitions.delete(name))
-    gone(name)
   }
 
   private async drop(namespace: string, measurement: string): Promise<void> {

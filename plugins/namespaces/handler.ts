@@ -1,6 +1,6 @@
 /** /api/v1/namespaces and below. */
 
-import { AUDIT_TRAIL, type AuditAction, type AuditTrail } from '../../kernel/audit-trail.ts'
+import { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from '../../kernel/audit-trail.ts'
 import { namespaceProblem } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { NamespaceDefinition, NamespaceQuota } from '../../kernel/namespace-directory.ts'
@@ -39,8 +39,9 @@ export class NamespacesHandler {
     if (this.directory.get(name) !== undefined)
       throw new SvcError('CONFLICT', `cannot create namespace "${name}": it exists; PUT /api/v1/namespaces/${name}/quota changes its quota`)
     const quota = quotaIn(request)
-    await this.record(request, 'namespace_create', name, quota)
-    await this.directory.create({ name, description, owner, auto: false, quota })
+    await audited(this.trail, this.entry(request, 'namespace_create', name, quota), () =>
+      this.directory.create({ name, description, owner, auto: false, quota }),
+    )
     return this.shown(this.known(name))
   }
 
@@ -66,14 +67,13 @@ export class NamespacesHandler {
     const name = nameIn(request)
     this.known(name)
     const quota = quotaIn(request)
-    await this.record(request, 'quota_change', name, quota)
-    await this.directory.setQuota(name, quota)
+    await audited(this.trail, this.entry(request, 'quota_change', name, quota), () => this.directory.setQuota(name, quota))
     return this.shown(this.known(name))
   }
 
   async delete(request: HttpRequest): Promise<{ ok: true; message: string }> {
     const name = nameIn(request)
-    await this.deletion.delete(name, () => this.record(request, 'namespace_delete', name))
+    await this.deletion.delete(name, () => this.trail?.record(this.entry(request, 'namespace_delete', name)))
     const what = this.svc.server.multi_tenancy ? 'with its data' : 'its data is kept: the server does not keep namespaces apart'
     return { ok: true, message: `namespace "${name}" is deleted, ${what}` }
   }
@@ -89,9 +89,13 @@ export class NamespacesHandler {
     return { ...definition, usage: { series_count: series, ingestion_rate: rate, storage_bytes: bytes, measurements } }
   }
 
-  private async record(request: HttpRequest, action: AuditAction, resource: string, quota: Partial<NamespaceQuota> = {}): Promise<void> {
+  private get trail(): AuditTrail | undefined {
+    return this.svc.find<AuditTrail>(AUDIT_TRAIL)
+  }
+
+  private entry(request: HttpRequest, action: AuditAction, resource: string, quota: Partial<NamespaceQuota> = {}): AuditRecord {
     const metadata = Object.fromEntries(Object.entries(quota).map(([member, value]) => [member, String(value)]))
-    await this.svc.find<AuditTrail>(AUDIT_TRAIL)?.record({ action, resource, decision: 'allow', by: this.svc.context(request), metadata })
+    return { action, resource, decision: 'allow', by: this.svc.context(request), metadata }
   }
 }
 

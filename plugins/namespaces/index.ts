@@ -31,11 +31,12 @@ export default definePlugin({
     const directory = new Directory({ registry, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
     const failed = (err: Error, namespace: string) => log.warn({ err, namespace }, 'cannot keep a namespace that was written to; it is tried again')
     const guard = new QuotaGuard({ directory, config: settings, multiTenancy, clock, storage: () => svc.storage, refusals, failed })
-    const deletion = new Deletion({ directory, storage: () => svc.storage, log, gone: (name) => guard.forget(name) })
+    const deletion = new Deletion({ directory, multiTenancy, storage: () => svc.storage, log, gone: (name) => guard.forget(name) })
     const handler = new NamespacesHandler(svc, directory, guard, deletion)
 
     svc.provide(NAMESPACES, directory)
     svc.ingest.admit(guard.admit)
+    directory.onDelete((name) => svc.ingest.forget(name))
     // A limiter makes every call wait a turn: none where it would refuse nothing.
     if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })
     svc.start(async () => {

@@ -2,8 +2,8 @@
  * The definitions, in memory and in their file. A change is made to a copy, written, and takes effect when it is durable; changes that come while one
  * is being written share the next write.
  */
-import { readFile, stat } from 'node:fs/promises'
 import { replaceFile } from '../../kernel/atomic-file.ts'
+import { readBounded } from '../../kernel/bounded-file.ts'
 import { type Definition, decode, encode } from './definition.ts'
 
 /** Far above what a million namespaces take. */
@@ -32,9 +32,8 @@ export class Registry {
   async open(): Promise<void> {
     if (this.path === undefined) return
     try {
-      const { size } = await stat(this.path)
-      if (size > MAX_FILE_BYTES) throw new Error(`it has ${size} bytes`)
-      this.definitions = new Map(decode(await readFile(this.path, 'utf8')).map((definition) => [definition.name, definition]))
+      const text = (await readBounded(this.path, MAX_FILE_BYTES)).toString()
+      this.definitions = new Map(decode(text).map((definition) => [definition.name, definition]))
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
       throw new Error(

@@ -6,12 +6,10 @@ const MAX_BURST = 100_000_000
 const rate = (value: number, description: string) => count(value, 0, MAX_RPS, description)
 const burst = (value: number, description: string) => count(value, 0, MAX_BURST, description)
 
-export const configSchema = Type.Object({
+const limits = Type.Object({
   enabled: Type.Boolean({ default: true, description: 'false = nothing is limited and nobody is banned; trust_proxy_headers still counts' }),
   requests_per_second: rate(100, 'Requests a second from one address, of IPv6 from one /64; 0 = no limit'),
   burst_size: burst(200, 'Requests at once from one address; less than requests_per_second counts as that'),
-  global_rps: rate(0, 'Requests a second of all callers together; 0 = no limit'),
-  global_burst: burst(0, 'Requests at once of all callers together; less than global_rps counts as that'),
   default_rps: Type.Optional(
     Type.Integer({
       minimum: 0,
@@ -24,8 +22,6 @@ export const configSchema = Type.Object({
     maxProperties: 100_000,
     description: 'Requests a second by the name of the namespace, such as `acme = 1000`; 0 = no limit',
   }),
-  per_principal_rps: rate(0, 'Requests a second of one key, token subject or certificate; 0 = no limit'),
-  per_principal_burst: burst(0, 'Requests at once of one of them; less than per_principal_rps counts as that'),
   trust_proxy_headers: Type.Boolean({ default: false, description: 'Takes the address of a caller from the header that a proxy sets' }),
   proxy_header: Type.Enum(['x-forwarded-for', 'forwarded', 'x-real-ip'], {
     default: 'x-forwarded-for',
@@ -52,4 +48,16 @@ export const configSchema = Type.Object({
   max_tracked_keys: count(100_000, 16, 10_000_000, 'Addresses, namespaces, principals, failing addresses and bans remembered at once, of each kind'),
 })
 
-export type RateLimitConfig = Static<typeof configSchema>
+const server = Type.Object({
+  rate_limit_rps: rate(0, 'Requests a second of all callers together; 0 = no limit'),
+  rate_limit_burst: burst(0, 'Requests at once of all callers together; less than rate_limit_rps counts as that'),
+  per_user_rate_limit_rps: rate(0, 'Requests a second of one key, token subject or certificate; 0 = no limit'),
+  per_user_rate_limit_burst: burst(0, 'Requests at once of one of them; less than per_user_rate_limit_rps counts as that'),
+})
+
+export const configSchema = Type.Object({
+  rate_limit: Type.Object(limits.properties, { default: {}, description: 'Limits by address and namespace, bans, and proxies' }),
+  server: Type.Object(server.properties, { default: {}, description: 'Limits of all callers, and by principal' }),
+})
+
+export type RateLimitConfig = Static<typeof limits> & Static<typeof server>

@@ -46,8 +46,8 @@ export class Guard {
     })
     this.limits = new Limits({
       address: rateOf(config.requests_per_second, config.burst_size),
-      global: rateOf(config.global_rps, config.global_burst),
-      principal: rateOf(config.per_principal_rps, config.per_principal_burst),
+      global: rateOf(config.rate_limit_rps, config.rate_limit_burst),
+      principal: rateOf(config.per_user_rate_limit_rps, config.per_user_rate_limit_burst),
       namespace: namespaceRate({ ...namespaceRates(config), quota: (name) => this.directory()?.get(name)?.quota }),
       maxTracked: config.max_tracked_keys,
     })
@@ -70,7 +70,7 @@ export class Guard {
     const peer = given.address
     const address = peer === undefined || this.forwarded === undefined ? peer : this.forwarded.of(peer, (name) => given.header(name))
     // Over gRPC the address goes with the connection, which a caller may close before it has failed.
-    return address === peer && given.surface === 'http' ? given : withAddress(given, address)
+    return address === peer && given.surface === 'http' ? given : { ...given, address }
   }
 
   arrival({ address }: Credentials): SvcError | undefined {
@@ -172,18 +172,4 @@ function namespaceRates(config: RateLimitConfig) {
   const seconds = requests_per_second === 0 ? 1 : burst_size / requests_per_second
   const rate = (rps: number) => rateOf(rps, Math.round(rps * seconds))
   return { named: new Map(Object.entries(tenants).map(([name, rps]) => [name, rate(rps)])), others: rate(default_rps) }
-}
-
-function withAddress(given: Credentials, address: string | undefined): Credentials {
-  return {
-    surface: given.surface,
-    path: given.path,
-    header: (name) => given.header(name),
-    query: (name) => given.query(name),
-    get certificate() {
-      return given.certificate
-    },
-    address,
-    requestId: given.requestId,
-  }
 }

@@ -12,8 +12,10 @@ export default definePlugin({
   id: 'rate_limit',
   summary: 'Bounds how often callers may ask, by address, namespace and principal, and shuts out those whose credentials fail',
   stability: 'stable',
+  section: '',
   config: configSchema,
-  setup(svc, section) {
+  setup(svc, { rate_limit, server }) {
+    const section = { ...rate_limit, ...server }
     const { enabled, trust_proxy_headers: behindProxy, trusted_proxies: proxies, track_auth_failures: tracking, tenants } = section
     if (!behindProxy && proxies.length > 0)
       throw new Error('cannot use rate_limit.trusted_proxies: rate_limit.trust_proxy_headers is false; set it to true, or remove the list')
@@ -39,7 +41,7 @@ export default definePlugin({
     svc.auth.limiter({ arrival: (credentials) => guard.arrival(credentials), admitted: (request) => guard.admitted(request) })
     if (tracking) svc.auth.observer((decision) => guard.observe(decision))
     svc.start(() => {
-      const { requests_per_second: address, global_rps: global, per_principal_rps: principal } = section
+      const { requests_per_second: address, rate_limit_rps: global, per_user_rate_limit_rps: principal } = section
       svc.log.info({ address, global, principal, bans: tracking }, 'requests a second are limited; 0 = not')
       guard.start()
     })

@@ -1,5 +1,5 @@
 /** The same limits over gRPC and Flight SQL. */
-import type { Metadata, ServiceError } from '@grpc/grpc-js'
+import { Metadata, type ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
 import { descriptor, startFlight } from '../flight_sql/testing.ts'
 import { start, TestClient } from '../grpc/testing.ts'
@@ -20,8 +20,9 @@ const told = (metadata: Metadata | undefined) =>
   Object.fromEntries(['retry-after', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'svc-code'].map((name) => [name, metadata?.get(name)[0]]))
 
 t.test('gRPC', async (t) => {
-  const rate_limit = { requests_per_second: 1, burst_size: 6, trust_proxy_headers: true, per_principal_rps: 1, per_principal_burst: 2, max_auth_failures: 3 }
-  const { node, port } = await start({ plugins: [plugin, keys], config: { rate_limit } })
+  const rate_limit = { requests_per_second: 1, burst_size: 6, trust_proxy_headers: true, max_auth_failures: 3 }
+  const server = { per_user_rate_limit_rps: 1, per_user_rate_limit_burst: 2 }
+  const { node, port } = await start({ plugins: [plugin, keys], config: { rate_limit, server } })
   const client = new TestClient(port)
   t.teardown(async () => {
     client.close()
@@ -48,6 +49,23 @@ t.test('gRPC', async (t) => {
   const overHttp = await node.inject({ url: '/metrics', headers: { authorization: 'Bearer bob', 'x-forwarded-for': '192.0.2.3' } })
   t.equal(overHttp.statusCode, 429, 'on every listener')
   t.equal(await errorOf(client.call('Health/Check', { service: '' })), undefined, 'health is not limited')
+})
+
+t.test('a proxy that adds a line of its own to those of the caller, over gRPC', async (t) => {
+  const { node, port } = await start({ plugins: [plugin, keys], config: { rate_limit: { trust_proxy_headers: true, max_auth_failures: 2 } } })
+  const client = new TestClient(port)
+  t.teardown(async () => {
+    client.close()
+    await node.stop()
+  })
+  const ask = (name: string, claimed: string) => {
+    const metadata = new Metadata()
+    metadata.set('authorization', `Bearer ${name}`)
+    for (const line of [claimed, '192.0.2.9']) metadata.add('x-forwarded-for', line)
+    return new Promise<ServiceError | null>((resolve) => void client.service.ListMeasurements({}, metadata, resolve))
+  }
+  for (const claimed of ['192.0.2.1', '192.0.2.2']) t.equal((await ask('wrong', claimed))?.code, UNAUTHENTICATED)
+  t.match((await ask('ann', '192.0.2.3'))?.details, /from address "192.0.2.9": its credentials were refused 2 times/)
 })
 
 t.test('Flight SQL', async (t) => {

@@ -1,8 +1,9 @@
 import t, { type Test } from 'tap'
-import type { Plugin } from '../../kernel/plugin.ts'
+import type { Credentials } from '../../kernel/auth.ts'
+import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
 import { type BootOptions, boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
-import { directory, fakeClock, keys, routes } from './testing.ts'
+import { configOf, directory, fakeClock, keys, routes } from './testing.ts'
 
 type Headers = Record<string, string>
 interface Asked {
@@ -13,7 +14,7 @@ interface Asked {
 
 async function setUp(t: Test, section: Record<string, unknown>, others: Plugin[] = [], options: BootOptions = {}) {
   const clock = fakeClock()
-  const node = await boot({ ...options, plugins: [plugin, routes, ...others], config: { ...options.config, rate_limit: section }, clock })
+  const node = await boot({ ...options, plugins: [plugin, routes, ...others], config: configOf(section, options.config), clock })
   t.teardown(() => node.stop())
   const ask = ({ headers = {}, from = '192.0.2.1', url = '/who' }: Asked = {}) => node.inject({ url, headers, remoteAddress: from })
   const status = async (asked?: Asked) => (await ask(asked)).statusCode
@@ -64,7 +65,7 @@ t.test('the address of IPv6 is its /64, and IPv4 in IPv6 is IPv4', async (t) => 
 })
 
 t.test('health and public routes are never limited', async (t) => {
-  const { allowed } = await setUp(t, { requests_per_second: 1, burst_size: 1, global_rps: 1 })
+  const { allowed } = await setUp(t, { requests_per_second: 1, burst_size: 1, rate_limit_rps: 1 })
   t.equal(await allowed(3), 1)
   for (const url of ['/health', '/ready', '/ping', '/public'])
     t.ok((await Promise.all(Array.from({ length: 30 }, () => allowed(1, { url })))).length === 30, url)
@@ -73,14 +74,14 @@ t.test('health and public routes are never limited', async (t) => {
 })
 
 t.test('0 is no limit, and enabled = false neither', async (t) => {
-  for (const section of [OFF, { requests_per_second: 1, burst_size: 1, global_rps: 1, enabled: false }]) {
+  for (const section of [OFF, { requests_per_second: 1, burst_size: 1, rate_limit_rps: 1, enabled: false }]) {
     const { allowed } = await setUp(t, section)
     t.equal(await allowed(500), 500)
   }
 })
 
 t.test('all callers together', async (t) => {
-  const { ask, allowed, metric } = await setUp(t, { ...OFF, global_rps: 5, global_burst: 7 })
+  const { ask, allowed, metric } = await setUp(t, { ...OFF, rate_limit_rps: 5, rate_limit_burst: 7 })
   t.equal(await allowed(5), 5)
   t.equal(await allowed(10, { from: '192.0.2.2' }), 2)
   const answer = await ask({ from: '192.0.2.3' })
@@ -121,7 +122,7 @@ t.test("a namespace's quota counts before the config, and as soon as it changes"
 })
 
 t.test('a principal, but not anonymous callers', async (t) => {
-  const section = { ...OFF, per_principal_rps: 3, per_principal_burst: 4 }
+  const section = { ...OFF, per_user_rate_limit_rps: 3, per_user_rate_limit_burst: 4 }
   const { ask, allowed, metric } = await setUp(t, section, [keys])
   t.equal(await allowed(10, key('ann')), 4)
   t.equal(await allowed(10, { ...key('ann'), from: '192.0.2.2' }), 0, 'wherever it comes from')
@@ -223,4 +224,17 @@ t.test('the start warns of a proxy that is not listed, and of names that nobody 
     )
   warned(/can claim any address/)
   warned(/cannot use namespace .*Red_1/)
+})
+
+t.test('behind a proxy, what other plugins say of the credentials is kept', async (t) => {
+  const general = definePlugin({
+    id: 'general',
+    summary: 'Has calls be about no namespace in particular',
+    stability: 'experimental',
+    setup: (svc) => svc.auth.source((given): Credentials => ({ ...given, anyNamespace: true })),
+  })
+  const node = await boot({ plugins: [general, plugin, routes, keys], config: { rate_limit: { trust_proxy_headers: true } } })
+  t.teardown(() => node.stop())
+  const answer = await node.inject({ url: '/who', headers: { authorization: 'Bearer ann:red,blue', 'x-forwarded-for': '192.0.2.9' } })
+  t.match(answer.json(), { principal: 'ann', namespace: 'red', address: '192.0.2.9' })
 })

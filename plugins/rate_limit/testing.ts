@@ -22,6 +22,14 @@ export function fakeClock(): FakeClock {
   }
 }
 
+/** Sections out of keys: those of limits that are not the plugin's own stand in [server]. */
+export function configOf(keys: Record<string, unknown>, more: Record<string, unknown> = {}) {
+  const inServer = ([key]: [string, unknown]) => /^(per_user_)?rate_limit_/.test(key)
+  const all = Object.entries(keys)
+  const server = { ...(more.server as object | undefined), ...Object.fromEntries(all.filter(inServer)) }
+  return { ...more, server, rate_limit: Object.fromEntries(all.filter((entry) => !inServer(entry))) }
+}
+
 export const routes: Plugin = definePlugin({
   id: 'routes',
   summary: 'Routes for the tests',

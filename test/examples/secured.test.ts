@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -47,11 +48,18 @@ t.test('examples/secured: keys, namespaces, policies, limits and the trail, toge
   t.match(await (await call('/api/v1/namespaces/plant/usage', admin)).json(), { usage: { series_count: 1, measurements: 1 } })
   t.equal((await call('/api/v1/admin/auth/keys/dashboard', admin, { method: 'DELETE' })).status, 204)
   t.equal((await ask(reader)).status, 401, 'a key that was taken back is refused at once')
+  const wrong: number[] = []
+  for (let i = 0; i < 10; i++) wrong.push((await call('/api/v1/measurements', `svc_${'x'.repeat(42)}${i}`)).status)
+  t.same(wrong, [...Array(9).fill(401), 429], 'who guesses keys is shut out; the key that was taken back counts')
+  t.equal((await ask(writer)).status, 429, 'with good ones too')
   t.equal(await server.stop(), 0)
 
   const command = [process.execPath, join(ROOT, 'kernel/main.ts'), 'audit', 'verify', join(server.dataDir, 'audit.jsonl'), '--hmac-key-env', 'SVC_AUDIT_KEY']
   const { stdout } = await run('env', bare(env, ...command))
-  t.match(stdout, /entries/)
+  t.match(stdout, /^whole: \d+ entries, ids 1 to \d+, /)
+  const trail = await readFile(join(server.dataDir, 'audit.jsonl'), 'utf8')
+  for (const recorded of ['"policy_load"', '"namespace_create"', '"api_key_create"', '"api_key_revoke"', '"login_failure"', 'address_banned'])
+    t.ok(trail.includes(recorded), `${recorded} is recorded`)
   for (const secret of [admin, writer, reader, other, env.SVC_AUDIT_KEY])
-    t.notOk(server.output().includes(secret) || stdout.includes(secret), 'no secret is shown')
+    t.notOk(server.output().includes(secret) || stdout.includes(secret) || trail.includes(secret), 'no secret is shown')
 })

@@ -4,7 +4,7 @@ import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
 import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
 import type { Schema } from '../../kernel/section.ts'
 import { boot } from '../../kernel/testkit/index.ts'
-import { leastConfig } from '../../scripts/least-config.ts'
+import { COMPANIONS, leastConfig } from '../../scripts/least-config.ts'
 import { configKeys } from '../../scripts/reference.ts'
 import { createEngine } from '../../storage/memory/index.ts'
 
@@ -13,7 +13,8 @@ t.ok(plugins.length >= 3)
 
 /** The plugin and those that it needs. */
 function withRequired(plugin: Plugin): Plugin[] {
-  const needed = (plugin.requires ?? []).map((name) => plugins.find((other) => other.id === name || other.provides?.includes(name)) as Plugin)
+  const names = [...(plugin.requires ?? []), ...(COMPANIONS[plugin.id] ?? [])]
+  const needed = names.map((name) => plugins.find((other) => other.id === name || other.provides?.includes(name)) as Plugin)
   return [...new Set([...needed.flatMap(withRequired), plugin])]
 }
 

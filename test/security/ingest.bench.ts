@@ -4,7 +4,7 @@
  *   node test/security/ingest.bench.ts [rounds=10]
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -72,11 +72,22 @@ async function send(server: RunningServer, agent: Agent, all: readonly Buffer[])
   return (all.length * BATCH_ROWS * 1000) / (performance.now() - began)
 }
 
-const servers = new Map<string, { server: RunningServer; agent: Agent; rates: number[] }>()
+/** Processor time of a process so far, µs; 0 where there is no /proc. */
+async function processorTime(pid: number): Promise<number> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  const [utime = 0, stime = 0] = text
+    .slice(text.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13)
+    .map(Number)
+  return (utime + stime) * 10_000
+}
+
+const servers = new Map<string, { server: RunningServer; agent: Agent; rates: number[]; processor: number }>()
 for (const [name, toml] of Object.entries(sections)) {
   const file = join(folder, `${name}.toml`)
   await writeFile(file, toml)
-  servers.set(name, { server: await runServer(file), agent: new Agent({ keepAlive: true, maxSockets: CONNECTIONS }), rates: [] })
+  servers.set(name, { server: await runServer(file), agent: new Agent({ keepAlive: true, maxSockets: CONNECTIONS }), rates: [], processor: 0 })
 }
 try {
   for (let round = -2; round < ROUNDS; round++) {
@@ -84,15 +95,22 @@ try {
     // Whoever comes second finds a warmer machine: the order changes each round.
     const turn = [...servers.values()]
     if (round % 2 !== 0) turn.reverse()
-    for (const { server, agent, rates } of turn) {
+    for (const measured of turn) {
+      const { server, agent, rates } = measured
       const rate = await send(server, agent, all)
+      // What the first rounds were spent on is not counted, what flushes cost between the rounds is.
       if (round >= 0) rates.push(rate)
+      else measured.processor = await processorTime(server.pid)
     }
   }
   const [open, secured] = ['open', 'secured'].map((name) => servers.get(name)?.rates ?? [])
   const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]
   const ratio = median(secured.map((rate, i) => rate / open[i]))
   process.stdout.write(`rows/s, median of ${ROUNDS} rounds: open ${Math.round(median(open))}, key and Cedar ${Math.round(median(secured))}\n`)
+  for (const [name, { server, processor }] of servers) {
+    const perRow = ((await processorTime(server.pid)) - processor) / (ROUNDS * BATCHES * BATCH_ROWS)
+    process.stdout.write(`processor a row, ${name}: ${perRow.toFixed(3)} µs\n`)
+  }
   process.stdout.write(`median of the rounds' ratios: ${ratio.toFixed(3)}\n`)
 } finally {
   for (const { server, agent } of servers.values()) {
