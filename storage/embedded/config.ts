@@ -107,7 +107,8 @@ export const configSchema = Type.Object({
     default: 64,
     minimum: 1,
     maximum: 65_536,
-    description: 'Queries, exports and the like under way at once, those that wait for a slow client among them; further ones wait, within their time limit',
+    description:
+      'Queries, exports and the like under way at once, those that wait for a slow client among them; further ones wait, within their time limit. Under multi_tenancy one namespace has at most three quarters',
   }),
   query_parallelism: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Processors one query may use; 0 = all' }),
   segment_verification: Type.Union([Type.Literal('first_use'), Type.Literal('background'), Type.Literal('off')], {

@@ -7,6 +7,7 @@ import { resolve } from 'node:path'
 import { deserialize } from 'node:v8'
 import type { WriteBatch } from '../../kernel/batch.ts'
 import { SvcError } from '../../kernel/errors.ts'
+import { ProcessLock } from '../../kernel/process-lock.ts'
 import type {
   Capability,
   Change,
@@ -55,7 +56,6 @@ import { Exports } from './exports.ts'
 import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
 import { Housekeeping } from './lifetime/housekeeping.ts'
 import { Lifetime } from './lifetime/lifetime.ts'
-import { DirectoryLock } from './lock.ts'
 import { Maintenance, removeOrphans } from './maintenance.ts'
 import { Manifest } from './manifest.ts'
 import { type EngineMetrics, engineGauges, engineMetrics } from './metrics.ts'
@@ -91,7 +91,7 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly fs: FileSystem
   private readonly dataDir: string
   private readonly paths: ReturnType<typeof paths>
-  private readonly lock: DirectoryLock
+  private readonly lock: ProcessLock
   private readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
   private readonly publisher = new Publisher(this.shared)
   private readonly gate = new NamespaceGate()
@@ -124,7 +124,10 @@ export class EmbeddedEngine implements StorageEngine {
     this.config = resolveConfig(context.config)
     this.dataDir = resolve(this.config.data_dir)
     this.paths = paths(this.dataDir)
-    this.lock = new DirectoryLock(this.paths.lock)
+    this.lock = new ProcessLock(this.paths.lock, {
+      held: (pid) => `cannot open data directory: process ${pid} has it open ("${this.paths.lock}"); stop it or choose another data_dir`,
+      unclear: `cannot open data directory: its lock "${this.paths.lock}" changes hands, or is no lock; start one server only, or remove it`,
+    })
     const limits = limitsOf(this.config)
     this.limits = limits
     this.lifetimes = lifetimesOf(this.config, limits)
@@ -360,7 +363,7 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   export(request: ExportRequest, options?: JobOptions): Promise<ExportResult> {
-    return this.exports.export(request, options)
+    return this.exports.export(request, { ...options, namespace: request.namespace })
   }
 
   measurements(namespace: string): MeasurementInfo[] {
@@ -381,13 +384,13 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   async *scan(request: ScanRequest, options?: JobOptions): AsyncGenerator<SeriesChunk> {
-    const job = this.run<void>(new URL('./jobs/scan-job.ts', import.meta.url), request, options)
+    const job = this.run<void>(new URL('./jobs/scan-job.ts', import.meta.url), request, { ...options, namespace: request.namespace })
     for await (const bytes of job.output) yield deserialize(bytes) as SeriesChunk
     await job.result
   }
 
   explain(request: ScanRequest): Promise<ScanPlan> {
-    return this.run<ScanPlan>(new URL('./jobs/explain-job.ts', import.meta.url), request).result
+    return this.run<ScanPlan>(new URL('./jobs/explain-job.ts', import.meta.url), request, { namespace: request.namespace }).result
   }
 
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {

@@ -163,6 +163,7 @@ class EngineThread {
 }
 
 interface QueuedJob {
+  namespace: string
   start(): void
   fail(error: SvcError): void
 }
@@ -182,6 +183,8 @@ export class WorkerPool {
   private readonly running = new Set<number>()
   /** Jobs on threads, and those that wait to be, in the order they came. */
   private active = 0
+  /** Of namespaces that are kept apart. */
+  private readonly activeOf = new Map<string, number>()
   private readonly queued = new Map<number, QueuedJob>()
   private readonly waiting: { after: number; done: () => void }[] = []
 
@@ -194,6 +197,7 @@ export class WorkerPool {
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
     const id = this.nextId++
+    const { namespace = '' } = options
     this.running.add(id)
     let thread: EngineThread | undefined
     const job = new Job<R>(options, {
@@ -204,21 +208,36 @@ export class WorkerPool {
       },
       taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
       ended: () => {
-        if (thread !== undefined) this.active--
+        if (thread !== undefined) this.count(namespace, -1)
         this.ended(id)
         this.startNext()
       },
     })
     const start = (): void => {
       thread = this.queryThread()
-      this.active++
+      this.count(namespace, 1)
       thread.jobs.set(id, job as Job)
       this.publisher.flush()
       thread.post({ kind: 'job', id, module: module.href, args })
     }
-    if (this.active < this.settings.maxJobs) start()
-    else this.queued.set(id, { start, fail: (error) => job.fail(error) })
+    if (this.hasRoom(namespace)) start()
+    else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
     return job
+  }
+
+  private count(namespace: string, by: 1 | -1): void {
+    this.active += by
+    if (namespace === '') return
+    const count = (this.activeOf.get(namespace) ?? 0) + by
+    if (count > 0) this.activeOf.set(namespace, count)
+    else this.activeOf.delete(namespace)
+  }
+
+  /** A namespace leaves a quarter to the others. */
+  private hasRoom(namespace: string): boolean {
+    const { maxJobs } = this.settings
+    const share = Math.ceil((maxJobs * 3) / 4)
+    return this.active < maxJobs && (this.activeOf.get(namespace) ?? 0) < share
   }
 
   /** Jobs that wait for others to end. */
@@ -227,8 +246,9 @@ export class WorkerPool {
   }
 
   private startNext(): void {
-    for (const [id, { start, fail }] of this.queued) {
+    for (const [id, { namespace, start, fail }] of this.queued) {
       if (this.closed || this.active >= this.settings.maxJobs) return
+      if (!this.hasRoom(namespace)) continue
       this.queued.delete(id)
       try {
         start()
