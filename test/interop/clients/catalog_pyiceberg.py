@@ -58,8 +58,9 @@ def check_credentials():
 
 
 def check_several():
-    """says which namespace it means where the credential has several"""
-    fails(ForbiddenError, lambda: catalog(BOTH), 'X-Namespace')
+    """need not say which namespace it means where the credential has several, and may"""
+    equal(catalog(BOTH).list_namespaces(), [('north',), ('south',)])
+    fails(ForbiddenError, lambda: catalog(BOTH, **{'header.X-Namespace': 'east'}), 'X-Namespace')
     named = catalog(BOTH, **{'header.X-Namespace': 'south'})
     equal(named.list_namespaces(), [('north',), ('south',)])
     equal(named.namespace_exists('north'), True)
