@@ -1,9 +1,10 @@
 /** POST /api/v1/export/parquet: limits, metrics, and the end of an export whose caller has left. */
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import type { FastifyReply } from 'fastify'
 import { SvcError } from '../../kernel/errors.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { ExportConfig } from './config.ts'
+import type { ExportFolders } from './folders.ts'
 import { type ExportMetrics, exportMetrics } from './metrics.ts'
 import { defaultName, fileName, parseExport } from './request.ts'
 
@@ -14,16 +15,32 @@ interface Answer {
   path: string
 }
 
+interface Running {
+  namespace: string
+  abort: AbortController
+  ended: Promise<void>
+}
+
 export class ExportHandler {
   private readonly svc: Svc
   private readonly config: ExportConfig
+  private readonly folders: ExportFolders
   private readonly metrics: ExportMetrics
-  private running = 0
+  private readonly running = new Set<Running>()
 
-  constructor(svc: Svc, config: ExportConfig) {
+  constructor(svc: Svc, config: ExportConfig, folders: ExportFolders) {
     this.svc = svc
     this.config = config
-    this.metrics = exportMetrics(svc.metrics, () => this.running)
+    this.folders = folders
+    this.metrics = exportMetrics(svc.metrics, () => this.running.size)
+  }
+
+  /** Ends the exports of a namespace that is going, and removes its files. */
+  async forget(namespace: string): Promise<void> {
+    const own = [...this.running].filter((each) => each.namespace === namespace)
+    for (const { abort } of own) abort.abort()
+    await Promise.all(own.map(({ ended }) => ended))
+    await this.folders.remove(namespace)
   }
 
   async export(request: HttpRequest, reply: FastifyReply): Promise<Answer> {
@@ -31,28 +48,25 @@ export class ExportHandler {
     const { dataNamespace: namespace } = svc.context(request)
     const plan = parseExport(request.body as Uint8Array)
     const name = plan.outputPath === undefined ? defaultName(plan.measurement, svc.clock.now()) : fileName(plan.outputPath)
-    if (this.running >= config.max_concurrent) {
-      throw new SvcError(
-        'RATE_LIMITED',
-        `cannot start an export: ${this.running} are under way, as many as [export] max_concurrent allows; retry when one of them has ended`,
-      )
-    }
+    this.requireTurn(namespace)
     const abort = new AbortController()
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+    const own: Running = { namespace, abort, ended }
     const left = (): void => abort.abort()
     const { socket } = request.raw
     socket.once('close', left)
     reply.raw.once('close', () => socket.off('close', left))
-    this.running++
+    this.running.add(own)
     try {
+      const maxBytes = await this.folders.room(namespace, config.max_bytes)
       const result = await svc.storage.export!(
         {
           namespace,
           measurement: plan.measurement,
           ...(plan.start === undefined ? {} : { start: plan.start }),
           ...(plan.end === undefined ? {} : { end: plan.end }),
-          // Each namespace has a folder of its own: its names are nobody else's.
-          path: join(config.directory === '' ? '' : resolve(config.directory), namespace, name),
-          maxBytes: config.max_bytes,
+          path: join(this.folders.folder(namespace), name),
+          maxBytes,
         },
         { signal: abort.signal },
       )
@@ -65,7 +79,22 @@ export class ExportHandler {
       metrics.exports.inc({ result: abort.signal.aborted ? 'cancelled' : 'failed' })
       throw error
     } finally {
-      this.running--
+      this.running.delete(own)
+      end()
     }
+  }
+
+  /** @throws RATE_LIMITED. Of several at a time a namespace that is kept apart leaves one to the others. */
+  private requireTurn(namespace: string): void {
+    const { max_concurrent: most } = this.config
+    const own = [...this.running].filter((each) => each.namespace === namespace).length
+    const full = this.running.size >= most
+    if (!full && (namespace === '' || own < Math.max(1, most - 1))) return
+    throw new SvcError(
+      'RATE_LIMITED',
+      full
+        ? `cannot start an export: ${this.running.size} are under way, as many as [export] max_concurrent allows; retry when one of them has ended`
+        : `cannot start an export: ${own} of namespace "${namespace}" are under way, and one of [export] max_concurrent is for others; retry when one of them has ended`,
+    )
   }
 }

@@ -1,5 +1,7 @@
+import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
+import { ExportFolders } from './folders.ts'
 import { ExportHandler } from './handler.ts'
 import { exportAnswer, exportBody, uncheckedBody } from './schemas.ts'
 
@@ -10,7 +12,9 @@ export default definePlugin({
   config: configSchema,
   capabilities: ['export'],
   setup(svc, config) {
-    const handler = new ExportHandler(svc, config)
+    const folders = new ExportFolders(config.directory, svc.dataDir, (namespace) => svc.find<NamespaceLifecycle>(NAMESPACES)?.get(namespace)?.quota)
+    const handler = new ExportHandler(svc, config, folders)
+    svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => handler.forget(namespace)))
     const schema = {
       tags: ['export'],
       summary: 'Writes a measurement to a Parquet file on the server',

@@ -48,7 +48,12 @@ export const configSchema = Type.Object({
     maximum: 3600,
     description: 'How long a Handshake without credentials in its metadata waits for its first message, which has them',
   }),
-  max_sessions: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Logins kept at one time; the one used longest ago goes first' }),
+  max_sessions: Type.Integer({
+    default: 10_000,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Logins kept at one time; the one used longest ago goes first, of those who have more than their share',
+  }),
   session_lifetime_secs: Type.Integer({
     default: 86_400,
     minimum: 1,
@@ -59,7 +64,7 @@ export const configSchema = Type.Object({
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'Prepared statements kept at one time; the one used longest ago goes first',
+    description: 'Prepared statements kept at one time; the one used longest ago goes first, under multi_tenancy of a namespace that has more than its share',
   }),
   max_prepared_bytes: Type.Integer({
     default: 67_108_864,

@@ -219,6 +219,7 @@ t.test('authorizers are asked for delete, and for write where a drop is undone',
     summary: 'Notes what is asked',
     stability: 'experimental',
     setup(svc) {
+      svc.auth.authenticator(() => ({ principal: 'somebody', method: 'test', claims: {}, namespaces: [], admin: true }))
       svc.auth.authorizer(({ action, resource }) => {
         asked.push(`${action} ${resource}`)
         return undefined

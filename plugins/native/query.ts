@@ -24,7 +24,11 @@ export class QueryHandler {
     const plan = this.plan(request)
     const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
     const args: QueryArgs = { request: this.scan(request, plan), offset: plan.offset, maxRows, ...(plan.limit === undefined ? {} : { limit: plan.limit }) }
-    const job = svc.storage.run<number>(JOB, args, { timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
+    const job = svc.storage.run<number>(JOB, args, {
+      namespace: args.request.namespace,
+      timeoutMs: timeout * 1000,
+      timeoutSetting: 'server.sql_query_timeout_secs',
+    })
     await sendOutput(request, reply, job, () => {
       this.queries.inc()
       reply.type('application/json; charset=utf-8')

@@ -53,7 +53,8 @@ export const configSchema = Type.Object({
     default: 100_000,
     minimum: 0,
     maximum: 10_000_000,
-    description: 'Metrics of all namespaces whose metadata is kept; that of further ones is dropped and counted',
+    description:
+      'Metrics of all namespaces whose metadata is kept; that of further ones is dropped and counted, but where a namespace has less than its share, the one with most gives way',
   }),
   max_metadata_per_metric: Type.Integer({
     default: 4,

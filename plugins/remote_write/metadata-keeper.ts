@@ -67,7 +67,10 @@ export class MetadataKeeper {
       const slice = changed.slice(from, from + SLICE)
       try {
         await state.transaction((tx) => {
-          for (const { key, record } of slice) tx.put(PREFIX + key, record)
+          for (const { key, record } of slice) {
+            if (record === undefined) tx.delete(PREFIX + key)
+            else tx.put(PREFIX + key, record)
+          }
         })
       } catch (error) {
         // It is in memory, and senders repeat it: try again with the next change.

@@ -78,12 +78,9 @@ export class MetadataStore implements MetricMetadata {
     this.changed.clear()
   }
 
-  /** The records that have changed, which from now on have not. */
-  takeChanged(): { key: string; record: MetricRecord }[] {
-    const taken = [...this.changed].flatMap((key) => {
-      const record = this.at(key)
-      return record === undefined ? [] : [{ key, record }]
-    })
+  /** The records that have changed, which from now on have not; undefined = it is gone. */
+  takeChanged(): { key: string; record: MetricRecord | undefined }[] {
+    const taken = [...this.changed].map((key) => ({ key, record: this.at(key) }))
     this.changed.clear()
     return taken
   }
@@ -108,7 +105,8 @@ export class MetadataStore implements MetricMetadata {
     let metrics = this.records.get(namespace)
     const known = metrics?.get(metric)
     if (known !== undefined) return known
-    if (this.size >= this.limits.metrics || Buffer.byteLength(metric) > MAX_METRIC_BYTES) {
+    const isFull = this.size >= this.limits.metrics
+    if (Buffer.byteLength(metric) > MAX_METRIC_BYTES || (isFull && !this.makeRoom(namespace, metrics?.size ?? 0))) {
       this.dropped++
       return undefined
     }
@@ -117,6 +115,22 @@ export class MetadataStore implements MetricMetadata {
     metrics.set(metric, record)
     this.size++
     return record
+  }
+
+  /** In favour of a namespace that has less than its share: at the cost of the one that has most. @returns whether there is room now. */
+  private makeRoom(namespace: string, size: number): boolean {
+    const namespaces = this.records.size + (this.records.has(namespace) ? 0 : 1)
+    if (size + 1 > this.limits.metrics / namespaces) return false
+    let most: Map<string, MetricRecord> | undefined
+    for (const metrics of this.records.values()) if (metrics.size > (most?.size ?? 0)) most = metrics
+    const [oldest] = most?.values() ?? []
+    if (most === undefined || oldest === undefined) return false
+    most.delete(oldest.metric)
+    if (most.size === 0) this.records.delete(oldest.namespace)
+    this.changed.add(keyOf(oldest))
+    this.size--
+    this.dropped++
+    return true
   }
 
   private cut(text: string): string {

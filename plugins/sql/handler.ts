@@ -22,8 +22,9 @@ export class SqlHandler {
   async query(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { svc } = this
     const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
-    const args: SqlArgs = { namespace: svc.context(request).dataNamespace, query: request.body.query as string, maxRows }
-    const job = svc.storage.run<SqlOutcome>(JOB, args, { timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
+    const namespace = svc.context(request).dataNamespace
+    const args: SqlArgs = { namespace, query: request.body.query as string, maxRows }
+    const job = svc.storage.run<SqlOutcome>(JOB, args, { namespace, timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
     job.result.then(
       (outcome) => {
         if (outcome.truncated) this.truncated.inc()

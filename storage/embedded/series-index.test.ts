@@ -25,3 +25,15 @@ t.test('a series is found again by its tags in any order, by text and by bytes',
   t.equal(index.resolveAscii(REF, bytes, Int32Array.of(0, 4, 5, 6, 7, 11, 12, 13), 2), series)
   t.same(index.tagsOf(series), ['host', 'a', 'zone', 'z'])
 })
+
+t.test('a series that was live and given back meanwhile is not given back again', async (t) => {
+  const index = newIndex()
+  const series = index.resolve(REF, ['host', 'a'])
+  index.resolve(REF, ['host', 'b'])
+  index.admit(series)
+  // A drop, while a batch of somebody else keeps what is provisional from being given back.
+  t.same([...index.release(Int32Array.of(series))], [series])
+  index.releaseProvisional()
+  t.equal(index.live, 0)
+  t.equal(index.seriesOf((REF as { namespace: string }).namespace), 0)
+})

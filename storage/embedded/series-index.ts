@@ -178,7 +178,8 @@ export class SeriesIndex {
     let released = false
     for (let i = this.provisional.length - 1; i >= 0; i--) {
       const series = this.provisional[i]
-      if (this.state[series] !== PROVISIONAL) continue
+      // Or given back before, when it was live meanwhile.
+      if (this.state[series] !== PROVISIONAL || this.measurement[series] === RELEASED) continue
       this.forget(series)
       released = true
     }

@@ -64,6 +64,9 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
   '/api/v1/admin/backup/verify': () => [{ payload: { backup_dir: 'x' } }],
   '/api/v1/admin/restore': () => [{ payload: { backup_dir: 'x', target_dir: 'y' } }],
   '/api/v1/namespaces': () => [{ payload: { name: 'another' } }],
+  '/api/v1/admin/auth/keys': () => [{ payload: { name: 'another', namespaces: ['acme'] } }, { payload: { name: 'another', admin: true } }],
+  '/v1/namespaces': () =>
+    ['', '?pageSize=1', '?parent=acme', '?pageToken=MS5h', `?pageToken=${Buffer.from('1.').toString('base64url')}`].map((url) => ({ url })),
   '/api/v1/namespaces/{name}/quota': () => [{ payload: { max_series: 1 } }],
 }
 
@@ -99,7 +102,7 @@ export function asksOf(paths: Record<string, Record<string, unknown>>, name: str
       const method = verb.toUpperCase() as Ask['method']
       return names.flatMap((each) =>
         bodies.map(({ url = '', headers, payload }): Ask => {
-          const at = path.replace('{name}', encodeURIComponent(each)) + url
+          const at = path.replace('{name}', encodeURIComponent(each)).replace('{namespace}', 'nobodys').replace('{address}', '192.0.2.1') + url
           return method === 'GET'
             ? { method, url: at }
             : { method, url: at, ...(headers === undefined ? {} : { headers }), ...(payload === undefined ? {} : { payload }) }

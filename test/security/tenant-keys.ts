@@ -1,13 +1,15 @@
 /** A plugin for these tests: who may do what to which namespace is the key's own name. */
 
-import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { tokenOf } from '../../kernel/token.ts'
 import { NAMESPACE } from './secrets.ts'
 
+/** Before the plugins that would refuse what is no key of theirs. */
+const FIRST = 1
 const KEYS: Record<string, { namespaces: readonly string[]; admin: boolean }> = {
   alice: { namespaces: ['acme'], admin: false },
   bob: { namespaces: [NAMESPACE], admin: false },
+  own: { namespaces: ['acme'], admin: true },
   root: { namespaces: [], admin: true },
 }
 
@@ -20,7 +22,7 @@ export default definePlugin({
       const token = tokenOf(credentials)
       const known = token === undefined || !Object.hasOwn(KEYS, token) ? undefined : KEYS[token]
       // Both tenants call themselves the same: a name is no proof.
-      return known === undefined ? new SvcError('UNAUTHORIZED', 'the key is not known') : { principal: 'client', method: 'key', claims: {}, ...known }
-    })
+      return known === undefined ? undefined : { principal: 'client', method: 'key', claims: {}, ...known }
+    }, FIRST)
   },
 })

@@ -10,6 +10,7 @@ import type { Change } from '../../kernel/storage.ts'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
+import { leastConfig } from '../../scripts/least-config.ts'
 import { lines } from '../../storage/conformance/points.ts'
 import { freePort } from '../support/free-port.ts'
 import { type Ask, asksOf, otlp } from './requests.ts'
@@ -19,16 +20,20 @@ import { SQL } from './tricks.ts'
 
 t.setTimeout(300_000)
 
-/** Those that decide who calls have tests of their own, and would need keys in the configuration. */
-const NOT_HERE = ['api_keys', 'jwt', 'mtls', 'cedar', 'rate_limit', 'audit', 'catalog_auth']
+/** Certificates need TLS. */
+const NOT_HERE = ['mtls']
 const PLUGINS = builtinPlugins().filter((id) => !NOT_HERE.includes(id))
 const A = 'acme'
 const alice = { authorization: 'Bearer alice' }
 const bob = { authorization: 'Bearer bob' }
 
 const [grpcPort, flightPort] = [await freePort(), await freePort()]
+const least = await leastConfig(PLUGINS)
+t.teardown(() => least.remove())
 const config = {
+  ...least.config,
   server: { multi_tenancy: true },
+  rate_limit: { requests_per_second: 0, default_rps: 0, track_auth_failures: false },
   grpc: { addr: `127.0.0.1:${grpcPort}` },
   flight_sql: { addr: `127.0.0.1:${flightPort}` },
   // Tricks do not count.
@@ -134,7 +139,9 @@ t.test('naming the other namespace is refused on every route', async (t) => {
   for (const each of asksOf(await routes(node), COMMON)) {
     const { statusCode, body } = await ask(node, each, { ...alice, 'x-namespace': NAMESPACE })
     const isPublic = /^\/(health|healthz|ready|readyz|ping)$/.test(each.url)
-    if (!isPublic && statusCode !== 403) t.fail(`${each.method} ${each.url}: ${statusCode} ${body.slice(0, 100)}`)
+    // In the catalog the namespace is the path's, and one that is another's is one that there is not.
+    const expected = each.url.startsWith('/v1/namespaces/') ? 404 : 403
+    if (!isPublic && statusCode !== expected) t.fail(`${each.method} ${each.url}: ${statusCode} ${body.slice(0, 100)}`)
     t.same(leaks(body.replaceAll(NAMESPACE, '')), [])
   }
   t.same(await heldByB(node), before)
@@ -170,6 +177,57 @@ t.test('what is guessed is answered as what there is not', async (t) => {
     t.equal(there.length, not.length)
     for (const [i, each] of there.entries()) if (each !== not[i]) t.equal(each, not[i])
   }
+})
+
+t.test("another's namespace is answered as one of nobody's", async (t) => {
+  const { node } = await started(t)
+  const nobodys = NAMESPACE.replace(MARK, 'zz7')
+  const tell = async (method: Ask['method'] | 'HEAD', url: string, name: string, header?: string) => {
+    const headers = { ...alice, ...(header === undefined ? {} : { 'x-namespace': header }) }
+    const { statusCode, body, headers: got } = await node.inject({ method, url: url.replace('NAME', name), headers })
+    return [statusCode, body.replaceAll(name, 'NAME').replaceAll(encodeURIComponent(name), 'NAME'), { ...got, date: '', 'x-request-id': '' }]
+  }
+  for (const [method, url] of [
+    ['GET', '/v1/namespaces/NAME'],
+    ['HEAD', '/v1/namespaces/NAME'],
+    ['DELETE', '/v1/namespaces/NAME'],
+    ['GET', '/v1/namespaces/NAME?token=alice'],
+    ['GET', '/v1/namespaces/%7AX'],
+    ['GET', '/v1/namespaces?parent=NAME'],
+    ['GET', '/api/v1/namespaces/NAME'],
+    ['GET', '/api/v1/namespaces/NAME/usage'],
+    ['DELETE', '/api/v1/namespaces/NAME'],
+    ['GET', '/api/v1/measurements'],
+    ['GET', '/auth/context'],
+    ['GET', '/v1/config'],
+  ] as const) {
+    for (const header of [false, true])
+      t.same(
+        await tell(method, url, NAMESPACE, header ? NAMESPACE : undefined),
+        await tell(method, url, nobodys, header ? nobodys : undefined),
+        `${method} ${url}`,
+      )
+  }
+  // An admin of some namespaces is none of the others.
+  const own = { authorization: 'Bearer own' }
+  const usage = async (name: string) => {
+    const { statusCode, body } = await node.inject({ url: `/api/v1/namespaces/${name}/usage`, headers: own })
+    return [statusCode, body.replaceAll(name, 'NAME')]
+  }
+  t.equal((await usage(A))[0], 200)
+  t.same(await usage(NAMESPACE), await usage(nobodys))
+  for (const [method, url] of [
+    ['GET', '/api/v1/namespaces'],
+    ['GET', '/metrics'],
+    ['GET', '/api/v1/admin/audit'],
+    ['GET', `/api/v1/namespaces/${A}`],
+  ] as const)
+    t.equal((await node.inject({ method, url, headers: own })).statusCode, 403, url)
+  t.match((await node.inject({ url: '/api/v1/admin/auth/keys', headers: own })).json(), { items: [], total: 0 })
+  const made = { method: 'POST', url: '/api/v1/admin/auth/keys', headers: own } as const
+  for (const namespaces of [[], [NAMESPACE], [A, NAMESPACE], [nobodys]])
+    t.ok((await node.inject({ ...made, payload: { name: 'more', namespaces, admin: true } })).statusCode >= 400, `a key for ${namespaces}`)
+  t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/admin/auth/keys/least', headers: own })).statusCode, 404)
 })
 
 t.test('what A removes is its own', async (t) => {

@@ -67,7 +67,7 @@ export class Door {
 
   /** Runs a job beside the data and sends what it emits; the job ends with the client's connection. */
   async send<R>(request: HttpRequest, reply: FastifyReply, module: URL, args: unknown, { type, encoding, timeoutMs }: SendOptions): Promise<RunningJob<R>> {
-    const job = this.svc.storage.run<R>(module, args, this.timeLimit(timeoutMs ?? Number.POSITIVE_INFINITY))
+    const job = this.svc.storage.run<R>(module, args, this.options(request, timeoutMs))
     await sendOutput(request, reply, job, () => {
       reply.type(type)
       if (encoding !== undefined) reply.header('content-encoding', encoding)
@@ -76,8 +76,8 @@ export class Door {
   }
 
   /** Runs a job for its result. */
-  run<R>(module: URL, args: unknown): Promise<R> {
-    return this.svc.storage.run<R>(module, args, this.timeLimit(Number.POSITIVE_INFINITY)).result
+  run<R>(request: HttpRequest, module: URL, args: unknown): Promise<R> {
+    return this.svc.storage.run<R>(module, args, this.options(request)).result
   }
 
   /** Call it in setup: so many queries run in the background, some time after the server is ready. */
@@ -109,6 +109,10 @@ export class Door {
     this.metrics.seconds.observe({ endpoint: name }, (performance.now() - started) / 1000)
     if (data !== undefined) reply.type(JSON_TYPE).send(JSON.stringify({ status: 'success', data }))
     return reply
+  }
+
+  private options(request: HttpRequest, timeoutMs = Number.POSITIVE_INFINITY): JobOptions {
+    return { namespace: this.svc.context(request).dataNamespace, ...this.timeLimit(timeoutMs) }
   }
 
   private timeLimit(asked: number): JobOptions {

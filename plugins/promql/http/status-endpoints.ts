@@ -60,7 +60,7 @@ export function statusEndpoints(door: Door, config: PromqlConfig): void {
 
   door.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'], parameters: ['limit'] }, async (params, request) => {
     const args: CountsArgs = { namespace: svc.context(request).dataNamespace, limit: countsLimit(params.get('limit')) }
-    return tsdbStatus(await door.run<DatabaseCounts>(COUNTS, args))
+    return tsdbStatus(await door.run<DatabaseCounts>(request, COUNTS, args))
   })
 
   get('/targets', 'Targets: none are scraped', () => ({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }))

@@ -1,5 +1,6 @@
 /** /format_query, /parse_query, and /query_exemplars, which has none to give. */
 
+import type { HttpRequest } from '../../../kernel/plugin.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { TextArgs } from '../text-job.ts'
 import { apiError, invalidParameter } from './api-error.ts'
@@ -10,17 +11,21 @@ const FORMS = ['GET', 'POST'] as const
 
 export function textEndpoints(door: Door, config: PromqlConfig): void {
   const limits = parseLimits(config)
-  const run = (args: Omit<TextArgs, 'parseLimits'>): Promise<unknown> => {
+  const run = (request: HttpRequest, args: Omit<TextArgs, 'parseLimits'>): Promise<unknown> => {
     const all: TextArgs = { ...args, parseLimits: limits }
-    return door.run(JOB, all)
+    return door.run(request, JOB, all)
   }
   const query = { methods: FORMS, parameters: ['query'] as const }
-  door.serve('/format_query', { summary: 'A query, well laid out', ...query }, (params) => run({ query: params.get('query'), wanted: 'format' }))
-  door.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params) => run({ query: params.get('query'), wanted: 'tree' }))
-  door.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS, parameters: ['query', 'start', 'end'] }, async (params) => {
+  door.serve('/format_query', { summary: 'A query, well laid out', ...query }, (params, request) =>
+    run(request, { query: params.get('query'), wanted: 'format' }),
+  )
+  door.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params, request) =>
+    run(request, { query: params.get('query'), wanted: 'tree' }),
+  )
+  door.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS, parameters: ['query', 'start', 'end'] }, async (params, request) => {
     const [start, end] = [params.time('start'), params.time('end')]
     if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
-    await run({ query: params.get('query'), wanted: 'check' })
+    await run(request, { query: params.get('query'), wanted: 'check' })
     return []
   })
   door.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'], parameters: ['type'] }, (params) => {

@@ -1,0 +1,160 @@
+/** Two tenants on one node: what one uses up is not what the other lives on, and a namespace that is made anew knows nothing of the one before. */
+import { existsSync, readdirSync } from 'node:fs'
+import { type IncomingMessage, request } from 'node:http'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
+import { TestClient } from '../../plugins/grpc/testing.ts'
+import { freePort } from '../support/free-port.ts'
+import { otlp } from './requests.ts'
+import { NAMESPACE } from './secrets.ts'
+import keys from './tenant-keys.ts'
+
+t.setTimeout(120_000)
+
+const PLUGINS = ['namespaces', 'line_protocol', 'native', 'sql', 'promql', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'export']
+const alice = { authorization: 'Bearer alice' }
+const bob = { authorization: 'Bearer bob' }
+const root = { authorization: 'Bearer root' }
+const text = { 'content-type': 'text/plain' }
+/** Of what each is given here: few, so that one tenant soon has taken all. */
+const FEW = 8
+
+interface Doors {
+  node: TestNode
+  grpc: TestClient
+  flight: FlightClient
+}
+
+async function started(t: Test): Promise<Doors> {
+  const [grpcPort, flightPort] = [await freePort(), await freePort()]
+  const config = {
+    server: { multi_tenancy: true, sql_max_rows: 1_000_000, sql_query_timeout_secs: 3600 },
+    database: { max_concurrent_queries: FEW },
+    grpc: { addr: `127.0.0.1:${grpcPort}` },
+    flight_sql: { addr: `127.0.0.1:${flightPort}`, max_sessions: FEW, max_prepared_statements: FEW },
+    remote_write: { max_metadata_metrics: FEW },
+  }
+  const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config })
+  const doors = { node, grpc: new TestClient(grpcPort), flight: new FlightClient(flightPort) }
+  t.teardown(async () => {
+    doors.grpc.close()
+    doors.flight.close()
+    await node.stop()
+  })
+  for (const headers of [alice, bob]) t.equal((await write(node, headers, 'cpu,host=a value=1')).statusCode, 204)
+  return doors
+}
+
+const basic = (password: string) => `Basic ${Buffer.from(`user:${password}`).toString('base64')}`
+const write = (node: TestNode, headers: Record<string, string>, payload: string) =>
+  node.inject({ method: 'POST', url: '/write', payload, headers: { ...text, ...headers } })
+const exported = (node: TestNode, headers: Record<string, string>, name = 'mine') =>
+  node.inject({ method: 'POST', url: '/api/v1/export/parquet', payload: { measurement: 'cpu', output_path: name }, headers })
+
+async function streamed(grpc: TestClient, metadata: Record<string, string>): Promise<unknown> {
+  const { stream, answer } = grpc.streamWrite({ metadata })
+  stream.write({ points: [{ measurement: 'cpu', fields: [{ key: 'value', value: { float64: 2 } }] }], dedup_key: 'again' })
+  stream.end()
+  return answer
+}
+
+async function prepared(flight: FlightClient, who: Record<string, string>): Promise<Uint8Array> {
+  const [answer] = await flight.action('CreatePreparedStatement', command('ActionCreatePreparedStatementRequest', { 1: 'SELECT * FROM cpu' }), who)
+  return field(field(answer, 2) as Uint8Array, 1) as Uint8Array
+}
+
+async function run(flight: FlightClient, handle: Uint8Array, who: Record<string, string>): Promise<string | undefined> {
+  const info = await flight.call('GetFlightInfo', descriptor(command('CommandPreparedStatementQuery', { 1: handle })), who)
+  if (info.error !== undefined) return info.error.details
+  return (await flight.call('DoGet', message({ 1: infoOf(one(info)).tickets[0] }), who)).error?.details
+}
+
+t.test('a namespace made anew knows nothing of the one before', async (t) => {
+  const { node, grpc, flight } = await started(t)
+  const key = { ...alice, 'idempotency-key': 'once' }
+  const quota = await node.inject({ method: 'PUT', url: '/api/v1/namespaces/acme/quota', payload: { max_series_count: 7 }, headers: root })
+  t.equal(quota.statusCode, 200)
+  t.equal((await write(node, key, 'cpu value=3')).statusCode, 204)
+  t.match(await streamed(grpc, alice), { total_written: '1' })
+  t.equal((await write(node, key, 'cpu value=3')).statusCode, 409)
+  t.match(await streamed(grpc, alice), { total_written: '0' })
+  t.equal((await exported(node, alice)).statusCode, 200)
+  t.equal((await exported(node, bob)).statusCode, 200)
+  t.equal((await exported(node, alice)).statusCode, 409)
+  await node.inject({ method: 'POST', url: '/v1/metrics', payload: otlp('cpu', 'of the first'), headers: alice })
+  const [own, other] = [await prepared(flight, alice), await prepared(flight, bob)]
+  t.equal(await run(flight, own, alice), undefined)
+
+  t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme', headers: root })).statusCode, 200)
+  t.notOk(existsSync(join(node.dataDir, 'exports/acme')), 'its exports are gone')
+  t.same(readdirSync(join(node.dataDir, 'exports', NAMESPACE)), ['mine.parquet'], 'those of others are not')
+
+  t.equal((await write(node, key, 'cpu,host=new value=3')).statusCode, 204, 'a key of before')
+  t.match(await streamed(grpc, alice), { total_written: '1' }, 'a key of before')
+  t.equal((await exported(node, alice)).statusCode, 200, 'a name of before')
+  t.match(await run(flight, own, alice), /cannot find prepared statement/)
+  t.equal(await run(flight, other, bob), undefined)
+  t.same((await node.inject({ url: '/api/v1/metadata', headers: alice })).json().data, {})
+  t.same((await node.inject({ url: '/api/v1/label/host/values', headers: alice })).json().data, ['new'])
+  const { quota: anew, usage } = (await node.inject({ url: '/api/v1/namespaces/acme/usage', headers: root })).json()
+  t.match([anew.max_series_count, usage.series_count, usage.measurements], [1_000_000, 2, 1])
+})
+
+t.test('logins and prepared statements of one tenant do not push out those of another', async (t) => {
+  const { flight } = await started(t)
+  const login = async (name: string) => (await flight.call('Handshake', new Uint8Array(0), { authorization: basic(name) })).header.get('authorization')[0]
+  const session = { authorization: String(await login('bob')) }
+  const handle = await prepared(flight, session)
+  for (let i = 0; i < 2 * FEW; i++) {
+    const own = { authorization: String(await login('alice')) }
+    t.equal(await run(flight, await prepared(flight, own), own), undefined, 'the newest works')
+  }
+  t.equal(await run(flight, handle, session), undefined)
+})
+
+t.test('metadata of one tenant leaves room for that of another', async (t) => {
+  const { node } = await started(t)
+  const send = (name: string, headers: Record<string, string>) =>
+    node.inject({ method: 'POST', url: '/v1/metrics', payload: otlp(name, `what ${name} is`), headers })
+  const known = async (headers: Record<string, string>) => Object.keys((await node.inject({ url: '/api/v1/metadata', headers })).json().data).length
+  for (let i = 0; i < 2 * FEW; i++) await send(`metric_${i}`, alice)
+  t.equal(await known(alice), FEW, 'alone it may have all of it')
+  for (let i = 0; i < 2 * FEW; i++) await send(`metric_${i}`, bob)
+  t.equal(await known(bob), FEW / 2)
+  t.equal(await known(alice), FEW / 2)
+  await send('one_more', alice)
+  t.equal(await known(bob), FEW / 2, 'each keeps its half')
+})
+
+t.test('exports of one tenant leave one for others', async (t) => {
+  const { node } = await started(t)
+  const all = await Promise.all([...Array.from({ length: 4 }, (_, i) => exported(node, alice, `a${i}`)), exported(node, bob, 'b')])
+  const codes = all.map(({ statusCode }) => statusCode)
+  t.equal(codes[4], 200)
+  t.ok(codes.slice(0, 4).includes(429))
+})
+
+/** A query whose answer nobody reads. */
+function unread(url: string, query: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const sent = request(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { ...alice, 'content-type': 'application/json' } }, (answer) => {
+      answer.pause()
+      resolve(answer)
+    })
+    sent.on('error', reject)
+    sent.end(JSON.stringify({ query }))
+  })
+}
+
+t.test('queries of one tenant that nobody reads do not keep another from asking', async (t) => {
+  const { node } = await started(t)
+  const begun = Array.from({ length: 2 * FEW }, () => unread(node.url, "SELECT repeat('x', 1000) FROM range(1000000)").catch(() => undefined))
+  await begun[0]
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: 'SELECT count(*) FROM cpu' }, headers: bob })
+  t.equal(answer.statusCode, 200, answer.body)
+  t.equal((await node.inject({ url: '/api/v1/query?query=cpu', headers: bob })).statusCode, 200)
+  node.app.server.closeAllConnections()
+  for (const each of await Promise.all(begun)) each?.destroy()
+})
