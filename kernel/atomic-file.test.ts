@@ -16,7 +16,9 @@ const MODULE = new URL('./atomic-file.ts', import.meta.url).href
 /** A process of its own that runs `script` with `replaceFile` and `path`. @param prefix of the shell, such as a limit. */
 function child(script: string, path: string, prefix = '') {
   const code = `import { replaceFile } from ${JSON.stringify(MODULE)}; const path = process.argv[1]; ${script}`
-  return spawn('/bin/sh', ['-c', `${prefix} exec "$0" "$@"`, process.execPath, '--input-type=module', '-e', code, path], { stdio: ['ignore', 'pipe', 'pipe'] })
+  // The test runner has processes that tests start write files of their own, which the limit would meet first: nothing of its environment is passed on.
+  const command = ['-i', `PATH=${process.env.PATH}`, '/bin/sh', '-c', `${prefix} exec "$0" "$@"`, process.execPath, '--input-type=module', '-e', code, path]
+  return spawn('env', command, { stdio: ['ignore', 'pipe', 'pipe'] })
 }
 
 t.test('makes and replaces a file, for the owner only', async (t) => {
