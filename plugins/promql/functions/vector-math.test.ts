@@ -56,9 +56,14 @@ t.test('absent says which labels are missing', async (t) => {
     { name: 'twice', op: '=', value: 'x' },
     { name: 'twice', op: '=', value: 'y' },
     { name: 'like', op: '=~', value: 'z' },
+    // What only takes away is looked at last, what does not in the order it stands in.
+    { name: 'not', op: '!=', value: 'x' },
+    { name: 'not', op: '=', value: 'x' },
+    { name: 'some', op: '=~', value: '.+' },
+    { name: 'some', op: '=', value: 's' },
   ]
   const expr: Expr = { kind: 'vector', name: 'm', matchers, offset: 0, pos }
   const exprs = [{ kind: 'paren', expr, pos } satisfies Expr]
-  t.same(lines(await apply('absent', [vector([{ job: 'a' }, 1, undefined, 3])], { exprs })), ['{job=a} _ 1 _'])
+  t.same(lines(await apply('absent', [vector([{ job: 'a' }, 1, undefined, 3])], { exprs })), ['{job=a,some=s} _ 1 _'])
   t.same(lines(await apply('absent', [vector([{ job: 'a' }, 1, 2])], { exprs })), [])
 })

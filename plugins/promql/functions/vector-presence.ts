@@ -1,7 +1,8 @@
 /** vector, scalar, and the absence functions. */
-import type { Expr } from '../ast.ts'
+import type { Expr, LabelMatcher } from '../ast.ts'
 import { ABSENT, FLOAT, type ScalarValue, type VectorValue } from '../eval/value.ts'
 import { LabelList, Labels, METRIC_NAME } from '../labels.ts'
+import { matchesNothing } from '../parser/check.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
 import { emptyVector, scalarArg, vectorArg } from './vectors.ts'
 
@@ -45,14 +46,17 @@ function scalar(call: VectorCall): ScalarValue {
   return { type: 'scalar', values: out }
 }
 
-/** Labels that one equality matcher and no other matcher names. */
+/**
+ * Of the matchers of a label the one that comes last counts: the value of an equality, if it is the first of them; nothing of any other. Prometheus looks at
+ * them in the order in which its index does (tsdb/querier.go, PostingsForMatchers): those that only take series away come last.
+ */
 function absenceLabels(expr: Expr): Labels {
   if (expr.kind === 'paren') return absenceLabels(expr.expr)
   const selector = expr.kind === 'matrix' ? expr.vector : expr
   if (selector.kind !== 'vector') return Labels.EMPTY
   const labels = new Map<string, string>()
   const seen = new Set<string>()
-  for (const { name, op, value } of selector.matchers) {
+  for (const { name, op, value } of inIndexOrder(selector.matchers)) {
     if (name === METRIC_NAME) continue
     if (op === '=' && !seen.has(name)) {
       labels.set(name, value)
@@ -62,4 +66,10 @@ function absenceLabels(expr: Expr): Labels {
     }
   }
   return Labels.of(labels)
+}
+
+function inIndexOrder(matchers: readonly LabelMatcher[]): LabelMatcher[] {
+  const needed = new Set(matchers.filter((matcher) => !matchesNothing(matcher)).map(({ name }) => name))
+  const subtracts = (matcher: LabelMatcher): boolean => !needed.has(matcher.name) || (matcher.op.startsWith('!') && matchesNothing(matcher))
+  return [...matchers.filter((matcher) => !subtracts(matcher)), ...matchers.filter(subtracts)]
 }
