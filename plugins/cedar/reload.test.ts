@@ -121,7 +121,7 @@ t.test('no call sees a part of a set', async (t) => {
   over = true
   await Promise.all(asking)
   t.same(wrong, [])
-  t.ok(calls > 20, `${calls} rounds of calls`)
+  t.ok(calls > 3, `${calls} rounds of calls`)
   t.equal(await started.metric('svc_policy_decisions_total{outcome="error"}').then((n) => n || 0), 0)
 })
 
