@@ -10,6 +10,7 @@ import { command, descriptor, FlightClient, field, message } from '../../plugins
 import { TestClient } from '../../plugins/grpc/testing.ts'
 import { freePort } from '../support/free-port.ts'
 import { httpRoutes } from './routes.ts'
+import { LET_ALONE } from './sections.ts'
 
 /** Certificates need TLS, the archive a place of its own. */
 const LEFT_OUT = ['mtls', 'cold_archive']
@@ -82,8 +83,7 @@ const node = await boot({
       jwt: { secret: 'a secret of more than thirty-two bytes' },
     },
     authorization: { policy_dir: folder },
-    rate_limit: { requests_per_second: 0, default_rps: 0, track_auth_failures: false },
-    catalog_auth: { audit_sink: 'none' },
+    ...LET_ALONE,
     grpc: { addr: `127.0.0.1:${grpcPort}` },
     flight_sql: { addr: `127.0.0.1:${flightPort}` },
   },

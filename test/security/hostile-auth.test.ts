@@ -13,6 +13,7 @@ import { collect, command, descriptor, FlightClient, field, infoOf, message, one
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
 import { freePort } from '../support/free-port.ts'
+import { LET_ALONE } from './sections.ts'
 
 const UNAUTHENTICATED = 16
 const KEYS = '/api/v1/admin/auth/keys'
@@ -41,8 +42,7 @@ const node = await boot({
       jwt: { secret: SECRET },
     },
     authorization: { policy_dir: folder },
-    rate_limit: { requests_per_second: 0, default_rps: 0, track_auth_failures: false },
-    catalog_auth: { audit_sink: 'none' },
+    ...LET_ALONE,
     grpc: { addr: `127.0.0.1:${grpcPort}` },
     flight_sql: { addr: `127.0.0.1:${flightPort}` },
   },

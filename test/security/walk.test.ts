@@ -7,6 +7,7 @@ import t from 'tap'
 import { builtinPlugins } from '../../kernel/loader.ts'
 import { boot } from '../../kernel/testkit/index.ts'
 import { grpcMethods, httpRoutes } from './routes.ts'
+import { LET_ALONE } from './sections.ts'
 
 const ADMIN = `svc_${'a'.repeat(43)}`
 const READER = `svc_${'r'.repeat(43)}`
@@ -37,8 +38,7 @@ const node = await boot({
       jwt: { secret: 'a secret of more than thirty-two bytes' },
     },
     authorization: { policy_dir: folder },
-    rate_limit: { requests_per_second: 0, default_rps: 0, track_auth_failures: false },
-    catalog_auth: { audit_sink: 'none' },
+    ...LET_ALONE,
     grpc: { addr: '127.0.0.1:0', reflection: true },
     flight_sql: { addr: '127.0.0.1:0' },
   },
