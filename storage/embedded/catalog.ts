@@ -5,6 +5,7 @@
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
+import type { Environment } from './environment.ts'
 import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
 import type { LifetimeWrites } from './lifetime/store.ts'
 import {
@@ -66,8 +67,8 @@ export class Catalog {
   }
 
   /** @param mayCreate as in `CatalogStore.open`. */
-  static async open(dir: string, mayCreate: boolean): Promise<Catalog> {
-    return new Catalog(await CatalogStore.open(dir, mayCreate))
+  static async open(dir: string, mayCreate: boolean, environment?: Pick<Environment, 'fs' | 'openStore'>): Promise<Catalog> {
+    return new Catalog(await CatalogStore.open(dir, mayCreate, environment))
   }
 
   counters(): Counters | undefined {

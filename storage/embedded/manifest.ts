@@ -2,7 +2,6 @@
  * Which segments are part of the database. Every change of it is one catalog transaction, together with everything defined since the last one and the
  * position of the log; readers are told when it is durable, and files go when nobody reads them any more.
  */
-import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
 import type { Archive } from './archive/archive.ts'
@@ -179,7 +178,11 @@ export class Manifest {
 
   /** Files that are not to be part of the database. After a failure of unknown outcome they stay: the catalog may name them. */
   async takeBack(added: readonly SegmentMeta[]): Promise<void> {
-    if (this.parts.pressure.fault === undefined) await removeSegmentFiles(added.flatMap(segmentFiles).map((file) => join(this.parts.dataDir, file)))
+    if (this.parts.pressure.fault === undefined)
+      await removeSegmentFiles(
+        added.flatMap(segmentFiles).map((file) => join(this.parts.dataDir, file)),
+        this.parts.fs,
+      )
   }
 
   private async commitAdded(added: readonly SegmentMeta[], removed: number[]): Promise<void> {
@@ -208,7 +211,7 @@ export class Manifest {
   }
 
   private retire(segments: readonly SegmentMeta[]): void {
-    const { archive, dataDir, log, metrics, pool } = this.parts
+    const { archive, dataDir, fs, log, metrics, pool } = this.parts
     this.retired += segments.length
     metrics.segmentsRetired.inc(segments.length)
     pool.afterReaders(() => {
@@ -216,7 +219,7 @@ export class Manifest {
       archive().discard(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
       for (const file of segments.flatMap(segmentFiles)) {
         try {
-          unlinkSync(join(dataDir, file))
+          fs.unlinkSync(join(dataDir, file))
           if (file.endsWith('.parquet')) metrics.segmentsDeleted.inc()
         } catch (error) {
           log.warn({ err: error, file }, 'cannot delete a segment that is not used any more; the next start removes it')

@@ -7,7 +7,6 @@
  * - An object without an entry is noted in the ledger and goes with the next run; one with an entry is never written again.
  * - An archived segment is a piece like others: tombstones and cuts apply when it is read, newer pieces are merged with it. It is never rewritten.
  */
-import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ArchiveOptions, ArchiveResult, ArchiveService, ObjectStore, RetentionHold, StateStore, StorageContext } from '../../../kernel/storage.ts'
@@ -19,6 +18,7 @@ import type { ArchivedObject, SegmentMeta } from '../layout.ts'
 import type { WorkerPool } from '../pool.ts'
 import type { Schema } from '../schema.ts'
 import { removeSegmentFiles } from '../segment-file.ts'
+import type { FileSystem } from '../wal/file-system.ts'
 import { Ledger } from './ledger.ts'
 import type { Partition } from './object-key.ts'
 import { type ArchiveGroup, archivedDay, planArchive, type TableView } from './plan.ts'
@@ -31,6 +31,7 @@ const MOST_FAILURES = 3
 
 export interface ArchiveParts {
   dataDir: string
+  fs: FileSystem
   paths: { temp: string; archiveCache: string }
   config: Pick<DatabaseConfig, 'segment_cache_size' | 'compaction_max_segment_rows' | 'segment_verification'>
   log: StorageContext['log']
@@ -73,11 +74,11 @@ export class Archive implements ArchiveService {
 
   attach(store: ObjectStore): void {
     if (this.store !== undefined) throw new Error(`cannot attach ${store.name}: ${this.store.name} is attached already`)
-    const { dataDir, paths, config, pool } = this.parts()
-    if (store.directory !== undefined && within(realpathSync(dataDir), store.directory))
+    const { dataDir, fs, paths, config, pool } = this.parts()
+    if (store.directory !== undefined && within(fs.realpathSync(dataDir), store.directory))
       throw new SvcError('CONFIG_ERROR', `cannot archive to ${store.name}: it lies in the data directory "${dataDir}"; choose a place outside of it`)
     this.store = store
-    this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size, config.segment_verification !== 'off')
+    this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size, config.segment_verification !== 'off', fs)
     pool.readArchive(this.shelf.directory)
   }
 
@@ -159,7 +160,7 @@ export class Archive implements ArchiveService {
 
   /** @returns the archived segments. */
   private async move(store: ObjectStore, group: ArchiveGroup, most: number): Promise<SegmentMeta[]> {
-    const { manifest, pool, schema, dataDir, lifetime, state, fault } = this.parts()
+    const { manifest, pool, schema, dataDir, fs, lifetime, state, fault } = this.parts()
     const { table } = group
     const release = manifest.claim(group.segments)
     if (release === undefined) return [] // it is being merged: the next run finds what comes of it
@@ -193,12 +194,16 @@ export class Archive implements ArchiveService {
     } finally {
       release()
       // After a commit of unknown outcome they stay: the catalog may name them.
-      if (!committed && fault() === undefined) await removeSegmentFiles(rests.map(({ file }) => join(dataDir, file)))
+      if (!committed && fault() === undefined)
+        await removeSegmentFiles(
+          rests.map(({ file }) => join(dataDir, file)),
+          fs,
+        )
     }
   }
 
   private async writeDay(store: ObjectStore, ledger: Ledger, group: ArchiveGroup, day: bigint): Promise<SegmentMeta | null> {
-    const { manifest, pool, schema, paths, lifetime } = this.parts()
+    const { manifest, pool, schema, fs, paths, lifetime } = this.parts()
     const { table } = group
     const others = (manifest.segments.get(table) ?? []).filter((segment) => !group.segments.includes(segment))
     const owner = schema.tables[table]?.measurement
@@ -215,9 +220,9 @@ export class Archive implements ArchiveService {
         cleared: lifetime.tombstones.newest,
         path,
       })
-      return written === null ? null : await storeObject(store, ledger, written, { path, day, partition: this.partition(table) })
+      return written === null ? null : await storeObject(store, ledger, written, { path, day, partition: this.partition(table) }, fs)
     } finally {
-      await removeSegmentFiles([path])
+      await removeSegmentFiles([path], fs)
     }
   }
 
