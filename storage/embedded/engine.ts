@@ -441,7 +441,7 @@ export class EmbeddedEngine implements StorageEngine {
         await maintenance.drain()
         // A memtable without rows begins with the file after the last: nothing is left to replay.
         if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
-        await manifest.commit({})
+        await manifest.commit()
         manifest.removeOldLogs()
       }
     } catch (error) {
