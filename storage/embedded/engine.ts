@@ -49,7 +49,7 @@ import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
-import { holdsData, segmentsToServe } from './damage/startup.ts'
+import { holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { Exports } from './exports.ts'
@@ -71,7 +71,7 @@ import { LmdbState } from './state-store.ts'
 import { usageOf } from './usage.ts'
 import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
-import { replay } from './wal/replay.ts'
+import { recover } from './wal/recovery.ts'
 import { Wal } from './wal/wal.ts'
 import { WritePath } from './write-path.ts'
 
@@ -202,6 +202,7 @@ export class EmbeddedEngine implements StorageEngine {
     const { schema, index, writes, lifetime } = this
     const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments))
     this.catalog = catalog
+    syncAbove(this.paths.catalog, this.fs)
     const setAside = this.config.damaged_segments === 'set_aside'
     const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, catalog })
     const segments = () => [...(this.manifest?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)
@@ -279,7 +280,7 @@ export class EmbeddedEngine implements StorageEngine {
     notes.check(floor)
     let late: LateSeries | undefined
     const lateOnes = (): LateSeries => (late ??= lateSeries(this.paths.wal, floor, this.fs))
-    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
+    const replayed = await recover(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
     checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
@@ -287,8 +288,9 @@ export class EmbeddedEngine implements StorageEngine {
     this.maintenance = maintenance
     this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
-    if (replayed.records > 0 || replayed.torn > 0)
-      this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
+    const { records, rows, bytes, torn } = replayed
+    if (records > 0 || torn > 0)
+      this.context.log.info({ records, rows, bytes, torn, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
     scrubber.start()
@@ -436,15 +438,13 @@ export class EmbeddedEngine implements StorageEngine {
     const [maintenance, manifest] = [this.maintenance as Maintenance, this.manifest as Manifest]
     await maintenance.stop()
     try {
-      if (writes.wal.poisoned === undefined) {
-        await writes.wal.close()
-        writes.freeze(writes.wal.file + 1)
-        await maintenance.drain()
-        // A memtable without rows begins with the file after the last: nothing is left to replay.
-        if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
-        await manifest.commit({})
-        manifest.removeOldLogs()
-      }
+      await writes.wal.close()
+      writes.freeze(writes.wal.file + 1)
+      await maintenance.drain()
+      // A memtable without rows begins with the file after the last: nothing is left to replay.
+      if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
+      await manifest.commit({})
+      manifest.removeOldLogs()
     } catch (error) {
       context.log.error({ err: error as Error }, 'cannot flush at the end; the next start replays the write-ahead log')
     }
