@@ -5,16 +5,19 @@
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
-import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
+import type { MeasurementDef, RetentionCutoffs, SegmentMeta, TableDef, Tombstone } from './layout.ts'
+import { NO_CUTOFFS } from './lifetime/cutoffs.ts'
 import type { LifetimeWrites } from './lifetime/store.ts'
 import {
   type EndedDrops,
+  loadCutoffs,
   loadCuts,
   loadTombstone,
+  type StoredCutoffs,
   type StoredCuts,
   type StoredDrop,
   type StoredTombstone,
-  storeCuts,
+  storeCutoffs,
   storeTombstone,
 } from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
@@ -140,8 +143,11 @@ export class Catalog {
     return this.all<StoredTombstone>('tombstone/').map(loadTombstone)
   }
 
-  cuts(): Cuts {
-    return loadCuts(this.store.getJson<StoredCuts>('meta/cuts'))
+  cutoffs(): RetentionCutoffs {
+    const stored = this.store.getJson<StoredCutoffs>('meta/retention')
+    if (stored !== undefined) return loadCutoffs(stored)
+    const cuts = this.store.getJson<StoredCuts>('meta/cuts')
+    return cuts === undefined ? NO_CUTOFFS : loadCuts(cuts, this.counters()?.nextTombstone ?? 1)
   }
 
   drops(): StoredDrop[] {
@@ -168,7 +174,10 @@ export class Catalog {
       tx.putJson(key('gone', table), { table, file })
     }
     for (const table of change.tablesForgotten) tx.remove(key('gone', table))
-    if (change.cuts !== undefined) tx.putJson('meta/cuts', storeCuts(change.cuts))
+    if (change.cutoffs !== undefined) {
+      tx.putJson('meta/retention', storeCutoffs(change.cutoffs))
+      tx.remove('meta/cuts')
+    }
     if (change.ended !== undefined) tx.putJson('meta/ended-drops', change.ended)
     const stored = Math.max(this.storedSeries, series)
     const blocks = new Set([...change.released].filter((number) => number < stored).map((number) => Math.floor(number / BLOCK)))

@@ -34,11 +34,10 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../../kernel/storage.ts'
-import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
+import { ADMITS_ALL, admissionCutoffs, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
-import { INT64_MIN } from '../common/time.ts'
 import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupSource } from './backup/source.ts'
@@ -172,7 +171,7 @@ export class EmbeddedEngine implements StorageEngine {
       resolver: this.resolver,
       frozen: () => this.maintenance?.flushSoon(),
       replayed: (change, file) => this.lifetime.replayed(change, file),
-      oldest: () => (this.lifetimes.retentionSecs === 0 ? INT64_MIN : admissionCutoff(this.lifetimes, limits, this.lifetime.clock)),
+      cutoffs: () => (this.lifetimes.shortestSecs === 0 ? ADMITS_ALL : admissionCutoffs(this.lifetimes, limits, this.lifetime.clock)),
     })
     this.lifetime = new Lifetime({
       lifetimes: this.lifetimes,
@@ -285,7 +284,6 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.replayEnded()
     index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
-    this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')

@@ -109,7 +109,6 @@ export class Manifest {
       (this.segments.get(table) ?? []).filter((segment) => !removed.includes(segment)),
     )
     for (const one of added) this.insert(one)
-    this.parts.housekeeping().renewCuts()
     pressure.measure(this.segments)
     publisher.tell({ kind: 'segments', added: [...added], removed: ids, droppedMemtable: -1 })
     publisher.flush()

@@ -1,5 +1,5 @@
 /** What the catalog has to learn of deletes, drops and retention with the next commit. */
-import type { Cuts, Tombstone } from '../layout.ts'
+import type { RetentionCutoffs, Tombstone } from '../layout.ts'
 import type { Schema } from '../schema.ts'
 import type { Lifetime } from './lifetime.ts'
 import type { EndedDrops, StoredDrop } from './stored.ts'
@@ -7,7 +7,7 @@ import type { EndedDrops, StoredDrop } from './stored.ts'
 export interface LifetimeWrites {
   tombstones: Tombstone[]
   tombstonesRemoved: number[]
-  cuts: Cuts | undefined
+  cutoffs: RetentionCutoffs | undefined
   drops: StoredDrop[]
   dropsRemoved: number[]
   ended: EndedDrops | undefined
@@ -25,17 +25,17 @@ export function takeLifetime(lifetime: Lifetime, schema: Schema, floor: number):
   const unstored = lifetime.unstored.take()
   const changed = [...tombstones.changed]
   const removed = [...tombstones.removed]
-  const { cutsChanged } = tombstones
+  const { cutoffsChanged } = tombstones
   tombstones.changed.clear()
   tombstones.removed.clear()
-  tombstones.cutsChanged = false
+  tombstones.cutoffsChanged = false
   const forgotten = [...schema.goneTables].flatMap(([table, file]) => (file < floor && !unstored.tables.has(table) ? [table] : []))
   for (const table of forgotten) schema.goneTables.delete(table)
   return {
     change: {
       tombstones: changed.flatMap((id) => tombstones.byId.get(id) ?? []),
       tombstonesRemoved: removed,
-      cuts: cutsChanged ? tombstones.cuts : undefined,
+      cutoffs: cutoffsChanged ? tombstones.cutoffs : undefined,
       drops: [...unstored.drops].flatMap((id) => drops.get(id) ?? []),
       dropsRemoved: [...unstored.drops].filter((id) => !drops.has(id)),
       ended: unstored.ended ? lifetime.ended : undefined,
@@ -48,7 +48,7 @@ export function takeLifetime(lifetime: Lifetime, schema: Schema, floor: number):
       lifetime.unstored.putBack(unstored)
       for (const id of changed) if (tombstones.byId.has(id)) tombstones.changed.add(id)
       for (const id of removed) if (!tombstones.byId.has(id)) tombstones.removed.add(id)
-      tombstones.cutsChanged ||= cutsChanged
+      tombstones.cutoffsChanged ||= cutoffsChanged
       for (const table of forgotten) schema.goneTables.set(table, 0)
     },
   }
