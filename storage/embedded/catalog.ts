@@ -6,8 +6,18 @@
  */
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
 import type { Environment } from './environment.ts'
-import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
-import { type EndedDrops, loadCuts, loadTombstone, type StoredCuts, type StoredDrop, type StoredTombstone } from './lifetime/stored.ts'
+import type { MeasurementDef, RetentionCutoffs, SegmentMeta, TableDef, Tombstone } from './layout.ts'
+import { NO_CUTOFFS } from './lifetime/cutoffs.ts'
+import {
+  type EndedDrops,
+  loadCutoffs,
+  loadCuts,
+  loadTombstone,
+  type StoredCutoffs,
+  type StoredCuts,
+  type StoredDrop,
+  type StoredTombstone,
+} from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { RELEASED } from './series-index.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'
@@ -150,8 +160,11 @@ export class Catalog {
     return this.all<StoredTombstone>('tombstone/').map(loadTombstone)
   }
 
-  cuts(): Cuts {
-    return loadCuts(this.store.getJson<StoredCuts>('meta/cuts'))
+  cutoffs(): RetentionCutoffs {
+    const stored = this.store.getJson<StoredCutoffs>('meta/retention')
+    if (stored !== undefined) return loadCutoffs(stored)
+    const cuts = this.store.getJson<StoredCuts>('meta/cuts')
+    return cuts === undefined ? NO_CUTOFFS : loadCuts(cuts, this.counters()?.nextTombstone ?? 1)
   }
 
   drops(): StoredDrop[] {

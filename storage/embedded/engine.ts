@@ -32,11 +32,10 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../../kernel/storage.ts'
-import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
+import { ADMITS_ALL, admissionCutoffs, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
-import { INT64_MIN } from '../common/time.ts'
 import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupDisk } from './backup/disk.ts'
@@ -166,7 +165,7 @@ export class EmbeddedEngine implements StorageEngine {
       resolver: this.resolver,
       frozen: () => this.maintenance?.flushSoon(),
       replayed: (change, file) => this.lifetime.replayed(change, file),
-      oldest: () => (this.lifetimes.retentionSecs === 0 ? INT64_MIN : admissionCutoff(this.lifetimes, limits, this.lifetime.clock)),
+      cutoffs: () => (this.lifetimes.shortestSecs === 0 ? ADMITS_ALL : admissionCutoffs(this.lifetimes, limits, this.lifetime.clock)),
     })
     this.lifetime = new Lifetime({
       lifetimes: this.lifetimes,
@@ -285,7 +284,6 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.replayEnded()
     index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
-    this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     const { records, rows, bytes, torn } = replayed
     if (records > 0 || torn > 0)

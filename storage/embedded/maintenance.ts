@@ -74,7 +74,11 @@ export class Maintenance {
   tidySoon(): void {
     if (this.stopped) return
     this.tidying ??= this.tidy()
-      .catch((error) => this.parts.log.error({ err: error }, 'cannot clear away what deletes and retention have freed; trying again with the next pass'))
+      .catch((error) => {
+        // Changes are refused from here on; the next start goes on.
+        if (this.stopped) return
+        this.parts.log.error({ err: error }, 'cannot clear away what deletes and retention have freed; trying again with the next pass')
+      })
       .finally(() => {
         this.tidying = undefined
       })
