@@ -45,7 +45,7 @@ import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { holdsData, segmentsToServe } from './damage/startup.ts'
@@ -284,7 +284,9 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.replayEnded()
     index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    const policy = fsyncPolicy(config.wal_fsync_policy)
+    engineGauges(context.metrics, { policy, writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    context.log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
     if (replayed.records > 0 || replayed.torn > 0)
       this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
