@@ -44,7 +44,7 @@ import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
@@ -284,10 +284,12 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.replayEnded()
     index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    const policy = fsyncPolicy(config.wal_fsync_policy)
+    engineGauges(context.metrics, { policy, writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    context.log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
     const { records, rows, bytes, torn } = replayed
     if (records > 0 || torn > 0)
-      this.context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
+      context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
     scrubber.start()
