@@ -4,6 +4,8 @@
  *
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
+import { randomUUID } from 'node:crypto'
+import type { Identity } from './archive/owner.ts'
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
 import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
 import { type EndedDrops, loadCuts, loadTombstone, type StoredCuts, type StoredDrop, type StoredTombstone } from './lifetime/stored.ts'
@@ -13,6 +15,8 @@ import { ByteReader, ByteWriter } from './wal/bytes.ts'
 
 /** Series and symbols are stored in blocks of this many: few keys, and a new one rewrites one block. */
 export const BLOCK = 1024
+
+const IDENTITY = 'meta/identity'
 
 export interface Counters {
   nextSegment: number
@@ -164,6 +168,25 @@ export class Catalog {
   /** Own tables of measurements that are gone → the log file being written when they went. */
   goneTables(): [table: number, file: number][] {
     return this.all<{ table: number; file: number }>('gone/').map(({ table, file }) => [table, file])
+  }
+
+  /** Which database this is; makes that up when it is new or was made from a backup. Durable when it resolves. */
+  async identity(newId: () => string = randomUUID): Promise<Identity> {
+    const known = this.store.getJson<Partial<Identity>>(IDENTITY)
+    if (known?.id !== undefined) return known as Identity
+    return this.store.transaction((tx) => {
+      const now = this.store.getJson<Partial<Identity>>(IDENTITY)
+      if (now?.id !== undefined) return now as Identity
+      const made: Identity = { ...now, id: newId() }
+      tx.putJson(IDENTITY, made)
+      return made
+    })
+  }
+
+  /** Makes a copy another database than the one it was copied from: each that is opened gives itself an id. */
+  async disown(): Promise<void> {
+    const { id } = this.store.getJson<Partial<Identity>>(IDENTITY) ?? {}
+    if (id !== undefined) await this.store.transaction((tx) => tx.putJson(IDENTITY, { parent: id }))
   }
 
   logNote(): LogNote | undefined {

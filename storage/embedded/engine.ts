@@ -154,7 +154,7 @@ export class EmbeddedEngine implements StorageEngine {
     )
     this.archive = new Archive(() => this.archiveParts())
     this.pressure = new Pressure(
-      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined),
+      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true),
       () => performance.now(),
       () => this.catalog?.store.commits.fault,
     )
@@ -267,6 +267,7 @@ export class EmbeddedEngine implements StorageEngine {
       segments: manifest.segments,
       remove: (segments) => manifest.remove(segments),
     })
+    await catalog.identity().catch((error) => this.context.log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again'))
     await dropUnusedSymbols(catalog.store, this.context.log)
     const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)))
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
@@ -457,7 +458,8 @@ export class EmbeddedEngine implements StorageEngine {
     const fault = () => this.pressure.fault ?? catalog.store.commits.fault
     const stays = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true
     const state = new LmdbState(catalog.store, ARCHIVE_STATE)
-    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, manifest, fault, stays }
+    const identity = () => catalog.identity()
+    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, identity, pool, lifetime, manifest, fault, stays }
   }
 
   private workerConfig(threads: number): WorkerConfig {

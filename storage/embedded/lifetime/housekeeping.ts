@@ -78,11 +78,11 @@ export class Housekeeping {
     })
   }
 
-  /** A file of the table that is worth writing again. */
-  rewrite(table: number): Merge | undefined {
+  /** A file of the table that is worth writing again. @param leaves as in `planRewrite`. */
+  rewrite(table: number, leaves: (segment: SegmentMeta) => boolean): Merge | undefined {
     const now = performance.now()
     const ripe = (id: number): boolean => now - this.note(id).at >= this.parts.rewriteAfterSecs * 1000
-    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe)
+    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe, leaves)
   }
 
   private async passes(): Promise<void> {

@@ -33,12 +33,18 @@ export function freed({ measurement, gone, segments }: TableView, tombstones: To
 /**
  * A segment to write again without what is hidden.
  * @param ripe whether a tombstone has waited long enough for other reasons to rewrite the file.
+ * @param leaves segments that stay as they are: they cannot be read, or somebody else has them. Others of the table go on without them.
  */
-export function planRewrite({ measurement, segments }: TableView, tombstones: Tombstones, ripe: (tombstone: number) => boolean): Merge | undefined {
+export function planRewrite(
+  { measurement, segments }: TableView,
+  tombstones: Tombstones,
+  ripe: (tombstone: number) => boolean,
+  leaves: (segment: SegmentMeta) => boolean = () => false,
+): Merge | undefined {
   const cut = tableCut(tombstones.cuts, measurement)
   const own = measurement === undefined ? [...tombstones.byId.values()] : tombstones.of(measurement)
   for (const segment of segments) {
-    if (segment.archived) continue
+    if (segment.archived || leaves(segment)) continue
     const touching = own.filter((tombstone) => touches(tombstone, segment))
     if (touching.length > TOMBSTONES_BORNE || touching.some(({ id }) => ripe(id)) || halfExpired(segment, cut))
       return { segments: [segment], level: segment.level, deduplicate: false, dirty: segment.dirty }
