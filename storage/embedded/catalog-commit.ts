@@ -18,10 +18,10 @@
  */
 import { constants } from 'node:os'
 import { join } from 'node:path'
-import type { RootDatabase } from 'lmdb'
 import { SvcError } from '../../kernel/errors.ts'
 import { takeRoom } from './catalog-room.ts'
-import { freeSpace } from './disk-space.ts'
+import type { KeyValueStore } from './key-value-store.ts'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 /** LMDB takes 1,978 bytes of encoded key with its 4 KiB pages. */
 const MAX_KEY_BYTES = 1900
@@ -39,19 +39,19 @@ export interface RawWrites {
 type Change = [key: string, value: Uint8Array | undefined]
 
 export class CatalogCommits {
-  private readonly db: RootDatabase<unknown, string>
+  private readonly db: KeyValueStore
   private readonly dir: string
+  private readonly fs: FileSystem
   private readonly free: (dir: string) => number
-  private readonly room: typeof takeRoom
   private last: Promise<unknown> = Promise.resolve()
   private broken: SvcError | undefined
 
   /** @param dir where the database lies. */
-  constructor(db: RootDatabase<unknown, string>, dir: string, free: (dir: string) => number = freeSpace, room: typeof takeRoom = takeRoom) {
+  constructor(db: KeyValueStore, dir: string, free?: (dir: string) => number, fs: FileSystem = realFileSystem) {
     this.db = db
     this.dir = dir
-    this.free = free
-    this.room = room
+    this.fs = fs
+    this.free = free ?? ((path) => fs.freeSpace(path))
   }
 
   /** Why nothing is committed any more, if so. */
@@ -101,7 +101,7 @@ export class CatalogCommits {
     const { pageSize, lastPageNumber } = this.db.getStats() as { pageSize: number; lastPageNumber: number }
     const lengths = changes.map(([, value]) => value?.length ?? 0)
     try {
-      await this.room(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 })
+      await takeRoom(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 }, this.fs)
     } catch (error) {
       if (FULL.includes((error as NodeJS.ErrnoException).code)) throw noSpace(error as Error)
       throw new SvcError('IO_ERROR', `cannot write the catalog: ${(error as Error).message}; nothing has changed, try again`, { cause: error })

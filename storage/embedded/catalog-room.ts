@@ -5,7 +5,7 @@
  *
  * Call between commits only.
  */
-import { open } from 'node:fs/promises'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 /** Of the tree's pages a change rewrites: those from its leaf to the root, of the tree of free pages too, and halves of split ones. */
 const PAGES_PER_CHANGE = 12
@@ -25,9 +25,9 @@ export function bytesNeeded(lengths: readonly number[], { pageSize, pages }: Pag
 }
 
 /** @throws ENOSPC, EDQUOT: the file has what was left, and LMDB nothing to undo. */
-export async function takeRoom(file: string, lengths: readonly number[], inUse: PagesInUse): Promise<void> {
+export async function takeRoom(file: string, lengths: readonly number[], inUse: PagesInUse, fs: FileSystem = realFileSystem): Promise<void> {
   const end = inUse.pages * inUse.pageSize + bytesNeeded(lengths, inUse)
-  const handle = await open(file, 'r+')
+  const handle = await fs.promises.open(file, 'r+')
   try {
     let { size } = await handle.stat()
     if (size >= end) return

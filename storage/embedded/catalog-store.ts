@@ -7,13 +7,11 @@
  *   is missing, too many or of another time is noticed when the catalog is opened.
  * - `transaction` collects what its body writes and applies it when the body has returned: a throw leaves nothing behind.
  */
-import { existsSync, mkdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { open, type RootDatabase } from 'lmdb'
 import { SvcError } from '../../kernel/errors.ts'
 import { CatalogCommits, type RawWrites } from './catalog-commit.ts'
-import { checkPages } from './catalog-pages.ts'
 import { damagedCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './catalog-value.ts'
+import { type Environment, realEnvironment } from './environment.ts'
+import type { KeyValueStore } from './key-value-store.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
 export const FORMAT_VERSION = 3
@@ -40,26 +38,26 @@ export interface Entry {
 }
 
 export class CatalogStore {
-  readonly db: RootDatabase<unknown, string>
+  readonly db: KeyValueStore
   readonly commits: CatalogCommits
 
-  private constructor(db: RootDatabase<unknown, string>, dir: string) {
+  private constructor(db: KeyValueStore, dir: string, fs: Environment['fs']) {
     this.db = db
-    this.commits = new CatalogCommits(db, dir)
+    this.commits = new CatalogCommits(db, dir, undefined, fs)
   }
 
   /**
    * Opens or makes the store, brings an older version up to this one, and checks every entry.
    * @param mayCreate whether there is nothing yet that a catalog would have to know of.
    */
-  static async open(dir: string, mayCreate: boolean): Promise<CatalogStore> {
-    mkdirSync(dir, { recursive: true })
-    const db = openDatabase(dir)
+  static async open(dir: string, mayCreate: boolean, { fs, openStore }: Pick<Environment, 'fs' | 'openStore'> = realEnvironment): Promise<CatalogStore> {
+    fs.mkdirSync(dir)
+    const db = openStore(dir)
     try {
       const version = readFormat(db)
       if (version === undefined && !isEmpty(db)) throw damagedCatalog(`entry "${FORMAT}" is missing`)
       if (version === undefined && !mayCreate) throw damagedCatalog('it is empty or missing, though there are segments or logs')
-      const store = new CatalogStore(db, dir)
+      const store = new CatalogStore(db, dir, fs)
       if (version === undefined) await store.initialise()
       else if (version === 1) await store.addChecksums()
       else if (version > FORMAT_VERSION || version < 1) throw otherVersion(version)
@@ -175,23 +173,7 @@ export class CatalogStore {
   }
 }
 
-/** LMDB trusts its pages: they are checked before it sees them. The data directory's lock keeps other processes out meanwhile. */
-function openDatabase(dir: string): RootDatabase<unknown, string> {
-  const file = join(dir, 'data.mdb')
-  try {
-    if (existsSync(file)) checkPages(file)
-  } catch (error) {
-    throw damagedCatalog((error as Error).message, error)
-  }
-  try {
-    const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
-    return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
-  } catch (error) {
-    throw damagedCatalog('LMDB cannot open it', error)
-  }
-}
-
-function isEmpty(db: RootDatabase<unknown, string>): boolean {
+function isEmpty(db: KeyValueStore): boolean {
   for (const _ of db.getKeys({ limit: 1 })) return false
   return true
 }
@@ -203,7 +185,7 @@ function formatMark(format: number): Uint8Array {
 
 const markCrc = (format: number): number => valueCrc(FORMAT, Buffer.from(JSON.stringify({ format })))
 
-function readFormat(db: RootDatabase<unknown, string>): number | undefined {
+function readFormat(db: KeyValueStore): number | undefined {
   const stored = db.get(FORMAT) as Uint8Array | undefined
   if (stored === undefined) return undefined
   const mark = parseMark(stored)

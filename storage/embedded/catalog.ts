@@ -4,9 +4,9 @@
  *
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
-import { randomUUID } from 'node:crypto'
 import type { Identity } from './archive/owner.ts'
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
+import { type Environment, realEnvironment } from './environment.ts'
 import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
 import { type EndedDrops, loadCuts, loadTombstone, type StoredCuts, type StoredDrop, type StoredTombstone } from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
@@ -17,6 +17,7 @@ import { ByteReader, ByteWriter } from './wal/bytes.ts'
 export const BLOCK = 1024
 
 const IDENTITY = 'meta/identity'
+const ID_BYTES = 16
 
 export interface Counters {
   nextSegment: number
@@ -56,13 +57,16 @@ export class Catalog {
   private storedSeries = 0
   private storedSymbols = 0
 
-  constructor(store: CatalogStore) {
+  private readonly random: Environment['random']
+
+  constructor(store: CatalogStore, random: Environment['random']) {
     this.store = store
+    this.random = random
   }
 
   /** @param mayCreate as in `CatalogStore.open`. */
-  static async open(dir: string, mayCreate: boolean): Promise<Catalog> {
-    return new Catalog(await CatalogStore.open(dir, mayCreate))
+  static async open(dir: string, mayCreate: boolean, environment: Pick<Environment, 'fs' | 'openStore' | 'random'> = realEnvironment): Promise<Catalog> {
+    return new Catalog(await CatalogStore.open(dir, mayCreate, environment), environment.random)
   }
 
   counters(): Counters | undefined {
@@ -171,13 +175,13 @@ export class Catalog {
   }
 
   /** Which database this is; makes that up when it is new or was made from a backup. Durable when it resolves. */
-  async identity(newId: () => string = randomUUID): Promise<Identity> {
+  async identity(): Promise<Identity> {
     const known = this.store.getJson<Partial<Identity>>(IDENTITY)
     if (known?.id !== undefined) return known as Identity
     return this.store.transaction((tx) => {
       const now = this.store.getJson<Partial<Identity>>(IDENTITY)
       if (now?.id !== undefined) return now as Identity
-      const made: Identity = { ...now, id: newId() }
+      const made: Identity = { ...now, id: this.random(ID_BYTES).toString('hex') }
       tx.putJson(IDENTITY, made)
       return made
     })

@@ -1,15 +1,9 @@
 /** The space that is left for the database. */
-import { statfsSync } from 'node:fs'
 import { paths } from './paths.ts'
-
-/** Bytes that may still be written to the volume a directory is on. */
-export function freeSpace(directory: string): number {
-  const { bavail, bsize } = statfsSync(directory)
-  return bavail * bsize
-}
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 /** On all volumes that parts of the data directory are on. */
-export function freeBytes(dataDir: string): number {
+export function freeBytes(dataDir: string, fs: FileSystem = realFileSystem): number {
   const { wal, segments, catalog } = paths(dataDir)
-  return [wal, segments, catalog].reduce((sum, directory) => sum + freeSpace(directory), 0)
+  return [wal, segments, catalog].reduce((sum, directory) => sum + fs.freeSpace(directory), 0)
 }

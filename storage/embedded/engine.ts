@@ -2,12 +2,10 @@
  * The embedded storage engine: write-ahead log, memtable, Parquet segments, catalog; one process, one data directory.
  * This file puts the parts together and is the storage interface; what each part guarantees stands at its head.
  */
-import { mkdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { deserialize } from 'node:v8'
 import type { WriteBatch } from '../../kernel/batch.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import { ProcessLock } from '../../kernel/process-lock.ts'
 import type {
   Capability,
   Change,
@@ -41,7 +39,8 @@ import { NamespaceGate } from '../common/namespace-gate.ts'
 import { INT64_MIN } from '../common/time.ts'
 import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
-import { backupSource } from './backup/source.ts'
+import { backupDisk } from './backup/disk.ts'
+import { type BackedUp, backupSource } from './backup/source.ts'
 import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
@@ -52,6 +51,7 @@ import { Scrubber } from './damage/scrubber.ts'
 import { holdsData, segmentsToServe } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
+import { type DirectoryLock, type Environment, realEnvironment } from './environment.ts'
 import { Exports } from './exports.ts'
 import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
 import { Housekeeping } from './lifetime/housekeeping.ts'
@@ -69,7 +69,6 @@ import { SeriesIndex } from './series-index.ts'
 import { stateEvents } from './state-events.ts'
 import { LmdbState } from './state-store.ts'
 import { usageOf } from './usage.ts'
-import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { replay } from './wal/replay.ts'
 import { Wal } from './wal/wal.ts'
@@ -88,10 +87,10 @@ export class EmbeddedEngine implements StorageEngine {
   readonly backup: Backups
   private readonly config: DatabaseConfig
   private readonly context: StorageContext
-  private readonly fs: FileSystem
+  private readonly environment: Environment
   private readonly dataDir: string
   private readonly paths: ReturnType<typeof paths>
-  private readonly lock: ProcessLock
+  private readonly lock: DirectoryLock
   private readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
   private readonly publisher = new Publisher(this.shared)
   private readonly gate = new NamespaceGate()
@@ -104,7 +103,6 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly lifetime: Lifetime
   private housekeeping: Housekeeping | undefined
   private readonly pressure: Pressure
-  private readonly worker: URL | undefined
   private encryption = openEncryption(undefined, {})
   private maintenance: Maintenance | undefined
   private manifest: Manifest | undefined
@@ -116,15 +114,15 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly holds = new Set<RetentionHold>()
   private phase: 'new' | 'open' | 'closed' = 'new'
 
-  /** @param fs the log's file system, @param worker what the engine threads run; tests put faults in their place. */
-  constructor(context: StorageContext, fs: FileSystem = realFileSystem, worker?: URL) {
-    this.worker = worker
+  /** @param environment tests put faults in the place of its parts. */
+  constructor(context: StorageContext, environment: Partial<Environment> = {}) {
+    this.environment = { ...realEnvironment, ...environment }
+    const { fs, timers, random } = this.environment
     this.context = context
-    this.fs = fs
     this.config = resolveConfig(context.config)
     this.dataDir = resolve(this.config.data_dir)
     this.paths = paths(this.dataDir)
-    this.lock = new ProcessLock(this.paths.lock, {
+    this.lock = this.environment.lock(this.paths.lock, {
       held: (pid) => `cannot open data directory: process ${pid} has it open ("${this.paths.lock}"); stop it or choose another data_dir`,
       unclear: `cannot open data directory: its lock "${this.paths.lock}" changes hands, or is no lock; start one server only, or remove it`,
     })
@@ -139,23 +137,17 @@ export class EmbeddedEngine implements StorageEngine {
       this.dataDir,
       () => this.workerConfig(1),
       (...job) => this.run<ExportResult>(...job),
+      fs,
     )
     this.backup = new Backups(
-      backupSource(this.dataDir, context.now, () => {
-        this.assertOpen()
-        return {
-          engine: this,
-          writes: this.writes,
-          manifest: this.manifest as Manifest,
-          pool: this.pool as WorkerPool,
-          catalog: this.catalog as Catalog,
-        }
-      }),
+      backupSource(this.dataDir, context.now, () => this.backedUp(), this.environment),
+      backupDisk(fs.promises),
+      random,
     )
     this.archive = new Archive(() => this.archiveParts())
     this.pressure = new Pressure(
       pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true),
-      () => performance.now(),
+      () => timers.monotonic(),
       () => this.catalog?.store.commits.fault,
     )
     this.writes = new WritePath({
@@ -194,18 +186,19 @@ export class EmbeddedEngine implements StorageEngine {
 
   async open(): Promise<void> {
     this.encryption = openEncryption(this.config.field_encryption, process.env)
-    for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) mkdirSync(dir, { recursive: true })
+    const { fs, timers } = this.environment
+    for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) fs.mkdirSync(dir)
     this.lock.acquire()
-    rmSync(this.paths.temp, { recursive: true, force: true })
-    mkdirSync(this.paths.temp)
-    const began = performance.now()
+    fs.rmSync(this.paths.temp)
+    fs.mkdirSync(this.paths.temp)
+    const began = timers.monotonic()
     const { schema, index, writes, lifetime } = this
-    const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments))
+    const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments, fs), this.environment)
     this.catalog = catalog
     const setAside = this.config.damaged_segments === 'set_aside'
-    const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, catalog })
+    const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, fs, catalog })
     const segments = () => [...(this.manifest?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)
-    const scrubber = new Scrubber({ dataDir: this.dataDir, config: this.config, log: this.context.log, catalog, segments }, found)
+    const scrubber = new Scrubber({ dataDir: this.dataDir, config: this.config, log: this.context.log, catalog, segments, fs, timers }, found)
     this.scrubber = scrubber
     const metrics = engineMetrics(this.context.metrics)
     this.metrics = metrics
@@ -226,20 +219,23 @@ export class EmbeddedEngine implements StorageEngine {
         prefetched: (bytes) => (bytes > 0 ? metrics.prefetchedBytes.inc(bytes) : metrics.prefetchErrors.inc()),
         fetch: (job, objects) => this.archive.fetch(job, objects),
         ended: (job) => this.archive.jobEnded(job),
-        ...(this.worker === undefined ? {} : { worker: this.worker }),
+        environment: this.environment,
       },
       this.publisher,
       this.context.log,
     )
-    const notes = new LogNotes(this.paths.wal, catalog, this.context.log)
-    this.writes.wal = new Wal(this.paths.wal, fsyncPolicy(this.config.wal_fsync_policy), this.fs, {
+    const notes = new LogNotes(this.paths.wal, catalog, this.context.log, fs)
+    const walMetrics = {
       fsyncs: () => metrics.walFsyncs.inc(),
-      written: (bytes) => metrics.walBytes.inc(bytes),
-      opened: (file) => notes.opened(file),
-    })
+      written: (bytes: number) => metrics.walBytes.inc(bytes),
+      opened: (file: number) => notes.opened(file),
+    }
+    this.writes.wal = new Wal(this.paths.wal, fsyncPolicy(this.config.wal_fsync_policy), fs, walMetrics, timers)
     const { context, config, pool, pressure } = this
     const shared = {
       dataDir: this.dataDir,
+      fs,
+      timers,
       log: context.log,
       schema,
       pool,
@@ -249,7 +245,7 @@ export class EmbeddedEngine implements StorageEngine {
       lifetime,
       housekeeping: () => this.housekeeping as Housekeeping,
     }
-    const manifest = new Manifest({ ...shared, walDir: this.paths.wal, fs: this.fs, index, catalog, publisher: this.publisher, archive: () => this.archive })
+    const manifest = new Manifest({ ...shared, walDir: this.paths.wal, index, catalog, publisher: this.publisher, archive: () => this.archive })
     this.manifest = manifest
     const leaves = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || scrubber.isDamaged(segment.id)
     const maintenance = new Maintenance({ ...shared, config, manifest, leaves })
@@ -261,6 +257,7 @@ export class EmbeddedEngine implements StorageEngine {
       index: this.index,
       writes: this.writes,
       metrics,
+      timers,
       holds: this.holds,
       rewriteAfterSecs: this.config.deleted_rows_rewrite_secs,
       merging: (segment) => manifest.isTaken(segment),
@@ -269,7 +266,7 @@ export class EmbeddedEngine implements StorageEngine {
     })
     await catalog.identity().catch((error) => this.context.log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again'))
     await dropUnusedSymbols(catalog.store, this.context.log)
-    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)))
+    const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)), fs)
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
     loadCatalog(catalog, found, { schema, index, writes, lifetime, manifest })
     reportMissingKeys(this.encryption.keys, found, this.context.log)
@@ -279,8 +276,8 @@ export class EmbeddedEngine implements StorageEngine {
     this.writes.start(floor)
     notes.check(floor)
     let late: LateSeries | undefined
-    const lateOnes = (): LateSeries => (late ??= lateSeries(this.paths.wal, floor, this.fs))
-    const replayed = replay(this.paths.wal, floor, this.fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
+    const lateOnes = (): LateSeries => (late ??= lateSeries(this.paths.wal, floor, fs))
+    const replayed = replay(this.paths.wal, floor, fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
     checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
@@ -289,7 +286,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     if (replayed.records > 0 || replayed.torn > 0)
-      this.context.log.info({ ...replayed, ms: Math.round(performance.now() - began) }, 'replayed the write-ahead log')
+      this.context.log.info({ ...replayed, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
     scrubber.start()
@@ -451,6 +448,12 @@ export class EmbeddedEngine implements StorageEngine {
     }
   }
 
+  private backedUp(): BackedUp {
+    this.assertOpen()
+    const [manifest, pool, catalog] = [this.manifest as Manifest, this.pool as WorkerPool, this.catalog as Catalog]
+    return { engine: this, writes: this.writes, manifest, pool, catalog }
+  }
+
   private archiveParts(): ArchiveParts {
     const [manifest, pool, catalog] = [this.manifest as Manifest, this.pool as WorkerPool, this.catalog as Catalog]
     const { dataDir, config, schema, holds, lifetime, paths, context } = this
@@ -459,7 +462,23 @@ export class EmbeddedEngine implements StorageEngine {
     const stays = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true
     const state = new LmdbState(catalog.store, ARCHIVE_STATE)
     const identity = () => catalog.identity()
-    return { dataDir, paths, config, log: context.log, schema, encrypted, holds, state, identity, pool, lifetime, manifest, fault, stays }
+    return {
+      dataDir,
+      fs: this.environment.fs,
+      paths,
+      config,
+      log: context.log,
+      schema,
+      encrypted,
+      holds,
+      state,
+      identity,
+      pool,
+      lifetime,
+      manifest,
+      fault,
+      stays,
+    }
   }
 
   private workerConfig(threads: number): WorkerConfig {

@@ -2,12 +2,12 @@
  * Exports as the main thread sees them: where the file goes, that no two write the same one, and that nothing of an export that a crash cut off stays
  * for good. The work is done beside the engine (worker/export.ts).
  */
-import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { SvcError } from '../../kernel/errors.ts'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from '../../kernel/storage.ts'
 import type { WorkerConfig } from './layout.ts'
 import { paths } from './paths.ts'
+import type { FileSystem } from './wal/file-system.ts'
 import type { ExportTask } from './worker/export.ts'
 
 const JOB = new URL('./jobs/export-job.ts', import.meta.url)
@@ -21,8 +21,15 @@ export class Exports {
   private readonly writing = new Set<string>()
   private readonly swept = new Set<string>()
   private next = 0
+  private readonly fs: FileSystem
 
-  constructor(dataDir: string, config: () => WorkerConfig, run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>) {
+  constructor(
+    dataDir: string,
+    config: () => WorkerConfig,
+    run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>,
+    fs: FileSystem,
+  ) {
+    this.fs = fs
     this.directory = paths(dataDir).exports
     this.config = config
     this.run = run
@@ -31,7 +38,7 @@ export class Exports {
   /** @throws CONFLICT for a file that exists. */
   async export(request: ExportRequest, options?: JobOptions): Promise<ExportResult> {
     const path = resolve(this.directory, request.path)
-    if (this.writing.has(path) || existsSync(path))
+    if (this.writing.has(path) || this.fs.existsSync(path))
       throw new SvcError('CONFLICT', `cannot export to "${path}": the file exists or is being written; choose another name or remove it`)
     this.sweep(dirname(path))
     this.writing.add(path)
@@ -55,7 +62,7 @@ export class Exports {
   private sweep(directory: string): void {
     if (this.swept.has(directory)) return
     this.swept.add(directory)
-    if (!existsSync(directory)) return
-    for (const name of readdirSync(directory)) if (UNFINISHED.test(name)) rmSync(join(directory, name), { force: true })
+    if (!this.fs.existsSync(directory)) return
+    for (const name of this.fs.readdirSync(directory)) if (UNFINISHED.test(name)) this.fs.rmSync(join(directory, name))
   }
 }

@@ -1,6 +1,7 @@
 /** The main thread's end of a job on an engine thread: its output as a bounded stream, its result, time limit and cancellation. */
 import { SvcError } from '../../kernel/errors.ts'
 import type { JobOptions, RunningJob } from '../../kernel/storage.ts'
+import type { Timer, Timers } from './timers.ts'
 
 interface Link {
   cancel(): void
@@ -21,11 +22,13 @@ export class Job<R = unknown> implements RunningJob<R> {
   private reject!: (error: Error) => void
   private released = false
   private cancelled = false
-  private readonly timer: NodeJS.Timeout | undefined
+  private readonly timer: Timer | undefined
+  private readonly timers: Timers
   private readonly unlisten: (() => void) | undefined
 
-  constructor(options: JobOptions, link: Link) {
+  constructor(options: JobOptions, link: Link, timers: Timers) {
     this.link = link
+    this.timers = timers
     this.result = new Promise<R>((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject
@@ -35,7 +38,7 @@ export class Job<R = unknown> implements RunningJob<R> {
     this.output = { [Symbol.asyncIterator]: () => this.read() }
     if (options.timeoutMs !== undefined && options.timeoutMs > 0) {
       const { timeoutMs, timeoutSetting = 'the query timeout' } = options
-      this.timer = setTimeout(
+      this.timer = timers.setTimeout(
         () => this.stop(new SvcError('QUERY_TIMEOUT', `the query did not end within ${timeoutMs / 1000} s; narrow its time range or raise ${timeoutSetting}`)),
         timeoutMs,
       )
@@ -84,7 +87,7 @@ export class Job<R = unknown> implements RunningJob<R> {
   }
 
   private settle(error: Error): void {
-    clearTimeout(this.timer)
+    this.timers.clearTimeout(this.timer)
     if (this.state !== 'running') return
     this.state = 'failed'
     this.error = error
@@ -94,7 +97,7 @@ export class Job<R = unknown> implements RunningJob<R> {
   }
 
   private release(): void {
-    clearTimeout(this.timer)
+    this.timers.clearTimeout(this.timer)
     this.unlisten?.()
     if (this.released) return
     this.released = true

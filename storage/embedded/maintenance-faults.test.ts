@@ -4,8 +4,8 @@ import t from 'tap'
 import { MetricsRegistry } from '../../kernel/metrics.ts'
 import { testContext } from '../conformance/index.ts'
 import { EmbeddedEngine } from './engine.ts'
+import { threadsRunning } from './environment.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from './testing/harness.ts'
-import { realFileSystem } from './wal/file-system.ts'
 
 const FAULTY = new URL('./testing/faulty-worker.ts', import.meta.url)
 
@@ -13,7 +13,7 @@ const FAULTY = new URL('./testing/faulty-worker.ts', import.meta.url)
 async function faultyEngine(dir: string, config: Record<string, unknown> = {}): Promise<{ engine: EmbeddedEngine; metric(name: string): Promise<number> }> {
   const registry = new MetricsRegistry()
   const context = testContext({ ...config, data_dir: dir }, () => NOW_MS)
-  const engine = new EmbeddedEngine({ ...context, metrics: registry.child('storage') }, realFileSystem, FAULTY)
+  const engine = new EmbeddedEngine({ ...context, metrics: registry.child('storage') }, { startThread: threadsRunning(FAULTY) })
   await engine.open()
   const metric = async (name: string): Promise<number> => Number(new RegExp(`^svc_${name} (\\S+)$`, 'm').exec(await registry.text())?.[1])
   return { engine, metric }

@@ -2,7 +2,6 @@
  * Background work: frozen memtables become segments, segments are merged, files nobody needs go. Each step is one catalog transaction;
  * a failed step is logged, counted and tried again, and nothing is lost meanwhile: the log still has the rows.
  */
-import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
 import { type Merge, planMerge } from './compaction-plan.ts'
@@ -17,6 +16,8 @@ import type { EngineMetrics } from './metrics.ts'
 import type { WorkerPool } from './pool.ts'
 import type { Pressure } from './pressure.ts'
 import type { Schema } from './schema.ts'
+import type { Timer, Timers } from './timers.ts'
+import type { FileSystem } from './wal/file-system.ts'
 import type { WritePath } from './write-path.ts'
 
 const RETRY_FIRST_MS = 200
@@ -28,6 +29,8 @@ export interface MaintenanceParts {
   dataDir: string
   config: DatabaseConfig
   log: StorageContext['log']
+  fs: FileSystem
+  timers: Timers
   manifest: Manifest
   schema: Schema
   pool: WorkerPool
@@ -48,7 +51,7 @@ export class Maintenance {
   private compactionWanted = false
   /** Segments of merges that failed: tried again when nothing else of their table is due, so that they do not hold up others. */
   private readonly failed = new Set<number>()
-  private timer: NodeJS.Timeout | undefined
+  private timer: Timer | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
   private wake: (() => void) | undefined
@@ -59,7 +62,7 @@ export class Maintenance {
   }
 
   start(): void {
-    this.timer = setInterval(() => this.tidySoon(), this.parts.config.maintenance_interval_secs * 1000).unref()
+    this.timer = this.parts.timers.setInterval(() => this.tidySoon(), this.parts.config.maintenance_interval_secs * 1000).unref()
     this.flushSoon()
     this.tidySoon()
   }
@@ -101,7 +104,7 @@ export class Maintenance {
 
   /** No new work; resolves when the flush under way has ended. A merge under way may take long: its result is not waited for and left unused. */
   async stop(): Promise<void> {
-    clearInterval(this.timer)
+    this.parts.timers.clearInterval(this.timer)
     this.timer = undefined
     this.stopped = true
     this.wake?.()
@@ -146,15 +149,15 @@ export class Maintenance {
 
   private async flush(memtable: Memtable): Promise<void> {
     const { pool, manifest, writes, log, metrics } = this.parts
-    const began = performance.now()
+    const began = this.parts.timers.monotonic()
     const first = manifest.nextSegment
     manifest.nextSegment += memtable.tables.size
     const added = await pool.flush(memtable.id, first)
     await manifest.flushed(memtable, added)
     metrics.flushes.inc()
     metrics.flushedBytes.inc(added.reduce((sum, { bytes }) => sum + bytes, 0))
-    metrics.flushSeconds.observe((performance.now() - began) / 1000)
-    log.debug({ rows: memtable.rows, segments: added.length, ms: Math.round(performance.now() - began) }, 'flushed a memtable')
+    metrics.flushSeconds.observe((this.parts.timers.monotonic() - began) / 1000)
+    log.debug({ rows: memtable.rows, segments: added.length, ms: Math.round(this.parts.timers.monotonic() - began) }, 'flushed a memtable')
     this.waiters = this.waiters.filter((waiter) => {
       if (writes.frozen.some(({ id }) => id <= waiter.memtable)) return true
       waiter.resolve()
@@ -223,7 +226,7 @@ export class Maintenance {
 
   private async merge(table: number, { segments, level, deduplicate, dirty }: Merge): Promise<void> {
     const { pool, manifest, metrics, schema, lifetime, pressure } = this.parts
-    const began = performance.now()
+    const began = this.parts.timers.monotonic()
     const made = await pool.compact({
       table,
       segments: segments.map(({ id }) => id),
@@ -243,22 +246,22 @@ export class Maintenance {
     metrics.compactions.inc()
     metrics.mergedBytes.inc(made?.bytes ?? 0)
     metrics.compactedBytes.inc(segments.reduce((sum, { bytes }) => sum + bytes, 0))
-    metrics.compactionSeconds.observe((performance.now() - began) / 1000)
+    metrics.compactionSeconds.observe((this.parts.timers.monotonic() - began) / 1000)
   }
 
   /** Until somebody has made space on the volume. */
   private async spaceOrPause(mostMs: number): Promise<void> {
-    const before = freeBytes(this.parts.dataDir)
-    const gained = (): boolean => freeBytes(this.parts.dataDir) > before
+    const before = freeBytes(this.parts.dataDir, this.parts.fs)
+    const gained = (): boolean => freeBytes(this.parts.dataDir, this.parts.fs) > before
     for (let waited = 0; waited < mostMs && !this.stopped && !gained(); waited += SPACE_POLL_MS) await this.pause(SPACE_POLL_MS)
   }
 
   private pause(ms: number): Promise<void> {
     if (this.stopped) return Promise.resolve()
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
+      const timer = this.parts.timers.setTimeout(resolve, ms)
       this.wake = () => {
-        clearTimeout(timer)
+        this.parts.timers.clearTimeout(timer)
         resolve()
       }
     })
@@ -266,14 +269,12 @@ export class Maintenance {
 }
 
 /** Deletes files below segments/ that the manifest does not name: left by a crash between writing a file and its catalog entry. */
-export function removeOrphans(dir: string, dataDir: string, known: ReadonlySet<string>): number {
+export function removeOrphans(dir: string, dataDir: string, known: ReadonlySet<string>, fs: FileSystem): number {
   let removed = 0
-  for (const entry of readdirSync(dir, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile()) continue
-    const path = join(entry.parentPath, entry.name)
-    const relative = path.slice(dataDir.length + 1)
-    if (known.has(relative)) continue
-    rmSync(path)
+  for (const file of fs.filesSync(dir)) {
+    const path = join(dir, file)
+    if (known.has(path.slice(dataDir.length + 1))) continue
+    fs.unlinkSync(path)
     removed++
   }
   return removed

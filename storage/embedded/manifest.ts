@@ -7,7 +7,6 @@
  *   memory follows before the next one is computed; one that fails changes nothing in memory.
  * - The log's floor passes a memtable in the commit that stores its segments, or in one after it, and log files go below a stored floor only.
  */
-import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
 import type { Archive } from './archive/archive.ts'
@@ -193,7 +192,11 @@ export class Manifest {
 
   /** Files that are not to be part of the database. After a failure of unknown outcome they stay: the catalog may name them. */
   async takeBack(added: readonly SegmentMeta[]): Promise<void> {
-    if (this.parts.pressure.fault === undefined) await removeSegmentFiles(added.flatMap(segmentFiles).map((file) => join(this.parts.dataDir, file)))
+    if (this.parts.pressure.fault === undefined)
+      await removeSegmentFiles(
+        added.flatMap(segmentFiles).map((file) => join(this.parts.dataDir, file)),
+        this.parts.fs,
+      )
   }
 
   private async commitAdded(change: ManifestChange & { segmentsAdded: readonly SegmentMeta[] }, stored: () => void): Promise<void> {
@@ -222,7 +225,7 @@ export class Manifest {
   }
 
   private retire(segments: readonly SegmentMeta[]): void {
-    const { archive, dataDir, log, metrics, pool } = this.parts
+    const { archive, dataDir, fs, log, metrics, pool } = this.parts
     this.retired += segments.length
     metrics.segmentsRetired.inc(segments.length)
     pool.afterReaders(() => {
@@ -230,7 +233,7 @@ export class Manifest {
       archive().discard(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
       for (const file of segments.flatMap(segmentFiles)) {
         try {
-          unlinkSync(join(dataDir, file))
+          fs.unlinkSync(join(dataDir, file))
           if (file.endsWith('.parquet')) metrics.segmentsDeleted.inc()
         } catch (error) {
           log.warn({ err: error, file }, 'cannot delete a segment that is not used any more; the next start removes it')

@@ -2,9 +2,9 @@
  * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries. A thread that dies fails what it
  * was doing and is replaced with the next request, the maintenance thread only so often (pressure.ts).
  */
-import { Worker } from 'node:worker_threads'
 import { classify, type ErrorCode, SvcError } from '../../kernel/errors.ts'
 import type { JobOptions, RunningJob, StorageContext } from '../../kernel/storage.ts'
+import type { EngineWorker, Environment } from './environment.ts'
 import { Job } from './job.ts'
 import {
   type ArchivedObject,
@@ -39,21 +39,16 @@ export interface PoolSettings {
   /** Makes archived segments readable for a job, until `ended` is called with it. */
   fetch(job: number, objects: readonly ArchivedObject[]): Promise<void>
   ended(job: number): void
-  /** What the threads run; tests put a failing one in its place. */
-  worker?: URL
+  environment: Pick<Environment, 'startThread' | 'timers'>
 }
-
-const WORKER = new URL('./worker/main.ts', import.meta.url)
-
-/** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */
-const YOUNG_MIB = 16
 
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
 class EngineThread {
   readonly jobs = new Map<number, Job>()
   readonly tasks = new Map<number, Pending>()
-  readonly worker: Worker
+  readonly worker: EngineWorker
+  private readonly timers: Environment['timers']
   /** Of samples that the thread keeps. */
   sampleBytes = 0
   private readonly unsubscribe: () => void
@@ -84,11 +79,8 @@ class EngineThread {
     this.damaged = settings.damaged
     this.prefetched = settings.prefetched
     this.fetch = settings.fetch
-    this.worker = new Worker(settings.worker ?? WORKER, {
-      workerData,
-      name: `svc-${role}`,
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MIB },
-    })
+    this.timers = settings.environment.timers
+    this.worker = settings.environment.startThread(workerData)
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
     let failure: Error | undefined
@@ -114,9 +106,9 @@ class EngineThread {
 
   async close(): Promise<void> {
     this.post({ kind: 'close' })
-    const timer = setTimeout(() => void this.worker.terminate(), 5000)
+    const timer = this.timers.setTimeout(() => void this.worker.terminate(), 5000)
     await this.exited
-    clearTimeout(timer)
+    this.timers.clearTimeout(timer)
   }
 
   private receive(message: FromWorker): void {
@@ -200,19 +192,23 @@ export class WorkerPool {
     const { namespace = '' } = options
     this.running.add(id)
     let thread: EngineThread | undefined
-    const job = new Job<R>(options, {
-      cancel: () => {
-        if (thread !== undefined) return thread.post({ kind: 'cancel', id })
-        this.queued.delete(id)
-        job.fail(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+    const job = new Job<R>(
+      options,
+      {
+        cancel: () => {
+          if (thread !== undefined) return thread.post({ kind: 'cancel', id })
+          this.queued.delete(id)
+          job.fail(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+        },
+        taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
+        ended: () => {
+          if (thread !== undefined) this.count(namespace, -1)
+          this.ended(id)
+          this.startNext()
+        },
       },
-      taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
-      ended: () => {
-        if (thread !== undefined) this.count(namespace, -1)
-        this.ended(id)
-        this.startNext()
-      },
-    })
+      this.settings.environment.timers,
+    )
     const start = (): void => {
       thread = this.queryThread()
       this.count(namespace, 1)

@@ -2,9 +2,9 @@
  * Makes a segment file appear whole or not at all: written under another name, synced, renamed, and the directory synced. A file whose sync
  * failed is never used: the pages may be gone although a second sync would succeed. Whoever tries again writes a new one.
  */
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { segmentFile } from './layout.ts'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 const HOUR_NS = 3_600_000_000_000n
 const UNFINISHED = '.tmp'
@@ -16,30 +16,36 @@ export function segmentPath(id: number, minTime: bigint): string {
 }
 
 /** @returns the file's size. */
-export async function writeSegmentFile(dataDir: string, file: string, write: (path: string) => Promise<void>): Promise<number> {
+export async function writeSegmentFile(
+  dataDir: string,
+  file: string,
+  write: (path: string) => Promise<void>,
+  fs: FileSystem = realFileSystem,
+): Promise<number> {
+  const { mkdir, rename, stat } = fs.promises
   const target = join(dataDir, file)
   const directory = dirname(target)
   const unfinished = target + UNFINISHED
-  if ((await mkdir(directory, { recursive: true })) !== undefined) await syncPath(dirname(directory))
+  if ((await mkdir(directory, { recursive: true })) !== undefined) await syncPath(dirname(directory), fs)
   try {
     await write(unfinished)
-    await syncPath(unfinished)
+    await syncPath(unfinished, fs)
     await rename(unfinished, target)
-    await syncPath(directory)
+    await syncPath(directory, fs)
     return (await stat(target)).size
   } catch (error) {
-    await removeSegmentFiles([unfinished, target])
+    await removeSegmentFiles([unfinished, target], fs)
     throw error
   }
 }
 
 /** Takes back files that no catalog entry names; what cannot be removed, the next start removes. */
-export async function removeSegmentFiles(paths: readonly string[]): Promise<void> {
-  for (const path of paths) await rm(path, { force: true }).catch(() => {})
+export async function removeSegmentFiles(paths: readonly string[], fs: FileSystem = realFileSystem): Promise<void> {
+  for (const path of paths) await fs.promises.rm(path, { force: true }).catch(() => {})
 }
 
-async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, 'r')
+async function syncPath(path: string, fs: FileSystem): Promise<void> {
+  const handle = await fs.promises.open(path, 'r')
   try {
     await handle.sync()
   } finally {

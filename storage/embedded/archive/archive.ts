@@ -8,7 +8,6 @@
  * - Nothing is written to a store, nor removed, that is another database's (owner.ts).
  * - An archived segment is a piece like others: tombstones and cuts apply when it is read, newer pieces are merged with it. It is never rewritten.
  */
-import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ArchiveOptions, ArchiveResult, ArchiveService, ObjectStore, RetentionHold, StateStore, StorageContext } from '../../../kernel/storage.ts'
@@ -20,6 +19,7 @@ import type { ArchivedObject, SegmentMeta } from '../layout.ts'
 import type { WorkerPool } from '../pool.ts'
 import type { Schema } from '../schema.ts'
 import { removeSegmentFiles } from '../segment-file.ts'
+import type { FileSystem } from '../wal/file-system.ts'
 import { Ledger } from './ledger.ts'
 import type { Partition } from './object-key.ts'
 import { type Identity, requireOwner } from './owner.ts'
@@ -33,6 +33,7 @@ const MOST_FAILURES = 3
 
 export interface ArchiveParts {
   dataDir: string
+  fs: FileSystem
   paths: { temp: string; archiveCache: string }
   config: Pick<DatabaseConfig, 'segment_cache_size' | 'compaction_max_segment_rows' | 'segment_verification'>
   log: StorageContext['log']
@@ -78,12 +79,12 @@ export class Archive implements ArchiveService {
 
   attach(store: ObjectStore, takeOverFrom = ''): void {
     if (this.store !== undefined) throw new Error(`cannot attach ${store.name}: ${this.store.name} is attached already`)
-    const { dataDir, paths, config, pool } = this.parts()
-    if (store.directory !== undefined && within(realpathSync(dataDir), store.directory))
+    const { dataDir, fs, paths, config, pool } = this.parts()
+    if (store.directory !== undefined && within(fs.realpathSync(dataDir), store.directory))
       throw new SvcError('CONFIG_ERROR', `cannot archive to ${store.name}: it lies in the data directory "${dataDir}"; choose a place outside of it`)
     this.store = store
     this.takeOverFrom = takeOverFrom
-    this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size, config.segment_verification !== 'off')
+    this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size, config.segment_verification !== 'off', fs)
     pool.readArchive(this.shelf.directory)
   }
 
@@ -171,7 +172,7 @@ export class Archive implements ArchiveService {
 
   /** @returns the archived segments. */
   private async move(store: ObjectStore, group: ArchiveGroup, most: number): Promise<SegmentMeta[]> {
-    const { manifest, pool, schema, dataDir, lifetime, state, fault } = this.parts()
+    const { manifest, pool, schema, dataDir, fs, lifetime, state, fault } = this.parts()
     const { table } = group
     const release = manifest.claim(group.segments)
     if (release === undefined) return [] // it is being merged: the next run finds what comes of it
@@ -205,12 +206,16 @@ export class Archive implements ArchiveService {
     } finally {
       release()
       // After a commit of unknown outcome they stay: the catalog may name them.
-      if (!committed && fault() === undefined) await removeSegmentFiles(rests.map(({ file }) => join(dataDir, file)))
+      if (!committed && fault() === undefined)
+        await removeSegmentFiles(
+          rests.map(({ file }) => join(dataDir, file)),
+          fs,
+        )
     }
   }
 
   private async writeDay(store: ObjectStore, ledger: Ledger, group: ArchiveGroup, day: bigint): Promise<SegmentMeta | null> {
-    const { manifest, pool, schema, paths, lifetime } = this.parts()
+    const { manifest, pool, schema, fs, paths, lifetime } = this.parts()
     const { table } = group
     const others = (manifest.segments.get(table) ?? []).filter((segment) => !group.segments.includes(segment))
     const owner = schema.tables[table]?.measurement
@@ -227,9 +232,9 @@ export class Archive implements ArchiveService {
         cleared: lifetime.tombstones.newest,
         path,
       })
-      return written === null ? null : await storeObject(store, ledger, written, { path, day, partition: this.partition(table) })
+      return written === null ? null : await storeObject(store, ledger, written, { path, day, partition: this.partition(table) }, fs)
     } finally {
-      await removeSegmentFiles([path])
+      await removeSegmentFiles([path], fs)
     }
   }
 
@@ -276,8 +281,8 @@ export class Archive implements ArchiveService {
 
   /** @throws CONFLICT when the store is another database's. */
   private async own(store: ObjectStore): Promise<void> {
-    const { paths, identity } = this.parts()
-    await requireOwner({ store, tempDir: paths.temp, identity: await identity(), named: this.named().size > 0, takeOverFrom: this.takeOverFrom })
+    const { fs, paths, identity } = this.parts()
+    await requireOwner({ store, fs, tempDir: paths.temp, identity: await identity(), named: this.named().size > 0, takeOverFrom: this.takeOverFrom })
   }
 
   /** Keys of archived segments. */

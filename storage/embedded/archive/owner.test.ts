@@ -6,6 +6,7 @@ import { answers, archived, COLD, objectsIn, opened, writeDays } from '../testin
 import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, rowsOf, tempDir } from '../testing/harness.ts'
+import { realFileSystem } from '../wal/file-system.ts'
 import { OWNER_KEY, requireOwner } from './owner.ts'
 
 t.setTimeout(300_000)
@@ -19,7 +20,7 @@ t.test('a store is of the database that marked it first', async (t) => {
   const store = folderStore(folder, false, (operation, key) => void (operation === 'put' && puts.push(key)))
   const ask = (id: string, more: { parent?: string; named?: boolean; takeOverFrom?: string } = {}) => {
     const { parent, named = false, takeOverFrom = '' } = more
-    return requireOwner({ store, tempDir: tempPath, identity: { id, ...(parent === undefined ? {} : { parent }) }, named, takeOverFrom })
+    return requireOwner({ store, fs: realFileSystem, tempDir: tempPath, identity: { id, ...(parent === undefined ? {} : { parent }) }, named, takeOverFrom })
   }
   await t.rejects(ask('b', { parent: 'a', named: true }), { code: 'CONFLICT' }, 'an older server made no mark, but the objects are the parent’s')
   t.same(puts, [])
@@ -46,7 +47,7 @@ t.test('a store that fails is nobody’s and is not marked', async (t) => {
   const store = folderStore(folder, false, (operation) => {
     if (operation === 'get') throw new Error('away')
   })
-  await t.rejects(requireOwner({ store, tempDir: tempPath, identity: { id: 'a' }, named: false, takeOverFrom: '' }), /away/)
+  await t.rejects(requireOwner({ store, fs: realFileSystem, tempDir: tempPath, identity: { id: 'a' }, named: false, takeOverFrom: '' }), /away/)
   t.throws(() => ownerIn(folder))
 })
 
@@ -54,7 +55,7 @@ t.test('a database has one id, and what is restored from its backup another, whi
   const [dir, other] = [tempDir(), tempDir()]
   let engine = await opened(dir, undefined)
   const { id, parent } = await idOf(engine)
-  t.match(id, /^[0-9a-f-]{36}$/)
+  t.match(id, /^[0-9a-f]{32}$/)
   t.equal(parent, undefined)
   await engine.close()
   engine = await opened(dir, undefined)

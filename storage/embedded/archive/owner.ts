@@ -3,10 +3,10 @@
  * database restored from a backup names objects of the one it came from, and is refused everything else: each would remove objects that the other
  * has committed. Layout: docs/formats/archive.md.
  */
-import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { FileSystem } from '../wal/file-system.ts'
 
 export const OWNER_KEY = 'svc-owner.json'
 
@@ -24,6 +24,7 @@ export interface OwnerMark {
 
 export interface OwnerParts {
   store: ObjectStore
+  fs: FileSystem
   /** For files on their way to the store and back. */
   tempDir: string
   identity: Identity
@@ -45,13 +46,13 @@ export async function requireOwner(parts: OwnerParts): Promise<void> {
   if (marked !== identity.id) throw othersArchive(store, marked ?? 'unknown', identity)
 }
 
-async function readMark({ store, tempDir }: OwnerParts): Promise<string | undefined> {
+async function readMark({ store, fs, tempDir }: OwnerParts): Promise<string | undefined> {
+  const { readFile, rm } = fs.promises
   const path = join(tempDir, 'archive-owner.read')
   try {
     await rm(path, { force: true })
     await store.get(OWNER_KEY, path)
-    const text = await readFile(path, 'utf8')
-    const id = databaseOf(text)
+    const id = databaseOf(new TextDecoder().decode(await readFile(path)))
     if (id === undefined) throw new SvcError('CONFLICT', `cannot tell whose archive ${store.name} is: "${OWNER_KEY}" in it cannot be understood; restore it`)
     return id
   } catch (error) {
@@ -71,13 +72,18 @@ function databaseOf(text: string): string | undefined {
   }
 }
 
-async function writeMark({ store, tempDir, identity }: OwnerParts): Promise<void> {
+async function writeMark({ store, fs, tempDir, identity }: OwnerParts): Promise<void> {
   const path = join(tempDir, 'archive-owner.write')
   try {
-    await writeFile(path, JSON.stringify({ database: identity.id } satisfies OwnerMark))
+    const file = await fs.promises.open(path, 'w')
+    try {
+      await file.writeFile(Buffer.from(JSON.stringify({ database: identity.id } satisfies OwnerMark)))
+    } finally {
+      await file.close()
+    }
     await store.put(OWNER_KEY, path)
   } finally {
-    await rm(path, { force: true })
+    await fs.promises.rm(path, { force: true })
   }
 }
 

@@ -4,13 +4,12 @@
  *
  * Invariants: the copies' bytes, those under way included, stay within the limit; a copy that a running job may read stays.
  */
-import { mkdirSync, rmSync } from 'node:fs'
-import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ObjectStore } from '../../../kernel/storage.ts'
 import { segmentFault } from '../damage/trust.ts'
 import type { ArchivedObject } from '../layout.ts'
+import type { FileSystem } from '../wal/file-system.ts'
 
 /** Objects fetched at a time for one job. */
 const LANES = 4
@@ -26,6 +25,7 @@ export class Shelf {
   /** Where the objects are read, by key. */
   readonly directory: string
   private readonly store: ObjectStore
+  private readonly fs: FileSystem
   private readonly maxBytes: number
   private readonly compares: boolean
   /** In the order of their last use. */
@@ -38,13 +38,14 @@ export class Shelf {
    * @param cacheDir for copies; emptied.
    * @param compares whether objects that are read in place are compared with their checksums.
    */
-  constructor(store: ObjectStore, cacheDir: string, maxBytes: number, compares: boolean) {
+  constructor(store: ObjectStore, cacheDir: string, maxBytes: number, compares: boolean, fs: FileSystem) {
+    this.fs = fs
     this.compares = compares
     this.store = store
     this.maxBytes = maxBytes
     this.directory = store.directory ?? cacheDir
-    rmSync(cacheDir, { recursive: true, force: true })
-    if (store.directory === undefined) mkdirSync(cacheDir, { recursive: true })
+    fs.rmSync(cacheDir)
+    if (store.directory === undefined) fs.mkdirSync(cacheDir)
   }
 
   /** @throws OVERLOADED when the store cannot be reached or the copies do not fit, DATABASE_ERROR for an object that is not what was written. */
@@ -80,7 +81,7 @@ export class Shelf {
     if (check === undefined) this.checked.set(file, (check = this.compares ? this.compare(object) : Promise.resolve()))
     try {
       await check
-      const found = await stat(join(this.directory, file)).catch((error: unknown) => this.unreadable(file, error))
+      const found = await this.fs.promises.stat(join(this.directory, file)).catch((error: unknown) => this.unreadable(file, error))
       if (found.size !== bytes) throw damaged(file, `it has ${found.size} bytes, the catalog says ${bytes}`)
     } catch (error) {
       this.checked.delete(file)
@@ -89,7 +90,7 @@ export class Shelf {
   }
 
   private async compare(object: ArchivedObject): Promise<void> {
-    const fault = await segmentFault(this.directory, object).catch((error: unknown) => this.unreadable(object.file, error))
+    const fault = await segmentFault(this.directory, object, undefined, this.fs).catch((error: unknown) => this.unreadable(object.file, error))
     if (fault === undefined) return
     // A folder that is not mounted looks empty.
     if (fault === 'it is missing') this.unreadable(object.file, new Error(fault))
@@ -139,10 +140,11 @@ export class Shelf {
     const { file } = object
     const target = join(this.directory, file)
     const unfinished = `${target}.${this.next++}.unfinished`
+    const { mkdir, rename, rm } = this.fs.promises
     await mkdir(dirname(target), { recursive: true })
     try {
       await this.store.get(file, unfinished).catch((error: unknown) => this.unreadable(file, error))
-      const fault = await segmentFault(this.directory, { ...object, file: unfinished.slice(this.directory.length + 1) })
+      const fault = await segmentFault(this.directory, { ...object, file: unfinished.slice(this.directory.length + 1) }, undefined, this.fs)
       if (fault !== undefined) throw damaged(file, fault)
       await rename(unfinished, target)
     } finally {
@@ -155,7 +157,7 @@ export class Shelf {
     if (this.copies.get(key) !== copy) return
     this.copies.delete(key)
     this.used -= copy.bytes
-    rmSync(join(this.directory, key), { force: true })
+    this.fs.rmSync(join(this.directory, key))
   }
 
   private unreadable(key: string, cause: unknown): never {

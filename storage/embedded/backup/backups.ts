@@ -2,6 +2,7 @@
 import { resolve } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { BackupManifest, BackupService } from '../../../kernel/storage.ts'
+import { type Environment, realEnvironment } from '../environment.ts'
 import { paths } from '../paths.ts'
 import { type BackupSource, createBackup } from './create.ts'
 import { type BackupDisk, backupFault, type Check, type Content, realDisk, resolved, within } from './disk.ts'
@@ -15,11 +16,13 @@ export class Backups implements BackupService {
   readonly root: string
   private readonly source: BackupSource
   private readonly disk: BackupDisk
+  private readonly random: Environment['random']
   private readonly known = new Map<string, Content>()
   private readonly busy = new Map<Promise<unknown>, { kind: Kind; directory: string }>()
   private closed = false
 
-  constructor(source: BackupSource, disk: BackupDisk = realDisk) {
+  constructor(source: BackupSource, disk: BackupDisk = realDisk, random: Environment['random'] = realEnvironment.random) {
+    this.random = random
     this.source = source
     this.disk = disk
     this.root = paths(source.dataDir).backups
@@ -40,10 +43,10 @@ export class Backups implements BackupService {
   async restore(directory: string, target: string): Promise<BackupManifest> {
     const what = `restore backup "${directory}" to "${target}"`
     return this.run('read', directory, what, async (found, check) => {
-      const to = await resolved(resolve(target))
+      const to = await resolved(resolve(target), this.disk.files)
       await this.refuseOverlap(to, what)
       if (within(found, to)) throw new SvcError('INVALID_REQUEST', `cannot ${what}: the target is inside the backup; name a directory elsewhere`)
-      return restoreBackup(this.disk, found, to, check)
+      return restoreBackup(this.disk, found, to, check, this.random)
     })
   }
 
@@ -59,7 +62,7 @@ export class Backups implements BackupService {
     }
     try {
       check()
-      const directory = await resolved(resolve(given))
+      const directory = await resolved(resolve(given), this.disk.files)
       for (const other of this.busy.values()) {
         const same = within(other.directory, directory) || within(directory, other.directory)
         if (kind === 'create' && other.kind === 'create')
@@ -86,13 +89,13 @@ export class Backups implements BackupService {
       'INVALID_REQUEST',
       `cannot ${what}: the directory overlaps the database's own; choose one outside of its data_dir, or below "${backups}"`,
     )
-    const data = await resolved(this.source.dataDir)
+    const data = await resolved(this.source.dataDir, this.disk.files)
     if (within(target, data)) throw refused
     // Parts of the data directory may be links to other volumes.
     for (const path of Object.values(own)) {
-      const part = await resolved(path)
+      const part = await resolved(path, this.disk.files)
       if (within(part, target) || within(target, part)) throw refused
     }
-    if (within(data, target) && !within(await resolved(backups), target)) throw refused
+    if (within(data, target) && !within(await resolved(backups, this.disk.files), target)) throw refused
   }
 }

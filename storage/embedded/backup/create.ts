@@ -9,7 +9,6 @@
  *   and is copied.
  * - The old manifest goes first and the new one comes last, each step durable before the next: a manifest always stands for whole contents.
  */
-import { lstat, mkdir, readdir, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import { type BackupDisk, type Check, type Content, eachOf, exists, filesBelow, place, syncFolders } from './disk.ts'
@@ -47,7 +46,8 @@ export async function createBackup(
   known: Map<string, Content>,
   check: Check,
 ): Promise<StoredManifest> {
-  const isNew = !(await refuseForeign(directory))
+  const { mkdir, rename, rm } = disk.files
+  const isNew = !(await refuseForeign(disk, directory))
   const walSequence = await source.settle()
   check()
   const release = source.lease()
@@ -63,7 +63,7 @@ export async function createBackup(
     const data = join(catalog, 'data.mdb')
     await disk.sync(data)
     const named = segments.flat()
-    await removeUnnamed(directory, new Set(named.map(({ file }) => file)))
+    await removeUnnamed(disk, directory, new Set(named.map(({ file }) => file)))
     for (const file of known.keys()) if (!named.some((one) => one.file === file)) known.delete(file)
     const files: BackupFile[] = [{ path: 'catalog/data.mdb', ...(await disk.content(data, check)) }]
     await eachOf(named, async (segment, i) => {
@@ -93,7 +93,7 @@ export async function createBackup(
     return manifest
   } catch (error) {
     // Where even that fails the rest stays; without a manifest nothing takes it for a backup.
-    await clear(directory, isNew).catch(() => {})
+    await clear(disk, directory, isNew).catch(() => {})
     throw error
   } finally {
     release()
@@ -101,23 +101,24 @@ export async function createBackup(
 }
 
 /** @returns whether there is something at the path. @throws INVALID_REQUEST when it is neither empty nor a backup. */
-async function refuseForeign(directory: string): Promise<boolean> {
-  if (!(await exists(directory))) return false
+async function refuseForeign({ files }: BackupDisk, directory: string): Promise<boolean> {
+  if (!(await exists(directory, files))) return false
   const refused = (why: string) =>
     new SvcError('INVALID_REQUEST', `cannot make backup "${directory}": ${why}; choose a directory that is empty, absent or an older backup`)
-  if (!(await lstat(directory)).isDirectory()) throw refused('it is not a directory')
-  for (const entry of await readdir(directory, { withFileTypes: true })) {
+  if (!(await files.lstat(directory)).isDirectory()) throw refused('it is not a directory')
+  for (const entry of await files.readdir(directory)) {
     if (!OWN.has(entry.name)) throw refused(`it holds "${entry.name}", which is not of a backup`)
     if (entry.isDirectory() !== !entry.name.startsWith(MANIFEST_FILE)) throw refused(`"${entry.name}" in it is not of a backup`)
   }
   return true
 }
 
-async function removeUnnamed(directory: string, named: ReadonlySet<string>): Promise<void> {
+async function removeUnnamed({ files }: BackupDisk, directory: string, named: ReadonlySet<string>): Promise<void> {
+  const { mkdir, readdir, rm, unlink } = files
   await mkdir(join(directory, 'segments'), { recursive: true })
-  for (const file of await filesBelow(directory, 'segments')) if (!named.has(file)) await unlink(join(directory, file))
+  for (const file of await filesBelow(directory, 'segments', files)) if (!named.has(file)) await unlink(join(directory, file))
   // Folders that are empty now.
-  for (const folder of await readdir(join(directory, 'segments'), { withFileTypes: true })) {
+  for (const folder of await readdir(join(directory, 'segments'))) {
     const path = join(directory, 'segments', folder.name)
     if (folder.isDirectory() && (await readdir(path)).length === 0) await rm(path, { recursive: true })
   }
@@ -131,6 +132,7 @@ async function placeSegment(
   known: Map<string, Content>,
   check: Check,
 ): Promise<Content> {
+  const { lstat, unlink } = disk.files
   const from = join(dataDir, file)
   const to = join(directory, file)
   const there = await lstat(to).catch(() => undefined)
@@ -152,7 +154,7 @@ async function placeSegment(
 }
 
 /** Removes what a failed attempt has made. */
-async function clear(directory: string, withDirectory: boolean): Promise<void> {
+async function clear({ files: { rm } }: BackupDisk, directory: string, withDirectory: boolean): Promise<void> {
   if (withDirectory) return rm(directory, { recursive: true, force: true })
   for (const name of OWN) await rm(join(directory, name), { recursive: true, force: true })
 }

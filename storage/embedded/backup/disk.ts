@@ -1,8 +1,8 @@
 /** The file operations of backups, so that tests can put faults in their place, and what their failures are to a caller. */
-import { link, lstat, open, readdir, realpath } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { classify, SvcError } from '../../../kernel/errors.ts'
+import { type FilePromises, realFileSystem } from '../wal/file-system.ts'
 import { hex } from './manifest.ts'
 
 /** A read of this size and its checksum hold the main loop for well under a millisecond. */
@@ -19,6 +19,8 @@ export interface Content {
 export type Check = () => void
 
 export interface BackupDisk {
+  /** For what needs no faults of its own. */
+  readonly files: FilePromises
   /** @throws EEXIST: nothing is overwritten. */
   link(from: string, to: string): Promise<void>
   /** Copies and syncs. */
@@ -30,12 +32,13 @@ export interface BackupDisk {
   write(path: string, bytes: Uint8Array): Promise<void>
 }
 
-export const realDisk: BackupDisk = {
-  link,
-  copy: (from, to, check) => read(from, check, to),
-  content: (path, check) => read(path, check),
+export const backupDisk = (files: FilePromises): BackupDisk => ({
+  files,
+  link: (from, to) => files.link(from, to),
+  copy: (from, to, check) => read(files, from, check, to),
+  content: (path, check) => read(files, path, check),
   async sync(path) {
-    const handle = await open(path, 'r')
+    const handle = await files.open(path, 'r')
     try {
       await handle.sync()
     } finally {
@@ -43,7 +46,7 @@ export const realDisk: BackupDisk = {
     }
   },
   async write(path, bytes) {
-    const handle = await open(path, 'wx')
+    const handle = await files.open(path, 'wx')
     try {
       await handle.writeFile(bytes)
       await handle.sync()
@@ -51,12 +54,14 @@ export const realDisk: BackupDisk = {
       await handle.close()
     }
   },
-}
+})
 
-async function read(path: string, check: Check, copyTo?: string): Promise<Content> {
-  const from = await open(path, 'r')
+export const realDisk: BackupDisk = backupDisk(realFileSystem.promises)
+
+async function read(files: FilePromises, path: string, check: Check, copyTo?: string): Promise<Content> {
+  const from = await files.open(path, 'r')
   try {
-    const to = copyTo === undefined ? undefined : await open(copyTo, 'wx')
+    const to = copyTo === undefined ? undefined : await files.open(copyTo, 'wx')
     try {
       const buffer = Buffer.allocUnsafe(CHUNK)
       let bytes = 0
@@ -110,11 +115,11 @@ export async function eachOf<T>(items: readonly T[], work: (item: T, index: numb
 }
 
 /** Files below a directory, relative to it; a link to elsewhere counts as a file and is not followed. */
-export async function filesBelow(directory: string, prefix = ''): Promise<string[]> {
+export async function filesBelow(directory: string, prefix = '', disk: FilePromises = realFileSystem.promises): Promise<string[]> {
   const files: string[] = []
-  for (const entry of await readdir(join(directory, prefix), { withFileTypes: true })) {
+  for (const entry of await disk.readdir(join(directory, prefix))) {
     const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`
-    if (entry.isDirectory()) files.push(...(await filesBelow(directory, path)))
+    if (entry.isDirectory()) files.push(...(await filesBelow(directory, path, disk)))
     else files.push(path)
   }
   return files
@@ -128,8 +133,8 @@ export async function syncFolders(disk: BackupDisk, root: string, files: readonl
   await disk.sync(root)
 }
 
-export async function exists(path: string): Promise<boolean> {
-  return lstat(path).then(
+export async function exists(path: string, disk: FilePromises): Promise<boolean> {
+  return disk.lstat(path).then(
     () => true,
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return false
@@ -139,12 +144,12 @@ export async function exists(path: string): Promise<boolean> {
 }
 
 /** The path with every symbolic link in its existing part resolved. */
-export async function resolved(path: string): Promise<string> {
+export async function resolved(path: string, disk: FilePromises): Promise<string> {
   try {
-    return await realpath(path)
+    return await disk.realpath(path)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error
-    return join(await resolved(dirname(path)), basename(path))
+    return join(await resolved(dirname(path), disk), basename(path))
   }
 }
 

@@ -2,21 +2,27 @@
  * Makes a data directory out of a backup: verified first, built beside the target, renamed into place last. Segments are linked where that is
  * possible: nobody changes them in place. The catalog is changed in place and is copied.
  */
-import { randomBytes } from 'node:crypto'
-import { mkdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
+import { type Environment, realEnvironment } from '../environment.ts'
 import { type BackupDisk, type Check, eachOf, exists, place, syncFolders } from './disk.ts'
 import type { BackupFile, StoredManifest } from './manifest.ts'
 import { verifyBackup } from './verify.ts'
 
 /** @throws INVALID_REQUEST when the target exists or the backup is not whole; nothing is left of the target then. */
-export async function restoreBackup(disk: BackupDisk, directory: string, target: string, check: Check): Promise<StoredManifest> {
-  await refuseExisting(target)
+export async function restoreBackup(
+  disk: BackupDisk,
+  directory: string,
+  target: string,
+  check: Check,
+  random: Environment['random'] = realEnvironment.random,
+): Promise<StoredManifest> {
+  const { mkdir, rename, rm } = disk.files
+  await refuseExisting(disk, target)
   const manifest = await verifyBackup(disk, directory, check)
   const parent = dirname(target)
   await mkdir(parent, { recursive: true })
-  const unfinished = `${target}.restoring-${randomBytes(4).toString('hex')}`
+  const unfinished = `${target}.restoring-${random(4).toString('hex')}`
   await mkdir(unfinished)
   try {
     await eachOf(manifest.files, async (file) => {
@@ -27,7 +33,7 @@ export async function restoreBackup(disk: BackupDisk, directory: string, target:
     // The places of a data directory that a backup has nothing for; with them nobody takes it for a backup.
     for (const name of ['segments', 'wal']) await mkdir(join(unfinished, name), { recursive: true })
     await syncFolders(disk, unfinished, [...manifest.files.map(({ path }) => path), 'segments/any', 'wal/any'])
-    await refuseExisting(target)
+    await refuseExisting(disk, target)
     await rename(unfinished, target)
     await disk.sync(parent)
     return manifest
@@ -48,6 +54,6 @@ async function restoreFile(disk: BackupDisk, directory: string, target: string, 
     )
 }
 
-async function refuseExisting(target: string): Promise<void> {
-  if (await exists(target)) throw new SvcError('INVALID_REQUEST', `cannot restore to "${target}": it exists; name a directory that does not`)
+async function refuseExisting({ files }: BackupDisk, target: string): Promise<void> {
+  if (await exists(target, files)) throw new SvcError('INVALID_REQUEST', `cannot restore to "${target}": it exists; name a directory that does not`)
 }

@@ -1,8 +1,8 @@
 /** What a backup needs of a running engine. */
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import { Catalog } from '../catalog.ts'
+import type { Environment } from '../environment.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../layout.ts'
 import type { Manifest } from '../manifest.ts'
 import type { WorkerPool } from '../pool.ts'
@@ -19,7 +19,7 @@ export interface BackedUp {
 }
 
 /** @param parts of the engine. @throws DATABASE_CLOSED */
-export function backupSource(dataDir: string, now: () => number, parts: () => BackedUp): BackupSource {
+export function backupSource(dataDir: string, now: () => number, parts: () => BackedUp, environment: Pick<Environment, 'fs' | 'openStore' | 'random'>): BackupSource {
   return {
     dataDir,
     now,
@@ -44,7 +44,7 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
       }
     },
     async detach(directory) {
-      const copy = await Catalog.open(directory, false)
+      const copy = await Catalog.open(directory, false, environment)
       try {
         // Everything below the floor is in segments, and what came after is not of this backup: no log file may be missed.
         await copy.noteLog({ newest: (copy.counters()?.walFloor ?? 1) - 1, sizes: {} })
@@ -52,7 +52,7 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
         return copy.segments().map(filesOf)
       } finally {
         await copy.close()
-        await rm(join(directory, 'lock.mdb'), { force: true })
+        await environment.fs.promises.rm(join(directory, 'lock.mdb'), { force: true })
       }
     },
   }

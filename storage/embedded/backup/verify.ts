@@ -1,5 +1,4 @@
 /** Whether a backup is whole: the manifest, then every file by size and checksum, then that nothing else is there. Changes nothing. */
-import { lstat, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import { type BackupDisk, type Check, filesBelow } from './disk.ts'
@@ -7,6 +6,7 @@ import { decodeManifest, MANIFEST_FILE, type StoredManifest } from './manifest.t
 
 /** @throws INVALID_REQUEST naming the file that is missing, wrong or too many. */
 export async function verifyBackup(disk: BackupDisk, directory: string, check: Check): Promise<StoredManifest> {
+  const { lstat, readFile } = disk.files
   const bad = (why: string) => new SvcError('INVALID_REQUEST', `cannot use backup "${directory}": ${why}`)
   const found = await lstat(directory).catch(() => undefined)
   if (found === undefined) throw bad('there is no such directory; list the directories of the backup root')
@@ -16,7 +16,7 @@ export async function verifyBackup(disk: BackupDisk, directory: string, check: C
     throw error
   })
   const manifest = decodeManifest(bytes, join(directory, MANIFEST_FILE))
-  const there = new Set(await filesBelow(directory))
+  const there = new Set(await filesBelow(directory, '', disk.files))
   there.delete(MANIFEST_FILE)
   for (const { path, bytes: expected, crc32 } of manifest.files) {
     check()

@@ -1,6 +1,6 @@
 /** The checksum of a whole file: CRC-32 (IEEE), which zlib computes at several gigabytes a second. */
-import { open } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
+import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 /** Small enough not to hold a thread up, large enough that the calls do not matter. */
 const PIECE_BYTES = 512 << 10
@@ -11,8 +11,8 @@ export interface FileSum {
 }
 
 /** @param pause awaited after each piece with its size; what it throws ends the reading. */
-export async function fileCrc(path: string, pause?: (bytes: number) => Promise<void> | undefined): Promise<FileSum> {
-  const handle = await open(path, 'r')
+export async function fileCrc(path: string, pause?: (bytes: number) => Promise<void> | undefined, fs: FileSystem = realFileSystem): Promise<FileSum> {
+  const handle = await fs.promises.open(path, 'r')
   try {
     const piece = Buffer.allocUnsafe(PIECE_BYTES)
     const sum: FileSum = { crc: 0, bytes: 0 }

@@ -2,21 +2,23 @@
  * Keeps the catalog informed of the log's files, so that the next start misses one that is gone or too short. The note of a file follows its
  * opening by the time of a catalog commit; what it says was durable before.
  */
-import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { StorageContext } from '../../../kernel/storage.ts'
 import type { Catalog, LogNote } from '../catalog.ts'
 import { walFileName } from '../paths.ts'
+import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { FILE_MAGIC } from '../wal/wal.ts'
 
 export class LogNotes {
   private readonly dir: string
   private readonly catalog: Pick<Catalog, 'noteLog' | 'logNote' | 'counters'>
   private readonly log: StorageContext['log']
+  private readonly fs: FileSystem
   private sizes: LogNote['sizes'] = {}
 
-  constructor(dir: string, catalog: Pick<Catalog, 'noteLog' | 'logNote' | 'counters'>, log: StorageContext['log']) {
+  constructor(dir: string, catalog: Pick<Catalog, 'noteLog' | 'logNote' | 'counters'>, log: StorageContext['log'], fs: FileSystem = realFileSystem) {
+    this.fs = fs
     this.dir = dir
     this.catalog = catalog
     this.log = log
@@ -49,7 +51,7 @@ export class LogNotes {
   }
 
   private sizeOf(file: number): number | undefined {
-    return statSync(join(this.dir, walFileName(file)), { throwIfNoEntry: false })?.size
+    return this.fs.sizeSync(join(this.dir, walFileName(file)))
   }
 }
 

@@ -4,11 +4,12 @@
  */
 
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { StorageContext } from '../../../kernel/storage.ts'
 import type { Catalog } from '../catalog.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { SegmentMeta } from '../layout.ts'
+import { realTimers, type Timer, type Timers } from '../timers.ts'
+import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'
 import { damagedSegment, segmentFault, setTrust, Trust, trustArray, trustOf } from './trust.ts'
 
@@ -19,6 +20,8 @@ export interface ScrubberParts {
   catalog: Pick<Catalog, 'amendSegment'>
   /** Those that are part of the database now. */
   segments(): SegmentMeta[]
+  fs?: FileSystem
+  timers?: Timers
 }
 
 export class Scrubber {
@@ -26,12 +29,16 @@ export class Scrubber {
   private readonly parts: ScrubberParts
   private readonly stopping = new AbortController()
   private readonly found = new Set<number>()
-  private timer: NodeJS.Timeout | undefined
+  private readonly fs: FileSystem
+  private readonly timers: Timers
+  private timer: Timer | undefined
   private running: Promise<void> | undefined
 
   /** @param segments those found at the start. */
   constructor(parts: ScrubberParts, segments: readonly SegmentMeta[]) {
     this.parts = parts
+    this.fs = parts.fs ?? realFileSystem
+    this.timers = parts.timers ?? realTimers
     this.trust = trustArray(segments.reduce((most, { id }) => Math.max(most, id + 1), 0))
     if (parts.config.segment_verification !== 'first_use') return
     for (const { id, crc } of segments) if (crc !== undefined) this.trust[id] = Trust.UNVERIFIED
@@ -59,13 +66,15 @@ export class Scrubber {
     const before = new Set(this.parts.segments().map(({ id }) => id))
     this.running = this.pass(({ id, crc }) => before.has(id) && (crc === undefined || trustOf(this.trust, id) < Trust.VERIFIED))
     if (interval === 0) return
-    this.timer = setInterval(() => {
-      this.running = this.running?.then(() => this.pass(() => true))
-    }, interval * 1000).unref()
+    this.timer = this.timers
+      .setInterval(() => {
+        this.running = this.running?.then(() => this.pass(() => true))
+      }, interval * 1000)
+      .unref()
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.timer)
+    this.timers.clearInterval(this.timer)
     this.stopping.abort()
     await this.running
   }
@@ -98,18 +107,18 @@ export class Scrubber {
     const { dataDir, catalog } = this.parts
     if (segment.crc === undefined) {
       // Written by format version 1, which had none: what is there now is what later checks compare with.
-      const { crc } = await fileCrc(join(dataDir, segment.file), this.pace)
+      const { crc } = await fileCrc(join(dataDir, segment.file), this.pace, this.fs)
       await catalog.amendSegment(segment.id, { crc })
       segment.crc = crc
       return
     }
-    const fault = await segmentFault(dataDir, segment, this.pace)
+    const fault = await segmentFault(dataDir, segment, this.pace, this.fs)
     // Merged away meanwhile, it is nobody's any more, and `report` knows.
     if (fault !== undefined) this.report(segment.id, fault)
     else if (trustOf(this.trust, segment.id) === Trust.UNVERIFIED) Atomics.compareExchange(this.trust, segment.id, Trust.UNVERIFIED, Trust.VERIFIED)
   }
 
   private readonly pace = async (bytes: number): Promise<void> => {
-    await sleep((bytes / this.parts.config.scrub_bytes_per_sec) * 1000, undefined, { signal: this.stopping.signal, ref: false })
+    await this.timers.sleep((bytes / this.parts.config.scrub_bytes_per_sec) * 1000, this.stopping.signal)
   }
 }

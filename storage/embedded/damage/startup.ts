@@ -1,10 +1,9 @@
 /** Looks at the segment files when the database is opened: their presence and size, and those found damaged before as a whole. */
-import { readdirSync } from 'node:fs'
-import { mkdir, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { StorageContext } from '../../../kernel/storage.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../layout.ts'
+import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { segmentFault } from './trust.ts'
 
 export interface StartupParts {
@@ -13,6 +12,7 @@ export interface StartupParts {
   damagedDir: string
   setAside: boolean
   log: StorageContext['log']
+  fs?: FileSystem
   catalog: {
     segments(): SegmentMeta[]
     amendSegment(id: number, change: Partial<SegmentMeta>): Promise<void>
@@ -21,8 +21,8 @@ export interface StartupParts {
 }
 
 /** Whether there is something that a catalog would have to know of. */
-export function holdsData(walDir: string, segmentsDir: string): boolean {
-  const named = (dir: string, end: string): boolean => readdirSync(dir, { recursive: true, encoding: 'utf8' }).some((name) => name.endsWith(end))
+export function holdsData(walDir: string, segmentsDir: string, fs: FileSystem = realFileSystem): boolean {
+  const named = (dir: string, end: string): boolean => fs.filesSync(dir).some((name) => name.endsWith(end))
   return named(walDir, '.wal') || named(segmentsDir, '.parquet')
 }
 
@@ -34,11 +34,11 @@ interface Fault {
 
 /** The segments to serve. @throws DATABASE_ERROR naming the first file that is not as the catalog says, unless they are set aside. */
 export async function segmentsToServe(parts: StartupParts): Promise<SegmentMeta[]> {
-  const { dataDir, catalog } = parts
+  const { dataDir, catalog, fs = realFileSystem } = parts
   const sound: SegmentMeta[] = []
   const faults: Fault[] = []
   for (const segment of catalog.segments()) {
-    const fault = (await wrongFile(dataDir, segment)) ?? (await stillDamaged(dataDir, segment))
+    const fault = (await wrongFile(dataDir, segment, fs)) ?? (await stillDamaged(dataDir, segment, fs))
     if (fault !== undefined) {
       faults.push({ segment, ...fault })
       continue
@@ -51,9 +51,9 @@ export async function segmentsToServe(parts: StartupParts): Promise<SegmentMeta[
   return sound
 }
 
-async function wrongFile(dataDir: string, segment: SegmentMeta): Promise<{ file: string; cause: string } | undefined> {
+async function wrongFile(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
   for (const { file, bytes } of segmentFilesWithSizes(segment)) {
-    const found = await stat(join(dataDir, file)).catch((error: NodeJS.ErrnoException) => {
+    const found = await fs.promises.stat(join(dataDir, file)).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })
     if (found === undefined) return { file, cause: 'is missing' }
@@ -63,13 +63,13 @@ async function wrongFile(dataDir: string, segment: SegmentMeta): Promise<{ file:
 }
 
 /** A segment that was found damaged while the server ran may have been restored since. */
-async function stillDamaged(dataDir: string, segment: SegmentMeta): Promise<{ file: string; cause: string } | undefined> {
+async function stillDamaged(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
   if (!segment.damaged) return undefined
-  const fault = await segmentFault(dataDir, segment)
+  const fault = await segmentFault(dataDir, segment, undefined, fs)
   return fault === undefined ? undefined : { file: segment.file, cause: `is damaged: ${fault}` }
 }
 
-async function settle({ dataDir, damagedDir, setAside, log, catalog }: StartupParts, faults: readonly Fault[]): Promise<void> {
+async function settle({ dataDir, damagedDir, setAside, log, catalog, fs = realFileSystem }: StartupParts, faults: readonly Fault[]): Promise<void> {
   if (!setAside) {
     const [{ file, cause }] = faults
     const more = faults.length > 1 ? ` and ${faults.length - 1} more are not as they were written` : ''
@@ -80,7 +80,7 @@ async function settle({ dataDir, damagedDir, setAside, log, catalog }: StartupPa
   }
   for (const { segment, file, cause } of faults) {
     // Files first: after a crash in between, the entry's file is missing, and this is done again.
-    for (const one of segmentFiles(segment)) await moveIfThere(join(dataDir, one), join(damagedDir, one))
+    for (const one of segmentFiles(segment)) await moveIfThere(join(dataDir, one), join(damagedDir, one), fs)
     log.error(
       { file, rows: segment.rows, minTime: segment.minTime, maxTime: segment.maxTime },
       `segment file ${cause}; it is set aside, its points are missing`,
@@ -89,9 +89,9 @@ async function settle({ dataDir, damagedDir, setAside, log, catalog }: StartupPa
   await catalog.removeSegments(faults.map(({ segment }) => segment.id))
 }
 
-async function moveIfThere(from: string, to: string): Promise<void> {
-  await mkdir(dirname(to), { recursive: true })
-  await rename(from, to).catch((error: NodeJS.ErrnoException) => {
+async function moveIfThere(from: string, to: string, fs: FileSystem): Promise<void> {
+  await fs.promises.mkdir(dirname(to), { recursive: true })
+  await fs.promises.rename(from, to).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
   })
 }

@@ -6,6 +6,7 @@
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { SegmentMeta } from '../layout.ts'
+import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'
 
 export const Trust = {
@@ -43,9 +44,10 @@ export async function segmentFault(
   dataDir: string,
   segment: Pick<SegmentMeta, 'file' | 'bytes' | 'crc'>,
   pause?: (bytes: number) => Promise<void> | undefined,
+  fs: FileSystem = realFileSystem,
 ): Promise<string | undefined> {
   try {
-    const { crc, bytes } = await fileCrc(join(dataDir, segment.file), pause)
+    const { crc, bytes } = await fileCrc(join(dataDir, segment.file), pause, fs)
     if (bytes !== segment.bytes) return `it has ${bytes} bytes, the catalog says ${segment.bytes}`
     return segment.crc === undefined || crc === segment.crc ? undefined : `its checksum is ${hex(crc)}, the catalog says ${hex(segment.crc)}`
   } catch (error) {

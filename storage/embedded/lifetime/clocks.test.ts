@@ -38,7 +38,7 @@ class Node {
   async open(fs = realFileSystem): Promise<this> {
     this.engine = new EmbeddedEngine(
       testContext({ ...this.config, data_dir: this.dir }, () => clock.ms),
-      fs,
+      { fs },
     )
     await this.engine.open()
     return this

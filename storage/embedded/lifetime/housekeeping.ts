@@ -12,6 +12,7 @@ import { type Cut, type Cuts, type SegmentMeta, Summary } from '../layout.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Schema } from '../schema.ts'
 import type { SeriesIndex } from '../series-index.ts'
+import type { Timers } from '../timers.ts'
 import type { WritePath } from '../write-path.ts'
 import { cutOf } from './cuts.ts'
 import type { Lifetime } from './lifetime.ts'
@@ -28,6 +29,7 @@ export interface HousekeepingParts {
   index: SeriesIndex
   writes: WritePath
   metrics: EngineMetrics
+  timers: Timers
   /** Seconds that deleted rows may stay in files before these are written again for that reason alone. */
   rewriteAfterSecs: number
   /** Who still needs raw data. */
@@ -80,7 +82,7 @@ export class Housekeeping {
 
   /** A file of the table that is worth writing again. @param leaves as in `planRewrite`. */
   rewrite(table: number, leaves: (segment: SegmentMeta) => boolean): Merge | undefined {
-    const now = performance.now()
+    const now = this.parts.timers.monotonic()
     const ripe = (id: number): boolean => now - this.note(id).at >= this.parts.rewriteAfterSecs * 1000
     return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe, leaves)
   }
@@ -225,7 +227,7 @@ export class Housekeeping {
 
   private note(id: number): { at: number; sequence: number } {
     let note = this.seen.get(id)
-    if (note === undefined) this.seen.set(id, (note = { at: performance.now(), sequence: this.parts.writes.active.sequence }))
+    if (note === undefined) this.seen.set(id, (note = { at: this.parts.timers.monotonic(), sequence: this.parts.writes.active.sequence }))
     return note
   }
 }

@@ -26,7 +26,7 @@ export function crashCopy(dir: string, copy: string = tempDir()): string {
 export async function openEngine(dir: string, config: Record<string, unknown> = {}, fs: FileSystem = realFileSystem): Promise<EmbeddedEngine> {
   const engine = new EmbeddedEngine(
     testContext({ ...config, data_dir: dir }, () => NOW_MS),
-    fs,
+    { fs },
   )
   await engine.open()
   return engine

@@ -1,5 +1,26 @@
-/** The calls the WAL makes, so that tests can put faults in their place. */
-import { close, closeSync, fdatasync, fsyncSync, ftruncate, openSync, readdirSync, readFileSync, truncateSync, unlinkSync, write, writeSync } from 'node:fs'
+/** The calls the engine's main thread makes to the file system, so that tests and the simulator can put another in their place. */
+import {
+  close,
+  closeSync,
+  existsSync,
+  fdatasync,
+  fsyncSync,
+  ftruncate,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  write,
+  writeSync,
+} from 'node:fs'
+import { link, lstat, mkdir, open, readdir, readFile, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
+import { join } from 'node:path'
 
 export interface FileSystem {
   openSync(path: string, flags: string): number
@@ -10,10 +31,60 @@ export interface FileSystem {
   readFileSync(path: string): Uint8Array
   unlinkSync(path: string): void
   truncateSync(path: string, length: number): void
+  existsSync(path: string): boolean
+  /** With the directories above it. */
+  mkdirSync(path: string): void
+  realpathSync(path: string): string
+  /** A file or a whole directory; nothing when there is none. */
+  rmSync(path: string): void
+  /** undefined when there is none. */
+  sizeSync(path: string): number | undefined
+  /** Paths of the plain files below a directory, relative to it. */
+  filesSync(path: string): string[]
+  /** Bytes that may still be written to the volume a directory is on. */
+  freeSpace(path: string): number
   write(fd: number, bytes: Uint8Array, offset: number, length: number, position: number, done: (error: Error | null, written: number) => void): void
   fdatasync(fd: number, done: (error: Error | null) => void): void
   ftruncate(fd: number, length: number, done: (error: Error | null) => void): void
   close(fd: number, done: (error?: Error | null) => void): void
+  readonly promises: FilePromises
+}
+
+export interface FilePromises {
+  open(path: string, flags: string): Promise<OpenFile>
+  /** @returns the first directory made, when `recursive`. */
+  mkdir(path: string, options?: { recursive?: boolean }): Promise<string | undefined>
+  rename(from: string, to: string): Promise<void>
+  rm(path: string, options?: { recursive?: boolean; force?: boolean }): Promise<void>
+  unlink(path: string): Promise<void>
+  link(from: string, to: string): Promise<void>
+  stat(path: string): Promise<FileStatus>
+  lstat(path: string): Promise<FileStatus>
+  readdir(path: string): Promise<DirectoryEntry[]>
+  readFile(path: string): Promise<Uint8Array>
+  realpath(path: string): Promise<string>
+}
+
+export interface OpenFile {
+  read(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>
+  write(bytes: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>
+  writeFile(bytes: Uint8Array): Promise<void>
+  sync(): Promise<void>
+  stat(): Promise<{ size: number }>
+  close(): Promise<void>
+}
+
+export interface FileStatus {
+  size: number
+  ino: number
+  dev: number
+  isFile(): boolean
+  isDirectory(): boolean
+}
+
+export interface DirectoryEntry {
+  name: string
+  isDirectory(): boolean
 }
 
 export const realFileSystem: FileSystem = {
@@ -25,8 +96,34 @@ export const realFileSystem: FileSystem = {
   readFileSync: (path) => readFileSync(path),
   unlinkSync,
   truncateSync,
+  existsSync,
+  mkdirSync: (path) => void mkdirSync(path, { recursive: true }),
+  realpathSync: (path) => realpathSync(path),
+  rmSync: (path) => rmSync(path, { recursive: true, force: true }),
+  sizeSync: (path) => statSync(path, { throwIfNoEntry: false })?.size,
+  filesSync: (path) =>
+    readdirSync(path, { recursive: true, withFileTypes: true }).flatMap((entry) =>
+      entry.isFile() ? [join(entry.parentPath, entry.name).slice(path.length + 1)] : [],
+    ),
+  freeSpace(path) {
+    const { bavail, bsize } = statfsSync(path)
+    return bavail * bsize
+  },
   write: (fd, bytes, offset, length, position, done) => write(fd, bytes, offset, length, position, done),
   fdatasync,
   ftruncate: (fd, length, done) => ftruncate(fd, length, done),
   close: (fd, done) => close(fd, done),
+  promises: {
+    open: (path, flags) => open(path, flags),
+    mkdir: (path, options) => mkdir(path, options),
+    rename,
+    rm,
+    unlink,
+    link,
+    stat: (path) => stat(path),
+    lstat: (path) => lstat(path),
+    readdir: (path) => readdir(path, { withFileTypes: true }),
+    readFile: (path) => readFile(path),
+    realpath: (path) => realpath(path),
+  },
 }

@@ -15,6 +15,7 @@
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import { walFileName } from '../paths.ts'
+import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { ByteWriter } from './bytes.ts'
 import { crc32c } from './crc32c.ts'
 import type { FileSystem } from './file-system.ts'
@@ -65,7 +66,7 @@ export class Wal {
   private spare = new Staging()
   private committing = false
   private dirty = false
-  private timer: NodeJS.Timeout | undefined
+  private timer: Timer | undefined
   private barriers: (() => void)[] = []
   private fault: SvcError | undefined
   private closed = false
@@ -74,13 +75,15 @@ export class Wal {
   private readonly fs: FileSystem
   private readonly policy: FsyncPolicy
   private readonly metrics: WalMetrics
+  private readonly timers: Timers
 
-  constructor(dir: string, policy: FsyncPolicy, fs: FileSystem, metrics: WalMetrics) {
+  constructor(dir: string, policy: FsyncPolicy, fs: FileSystem, metrics: WalMetrics, timers: Timers = realTimers) {
+    this.timers = timers
     this.dir = dir
     this.policy = policy
     this.fs = fs
     this.metrics = metrics
-    if (policy.kind === 'periodic') this.timer = setInterval(() => this.syncPeriodically(), policy.ms).unref()
+    if (policy.kind === 'periodic') this.timer = timers.setInterval(() => this.syncPeriodically(), policy.ms).unref()
   }
 
   /** Why writes are refused, if they are. */
@@ -164,7 +167,7 @@ export class Wal {
 
   async close(): Promise<void> {
     this.closed = true
-    clearInterval(this.timer)
+    this.timers.clearInterval(this.timer)
     this.timer = undefined
     if (this.committing) await new Promise<void>((resolve) => this.idle.push(resolve))
     if (this.fd >= 0) {
@@ -183,7 +186,7 @@ export class Wal {
   private commitSoon(): void {
     this.committing = true
     // The end of this turn of the loop: requests that arrived together share the commit.
-    setImmediate(() => this.commit())
+    this.timers.setImmediate(() => this.commit())
   }
 
   private commit(): void {

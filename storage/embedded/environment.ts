@@ -1,0 +1,58 @@
+/**
+ * Everything outside the engine that its main thread meets: files, the key-value store under the catalog, engine threads, timers and clocks, the lock
+ * of the data directory, and randomness. The real one is the default; the simulator (simulation/) puts a deterministic one in its place.
+ *
+ * The wall clock comes with the StorageContext.
+ */
+import { randomBytes } from 'node:crypto'
+import { Worker } from 'node:worker_threads'
+import { type LockTexts, ProcessLock } from '../../kernel/process-lock.ts'
+import { type KeyValueStore, openLmdb } from './key-value-store.ts'
+import type { FromWorker, ToWorker, WorkerData } from './layout.ts'
+import { realTimers, type Timers } from './timers.ts'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
+
+export interface Environment {
+  fs: FileSystem
+  timers: Timers
+  /** Opens or makes the store in a directory, which is there. @throws DATABASE_ERROR when it is corrupt. */
+  openStore(dir: string): KeyValueStore
+  startThread(data: WorkerData): EngineWorker
+  /** @param path its folder must be there. */
+  lock(path: string, texts: LockTexts): DirectoryLock
+  random(bytes: number): Buffer
+}
+
+/** An engine thread as its owner sees it; a Worker is one. */
+export interface EngineWorker {
+  postMessage(message: ToWorker): void
+  on(event: 'message', listener: (message: FromWorker) => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+  once(event: 'exit', listener: (code: number) => void): unknown
+  terminate(): Promise<unknown>
+}
+
+export interface DirectoryLock {
+  acquire(): void
+  release(): void
+}
+
+const WORKER = new URL('./worker/main.ts', import.meta.url)
+
+/** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */
+const YOUNG_MIB = 16
+
+/** @param module what the threads run; tests put a failing one in its place. */
+export const threadsRunning =
+  (module: URL): Environment['startThread'] =>
+  (workerData) =>
+    new Worker(module, { workerData, name: `svc-${workerData.role}`, resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MIB } })
+
+export const realEnvironment: Environment = {
+  fs: realFileSystem,
+  timers: realTimers,
+  openStore: openLmdb,
+  startThread: threadsRunning(WORKER),
+  lock: (path, texts) => new ProcessLock(path, texts),
+  random: randomBytes,
+}
