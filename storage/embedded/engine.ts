@@ -147,7 +147,7 @@ export class EmbeddedEngine implements StorageEngine {
     )
     this.archive = new Archive(() => this.archiveParts())
     this.pressure = new Pressure(
-      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined),
+      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true),
       () => timers.monotonic(),
       () => this.catalog?.store.commits.fault,
     )
@@ -266,6 +266,7 @@ export class EmbeddedEngine implements StorageEngine {
       segments: manifest.segments,
       remove: (segments) => manifest.remove(segments),
     })
+    await catalog.identity().catch((error) => this.context.log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again'))
     await dropUnusedSymbols(catalog.store, this.context.log)
     const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)), fs)
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
@@ -288,8 +289,7 @@ export class EmbeddedEngine implements StorageEngine {
     engineGauges(context.metrics, { policy, writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
     context.log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
     const { records, rows, bytes, torn } = replayed
-    if (records > 0 || torn > 0)
-      context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
+    if (records > 0 || torn > 0) context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
     scrubber.start()
@@ -462,7 +462,24 @@ export class EmbeddedEngine implements StorageEngine {
     const fault = () => this.pressure.fault ?? catalog.store.commits.fault
     const stays = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true
     const state = new LmdbState(catalog.store, ARCHIVE_STATE)
-    return { dataDir, fs: this.environment.fs, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, manifest, fault, stays }
+    const identity = () => catalog.identity()
+    return {
+      dataDir,
+      fs: this.environment.fs,
+      paths,
+      config,
+      log: context.log,
+      schema,
+      encrypted,
+      holds,
+      state,
+      identity,
+      pool,
+      lifetime,
+      manifest,
+      fault,
+      stays,
+    }
   }
 
   private workerConfig(threads: number): WorkerConfig {

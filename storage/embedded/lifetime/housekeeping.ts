@@ -65,12 +65,12 @@ export class Housekeeping {
     return this.running
   }
 
-  /** A file of the table that is worth writing again. */
-  rewrite(table: number): Merge | undefined {
+  /** A file of the table that is worth writing again. @param leaves as in `planRewrite`. */
+  rewrite(table: number, leaves: (segment: SegmentMeta) => boolean): Merge | undefined {
     const now = this.parts.timers.monotonic()
     const ripe = (id: number): boolean => now - this.note(id).at >= this.parts.rewriteAfterSecs * 1000
     const former = (one: Cutoff, measurement: number | undefined): boolean => this.isFormer(one, measurement) && ripe(one.id)
-    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe, former)
+    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe, former, leaves)
   }
 
   private async passes(): Promise<void> {

@@ -90,6 +90,37 @@ t.test('deleted rows are taken out of a file when they have waited, or when ther
   )
 })
 
+t.test('a file that cannot be written again does not hold up the others', async (t) => {
+  const one = all(tombstone(1, { series: Int32Array.of(3) }))
+  const segments = [segment(1), segment(2), segment(3, { archived: true }), segment(4)]
+  const planned = (...bad: number[]) =>
+    planRewrite(
+      table(segments),
+      one,
+      () => true,
+      ({ id }) => bad.includes(id),
+    )?.segments
+  t.same(planned(), [segments[0]])
+  t.same(planned(1), [segments[1]])
+  t.same(planned(1, 2), [segments[3]], 'an archived one is never written again')
+  t.equal(planned(1, 2, 4), undefined)
+})
+
+t.test('a tombstone over an archived file stays as long as the file: it alone hides the rows', async (t) => {
+  const one = all(tombstone(3, { series: Int32Array.of(3) }))
+  const done = (segments: SegmentMeta[]) =>
+    spent(
+      one,
+      () => [1],
+      () => segments,
+      9,
+      () => 1,
+    )
+  t.same(done([segment(1, { archived: true })]), [])
+  t.same(done([segment(1, { archived: true, cleared: 3 })]), [3], 'archived after the delete')
+  t.same(done([]), [3])
+})
+
 t.test('a tombstone goes when no piece can hold rows that it hides', async (t) => {
   const done = (tombstones: Tombstones, segments: SegmentMeta[], oldest: number, since = 5) =>
     spent(

@@ -36,18 +36,20 @@ export function freed(table: TableView, tombstones: Tombstones): SegmentMeta[] {
  * A segment to write again without what is masked.
  * @param ripe whether a tombstone has waited long enough for other reasons to rewrite the file.
  * @param former the same for a retention cutoff (of a measurement, or, when undefined, the general one) that nothing will ever move on.
+ * @param leaves segments that stay as they are: they cannot be read, or somebody else has them. Others of the table go on without them.
  */
 export function planRewrite(
   table: TableView,
   tombstones: Tombstones,
   ripe: (tombstone: number) => boolean,
   former: (one: Cutoff, measurement: number | undefined) => boolean = () => false,
+  leaves: (segment: SegmentMeta) => boolean = () => false,
 ): Merge | undefined {
   const { measurement, segments } = table
   const old = formerCutoffs(table, tombstones, former)
   const own = measurement === undefined ? [...tombstones.byId.values()] : tombstones.of(measurement)
   for (const segment of segments) {
-    if (segment.archived) continue
+    if (segment.archived || leaves(segment)) continue
     const touching = own.filter((tombstone) => touches(tombstone, segment))
     const waits = touching.length > TOMBSTONES_BORNE || touching.some(({ id }) => ripe(id)) || old.some((one) => masks(one, segment))
     if (waits || halfExpired(segment, firstKept(table, { sequence: segment.sequence, cleared: segment.cleared ?? 0 }, tombstones)))
