@@ -479,6 +479,8 @@ export interface StorageContext {
   metrics: import('./metrics.ts').Metrics
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number
+  /** 32 bits, signed, that nobody can guess: keys of hashes. From the operating system when absent. */
+  random32?(): number
 }
 
 /** An engine as the lifecycle sees it. `close` is safe twice and after a failed `open`. */

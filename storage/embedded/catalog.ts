@@ -95,7 +95,7 @@ export class Catalog {
       for (let n = reader.varint(); n > 0; n--) {
         const length = reader.varint()
         const at = reader.take(length)
-        index.symbols.internBytes(reader.bytes, at, at + length)
+        index.symbols.intern(reader.bytes, at, at + length)
         this.storedSymbols++
       }
     }
@@ -121,7 +121,7 @@ export class Catalog {
 
   /** @param series the number of series that must be in the catalog after the commit. */
   async commit(change: CatalogChange, index: SeriesIndex, series: number): Promise<void> {
-    const symbols = index.symbols.count
+    const symbols = index.symbols.published
     await this.store.transaction((tx) => {
       tx.putJson('meta/counters', change.counters)
       for (const def of change.measurements ?? []) tx.putJson(key('measurement', def.id), def)
@@ -231,7 +231,6 @@ function encodeSeries(index: SeriesIndex, from: number, to: number): Uint8Array 
   const out = new ByteWriter(1 << 14)
   out.varint(to - from)
   for (let series = from; series < to; series++) {
-    // Provisional ones too: whether they become live is not known yet, and the block may never be written again.
     out.varint(index.measurement[series] + 1)
     if (index.measurement[series] === RELEASED) continue
     out.varint((index.offsets[series + 1] - index.offsets[series]) / 2)

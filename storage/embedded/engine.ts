@@ -2,6 +2,7 @@
  * The embedded storage engine: write-ahead log, memtable, Parquet segments, catalog; one process, one data directory.
  * This file puts the parts together and is the storage interface; what each part guarantees stands at its head.
  */
+import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { deserialize } from 'node:v8'
@@ -131,8 +132,9 @@ export class EmbeddedEngine implements StorageEngine {
     const limits = limitsOf(this.config)
     this.limits = limits
     this.lifetimes = lifetimesOf(this.config, limits)
+    const { random32 = () => randomBytes(4).readInt32LE() } = context
     const grown = () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() })
-    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, this.gate)
+    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, { gate: this.gate, hashKey: { low: random32(), high: random32() } })
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
     this.resolver = protectTags(seriesResolver(this.schema, this.index, limits), Object.keys(this.config.field_encryption?.columns ?? {}))
     this.exports = new Exports(
