@@ -26,7 +26,7 @@ const DEAD = -0x80000000
 const FIRST_ENTRIES = 1024
 /** Handles begin anew at FIRST_HANDLE once so few are left, when nobody holds one. */
 const SPARE_HANDLES = 0x10000000
-/** Entries that are let be although they are durable. */
+/** Entries that are let be although they could go. */
 const MIN_COMPACTION = 4096
 
 /** How tuples name a provisional text: symbols are not negative. */
@@ -34,6 +34,8 @@ export const textId = (text: number): number => ~text
 
 export class ProvisionalSeries {
   texts: TextTable
+  /** Those that were durable when the first of `texts` came have symbols below this. */
+  firstSymbol = 0
   private tuples: TupleTable = new TupleTable('local')
   /** Entries without a number. */
   pending = 0
@@ -47,7 +49,6 @@ export class ProvisionalSeries {
   private numbers = new Int32Array(FIRST_ENTRIES)
   /** By text: its symbol, or NONE. */
   private symbols = new Int32Array(FIRST_ENTRIES)
-  private nextCompaction = MIN_COMPACTION
   /** Entries below are not pending. */
   private swept = 0
   private readonly key: HashKey
@@ -133,10 +134,17 @@ export class ProvisionalSeries {
     return this.tuples.hashes[entry]
   }
 
-  /** Key and value of each tag: symbols, or as `textId` gives them. */
-  tagsOf(entry: number): Int32Array {
-    const { tags, offsets } = this.tuples
-    return tags.subarray(offsets[entry], offsets[entry + 1])
+  /** Numbers of an entry's tuple. */
+  lengthOf(entry: number): number {
+    const { offsets } = this.tuples
+    return offsets[entry + 1] - offsets[entry] + 1
+  }
+
+  /** Writes an entry's tuple: the measurement, then key and value of each tag, as symbols or as `textId` gives them. */
+  copyTuple(entry: number, tuple: Int32Array): void {
+    const { tags, offsets, measurement } = this.tuples
+    tuple[0] = measurement[entry]
+    for (let i = offsets[entry], end = offsets[entry + 1], to = 1; i < end; ) tuple[to++] = tags[i++]
   }
 
   /** The series is given a number, and its texts symbols. */
@@ -155,7 +163,8 @@ export class ProvisionalSeries {
 
   /** Symbols from here on were taken back. */
   forgetSymbols(entry: number, symbols: number): void {
-    for (const id of this.tagsOf(entry)) if (id < 0 && this.symbols[~id] >= symbols) this.symbols[~id] = NONE
+    const { tags, offsets } = this.tuples
+    for (let i = offsets[entry]; i < offsets[entry + 1]; i++) if (tags[i] < 0 && this.symbols[~tags[i]] >= symbols) this.symbols[~tags[i]] = NONE
   }
 
   /**
@@ -170,7 +179,6 @@ export class ProvisionalSeries {
     tuples.clear()
     this.texts.clear()
     this.swept = 0
-    this.nextCompaction = MIN_COMPACTION
     if (invalid) {
       if (LAST_HANDLE - this.next < SPARE_HANDLES) this.next = FIRST_HANDLE
       this.base = this.next
@@ -205,9 +213,11 @@ export class ProvisionalSeries {
     return this.tuples.count === 0 && this.texts.count === 0
   }
 
-  /** Whether so many entries are durable that it is worth while to let go of them. */
-  get isFull(): boolean {
-    return this.tuples.count >= this.nextCompaction
+  /** Whether so many entries could go that it is worth while. @param waiting those with a number that is not durable yet. */
+  isCrowded(waiting: number): boolean {
+    const { count } = this.tuples
+    const idle = count - this.pending - waiting
+    return idle >= MIN_COMPACTION && idle * 2 >= count
   }
 
   /** Lets go of entries that are durable, while others are still needed. @param series numbers below and @param symbols symbols below are durable. */
@@ -216,6 +226,7 @@ export class ProvisionalSeries {
     const [handles, numbers] = [this.handles, this.numbers]
     this.tuples = new TupleTable('local')
     this.texts = new TextTable(this.key, 'local')
+    this.firstSymbol = symbols
     this.symbols = new Int32Array(FIRST_ENTRIES)
     this.handles = new Int32Array(FIRST_ENTRIES)
     this.numbers = new Int32Array(FIRST_ENTRIES)
@@ -236,11 +247,15 @@ export class ProvisionalSeries {
         this.targets[target] = numbers[entry] === DROPPED ? DEAD : numbers[entry]
         continue
       }
-      const [start, end] = [tuples.offsets[entry], tuples.offsets[entry + 1]]
-      if (tuple.length < end - start + 1) tuple = new Int32Array((end - start) * 2 + 1)
+      const start = tuples.offsets[entry]
+      const length = tuples.offsets[entry + 1] - start + 1
+      if (tuple.length < length) tuple = new Int32Array(length * 2)
       tuple[0] = tuples.measurement[entry]
-      for (let i = start; i < end; i++) tuple[i - start + 1] = tuples.tags[i] < 0 ? moved(~tuples.tags[i]) : tuples.tags[i]
-      const place = this.tuples.append(tuple, end - start + 1, tuples.hashes[entry])
+      for (let i = 1; i < length; i++) {
+        const id = tuples.tags[start + i - 1]
+        tuple[i] = id < 0 ? moved(~id) : id
+      }
+      const place = this.tuples.append(tuple, length, tuples.hashes[entry])
       this.tuples.index(place + 1)
       if (place >= this.handles.length) {
         this.handles = widened(this.handles, this.handles.length * 2)
@@ -251,6 +266,5 @@ export class ProvisionalSeries {
       this.targets[target] = ~place
     }
     this.swept = 0
-    this.nextCompaction = Math.max(MIN_COMPACTION, this.tuples.count * 2)
   }
 }

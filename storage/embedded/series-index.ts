@@ -145,26 +145,25 @@ export class SeriesIndex {
   promote(handle: number): number {
     const { provisional, symbols, tuples } = this
     const entry = provisional.entryOf(handle)
-    const tags = provisional.tagsOf(entry)
-    const length = tags.length + 1
-    const pairs = this.names.room(length)
-    pairs[0] = provisional.measurementOf(entry)
+    const length = provisional.lengthOf(entry)
+    const tuple = this.names.room(length)
+    provisional.copyTuple(entry, tuple)
     const hash = provisional.hashOf(entry)
     const before = symbols.count
-    let known: number
+    let known = UNKNOWN
     let number: number
     try {
-      for (let i = 0; i < tags.length; i++) pairs[i + 1] = tags[i] < 0 ? this.symbolFor(~tags[i]) : tags[i]
-      // A series whose release failed has come back meanwhile.
-      known = tuples.find(pairs, length, hash)
-      number = known >= 0 ? known : tuples.append(pairs, length, hash)
+      for (let i = 1; i < length; i++) if (tuple[i] < 0) tuple[i] = this.symbolFor(~tuple[i])
+      // A series whose release failed has come back meanwhile; none that has a new text.
+      if (symbols.count === before) known = tuples.find(tuple, length, hash)
+      number = known >= 0 ? known : tuples.append(tuple, length, hash)
     } catch (error) {
       symbols.truncate(before) // no memory
       provisional.forgetSymbols(entry, before)
       throw error
     }
     provisional.promoted(entry, number)
-    if (known >= 0) this.counts.remove(pairs[0])
+    if (known >= 0) this.counts.remove(tuple[0])
     else this.enliven(number)
     return number
   }
@@ -265,7 +264,7 @@ export class SeriesIndex {
       return
     }
     if (quiet && provisional.dropPending(dropped)) this.epoch++
-    if (provisional.isFull) {
+    if (provisional.isCrowded(tuples.count - tuples.indexed)) {
       this.names.forgetOrder()
       provisional.compact(tuples.indexed, this.symbols.published)
     }
@@ -345,7 +344,8 @@ export class SeriesIndex {
     const { provisional } = this
     const { pairs } = this.names
     const hash = this.names.hash(length)
-    const known = this.tuples.find(pairs, length, hash)
+    // While a text is provisional, all series that have it are.
+    const known = this.names.hasNew ? UNKNOWN : this.tuples.find(pairs, length, hash)
     if (known >= 0) return known
     const handle = provisional.find(pairs, length, hash)
     if (handle !== UNKNOWN) {

@@ -17,6 +17,8 @@ const encoder = new TextEncoder()
 export class TagTuples {
   /** The tuple made last. */
   pairs: Int32Array = new Int32Array(128)
+  /** Whether `hash` met a provisional text in it. */
+  hasNew = false
   private scratch = new Uint8Array(1024)
   private readonly keySymbols = new Map<string, number>()
   /** Keys of the series before, as they arrived, and their positions in order of text: the next series mostly has the same. */
@@ -89,7 +91,12 @@ export class TagTuples {
     const known = this.symbols.hashes
     const fresh = this.provisional.texts.hashes
     let hash = hashStart(this.key, pairs[0])
-    for (let i = 1; i < length; i++) hash = hashStep(hash, pairs[i] < 0 ? fresh[~pairs[i]] : known[pairs[i]])
+    this.hasNew = false
+    for (let i = 1; i < length; i++) {
+      const id = pairs[i]
+      if (id < 0) this.hasNew = true
+      hash = hashStep(hash, id < 0 ? fresh[~id] : known[id])
+    }
     return hashEnd(hash)
   }
 
@@ -105,11 +112,12 @@ export class TagTuples {
     const { symbols, provisional } = this
     const { texts } = provisional
     const hash = symbols.hashOf(source, start, end)
+    const symbol = symbols.find(source, start, end, hash)
+    if (symbol >= 0 && symbol < provisional.firstSymbol) return symbol
     if (texts.count > 0) {
       const text = texts.find(source, start, end, hash)
       if (text >= 0) return textId(text)
     }
-    const symbol = symbols.find(source, start, end, hash)
     if (symbol >= 0) return symbol
     if (symbols.used + texts.used + end - start > this.maxTextBytes) {
       throw new SvcError(
@@ -117,6 +125,7 @@ export class TagTuples {
         `cannot create a series: the texts of tags would take more than ${this.maxTextBytes} bytes; drop tags with many values, and restart the server, which gives back the texts of series that are gone`,
       )
     }
+    if (texts.count === 0) provisional.firstSymbol = symbols.published
     return textId(provisional.addText(source, start, end, hash))
   }
 
