@@ -132,7 +132,10 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetimes = lifetimesOf(this.config, limits)
     const seed = random(8)
     const grown = () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() })
-    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, { gate: this.gate, hashKey: { low: seed.readInt32LE(0), high: seed.readInt32LE(4) } })
+    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, {
+      gate: this.gate,
+      hashKey: { low: seed.readInt32LE(0), high: seed.readInt32LE(4) },
+    })
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
     this.resolver = protectTags(seriesResolver(this.schema, this.index, limits), Object.keys(this.config.field_encryption?.columns ?? {}))
     this.exports = new Exports(
