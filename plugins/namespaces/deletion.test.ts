@@ -1,10 +1,12 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
+import { Deletion, type DeletionParts } from './deletion.ts'
 import { type FolderNode, openNode } from './testing.ts'
 
 const PATH = '/api/v1/namespaces'
@@ -18,7 +20,11 @@ function folder(t: Test): string {
 }
 
 const storageOf = ({ node }: FolderNode) => node.storage as NonNullable<typeof node.storage>
-const marked = (dir: string): boolean => readFileSync(join(dir, 'namespaces.json'), 'utf8').includes('"deleting": true')
+const marked = (at: FolderNode): boolean =>
+  storageOf(at)
+    .state('namespaces')
+    .list<{ deleting?: boolean }>({ prefix: 'namespace/' })
+    .some(({ value }) => value.deleting)
 async function until(done: () => boolean): Promise<void> {
   while (!done()) await setTimeout(5)
 }
@@ -42,7 +48,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     const cut = await at.inject('DELETE', `${PATH}/acme`)
     if (after < 20) {
       t.equal(cut.statusCode, 500)
-      t.ok(marked(dir))
+      t.ok(marked(at))
       const left = storageOf(at).measurements('acme').length
       t.ok(left > 0 && left <= 20 - after, `${left} measurements are left`)
       t.match((await at.inject('POST', '/write', lines(1), 'acme')).json(), { code: 'NOT_FOUND', error: /being deleted/ })
@@ -52,7 +58,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     } else t.equal(cut.statusCode, 200)
     await at.node.stop()
     at = await openNode(dir)
-    await until(() => !marked(dir))
+    await until(() => !marked(at))
     t.same(storageOf(at).namespaces(), ['other'])
     t.same(storageOf(at).usage('acme'), { series: 0, measurements: 0, bytes: 0 })
     t.equal(storageOf(at).measurements('other').length, 3)
@@ -145,7 +151,52 @@ t.test('others keep a namespace, and forget what they keep for it', async (t) =>
   await at.node.stop()
   broken = false
   at = await openNode(dir, {}, [keeper])
-  await until(() => !marked(dir))
+  await until(() => !marked(at))
   await at.node.stop()
   t.same(forgotten, ['acme'])
+})
+
+t.test('a delete that failed is tried again by itself, until it succeeds or the node stops', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const definitions = new Map([['acme', { name: 'acme', deleting: false }]])
+  const registry = {
+    get: (name: string) => definitions.get(name),
+    values: () => definitions.values(),
+    commit: async (change: (all: typeof definitions) => void) => change(definitions),
+  }
+  const directory = { registry, forgets: [], held: () => undefined, arrived: async () => {}, isDeleting: (name: string) => definitions.get(name)?.deleting }
+  let tries = 0
+  const measurements = (): object[] => {
+    if (++tries < 4) throw new Error('the disk is gone')
+    return []
+  }
+  const gone: string[] = []
+  const parts = { directory, multiTenancy: true, storage: () => ({ measurements }), log: { info() {}, error() {} }, gone: (name: string) => gone.push(name) }
+  const deletion = new Deletion(parts as unknown as DeletionParts)
+  await t.rejects(
+    deletion.delete('acme', async () => {}),
+    { message: 'the disk is gone' },
+  )
+  t.equal(definitions.get('acme')?.deleting, true)
+  mock.timers.tick(29_999)
+  await setImmediate()
+  t.equal(tries, 1)
+  for (const expected of [2, 3, 4]) {
+    mock.timers.tick(30_000)
+    await setImmediate()
+    t.equal(tries, expected)
+  }
+  t.same([gone, definitions.size], [['acme'], 0])
+  mock.timers.tick(60_000)
+  await setImmediate()
+  t.equal(tries, 4, 'nothing is left to be tried')
+
+  definitions.set('other', { name: 'other', deleting: false })
+  tries = 0
+  await t.rejects(deletion.delete('other', async () => {}))
+  await deletion.stop()
+  mock.timers.tick(60_000)
+  await setImmediate()
+  t.equal(tries, 1, 'a node that stops tries nothing again')
 })
