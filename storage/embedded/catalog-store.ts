@@ -7,7 +7,7 @@
  *   is missing, too many or of another time is noticed when the catalog is opened.
  * - `transaction` collects what its body writes and applies it when the body has returned: a throw leaves nothing behind.
  */
-import { existsSync, mkdirSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { SvcError } from '../../kernel/errors.ts'
@@ -53,7 +53,8 @@ export class CatalogStore {
    * @param mayCreate whether there is nothing yet that a catalog would have to know of.
    */
   static async open(dir: string, mayCreate: boolean): Promise<CatalogStore> {
-    mkdirSync(dir, { recursive: true })
+    mkdirSync(dir, { recursive: true, mode: 0o700 })
+    ownerOnly(dir)
     const db = openDatabase(dir)
     try {
       const version = readFormat(db)
@@ -172,6 +173,16 @@ export class CatalogStore {
     }
     if (entries !== sum.entries) throw damagedCatalog(`it has ${entries} entries, "${SUM}" says ${sum.entries}`)
     if (crc !== sum.crc) throw damagedCatalog(`its entries are not those that "${SUM}" was made from`)
+  }
+}
+
+/** Hashes of keys are among the plugins' state; older versions left the directory open to all. */
+function ownerOnly(dir: string): void {
+  try {
+    chmodSync(dir, 0o700)
+  } catch (error) {
+    // Somebody else's, who has let us write: it is for them to say.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
   }
 }
 

@@ -43,7 +43,7 @@ export const realDisk: BackupDisk = {
     }
   },
   async write(path, bytes) {
-    const handle = await open(path, 'wx')
+    const handle = await open(path, 'wx', 0o600)
     try {
       await handle.writeFile(bytes)
       await handle.sync()
@@ -56,7 +56,7 @@ export const realDisk: BackupDisk = {
 async function read(path: string, check: Check, copyTo?: string): Promise<Content> {
   const from = await open(path, 'r')
   try {
-    const to = copyTo === undefined ? undefined : await open(copyTo, 'wx')
+    const to = copyTo === undefined ? undefined : await open(copyTo, 'wx', 0o600)
     try {
       const buffer = Buffer.allocUnsafe(CHUNK)
       let bytes = 0
