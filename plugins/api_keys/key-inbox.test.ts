@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type FileCalls, realFileCalls } from '../../kernel/atomic-file.ts'
-import type { StateStore, StateTransaction } from '../../kernel/storage.ts'
+import { mapState } from '../../kernel/testkit/map-state.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { type InboxWatcher, KeyInbox } from './key-inbox.ts'
 import type { KeyRecord } from './key-record.ts'
@@ -18,23 +18,6 @@ const MASTER = 'API_KEYS_INBOX_MASTER'
 const keys = [{ name: 'root', key: ADMIN, admin: true }]
 const persistent = { persistent_api_keys: true }
 const wanted = (name: string) => ({ name, namespaces: ['red'], roles: [], admin: false })
-
-/** A state store that is a map. */
-function mapState(committed: () => void = () => {}): StateStore {
-  const entries = new Map<string, unknown>()
-  const get = <T>(key: string) => entries.get(key) as T | undefined
-  const list: StateStore['list'] = <T>({ prefix = '' } = {}) =>
-    [...entries].filter(([key]) => key.startsWith(prefix)).map(([key, value]) => ({ key, value: value as T }))
-  const tx: StateTransaction = { get, list, put: (key, value) => void entries.set(key, value), delete: (key) => void entries.delete(key) }
-  return {
-    get,
-    list,
-    async transaction(body) {
-      committed()
-      return body(tx)
-    },
-  }
-}
 
 interface Bare {
   dir: string
