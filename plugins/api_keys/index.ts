@@ -19,7 +19,7 @@ const config = { action: 'admin' as const }
 
 export default definePlugin({
   id: 'api_keys',
-  summary: 'Lets in callers with API keys: of the config, made over HTTP, or put as objects',
+  summary: 'Lets in callers with API keys: of the config, made over HTTP, or kept as objects',
   stability: 'stable',
   section: '',
   config: configSchema,
