@@ -51,6 +51,7 @@ import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { holdsData, segmentsToServe } from './damage/startup.ts'
 import { declareField } from './declare.ts'
+import { foldersAbove, syncFolders } from './durable-folders.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { Exports } from './exports.ts'
 import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
@@ -194,6 +195,7 @@ export class EmbeddedEngine implements StorageEngine {
 
   async open(): Promise<void> {
     this.encryption = openEncryption(this.config.field_encryption, process.env)
+    const above = foldersAbove(this.dataDir)
     for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) mkdirSync(dir, { recursive: true })
     this.lock.acquire()
     rmSync(this.paths.temp, { recursive: true, force: true })
@@ -202,6 +204,7 @@ export class EmbeddedEngine implements StorageEngine {
     const { schema, index, writes, lifetime } = this
     const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments))
     this.catalog = catalog
+    syncFolders(this.fs, [this.paths.catalog, this.dataDir, ...above])
     const setAside = this.config.damaged_segments === 'set_aside'
     const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, catalog })
     const segments = () => [...(this.manifest?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)

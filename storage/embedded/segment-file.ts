@@ -20,7 +20,9 @@ export async function writeSegmentFile(dataDir: string, file: string, write: (pa
   const target = join(dataDir, file)
   const directory = dirname(target)
   const unfinished = target + UNFINISHED
-  if ((await mkdir(directory, { recursive: true })) !== undefined) await syncPath(dirname(directory))
+  // Also when the directory is there: whoever made it may have been killed before this sync.
+  await mkdir(directory, { recursive: true })
+  await syncPath(dirname(directory))
   try {
     await write(unfinished)
     await syncPath(unfinished)
