@@ -189,6 +189,7 @@ class Loop {
   private async work(running: ServerProcess): Promise<number> {
     const { random, ledger } = this
     const first = ledger.next
+    const cutsBefore = this.report.cuts
     const options: WriterOptions = {
       url: running.url,
       ports: running.ports,
@@ -217,7 +218,7 @@ class Loop {
     await deleter
     await ledger.load()
     const before = await backup
-    if (backup !== undefined) await this.checkBackup(before)
+    if (backup !== undefined) await this.checkBackup(cutsBefore, before)
     if (durable !== undefined) this.inDoubt = { first, durable }
     return runMs
   }
@@ -273,21 +274,23 @@ class Loop {
   private async backUp(url: string): Promise<ReadonlySet<number> | undefined> {
     await this.ledger.load()
     const acknowledged = new Set(this.ledger.acknowledged)
-    const { status, body } = await post(url, 'backup', { target_dir: 'b' }).catch(() => ({ status: 0, body: '' }))
+    const { status, body } = await post(url, 'backup', { target_dir: `backup-${this.report.cuts}` }).catch(() => ({ status: 0, body: '' }))
     if (status !== 200 && status !== 0) throw new Error(`a backup answers ${status}: ${body}`)
     return status === 200 ? acknowledged : undefined
   }
 
   /** A backup is whole when it was acknowledged, else whole or refused; a server that starts on it has all that was acknowledged before. */
-  private async checkBackup(acknowledged: ReadonlySet<number> | undefined): Promise<void> {
+  private async checkBackup(taken: number, acknowledged: ReadonlySet<number> | undefined): Promise<void> {
     const backups = join(this.mount.path, 'data', 'backups')
+    // Never twice the same names: that files are gone is not durable either.
+    const [name, restored] = [`backup-${taken}`, `restored-${taken}`]
     const again = await this.startReady()
-    const { status, body } = await post(again.url, 'restore', { backup_dir: 'b', target_dir: 'restored' })
+    const { status, body } = await post(again.url, 'restore', { backup_dir: name, target_dir: restored })
     if (status !== 200 && (acknowledged !== undefined || !/no such directory|never finished/.test(body)))
       throw new Error(`a backup that was ${acknowledged === undefined ? 'cut off' : 'acknowledged'} answers ${status}: ${body}`)
     await again.end('SIGTERM')
     if (status === 200 && acknowledged !== undefined) {
-      const database = { ...SMALL, data_dir: join(backups, 'restored') }
+      const database = { ...SMALL, data_dir: join(backups, restored) }
       const copy = await ServerProcess.spawn({ folder: this.folder, engine: 'embedded', sql: false, database })
       try {
         await copy.ready(READY_LIMIT_MS)
@@ -298,7 +301,7 @@ class Loop {
       }
       this.report.backups++
     }
-    for (const name of ['b', 'restored']) await rm(join(backups, name), { recursive: true, force: true })
+    for (const done of [name, restored]) await rm(join(backups, done), { recursive: true, force: true })
   }
 }
 
