@@ -10,7 +10,7 @@ import { dirname, resolve } from 'node:path'
 export async function replaceFile(path: string, text: string | Uint8Array): Promise<void> {
   const folder = dirname(resolve(path))
   const beside = `${path}.tmp`
-  const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolder(folder)
   try {
     // What a crash has left may be anybody's to read.
     await rm(beside, { force: true })
@@ -27,7 +27,15 @@ export async function replaceFile(path: string, text: string | Uint8Array): Prom
     throw error
   }
   await syncFolder(folder)
-  // Directories that are new are there after a crash only if those above know of them.
+}
+
+/**
+ * Makes a directory and those above it, for the owner only. New ones are there after a power cut: those above know of them.
+ * @throws NodeJS.ErrnoException
+ */
+export async function makeFolder(path: string): Promise<void> {
+  const folder = resolve(path)
+  const made = await mkdir(folder, { recursive: true, mode: 0o700 })
   for (let at = folder; made !== undefined && at.length >= made.length; at = dirname(at)) await syncFolder(dirname(at))
 }
 
