@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import type { Policy, PowerCutReport } from './power-cut.ts'
 
 const COMMAND = fileURLToPath(new URL('./power-cut.ts', import.meta.url))
-t.setTimeout(600_000)
+t.setTimeout(900_000)
 const { SVC_POWER_CUTS = '2', SVC_POWER_SEED = String(Date.now() % 1_000_000) } = process.env
 
 async function run(policy: Policy, cuts: string, seed: string, broken?: string): Promise<PowerCutReport | { skipped: string }> {

@@ -29,7 +29,8 @@ import { ALL_DOORS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
 
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
-const READY_LIMIT_MS = 60_000
+/** For a start, and for a stop; every call to the disk is one to another process, which a busy machine lets wait. */
+const LIMIT_MS = 240_000
 const LONGEST_RUN_MS = 2000
 /** Part of the cuts that hit the server while it starts. */
 const WHILE_STARTING = 0.2
@@ -138,7 +139,7 @@ class Loop {
         await this.deletions?.check(running.url, true)
         const counted = await countBySql(running.url, ALL_DOORS)
         if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}`)
-        const code = await running.end('SIGTERM')
+        const code = await running.end('SIGTERM', LIMIT_MS)
         if (code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${running.output}`)
         await this.mount.cut(random.below(1 << 30))
       }
@@ -153,12 +154,12 @@ class Loop {
 
   /** Copies the disk as it is: it goes with the mount. */
   async keep(to: string): Promise<void> {
-    if (this.server?.running) await this.server.end('SIGKILL')
+    if (this.server?.running) await this.server.end('SIGKILL', LIMIT_MS)
     await cp(this.mount.path, to, { recursive: true })
   }
 
   async close(): Promise<void> {
-    const ended = this.server?.running ? this.server.end('SIGKILL') : undefined
+    const ended = this.server?.running ? this.server.end('SIGKILL', LIMIT_MS) : undefined
     await this.mount.unmount()
     await ended
   }
@@ -181,7 +182,7 @@ class Loop {
 
   private async startReady(): Promise<ServerProcess> {
     const started = await this.start()
-    this.report.slowestReadyMs = Math.max(this.report.slowestReadyMs, await started.ready(READY_LIMIT_MS))
+    this.report.slowestReadyMs = Math.max(this.report.slowestReadyMs, await started.ready(LIMIT_MS))
     return started
   }
 
@@ -230,7 +231,7 @@ class Loop {
     const syncs = await counter(url, 'svc_wal_fsync_total')
     const since = performance.now()
     while ((await counter(url, 'svc_wal_fsync_total')) < syncs + 2) {
-      if (performance.now() - since > READY_LIMIT_MS) throw new Error(`the log of a server that is written to was not synced in ${READY_LIMIT_MS} ms`)
+      if (performance.now() - since > LIMIT_MS) throw new Error(`the log of a server that is written to was not synced in ${LIMIT_MS} ms`)
       await setTimeout(5)
     }
     return acknowledged
@@ -242,7 +243,7 @@ class Loop {
     await Promise.race([frozen, setTimeout(limitMs, undefined, { signal: idle.signal }).then(() => this.mount.freeze(0))])
     idle.abort()
     // A process that waits for the disk ends only when that answers.
-    const ended = server.end('SIGKILL')
+    const ended = server.end('SIGKILL', LIMIT_MS)
     await this.mount.refuse()
     await ended
     await frozen
@@ -288,16 +289,16 @@ class Loop {
     const { status, body } = await post(again.url, 'restore', { backup_dir: name, target_dir: restored })
     if (status !== 200 && (acknowledged !== undefined || !/no such directory|never finished/.test(body)))
       throw new Error(`a backup that was ${acknowledged === undefined ? 'cut off' : 'acknowledged'} answers ${status}: ${body}`)
-    await again.end('SIGTERM')
+    await again.end('SIGTERM', LIMIT_MS)
     if (status === 200 && acknowledged !== undefined) {
       const database = { ...SMALL, data_dir: join(backups, restored) }
       const copy = await ServerProcess.spawn({ folder: this.folder, engine: 'embedded', sql: false, database })
       try {
-        await copy.ready(READY_LIMIT_MS)
+        await copy.ready(LIMIT_MS)
         const { present } = await readBatches(copy.url, this.base, 0, this.ledger.next, ALL_DOORS)
         for (const batch of acknowledged) if (!present.has(batch)) throw new Error(`batch ${batch}, acknowledged before the backup, is not in it`)
       } finally {
-        await copy.end('SIGTERM')
+        await copy.end('SIGTERM', LIMIT_MS)
       }
       this.report.backups++
     }
