@@ -53,7 +53,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'Bytes of segment files read whole ahead of the first query that needs them, to check them',
     ),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
-    shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time that retention has moved past'),
+    shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time of which retention has removed points'),
     deleteSegmentsSkipped: metrics.counter('delete_segments_skipped_total', 'Segments that deletes could not reach; such a delete has to be sent again'),
     seriesReleased: metrics.counter('series_released_total', 'Series given back because deletes, drops or retention left them without points'),
     segmentsAwaitingRollup: metrics.counter(
