@@ -253,6 +253,16 @@ function keep({ directory, name, node, from }: NameChange): void {
   else directory.durable.set(name, node)
 }
 
-const parts = (path: string): string[] => path.split('/').filter((part) => part !== '')
+const split = new Map<string, string[]>()
+
+function parts(path: string): string[] {
+  let known = split.get(path)
+  if (known === undefined) {
+    if (split.size > 10_000) split.clear()
+    split.set(path, (known = path.split('/').filter((part) => part !== '')))
+  }
+  return known
+}
+
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
 const parentOf = (path: string): string => path.slice(0, path.lastIndexOf('/'))

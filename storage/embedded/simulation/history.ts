@@ -48,8 +48,7 @@ export class History {
   /** @returns what is wrong with what was read, if anything. */
   compare(reading: Reading, observed: readonly Scanned[], cutoff: Operation['cutoff']): string | undefined {
     this.readings.delete(reading)
-    const operations = reading.operations.filter(({ outcome }) => outcome !== 'refused')
-    const found = settled(doom(reading.base, cutoff), operations, reading.required, observed)
+    const found = settled(doom(reading.base, cutoff), reading.operations, reading.required, observed)
     return typeof found === 'string' ? found : undefined
   }
 

@@ -7,6 +7,7 @@ import { earlier } from '../../common/time.ts'
 import type { Admission } from '../admission.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import type { Environment } from '../environment.ts'
+import type { SeriesIndex } from '../series-index.ts'
 import { paths, walFileName } from '../paths.ts'
 import { SimulatedFiles } from './file-system.ts'
 import { Machine } from './machine.ts'
@@ -126,6 +127,20 @@ export class Life {
   observe(): Promise<Scanned[]> {
     const namespaces = NAMESPACES.map((namespace) => ({ namespace }))
     return this.engine.run<Scanned[]>(SCAN, namespaces).result
+  }
+
+  /** @returns two live series with equal tags, if there are. */
+  doubled(): string | undefined {
+    const { index } = this.engine as unknown as { index: SeriesIndex }
+    const seen = new Map<string, number>()
+    for (let series = 0; series < index.count; series++) {
+      if (!index.isLive(series)) continue
+      const key = `${index.measurementOf(series)} ${index.tagsOf(series).join(',')}`
+      const other = seen.get(key)
+      if (other !== undefined) return `series ${other} and ${series} both live and have tags ${key}`
+      seen.set(key, series)
+    }
+    return undefined
   }
 
   /** What the engine lists, as `observe` gives it. */

@@ -35,6 +35,8 @@ export class Machine {
   rates: FaultRates = NO_FAULTS
   /** Faults that have happened. */
   faults = 0
+  /** Those after which only a restart can tell what is on disk, or which ended a thread: writes may be refused until then. */
+  grave = 0
   readonly scheduler: Scheduler
   readonly disk: Disk
   readonly random: Random
@@ -59,6 +61,7 @@ export class Machine {
   fault(kind: keyof typeof CODES, call: string, path: string): void {
     if (!this.strikes(kind)) return
     const code = this.random.pick(CODES[kind])
+    if (kind === 'sync' || call === 'ftruncate' || (code === 'EIO' && path.endsWith('data.mdb'))) this.grave++
     this.scheduler.trace?.(`  fault ${code} ${call} ${path}`)
     throw new SystemError(code, call, path)
   }

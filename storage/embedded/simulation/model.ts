@@ -132,20 +132,34 @@ export function doom(state: State, cutoff: (measurement: string) => bigint): Sta
   }
 }
 
-/** What is wrong with what was read, if the state is the true one. */
-export function difference(state: State, scanned: readonly Scanned[]): string | undefined {
+/** Fields that operations name: the schema may know of them before, or without, their rows. */
+function named(operations: readonly Operation[]): Set<string> {
+  const names = new Set<string>()
+  for (const { change } of operations) {
+    if (change.kind !== 'write') continue
+    for (const { measurement, fields } of change.points) for (const { name } of fields) names.add(`${keyOf(change.namespace, measurement)} ${name}`)
+  }
+  return names
+}
+
+/** What is wrong with what was read, if the state is the true one. @param open fields that may be known. */
+function difference(state: State, scanned: readonly Scanned[], open: ReadonlySet<string>): string | undefined {
   const fields = new Map(scanned.map((one) => [keyOf(one.namespace, one.name), new Map(one.fields)]))
   for (const [key, instance] of state.live) {
     const listed = fields.get(key)
     if (listed === undefined) return `measurement ${key} is missing`
     for (const [name, type] of instance.fields) if (listed.get(name) !== type) return `field ${name} of ${key} is ${listed.get(name) ?? 'missing'}, not ${type}`
-    for (const name of listed.keys()) if (!instance.fields.has(name)) return `field ${name} of ${key} is too many`
+    for (const name of listed.keys()) if (!instance.fields.has(name) && !open.has(`${key} ${name}`)) return `field ${name} of ${key} is too many`
   }
-  for (const key of fields.keys()) if (!state.live.has(key)) return `measurement ${key} is too many`
+  for (const [key, listed] of fields)
+    if (!state.live.has(key) && [...listed.keys()].some((name) => !open.has(`${key} ${name}`))) return `measurement ${key} is too many`
   for (const { namespace, name, rows } of scanned) {
     const key = keyOf(namespace, name)
     const instance = state.live.get(key)
-    if (instance === undefined) return `measurement ${key} is read, and is not there`
+    if (instance === undefined) {
+      if (rows.length > 0) return `rows of ${key} are read, which is not there`
+      continue
+    }
     const seen = new Set<string>()
     for (const row of rows) {
       const at = `${row.tags} ${row.time}`
@@ -176,17 +190,31 @@ const shownCells = ({ cells }: StoredRow): string => shown([...cells].map(([name
 
 /**
  * The state that was read: the sum of the base, all operations that must be in, and a beginning of the others.
+ * @param all those that were refused too: they are left out.
  * @param required number of operations that must be in.
  */
-export function settled(base: State, operations: readonly Operation[], required: number, observed: readonly Scanned[]): { state: State; count: number } | string {
+export function settled(base: State, all: readonly Operation[], required: number, observed: readonly Scanned[]): { state: State; count: number } | string {
   let state = base
   const problems: string[] = []
+  const open = named(all)
+  const operations = all.filter(({ outcome }) => outcome !== 'refused')
   for (let count = 0; count <= operations.length; count++) {
     if (count > 0) state = after(state, operations[count - 1])
     if (count < required) continue
-    const found = difference(state, observed)
-    if (found === undefined) return { state, count }
+    const found = difference(state, observed, open)
+    if (found === undefined) return { state: withFields(state, observed), count }
     problems.push(`with ${count}: ${found}`)
   }
   return `it is not the sum of ${required} to ${operations.length} operations; ${problems.slice(0, 6).join('; ')}`
+}
+
+/** With the fields that were read: those of operations that came to nothing may stay. */
+function withFields(state: State, observed: readonly Scanned[]): State {
+  const live = new Map(state.live)
+  for (const { namespace, name, fields } of observed) {
+    const key = keyOf(namespace, name)
+    const instance = live.get(key) ?? { fields: new Map(), rows: new Map() }
+    if (fields.some(([field]) => !instance.fields.has(field))) live.set(key, { ...instance, fields: new Map(fields) })
+  }
+  return { ...state, live }
 }

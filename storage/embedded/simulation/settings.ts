@@ -38,8 +38,11 @@ function ownRetention(random: Random, shard: number): Record<string, number> {
   return own
 }
 
+/** Many kinds now and then, or one kind often. */
 export function ratesOf(random: Random): FaultRates {
   const rates: FaultRates = { ...NO_FAULTS }
-  for (const kind of Object.keys(rates) as (keyof FaultRates)[]) if (random.chance(0.4)) rates[kind] = random.pick([0.002, 0.01, 0.05])
+  const kinds = Object.keys(rates) as (keyof FaultRates)[]
+  if (random.chance(0.4)) rates[random.pick(kinds)] = random.pick([0.05, 0.2, 0.5])
+  else for (const kind of kinds) if (random.chance(0.4)) rates[kind] = random.pick([0.002, 0.01, 0.05])
   return rates
 }

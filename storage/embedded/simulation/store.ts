@@ -12,7 +12,7 @@ const PAGE = 4096
 const PANIC = -30_795
 const HEADER = 4
 
-type Change = [key: string, value: string | null]
+type Change = [key: string, value: Uint8Array | null]
 
 export class SimulatedStore implements KeyValueStore {
   flushed: Promise<unknown> = Promise.resolve()
@@ -77,6 +77,7 @@ export class SimulatedStore implements KeyValueStore {
       const failure = machine.alive && machine.strikes('commit') ? machine.random.int(3) : -1
       const { errno } = constants
       if (failure === 0) throw Object.assign(new Error('no space'), { code: errno.ENOSPC })
+      if (failure >= 1) machine.grave++
       if (failure === 1) throw Object.assign(new Error('i/o error'), { code: errno.EIO })
       if (failure === 2) {
         // Whether the page that names the transaction was written, nobody knows until the next start.
@@ -87,7 +88,7 @@ export class SimulatedStore implements KeyValueStore {
       this.append(changes)
       for (const [key, value] of changes) {
         if (value === null) this.entries.delete(key)
-        else this.entries.set(key, Buffer.from(value, 'latin1'))
+        else this.entries.set(key, value)
       }
       this.sorted = undefined
     }
@@ -99,7 +100,7 @@ export class SimulatedStore implements KeyValueStore {
   }
 
   put(key: string, value: Uint8Array): Promise<boolean> {
-    this.gathering?.push([key, Buffer.from(value).toString('latin1')])
+    this.gathering?.push([key, Buffer.from(value)])
     return Promise.resolve(true)
   }
 
@@ -111,7 +112,7 @@ export class SimulatedStore implements KeyValueStore {
   async backup(dir: string): Promise<void> {
     const { machine } = this
     const { disk } = machine
-    const image = [...this.entries].map(([key, value]): Change => [key, Buffer.from(value).toString('latin1')])
+    const image: Change[] = [...this.entries]
     await machine.promise(`copy store to ${dir}`, () => {
       machine.fault('write', 'copy', dir)
       const fd = disk.open(`${dir}/data.mdb`, 'wx')
@@ -148,24 +149,37 @@ export class SimulatedStore implements KeyValueStore {
 
   private load(): void {
     const { content, size } = this.node()
-    for (let at = 0; at + HEADER <= size; ) {
-      const length = Buffer.from(content.read(at, at + HEADER)).readUInt32LE(0)
-      if (length === 0) break
-      const changes = JSON.parse(Buffer.from(content.read(at + HEADER, at + HEADER + length)).toString()) as Change[]
-      for (const [key, value] of changes) {
-        if (value === null) this.entries.delete(key)
-        else this.entries.set(key, Buffer.from(value, 'latin1'))
+    const bytes = Buffer.from(content.read(0, Math.min(size, content.bytes.length)))
+    let at = 0
+    const take = (length: number): Buffer => bytes.subarray(at, (at += length))
+    while (at + HEADER <= bytes.length) {
+      const changes = bytes.readUInt32LE(at)
+      if (changes === 0) break
+      at += HEADER
+      for (let i = 0; i < changes; i++) {
+        const key = take(take(HEADER).readUInt32LE(0)).toString()
+        const length = take(HEADER).readInt32LE(0)
+        if (length < 0) this.entries.delete(key)
+        else this.entries.set(key, Buffer.from(take(length)))
       }
-      at += HEADER + length
       this.end = at
     }
   }
 }
 
+/** Number of changes; of each the key's length, the key, the value's length or -1, the value. */
 function encode(changes: readonly Change[]): Uint8Array {
-  const body = Buffer.from(JSON.stringify(changes))
-  const bytes = Buffer.alloc(HEADER + body.length)
-  bytes.writeUInt32LE(body.length, 0)
-  body.copy(bytes, HEADER)
+  const parts: Uint8Array[] = [number(changes.length)]
+  for (const [key, value] of changes) {
+    const text = Buffer.from(key)
+    parts.push(number(text.length), text, number(value?.length ?? -1))
+    if (value !== null) parts.push(value)
+  }
+  return Buffer.concat(parts)
+}
+
+function number(value: number): Buffer {
+  const bytes = Buffer.alloc(HEADER)
+  bytes.writeInt32LE(value, 0)
   return bytes
 }

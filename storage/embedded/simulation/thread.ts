@@ -140,6 +140,7 @@ export class SimulatedThread implements EngineWorker {
       .then(async () => {
         if (!this.machine.strikes('thread')) return this.post(await work())
         if (this.machine.random.chance(0.5)) throw new SystemError(this.machine.random.pick(['ENOSPC', 'EIO', 'ENOMEM']), 'task')
+        this.machine.grave++
         // In the midst of it, or before.
         this.machine.scheduler.soon('thread dies', () => this.exit(1, new Error('struck dead')))
         await work()

@@ -11,7 +11,7 @@ import { Crash } from './scheduler.ts'
 const WIDE = ['m0', 'm1', 'm2', 'm3']
 const NARROW = ['g0', 'g1', 'g2', 'g3']
 const HOSTS = ['a', 'b', 'c', 'd']
-const FIELDS: Record<string, FieldType> = { f0: 'float64', f1: 'int64', f2: 'string', f3: 'bool', f4: 'float64', f5: 'int64', f6: 'float64', f7: 'string' }
+const FIELDS: Record<string, FieldType> = { f0: 'float64', f1: 'int64', f2: 'float64', f3: 'bool', f4: 'int64', f5: 'string', f6: 'float64', f7: 'string' }
 const NS_PER_MS = 1_000_000n
 const FIRST_TIME = -(2n ** 63n)
 const LAST_TIME = 2n ** 63n - 1n
@@ -41,6 +41,35 @@ export class Client {
     await Promise.all(underWay)
   }
 
+  /** A write and a flush, now that nothing fails any more. @returns why not. */
+  async progress(): Promise<unknown> {
+    const { life } = this
+    const point: Point = { measurement: 'progress', tags: '', time: BigInt(Math.floor(life.world.wallClock)) * NS_PER_MS, fields: [] }
+    point.fields.push({ name: 'v', type: 'float64', value: this.value('float64') })
+    let failure: unknown
+    for (let tries = 0; tries < 20 && !life.over; tries++) {
+      const batch = life.engine.batch('')
+      const ref = life.engine.resolver.measurement('', point.measurement)
+      const table = batch.table(ref)
+      const row = table.addRow(life.engine.resolver.series(ref, []), Number(BigInt.asIntN(32, point.time)), Number(point.time >> 32n), 0)
+      setValue(batch, table, 'v', 'float64', row, point.fields[0].value)
+      const operation = life.begin({ kind: 'write', namespace: '', points: [point] })
+      life.world.see(point.time)
+      try {
+        const { rejected } = await life.engine.write(batch, {})
+        if (rejected > 0) life.failed(operation, true)
+        else life.acknowledged(operation)
+        await life.engine.flush()
+        return undefined
+      } catch (error) {
+        failure = error
+        if (operation.outcome === 'pending') life.failed(operation, false)
+      }
+      await this.pause(2000)
+    }
+    return failure
+  }
+
   private action(): Promise<void> {
     const kind = this.random.next()
     if (kind < 0.66) return this.write()
@@ -50,7 +79,8 @@ export class Client {
     if (kind < 0.89) return this.flush()
     if (kind < 0.92) return this.tidy()
     if (kind < 0.95) return this.transaction()
-    if (kind < 0.985) return this.read()
+    if (kind < 0.98) return this.read()
+    if (kind < 0.99) return this.fill()
     return this.later()
   }
 
@@ -61,6 +91,17 @@ export class Client {
   /** The wall clock moves on by much. */
   private async later(): Promise<void> {
     this.life.world.skip(this.random.logarithmic(1000, 86_400_000))
+  }
+
+  /** Somebody else fills the disk, and frees it after a while. */
+  private async fill(): Promise<void> {
+    const { random, life } = this
+    const { disk, scheduler } = life.world
+    disk.capacity = disk.used + random.pick([0, 100, 1000, 20_000])
+    life.machine.faults++
+    scheduler.at(random.logarithmic(1, 20_000), 'space is freed', () => {
+      disk.capacity = Number.POSITIVE_INFINITY
+    })
   }
 
   private async write(): Promise<void> {
@@ -190,7 +231,7 @@ export class Client {
     const [start, end] = whole ? [undefined, undefined] : [from, from + BigInt(random.logarithmic(1, 10_000_000)) * NS_PER_MS]
     const tags = (text: string): boolean => matchers === undefined || text.split(',').includes(`host=${host}`)
     const operation = life.begin({ kind: 'delete', namespace, measurement, tags, start: start ?? FIRST_TIME, end: end ?? LAST_TIME })
-    await this.call(operation, 'delete', () => life.engine.delete({ namespace, measurement, matchers, start, end }))
+    await this.call(operation, 'delete', async () => (await life.engine.delete({ namespace, measurement, matchers, start, end })).series > 0)
   }
 
   private async drop(): Promise<void> {
@@ -202,7 +243,10 @@ export class Client {
     const final = life.config.soft_delete_ttl_secs === undefined || random.chance(0.4)
     if (!final) life.world.pending.add(keyOf(namespace, measurement))
     const operation = life.begin({ kind: 'drop', namespace, measurement, final })
-    await this.call(operation, 'drop', () => life.engine.drop(namespace, measurement, { final }))
+    await this.call(operation, 'drop', async () => {
+      await life.engine.drop(namespace, measurement, { final })
+      return true
+    })
     if (operation.outcome === 'refused') life.world.pending.delete(keyOf(namespace, measurement))
   }
 
@@ -211,7 +255,10 @@ export class Client {
     const [key] = life.world.pending.size > 0 && random.chance(0.8) ? [random.pick([...life.world.pending])] : [keyOf('', random.pick(WIDE))]
     const [namespace, measurement] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)]
     const operation = life.begin({ kind: 'restore', namespace, measurement })
-    await this.call(operation, 'restore', () => life.engine.restore(namespace, measurement))
+    await this.call(operation, 'restore', async () => {
+      await life.engine.restore(namespace, measurement)
+      return true
+    })
     if (operation.outcome === 'acknowledged') life.world.pending.delete(key)
   }
 
@@ -259,11 +306,12 @@ export class Client {
     }
   }
 
-  private async call(operation: Operation, what: string, run: () => Promise<unknown>): Promise<void> {
+  /** @param run says whether there was anything to do: what changes nothing does not go to the log. */
+  private async call(operation: Operation, what: string, run: () => Promise<boolean>): Promise<void> {
     const wasDown = !this.life.engine.status().accepting
     try {
-      await run()
-      this.life.acknowledged(operation)
+      if (await run()) this.life.acknowledged(operation)
+      else this.life.failed(operation, true)
     } catch (error) {
       this.answered(operation, error, wasDown, what)
     }

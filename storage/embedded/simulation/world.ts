@@ -94,6 +94,7 @@ export class World {
     const end: End = last ? 'close' : random.pick(['close', 'kill', 'kill', 'power', 'power'])
     const rates = last || random.chance(0.4) ? NO_FAULTS : ratesOf(random)
     scheduler.trace?.(`LIFE ${this.lives} ends by ${end}, config ${JSON.stringify(life.config)}, rates ${JSON.stringify(rates)}`)
+    this.disk.capacity = Number.POSITIVE_INFINITY
     scheduler.crashAt = Number.POSITIVE_INFINITY
     if (end !== 'close') {
       scheduler.crashAt = scheduler.steps + random.logarithmic(1, 2500)
@@ -134,6 +135,7 @@ export class World {
       problem = this.history.settle(observed, life.cutoff)
       const read = JSON.stringify(observed.map(({ namespace, name, fields }) => ({ namespace, name, fields })))
       if (JSON.stringify(life.listed()) !== read) problem ??= `measurements are ${JSON.stringify(life.listed())}, the threads know ${read}`
+      problem ??= life.doubled()
       problem ??= this.stateHistory.settle(life.engine.state('simulation').list<number>())
     })
     const error = await this.settledOf(life, 'first read', read)
@@ -147,6 +149,16 @@ export class World {
     const { random } = this
     const clients = Array.from({ length: random.between(1, 4) }, () => new Client(life).run(random.logarithmic(1, 30)))
     await this.settledOf(life, 'use', Promise.all(clients))
+    if (life.over || this.problem !== undefined) return
+    life.machine.rates = NO_FAULTS
+    this.disk.capacity = Number.POSITIVE_INFINITY
+    let failure: unknown
+    const progress = new Client(life).progress().then((why) => {
+      failure = why
+    })
+    await this.settledOf(life, 'a write and a flush', progress)
+    if (failure !== undefined && life.machine.grave === 0 && !life.over)
+      this.violation('no write or no flush succeeds, though nothing fails any more and no fault deserved it', failure)
   }
 
   private async close(life: Life): Promise<void> {
