@@ -52,6 +52,18 @@ export class History {
     return typeof found === 'string' ? found : undefined
   }
 
+  /** The states that a copy made during the reading may hold parts of. */
+  states(reading: Reading, cutoff: Operation['cutoff']): State[] {
+    this.readings.delete(reading)
+    const states: State[] = []
+    let state = doom(reading.base, cutoff)
+    for (const [i, operation] of reading.operations.filter(({ outcome }) => outcome !== 'refused').entries()) {
+      if (i >= reading.required) states.push(state)
+      state = after(state, operation)
+    }
+    return [...states, state]
+  }
+
   giveUp(reading: Reading): void {
     this.readings.delete(reading)
   }
@@ -97,6 +109,24 @@ export class StateHistory {
     const transaction: Transaction = { puts, outcome: 'pending' }
     this.transactions.push(transaction)
     return transaction
+  }
+
+  /** Values that each key may have in a copy that begins now. @returns what is to be asked when it has ended. */
+  copying(): () => Map<string, Set<number | undefined>> {
+    const required = this.transactions.findLastIndex(({ outcome }) => outcome === 'acknowledged') + 1
+    const state = new Map<string, number | undefined>(this.base)
+    const before = this.transactions.slice(0, required)
+    const { length } = before
+    return () => {
+      for (const { puts, outcome } of before) if (outcome !== 'refused') for (const [key, value] of puts) state.set(key, value)
+      const values = new Map([...state].map(([key, value]) => [key, new Set([value])]))
+      for (const { puts } of this.transactions.slice(length))
+        for (const [key, value] of puts) {
+          const known = values.get(key) ?? new Set([undefined])
+          values.set(key, known.add(value))
+        }
+      return values
+    }
   }
 
   /** @returns what is wrong. */

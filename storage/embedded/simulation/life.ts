@@ -7,11 +7,12 @@ import { earlier } from '../../common/time.ts'
 import type { Admission } from '../admission.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import type { Environment } from '../environment.ts'
-import type { SeriesIndex } from '../series-index.ts'
 import { paths, walFileName } from '../paths.ts'
+import type { SeriesIndex } from '../series-index.ts'
 import { SimulatedFiles } from './file-system.ts'
 import { Machine } from './machine.ts'
 import type { Operation } from './model.ts'
+import { simulatedObjects } from './objects.ts'
 import type { Scanned } from './scan.ts'
 import { SimulatedStore } from './store.ts'
 import { SimulatedThread } from './thread.ts'
@@ -27,6 +28,7 @@ export class Life {
   readonly world: World
   /** Set when the process has ended: nothing that it answers counts. */
   over = false
+  private readonly fs: SimulatedFiles
   /** Of the write called last. */
   refusedPoints: ReadonlySet<number> = new Set()
   private readonly limits: Limits
@@ -42,6 +44,7 @@ export class Life {
     this.limits = limitsOf(config)
     this.lifetimes = lifetimesOf(config, this.limits)
     this.walDir = paths(dataDir).wal
+    this.fs = new SimulatedFiles(this.machine, { syncing: (path) => this.syncing(path) })
     this.periodic = String(config.wal_fsync_policy).startsWith('periodic')
     const context = { config: { ...config, data_dir: dataDir }, log: this.log(), metrics: NO_METRICS, now: () => world.wallClock } as unknown as StorageContext
     this.engine = new EmbeddedEngine(context, this.environment())
@@ -60,8 +63,7 @@ export class Life {
   }
 
   private environment(): Environment {
-    const { machine } = this
-    const fs = new SimulatedFiles(machine, { syncing: (path) => this.syncing(path) })
+    const { machine, fs } = this
     return {
       fs,
       timers: machine.scheduler,
@@ -79,6 +81,12 @@ export class Life {
       (...args: unknown[]): void =>
         scheduler.trace?.(`  ${level}: ${args.map((arg) => (typeof arg === 'string' ? arg : describe(arg))).join(' ')}`)
     return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') } as unknown as StorageContext['log']
+  }
+
+  /** Opens the engine, with the archive's store attached. */
+  async open(): Promise<void> {
+    await this.engine.open()
+    this.engine.archive.attach(simulatedObjects(this.world.objects, this.machine, this.fs))
   }
 
   /** First time that retention keeps of a measurement, at the latest. */

@@ -208,6 +208,36 @@ export function settled(base: State, all: readonly Operation[], required: number
   return `it is not the sum of ${required} to ${operations.length} operations; ${problems.slice(0, 6).join('; ')}`
 }
 
+/**
+ * What is wrong with a copy that was made while operations went on: what was there before and stayed must be in it, and nothing that never was. An
+ * operation of the meantime may be in it or not.
+ * @param states before the copy began, and after each operation since.
+ */
+export function copyProblem(states: readonly State[], observed: readonly Scanned[]): string | undefined {
+  const [first] = states
+  const read = new Map<string, Map<string, Map<string, Value>>>()
+  for (const { namespace, name, rows } of observed) {
+    const key = keyOf(namespace, name)
+    const found = new Map<string, Map<string, Value>>()
+    read.set(key, found)
+    for (const { tags, time, fields } of rows) {
+      const at = `${tags} ${time}`
+      if (found.has(at)) return `row ${key} ${at} is there twice`
+      found.set(at, new Map(fields))
+      for (const [field, value] of fields)
+        if (!states.some(({ live }) => live.get(key)?.rows.get(at)?.cells.get(field)?.value === value))
+          return `value ${field}=${value} of ${key} ${at} never was`
+    }
+  }
+  for (const [key, { rows }] of first.live)
+    for (const [at, { cells }] of rows)
+      for (const [field, { value, doomed }] of cells) {
+        const stays = states.every(({ live }) => live.get(key)?.rows.get(at)?.cells.get(field)?.value === value)
+        if (stays && !doomed && read.get(key)?.get(at)?.get(field) !== value) return `value ${field}=${value} of ${key} ${at} is missing`
+      }
+  return undefined
+}
+
 /** With the fields that were read: those of operations that came to nothing may stay. */
 function withFields(state: State, observed: readonly Scanned[]): State {
   const live = new Map(state.live)

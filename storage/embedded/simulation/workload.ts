@@ -76,7 +76,9 @@ export class Client {
     if (kind < 0.74) return this.delete()
     if (kind < 0.79) return this.drop()
     if (kind < 0.83) return this.restore()
-    if (kind < 0.89) return this.flush()
+    if (kind < 0.88) return this.flush()
+    if (kind < 0.885) return this.archive()
+    if (kind < 0.89) return this.backup()
     if (kind < 0.92) return this.tidy()
     if (kind < 0.95) return this.transaction()
     if (kind < 0.98) return this.read()
@@ -268,6 +270,32 @@ export class Client {
 
   private async tidy(): Promise<void> {
     await this.quietly('tidy', () => this.life.engine.tidy())
+  }
+
+  private async archive(): Promise<void> {
+    const { random, life } = this
+    await this.quietly('archive', async () => {
+      const { failure } = await life.engine.archive.run({ coldAfterSecs: random.pick([0, 3600, 86_400]), maxObjects: random.between(1, 6) })
+      if (failure !== undefined) throw failure
+    })
+  }
+
+  private async backup(): Promise<void> {
+    const { random, life } = this
+    const { world } = life
+    const directory = `/backups/${random.int(2)}`
+    const reading = world.history.read()
+    const values = world.stateHistory.copying()
+    // A new one takes the place of what was there.
+    world.backups.delete(directory)
+    try {
+      await life.engine.backup.create(directory)
+      if (life.over) return
+      world.backups.set(directory, { directory, states: world.history.states(reading, life.cutoff), values: values() })
+    } catch (error) {
+      world.history.giveUp(reading)
+      this.unexpected(error, 'backup')
+    }
   }
 
   private async transaction(): Promise<void> {

@@ -1,5 +1,6 @@
 /** A database through several lives, all from one seed: opened, used, ended in one way or another, and compared with the model each time. */
 import { INT64_MIN, later } from '../../common/time.ts'
+import { type Backup, backupProblem } from './backups.ts'
 import { Disk } from './disk.ts'
 import { History, StateHistory } from './history.ts'
 import { Life } from './life.ts'
@@ -36,6 +37,11 @@ export class World {
   /** Names with a drop that may be undone. */
   readonly pending = new Set<string>()
   readonly recent: Point[] = []
+  /** What the archive's store holds. */
+  readonly objects = new Map<string, Uint8Array>()
+  readonly backups = new Map<string, Backup>()
+  /** A process beside the one under test, for restored backups. */
+  private side: Life | undefined
   /** Newest time that a write has carried. */
   newest = INT64_MIN
   private skipped = 0
@@ -118,7 +124,7 @@ export class World {
 
   /** @returns whether it is open. */
   private async open(life: Life): Promise<boolean> {
-    const error = await this.settledOf(life, 'open', life.engine.open())
+    const error = await this.settledOf(life, 'open', life.open())
     if (life.over || this.problem !== undefined) return false
     if (error === undefined) return true
     if (life.machine.faults === 0) this.violation('a start was refused without a fault that deserves it', error)
@@ -159,6 +165,37 @@ export class World {
     await this.settledOf(life, 'a write and a flush', progress)
     if (failure !== undefined && life.machine.grave === 0 && !life.over)
       this.violation('no write or no flush succeeds, though nothing fails any more and no fault deserved it', failure)
+    const backup = [...this.backups.values()][0]
+    if (backup !== undefined && !life.over && this.problem === undefined && random.chance(0.7)) await this.restore(life, backup)
+  }
+
+  /** Restores a backup elsewhere, opens what comes of it, and compares. */
+  private async restore(life: Life, backup: Backup): Promise<void> {
+    const { disk } = this
+    const target = '/restored'
+    this.backups.delete(backup.directory)
+    const fault = await this.settledOf(life, 'restore', life.engine.backup.restore(backup.directory, target))
+    if (life.over || this.problem !== undefined) return
+    if (fault !== undefined) return this.violation(`backup ${backup.directory} cannot be restored`, fault)
+    const other = new Life(this, target, life.config)
+    this.side = other
+    let problem: string | undefined
+    const use = async (): Promise<void> => {
+      await other.open()
+      const observed = await other.observe()
+      problem = backupProblem(backup, observed, other.engine.state('simulation').list<number>(), other.cutoff)
+      problem ??= other.doubled()
+      await other.engine.close()
+    }
+    const failure = await this.settledOf(life, 'use of a restored backup', use())
+    this.side = undefined
+    if (life.over) return
+    if (failure !== undefined) this.violation('a restored backup cannot be used', failure)
+    if (problem !== undefined) this.violation(`a restored backup: ${problem}`)
+    other.over = true
+    other.machine.end()
+    for (const file of disk.below(disk.directory(target, 'clean'))) disk.unlink(`${target}/${file}`)
+    disk.rename(target, `/old-${this.lives}-${this.scheduler.steps}`)
   }
 
   private async close(life: Life): Promise<void> {
@@ -198,6 +235,11 @@ export class World {
     if (life.over) return
     life.over = true
     life.machine.end()
+    if (this.side !== undefined) {
+      this.side.over = true
+      this.side.machine.end()
+      this.side = undefined
+    }
     if (end === 'power') this.disk.powerCut()
     else this.disk.killed()
     this.history.ended(end === 'power', life.cutoff)
