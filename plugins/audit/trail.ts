@@ -50,8 +50,10 @@ export class Trail implements AuditTrail {
     this.now = () => clock.nowNanos()
     this.file = new TrailFile(path, parts.files ?? realFiles)
     this.lock = new ProcessLock(`${path}.lock`, {
-      held: (pid) => `cannot use audit.path "${path}": process ${pid} writes it; stop it, or give each server a trail of its own`,
+      held: (holder) => `cannot use audit.path "${path}": ${holder} writes it; stop it, or give each server an audit log of its own`,
       unclear: `cannot lock audit.path "${path}": "${path}.lock" changes hands, or is no lock; start one server only, or remove it`,
+      unlockable: (cause) =>
+        `cannot lock audit.path "${path}": "${path}.lock.os" cannot be locked (${cause}); name a file on a file system that has locks, or remove the lock file while no server runs`,
     })
     this.recent = new Recent(config.memory_entries)
     const { denials_per_address: perAddress, denials_per_window: perWindow, denial_window_secs: windowSecs } = config

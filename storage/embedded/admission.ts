@@ -30,6 +30,8 @@ export interface Admitted {
   series: NewSeries[]
   /** Highest series number with a row, -1 when there is none. */
   lastSeries: number
+  /** Newest time of the window before the batch. */
+  newestBefore: bigint | undefined
   undo: Undo
 }
 
@@ -59,6 +61,7 @@ export class Admission {
     const admitted = work.finish()
     if (admitted.rows > 0) {
       const before = window.newest
+      admitted.newestBefore = before
       window.advance(work.newestLow, work.newestHigh)
       admitted.undo.push(() => {
         window.newest = before
@@ -140,7 +143,17 @@ class Work {
     this.settleAll()
     const { definitions, undo, series, tables, rejections, rejected, rows, lastSeries } = this
     rejections.sort((a, b) => a.position - b.position)
-    return { rows, rejected, rejections, tables, definitions: Object.keys(definitions).length === 0 ? undefined : definitions, series, lastSeries, undo }
+    return {
+      rows,
+      rejected,
+      rejections,
+      tables,
+      definitions: Object.keys(definitions).length === 0 ? undefined : definitions,
+      series,
+      lastSeries,
+      newestBefore: undefined,
+      undo,
+    }
   }
 
   /** Rows of one measurement. A row is refused for its values before its schema, as every engine does it. */

@@ -5,18 +5,19 @@ import { open, type RootDatabase } from 'lmdb'
 import t from 'tap'
 import { seeded } from '../../kernel/testkit/random.ts'
 import { CatalogCommits } from './catalog-commit.ts'
+import { takeRoom } from './catalog-room.ts'
 import { tempDir } from './testing/harness.ts'
 
 type Database = RootDatabase<unknown, string>
 
-function database(free = 1e9): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
+function database(free = 1e9, room: typeof takeRoom = takeRoom): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
   const dir = tempDir()
   const db = open<unknown, string>({ path: dir, encoding: 'binary', overlappingSync: false, eventTurnBatching: false }) as Database
   const dispose = async () => {
     await db.close()
     rmSync(dir, { recursive: true })
   }
-  return { db, commits: new CatalogCommits(db, dir, () => free), dispose }
+  return { db, commits: new CatalogCommits(db, dir, () => free, undefined, room), dispose }
 }
 
 /** Makes the next batches fail the way lmdb reports a failed commit, until called again with undefined. */
@@ -49,6 +50,7 @@ t.test('transactions run one after the other, each sees those before it, and a b
     ),
   )
   t.equal(count(), 40)
+  t.equal(commits.fault, undefined, 'whatever a body throws')
   t.equal(await commits.run(() => 'nothing written'), 'nothing written')
   await t.rejects(
     commits.run((writes) => {
@@ -61,6 +63,59 @@ t.test('transactions run one after the other, each sees those before it, and a b
   t.equal(count(), 40)
   await dispose()
 })
+
+t.test('a body runs once and alone: after `stored` of those before it, also when LMDB is asked again', async (t) => {
+  const { db, commits, dispose } = database()
+  failing(db)(constants.errno.EIO, 'Input/output error', 2)
+  const order: string[] = []
+  const run = (name: string) =>
+    commits.run(
+      (writes) => {
+        order.push(name)
+        writes.put(name, bytes(name))
+      },
+      () => order.push(`${name} stored`),
+    )
+  await Promise.all([run('a'), run('b'), run('c')])
+  t.same(order, ['a', 'a stored', 'b', 'b stored', 'c', 'c stored'])
+  await dispose()
+})
+
+for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EIO', 'EROFS']) {
+  t.test(`no room because of ${code}: LMDB was not touched, the commit fails and the next one is as good as before`, async (t) => {
+    let fail = true
+    const stored: string[] = []
+    const { db, commits, dispose } = database(1e9, async (...room) => {
+      if (fail) throw Object.assign(new Error(`${code}: it failed`), { code })
+      return takeRoom(...room)
+    })
+    const put = () =>
+      commits.run(
+        (writes) => writes.put('a', bytes('1')),
+        () => stored.push('a'),
+      )
+    await t.rejects(put(), { code: 'IO_ERROR', message: new RegExp(code) })
+    t.equal(commits.fault, undefined)
+    t.same(stored, [])
+    fail = false
+    await put()
+    t.match(db.get('a'), bytes('1'))
+    t.same(stored, ['a'])
+    await dispose()
+  })
+}
+
+for (const code of ['ENOSPC', 'EDQUOT']) {
+  t.test(`no room because of ${code}: a full disk`, async (t) => {
+    const { commits, dispose } = database(1e9, () => Promise.reject(Object.assign(new Error('no space'), { code })))
+    await t.rejects(
+      commits.run((writes) => writes.put('a', bytes('1'))),
+      { code: 'STORAGE_FULL' },
+    )
+    t.equal(commits.fault, undefined)
+    await dispose()
+  })
+}
 
 for (const errno of [constants.errno.ENOSPC, constants.errno.EDQUOT]) {
   t.test(`no space (${errno}): STORAGE_FULL, and commits resume by themselves`, async (t) => {

@@ -5,10 +5,16 @@
  * - A transaction is gathered first and handed to LMDB whole: a body that throws leaves nothing behind, and reads inside it see everything before it.
  * - LMDB's batches, not its transaction callbacks: when a commit fails, of a full disk say, a batch is rejected, while the promise of a callback
  *   (lmdb 3.5) never settles. Batches across turns of the loop are off for the same reason: their promise has no owner who could handle it.
- * - A commit that found no space has changed nothing and may be tried again. So may one that failed with EIO, which LMDB also says when a write was
- *   cut short by a full disk: pages of a transaction that was abandoned are never referred to, the next one writes its own anew; and once the page
- *   that names the newest transaction could not be written, LMDB refuses by itself. After any other failure, or EIO again and again, nothing more is
- *   committed (`fault`): a restart reads what is there and replays the log over it.
+ * - A body runs once, when all commits before it are durable or have failed, and when `stored` of those that are durable has returned: what it reads
+ *   in memory and in the catalog is of one time. One that fails leaves nothing to take back.
+ * - What a failure means depends on how far the commit had come:
+ *   - In the body, or while room was made in the file: LMDB has not been touched, whatever the error (no descriptor, no memory, no permission, no
+ *     space). The commit fails, and the next one is as good as before.
+ *   - LMDB found no space: it has changed nothing, the commit may be tried again. So may one that failed with EIO, which LMDB also says when a write
+ *     was cut short by a full disk: pages of a transaction that was abandoned are never referred to, the next one writes its own anew; and once the
+ *     page that names the newest transaction could not be written, LMDB refuses by itself.
+ *   - Any other failure of LMDB, or EIO again and again: what is on disk is unknown and nothing more is committed (`fault`). A restart reads what is
+ *     there and replays the log over it.
  */
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -30,20 +36,24 @@ export interface RawWrites {
   remove(key: string): void
 }
 
+type Change = [key: string, value: Uint8Array | undefined]
+
 export class CatalogCommits {
   private readonly db: KeyValueStore
   private readonly dir: string
   private readonly fs: FileSystem
   private readonly free: (dir: string) => number
+  private readonly room: typeof takeRoom
   private last: Promise<unknown> = Promise.resolve()
   private broken: SvcError | undefined
 
   /** @param dir where the database lies. */
-  constructor(db: KeyValueStore, dir: string, free?: (dir: string) => number, fs: FileSystem = realFileSystem) {
+  constructor(db: KeyValueStore, dir: string, free?: (dir: string) => number, fs: FileSystem = realFileSystem, room: typeof takeRoom = takeRoom) {
     this.db = db
     this.dir = dir
     this.fs = fs
     this.free = free ?? ((path) => fs.freeSpace(path))
+    this.room = room
   }
 
   /** Why nothing is committed any more, if so. */
@@ -51,24 +61,32 @@ export class CatalogCommits {
     return this.broken
   }
 
-  /** Resolves when everything the body wrote is durable. @throws STORAGE_FULL: nothing of it is; OVERLOADED: only a restart can tell. */
-  run<T>(body: (writes: RawWrites) => T): Promise<T> {
-    const done = this.last.then(() => this.commit(body))
+  /**
+   * Resolves when everything the body wrote is durable.
+   * @param stored called then, before the next body runs; must not throw.
+   * @throws STORAGE_FULL and what the body or the file system threw: nothing of it is stored; OVERLOADED: only a restart can tell.
+   */
+  run<T>(body: (writes: RawWrites) => T, stored?: () => void): Promise<T> {
+    const done = this.last.then(async () => {
+      const result = await this.commit(body)
+      stored?.()
+      return result
+    })
     this.last = done.catch(() => {})
     return done
   }
 
   private async commit<T>(body: (writes: RawWrites) => T): Promise<T> {
     if (this.broken !== undefined) throw this.broken
-    const changes: [key: string, value: Uint8Array | undefined][] = []
+    const changes: Change[] = []
     const result = body({
       put: (key, value) => void changes.push([checked(key), value]),
       remove: (key) => void changes.push([checked(key), undefined]),
     })
     if (changes.length === 0) return result
     for (let tries = 1; ; tries++) {
+      await this.makeRoom(changes)
       try {
-        await this.takeRoom(changes)
         await this.write(changes)
         return result
       } catch (error) {
@@ -80,13 +98,19 @@ export class CatalogCommits {
     }
   }
 
-  private takeRoom(changes: [key: string, value: Uint8Array | undefined][]): Promise<void> {
+  /** LMDB is only read. */
+  private async makeRoom(changes: readonly Change[]): Promise<void> {
     const { pageSize, lastPageNumber } = this.db.getStats() as { pageSize: number; lastPageNumber: number }
     const lengths = changes.map(([, value]) => value?.length ?? 0)
-    return takeRoom(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 }, this.fs)
+    try {
+      await this.room(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 }, this.fs)
+    } catch (error) {
+      if (FULL.includes((error as NodeJS.ErrnoException).code)) throw noSpace(error as Error)
+      throw new SvcError('IO_ERROR', `cannot write the catalog: ${(error as Error).message}; nothing has changed, try again`, { cause: error })
+    }
   }
 
-  private async write(changes: [key: string, value: Uint8Array | undefined][]): Promise<void> {
+  private async write(changes: readonly Change[]): Promise<void> {
     await this.db.batch(() => {
       for (const [key, value] of changes) {
         const part: Promise<boolean> = value === undefined ? this.db.remove(key) : this.db.put(key, value)

@@ -91,8 +91,8 @@ export class CatalogStore {
     for (const { key, value } of this.db.getRange(range)) yield { key, bytes: decodeValue(key, value as Uint8Array) }
   }
 
-  /** Durable when it resolves. @throws STORAGE_FULL: nothing has changed; OVERLOADED: only a restart can tell. */
-  async transaction<T>(body: (writes: CatalogWrites) => T): Promise<T> {
+  /** Durable when it resolves. @param stored as in `CatalogCommits.run`. @throws as that. */
+  async transaction<T>(body: (writes: CatalogWrites) => T, stored?: () => void): Promise<T> {
     return this.commits.run((raw) => {
       const writes = new Map<string, Uint8Array | undefined>()
       const result = body({
@@ -102,7 +102,7 @@ export class CatalogStore {
       })
       this.apply(raw, writes)
       return result
-    })
+    }, stored)
   }
 
   async close(): Promise<void> {

@@ -7,17 +7,7 @@
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
 import type { Environment } from './environment.ts'
 import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
-import type { LifetimeWrites } from './lifetime/store.ts'
-import {
-  type EndedDrops,
-  loadCuts,
-  loadTombstone,
-  type StoredCuts,
-  type StoredDrop,
-  type StoredTombstone,
-  storeCuts,
-  storeTombstone,
-} from './lifetime/stored.ts'
+import { type EndedDrops, loadCuts, loadTombstone, type StoredCuts, type StoredDrop, type StoredTombstone } from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { RELEASED } from './series-index.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'
@@ -50,11 +40,12 @@ export interface LogNote {
 
 export interface CatalogChange {
   counters: Counters
-  measurements?: MeasurementDef[]
-  tables?: TableDef[]
-  segmentsAdded?: SegmentMeta[]
-  segmentsRemoved?: number[]
-  lifetime?: LifetimeWrites
+  /** Keys and values; undefined removes. */
+  entries: [key: string, value: unknown][]
+  segmentsAdded?: readonly SegmentMeta[]
+  segmentsRemoved?: readonly number[]
+  /** Blocks of series with some that were given back. */
+  seriesBlocks: readonly number[]
 }
 
 export class Catalog {
@@ -120,21 +111,39 @@ export class Catalog {
     }
   }
 
-  /** @param series the number of series that must be in the catalog after the commit. */
-  async commit(change: CatalogChange, index: SeriesIndex, series: number): Promise<void> {
-    const symbols = index.symbols.count
-    await this.store.transaction((tx) => {
-      tx.putJson('meta/counters', change.counters)
-      for (const def of change.measurements ?? []) tx.putJson(key('measurement', def.id), def)
-      for (const def of change.tables ?? []) tx.putJson(key('table', def.id), def)
-      for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
-      for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
-      if (change.lifetime !== undefined) this.putLifetime(tx, change.lifetime, index, series)
-      this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
-      this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to))
-    })
-    this.storedSymbols = Math.max(this.storedSymbols, symbols)
-    this.storedSeries = Math.max(this.storedSeries, series)
+  /**
+   * Stores a change, and the symbols and series that are new.
+   * @param make gives the change when the commit's turn has come: those before it are durable then, or have failed and left nothing.
+   * @param stored called when it is durable, before the next commit's `make`; must not throw.
+   * @throws as CatalogStore.transaction, and what `make` throws: nothing was stored.
+   */
+  async commit(make: () => CatalogChange, index: SeriesIndex, stored: () => void): Promise<void> {
+    let symbols = 0
+    let series = 0
+    await this.store.transaction(
+      (tx) => {
+        const change = make()
+        symbols = index.symbols.count
+        series = index.publishedCount
+        tx.putJson('meta/counters', change.counters)
+        for (const [name, value] of change.entries) {
+          if (value === undefined) tx.remove(name)
+          else tx.putJson(name, value)
+        }
+        for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
+        for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
+        const end = Math.max(this.storedSeries, series)
+        for (const block of change.seriesBlocks)
+          if (block * BLOCK < end) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(end, (block + 1) * BLOCK)))
+        this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
+        this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to))
+      },
+      () => {
+        this.storedSymbols = Math.max(this.storedSymbols, symbols)
+        this.storedSeries = Math.max(this.storedSeries, series)
+        stored()
+      },
+    )
   }
 
   tombstones(): Tombstone[] {
@@ -156,24 +165,6 @@ export class Catalog {
   /** Own tables of measurements that are gone → the log file being written when they went. */
   goneTables(): [table: number, file: number][] {
     return this.all<{ table: number; file: number }>('gone/').map(({ table, file }) => [table, file])
-  }
-
-  private putLifetime(tx: CatalogWrites, change: LifetimeWrites, index: SeriesIndex, series: number): void {
-    for (const tombstone of change.tombstones) tx.putJson(key('tombstone', tombstone.id), storeTombstone(tombstone))
-    for (const id of change.tombstonesRemoved) tx.remove(key('tombstone', id))
-    for (const drop of change.drops) tx.putJson(key('drop', drop.measurement), drop)
-    for (const id of change.dropsRemoved) tx.remove(key('drop', id))
-    for (const id of change.measurementsGone) tx.remove(key('measurement', id))
-    for (const { table, file } of change.tablesGone) {
-      tx.remove(key('table', table))
-      tx.putJson(key('gone', table), { table, file })
-    }
-    for (const table of change.tablesForgotten) tx.remove(key('gone', table))
-    if (change.cuts !== undefined) tx.putJson('meta/cuts', storeCuts(change.cuts))
-    if (change.ended !== undefined) tx.putJson('meta/ended-drops', change.ended)
-    const stored = Math.max(this.storedSeries, series)
-    const blocks = new Set([...change.released].filter((number) => number < stored).map((number) => Math.floor(number / BLOCK)))
-    for (const block of blocks) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK)))
   }
 
   logNote(): LogNote | undefined {

@@ -123,8 +123,10 @@ export class EmbeddedEngine implements StorageEngine {
     this.dataDir = resolve(this.config.data_dir)
     this.paths = paths(this.dataDir)
     this.lock = this.environment.lock(this.paths.lock, {
-      held: (pid) => `cannot open data directory: process ${pid} has it open ("${this.paths.lock}"); stop it or choose another data_dir`,
+      held: (holder) => `cannot open data directory: ${holder} has it open ("${this.paths.lock}"); stop it or choose another data_dir`,
       unclear: `cannot open data directory: its lock "${this.paths.lock}" changes hands, or is no lock; start one server only, or remove it`,
+      unlockable: (cause) =>
+        `cannot open data directory: its lock file "${this.paths.lock}.os" cannot be locked (${cause}); put it on a file system that has locks, or remove the file while no server runs`,
     })
     const limits = limitsOf(this.config)
     this.limits = limits
@@ -439,7 +441,7 @@ export class EmbeddedEngine implements StorageEngine {
         await maintenance.drain()
         // A memtable without rows begins with the file after the last: nothing is left to replay.
         if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
-        await manifest.commit({})
+        await manifest.commit()
         manifest.removeOldLogs()
       }
     } catch (error) {

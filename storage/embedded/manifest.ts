@@ -1,15 +1,20 @@
 /**
  * Which segments are part of the database. Every change of it is one catalog transaction, together with everything defined since the last one and the
  * position of the log; readers are told when it is durable, and files go when nobody reads them any more.
+ *
+ * Invariants
+ * - What a commit stores is computed when its turn has come, in one turn of the loop: no earlier commit is under way then. What follows from it in
+ *   memory follows before the next one is computed; one that fails changes nothing in memory.
+ * - The log's floor passes a memtable in the commit that stores its segments, or in one after it, and log files go below a stored floor only.
  */
 import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
 import type { Archive } from './archive/archive.ts'
-import type { Catalog, CatalogChange, Counters } from './catalog.ts'
+import type { Catalog, Counters } from './catalog.ts'
+import { entriesOf } from './catalog-change.ts'
 import { type SegmentMeta, segmentFiles } from './layout.ts'
 import type { Housekeeping } from './lifetime/housekeeping.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
-import { takeLifetime } from './lifetime/store.ts'
 import type { Memtable } from './memtable.ts'
 import type { EngineMetrics } from './metrics.ts'
 import { walFileName } from './paths.ts'
@@ -19,6 +24,7 @@ import type { Publisher } from './publisher.ts'
 import type { Schema } from './schema.ts'
 import { removeSegmentFiles } from './segment-file.ts'
 import type { SeriesIndex } from './series-index.ts'
+import type { Marks } from './unstored.ts'
 import type { FileSystem } from './wal/file-system.ts'
 import { walFiles } from './wal/replay.ts'
 import type { WritePath } from './write-path.ts'
@@ -41,14 +47,21 @@ export interface ManifestParts {
   archive(): Archive
 }
 
+export interface ManifestChange {
+  segmentsAdded?: readonly SegmentMeta[]
+  segmentsRemoved?: readonly number[]
+  /** The memtable whose rows are in the added segments: this commit's alone, the log is not needed for it any more. */
+  leaving?: Memtable
+}
+
 export class Manifest {
   /** Segments of each table, ascending by sequence. */
   readonly segments = new Map<number, SegmentMeta[]>()
   nextSegment = 1
   /** Segments replaced but not yet deleted because a reader may have them open. */
   retired = 0
-  /** The memtable whose segments are being committed: the log is not needed for it any more. */
-  private leaving: Memtable | undefined
+  /** First log file that the catalog says is needed; 0 before the first commit. */
+  private floor = 0
   /** Segments that are being merged or archived: nobody else takes them out. */
   private readonly claimed = new Set<number>()
   private readonly parts: ManifestParts
@@ -83,18 +96,14 @@ export class Manifest {
   /** A memtable becomes segments. @throws when the catalog does not know of them: their files are gone again. */
   async flushed(memtable: Memtable, added: readonly SegmentMeta[]): Promise<void> {
     const { publisher, pressure, writes } = this.parts
-    this.leaving = memtable
-    try {
-      await this.commitAdded(added, [])
-    } finally {
-      this.leaving = undefined
-    }
-    // In one turn of the loop: a thread that starts at any time is told of the memtable or of its segments, never of neither.
-    writes.frozen = writes.frozen.filter((other) => other !== memtable)
-    for (const segment of added) this.insert(segment)
-    pressure.measure(this.segments)
-    publisher.tell({ kind: 'segments', added: [...added], removed: [], droppedMemtable: memtable.id })
-    publisher.flush()
+    await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {
+      // In one turn of the loop: a thread that starts at any time is told of the memtable or of its segments, never of neither.
+      writes.frozen = writes.frozen.filter((other) => other !== memtable)
+      for (const segment of added) this.insert(segment)
+      pressure.measure(this.segments)
+      publisher.tell({ kind: 'segments', added: [...added], removed: [], droppedMemtable: memtable.id })
+      publisher.flush()
+    })
     this.removeOldLogs()
   }
 
@@ -102,78 +111,83 @@ export class Manifest {
   async replace(table: number, removed: readonly SegmentMeta[], added: readonly SegmentMeta[]): Promise<void> {
     const { publisher, pressure } = this.parts
     const ids = removed.map(({ id }) => id)
-    await this.commitAdded(added, ids)
-    this.segments.set(
-      table,
-      (this.segments.get(table) ?? []).filter((segment) => !removed.includes(segment)),
-    )
-    for (const one of added) this.insert(one)
-    this.parts.housekeeping().renewCuts()
-    pressure.measure(this.segments)
-    publisher.tell({ kind: 'segments', added: [...added], removed: ids, droppedMemtable: -1 })
-    publisher.flush()
+    await this.commitAdded({ segmentsAdded: added, segmentsRemoved: ids }, () => {
+      this.segments.set(
+        table,
+        (this.segments.get(table) ?? []).filter((segment) => !removed.includes(segment)),
+      )
+      for (const one of added) this.insert(one)
+      this.parts.housekeeping().renewCuts()
+      pressure.measure(this.segments)
+      publisher.tell({ kind: 'segments', added: [...added], removed: ids, droppedMemtable: -1 })
+      publisher.flush()
+    })
     this.retire(removed)
   }
 
   /** Takes segments that nobody has claimed out and stores everything else the catalog does not have yet. */
   async remove(segments: readonly SegmentMeta[]): Promise<void> {
-    const gone = new Set(segments)
+    const release = this.claim(segments)
+    if (release === undefined) throw new Error('cannot remove segments: somebody reads them, or they are gone')
     const removed = segments.map(({ id }) => id)
-    // At once, so that no merge begins with them.
-    for (const [table, list] of [...this.segments]) {
-      const left = list.filter((segment) => !gone.has(segment))
-      if (left.length > 0) this.segments.set(table, left)
-      else this.segments.delete(table)
-    }
+    const archived = segments.flatMap(({ file, archived }) => (archived ? [file] : []))
     try {
-      await this.parts.archive().unsettle(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
-      await this.commit({ segmentsRemoved: removed })
+      await this.parts.archive().unsettle(archived)
+      await this.commit({ segmentsRemoved: removed }, () => {
+        if (removed.length === 0) return
+        const gone = new Set(segments)
+        for (const [table, list] of [...this.segments]) {
+          const left = list.filter((segment) => !gone.has(segment))
+          if (left.length > 0) this.segments.set(table, left)
+          else this.segments.delete(table)
+        }
+        this.parts.pressure.measure(this.segments)
+        this.parts.publisher.tell({ kind: 'segments', added: [], removed, droppedMemtable: -1 })
+        this.parts.publisher.flush()
+      })
     } catch (error) {
-      for (const segment of segments) this.insert(segment)
+      this.parts.archive().settle(archived)
       throw error
+    } finally {
+      release()
     }
-    if (removed.length === 0) return
-    this.parts.pressure.measure(this.segments)
-    this.parts.publisher.tell({ kind: 'segments', added: [], removed, droppedMemtable: -1 })
-    this.parts.publisher.flush()
-    this.retire(segments)
+    if (removed.length > 0) this.retire(segments)
   }
 
-  /** Commits a change with everything defined so far. */
-  async commit(change: Pick<CatalogChange, 'segmentsAdded' | 'segmentsRemoved'>): Promise<void> {
-    const { catalog, schema, index, writes, metrics, lifetime } = this.parts
-    const counters = this.counters()
-    const lived = takeLifetime(lifetime, schema, counters.walFloor)
-    const measurements = [...writes.changedMeasurements]
-    const tables = [...writes.changedTables]
-    writes.changedMeasurements.clear()
-    writes.changedTables.clear()
-    try {
-      await catalog.commit(
-        {
-          ...change,
-          counters,
-          lifetime: lived.change,
-          measurements: measurements.flatMap((id) => schema.any(id)?.def() ?? []),
-          tables: tables.flatMap((id) => (schema.tables[id] === undefined ? [] : [schema.tables[id].def()])),
-        },
-        index,
-        index.publishedCount,
-      )
-      metrics.catalogFsyncs.inc()
-    } catch (error) {
-      for (const id of measurements) writes.changedMeasurements.add(id)
-      for (const id of tables) writes.changedTables.add(id)
-      lived.putBack()
-      throw error
-    }
+  /** Commits a change with everything defined so far. @param stored called when it is durable, before any other commit begins; must not throw. */
+  async commit(change: ManifestChange = {}, stored: () => void = () => {}): Promise<void> {
+    const { catalog, schema, index, writes, lifetime, metrics } = this.parts
+    let marks: Marks = new Map()
+    let floor = 0
+    let forgotten: number[] = []
+    await catalog.commit(
+      () => {
+        const counters = this.counters(change.leaving)
+        marks = writes.unstored.copy()
+        const { entries, ...found } = entriesOf(marks, { schema, lifetime }, counters.walFloor)
+        floor = counters.walFloor
+        forgotten = found.forgotten
+        return { ...change, counters, entries, seriesBlocks: found.seriesBlocks }
+      },
+      index,
+      () => {
+        this.floor = floor
+        writes.unstored.settle(marks)
+        for (const table of forgotten) schema.goneTables.delete(table)
+        stored()
+        metrics.catalogFsyncs.inc()
+      },
+    )
   }
 
-  /** Removes log files below the floor: all their rows are in segments. */
+  /** Removes log files below the floor that the catalog has: all their rows are in segments. What cannot be removed is tried again with the next flush. */
   removeOldLogs(): void {
-    const { fs, walDir } = this.parts
-    const { walFloor } = this.counters()
-    for (const file of walFiles(walDir, fs)) if (file < walFloor) fs.unlinkSync(join(walDir, walFileName(file)))
+    const { fs, walDir, log } = this.parts
+    try {
+      for (const file of walFiles(walDir, fs)) if (file < this.floor) fs.unlinkSync(join(walDir, walFileName(file)))
+    } catch (error) {
+      log.warn({ err: error }, 'cannot remove log files that are not needed any more')
+    }
   }
 
   /** Files that are not to be part of the database. After a failure of unknown outcome they stay: the catalog may name them. */
@@ -185,19 +199,19 @@ export class Manifest {
       )
   }
 
-  private async commitAdded(added: readonly SegmentMeta[], removed: number[]): Promise<void> {
+  private async commitAdded(change: ManifestChange & { segmentsAdded: readonly SegmentMeta[] }, stored: () => void): Promise<void> {
     try {
-      await this.commit({ segmentsAdded: [...added], segmentsRemoved: removed })
+      await this.commit(change, stored)
     } catch (error) {
-      await this.takeBack(added)
+      await this.takeBack(change.segmentsAdded)
       throw error
     }
   }
 
-  /** What makes the catalog know what is defined now, the log's position included. */
-  private counters(): Counters {
+  /** What makes the catalog know what is defined now, the log's position included. @param leaving its segments are part of the same commit. */
+  private counters(leaving: Memtable | undefined): Counters {
     const { writes, schema, lifetime } = this.parts
-    const oldest = writes.frozen.find((memtable) => memtable !== this.leaving) ?? writes.active
+    const oldest = writes.frozen.find((memtable) => memtable !== leaving) ?? writes.active
     return {
       nextSegment: this.nextSegment,
       nextSequence: writes.nextSequence,
@@ -206,7 +220,7 @@ export class Manifest {
       nextTombstone: lifetime.tombstones.nextId,
       walSequence: writes.applied,
       walFloor: oldest.firstWal,
-      newest: Object.fromEntries([...writes.windows].flatMap(([namespace, { newest }]) => (newest === undefined ? [] : [[namespace, String(newest)]]))),
+      newest: Object.fromEntries([...writes.newestTimes()].map(([namespace, time]) => [namespace, String(time)])),
     }
   }
 

@@ -4,7 +4,11 @@
  * A measurement with one field keeps its rows in a table shared by all measurements whose only field has that name and type: thousands of
  * metrics then fill a handful of segments. With a second field it gets a table of its own; rows written before stay where they are.
  *
- * Invariant: every change by a write that is not durable yet can be undone, newest first (`Undo`).
+ * Invariants
+ * - Every change by a write that is not durable yet can be undone, newest first (`Undo`).
+ * - What is not durable yet is seen by the writes behind it alone: the catalog, the engine threads, memtables and answers know what `confirm` was
+ *   told of. A number that was given and taken back is therefore named nowhere, and may be given again; see
+ *   docs/decisions/032-catalog-commits.md.
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from '../../kernel/storage.ts'
@@ -18,17 +22,24 @@ export class Measurement implements MeasurementRef {
   readonly id: number
   readonly namespace: string
   readonly name: string
+  /** Those of writes on their way included. */
   readonly fields = new Map<string, FieldDef>()
   readonly list: FieldDef[] = []
+  /** The first of `list`: those that durable records define. */
+  readonly durableFields: FieldDef[] = []
   /** Where new rows go; undefined until the first write. */
   home: Table | undefined
   /** All tables that may hold rows of it, oldest first. */
   tables: Table[] = []
+  /** The first of `tables`, likewise. */
+  readonly durableTables: Table[] = []
   /** Tag keys of its series so far. */
   readonly tagKeys = new Set<string>()
   readonly keySymbols = new Set<number>()
-  /** Named in a durable record; one that is not may be forgotten. */
+  /** Named by a write; one that is not may be forgotten. */
   kept = false
+  /** Defined by a durable record. */
+  durable = false
 
   constructor(id: number, namespace: string, name: string) {
     this.id = id
@@ -36,8 +47,10 @@ export class Measurement implements MeasurementRef {
     this.name = name
   }
 
+  /** As durable records define it. */
   def(): MeasurementDef {
-    return { id: this.id, namespace: this.namespace, name: this.name, fields: [...this.list], tables: this.tables.map((table) => table.id) }
+    const { id, namespace, name, durableFields, durableTables } = this
+    return { id, namespace, name, fields: [...durableFields], tables: durableTables.map((table) => table.id) }
   }
 }
 
@@ -45,7 +58,10 @@ export class Table {
   readonly id: number
   /** Its measurement's id; -1 when it is shared. */
   readonly measurement: number
-  readonly fields: FieldDef[]
+  /** Of an own table, the durable ones of its measurement: the same array. */
+  fields: FieldDef[]
+  /** Defined by a durable record. */
+  durable = false
 
   constructor(id: number, measurement: number, fields: FieldDef[]) {
     this.id = id
@@ -110,7 +126,7 @@ export class Schema {
     return this.byName.get(namespace)?.size ?? 0
   }
 
-  /** Those with measurements that a write has named. */
+  /** Those with measurements to see. */
   namespaces(): string[] {
     return [...this.byName.keys()].filter((namespace) => this.list(namespace).length > 0).sort()
   }
@@ -126,9 +142,10 @@ export class Schema {
     return this.sharedTables.values()
   }
 
+  /** Measurements to see, by name. */
   list(namespace: string): Measurement[] {
     const all = [...(this.byName.get(namespace)?.values() ?? [])]
-    return all.filter((m) => m.kept).sort((a, b) => (a.name < b.name ? -1 : 1))
+    return all.filter((m) => m.durable).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** Marks a measurement as named by a write. */
@@ -144,24 +161,42 @@ export class Schema {
   }
 
   addField(measurement: Measurement, name: string, type: FieldType, scale: number, definitions: Definitions, undo: Undo): FieldDef {
-    const field: FieldDef = { id: measurement.list.length, name, type, scale, column: columnName(name, measurement.list) }
+    const id = measurement.list.reduce((next, known) => Math.max(next, known.id + 1), 0)
+    const field: FieldDef = { id, name, type, scale, column: columnName(name, measurement.list) }
     measurement.list.push(field)
     measurement.fields.set(name, field)
     ;(definitions.fields ??= []).push({ measurement: measurement.id, field })
     undo.push(() => {
-      measurement.list.pop()
-      measurement.fields.delete(name)
+      removeField(measurement, field)
     })
     return field
+  }
+
+  /** The definitions of a record that is durable now: from here on others than writes see them. Call in the order of the log. */
+  confirm({ measurements = [], tables = [], fields = [], homes = [] }: Definitions): void {
+    for (const { id } of measurements) {
+      const measurement = this.any(id)
+      if (measurement !== undefined) measurement.durable = true
+    }
+    for (const { measurement, field } of fields) {
+      const owner = this.any(measurement)
+      if (owner?.fields.get(field.name)?.id === field.id && !owner.durableFields.some(({ id }) => id === field.id)) owner.durableFields.push(field)
+    }
+    for (const { id } of tables) {
+      const table = this.tables[id]
+      if (table !== undefined) table.durable = true
+    }
+    for (const { measurement, table } of homes) {
+      const owner = this.any(measurement)
+      const home = this.tables[table]
+      if (owner !== undefined && home !== undefined && !owner.durableTables.includes(home)) owner.durableTables.push(home)
+    }
   }
 
   /** Decides where the measurement's rows go from now on: the shared table while it has one field, else its own. */
   settle(measurement: Measurement, definitions: Definitions, undo: Undo): Table {
     const { home } = measurement
-    if (home !== undefined && (home.measurement >= 0 || measurement.list.length === 1)) {
-      if (home.measurement >= 0) home.fields.splice(0, home.fields.length, ...measurement.list)
-      return home
-    }
+    if (home !== undefined && (home.measurement >= 0 || measurement.list.length === 1)) return home
     const table = measurement.list.length === 1 ? this.shared(measurement.list[0], definitions, undo) : this.own(measurement, definitions, undo)
     measurement.home = table
     measurement.tables = [...measurement.tables, table]
@@ -187,6 +222,8 @@ export class Schema {
   /** Undoes `hide`; the caller has made sure that the name is free. */
   reveal(measurement: Measurement): void {
     this.pending.delete(measurement.id)
+    // Its own first write has failed as well.
+    if (!measurement.kept) this.provisional.push(measurement)
     const holder = this.find(measurement.namespace, measurement.name)
     // What a decoder has begun to write under the name has to be looked up again.
     if (holder !== undefined && !holder.kept) this.byId[holder.id] = undefined
@@ -227,14 +264,16 @@ export class Schema {
     }
     for (const { measurement, field } of definitions.fields ?? []) {
       const owner = this.any(measurement)
-      if (owner === undefined || owner.fields.has(field.name)) continue
+      const known = owner?.fields.get(field.name)
+      if (owner === undefined || (known?.id === field.id && known.type === field.type && known.scale === field.scale)) continue
+      // Earlier servers stored fields of writes that failed afterwards, and gave their names and numbers again: what the log says came later.
+      for (const phantom of owner.list.filter(({ id, name }) => id === field.id || name === field.name)) removeField(owner, phantom)
       owner.list.push(field)
       owner.fields.set(field.name, field)
-      if (owner.home !== undefined && owner.home.measurement >= 0) owner.home.fields.splice(0, owner.home.fields.length, ...owner.list)
     }
     for (const { id, measurement } of definitions.tables ?? []) {
       this.goneTables.delete(id)
-      this.restoreTable({ id, measurement, fields: measurement >= 0 ? [...(this.any(measurement)?.list ?? [])] : [] })
+      this.restoreTable({ id, measurement, fields: [] })
     }
     for (const { table, field } of definitions.sharedFields ?? []) {
       const shared = this.tables[table]
@@ -248,28 +287,32 @@ export class Schema {
       if (owner === undefined || home === undefined || owner.tables.includes(home)) continue
       owner.home = home
       owner.tables = [...owner.tables, home]
-      if (home.measurement >= 0) home.fields.splice(0, home.fields.length, ...owner.list)
+      if (home.measurement >= 0) home.fields = owner.durableFields
     }
+    this.confirm(definitions)
   }
 
   /** Puts back what the catalog stored; tables first. */
   restore(tables: readonly TableDef[], measurements: readonly MeasurementDef[]): void {
     for (const def of tables) {
       const table = this.restoreTable(def)
+      table.durable = true
       if (def.measurement < 0) this.sharedTables.set(sharedKey(def.fields[0]), table)
     }
     for (const def of measurements) {
       const measurement = new Measurement(def.id, def.namespace, def.name)
       measurement.kept = true
+      measurement.durable = true
       for (const field of def.fields) {
         measurement.list.push(field)
+        measurement.durableFields.push(field)
         measurement.fields.set(field.name, field)
       }
       // A table that is not there belongs to a write that was under way at the crash: the log defines it, or it never came to be.
       measurement.tables = def.tables.map((id) => this.tables[id]).filter((table) => table !== undefined)
+      measurement.durableTables.push(...measurement.tables)
       measurement.home = measurement.tables.at(-1)
-      if (measurement.home !== undefined && measurement.home.measurement >= 0)
-        measurement.home.fields.splice(0, measurement.home.fields.length, ...measurement.list)
+      if (measurement.home !== undefined && measurement.home.measurement >= 0) measurement.home.fields = measurement.durableFields
       this.insert(measurement)
       this.nextMeasurement = Math.max(this.nextMeasurement, def.id + 1)
     }
@@ -295,7 +338,7 @@ export class Schema {
   }
 
   private own(measurement: Measurement, definitions: Definitions, undo: Undo): Table {
-    return this.newTable(measurement.id, [...measurement.list], definitions, undo)
+    return this.newTable(measurement.id, measurement.durableFields, definitions, undo)
   }
 
   private newTable(measurement: number, fields: FieldDef[], definitions: Definitions, undo: Undo): Table {
@@ -319,8 +362,13 @@ export class Schema {
   }
 }
 
+function removeField(owner: Measurement, field: FieldDef): void {
+  for (const list of [owner.list, owner.durableFields]) if (list.includes(field)) list.splice(list.indexOf(field), 1)
+  owner.fields.delete(field.name)
+}
+
 export function describe(measurement: Measurement): MeasurementInfo {
-  const fields = measurement.list.map(({ name, type, scale }): FieldInfo => (type === 'decimal' ? { name, type, scale } : { name, type }))
+  const fields = measurement.durableFields.map(({ name, type, scale }): FieldInfo => (type === 'decimal' ? { name, type, scale } : { name, type }))
   return { name: measurement.name, tags: [...measurement.tagKeys].sort(), fields }
 }
 

@@ -10,8 +10,8 @@ export function stateEvents(
   segments: SegmentMeta[],
 ): StateEvent[] {
   const events: StateEvent[] = [{ kind: 'series', arrays: index.arrays() }]
-  for (const table of schema.tables) if (table !== undefined) events.push({ kind: 'table', def: table.def() })
-  for (const measurement of schema.byId) if (measurement?.kept) events.push({ kind: 'measurement', def: measurement.def() })
+  for (const table of schema.tables) if (table?.durable) events.push({ kind: 'table', def: table.def() })
+  for (const measurement of schema.byId) if (measurement?.durable) events.push({ kind: 'measurement', def: measurement.def() })
   events.push(...lifetime.tombstones.events())
   for (const id of schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
   events.push({ kind: 'segments', added: segments, removed: [], droppedMemtable: -1 })

@@ -14,12 +14,13 @@ import { Admission, type Admitted } from './admission.ts'
 import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
 import type { KeyRing } from './encryption/keys.ts'
-import { NO_ROW, Shared } from './layout.ts'
+import { type FieldDef, NO_ROW, Shared } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
 import { RELEASED, type SeriesIndex } from './series-index.ts'
+import { Unstored } from './unstored.ts'
 import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import type { LateSeries } from './wal/late-series.ts'
 import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
@@ -51,9 +52,8 @@ export interface WritePathParts {
 export class WritePath {
   readonly times = new SeriesTimes()
   readonly windows = new Map<string, Window>()
-  /** Measurements and tables whose definitions the catalog does not have yet. */
-  readonly changedMeasurements = new Set<number>()
-  readonly changedTables = new Set<number>()
+  /** What the catalog does not have yet. */
+  readonly unstored = new Unstored()
   active!: Memtable
   frozen: Memtable[] = []
   nextSequence = 1
@@ -69,8 +69,8 @@ export class WritePath {
   private pool: WriteBatch[] = []
   /** Batches in the hands of decoders. */
   private outstanding = 0
-  /** Writes on their way through the log. */
-  private readonly inFlight = new Set<Admitted>()
+  /** Writes on their way through the log, and their namespaces, in its order. */
+  private readonly inFlight = new Map<Admitted, string>()
   private readonly parts: WritePathParts
   private readonly admission: Admission
 
@@ -134,7 +134,7 @@ export class WritePath {
       for (const step of undo.reverse()) step()
       return Promise.reject(refusal)
     }
-    const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, undo }
+    const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, newestBefore: undefined, undo }
     return new Promise((resolve, reject) => this.append('', admitted, NO_HEAP, resolve, (error) => reject(classify(error))))
   }
 
@@ -188,7 +188,7 @@ export class WritePath {
   idle(series: Int32Array, sequence: number): Int32Array {
     if (this.outstanding > 0) return NO_SERIES
     const busy = new Set<number>()
-    for (const { tables } of this.inFlight) for (const rows of tables) for (let row = 0; row < rows.rows; row++) busy.add(rows.series[row])
+    for (const { tables } of this.inFlight.keys()) for (const rows of tables) for (let row = 0; row < rows.rows; row++) busy.add(rows.series[row])
     const memtables = [...this.frozen, this.active].filter((memtable) => memtable.sequence >= sequence)
     return series.filter((number) => !busy.has(number) && memtables.every(({ heads }) => number >= heads.length || heads[number] === NO_ROW))
   }
@@ -224,7 +224,7 @@ export class WritePath {
     for (const table of tables) for (let row = 0; row < table.rows; row++) if (table.series[row] > lastSeries) lastSeries = table.series[row]
     for (const table of tables) {
       const { fields } = this.table(table.table)
-      table.fields = table.fields.map((field) => fields[field.id])
+      table.fields = table.fields.map(({ id }) => (fields[id]?.id === id ? fields[id] : (fields.find((field) => field.id === id) as FieldDef)))
       this.seeWindow(table)
     }
     this.apply(this.namespaceOf(tables), tables, record.heap, lastSeries)
@@ -270,6 +270,18 @@ export class WritePath {
     return window
   }
 
+  /** Time of the newest row of each namespace that has taken effect: writes on their way, which have moved the windows already, may yet fail. */
+  newestTimes(): Map<string, bigint> {
+    const before = new Map<string, bigint | undefined>()
+    for (const [{ rows, newestBefore }, namespace] of this.inFlight) if (rows > 0 && !before.has(namespace)) before.set(namespace, newestBefore)
+    const times = new Map<string, bigint>()
+    for (const [namespace, window] of this.windows) {
+      const newest = before.has(namespace) ? before.get(namespace) : window.newest
+      if (newest !== undefined) times.set(namespace, newest)
+    }
+    return times
+  }
+
   /** Why nothing is written any more, until a restart. */
   get fault(): SvcError | undefined {
     return this.refusal ?? this.wal.poisoned ?? this.parts.pressure.fault
@@ -283,12 +295,10 @@ export class WritePath {
     const { tables, definitions, series } = admitted
     const moving = definitions !== undefined && moves(definitions, this.parts.schema)
     const sequence = ++this.walSequence
-    this.inFlight.add(admitted)
+    this.inFlight.set(admitted, namespace)
     const revoke = (error: Error): void => {
       this.inFlight.delete(admitted)
       for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
-      // A commit in between may have stored what is now taken back.
-      for (const { measurement } of [...(definitions?.fields ?? []), ...(definitions?.homes ?? [])]) this.changedMeasurements.add(measurement)
       this.giveBack()
       failed(error)
     }
@@ -299,7 +309,10 @@ export class WritePath {
           this.inFlight.delete(admitted)
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
           if (moving) this.freeze(this.wal.file)
-          if (definitions !== undefined) this.defined(definitions)
+          if (definitions !== undefined) {
+            this.parts.schema.confirm(definitions)
+            this.defined(definitions)
+          }
           this.apply(namespace, tables, heap, admitted.lastSeries)
           this.applied = sequence
           this.afterApply()
@@ -371,18 +384,19 @@ export class WritePath {
     ])
     const tables = new Set([...(definitions.tables ?? []).map((d) => d.id), ...(definitions.sharedFields ?? []).map((d) => d.table)])
     for (const id of measurements) {
-      const home = schema.byId[id]?.home
+      const home = schema.any(id)?.durableTables.at(-1)
       if (home !== undefined && home.measurement >= 0) tables.add(home.id)
     }
     for (const id of tables) {
       const table = schema.tables[id]
       if (table === undefined) continue // its measurement was dropped while the write was on its way
-      this.changedTables.add(id)
+      this.unstored.mark('table', id)
       publisher.tell({ kind: 'table', def: table.def() })
     }
     for (const id of measurements) {
-      this.changedMeasurements.add(id)
-      const measurement = schema.byId[id]
+      this.unstored.mark('measurement', id)
+      // Also one whose drop is on its way: should that fail, it goes on.
+      const measurement = schema.any(id)
       if (measurement !== undefined) publisher.tell({ kind: 'measurement', def: measurement.def() })
     }
   }

@@ -180,7 +180,7 @@ async function make(target: string): Promise<void> {
   await secondHalf(engine)
   await merged(dir)
   await unflushed(engine)
-  cpSync(dir, copy, { recursive: true, filter: (path) => !path.endsWith('LOCK') })
+  cpSync(dir, copy, { recursive: true, filter: (path) => !/LOCK(\.os)?$/.test(path) })
   const expected = await answers(engine)
   await engine.close()
   await keep(copy, join(target, 'killed'))

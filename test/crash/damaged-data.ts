@@ -96,7 +96,7 @@ export async function makeData(): Promise<string> {
       const points = [0, 1, 2].map((j) => ({ measurement: TAIL, tags: {}, time: NOW + BigInt(i * 3 + j), fields: { text: str(`${i} `.repeat(150)) } }))
       await write(engine, points)
     }
-    cpSync(live, join(folder, 'data'), { recursive: true, filter: (path) => !path.endsWith('LOCK') })
+    cpSync(live, join(folder, 'data'), { recursive: true, filter: (path) => !/LOCK(\.os)?$/.test(path) })
     await engine.backup.create(join(folder, 'backup'))
   } finally {
     await engine.close()

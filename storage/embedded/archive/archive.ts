@@ -111,6 +111,11 @@ export class Archive implements ArchiveService {
     await new Ledger(this.parts().state).note(keys)
   }
 
+  /** The commit has failed: the segments stay. */
+  settle(keys: readonly string[]): void {
+    for (const key of keys) this.inUse.delete(key)
+  }
+
   /** Deletes objects that nobody reads any more. What fails, the next run does again. */
   discard(keys: readonly string[]): void {
     if (keys.length === 0) return
@@ -273,8 +278,7 @@ export class Archive implements ArchiveService {
     if (keys.length === 0) return
     const named = new Set([...this.parts().manifest.segments.values()].flat().flatMap(({ file, archived }) => (archived ? [file] : [])))
     for (const key of keys) {
-      if (this.inUse.has(key) && !named.has(key)) continue
-      this.inUse.delete(key)
+      if (this.inUse.has(key)) continue
       if (!named.has(key)) await store.remove(key)
       await ledger.forget([key])
     }

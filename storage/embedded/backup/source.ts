@@ -28,7 +28,7 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
       const sequence = writes.applied
       await engine.flush()
       // A flush without rows commits nothing, but there may be definitions and deletes that only the log has.
-      await manifest.commit({})
+      await manifest.commit()
       return sequence
     },
     lease: () => parts().pool.lease(),

@@ -102,7 +102,7 @@ export class Housekeeping {
     // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
     const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones)).filter(({ id }) => !this.parts.merging(id))
     lifetime.releaseEmptied()
-    if (moved || removed.length > 0 || lifetime.waiting) await remove(removed)
+    if (moved || removed.length > 0 || this.parts.writes.unstored.waiting) await remove(removed)
     // Only now that no reader is told of the removed segments any more. The catalog learns of it with the next commit.
     const done = spent(
       lifetime.tombstones,

@@ -19,17 +19,18 @@ import {
   unknownMeasurement,
 } from '../../common/lifetime.ts'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import { BLOCK } from '../catalog.ts'
 import type { Changes } from '../changes.ts'
 import type { SegmentMeta } from '../layout.ts'
 import type { Publisher } from '../publisher.ts'
 import type { Measurement, Schema } from '../schema.ts'
 import { RELEASED, type SeriesIndex } from '../series-index.ts'
+import type { Unstored } from '../unstored.ts'
 import type { LifetimeChange } from '../wal/change-record.ts'
 import type { WritePath } from '../write-path.ts'
 import { selectSeries } from './select.ts'
 import type { EndedDrops, StoredDrop } from './stored.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
-import { Unstored } from './unstored.ts'
 
 type Delete = Extract<LifetimeChange, { kind: 'delete' }>
 type Drop = Extract<LifetimeChange, { kind: 'drop' }>
@@ -58,8 +59,6 @@ export interface LifetimeParts {
 
 export class Lifetime {
   readonly tombstones: Tombstones
-  /** What the catalog does not have yet. */
-  readonly unstored = new Unstored()
   /** Pending drops by measurement. */
   readonly drops = new Map<number, StoredDrop>()
   ended: EndedDrops = []
@@ -68,11 +67,13 @@ export class Lifetime {
   private readonly stale = new Set<number>()
   /** Series whose rows were all removed, in pieces below the sequence. */
   private emptied: { series: Int32Array; sequence: number }[] = []
+  private readonly unstored: Unstored
   private readonly parts: LifetimeParts
 
   constructor(parts: LifetimeParts) {
     this.parts = parts
-    this.tombstones = new Tombstones((event) => parts.publisher.tell(event))
+    this.unstored = parts.writes.unstored
+    this.tombstones = new Tombstones(this.unstored, (event) => parts.publisher.tell(event))
   }
 
   /** From the catalog. */
@@ -202,12 +203,6 @@ export class Lifetime {
     this.stale.clear()
   }
 
-  /** There is something that the catalog does not have yet. */
-  get waiting(): boolean {
-    const { tombstones, unstored } = this
-    return tombstones.changed.size > 0 || tombstones.removed.size > 0 || unstored.some
-  }
-
   /** The series have lost all rows in pieces below the sequence. */
   empty(series: Int32Array, sequence: number): void {
     if (series.length > 0) this.emptied.push({ series, sequence })
@@ -256,8 +251,8 @@ export class Lifetime {
     if (deadline === null) return this.end(measurement, tombstone, file)
     const drop: StoredDrop = { measurement: id, order: ++this.order, deadline: String(deadline) }
     this.drops.set(id, drop)
-    this.unstored.drops.add(id)
-    this.parts.writes.changedMeasurements.add(id)
+    this.unstored.mark('drop', id)
+    this.unstored.mark('measurement', id)
     publisher.tell({ kind: 'measurement-gone', id })
   }
 
@@ -265,7 +260,7 @@ export class Lifetime {
     const measurement = this.parts.schema.byId[id]
     if (measurement === undefined) return
     this.drops.delete(id)
-    this.unstored.drops.add(id)
+    this.unstored.mark('drop', id)
     this.parts.publisher.tell({ kind: 'measurement', def: measurement.def() })
   }
 
@@ -283,10 +278,10 @@ export class Lifetime {
     for (const table of tables) if (table.measurement === id) publisher.tell({ kind: 'table-gone', id: table.id })
     this.drops.delete(id)
     this.ended = [...this.ended.filter(([ns, n]) => ns !== namespace || n !== name), [namespace, name] as [string, string]].slice(-KEPT_ENDED_DROPS)
-    this.unstored.drops.add(id)
-    this.unstored.measurementsGone.add(id)
-    for (const table of tables) if (table.measurement === id) this.unstored.tables.add(table.id)
-    this.unstored.ended = true
+    this.unstored.mark('drop', id)
+    this.unstored.mark('measurement', id)
+    for (const table of tables) if (table.measurement === id) this.unstored.mark('table', table.id)
+    this.unstored.mark('ended-drops')
     this.applyRelease(series)
     this.parts.reclaim()
   }
@@ -294,7 +289,7 @@ export class Lifetime {
   /** The series are released in the index already. */
   private applyRelease(series: Int32Array): void {
     if (series.length === 0) return
-    for (const number of series) this.unstored.released.add(number)
+    for (const number of series) this.unstored.mark('series', Math.floor(number / BLOCK))
     this.parts.publisher.tell({ kind: 'series-released', series })
     this.parts.released(series.length)
   }

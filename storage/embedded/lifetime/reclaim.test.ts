@@ -1,6 +1,7 @@
 import t from 'tap'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { SegmentMeta, Tombstone } from '../layout.ts'
+import { Unstored } from '../unstored.ts'
 import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 
@@ -31,7 +32,7 @@ const tombstone = (id: number, more: Partial<Tombstone> = {}): Tombstone => ({
 })
 const table = (segments: SegmentMeta[], more: Partial<TableView> = {}): TableView => ({ id: 1, measurement: 7, gone: false, segments, ...more })
 function all(...list: Tombstone[]): Tombstones {
-  const tombstones = new Tombstones(() => {})
+  const tombstones = new Tombstones(new Unstored(), () => {})
   for (const one of list) tombstones.add(one)
   return tombstones
 }

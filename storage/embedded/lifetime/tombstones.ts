@@ -4,6 +4,7 @@
  * Invariant: a tombstone stays until no memtable and no segment can hold a row that it hides.
  */
 import type { Cuts, SegmentMeta, StateEvent, Tombstone } from '../layout.ts'
+import type { Unstored } from '../unstored.ts'
 
 /** Nothing of a dropped measurement comes back, whatever the sequence: its number is never used again. */
 export const EVERY_SEQUENCE = Number.MAX_SAFE_INTEGER
@@ -16,13 +17,11 @@ export class Tombstones {
   newest = 0
   cuts: Cuts = NO_CUTS
   readonly byId = new Map<number, Tombstone>()
-  /** What the catalog does not have yet. */
-  readonly changed = new Set<number>()
-  readonly removed = new Set<number>()
-  cutsChanged = false
+  private readonly unstored: Unstored
   private readonly tell: (event: StateEvent) => void
 
-  constructor(tell: (event: StateEvent) => void) {
+  constructor(unstored: Unstored, tell: (event: StateEvent) => void) {
+    this.unstored = unstored
     this.tell = tell
   }
 
@@ -31,8 +30,7 @@ export class Tombstones {
     this.nextId = Math.max(this.nextId, tombstone.id + 1)
     this.newest = Math.max(this.newest, tombstone.id)
     this.byId.set(tombstone.id, tombstone)
-    this.changed.add(tombstone.id)
-    this.removed.delete(tombstone.id)
+    this.unstored.mark('tombstone', tombstone.id)
     this.tell({ kind: 'tombstones', added: [tombstone], removed: [] })
   }
 
@@ -40,15 +38,14 @@ export class Tombstones {
     if (ids.length === 0) return
     for (const id of ids) {
       this.byId.delete(id)
-      this.changed.delete(id)
-      this.removed.add(id)
+      this.unstored.mark('tombstone', id)
     }
     this.tell({ kind: 'tombstones', added: [], removed: [...ids] })
   }
 
   setCuts(cuts: Cuts): void {
     this.cuts = cuts
-    this.cutsChanged = true
+    this.unstored.mark('cuts')
     this.tell({ kind: 'cuts', cuts })
   }
 

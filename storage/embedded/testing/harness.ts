@@ -19,7 +19,7 @@ export function tempDir(): string {
  * main thread does: no file goes, no commit begins. Its other threads may give an unfinished file its name.
  */
 export function crashCopy(dir: string, copy: string = tempDir()): string {
-  cpSync(dir, copy, { recursive: true, filter: (path) => !/LOCK$|\.tmp$/.test(path) })
+  cpSync(dir, copy, { recursive: true, filter: (path) => !/LOCK(\.os)?$|\.tmp$/.test(path) })
   return copy
 }
 

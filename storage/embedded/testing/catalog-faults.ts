@@ -1,0 +1,83 @@
+/** Commits of an engine's catalog that are held up or fail, the way lmdb reports it; for tests of what is under way meanwhile. */
+import { constants } from 'node:os'
+import type { RootDatabase } from 'lmdb'
+import type { Catalog } from '../catalog.ts'
+import type { EmbeddedEngine } from '../engine.ts'
+import type { Lifetime } from '../lifetime/lifetime.ts'
+import type { Manifest } from '../manifest.ts'
+import type { Schema } from '../schema.ts'
+import type { WritePath } from '../write-path.ts'
+
+/** Parts of an engine that have no other way in. */
+export interface Inside {
+  manifest: Manifest
+  writes: WritePath
+  schema: Schema
+  lifetime: Lifetime
+  catalog: Catalog
+}
+
+export const inside = (engine: EmbeddedEngine): Inside => engine as unknown as Inside
+
+export interface HeldCommit {
+  /** Resolves when LMDB is about to be asked. */
+  reached: Promise<void>
+  succeed(): void
+  /** There is no space. */
+  fail(): void
+}
+
+type Batch = RootDatabase<unknown, string>['batch']
+
+/** Has `instead` asked in LMDB's place for the manifest's commits, until the returned function is called. */
+function intercept(engine: EmbeddedEngine, instead: (batch: Batch) => Batch): () => void {
+  const { catalog } = inside(engine)
+  const { db } = catalog.store
+  const { commit } = catalog
+  catalog.commit = (make, index, stored) =>
+    commit.call(
+      catalog,
+      () => {
+        const change = make()
+        const { batch } = db
+        db.batch = ((body: () => void) => {
+          db.batch = batch
+          return instead(batch.bind(db) as Batch)(body)
+        }) as Batch
+        return change
+      },
+      index,
+      stored,
+    )
+  return () => {
+    catalog.commit = commit
+  }
+}
+
+/** Holds the manifest's next commit up before LMDB has it; those behind it wait in the queue. */
+export function holdCommit(engine: EmbeddedEngine): HeldCommit {
+  let reach: () => void
+  let decide: (failed: boolean) => void
+  const reached = new Promise<void>((resolve) => (reach = resolve))
+  const decided = new Promise<boolean>((resolve) => (decide = resolve))
+  const stop = intercept(engine, (batch) => {
+    stop()
+    reach()
+    return (async (body: () => void) => {
+      if (await decided) throw noSpace()
+      return batch(body)
+    }) as Batch
+  })
+  return { reached, succeed: () => decide(false), fail: () => decide(true) }
+}
+
+/** The manifest's next commits find no space. @param times commits that fail. @returns what ends it. */
+export function failCommits(engine: EmbeddedEngine, times: number): () => void {
+  let left = times
+  return intercept(engine, (batch) => ((body: () => void) => (left-- > 0 ? Promise.reject(noSpace()) : batch(body))) as Batch)
+}
+
+function noSpace(): Error {
+  const cause = Object.assign(new Error('No space left on device'), { code: constants.errno.ENOSPC })
+  return Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) })
+}

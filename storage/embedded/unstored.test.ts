@@ -1,0 +1,33 @@
+import t from 'tap'
+import { Unstored } from './unstored.ts'
+
+const kept = (unstored: Unstored) => [...unstored.copy()].flatMap(([kind, ids]) => [...ids.keys()].map((id) => `${kind} ${id}`)).sort()
+
+t.test('a commit that fails leaves all marks; one that is durable ends those that it stored, and no others', async (t) => {
+  const unstored = new Unstored()
+  unstored.mark('measurement', 1)
+  unstored.mark('tombstone', 1)
+  unstored.mark('cuts')
+  const first = unstored.copy()
+  t.same(kept(unstored), ['cuts 0', 'measurement 1', 'tombstone 1'], 'taking a copy takes nothing out')
+  unstored.mark('tombstone', 1)
+  unstored.mark('tombstone', 2)
+  const second = unstored.copy()
+  unstored.settle(first)
+  t.same(kept(unstored), ['tombstone 1', 'tombstone 2'], 'marked again, or after it')
+  unstored.settle(second)
+  t.same(kept(unstored), [])
+})
+
+t.test('definitions alone do not wait for a commit of their own', async (t) => {
+  const unstored = new Unstored()
+  unstored.mark('measurement', 1)
+  unstored.mark('table', 1)
+  t.equal(unstored.waiting, false)
+  for (const kind of ['tombstone', 'drop', 'series', 'cuts', 'ended-drops'] as const) {
+    unstored.mark(kind)
+    t.equal(unstored.waiting, true, kind)
+    unstored.settle(unstored.copy())
+    t.equal(unstored.waiting, false)
+  }
+})
