@@ -22,10 +22,34 @@ const EXPECTED = new Set(['NOT_FOUND', 'CONFLICT', 'BACKPRESSURE', 'CARDINALITY_
 export class Client {
   private readonly life: Life
   private readonly random: Random
+  private readonly actions: [weight: number, action: () => Promise<void>][]
+  /** How many points begin a series. */
+  private readonly newSeries: number
+  /** Milliseconds that a batch stays in the hands of its decoder, at most. */
+  private readonly hold: number
 
   constructor(life: Life) {
     this.life = life
     this.random = life.world.random.fork()
+    const { random } = this
+    const usual: [number, () => Promise<void>][] = [
+      [66, () => this.write()],
+      [8, () => this.delete()],
+      [5, () => this.drop()],
+      [4, () => this.restore()],
+      [5, () => this.flush()],
+      [4, () => this.tidy()],
+      [3, () => this.transaction()],
+      [2, () => this.read()],
+      [1, () => this.archive()],
+      [0.5, () => this.backup()],
+      [0.5, () => this.fill()],
+      [1, () => this.later()],
+    ]
+    // Each client leaves some things alone and overdoes others: what needs two rare things close together would else hardly ever happen.
+    this.actions = usual.map(([weight, action]) => [weight * random.pick([0, 1, 1, 5]), action])
+    this.newSeries = random.pick([0, 0.1, 0.5])
+    this.hold = random.pick([5, 50, 2000])
   }
 
   /** @param actions how many. */
@@ -71,19 +95,9 @@ export class Client {
   }
 
   private action(): Promise<void> {
-    const kind = this.random.next()
-    if (kind < 0.66) return this.write()
-    if (kind < 0.74) return this.delete()
-    if (kind < 0.79) return this.drop()
-    if (kind < 0.83) return this.restore()
-    if (kind < 0.88) return this.flush()
-    if (kind < 0.885) return this.archive()
-    if (kind < 0.89) return this.backup()
-    if (kind < 0.92) return this.tidy()
-    if (kind < 0.95) return this.transaction()
-    if (kind < 0.98) return this.read()
-    if (kind < 0.99) return this.fill()
-    return this.later()
+    let left = this.random.next() * this.actions.reduce((sum, [weight]) => sum + weight, 0)
+    for (const [weight, action] of this.actions) if ((left -= weight) < 0) return action()
+    return this.write()
   }
 
   private pause(ms: number): Promise<void> {
@@ -136,7 +150,7 @@ export class Client {
       this.unexpected(error, 'decode')
       return true
     }
-    if (random.chance(0.2)) await this.pause(random.next() * (random.chance(0.2) ? 500 : 10))
+    if (random.chance(0.3)) await this.pause(random.next() * this.hold)
     if (life.over) return true
     if (random.chance(0.05)) {
       engine.recycle(batch)
@@ -186,7 +200,7 @@ export class Client {
   private tags(): string {
     const { random, life } = this
     if (random.chance(0.05)) return ''
-    if (random.chance(0.1)) return `host=n${life.world.nextValue()}`
+    if (random.chance(this.newSeries)) return `host=n${life.world.nextValue()}`
     const host = `host=${random.pick(HOSTS)}`
     return random.chance(0.2) ? `${host},region=${random.pick(['x', 'y'])}` : host
   }

@@ -222,7 +222,7 @@ export class World {
     )
     const until = this.scheduler.steps + PATIENCE
     await this.scheduler.drive(() => settled || life.over || this.problem !== undefined || this.scheduler.steps > until)
-    if (!settled && !life.over && this.problem === undefined) this.violation(`${what} does not end`)
+    if (!settled && !life.over && this.problem === undefined) this.violation(`${what} does not end within ${PATIENCE} events`)
     return failure
   }
 
