@@ -48,7 +48,7 @@ import { Changes } from './changes.ts'
 import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
-import { holdsData, segmentsToServe } from './damage/startup.ts'
+import { holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, realEnvironment } from './environment.ts'
@@ -70,7 +70,7 @@ import { stateEvents } from './state-events.ts'
 import { LmdbState } from './state-store.ts'
 import { usageOf } from './usage.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
-import { replay } from './wal/replay.ts'
+import { recover } from './wal/recovery.ts'
 import { Wal } from './wal/wal.ts'
 import { WritePath } from './write-path.ts'
 
@@ -197,6 +197,7 @@ export class EmbeddedEngine implements StorageEngine {
     const { schema, index, writes, lifetime } = this
     const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments, fs), this.environment)
     this.catalog = catalog
+    syncAbove(this.paths.catalog, fs)
     const setAside = this.config.damaged_segments === 'set_aside'
     const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, fs, catalog })
     const segments = () => [...(this.manifest?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)
@@ -278,7 +279,7 @@ export class EmbeddedEngine implements StorageEngine {
     notes.check(floor)
     let late: LateSeries | undefined
     const lateOnes = (): LateSeries => (late ??= lateSeries(this.paths.wal, floor, fs))
-    const replayed = replay(this.paths.wal, floor, fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
+    const replayed = await recover(this.paths.wal, floor, fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
     checkTags(this.schema.byId, keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
@@ -286,8 +287,9 @@ export class EmbeddedEngine implements StorageEngine {
     this.maintenance = maintenance
     this.housekeeping.renewCuts()
     engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
-    if (replayed.records > 0 || replayed.torn > 0)
-      this.context.log.info({ ...replayed, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
+    const { records, rows, bytes, torn } = replayed
+    if (records > 0 || torn > 0)
+      this.context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
     scrubber.start()
@@ -435,15 +437,13 @@ export class EmbeddedEngine implements StorageEngine {
     const [maintenance, manifest] = [this.maintenance as Maintenance, this.manifest as Manifest]
     await maintenance.stop()
     try {
-      if (writes.wal.poisoned === undefined) {
-        await writes.wal.close()
-        writes.freeze(writes.wal.file + 1)
-        await maintenance.drain()
-        // A memtable without rows begins with the file after the last: nothing is left to replay.
-        if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
-        await manifest.commit()
-        manifest.removeOldLogs()
-      }
+      await writes.wal.close()
+      writes.freeze(writes.wal.file + 1)
+      await maintenance.drain()
+      // A memtable without rows begins with the file after the last: nothing is left to replay.
+      if (writes.active.firstWal <= writes.wal.file) writes.start(writes.wal.file + 1)
+      await manifest.commit()
+      manifest.removeOldLogs()
     } catch (error) {
       context.log.error({ err: error as Error }, 'cannot flush at the end; the next start replays the write-ahead log')
     }

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { StorageContext } from '../../../kernel/storage.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../layout.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
+import { type FileSystem, realFileSystem, syncDirectory } from '../wal/file-system.ts'
 import { segmentFault } from './trust.ts'
 
 export interface StartupParts {
@@ -25,6 +25,23 @@ export function holdsData(walDir: string, segmentsDir: string, fs: FileSystem = 
   const named = (dir: string, end: string): boolean => fs.filesSync(dir).some((name) => name.endsWith(end))
   return named(walDir, '.wal') || named(segmentsDir, '.parquet')
 }
+
+/**
+ * What is written below the data directory is there after a power cut only if the directories above know of it: syncs the catalog's, the data
+ * directory and the one that names it. Others may keep the last from us; then whoever made the data directory answers for its name.
+ */
+export function syncAbove(catalogDir: string, fs: Pick<FileSystem, 'openSync' | 'fsyncSync' | 'closeSync'>): void {
+  const dataDir = dirname(catalogDir)
+  syncDirectory(catalogDir, fs)
+  syncDirectory(dataDir, fs)
+  try {
+    syncDirectory(dirname(dataDir), fs)
+  } catch (error) {
+    if (!NOT_OURS.includes((error as NodeJS.ErrnoException).code)) throw error
+  }
+}
+
+const NOT_OURS: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'EINVAL']
 
 interface Fault {
   segment: SegmentMeta

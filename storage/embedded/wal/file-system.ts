@@ -87,6 +87,22 @@ export interface DirectoryEntry {
   isDirectory(): boolean
 }
 
+/** What the log itself needs. */
+export type LogFileSystem = Pick<
+  FileSystem,
+  'openSync' | 'closeSync' | 'writeSync' | 'fsyncSync' | 'readdirSync' | 'readFileSync' | 'unlinkSync' | 'truncateSync' | 'write' | 'fdatasync' | 'ftruncate'
+>
+
+/** Makes the entries of a directory durable: files made, renamed and removed. */
+export function syncDirectory(path: string, fs: Pick<FileSystem, 'openSync' | 'fsyncSync' | 'closeSync'>): void {
+  const fd = fs.openSync(path, 'r')
+  try {
+    fs.fsyncSync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
 export const realFileSystem: FileSystem = {
   openSync: (path, flags) => openSync(path, flags),
   closeSync,

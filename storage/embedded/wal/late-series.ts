@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { walFileName } from '../paths.ts'
-import type { FileSystem } from './file-system.ts'
+import type { LogFileSystem } from './file-system.ts'
 import { decodeSeries, type SeriesDefinition } from './record.ts'
 import { frameFault, walFiles } from './replay.ts'
 import { FILE_MAGIC, FRAME_HEADER } from './wal.ts'
@@ -12,7 +12,7 @@ import { FILE_MAGIC, FRAME_HEADER } from './wal.ts'
 export type LateSeries = ReadonlyMap<number, SeriesDefinition>
 
 /** Reads the log from its floor on: only when a number is missing. Ends at the first record that is not whole; replay says what is wrong with it. */
-export function lateSeries(dir: string, firstFile: number, fs: FileSystem): LateSeries {
+export function lateSeries(dir: string, firstFile: number, fs: LogFileSystem): LateSeries {
   const late = new Map<number, SeriesDefinition>()
   let highest = -1
   for (const file of walFiles(dir, fs)) {

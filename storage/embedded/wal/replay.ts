@@ -1,21 +1,21 @@
 /**
- * Reading the log back. A torn tail (the last frame of the last file is not whole) is what a crash leaves: it was never acknowledged
- * and is cut off. Damage anywhere else is reported with file and offset and stops the start: nothing is guessed or dropped.
+ * Reading the log back. A torn tail (the last frame of the last file is not whole) is what a crash leaves: it was never durable
+ * and is cut off. Corruption anywhere else is reported with file and offset and stops the start: nothing is guessed or dropped.
  */
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { KeyRing } from '../encryption/keys.ts'
 import { walFileName, walFileSequence } from '../paths.ts'
 import { crc32c } from './crc32c.ts'
-import type { FileSystem } from './file-system.ts'
+import type { LogFileSystem } from './file-system.ts'
 import { decodeWrite, type WriteRecord } from './record.ts'
-import { FILE_MAGIC, FRAME_HEADER, MAX_RECORD } from './wal.ts'
+import { BOUNDS, FILE_MAGIC, FRAME_HEADER } from './wal.ts'
 
 /** The least unit a disk writes whole. */
 const SECTOR = 512
 
 export interface ReplayResult {
-  /** Highest file number present, 0 when there is none. */
+  /** Highest number of a file that was begun, 0 when there is none. */
   lastFile: number
   records: number
   rows: number
@@ -24,10 +24,14 @@ export interface ReplayResult {
   torn: number
   /** Of the newest record; -1 when there is none. */
   sequence: number
+  /** The files read. */
+  files: number[]
+  /** Of the last of them: what its own frames do not say is durable. */
+  unsettled: { at: number; bytes: Uint8Array }
 }
 
 /** Files of the log in order. */
-export function walFiles(dir: string, fs: FileSystem): number[] {
+export function walFiles(dir: string, fs: LogFileSystem): number[] {
   return fs
     .readdirSync(dir)
     .map(walFileSequence)
@@ -36,9 +40,18 @@ export function walFiles(dir: string, fs: FileSystem): number[] {
 }
 
 /** @param apply takes each record of the files from `firstFile` on, in order. @throws DATABASE_ERROR, ENCRYPTION_KEY_UNAVAILABLE. */
-export function replay(dir: string, firstFile: number, fs: FileSystem, apply: (record: WriteRecord, file: number) => void, keys?: KeyRing): ReplayResult {
+export function replay(dir: string, firstFile: number, fs: LogFileSystem, apply: (record: WriteRecord, file: number) => void, keys?: KeyRing): ReplayResult {
   const files = walFiles(dir, fs)
-  const result: ReplayResult = { lastFile: files.at(-1) ?? 0, records: 0, rows: 0, bytes: 0, torn: 0, sequence: -1 }
+  const result: ReplayResult = {
+    lastFile: files.at(-1) ?? 0,
+    records: 0,
+    rows: 0,
+    bytes: 0,
+    torn: 0,
+    sequence: -1,
+    files: [],
+    unsettled: { at: 0, bytes: new Uint8Array(0) },
+  }
   const wanted = files.filter((file) => file >= firstFile)
   for (const [i, file] of wanted.entries()) {
     if (file !== firstFile + i) throw corrupt(walFileName(file), 0, `the file before it, ${walFileName(firstFile + i)}, is missing`)
@@ -51,7 +64,7 @@ interface LogFile {
   dir: string
   file: number
   last: boolean
-  fs: FileSystem
+  fs: LogFileSystem
   keys: KeyRing | undefined
 }
 
@@ -59,23 +72,24 @@ function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: Writ
   const name = walFileName(file)
   const bytes = fs.readFileSync(join(dir, name))
   result.bytes += bytes.length
-  const cut = (at: number): void => {
-    result.torn += bytes.length - at
-    if (at === 0) fs.unlinkSync(join(dir, name))
-    else fs.truncateSync(join(dir, name), at)
-  }
-  if (bytes.length < FILE_MAGIC.length) {
-    if (!last) throw corrupt(name, 0, 'the file is shorter than its header')
+  if (last && isUnbegun(bytes)) {
+    // It stays: the next file to be begun has its number, and takes it over.
     result.lastFile--
-    return cut(0)
+    return
   }
+  if (bytes.length < FILE_MAGIC.length) throw corrupt(name, 0, 'the file is shorter than its header')
+  result.files.push(file)
   if (FILE_MAGIC.some((byte, i) => bytes[i] !== byte)) throw corrupt(name, 0, 'it does not begin with SVCWAL01')
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  for (let at = FILE_MAGIC.length; at < bytes.length; ) {
+  let durable = 0
+  let at = FILE_MAGIC.length
+  while (at < bytes.length) {
     const fault = frameFault(bytes, view, at)
     if (fault !== undefined) {
-      if (last && fault.torn && !ackedBehind(bytes, view, at)) return cut(at)
-      throw corrupt(name, at, fault.cause)
+      if (!last || !fault.torn || ackedBehind(bytes, view, at)) throw corrupt(name, at, fault.cause)
+      result.torn += bytes.length - at
+      fs.truncateSync(join(dir, name), at)
+      break
     }
     const end = at + FRAME_HEADER + view.getUint32(at, true)
     let record: WriteRecord
@@ -88,11 +102,13 @@ function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: Writ
     // Also when one file has taken another one's place.
     if (record.sequence <= result.sequence) throw corrupt(name, at, `record ${record.sequence} comes after record ${result.sequence}`)
     result.sequence = record.sequence
+    durable = view.getUint32(at + 8, true)
     apply(record, file)
     result.records++
     for (const table of record.tables) result.rows += table.rows
     at = end
   }
+  result.unsettled = { at: durable, bytes: bytes.subarray(durable, at) }
 }
 
 /**
@@ -105,7 +121,7 @@ export function frameFault(bytes: Uint8Array, view: DataView, at: number): { tor
     return { torn: hasZeroSector(bytes, at, at + FRAME_HEADER), cause: 'the checksum of a record header does not match' }
   const length = view.getUint32(at, true)
   const end = at + FRAME_HEADER + length
-  if (length > MAX_RECORD) return { torn: false, cause: `a record of ${length} bytes is not possible` }
+  if (length > BOUNDS.record) return { torn: false, cause: `a record of ${length} bytes is not possible` }
   if (end > bytes.length) return { torn: true, cause: 'the file ends inside a record' }
   if (crc32c(bytes, at + FRAME_HEADER, end) !== view.getUint32(at + 4, true))
     return { torn: hasZeroSector(bytes, at, end), cause: 'the checksum of a record does not match' }
@@ -124,12 +140,27 @@ function hasZeroSector(bytes: Uint8Array, start: number, end: number): boolean {
   return false
 }
 
-/** Whether a whole frame after `at` was committed when the bytes at `at` were durable already: then they were acknowledged, and are damaged. */
+/** A file that was made, but whose header was not durable yet: no record can be in it. */
+function isUnbegun(bytes: Uint8Array): boolean {
+  return bytes.length < FILE_MAGIC.length || (bytes.length === FILE_MAGIC.length && bytes.every((byte) => byte === 0))
+}
+
+/**
+ * Whether a frame after `at` was written when the bytes at `at` were durable already: then they are corrupt and not torn. From a header that is whole
+ * the frames behind it are found by their lengths, so that nothing inside a record is taken for one; behind a header that is not, at any offset.
+ */
 function ackedBehind(bytes: Uint8Array, view: DataView, at: number): boolean {
-  for (let from = at + 1; from + FRAME_HEADER <= bytes.length; from++) {
-    const length = view.getUint32(from, true)
-    if (length === 0 || length > bytes.length - from - FRAME_HEADER || view.getUint32(from + 8, true) <= at) continue
-    if (crc32c(bytes, from, from + 12) === view.getUint32(from + 12, true)) return true
+  let from = at
+  for (let chained = true; from + FRAME_HEADER <= bytes.length; ) {
+    const durable = view.getUint32(from + 8, true)
+    const telling = durable > at && durable <= from
+    if ((chained || telling) && crc32c(bytes, from, from + 12) === view.getUint32(from + 12, true)) {
+      if (telling) return true
+      from += FRAME_HEADER + view.getUint32(from, true)
+    } else {
+      chained = false
+      from++
+    }
   }
   return false
 }

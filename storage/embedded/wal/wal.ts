@@ -1,16 +1,20 @@
 /**
  * The write-ahead log: framed records in numbered files, one fdatasync for all writes that wait (group commit).
  *
- * Frame: u32 payload length, u32 CRC-32C of the payload, u32 length of the file that was durable when the commit began, u32 CRC-32C of
- * the twelve bytes before; payload. All little endian. Layout: docs/formats/wal.md.
+ * Frame: u32 payload length, u32 CRC-32C of the payload, u32 length of the file that was durable when the frame was written, u32 CRC-32C of
+ * the twelve bytes before; payload. All little endian. Layout: docs/formats/wal.md. Why so: docs/decisions/031-written-and-durable.md.
  *
  * Invariants
- * - `append` resolves when its record is durable, in the order of the calls; when one fails, all that were appended after it fail too.
- * - After a failed write the file is cut back to its last durable byte: a record reported failed is never found by recovery.
- * - After a failed fsync nothing more is accepted (POISONED): the kernel may have dropped the pages, only a restart knows what is on disk. What
- *   was not acknowledged is cut off, so that the restart has exactly the acknowledged records.
+ * - `append` resolves when its record is durable (periodic: written), in the order of the calls; when one fails, all that were appended after it fail too.
+ * - `durable` and `written` are two figures under every policy; `durable` moves only when a sync that began behind those bytes has ended well.
+ * - After a failed write the file is cut back to what was accepted, and the truncation synced before anybody hears of the failure: a record
+ *   reported failed is never found by recovery, not after a power cut either.
+ * - After a failed sync, of whatever, nothing more is accepted (POISONED): the kernel may have dropped the pages, only a restart knows what is on
+ *   disk. What was not acknowledged is cut off, so that the restart has exactly the acknowledged records.
+ * - A file is durable as a whole before the next one is made, and no record goes to a file while the next one lies there unfinished: only the
+ *   newest file may end in a torn frame.
  * - `file` is the newest file there is; numbers have no gaps.
- * - `barrier` runs between two commits: every committed record is applied, every waiting one goes to the log after it.
+ * - `barrier` runs between two commits, with everything durable: every committed record is applied, every waiting one goes to the log after it.
  */
 import { join } from 'node:path'
 import { SvcError } from '../../../kernel/errors.ts'
@@ -18,12 +22,20 @@ import { walFileName } from '../paths.ts'
 import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { ByteWriter } from './bytes.ts'
 import { crc32c } from './crc32c.ts'
-import type { FileSystem } from './file-system.ts'
+import { type LogFileSystem, syncDirectory } from './file-system.ts'
+import { noRoom, writeAll } from './write-all.ts'
 
 export const FRAME_HEADER = 16
 export const FILE_MAGIC = new TextEncoder().encode('SVCWAL01')
-/** A frame longer than this is damage: batches are bounded far below. */
-export const MAX_RECORD = 1 << 30
+
+/** Bytes that a file, a commit and a payload never exceed. */
+export interface WalBounds {
+  /** What Node.js reads at once. */
+  file: number
+  /** A frame that says more is corrupt: batches are bounded far below. */
+  record: number
+}
+export const BOUNDS: WalBounds = { file: 2 ** 31 - 1, record: 1 << 30 }
 
 export type FsyncPolicy = { kind: 'per_write' } | { kind: 'per_batch' } | { kind: 'periodic'; ms: number }
 
@@ -37,11 +49,11 @@ interface Waiter {
 export interface WalMetrics {
   fsyncs(): void
   written(bytes: number): void
-  /** A new file is there and durable. */
+  /** A new file is there and durable, and so is all of the one before it. */
   opened?(file: number): void
 }
 
-const FIRST_BUFFER = 1 << 20
+const FIRST_BUFFER = 1 << 16
 /** A buffer that a burst has made larger than this is let go. */
 const KEPT_BUFFER = 16 << 20
 
@@ -61,29 +73,36 @@ export class Wal {
   /** Number of the file being written. */
   file = 0
   private fd = -1
-  private fileLength = 0
+  /** Bytes of the current file that hold accepted records, or those being synced now. */
+  private written = 0
+  /** Bytes of the current file that a power cut leaves. */
+  private durable = 0
+  /** The next file may lie in the directory half made. */
+  private unfinished = false
+  private syncing = false
+  private afterSync: (() => void)[] = []
   private staging = new Staging()
   private spare = new Staging()
   private committing = false
-  private dirty = false
   private timer: Timer | undefined
   private barriers: (() => void)[] = []
   private fault: SvcError | undefined
   private closed = false
   private idle: (() => void)[] = []
   private readonly dir: string
-  private readonly fs: FileSystem
+  private readonly fs: LogFileSystem
   private readonly policy: FsyncPolicy
   private readonly metrics: WalMetrics
   private readonly timers: Timers
+  private readonly bounds: WalBounds
 
-  constructor(dir: string, policy: FsyncPolicy, fs: FileSystem, metrics: WalMetrics, timers: Timers = realTimers) {
+  constructor(dir: string, policy: FsyncPolicy, fs: LogFileSystem, metrics: WalMetrics, timers: Timers = realTimers, bounds: WalBounds = BOUNDS) {
     this.timers = timers
     this.dir = dir
     this.policy = policy
     this.fs = fs
     this.metrics = metrics
-    if (policy.kind === 'periodic') this.timer = timers.setInterval(() => this.syncPeriodically(), policy.ms).unref()
+    this.bounds = bounds
   }
 
   /** Why writes are refused, if they are. */
@@ -93,7 +112,7 @@ export class Wal {
 
   /** Bytes in the current file. */
   get length(): number {
-    return this.fileLength
+    return this.written
   }
 
   /** Bytes of records that are not durable yet. */
@@ -106,7 +125,10 @@ export class Wal {
     return this.staging.out.bytes.length + this.spare.out.bytes.length
   }
 
-  /** Starts the first file of this run. A full disk must not keep the reads from starting: the first commit then tries again. */
+  /**
+   * Starts the first file of this run. A full disk must not keep the reads from starting: the first commit then tries again.
+   * @throws OVERLOADED when the new file cannot be synced, DATABASE_ERROR when there is one with records.
+   */
   begin(sequence: number): void {
     this.file = sequence - 1
     try {
@@ -114,26 +136,39 @@ export class Wal {
     } catch (error) {
       if (!isFull(error)) throw error
     }
+    if (this.policy.kind === 'periodic') this.timer = this.timers.setInterval(() => this.syncPeriodically(), this.policy.ms).unref()
   }
 
-  /** Starts file `sequence`. On an error the file before goes on being written. */
+  /** Starts file `sequence`, inside a barrier. @throws as `begin`, and what the disk says; the file before goes on being written then. */
   openFile(sequence: number): void {
-    const fd = this.fs.openSync(join(this.dir, walFileName(sequence)), 'wx')
+    if (this.fault !== undefined) throw this.fault
+    if (this.closed && this.fd < 0) throw closedError()
+    if (this.written !== this.durable || this.syncing) throw new Error('a log file may be left only when it is durable')
+    const path = join(this.dir, walFileName(sequence))
+    const fd = this.create(path)
     try {
-      this.fs.writeSync(fd, FILE_MAGIC)
-      this.fs.fsyncSync(fd)
-      this.syncDirectory()
-      if (this.dirty) this.fs.fsyncSync(this.fd)
+      if (this.fs.writeSync(fd, FILE_MAGIC) !== FILE_MAGIC.length) throw noRoom()
+      this.synced(() => this.fs.fsyncSync(fd))
+      this.synced(() => syncDirectory(this.dir, this.fs))
     } catch (error) {
-      this.fs.closeSync(fd)
-      this.fs.unlinkSync(join(this.dir, walFileName(sequence)))
+      this.unfinished = true
+      try {
+        this.fs.closeSync(fd)
+        this.fs.unlinkSync(path)
+        syncDirectory(this.dir, this.fs)
+        this.unfinished = false
+      } catch {
+        // The next commit finishes it before it writes anything: behind a torn frame it would look like a later file.
+      }
       throw error
     }
-    this.dirty = false
-    if (this.fd >= 0) this.fs.closeSync(this.fd)
+    const left = this.fd
+    this.unfinished = false
     this.fd = fd
     this.file = sequence
-    this.fileLength = FILE_MAGIC.length
+    this.written = FILE_MAGIC.length
+    this.durable = FILE_MAGIC.length
+    if (left >= 0) this.closeQuietly(left)
     this.metrics.opened?.(sequence)
   }
 
@@ -141,14 +176,17 @@ export class Wal {
    * Appends a record.
    * @param encode writes the payload.
    * @param applied called when it is durable, before any later record's; must not throw.
+   * @throws PAYLOAD_TOO_LARGE, and what `encode` throws: the log has nothing of the record then.
    */
   append(encode: (out: ByteWriter) => void, applied: () => void, failed: (error: Error) => void): void {
     if (this.fault !== undefined) return failed(this.fault)
-    if (this.closed) return failed(new SvcError('DATABASE_CLOSED', 'the database is shutting down; write to another node or retry after the restart'))
+    if (this.closed) return failed(closedError())
     const { out, waiters } = this.staging
     const start = out.reserve(FRAME_HEADER)
     try {
       encode(out)
+      const length = out.length - start - FRAME_HEADER
+      if (length > this.bounds.record) throw tooLarge(length, this.bounds.record)
     } catch (error) {
       out.length = start
       throw error
@@ -159,28 +197,39 @@ export class Wal {
     if (!this.committing) this.commitSoon()
   }
 
-  /** Runs `body` when no record is in flight. */
+  /** Runs `body` when no record is in flight and everything written is durable, unless the log is poisoned. */
   barrier(body: () => void): void {
     this.barriers.push(body)
     if (!this.committing) this.commitSoon()
   }
 
+  /** Leaves everything accepted durable, under every policy. @throws OVERLOADED when the log is poisoned, also by this last sync. */
   async close(): Promise<void> {
     this.closed = true
     this.timers.clearInterval(this.timer)
     this.timer = undefined
     if (this.committing) await new Promise<void>((resolve) => this.idle.push(resolve))
-    if (this.fd >= 0) {
-      if (this.dirty && this.fault === undefined) this.fs.fsyncSync(this.fd)
-      this.fs.closeSync(this.fd)
-      this.fd = -1
-    }
+    await new Promise<void>((resolve) => this.whenDurable(resolve))
+    if (this.fd >= 0) this.closeQuietly(this.fd)
+    this.fd = -1
+    if (this.fault !== undefined) throw this.fault
   }
 
-  private syncDirectory(): void {
-    const fd = this.fs.openSync(this.dir, 'r')
-    this.fs.fsyncSync(fd)
-    this.fs.closeSync(fd)
+  /** A new file, or the one that an attempt to begin it has left: it never had a record. */
+  private create(path: string): number {
+    try {
+      return this.fs.openSync(path, 'wx')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+    const found = this.fs.readFileSync(path).length
+    if (found > FILE_MAGIC.length) {
+      throw new SvcError(
+        'DATABASE_ERROR',
+        `cannot start write-ahead log file "${path}": it has ${found} bytes that this server has not written; see that no other server uses the directory, then restart`,
+      )
+    }
+    return this.fs.openSync(path, 'r+')
   }
 
   private commitSoon(): void {
@@ -190,21 +239,29 @@ export class Wal {
   }
 
   private commit(): void {
+    if (this.barriers.length > 0 || this.needsFile()) this.whenDurable(() => this.commitNext())
+    else this.commitNext()
+  }
+
+  private commitNext(): void {
     this.runBarriers()
-    const batch = this.staging
-    if (batch.waiters.length === 0) return this.afterCommit()
-    if (this.fd < 0) {
+    const staged = this.staging
+    if (staged.waiters.length === 0) return this.afterCommit()
+    if (this.fault !== undefined) return this.refuse(staged, this.fault)
+    if (this.needsFile()) {
       try {
         this.openFile(this.file + 1)
       } catch (error) {
-        this.failAll(batch, error as Error)
-        return this.afterCommit()
+        return this.refuse(staged, error as Error)
       }
     }
-    if (this.policy.kind === 'per_write' && batch.waiters.length > 1) return this.commitFirst(batch)
-    this.staging = this.spare
-    this.spare = batch
-    this.writeOut(batch, batch.out.length, () => {
+    const count = this.fitting(staged)
+    const batch = count === staged.waiters.length ? staged : this.takeFirst(staged, count)
+    if (batch === staged) {
+      this.staging = this.spare
+      this.spare = batch
+    }
+    this.writeOut(batch, () => {
       const { waiters } = batch
       batch.clear()
       for (const waiter of waiters) waiter.applied()
@@ -212,23 +269,38 @@ export class Wal {
     })
   }
 
-  /** per_write: takes only the first waiting record. */
-  private commitFirst(staged: Staging): void {
-    const view = new DataView(staged.out.bytes.buffer)
-    const length = FRAME_HEADER + view.getUint32(0, true)
+  /** Whether the next commit cannot go to the current file. */
+  private needsFile(): boolean {
+    if (this.staging.waiters.length === 0) return false
+    return this.fd < 0 || this.unfinished || this.written + this.lengthOf(this.staging, 1) > this.bounds.file
+  }
+
+  /** How many of the waiting records the next commit takes, at least one. */
+  private fitting(staged: Staging): number {
+    if (this.policy.kind === 'per_write') return 1
+    const room = this.bounds.file - this.written
+    if (staged.out.length <= room) return staged.waiters.length
+    let count = 1
+    while (this.lengthOf(staged, count + 1) <= room) count++
+    return count
+  }
+
+  /** Bytes of the first `count` records. */
+  private lengthOf({ out, waiters }: Staging, count: number): number {
+    return waiters[count]?.start ?? out.length
+  }
+
+  /** Moves the first records to the spare buffer. */
+  private takeFirst(staged: Staging, count: number): Staging {
+    const length = this.lengthOf(staged, count)
     const first = this.spare
     first.out.length = 0
     first.out.put(staged.out.bytes.subarray(0, length))
-    first.waiters = [staged.waiters.shift() as Waiter]
+    first.waiters = staged.waiters.splice(0, count)
     staged.out.bytes.copyWithin(0, length, staged.out.length)
     staged.out.length -= length
     for (const waiter of staged.waiters) waiter.start -= length
-    this.writeOut(first, length, () => {
-      const [waiter] = first.waiters
-      first.clear()
-      waiter.applied()
-      this.afterCommit()
-    })
+    return first
   }
 
   private runBarriers(): void {
@@ -237,72 +309,49 @@ export class Wal {
     for (const body of barriers) body()
   }
 
-  private writeOut(batch: Staging, length: number, done: () => void): void {
-    for (const { start } of batch.waiters) {
-      batch.out.setU32(start + 8, this.fileLength)
-      batch.out.setU32(start + 12, crc32c(batch.out.bytes, start, start + 12))
+  private writeOut(batch: Staging, done: () => void): void {
+    const start = this.written
+    const { out } = batch
+    for (const waiter of batch.waiters) {
+      out.setU32(waiter.start + 8, this.durable)
+      out.setU32(waiter.start + 12, crc32c(out.bytes, waiter.start, waiter.start + 12))
     }
-    this.writeAll(batch, 0, length, (error) => {
+    writeAll(this.fs, this.fd, out.bytes.subarray(0, out.length), start, (error) => {
       if (error !== null) return this.rewind(batch, error)
-      this.metrics.written(length)
-      if (this.policy.kind === 'periodic') {
-        this.fileLength += length
-        this.dirty = true
-        return done()
-      }
-      this.fs.fdatasync(this.fd, (syncError) => {
-        if (syncError !== null) return this.poison(batch, syncError)
-        this.metrics.fsyncs()
-        this.fileLength += length
-        done()
-      })
+      this.metrics.written(out.length)
+      this.written += out.length
+      // A periodic sync may have failed meanwhile.
+      if (this.fault !== undefined) return this.giveUp(batch, start, this.fault)
+      if (this.policy.kind === 'periodic') return done()
+      this.sync(() => (this.fault === undefined ? done() : this.giveUp(batch, start, this.fault)))
     })
   }
 
-  private writeAll(batch: Staging, from: number, length: number, done: (error: Error | null) => void): void {
-    this.fs.write(this.fd, batch.out.bytes, from, length - from, this.fileLength + from, (error, written) => {
-      if (error !== null) {
-        const { code } = error as NodeJS.ErrnoException
-        if (code === 'EINTR' || code === 'EAGAIN') return this.writeAll(batch, from, length, done)
-        return done(error)
-      }
-      // A short write goes on where it stopped; a disk that takes nothing is full.
-      if (written === 0) return done(Object.assign(new Error('the disk took no bytes'), { code: 'ENOSPC' }))
-      if (from + written < length) return this.writeAll(batch, from + written, length, done)
-      done(null)
-    })
-  }
-
-  /** The write failed: cut the file back and refuse everything that waits, because later records may build on the failed ones. */
+  /**
+   * The write failed: cut the file back and refuse everything that waits, because later records may build on the failed ones. The kernel may have
+   * stored some of them already, so the truncation is synced before the refusal is known.
+   */
   private rewind(batch: Staging, cause: Error): void {
-    this.fs.ftruncate(this.fd, this.fileLength, (error) => {
-      if (error !== null) return this.poison(batch, error)
-      this.failAll(batch, cause)
-      this.afterCommit()
+    const accepted = this.written
+    this.fs.ftruncate(this.fd, accepted, (error) => {
+      if (error !== null) return this.giveUp(batch, accepted, this.poison(error))
+      this.quiet(() => this.sync(() => (this.fault === undefined ? this.refuse(batch, cause) : this.giveUp(batch, accepted, this.fault))))
     })
   }
 
-  private poison(batch: Staging, cause: Error): void {
-    this.fault = new SvcError(
-      'OVERLOADED',
-      `writes are refused since the write-ahead log failed (${cause.message}); restart the server, it recovers everything that was acknowledged`,
-      // A full disk as the cause would make it a STORAGE_FULL, which promises that writes resume by themselves.
-      { cause: isFull(cause) ? new Error(cause.message) : cause },
-    )
-    const { fault } = this
-    // What was not acknowledged must not come back with the restart. Should this fail as well, the write's outcome is unknown, as its answer says.
-    this.fs.ftruncate(this.fd, this.fileLength, () => {
-      this.failAll(batch, fault)
-      this.afterCommit()
-    })
+  /** The log is poisoned: what was not acknowledged must not come back with the restart. Should this fail as well, the write's outcome is unknown, as its answer says. */
+  private giveUp(batch: Staging, accepted: number, fault: SvcError): void {
+    this.written = accepted
+    this.fs.ftruncate(this.fd, accepted, () => this.fs.fdatasync(this.fd, () => this.refuse(batch, fault)))
   }
 
-  private failAll(batch: Staging, error: Error): void {
+  private refuse(batch: Staging, error: Error): void {
     const failed = [...batch.waiters, ...(batch === this.staging ? [] : this.staging.waiters)]
     this.staging.clear()
     this.spare.clear()
     // Newest first: what a failed record defined is taken back before what it was built on.
     for (const waiter of failed.reverse()) waiter.failed(error)
+    this.afterCommit()
   }
 
   private afterCommit(): void {
@@ -312,17 +361,67 @@ export class Wal {
   }
 
   private syncPeriodically(): void {
-    if (!this.dirty || this.fd < 0 || this.fault !== undefined) return
-    this.dirty = false
+    if (this.fd >= 0 && !this.syncing && this.written > this.durable && this.fault === undefined) this.sync(() => {})
+  }
+
+  /** Makes what is written now durable, or poisons the log. One at a time: of two on one descriptor only one hears of an error. */
+  private sync(done: () => void): void {
+    const upTo = this.written
+    this.syncing = true
     this.fs.fdatasync(this.fd, (error) => {
-      if (error === null) this.metrics.fsyncs()
-      else
-        this.fault ??= new SvcError('OVERLOADED', `writes are refused since the write-ahead log failed (${error.message}); restart the server`, {
-          cause: error,
-        })
+      this.syncing = false
+      if (error !== null) this.poison(error)
+      else {
+        this.metrics.fsyncs()
+        this.durable = upTo
+      }
+      done()
+      for (const next of this.afterSync.splice(0)) next()
     })
   }
+
+  /** Runs `body` when no sync is under way. */
+  private quiet(body: () => void): void {
+    if (this.syncing) this.afterSync.push(() => this.quiet(body))
+    else body()
+  }
+
+  /** Runs `body` when no sync is under way and everything written is durable, or the log poisoned. */
+  private whenDurable(body: () => void): void {
+    this.quiet(() => (this.fd < 0 || this.written === this.durable || this.fault !== undefined ? body() : this.sync(body)))
+  }
+
+  private poison(cause: Error): SvcError {
+    this.fault ??= new SvcError(
+      'OVERLOADED',
+      `writes are refused since the write-ahead log failed (${cause.message}); restart the server, it recovers everything that was acknowledged`,
+      // A full disk as the cause would make it a STORAGE_FULL, which promises that writes resume by themselves.
+      { cause: isFull(cause) ? new Error(cause.message) : cause },
+    )
+    return this.fault
+  }
+
+  /** A sync of what has no records yet: without space it has only failed to be made, anything else poisons. */
+  private synced(sync: () => void): void {
+    try {
+      sync()
+    } catch (error) {
+      if (!isFull(error)) throw this.poison(error as Error)
+      throw error
+    }
+  }
+
+  /** Everything in the file is durable, or the log is poisoned: an error of close changes nothing. */
+  private closeQuietly(fd: number): void {
+    try {
+      this.fs.closeSync(fd)
+    } catch {}
+  }
 }
+
+const closedError = (): SvcError => new SvcError('DATABASE_CLOSED', 'the database is shutting down; write to another node or retry after the restart')
+const tooLarge = (length: number, most: number): SvcError =>
+  new SvcError('PAYLOAD_TOO_LARGE', `cannot write a batch of ${length} bytes: a record of the log has at most ${most}; send smaller batches`)
 
 function isFull(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException

@@ -1,0 +1,68 @@
+/** What the first start of a database leaves durable before it takes a write. */
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import { closeAndRemove, NOW, openEngine, tempDir, writeFloat } from '../testing/harness.ts'
+import { realFileSystem } from '../wal/file-system.ts'
+import { syncAbove } from './startup.ts'
+
+const DIR = '/data/svc'
+
+function syncing(fault: (path: string) => string | undefined): { synced: string[]; fs: Parameters<typeof syncAbove>[1] } {
+  const paths = new Map<number, string>()
+  const synced: string[] = []
+  const fs = {
+    openSync: (path: string) => {
+      const code = fault(path)
+      if (code !== undefined) throw Object.assign(new Error(code), { code })
+      paths.set(paths.size, path)
+      return paths.size - 1
+    },
+    fsyncSync: (fd: number) => void synced.push(paths.get(fd) as string),
+    closeSync: (fd: number) => void paths.set(fd, 'closed'),
+  }
+  return { synced, fs }
+}
+
+t.test('the directories above the files are synced', async (t) => {
+  const { synced, fs } = syncing(() => undefined)
+  syncAbove(join(DIR, 'catalog'), fs)
+  t.same(synced, [join(DIR, 'catalog'), DIR, dirname(DIR)])
+})
+
+t.test('the one that names the data directory may be closed to us, the others not', async (t) => {
+  for (const code of ['EACCES', 'EPERM']) {
+    const { synced, fs } = syncing((path) => (path === dirname(DIR) ? code : undefined))
+    syncAbove(join(DIR, 'catalog'), fs)
+    t.same(synced, [join(DIR, 'catalog'), DIR])
+  }
+  t.throws(() => syncAbove(join(DIR, 'catalog'), syncing((path) => (path === DIR ? 'EACCES' : undefined)).fs), { code: 'EACCES' })
+  t.throws(() => syncAbove(join(DIR, 'catalog'), syncing((path) => (path === dirname(DIR) ? 'EIO' : undefined)).fs), { code: 'EIO' })
+})
+
+t.test('a new database syncs them before its first record', async (t) => {
+  const dir = join(tempDir(), 'new')
+  mkdirSync(dir)
+  const paths = new Map<number, string>()
+  const synced: string[] = []
+  const engine = await openEngine(
+    dir,
+    {},
+    {
+      ...realFileSystem,
+      openSync: (path, flags) => {
+        const fd = realFileSystem.openSync(path, flags)
+        paths.set(fd, path)
+        return fd
+      },
+      fsyncSync: (fd) => {
+        synced.push(paths.get(fd) as string)
+        realFileSystem.fsyncSync(fd)
+      },
+    },
+  )
+  const before = [...synced]
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  for (const path of [join(dir, 'catalog'), join(dir, 'wal'), dir, dirname(dir)]) t.ok(before.includes(path), path)
+  await closeAndRemove(engine, dirname(dir))
+})

@@ -1,0 +1,202 @@
+/** Commits that fail: who hears of it, and what a power cut leaves of them. */
+import t from 'tap'
+import { seeded } from '../../../kernel/testkit/random.ts'
+import { failure, LogDisk } from '../testing/log-disk.ts'
+import { LogProcess, recordsOn } from '../testing/log-process.ts'
+import { BOUNDS, FRAME_HEADER, type FsyncPolicy, type WalBounds } from './wal.ts'
+
+const PER_BATCH: FsyncPolicy = { kind: 'per_batch' }
+const PERIODIC: FsyncPolicy = { kind: 'periodic', ms: 1000 }
+const POLICIES: FsyncPolicy[] = [{ kind: 'per_write' }, PER_BATCH, PERIODIC]
+/** Nothing that was not synced survives a power cut. */
+const FORGETFUL = (): number => 0
+
+async function started(policy: FsyncPolicy, random: () => number = FORGETFUL, bounds?: WalBounds): Promise<{ disk: LogDisk; log: LogProcess }> {
+  const disk = new LogDisk(random)
+  const log = new LogProcess(disk, policy, undefined, bounds)
+  await log.start()
+  return { disk, log }
+}
+
+t.test('what fails together is refused newest first, with what waits behind it', async (t) => {
+  for (const policy of POLICIES) {
+    const { disk, log } = await started(policy)
+    const refused: number[] = []
+    const append = (n: number): void =>
+      log.wal.append(
+        (out) => out.u8(n),
+        () => t.fail('acknowledged'),
+        () => refused.push(n),
+      )
+    append(1)
+    append(2)
+    disk.fault = (call) => (call === 'write' ? failure('ENOSPC') : undefined)
+    disk.step() // the write is under way
+    append(3)
+    append(4)
+    log.settle()
+    t.same(refused, [4, 3, 2, 1], policy.kind)
+    t.equal(log.wal.poisoned, undefined, 'and nothing more')
+  }
+})
+
+t.test('a refused record is not back after a power cut, whatever the kernel had stored of it', async (t) => {
+  for (const policy of POLICIES) {
+    for (let seed = 0; seed < 40; seed++) {
+      const { disk, log } = await started(policy, seeded(seed))
+      log.append(1)
+      log.settle()
+      log.append(2, 300)
+      log.append(3, 300)
+      let writes = 0
+      // The first call takes a part, the second finds no space.
+      disk.fault = (call) => (call === 'write' && writes++ > 0 ? failure('ENOSPC') : undefined)
+      log.settle()
+      disk.fault = () => undefined
+      const refused = [2, 3].filter((sequence) => log.outcomes.get(sequence) instanceof Error)
+      disk.powerCut()
+      const again = new LogProcess(disk, policy)
+      const found = await again.start()
+      if (found.some((sequence) => refused.includes(sequence))) t.fail(`${policy.kind}, seed ${seed}: ${found} came back, ${refused} were refused`)
+    }
+  }
+  t.pass('none came back')
+})
+
+t.test('a truncation that cannot be synced ends all writing: the refusal would promise too much', async (t) => {
+  for (const call of ['fdatasync', 'ftruncate'] as const) {
+    const { disk, log } = await started(PERIODIC)
+    log.append(1)
+    log.settle()
+    log.append(2)
+    disk.fault = (one) => (one === 'write' ? failure('ENOSPC') : one === call ? failure('EIO') : undefined)
+    log.settle()
+    t.match(log.outcomes.get(2), { code: 'OVERLOADED' }, call)
+    disk.fault = () => undefined
+    log.append(3)
+    t.match(log.outcomes.get(3), { code: 'OVERLOADED' })
+    disk.kill()
+    t.same(recordsOn(disk), [1], 'what was acknowledged is kept')
+  }
+})
+
+t.test('a sync that fails ends all writing and cuts off what was not acknowledged', async (t) => {
+  const { disk, log } = await started(PER_BATCH)
+  log.append(1)
+  log.settle()
+  log.append(2)
+  disk.fault = (call) => (call === 'fdatasync' ? failure('EIO') : undefined)
+  log.settle()
+  disk.fault = () => undefined
+  t.match(log.outcomes.get(2), { code: 'OVERLOADED', message: /restart/ })
+  t.same(recordsOn(disk), [1])
+})
+
+t.test('periodic: a sync that fails refuses what comes after, also what is being written, and keeps what was acknowledged', async (t) => {
+  let newest = false
+  const { disk, log } = await started(PERIODIC, () => (newest ? 0.9 : 0))
+  log.append(1)
+  log.settle()
+  disk.fault = (call) => (call === 'fdatasync' ? failure('EIO') : undefined)
+  log.append(2)
+  disk.step()
+  disk.tick()
+  newest = true
+  disk.step() // the sync ends before the write
+  log.append(3)
+  log.settle()
+  disk.fault = () => undefined
+  log.append(4)
+  t.match(log.wal.poisoned, { code: 'OVERLOADED' })
+  for (const sequence of [2, 3, 4]) t.match(log.outcomes.get(sequence), { code: 'OVERLOADED' }, `record ${sequence}`)
+  t.same(recordsOn(disk), [1])
+})
+
+t.test('a frame says what was durable when it was written', async (t) => {
+  const { disk, log } = await started(PERIODIC)
+  const saids = (): number[] => {
+    const [bytes] = disk.files.values()
+    const view = new DataView(bytes.buffer)
+    const found: number[] = []
+    for (let at = 8; at < bytes.length; at += FRAME_HEADER + view.getUint32(at, true)) found.push(view.getUint32(at + 8, true))
+    return found
+  }
+  for (const sequence of [1, 2]) {
+    log.append(sequence)
+    log.settle()
+  }
+  t.same(saids(), [8, 8], 'written is not durable')
+  const { length } = log.wal
+  disk.tick()
+  log.append(3)
+  disk.step()
+  log.settle()
+  log.append(4)
+  log.settle()
+  t.equal(saids()[3], length, 'what was written when the sync began')
+})
+
+t.test('a clean close leaves everything durable under every policy', async (t) => {
+  for (const policy of POLICIES) {
+    const { disk, log } = await started(policy)
+    log.append(1)
+    log.settle()
+    disk.tick()
+    log.append(2) // beside a sync that is under way
+    await disk.run(log.wal.close())
+    disk.powerCut()
+    t.same(recordsOn(disk), [1, 2], policy.kind)
+  }
+  const { disk, log } = await started(PERIODIC)
+  log.append(1)
+  log.settle()
+  disk.fault = (call) => (call === 'fdatasync' ? failure('EIO') : undefined)
+  await t.rejects(disk.run(log.wal.close()), { code: 'OVERLOADED' }, 'and says when it does not')
+  log.append(2)
+  t.match(log.outcomes.get(2), { code: 'OVERLOADED' })
+})
+
+t.test('a record that could not be read back is not written', async (t) => {
+  const { disk, log } = await started(PER_BATCH, FORGETFUL, { ...BOUNDS, record: 1000 })
+  log.append(1)
+  t.throws(() => log.append(2, 300), { code: 'PAYLOAD_TOO_LARGE' })
+  log.append(3)
+  log.settle()
+  t.same(recordsOn(disk), [1, 3])
+})
+
+t.test('a file never grows beyond what can be read back, however much waits', async (t) => {
+  for (const policy of POLICIES) {
+    const { disk, log } = await started(policy, FORGETFUL, { file: 3000, record: 2000 })
+    for (let sequence = 1; sequence <= 20; sequence++) log.append(sequence, 100)
+    log.settle()
+    await disk.run(log.wal.close())
+    disk.powerCut()
+    t.same(recordsOn(disk), log.applied, policy.kind)
+    t.equal(log.applied.length, 20)
+    for (const [name, { length }] of disk.files) t.ok(length <= 3000, `${name} has ${length} bytes`)
+    t.ok(disk.files.size > 2)
+  }
+})
+
+t.test('periodic: a barrier is not put off for ever by writes that go on', async (t) => {
+  const { disk, log } = await started(PERIODIC)
+  const done = log.rotate()
+  let sequence = 0
+  await disk.run(
+    done.then((error) => {
+      t.equal(error, undefined)
+    }),
+  )
+  let rotated = false
+  void log.rotate().then(() => {
+    rotated = true
+  })
+  for (let i = 0; i < 50 && !rotated; i++) {
+    log.append(++sequence)
+    disk.tick()
+    disk.step()
+    await Promise.resolve()
+  }
+  t.ok(rotated, `after ${sequence} writes`)
+})
