@@ -124,10 +124,13 @@ export class Life {
   }
 
   private syncing(path: string): () => void {
-    const operations = this.byFile.get(path) ?? []
-    const count = operations.length
+    const operations = [...(this.byFile.get(path) ?? [])]
     return () => {
-      for (const operation of operations.splice(0, count)) if (!operation.durable) this.world.history.end(operation, 'acknowledged', true)
+      for (const operation of operations) if (!operation.durable) this.world.history.end(operation, 'acknowledged', true)
+      this.byFile.set(
+        path,
+        (this.byFile.get(path) ?? []).filter(({ durable }) => !durable),
+      )
     }
   }
 
