@@ -38,6 +38,20 @@ t.test('check warns of every listener, and refuses addresses that cannot be', as
   t.match((await check('[grpc]\naddr = "localhost"\n')).err, /^svc: cannot use "grpc\.addr" "localhost": write host:port/)
 })
 
+t.test('check prints the durability that is in force, and what a preset gave', async (t) => {
+  const check = async (toml: string) =>
+    (await svc(['check', '-c', config(`plugins = ["line_protocol"]\n[database]\n${toml}`)], { SVC_BIND: '127.0.0.1:0' })).out
+  const written = await check('preset = "small"\nwal_fsync_policy = "per_batch"\n')
+  t.match(written, 'durability: a write is on disk before its answer (per_batch)')
+  t.match(written, /^wal_fsync_policy = "per_batch"$/m, 'a default that is written out stands')
+  t.match(written, /^memtable_flush_threshold = 8388608 # preset$/m)
+  const small = await check('preset = "small"\nmemtable_flush_threshold = 16777216\n')
+  t.match(small, /^durability: a write is answered before it is on disk: .*5000 ms/m)
+  t.match(small, /^wal_fsync_policy = "periodic_5000" # preset$/m)
+  t.match(small, /^memtable_flush_threshold = 16777216$/m)
+  t.notMatch(await check(''), '# preset')
+})
+
 t.test('check prints no secret', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
   const source = `

@@ -9,6 +9,7 @@ export function describe(config: NodeConfig): string {
   const lines = [
     `config: ${config.file}`,
     `storage engine: ${config.storage?.engine ?? 'none (no selected plugin uses one)'}`,
+    ...(config.storage?.module.explain?.(config.storage.config) ?? []),
     `plugins: ${config.plugins.map((p) => p.id).join(', ') || 'none'}`,
   ]
   // Several may have a part of one section.
@@ -24,7 +25,8 @@ export function describe(config: NodeConfig): string {
   }
   for (const [name, section] of sections) {
     const members = Object.entries(section)
-    if (members.length > 0) lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)}`))
+    const note = (key: string): string => (name === 'database' && config.storage?.preset.has(key) ? ' # preset' : '')
+    if (members.length > 0) lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)}${note(key)}`))
   }
   return `${lines.join('\n')}\n\n`
 }

@@ -51,6 +51,23 @@ t.test('defaults hold without a file', async (t) => {
   t.equal(config.storage, undefined, 'no plugin needs a storage')
 })
 
+t.test('what an engine says of absent keys comes before defaults, and after everything that is written', async (t) => {
+  const keys = { preset: 'none', data_dir: 'default', pace: 'default' }
+  const made: EngineModule = {
+    ...engine,
+    configSchema: Type.Object(Object.fromEntries(Object.entries(keys).map(([key, value]) => [key, Type.String({ default: value, description: 'A key' })]))),
+    presets: ({ preset }) => (preset === 'small' ? { data_dir: 'preset', pace: 'preset' } : {}),
+  }
+  const of = async (toml: string, env: Record<string, string> = {}) => {
+    const { storage } = await resolveConfig(readConfig({ config: file(`[database]\n${toml}`) }, env), { plugins: [writer], engine: made })
+    return [storage?.config.data_dir, storage?.config.pace, [...(storage?.preset ?? [])]]
+  }
+  t.same(await of(''), ['default', 'default', []])
+  t.same(await of('preset = "small"'), ['preset', 'preset', ['data_dir', 'pace']])
+  t.same(await of('preset = "small"\npace = "default"'), ['preset', 'default', ['data_dir']], 'a default written out')
+  t.same(await of('preset = "small"', { SVC_DATA_DIR: 'default' }), ['default', 'preset', ['pace']], 'a variable')
+})
+
 t.test('flags win over the environment, which wins over the file, which wins over defaults', async (t) => {
   const config = file('[server]\nhttp_addr = "127.0.0.1:1"\nlog_level = "warn"\nlog_format = "json"\n[database]\ndata_dir = "/file"\n')
   const env = { SVC_CONFIG: config, SVC_HTTP_ADDR: '127.0.0.1:2', SVC_LOG_LEVEL: 'debug', SVC_DATA_DIR: '/env' }

@@ -36,6 +36,14 @@ export interface ConfigSource {
   overrides: Map<string, { text: string; from: string }>
 }
 
+export interface StorageConfig {
+  engine: string
+  module: EngineModule
+  config: Record<string, unknown>
+  /** Keys whose values come from a preset. */
+  preset: ReadonlySet<string>
+}
+
 export interface NodeConfig {
   file: string
   server: ServerConfig
@@ -46,7 +54,7 @@ export interface NodeConfig {
   /** By plugin id. */
   sections: Map<string, unknown>
   /** Absent when no plugin needs a storage. */
-  storage: { engine: string; module: EngineModule; config: Record<string, unknown> } | undefined
+  storage: StorageConfig | undefined
   /** Where it listens, HTTP first. */
   listeners: ListenAddress[]
 }
@@ -224,7 +232,13 @@ async function resolveStorage(
     }
   }
   const schema = Type.Object({ ...engineSchema.properties, ...(module.configSchema.properties as TProperties) }) as Schema
-  const config = sections.check('database', schema, origin) as Record<string, unknown>
+  let preset: ReadonlySet<string> = new Set()
+  const absent = (given: Tree): Tree => {
+    const values = module.presets?.(given) ?? {}
+    preset = new Set(Object.keys(values).filter((key) => !Object.hasOwn(given, key)))
+    return values
+  }
+  const config = sections.check('database', schema, origin, absent) as Record<string, unknown>
   const capabilities = new Set<string>(module.capabilities)
   for (const plugin of plugins) {
     for (const needed of plugin.capabilities ?? []) {
@@ -234,5 +248,5 @@ async function resolveStorage(
         )
     }
   }
-  return { engine: String(named), module, config }
+  return { engine: String(named), module, config, preset }
 }

@@ -17,6 +17,10 @@ export interface EngineModule {
   createEngine(context: StorageContext): StorageEngine
   configSchema: Schema
   capabilities: Iterable<Capability>
+  /** Values for keys that [database] does not have, where another of its keys says so; they come before the schema's defaults. @param given as written, unchecked. */
+  presets?(given: Readonly<Record<string, unknown>>): Record<string, unknown>
+  /** What the resolved section means, in lines for `svc check`. */
+  explain?(config: Record<string, unknown>): string[]
 }
 
 export function builtinPlugins(): string[] {

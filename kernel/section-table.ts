@@ -70,7 +70,8 @@ export class Sections {
     return keys.find((key) => this.shared.get(section)?.has(key))
   }
 
-  check(section: string, schema: Schema, origin: Origin): unknown {
+  /** @param absent gives values for keys that neither the file nor an override has. */
+  check(section: string, schema: Schema, origin: Origin, absent?: (given: Tree) => Tree): unknown {
     this.owned.add(section)
     const raw = this.shared.has(section) ? this.takeKeys(section, schema) : (this.take(section) ?? (schema.type === 'array' ? [] : {}))
     if (typeof raw === 'object' && !Array.isArray(raw)) {
@@ -80,7 +81,8 @@ export class Sections {
         if (!this.shared.has(section) || Object.hasOwn(schema.properties ?? {}, path[0])) put(raw as Tree, schema, path, text)
       }
     }
-    return checkSection(schema, raw, section, origin, this.problems)
+    const whole = absent === undefined || Array.isArray(raw) || typeof raw !== 'object' ? raw : { ...absent(raw as Tree), ...raw }
+    return checkSection(schema, whole, section, origin, this.problems)
   }
 
   drop(section: string): void {

@@ -176,8 +176,12 @@ export interface ArchiveResult {
 
 /** Moves old data out of the database into an object store, where queries still find it. */
 export interface ArchiveService {
-  /** Call once, in the start phase: queries that need archived data fail until then. */
-  attach(store: ObjectStore): void
+  /**
+   * Call once, in the start phase: queries that need archived data fail until then. A store belongs to the database that archived to it first; another
+   * one reads it only.
+   * @param takeOverFrom id of the database whose store it is, if this one goes on in its place.
+   */
+  attach(store: ObjectStore, takeOverFrom?: string): void
   /** Moves what is due, oldest first; what fails is tried again by the next run. */
   run(options: ArchiveOptions): Promise<ArchiveResult>
 }

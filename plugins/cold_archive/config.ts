@@ -6,6 +6,11 @@ export const configSchema = Type.Object({
     default: '',
     description: 'Where old data goes: a folder (a path or file:///path) or a bucket (s3://bucket/prefix); empty = nothing is archived',
   }),
+  take_over_from: Type.String({
+    default: '',
+    maxLength: 100,
+    description: 'Id of the database that this place belongs to, if that one is gone for good and this one goes on with its archive; empty = none',
+  }),
   cold_after_secs: Type.Integer({
     default: 2_592_000,
     minimum: 0,

@@ -28,11 +28,11 @@ export default definePlugin({
       const archive = svc.storage.archive as ArchiveService
       if (remote.kind === 'folder') {
         await mkdir(resolve(remote.path), { recursive: true })
-        archive.attach(new FolderStore(await realpath(remote.path)))
+        archive.attach(new FolderStore(await realpath(remote.path)), config.take_over_from)
       } else {
         const { S3Store } = await import('./s3-store.ts')
         bucket = new S3Store(remote, config.request_timeout_secs * 1000)
-        archive.attach(bucket)
+        archive.attach(bucket, config.take_over_from)
       }
       schedule = new Schedule(archive, config, metrics, svc.log)
     })

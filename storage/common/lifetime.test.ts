@@ -1,7 +1,7 @@
 import t from 'tap'
 import { SvcError } from '../../kernel/errors.ts'
 import {
-  admissionCutoff,
+  admissionCutoffs,
   deadlinePassed,
   dropDeadline,
   type Lifetimes,
@@ -23,13 +23,14 @@ const NOW = BigInt(NOW_MS) * 1_000_000n
 const of = (config: Record<string, unknown>): Lifetimes => lifetimesOf(config, limits)
 
 t.test('the configuration, and periods that are too short', async (t) => {
-  t.same(of({}), { retentionSecs: 0, retention: new Map(), softDeleteTtlSecs: undefined })
+  t.same(of({}), { retentionSecs: 0, retention: new Map(), shortestSecs: 0, softDeleteTtlSecs: undefined })
   t.same(of({ retention_secs: 3600, retention: { a: 0, b: 7200 }, soft_delete_ttl_secs: 1 }), {
     retentionSecs: 3600,
     retention: new Map([
       ['a', 0],
       ['b', 7200],
     ]),
+    shortestSecs: 3600,
     softDeleteTtlSecs: 1,
   })
   const short = (config: Record<string, unknown>, message: RegExp) => t.throws(() => of(config), { code: 'CONFIG_ERROR', message })
@@ -80,13 +81,18 @@ t.test('a measurement has its own period, and what holds keep', async (t) => {
   t.equal(cutoff('cpu', NOW), NOW - 2n * HOUR, 'a hold never shortens')
 })
 
-t.test('admission refuses what no measurement would keep', async (t) => {
-  const bound = (config: Record<string, unknown>) => admissionCutoff(of(config), limits, NOW)
-  t.equal(bound({ retention_secs: 7200 }), NOW - 2n * HOUR)
-  t.equal(bound({ retention_secs: 7200, retention: { brief: 3600 } }), NOW - 2n * HOUR)
-  t.equal(bound({ retention_secs: 7200, retention: { long: 36_000 } }), NOW - 10n * HOUR)
-  t.equal(bound({ retention_secs: 7200, retention: { audit: 0 } }), INT64_MIN)
-  t.equal(bound({ retention: { brief: 3600 } }), INT64_MIN)
+t.test('admission refuses what the measurement itself would not keep', async (t) => {
+  const cutoffs = (config: Record<string, unknown>) => {
+    const { latest, general, own } = admissionCutoffs(of(config), limits, NOW)
+    return [latest, general.cutoff, own('brief')?.cutoff]
+  }
+  t.same(cutoffs({}), [INT64_MIN, INT64_MIN, undefined])
+  t.same(cutoffs({ retention_secs: 7200 }), [NOW - 2n * HOUR, NOW - 2n * HOUR, undefined])
+  t.same(cutoffs({ retention_secs: 7200, retention: { brief: 3600 } }), [NOW - HOUR, NOW - 2n * HOUR, NOW - HOUR])
+  t.same(cutoffs({ retention_secs: 7200, retention: { brief: 36_000 } }), [NOW - 2n * HOUR, NOW - 2n * HOUR, NOW - 10n * HOUR])
+  t.same(cutoffs({ retention_secs: 7200, retention: { brief: 0 } }), [NOW - 2n * HOUR, NOW - 2n * HOUR, INT64_MIN])
+  t.same(cutoffs({ retention: { brief: 3600 } }), [NOW - HOUR, INT64_MIN, NOW - HOUR])
+  t.match(admissionCutoffs(of({ retention: { 'a "b': 3600 } }), limits, NOW).own('a "b'), { key: 'retention."a \\"b"', secs: 3600 })
 })
 
 t.test('texts name what was asked for, shortened and printable', async (t) => {

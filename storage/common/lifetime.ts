@@ -7,9 +7,10 @@
  *
  * Retention. A measurement named in `retention` follows its own period, longer or shorter than `retention_secs`, the others
  * follow `retention_secs`. Rows before the cutoff are gone for every reader once maintenance has come by; a series that loses its
- * last row this way is released. Admission refuses what no measurement would keep (`admissionCutoff`, judged by the state before
- * the write as the window is); a row that only its own measurement's shorter period excludes is admitted and goes the way of old
- * rows. A hold (`Storage.holdRetention`) moves cutoffs back, never admission's.
+ * last row this way is released. Admission refuses what a row's measurement would not keep (`admissionCutoffs`, judged by the state
+ * before the write as the window is), backfill included: what was acknowledged is removed when it has come of age, never at once. A hold
+ * (`Storage.holdRetention`) moves cutoffs back, never admission's. The configuration in force decides alone: what an earlier one would
+ * have removed and has not is kept, and what it has removed does not come back.
  *
  * Drops. While a drop is pending the measurement's series keep counting against max_series_cardinality, as their data is still
  * held; a drop that is final at once gives them back at once. A name may have several pending drops, each with a deadline of its own;
@@ -53,6 +54,8 @@ export interface Lifetimes {
   retentionSecs: number
   /** Measurement name → seconds; 0 = for ever. */
   retention: ReadonlyMap<string, number>
+  /** The shortest of all these; 0 = everything is kept for ever. */
+  shortestSecs: number
   /** undefined = a drop is final. */
   softDeleteTtlSecs: number | undefined
 }
@@ -73,7 +76,9 @@ export function lifetimesOf(config: Record<string, unknown>, limits: Pick<Limits
   }
   check('retention_secs', retentionSecs)
   for (const [name, secs] of retention) check(`retention.${JSON.stringify(name)}`, secs)
-  return { retentionSecs, retention, softDeleteTtlSecs: config.soft_delete_ttl_secs as number | undefined }
+  const periods = [retentionSecs, ...retention.values()].filter((secs) => secs > 0)
+  const shortestSecs = periods.reduce((least, secs) => Math.min(least, secs), periods[0] ?? 0)
+  return { retentionSecs, retention, shortestSecs, softDeleteTtlSecs: config.soft_delete_ttl_secs as number | undefined }
 }
 
 /**
@@ -109,11 +114,41 @@ export function measurementCutoff(
   return cutoff
 }
 
-/** First time that admission takes, for `Window.open`: what is older no measurement would keep. */
-export function admissionCutoff({ retentionSecs, retention }: Lifetimes, limits: Pick<Limits, 'shardDurationSecs'>, clock: bigint): bigint {
-  if (retentionSecs === 0) return INT64_MIN
-  const periods = [...retention.values()]
-  return periods.includes(0) ? INT64_MIN : retentionCutoff(clock, Math.max(retentionSecs, ...periods), limits)
+/** First time that admission takes of a measurement, and the key of [database] that says so. */
+export interface AdmissionCutoff {
+  /** INT64_MIN = it takes everything. */
+  cutoff: bigint
+  key: string
+  secs: number
+}
+
+/** First times that admission takes, for `Window.open`. */
+export interface AdmissionCutoffs {
+  /** The latest of all: what is not older is kept whichever measurement it is of. */
+  latest: bigint
+  general: AdmissionCutoff
+  /** Of a measurement with a retention of its own; undefined for others. */
+  own(measurement: string): AdmissionCutoff | undefined
+}
+
+/** Without retention. */
+export const ADMITS_ALL: AdmissionCutoffs = { latest: INT64_MIN, general: { cutoff: INT64_MIN, key: 'retention_secs', secs: 0 }, own: () => undefined }
+
+export function admissionCutoffs(
+  { retentionSecs, retention, shortestSecs }: Lifetimes,
+  limits: Pick<Limits, 'shardDurationSecs'>,
+  clock: bigint,
+): AdmissionCutoffs {
+  if (shortestSecs === 0) return ADMITS_ALL
+  const of = (secs: number, key: string): AdmissionCutoff => ({ cutoff: retentionCutoff(clock, secs, limits), key, secs })
+  return {
+    latest: retentionCutoff(clock, shortestSecs, limits),
+    general: of(retentionSecs, 'retention_secs'),
+    own: (measurement) => {
+      const secs = retention.get(measurement)
+      return secs === undefined ? undefined : of(secs, `retention.${JSON.stringify(shown(measurement))}`)
+    },
+  }
 }
 
 /** When a drop made now can no longer be undone, in nanoseconds. INT64_MIN = at once: a final drop. */
@@ -160,7 +195,8 @@ function shardStart(time: bigint, { shardDurationSecs }: Pick<Limits, 'shardDura
   return later(floorDiv(time, width) * width, INT64_MIN)
 }
 
-function wallClock(nowMs: number): bigint {
+/** Nanoseconds. */
+export function wallClock(nowMs: number): bigint {
   return BigInt(Math.floor(nowMs)) * NS_PER_MS
 }
 

@@ -13,10 +13,10 @@ export const admissionKeys = {
     description: 'Width of a time shard; the out-of-order window is counted in shards',
   }),
   ooo_shard_tolerance: Type.Integer({
-    default: 2,
+    default: 48,
     minimum: 0,
     maximum: 1_000_000,
-    description: 'How many shards behind the newest admitted write a live point may lie; older points need backfill',
+    description: 'How many shards behind the newest admitted write, or the server clock if that is earlier, a live point may lie; older points need backfill',
   }),
   future_write_tolerance_secs: Type.Integer({
     default: 3600,

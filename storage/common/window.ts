@@ -2,18 +2,21 @@
  * Which times a write may carry: not before the out-of-order window, not past the future bound, and none of the three values
  * that SQL engines read as null or infinity.
  *
- * The window starts `ooo_shard_tolerance` shards before the shard of the newest admitted write (specification, Write rule 1). A
- * newer point is never too new for the window, or a quiet database would refuse to go on; the future bound limits it instead. What was admitted
- * under a clock that ran ahead counts as no newer than the future bound of the clock as it is now.
+ * The window starts `ooo_shard_tolerance` shards before the shard of the newest admitted write (specification, Write rule 1) or of the
+ * server clock, whichever is earlier: a sender whose clock runs ahead, within the future bound or under a server clock that was wrong, shuts out
+ * nobody (docs/decisions/035-a-window-of-days.md). A newer point is never too new for the window, or a quiet database would refuse to go on;
+ * the future bound limits it instead.
  * All rows of one write are judged by the window as it stood before the write: the verdict does not depend on the order of the
  * rows, and the first write into an empty namespace may hold any history. One window a namespace, see
  * docs/decisions/011-window-per-namespace.md.
  *
- * With a global retention no write, backfill included, may carry what retention would remove at once (`admissionCutoff` in lifetime.ts).
+ * No write, backfill included, may carry what the retention of its measurement would remove at once (`admissionCutoffs` in lifetime.ts).
  *
- * Use: `open` once a write, `verdict` for each row (two integer comparisons, no BigInt), `advance` with the newest admitted time.
+ * Use: `open` once a write, `verdict` for each row (two integer comparisons, no BigInt), `advance` with the newest admitted time. The bounds of
+ * `open` are the narrowest: a row that they call too old is judged again by those of its measurement (`boundsOf`).
  */
 import { SvcError } from '../../kernel/errors.ts'
+import { ADMITS_ALL, type AdmissionCutoff, type AdmissionCutoffs, wallClock } from './lifetime.ts'
 import type { Limits } from './limits.ts'
 import { before, earlier, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, later, lowHalf, toNs } from './time.ts'
 
@@ -23,7 +26,6 @@ export const TOO_NEW = 2
 export const TOO_OLD = 3
 export type Verdict = typeof ADMITTED | typeof SENTINEL | typeof TOO_NEW | typeof TOO_OLD
 
-const NS_PER_MS = 1_000_000n
 const NS_PER_SEC = 1_000_000_000n
 // INT64_MAX is 0x7fffffff ffffffff, INT64_MIN 0x80000000 00000000, -INT64_MAX 0x80000000 00000001.
 const MAX_HIGH = 0x7fffffff
@@ -35,8 +37,13 @@ export interface Bounds {
   oldestHigh: number
   newestLow: number
   newestHigh: number
-  /** Where retention ends; INT64_MIN = it keeps everything. */
-  cutoff: bigint
+  /** First time in the window; INT64_MIN with backfill. */
+  start: bigint
+  /** Where retention ends for the rows that these bounds are of. */
+  retention: AdmissionCutoff
+  cutoffs: AdmissionCutoffs
+  /** Bounds of measurements, once somebody has asked for them. */
+  measurements: Map<string, Bounds> | undefined
 }
 
 export class Window {
@@ -50,25 +57,31 @@ export class Window {
   }
 
   /** First time inside the window. */
-  get start(): bigint {
-    return this.newest === undefined ? INT64_MIN : this.startAround(this.newest)
-  }
-
-  private startAround(newest: bigint): bigint {
+  start(nowMs: number): bigint {
+    if (this.newest === undefined) return INT64_MIN
     const width = BigInt(this.limits.shardDurationSecs) * NS_PER_SEC
-    const start = (floorDiv(newest, width) - BigInt(this.limits.oooShardTolerance)) * width
+    const start = (floorDiv(earlier(this.newest, wallClock(nowMs)), width) - BigInt(this.limits.oooShardTolerance)) * width
     return start < INT64_MIN ? INT64_MIN : start
   }
 
   /**
    * @param nowMs the server clock, milliseconds since the Unix epoch.
-   * @param cutoff `admissionCutoff` of lifetime.ts.
+   * @param cutoffs `admissionCutoffs` of lifetime.ts.
    */
-  open(nowMs: number, backfill: boolean, cutoff = INT64_MIN): Bounds {
+  open(nowMs: number, backfill: boolean, cutoffs = ADMITS_ALL): Bounds {
     const newest = futureBound(nowMs, this.limits)
-    const around = backfill || this.newest === undefined ? INT64_MIN : this.startAround(earlier(this.newest, newest))
-    const oldest = later(around, cutoff)
-    return { oldestLow: lowHalf(oldest), oldestHigh: highHalf(oldest), newestLow: lowHalf(newest), newestHigh: highHalf(newest), cutoff }
+    const start = backfill ? INT64_MIN : this.start(nowMs)
+    const oldest = later(start, cutoffs.latest)
+    return {
+      oldestLow: lowHalf(oldest),
+      oldestHigh: highHalf(oldest),
+      newestLow: lowHalf(newest),
+      newestHigh: highHalf(newest),
+      start,
+      retention: cutoffs.general,
+      cutoffs,
+      measurements: undefined,
+    }
   }
 
   advance(low: number, high: number): void {
@@ -88,18 +101,33 @@ export class Window {
         `cannot write point at ${named(time)}: it lies past ${named(newest)}, the server clock plus future_write_tolerance_secs of ${this.limits.futureWriteToleranceSecs}; check the sender's clock and precision`,
       )
     }
-    if (time < bounds.cutoff) {
+    const { cutoff, key, secs } = bounds.retention
+    if (time < cutoff) {
       return new SvcError(
         'PARTIAL_WRITE',
-        `cannot write point at ${named(time)}: it is older than ${named(bounds.cutoff)}, before which [database] retention_secs removes points; raise retention_secs to keep it`,
+        `cannot write point at ${named(time)}: it is older than ${named(cutoff)}, before which [database] ${key} = ${secs} removes points; raise it to keep older ones`,
       )
     }
     const { oooShardTolerance, shardDurationSecs } = this.limits
     return new SvcError(
       'PARTIAL_WRITE',
-      `cannot write point at ${named(time)}: it is older than the window from ${named(toNs(bounds.oldestLow, bounds.oldestHigh))} to ${named(newest)}, ooo_shard_tolerance is ${oooShardTolerance} shards of ${shardDurationSecs} s before the newest admitted write; send it with backfill=true`,
+      `cannot write point at ${named(time)}: it is older than the window from ${named(bounds.start)} to ${named(newest)}, [database] ooo_shard_tolerance is ${oooShardTolerance} shards of ${shardDurationSecs} s before the newest admitted write or the server clock, whichever is earlier; send it with backfill=true`,
     )
   }
+}
+
+/** The bounds for rows of a measurement; those of `open` are for rows that every measurement takes. @param measurement undefined = unknown. */
+export function boundsOf(bounds: Bounds, measurement: string | undefined): Bounds {
+  bounds.measurements ??= new Map()
+  const name = measurement ?? ''
+  let own = bounds.measurements.get(name)
+  if (own === undefined) {
+    const retention = bounds.cutoffs.own(name) ?? bounds.cutoffs.general
+    const oldest = later(bounds.start, retention.cutoff)
+    own = { ...bounds, oldestLow: lowHalf(oldest), oldestHigh: highHalf(oldest), retention }
+    bounds.measurements.set(name, own)
+  }
+  return own
 }
 
 export function verdict(bounds: Bounds, low: number, high: number): Verdict {
@@ -110,7 +138,7 @@ export function verdict(bounds: Bounds, low: number, high: number): Verdict {
 }
 
 function futureBound(nowMs: number, limits: Limits): bigint {
-  const bound = BigInt(Math.floor(nowMs)) * NS_PER_MS + BigInt(limits.futureWriteToleranceSecs) * NS_PER_SEC
+  const bound = wallClock(nowMs) + BigInt(limits.futureWriteToleranceSecs) * NS_PER_SEC
   return bound < INT64_MAX ? bound : INT64_MAX
 }
 

@@ -306,7 +306,6 @@ export const retentionRules: LifeRule[] = [
       t.match(refused, { written: 1, rejected: 1, rejections: [{ code: 'PARTIAL_WRITE', position: 0 }] })
       for (const part of [String(old - 1n), String(old), 'retention_secs']) t.ok(refused.rejections[0].message.includes(part), part)
       t.match((await write(life.engine, [point(old - 1n, 2)])).rejections[0].message, /retention_secs/, 'backfill would not help')
-      t.match((await write(life.engine, [point(old, 2)])).rejections[0].message, /backfill=true/)
       await life.between()
       await becomes(t, life, 'cpu', [row(old, 3), row(NOW, 1)])
     },
@@ -320,8 +319,16 @@ export const retentionRules: LifeRule[] = [
       const brief = [row(NOW - 2n * HOUR, 2), row(NOW, 3)]
       await becomes(t, life, 'brief', brief)
       t.equal((await seen(life, 'cpu')).length, 3)
-      t.match(await write(life.engine, both(NOW - 4n * HOUR, 4), { backfill: true }), { rejected: 0 })
-      await life.between()
+      // Rows that are too old, of one table and of rows of several measurements side by side.
+      for (const mixed of [false, true]) {
+        const rows = [...both(NOW - 4n * HOUR, 4), ...both(NOW - 2n * HOUR, 2)].map((row) => ({ ...row, mixed }))
+        const result = await write(life.engine, rows, { backfill: true })
+        t.match(result, { written: 3, rejected: 1, rejections: [{ code: 'PARTIAL_WRITE', position: 0 }] })
+        for (const part of [String(NOW - 4n * HOUR), String(NOW - 2n * HOUR), '[database] retention."brief" = 7200'])
+          t.ok(result.rejections[0].message.includes(part), part)
+        await life.between()
+      }
+      t.match((await write(life.engine, both(NOW - 5n * HOUR, 5))).rejections[1].message, /retention_secs = 14400/)
       await becomes(t, life, 'brief', brief)
       t.equal((await seen(life, 'cpu')).length, 4)
     },

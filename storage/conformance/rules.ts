@@ -239,7 +239,7 @@ export const pointRules: Rule[] = [
       t.same(await lines(engine, { namespace: 'one', measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=float64:1`])
       t.same(await lines(engine, { namespace: 'two', measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=string:"text"`])
       t.same(engine.measurements('three'), [])
-      const old = [point('a', NOW - 20n * HOUR, { v: f64(1) }, 'old')]
+      const old = [point('a', NOW - 200n * HOUR, { v: f64(1) }, 'old')]
       t.match(await write(engine, old, { namespace: 'one' }), { written: 0, rejected: 1 })
       t.match(await write(engine, old, { namespace: 'three' }), { written: 1 }, 'each has a window of its own')
     },

@@ -7,10 +7,10 @@ import { SvcError } from '../../kernel/errors.ts'
 import type { Rejection, WriteOptions } from '../../kernel/storage.ts'
 import { rescale } from '../common/decimal.ts'
 import { hasNonFinite } from '../common/floats.ts'
-import { staleSeries } from '../common/lifetime.ts'
+import { type AdmissionCutoffs, staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
-import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
+import { ADMITTED, type Bounds, boundsOf, TOO_OLD, verdict, type Window } from '../common/window.ts'
 import type { FieldDef } from './layout.ts'
 import { Owners } from './owners.ts'
 import { copyRows, type Rows } from './rows.ts'
@@ -48,13 +48,13 @@ export class Admission {
     this.owners = new Owners(schema, index)
   }
 
-  /** @param window of the batch's namespace. @param oldest where retention ends, see admissionCutoff. */
-  admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, oldest: bigint): Admitted {
+  /** @param window of the batch's namespace. @param cutoffs where retention ends. */
+  admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, cutoffs: AdmissionCutoffs): Admitted {
     const work = new Work(this.schema, this.index, this.limits, this.owners, nonFinite)
-    const bounds = window.open(nowMs, backfill, oldest)
+    const bounds = window.open(nowMs, backfill, cutoffs)
     for (const table of batch.tables) {
       if (table.rows === 0) continue
-      const refused = judge(table, bounds, window, work)
+      const refused = judge(table, bounds, window, work, (row) => this.nameOf(table, row))
       const rows = refused === undefined ? table : copyRows(table, refused, 0)
       if (rows.rows > 0) work.route(table, rows)
     }
@@ -69,10 +69,18 @@ export class Admission {
     }
     return admitted
   }
+
+  private nameOf({ measurement, series }: TableBatch, row: number): string | undefined {
+    if (measurement !== null) return measurement.name
+    return this.schema.any(this.index.measurementOf(series[row]))?.name
+  }
 }
 
-/** Judges all times of a table: a byte a row, 1 = refused; undefined when all rows are good. */
-function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work): Uint8Array | undefined {
+/**
+ * Judges all times of a table: a byte a row, 1 = refused; undefined when all rows are good.
+ * @param nameOf the measurement of a row; undefined when it is gone.
+ */
+function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work, nameOf: (row: number) => string | undefined): Uint8Array | undefined {
   const { time, rows } = table
   let refused: Uint8Array | undefined
   let goodLow = 0
@@ -81,7 +89,7 @@ function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work): U
   for (let row = 0; row < rows; row++) {
     const low = time[row * 2]
     const high = time[row * 2 + 1]
-    // Neighbours mostly have the same time.
+    // Rows next to each other mostly have the same time.
     if (anyGood && low === goodLow && high === goodHigh) continue
     const answer = verdict(bounds, low, high)
     if (answer === ADMITTED) {
@@ -90,9 +98,11 @@ function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work): U
       anyGood = true
       continue
     }
+    const own = answer === TOO_OLD ? boundsOf(bounds, nameOf(row)) : bounds
+    if (own !== bounds && verdict(own, low, high) === ADMITTED) continue
     refused ??= new Uint8Array(rows)
     refused[row] = 1
-    work.reject(() => window.refusal(answer, bounds, low, high), table.position[row])
+    work.reject(() => window.refusal(answer, own, low, high), table.position[row])
   }
   return refused
 }

@@ -4,7 +4,7 @@
  */
 import { blockKey } from './catalog.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
-import { storeCuts, storeTombstone } from './lifetime/stored.ts'
+import { storeCutoffs, storeTombstone } from './lifetime/stored.ts'
 import type { Schema } from './schema.ts'
 import type { Kind, Marks } from './unstored.ts'
 
@@ -34,7 +34,7 @@ export function entriesOf(marks: Marks, { schema, lifetime }: { schema: Schema; 
     entries.push([blockKey('tombstone', id), tombstone === undefined ? undefined : storeTombstone(tombstone)])
   }
   for (const id of ids('drop')) entries.push([blockKey('drop', id), drops.get(id)])
-  for (const _ of ids('cuts')) entries.push(['meta/cuts', storeCuts(tombstones.cuts)])
+  for (const _ of ids('retention')) entries.push(['meta/retention', storeCutoffs(tombstones.cutoffs)], ['meta/cuts', undefined])
   for (const _ of ids('ended-drops')) entries.push(['meta/ended-drops', lifetime.ended])
   return { entries, seriesBlocks: ids('series'), forgotten }
 }

@@ -5,19 +5,19 @@ import { open, type RootDatabase } from 'lmdb'
 import t from 'tap'
 import { seeded } from '../../kernel/testkit/random.ts'
 import { CatalogCommits } from './catalog-commit.ts'
-import { takeRoom } from './catalog-room.ts'
 import { tempDir } from './testing/harness.ts'
+import { type FilePromises, type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 type Database = RootDatabase<unknown, string>
 
-function database(free = 1e9, room: typeof takeRoom = takeRoom): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
+function database(free = 1e9, fs: FileSystem = realFileSystem): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
   const dir = tempDir()
   const db = open<unknown, string>({ path: dir, encoding: 'binary', overlappingSync: false, eventTurnBatching: false }) as Database
   const dispose = async () => {
     await db.close()
     rmSync(dir, { recursive: true })
   }
-  return { db, commits: new CatalogCommits(db, dir, () => free, undefined, room), dispose }
+  return { db, commits: new CatalogCommits(db, dir, () => free, fs), dispose }
 }
 
 /** Makes the next batches fail the way lmdb reports a failed commit, until called again with undefined. */
@@ -34,6 +34,7 @@ function failing(db: Database): (errno: number | undefined, text?: string, times
   }
 }
 
+const openingBy = (open: FilePromises['open']): FileSystem => ({ ...realFileSystem, promises: { ...realFileSystem.promises, open } })
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
 t.test('transactions run one after the other, each sees those before it, and a body that throws changes nothing', async (t) => {
@@ -85,10 +86,11 @@ for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EIO', 'EROFS']) {
   t.test(`no room because of ${code}: LMDB was not touched, the commit fails and the next one is as good as before`, async (t) => {
     let fail = true
     const stored: string[] = []
-    const { db, commits, dispose } = database(1e9, async (...room) => {
+    const open: FilePromises['open'] = async (...file) => {
       if (fail) throw Object.assign(new Error(`${code}: it failed`), { code })
-      return takeRoom(...room)
-    })
+      return realFileSystem.promises.open(...file)
+    }
+    const { db, commits, dispose } = database(1e9, openingBy(open))
     const put = () =>
       commits.run(
         (writes) => writes.put('a', bytes('1')),
@@ -107,7 +109,10 @@ for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EIO', 'EROFS']) {
 
 for (const code of ['ENOSPC', 'EDQUOT']) {
   t.test(`no room because of ${code}: a full disk`, async (t) => {
-    const { commits, dispose } = database(1e9, () => Promise.reject(Object.assign(new Error('no space'), { code })))
+    const { commits, dispose } = database(
+      1e9,
+      openingBy(() => Promise.reject(Object.assign(new Error('no space'), { code }))),
+    )
     await t.rejects(
       commits.run((writes) => writes.put('a', bytes('1'))),
       { code: 'STORAGE_FULL' },

@@ -43,17 +43,15 @@ export class CatalogCommits {
   private readonly dir: string
   private readonly fs: FileSystem
   private readonly free: (dir: string) => number
-  private readonly room: typeof takeRoom
   private last: Promise<unknown> = Promise.resolve()
   private broken: SvcError | undefined
 
   /** @param dir where the database lies. */
-  constructor(db: KeyValueStore, dir: string, free?: (dir: string) => number, fs: FileSystem = realFileSystem, room: typeof takeRoom = takeRoom) {
+  constructor(db: KeyValueStore, dir: string, free?: (dir: string) => number, fs: FileSystem = realFileSystem) {
     this.db = db
     this.dir = dir
     this.fs = fs
     this.free = free ?? ((path) => fs.freeSpace(path))
-    this.room = room
   }
 
   /** Why nothing is committed any more, if so. */
@@ -103,7 +101,7 @@ export class CatalogCommits {
     const { pageSize, lastPageNumber } = this.db.getStats() as { pageSize: number; lastPageNumber: number }
     const lengths = changes.map(([, value]) => value?.length ?? 0)
     try {
-      await this.room(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 }, this.fs)
+      await takeRoom(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 }, this.fs)
     } catch (error) {
       if (FULL.includes((error as NodeJS.ErrnoException).code)) throw noSpace(error as Error)
       throw new SvcError('IO_ERROR', `cannot write the catalog: ${(error as Error).message}; nothing has changed, try again`, { cause: error })

@@ -28,7 +28,7 @@ export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], 
   }
   schema.restore(catalog.tables(), catalog.measurements())
   for (const [table, file] of catalog.goneTables()) schema.goneTables.set(table, file)
-  lifetime.tombstones.load(catalog.tombstones(), catalog.cuts())
+  lifetime.tombstones.load(catalog.tombstones(), catalog.cutoffs())
   lifetime.tombstones.nextId = Math.max(lifetime.tombstones.nextId, counters?.nextTombstone ?? 1)
   lifetime.load(catalog.drops(), catalog.endedDrops())
   for (const segment of segments) manifest.insert(segment)

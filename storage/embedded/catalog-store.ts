@@ -14,7 +14,7 @@ import { type Environment, realEnvironment } from './environment.ts'
 import type { KeyValueStore } from './key-value-store.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
-export const FORMAT_VERSION = 3
+export const FORMAT_VERSION = 4
 
 const FORMAT = 'meta/format'
 const SUM = 'meta/sum'
@@ -62,7 +62,7 @@ export class CatalogStore {
       else if (version === 1) await store.addChecksums()
       else if (version > FORMAT_VERSION || version < 1) throw otherVersion(version)
       store.verify()
-      if (version === 2) await store.raiseVersion()
+      if (version === 2 || version === 3) await store.raiseVersion()
       return store
     } catch (error) {
       await db.close()
@@ -136,7 +136,7 @@ export class CatalogStore {
     })
   }
 
-  /** What version 3 added is in segments that it has written itself. */
+  /** What versions 3 and 4 added is in what they have written themselves. */
   private async raiseVersion(): Promise<void> {
     await this.commits.run((raw) => raw.put(FORMAT, formatMark(FORMAT_VERSION)))
   }

@@ -4,16 +4,30 @@
  *
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
+import type { Identity } from './archive/owner.ts'
 import { CatalogStore, type CatalogWrites } from './catalog-store.ts'
-import type { Environment } from './environment.ts'
-import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './layout.ts'
-import { type EndedDrops, loadCuts, loadTombstone, type StoredCuts, type StoredDrop, type StoredTombstone } from './lifetime/stored.ts'
+import { type Environment, realEnvironment } from './environment.ts'
+import type { MeasurementDef, RetentionCutoffs, SegmentMeta, TableDef, Tombstone } from './layout.ts'
+import { NO_CUTOFFS } from './lifetime/cutoffs.ts'
+import {
+  type EndedDrops,
+  loadCutoffs,
+  loadCuts,
+  loadTombstone,
+  type StoredCutoffs,
+  type StoredCuts,
+  type StoredDrop,
+  type StoredTombstone,
+} from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { RELEASED } from './series-index.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'
 
 /** Series and symbols are stored in blocks of this many: few keys, and a new one rewrites one block. */
 export const BLOCK = 1024
+
+const IDENTITY = 'meta/identity'
+const ID_BYTES = 16
 
 export interface Counters {
   nextSegment: number
@@ -53,13 +67,16 @@ export class Catalog {
   private storedSeries = 0
   private storedSymbols = 0
 
-  constructor(store: CatalogStore) {
+  private readonly random: Environment['random']
+
+  constructor(store: CatalogStore, random: Environment['random']) {
     this.store = store
+    this.random = random
   }
 
   /** @param mayCreate as in `CatalogStore.open`. */
-  static async open(dir: string, mayCreate: boolean, environment?: Pick<Environment, 'fs' | 'openStore'>): Promise<Catalog> {
-    return new Catalog(await CatalogStore.open(dir, mayCreate, environment))
+  static async open(dir: string, mayCreate: boolean, environment: Pick<Environment, 'fs' | 'openStore' | 'random'> = realEnvironment): Promise<Catalog> {
+    return new Catalog(await CatalogStore.open(dir, mayCreate, environment), environment.random)
   }
 
   counters(): Counters | undefined {
@@ -150,8 +167,11 @@ export class Catalog {
     return this.all<StoredTombstone>('tombstone/').map(loadTombstone)
   }
 
-  cuts(): Cuts {
-    return loadCuts(this.store.getJson<StoredCuts>('meta/cuts'))
+  cutoffs(): RetentionCutoffs {
+    const stored = this.store.getJson<StoredCutoffs>('meta/retention')
+    if (stored !== undefined) return loadCutoffs(stored)
+    const cuts = this.store.getJson<StoredCuts>('meta/cuts')
+    return cuts === undefined ? NO_CUTOFFS : loadCuts(cuts, this.counters()?.nextTombstone ?? 1)
   }
 
   drops(): StoredDrop[] {
@@ -165,6 +185,25 @@ export class Catalog {
   /** Own tables of measurements that are gone → the log file being written when they went. */
   goneTables(): [table: number, file: number][] {
     return this.all<{ table: number; file: number }>('gone/').map(({ table, file }) => [table, file])
+  }
+
+  /** Which database this is; makes that up when it is new or was made from a backup. Durable when it resolves. */
+  async identity(): Promise<Identity> {
+    const known = this.store.getJson<Partial<Identity>>(IDENTITY)
+    if (known?.id !== undefined) return known as Identity
+    return this.store.transaction((tx) => {
+      const now = this.store.getJson<Partial<Identity>>(IDENTITY)
+      if (now?.id !== undefined) return now as Identity
+      const made: Identity = { ...now, id: this.random(ID_BYTES).toString('hex') }
+      tx.putJson(IDENTITY, made)
+      return made
+    })
+  }
+
+  /** Makes a copy another database than the one it was copied from: each that is opened gives itself an id. */
+  async disown(): Promise<void> {
+    const { id } = this.store.getJson<Partial<Identity>>(IDENTITY) ?? {}
+    if (id !== undefined) await this.store.transaction((tx) => tx.putJson(IDENTITY, { parent: id }))
   }
 
   logNote(): LogNote | undefined {

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { fsyncPolicy, resolveConfig } from './config.ts'
+import { explain, fsyncPolicy, resolveConfig } from './config.ts'
 
-t.test('preset "small" changes what the file leaves at its default', async (t) => {
+t.test('preset "small" gives values to what is not written, and to nothing else', async (t) => {
   t.match(resolveConfig({ preset: 'small' }), {
     memtable_flush_threshold: 8 << 20,
     max_memtable_memory: 24 << 20,
@@ -9,6 +9,7 @@ t.test('preset "small" changes what the file leaves at its default', async (t) =
     query_threads: 1,
   })
   t.match(resolveConfig({ preset: 'small', wal_fsync_policy: 'per_write' }), { wal_fsync_policy: 'per_write', wal_max_file_size: 8 << 20 })
+  t.match(resolveConfig({ preset: 'small', wal_fsync_policy: 'per_batch' }), { wal_fsync_policy: 'per_batch', row_group_rows: 16_384 }, 'a default written out')
   t.match(resolveConfig({}), { memtable_flush_threshold: 64 << 20, wal_fsync_policy: 'per_batch' })
 })
 
@@ -17,6 +18,11 @@ t.test('thresholds that contradict each other are refused, naming both', async (
     code: 'CONFIG_ERROR',
     message: /max_memtable_memory.*memtable_flush_threshold/,
   })
+})
+
+t.test('what the policy means is said in words', async (t) => {
+  t.same(explain({ wal_fsync_policy: 'per_batch' }), ['durability: a write is on disk before its answer (per_batch)'])
+  t.match(explain({ wal_fsync_policy: 'periodic_5000' })[0], /answered before it is on disk: .* lose the last 5000 ms/)
 })
 
 t.test('fsync policies', async (t) => {

@@ -137,7 +137,7 @@ export const configSchema = Type.Object({
 
 export type DatabaseConfig = Static<typeof configSchema>
 
-/** What `preset = "small"` changes where the file says nothing. */
+/** What `preset = "small"` gives keys that are not written. */
 const SMALL: Partial<DatabaseConfig> = {
   wal_fsync_policy: 'periodic_5000',
   wal_max_file_size: 8 * MIB,
@@ -150,16 +150,17 @@ const SMALL: Partial<DatabaseConfig> = {
   row_group_rows: 16_384,
 }
 
-/** @param given the [database] section, defaults filled in. @throws CONFIG_ERROR for values that do not fit together. */
+/** Values that the preset has for keys; what is written stands, also where it equals the default. */
+export function presets({ preset }: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return preset === 'small' ? SMALL : {}
+}
+
+/** @param given the [database] section: what is absent takes the preset's value, then the default. @throws CONFIG_ERROR for values that do not fit together. */
 export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
   const properties = configSchema.properties as unknown as Record<string, { default?: unknown }>
   const config: Record<string, unknown> = {}
-  for (const [key, schema] of Object.entries(properties)) {
-    const value = given[key] ?? schema.default
-    // A value equal to the default counts as not given: the preset then decides.
-    const preset = given.preset === 'small' && value === schema.default ? (SMALL as Record<string, unknown>)[key] : undefined
-    config[key] = preset ?? value
-  }
+  const preset = presets(given)
+  for (const [key, schema] of Object.entries(properties)) config[key] = given[key] ?? preset[key] ?? schema.default
   const resolved = config as DatabaseConfig
   if (resolved.max_memtable_memory < resolved.memtable_flush_threshold) {
     throw new SvcError(
@@ -182,6 +183,16 @@ export const pressureLimits = (config: DatabaseConfig, leaves: CompactionLimits[
 export function fsyncPolicy(text: string): FsyncPolicy {
   if (text === 'per_write' || text === 'per_batch') return { kind: text }
   return { kind: 'periodic', ms: Number(text.slice('periodic_'.length)) }
+}
+
+/** For `svc check` and the log of a start. */
+export function durabilityText(policy: FsyncPolicy): string {
+  if (policy.kind !== 'periodic') return `a write is on disk before its answer (${policy.kind})`
+  return `a write is answered before it is on disk: a crash of the machine can lose the last ${policy.ms} ms (periodic_${policy.ms})`
+}
+
+export function explain(config: Record<string, unknown>): string[] {
+  return [`durability: ${durabilityText(fsyncPolicy(String(config.wal_fsync_policy)))}`]
 }
 
 export const queryThreads = (config: DatabaseConfig): number => config.query_threads || Math.max(1, Math.min(4, availableParallelism() - 1))

@@ -32,11 +32,10 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../../kernel/storage.ts'
-import { admissionCutoff, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
+import { ADMITS_ALL, admissionCutoffs, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
-import { INT64_MIN } from '../common/time.ts'
 import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupDisk } from './backup/disk.ts'
@@ -45,7 +44,7 @@ import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
@@ -148,7 +147,7 @@ export class EmbeddedEngine implements StorageEngine {
     )
     this.archive = new Archive(() => this.archiveParts())
     this.pressure = new Pressure(
-      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined),
+      pressureLimits(this.config, (segment) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true),
       () => timers.monotonic(),
       () => this.catalog?.store.commits.fault,
     )
@@ -166,7 +165,7 @@ export class EmbeddedEngine implements StorageEngine {
       resolver: this.resolver,
       frozen: () => this.maintenance?.flushSoon(),
       replayed: (change, file) => this.lifetime.replayed(change, file),
-      oldest: () => (this.lifetimes.retentionSecs === 0 ? INT64_MIN : admissionCutoff(this.lifetimes, limits, this.lifetime.clock)),
+      cutoffs: () => (this.lifetimes.shortestSecs === 0 ? ADMITS_ALL : admissionCutoffs(this.lifetimes, limits, this.lifetime.clock)),
     })
     this.lifetime = new Lifetime({
       lifetimes: this.lifetimes,
@@ -267,6 +266,7 @@ export class EmbeddedEngine implements StorageEngine {
       segments: manifest.segments,
       remove: (segments) => manifest.remove(segments),
     })
+    await catalog.identity().catch((error) => this.context.log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again'))
     await dropUnusedSymbols(catalog.store, this.context.log)
     const orphans = removeOrphans(this.paths.segments, this.dataDir, new Set(found.flatMap(segmentFiles)), fs)
     if (orphans > 0) this.context.log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
@@ -285,11 +285,11 @@ export class EmbeddedEngine implements StorageEngine {
     this.lifetime.replayEnded()
     index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
-    this.housekeeping.renewCuts()
-    engineGauges(this.context.metrics, { writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    const policy = fsyncPolicy(config.wal_fsync_policy)
+    engineGauges(context.metrics, { policy, writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    context.log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
     const { records, rows, bytes, torn } = replayed
-    if (records > 0 || torn > 0)
-      this.context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
+    if (records > 0 || torn > 0) context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
     this.phase = 'open'
     maintenance.start()
     scrubber.start()
@@ -462,7 +462,24 @@ export class EmbeddedEngine implements StorageEngine {
     const fault = () => this.pressure.fault ?? catalog.store.commits.fault
     const stays = (segment: SegmentMeta) => missingKey(this.encryption.keys, segment) !== undefined || this.scrubber?.isDamaged(segment.id) === true
     const state = new LmdbState(catalog.store, ARCHIVE_STATE)
-    return { dataDir, fs: this.environment.fs, paths, config, log: context.log, schema, encrypted, holds, state, pool, lifetime, manifest, fault, stays }
+    const identity = () => catalog.identity()
+    return {
+      dataDir,
+      fs: this.environment.fs,
+      paths,
+      config,
+      log: context.log,
+      schema,
+      encrypted,
+      holds,
+      state,
+      identity,
+      pool,
+      lifetime,
+      manifest,
+      fault,
+      stays,
+    }
   }
 
   private workerConfig(threads: number): WorkerConfig {

@@ -2,7 +2,7 @@
 import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
 import { EmbeddedEngine } from './engine.ts'
 
-export { configSchema } from './config.ts'
+export { configSchema, explain, presets } from './config.ts'
 export { capabilities } from './engine.ts'
 
 export function createEngine(context: StorageContext): StorageEngine {

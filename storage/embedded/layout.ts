@@ -122,7 +122,7 @@ export interface SegmentMeta {
   table: number
   sequence: number
   level: number
-  /** Tombstones up to this id are applied for good; absent = none. */
+  /** Tombstones and retention cutoffs up to this id are applied for good; absent = none. */
   cleared?: number
   /** Relative to the data directory; of an archived one the key of its object. */
   file: string
@@ -165,16 +165,25 @@ export interface Tombstone {
   end: bigint
 }
 
-/** Retention: rows older than `cutoff` in pieces of a lower sequence are hidden. */
-export interface Cut {
+/**
+ * Retention: rows before `cutoff`, nanoseconds, in segments and memtables of a lower sequence are masked, unless the segment has it applied. `id` is
+ * of the same numbers as a tombstone's, for `SegmentMeta.cleared`.
+ */
+export interface Cutoff {
+  id: number
   cutoff: bigint
   sequence: number
 }
 
-/** The cuts in force: one for all measurements, and those of measurements that have one of their own instead. */
-export interface Cuts {
-  all: Cut | null
-  own: ReadonlyMap<number, Cut>
+/** Of all measurements but these. */
+export interface GeneralCutoff extends Cutoff {
+  except: ReadonlySet<number>
+}
+
+/** Retention cutoffs on disk; each masks by itself. Ascending by sequence: a later one lies before those that are left of earlier configurations. */
+export interface RetentionCutoffs {
+  general: readonly GeneralCutoff[]
+  own: ReadonlyMap<number, readonly Cutoff[]>
 }
 
 /** The growable shared arrays of the series index. Entries below Shared.SERIES / Shared.SYMBOLS are valid and never change. */
@@ -200,7 +209,7 @@ export type StateEvent =
   | { kind: 'table-gone'; id: number }
   | { kind: 'series-released'; series: Int32Array }
   | { kind: 'tombstones'; added: Tombstone[]; removed: number[] }
-  | { kind: 'cuts'; cuts: Cuts }
+  | { kind: 'cutoffs'; cutoffs: RetentionCutoffs }
   | { kind: 'memtable'; id: number; sequence: number; heads: Int32Array }
   | { kind: 'heads'; memtable: number; heads: Int32Array }
   | { kind: 'memtable-table'; memtable: number; table: number; summary: BigInt64Array }

@@ -49,6 +49,8 @@ export class Maintenance {
   private compacting: Promise<void> | undefined
   private tidying: Promise<void> | undefined
   private compactionWanted = false
+  /** Segments of merges that failed: tried again when nothing else of their table is due, so that they do not hold up others. */
+  private readonly failed = new Set<number>()
   private timer: Timer | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
@@ -74,7 +76,11 @@ export class Maintenance {
   tidySoon(): void {
     if (this.stopped) return
     this.tidying ??= this.tidy()
-      .catch((error) => this.parts.log.error({ err: error }, 'cannot clear away what deletes and retention have freed; trying again with the next pass'))
+      .catch((error) => {
+        // Changes are refused from here on; the next start goes on.
+        if (this.stopped) return
+        this.parts.log.error({ err: error }, 'cannot clear away what deletes and retention have freed; trying again with the next pass')
+      })
       .finally(() => {
         this.tidying = undefined
       })
@@ -189,6 +195,7 @@ export class Maintenance {
           this.parts.pressure.mergeFailed(table, error)
           this.parts.pressure.measure(this.parts.manifest.segments)
           log.error({ err: error, table }, 'cannot merge segments; they stay as they are until the next pass')
+          for (const { id } of merge.segments) this.failed.add(id)
         }
       }
     }
@@ -200,10 +207,15 @@ export class Maintenance {
     if (owner === undefined) return undefined // of a dropped measurement: the next pass removes them
     // Rows of a series may lie in a shared table and in its measurement's own.
     const alone = owner < 0 || (schema.any(owner)?.tables.length ?? 1) === 1
-    const leaves = (segment: SegmentMeta): boolean => this.parts.manifest.isTaken(segment.id) || this.parts.leaves(segment)
-    const limits = { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows, leaves }
-    const merge = planMerge(segments, limits, alone) ?? this.parts.housekeeping().rewrite(table)
-    return merge?.segments.some(leaves) ? undefined : merge
+    const leaves = (segment: SegmentMeta): boolean => this.parts.manifest.isTaken(segment.id) || this.failed.has(segment.id) || this.parts.leaves(segment)
+    const planned = (): Merge | undefined =>
+      planMerge(segments, { fanIn: config.compaction_fan_in, maxRows: config.compaction_max_segment_rows, leaves }, alone) ??
+      this.parts.housekeeping().rewrite(table, leaves)
+    const merge = planned()
+    const rested = segments.filter(({ id }) => this.failed.has(id))
+    if (merge !== undefined || rested.length === 0) return merge
+    for (const { id } of rested) this.failed.delete(id)
+    return planned()
   }
 
   private async compact(table: number, merge: Merge): Promise<void> {

@@ -13,7 +13,6 @@ import type { Archive } from './archive/archive.ts'
 import type { Catalog, Counters } from './catalog.ts'
 import { entriesOf } from './catalog-change.ts'
 import { type SegmentMeta, segmentFiles } from './layout.ts'
-import type { Housekeeping } from './lifetime/housekeeping.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
 import type { Memtable } from './memtable.ts'
 import type { EngineMetrics } from './metrics.ts'
@@ -43,7 +42,6 @@ export interface ManifestParts {
   metrics: EngineMetrics
   pressure: Pressure
   lifetime: Lifetime
-  housekeeping(): Housekeeping
   archive(): Archive
 }
 
@@ -117,7 +115,6 @@ export class Manifest {
         (this.segments.get(table) ?? []).filter((segment) => !removed.includes(segment)),
       )
       for (const one of added) this.insert(one)
-      this.parts.housekeeping().renewCuts()
       pressure.measure(this.segments)
       publisher.tell({ kind: 'segments', added: [...added], removed: ids, droppedMemtable: -1 })
       publisher.flush()

@@ -6,6 +6,7 @@ import type { Manifest } from './manifest.ts'
 import type { WorkerPool } from './pool.ts'
 import type { Pressure } from './pressure.ts'
 import type { SeriesIndex } from './series-index.ts'
+import type { FsyncPolicy } from './wal/wal.ts'
 import type { WritePath } from './write-path.ts'
 
 export interface EngineMetrics {
@@ -65,6 +66,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
 }
 
 export interface GaugedParts {
+  policy: FsyncPolicy
   writes: WritePath
   index: SeriesIndex
   manifest: Manifest
@@ -80,10 +82,17 @@ const SEGMENT_COLUMN_BYTES = 250
 
 /** Gauges read from the parts at each scrape. */
 export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { writes, index, manifest, pressure, catalog, pool, scrubber } = parts
+  const { policy, writes, index, manifest, pressure, catalog, pool, scrubber } = parts
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
+  const labels = { policy: policy.kind, sync_interval_ms: policy.kind === 'periodic' ? String(policy.ms) : '0' }
+  metrics.gauge(
+    'storage_durability_info',
+    '1; when a write is on disk: before its answer (per_batch, per_write), or within sync_interval_ms after it (periodic)',
+    Object.keys(labels),
+    (gauge) => gauge.set(labels, 1),
+  )
   const segments = () => [...manifest.segments.values()].flat()
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)

@@ -7,9 +7,9 @@ t.test('a commit that fails leaves all marks; one that is durable ends those tha
   const unstored = new Unstored()
   unstored.mark('measurement', 1)
   unstored.mark('tombstone', 1)
-  unstored.mark('cuts')
+  unstored.mark('retention')
   const first = unstored.copy()
-  t.same(kept(unstored), ['cuts 0', 'measurement 1', 'tombstone 1'], 'taking a copy takes nothing out')
+  t.same(kept(unstored), ['measurement 1', 'retention 0', 'tombstone 1'], 'taking a copy takes nothing out')
   unstored.mark('tombstone', 1)
   unstored.mark('tombstone', 2)
   const second = unstored.copy()
@@ -24,7 +24,7 @@ t.test('definitions alone do not wait for a commit of their own', async (t) => {
   unstored.mark('measurement', 1)
   unstored.mark('table', 1)
   t.equal(unstored.waiting, false)
-  for (const kind of ['tombstone', 'drop', 'series', 'cuts', 'ended-drops'] as const) {
+  for (const kind of ['tombstone', 'drop', 'series', 'retention', 'ended-drops'] as const) {
     unstored.mark(kind)
     t.equal(unstored.waiting, true, kind)
     unstored.settle(unstored.copy())

@@ -8,7 +8,7 @@
  */
 
 /** What a mark is on: `series` counts blocks of the catalog, the last two are one entry each. */
-export type Kind = 'measurement' | 'table' | 'tombstone' | 'drop' | 'series' | 'cuts' | 'ended-drops'
+export type Kind = 'measurement' | 'table' | 'tombstone' | 'drop' | 'series' | 'retention' | 'ended-drops'
 
 /** Numbers of the entries, and when each was marked last. */
 export type Marks = ReadonlyMap<Kind, ReadonlyMap<number, number>>

@@ -8,13 +8,14 @@
 import { WriteBatch } from '../../kernel/batch.ts'
 import { classify, type SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver, StorageContext, WriteOptions, WriteResult } from '../../kernel/storage.ts'
+import type { AdmissionCutoffs } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { Window } from '../common/window.ts'
 import { Admission, type Admitted } from './admission.ts'
 import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
 import type { KeyRing } from './encryption/keys.ts'
-import { type FieldDef, NO_ROW, Shared } from './layout.ts'
+import { type FieldDef, NO_ROW, Shared, Summary } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
@@ -43,8 +44,8 @@ export interface WritePathParts {
   pressure: Pressure
   /** A memtable has been frozen. */
   frozen(): void
-  /** First time that retention lets a write carry. */
-  oldest(): bigint
+  /** First times that retention lets a write carry. */
+  cutoffs(): AdmissionCutoffs
   /** A change of what lives was read from the log. */
   replayed(change: LifetimeChange, file: number): void
 }
@@ -102,7 +103,7 @@ export class WritePath {
     }
     const { namespace } = batch
     const window = this.window(namespace)
-    const admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.oldest())
+    const admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.cutoffs())
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
     if (admitted.rows === 0) {
@@ -163,6 +164,16 @@ export class WritePath {
    */
   sequenceAbove(measurement: number, series: Int32Array | null, file: number): number {
     if (this.holds(this.active, measurement, series)) this.freeze(file)
+    return this.active.sequence
+  }
+
+  /** The same for rows that are older than the time that a table is asked for. */
+  sequenceAboveOlder(before: (table: number) => bigint, file: number): number {
+    for (const { id, rows, summary } of this.active.tables.values()) {
+      if (rows === 0 || summary[Summary.MIN_TIME] >= before(id)) continue
+      this.freeze(file)
+      break
+    }
     return this.active.sequence
   }
 

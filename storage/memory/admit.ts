@@ -12,15 +12,16 @@ import { rescale } from '../common/decimal.ts'
 import { staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
-import { ADMITTED, type Bounds, verdict, type Window } from '../common/window.ts'
+import { ADMITTED, type Bounds, boundsOf, verdict, type Window } from '../common/window.ts'
 import { type IncomingField, type IncomingRow, isShown } from './rows.ts'
 import type { Measurement } from './series.ts'
 
 /** Marks the rows that are refused, creates the fields of the others and brings their decimals to scale. @param nonFinite NaN and infinities are admitted. */
 export function admit(rows: IncomingRow[], window: Window, bounds: Bounds, limits: Limits, nonFinite: boolean): void {
   for (const row of rows) {
-    const time = verdict(bounds, row.timeLow, row.timeHigh)
-    if (time !== ADMITTED) row.refused = window.refusal(time, bounds, row.timeLow, row.timeHigh)
+    const own = boundsOf(bounds, row.series.measurement.name)
+    const time = verdict(own, row.timeLow, row.timeHigh)
+    if (time !== ADMITTED) row.refused = window.refusal(time, own, row.timeLow, row.timeHigh)
     else if (row.series.measurement.gone) row.refused = staleSeries()
     else attempt(row, () => checkValues(row, limits, nonFinite))
   }

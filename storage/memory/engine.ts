@@ -113,7 +113,7 @@ export class MemoryEngine implements StorageEngine {
   private apply(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions): WriteResult {
     const window = this.window(batch.namespace)
     const rows = rowsOf(batch, this.resolver)
-    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoff), this.limits, nonFinite)
+    admit(rows, window, window.open(this.context.now(), backfill, this.removal.cutoffs), this.limits, nonFinite)
     const admitted = rows.filter((row) => row.refused === undefined)
     for (const row of admitted) {
       window.advance(row.timeLow, row.timeHigh)

@@ -2,7 +2,8 @@
 import type { WriteBatch } from '../../kernel/batch.ts'
 import type { DeleteRequest, RetentionHold } from '../../kernel/storage.ts'
 import {
-  admissionCutoff,
+  type AdmissionCutoffs,
+  admissionCutoffs,
   deadlinePassed,
   dropDeadline,
   KEPT_ENDED_DROPS,
@@ -50,10 +51,10 @@ export class Removal {
     if (retentionSecs > 0 || retention.size > 0) this.expire(clock)
   }
 
-  /** First time that a write may carry. */
-  get cutoff(): bigint {
+  /** First times that a write may carry. */
+  get cutoffs(): AdmissionCutoffs {
     const { lifetimes, limits } = this.around
-    return admissionCutoff(lifetimes, limits, this.clock())
+    return admissionCutoffs(lifetimes, limits, this.clock())
   }
 
   /** The series that matched, after their points are gone; none for an empty range. */

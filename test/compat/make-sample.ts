@@ -6,7 +6,8 @@
  *
  * `stopped` is a data directory after a clean stop; `killed` one as a killed process leaves it, with rows in the log only. The clock stands
  * still. Every field type, several namespaces, tables of their own and shared ones, a measurement that moved from one to the other, merged
- * segments, repeats and late rows, NaN and infinities, series given back, declared fields, two blocks of symbols and series, and plugins' state are in both.
+ * segments, repeats and late rows, NaN and infinities, series given back, declared fields, two blocks of symbols and series, plugins' state, and rows
+ * that an earlier configuration's retention masks are in both.
  */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,8 +41,11 @@ import { answers } from './answers.ts'
 const MANY = 1100
 const MERGE_PATIENCE_MS = 10_000
 
-async function openEngine(dir: string): Promise<EmbeddedEngine> {
-  const engine = new EmbeddedEngine(testContext({ data_dir: dir, maintenance_interval_secs: 1, query_threads: 1 }, () => NOW_MS))
+/** Of the first start only. No other row is as old as what it removes. */
+const RETENTION = { retention_secs: 72 * 3600, retention: { brief: 50 * 3600 } }
+
+async function openEngine(dir: string, config: Record<string, unknown> = {}): Promise<EmbeddedEngine> {
+  const engine = new EmbeddedEngine(testContext({ ...config, data_dir: dir, maintenance_interval_secs: 1, query_threads: 1 }, () => NOW_MS))
   await engine.open()
   return engine
 }
@@ -75,6 +79,20 @@ async function odd(engine: EmbeddedEngine, round: number): Promise<void> {
     })),
     { nonFinite: true },
   )
+}
+
+/** Segments with rows on both sides of their retention cutoff: masked, and still in the files. */
+async function expired(dir: string): Promise<void> {
+  const engine = await openEngine(dir, RETENTION)
+  const fields: Record<string, TestPoint['fields']> = { lasting: { value: f64(1), more: i64(2n) }, narrow: { value: f64(3) }, brief: { value: f64(4) } }
+  const at = (age: bigint) => Object.entries(fields).map(([measurement, fields]) => ({ measurement, tags: { host: 'a' }, time: NOW - age * HOUR, fields }))
+  await write(
+    engine,
+    [100n, 60n, 1n, 0n].flatMap((age) => at(age)),
+  )
+  await engine.tidy()
+  await engine.flush()
+  await engine.close()
 }
 
 async function firstHalf(engine: EmbeddedEngine): Promise<void> {
@@ -175,6 +193,7 @@ async function keep(dir: string, target: string): Promise<void> {
 async function make(target: string): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-sample-'))
   const copy = mkdtempSync(join(tmpdir(), 'svc-sample-'))
+  await expired(dir)
   const engine = await openEngine(dir)
   await firstHalf(engine)
   await secondHalf(engine)

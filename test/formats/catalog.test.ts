@@ -3,10 +3,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
+import { INT64_MIN } from '../../storage/common/time.ts'
 import { f64, lines, str, type TestPoint, write } from '../../storage/conformance/points.ts'
 import { CatalogStore } from '../../storage/embedded/catalog-store.ts'
 import { decodeValue, encodeValue } from '../../storage/embedded/catalog-value.ts'
 import type { SegmentMeta } from '../../storage/embedded/layout.ts'
+import { cutoffFor } from '../../storage/embedded/lifetime/cutoffs.ts'
+import { loadCutoffs, type StoredCutoffs, storeCutoffs } from '../../storage/embedded/lifetime/stored.ts'
 import { closeAndRemove, openEngine, tempDir } from '../../storage/embedded/testing/harness.ts'
 
 const page = (name: string): string => readFileSync(new URL(`../../docs/formats/${name}`, import.meta.url), 'utf8')
@@ -18,6 +21,16 @@ t.test('the example of a value', async (t) => {
   const example = Buffer.from(block(catalog, 'hex').replace(/\s/g, ''), 'hex')
   t.equal(String(decodeValue(key, example)), value)
   t.same(encodeValue(key, Buffer.from(value)), example)
+})
+
+t.test('the example of retention cutoffs', async (t) => {
+  const stored = JSON.parse(block(page('catalog.md'), 'json retention')) as StoredCutoffs
+  const cutoffs = loadCutoffs(stored)
+  t.same(storeCutoffs(cutoffs), stored)
+  const masked = (measurement: number) => [6, 11, 12].map((sequence) => cutoffFor(cutoffs, measurement, { sequence, cleared: 0 }))
+  t.same(masked(1), [1_704_106_800_000_000_000n, 1_703_505_600_000_000_000n, INT64_MIN])
+  t.same(masked(2), [1_704_110_400_000_000_000n, 1_704_110_400_000_000_000n, INT64_MIN])
+  t.same(masked(4), [INT64_MIN, INT64_MIN, INT64_MIN])
 })
 
 t.test('the example of a manifest entry', async (t) => {

@@ -80,6 +80,17 @@ t.test('changes of what lives decode as they were written', async (t) => {
     { kind: 'drop', tombstone: 6, measurement: 7, deadline: null },
     { kind: 'restore', measurement: 7 },
     { kind: 'release', series: Int32Array.of(2) },
+    {
+      kind: 'retention',
+      id: 8,
+      general: -1n,
+      except: [7, 9],
+      own: [
+        [7, 5n],
+        [8, 1_700_000_000_000_000_000n],
+      ],
+    },
+    { kind: 'retention', id: 9, general: null, except: [], own: [[7, -(2n ** 63n) + 1n]] },
   ]
   for (const [i, change] of changes.entries()) {
     const out = new ByteWriter()

@@ -5,6 +5,7 @@
  * - The order is: note the key, store the object, read it back and compare, commit the entry in place of the local segments', delete these. A crash
  *   anywhere leaves the local or the archived rows in the manifest, never both and never neither.
  * - An object without an entry is noted in the ledger and goes with the next run; one with an entry is never written again.
+ * - Nothing is written to a store, nor removed, that is another database's (owner.ts).
  * - An archived segment is a piece like others: tombstones and cuts apply when it is read, newer pieces are merged with it. It is never rewritten.
  */
 import { join } from 'node:path'
@@ -21,6 +22,7 @@ import { removeSegmentFiles } from '../segment-file.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 import { Ledger } from './ledger.ts'
 import type { Partition } from './object-key.ts'
+import { type Identity, requireOwner } from './owner.ts'
 import { type ArchiveGroup, archivedDay, planArchive, type TableView } from './plan.ts'
 import { Shelf } from './shelf.ts'
 import { storeObject } from './store-object.ts'
@@ -40,6 +42,8 @@ export interface ArchiveParts {
   encrypted: readonly string[]
   holds: ReadonlySet<RetentionHold>
   state: StateStore
+  /** Of the database; durable when it resolves. */
+  identity(): Promise<Identity>
   pool: Pick<WorkerPool, 'archive' | 'archiveDays' | 'compact' | 'readArchive'>
   lifetime: { readonly clock: bigint; readonly tombstones: { readonly newest: number } }
   /** The manifest and its owner. */
@@ -59,6 +63,7 @@ export class Archive implements ArchiveService {
   private readonly parts: () => ArchiveParts
   private shelf: Shelf | undefined
   private store: ObjectStore | undefined
+  private takeOverFrom = ''
   private running: Promise<ArchiveResult> | undefined
   private discarding: Promise<void> = Promise.resolve()
   private closed = false
@@ -72,12 +77,13 @@ export class Archive implements ArchiveService {
     this.parts = parts
   }
 
-  attach(store: ObjectStore): void {
+  attach(store: ObjectStore, takeOverFrom = ''): void {
     if (this.store !== undefined) throw new Error(`cannot attach ${store.name}: ${this.store.name} is attached already`)
     const { dataDir, fs, paths, config, pool } = this.parts()
     if (store.directory !== undefined && within(fs.realpathSync(dataDir), store.directory))
       throw new SvcError('CONFIG_ERROR', `cannot archive to ${store.name}: it lies in the data directory "${dataDir}"; choose a place outside of it`)
     this.store = store
+    this.takeOverFrom = takeOverFrom
     this.shelf = new Shelf(store, paths.archiveCache, config.segment_cache_size, config.segment_verification !== 'off', fs)
     pool.readArchive(this.shelf.directory)
   }
@@ -140,6 +146,7 @@ export class Archive implements ArchiveService {
       const cause = fault()
       if (cause !== undefined) throw cause
       await this.discarding
+      await this.own(store)
       await this.settleLedger(store, new Ledger(state))
       const threshold = lifetime.clock - BigInt(coldAfterSecs) * NS_PER_SEC
       const plan = planArchive(this.views(), threshold, { days: maxObjects, rows: config.compaction_max_segment_rows }, stays)
@@ -272,11 +279,22 @@ export class Archive implements ArchiveService {
     return needed
   }
 
+  /** @throws CONFLICT when the store is another database's. */
+  private async own(store: ObjectStore): Promise<void> {
+    const { fs, paths, identity } = this.parts()
+    await requireOwner({ store, fs, tempDir: paths.temp, identity: await identity(), named: this.named().size > 0, takeOverFrom: this.takeOverFrom })
+  }
+
+  /** Keys of archived segments. */
+  private named(): Set<string> {
+    return new Set([...this.parts().manifest.segments.values()].flat().flatMap(({ file, archived }) => (archived ? [file] : [])))
+  }
+
   /** Removes objects that no segment names. */
   private async settleLedger(store: ObjectStore, ledger: Ledger): Promise<void> {
     const keys = ledger.keys()
     if (keys.length === 0) return
-    const named = new Set([...this.parts().manifest.segments.values()].flat().flatMap(({ file, archived }) => (archived ? [file] : [])))
+    const named = this.named()
     for (const key of keys) {
       if (this.inUse.has(key)) continue
       if (!named.has(key)) await store.remove(key)
@@ -285,9 +303,10 @@ export class Archive implements ArchiveService {
   }
 
   private async removeObjects(keys: readonly string[]): Promise<void> {
+    for (const key of keys) this.shelf?.forget(key)
     try {
+      if (this.store !== undefined && !this.closed) await this.own(this.store)
       for (const key of keys) {
-        this.shelf?.forget(key)
         if (this.store === undefined || this.closed) continue
         await this.store.remove(key)
         await new Ledger(this.parts().state).forget([key])

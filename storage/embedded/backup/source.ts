@@ -19,12 +19,18 @@ export interface BackedUp {
 }
 
 /** @param parts of the engine. @throws DATABASE_CLOSED */
-export function backupSource(dataDir: string, now: () => number, parts: () => BackedUp, environment: Pick<Environment, 'fs' | 'openStore'>): BackupSource {
+export function backupSource(
+  dataDir: string,
+  now: () => number,
+  parts: () => BackedUp,
+  environment: Pick<Environment, 'fs' | 'openStore' | 'random'>,
+): BackupSource {
   return {
     dataDir,
     now,
     async settle() {
-      const { engine, writes, manifest } = parts()
+      const { engine, writes, manifest, catalog } = parts()
+      await catalog.identity() // what is restored remembers it
       const sequence = writes.applied
       await engine.flush()
       // A flush without rows commits nothing, but there may be definitions and deletes that only the log has.
@@ -47,6 +53,7 @@ export function backupSource(dataDir: string, now: () => number, parts: () => Ba
       try {
         // Everything below the floor is in segments, and what came after is not of this backup: no log file may be missed.
         await copy.noteLog({ newest: (copy.counters()?.walFloor ?? 1) - 1, sizes: {} })
+        await copy.disown()
         return copy.segments().map(filesOf)
       } finally {
         await copy.close()

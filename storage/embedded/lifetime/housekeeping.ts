@@ -1,25 +1,24 @@
 /**
- * The regular pass over what lives: ends drops whose time has come, moves the cuts of retention, takes freed files out of the manifest, gives series
- * without rows back and forgets tombstones that hide nothing any more.
+ * The regular pass over what lives: ends drops whose time has come, moves retention on, takes freed files out of the manifest, gives series without
+ * rows back and forgets tombstones and retention cutoffs that mask nothing any more.
  */
 
 import type { RetentionHold } from '../../../kernel/storage.ts'
 import { type Lifetimes, measurementCutoff, retentionCutoff } from '../../common/lifetime.ts'
 import type { Limits } from '../../common/limits.ts'
-import { INT64_MIN } from '../../common/time.ts'
+import { earlier, INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Merge } from '../compaction-plan.ts'
-import { type Cut, type Cuts, type SegmentMeta, Summary } from '../layout.ts'
+import type { Cutoff, GeneralCutoff, SegmentMeta } from '../layout.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Schema } from '../schema.ts'
 import type { SeriesIndex } from '../series-index.ts'
 import type { Timers } from '../timers.ts'
 import type { WritePath } from '../write-path.ts'
-import { cutOf } from './cuts.ts'
+import { type RetentionMove, withoutSpent } from './cutoffs.ts'
+import { firstTimeFrom } from './first-times.ts'
 import type { Lifetime } from './lifetime.ts'
-import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
-import { type Kept, nextCuts } from './retention.ts'
-
-const GENERAL = -1
+import { freed, masks, planRewrite, spent, type TableView } from './reclaim.ts'
+import { type Kept, nextMove } from './retention.ts'
 
 export interface HousekeepingParts {
   lifetime: Lifetime
@@ -46,6 +45,10 @@ export class Housekeeping {
   /** When each tombstone came, in milliseconds of a clock that never goes back, and the active memtable's sequence then. */
   private readonly seen = new Map<number, { at: number; sequence: number }>()
   private readonly parts: HousekeepingParts
+  /** By measurement, as of the last pass. */
+  private kept: ReadonlyMap<number, Kept> = new Map()
+  /** Cutoff of the measurements without a retention of their own, as of the last pass. */
+  private general = INT64_MIN
   private running: Promise<void> | undefined
   private again = false
 
@@ -62,29 +65,12 @@ export class Housekeeping {
     return this.running
   }
 
-  /**
-   * Hides again what cuts had hidden and what now lies in pieces of a higher sequence: rows read back from the log, which knows no cuts, and rows
-   * that a merge put together with newer ones of other measurements. The cuts stay at their times.
-   */
-  renewCuts(): void {
-    const { tombstones } = this.parts.lifetime
-    const { cuts } = tombstones
-    const late = this.lateBelow(cuts)
-    if (late.size === 0) return
-    this.freezeBelow((id) => cutOf(cuts, id)?.cutoff)
-    const { sequence } = this.parts.writes.active
-    const renewed = (id: number, cut: Cut): Cut => (late.has(id) ? { ...cut, sequence } : cut)
-    tombstones.setCuts({
-      all: cuts.all === null ? null : renewed(GENERAL, cuts.all),
-      own: new Map([...cuts.own].map(([id, cut]) => [id, renewed(id, cut)])),
-    })
-  }
-
-  /** A file of the table that is worth writing again. */
-  rewrite(table: number): Merge | undefined {
+  /** A file of the table that is worth writing again. @param leaves as in `planRewrite`. */
+  rewrite(table: number, leaves: (segment: SegmentMeta) => boolean): Merge | undefined {
     const now = this.parts.timers.monotonic()
     const ripe = (id: number): boolean => now - this.note(id).at >= this.parts.rewriteAfterSecs * 1000
-    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe)
+    const former = (one: Cutoff, measurement: number | undefined): boolean => this.isFormer(one, measurement) && ripe(one.id)
+    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe, former, leaves)
   }
 
   private async passes(): Promise<void> {
@@ -97,7 +83,7 @@ export class Housekeeping {
   private async once(): Promise<void> {
     const { lifetime, segments, remove } = this.parts
     await lifetime.expire()
-    const moved = this.moveCuts()
+    const moved = await this.moveRetention()
     for (const id of lifetime.tombstones.byId.keys()) this.note(id)
     // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
     const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones)).filter(({ id }) => !this.parts.merging(id))
@@ -113,37 +99,50 @@ export class Housekeeping {
     )
     lifetime.tombstones.remove(done)
     for (const id of done) this.seen.delete(id)
+    this.forgetCutoffs()
   }
 
-  /** @returns whether they moved. */
-  private moveCuts(): boolean {
-    const { lifetime, lifetimes, limits, schema, writes, metrics } = this.parts
-    const { cuts } = lifetime.tombstones
-    if (lifetimes.retentionSecs === 0 && lifetimes.retention.size === 0 && cuts.all === null && cuts.own.size === 0) return false
-    const { clock } = lifetime
+  /** @returns whether a cutoff moved. */
+  private async moveRetention(): Promise<boolean> {
+    const { lifetime, lifetimes, limits } = this.parts
+    const { clock, tombstones } = lifetime
     const general = retentionCutoff(clock, lifetimes.retentionSecs, limits)
-    const kept: Kept[] = [...schema.byId, ...schema.pending.values()].flatMap((measurement) => {
-      if (measurement === undefined || !measurement.kept) return []
-      const { id, namespace, name } = measurement
-      const cutoff = measurementCutoff(lifetimes, limits, clock, namespace, name, this.parts.holds)
-      const pending = schema.pending.has(id)
-      if (cutoff < general && !lifetimes.retention.has(name) && !pending)
-        this.awaiting(
-          measurement.tables.map((table) => table.id),
-          general,
-        )
-      return [{ id, cutoff, ownPeriod: lifetimes.retention.has(name), pending }]
-    })
-    const cutoffs = new Map(kept.flatMap(({ id, cutoff, pending }) => (pending ? [] : [[id, cutoff] as const])))
-    this.freezeBelow((id) => cutoffs.get(id))
-    const next = nextCuts(cuts, general, kept, writes.active.sequence, this.lateBelow(cuts))
+    this.general = general
+    this.kept = this.keptNow(clock, general)
+    if (lifetimes.retentionSecs === 0 && lifetimes.retention.size === 0) return false
+    const next = nextMove(tombstones.cutoffs, general, [...this.kept.values()], (table, sequence) => this.firstTime(table, sequence))
     if (next === undefined) return false
     const width = BigInt(limits.shardDurationSecs) * 1_000_000_000n
-    const from = cuts.all?.cutoff ?? this.firstTime()
-    if (next.all !== null && from !== undefined && next.all.cutoff > from) metrics.shardsDropped.inc(Number((next.all.cutoff - from + width - 1n) / width))
-    lifetime.tombstones.setCuts(next)
-    this.emptySeries(next)
+    const from = this.firstOfAll()
+    const cutoff = next.general ?? INT64_MIN
+    const sequence = await lifetime.retain(next)
+    if (cutoff > from) this.parts.metrics.shardsDropped.inc(Number((cutoff - from + width - 1n) / width))
+    this.emptySeries(next, sequence)
     return true
+  }
+
+  /** What each measurement keeps by the configuration in force. */
+  private keptNow(clock: bigint, general: bigint): Map<number, Kept> {
+    const { lifetimes, limits, schema, holds } = this.parts
+    const kept = new Map<number, Kept>()
+    for (const measurement of [...schema.byId, ...schema.pending.values()]) {
+      if (measurement === undefined || !measurement.kept) continue
+      const { id, namespace, name } = measurement
+      const tables = measurement.tables.map((table) => table.id)
+      if (schema.pending.has(id)) {
+        kept.set(id, { id, tables, cutoff: INT64_MIN })
+        continue
+      }
+      const cutoff = measurementCutoff(lifetimes, limits, clock, namespace, name, holds)
+      if (cutoff < general && !lifetimes.retention.has(name)) this.awaiting(tables, general)
+      kept.set(id, { id, tables, cutoff })
+    }
+    return kept
+  }
+
+  private firstTime(table: number, sequence: number): bigint {
+    const { segments, writes } = this.parts
+    return firstTimeFrom(segments.get(table) ?? [], [...writes.frozen, writes.active], table, sequence)
   }
 
   /** Counts segments that retention would take and somebody still needs. */
@@ -152,65 +151,56 @@ export class Housekeeping {
     if (count > 0) this.parts.metrics.segmentsAwaitingRollup.inc(count)
   }
 
-  /** Rows in the active memtable that a cut is about to hide: they must lie in an older piece than those to come. */
-  private freezeBelow(cutoffOf: (measurement: number) => bigint | undefined): void {
-    const { schema, writes } = this.parts
-    if (writes.active.rows === 0) return
-    for (const measurement of [...schema.byId, ...schema.pending.values()]) {
-      const cutoff = measurement === undefined ? undefined : cutoffOf(measurement.id)
-      if (measurement === undefined || cutoff === undefined) continue
-      const below = ({ id }: { id: number }): boolean => {
-        const table = writes.active.tables.get(id)
-        return table !== undefined && table.rows > 0 && table.summary[Summary.MIN_TIME] < cutoff
-      }
-      if (measurement.tables.some(below)) return writes.freeze(writes.wal.file)
-    }
-  }
-
-  /** Whose cut has segments or memtables from after it with rows below it. */
-  private lateBelow(cuts: Cuts): Set<number> {
-    const { schema, segments, writes } = this.parts
-    const late = new Set<number>()
-    const look = (table: number, sequence: number, minTime: bigint): void => {
-      const owner = schema.tables[table]?.measurement
-      if (owner === undefined) return
-      const ids = owner >= 0 ? [owner] : [GENERAL, ...cuts.own.keys()]
-      for (const id of ids) {
-        const cut = id === GENERAL ? cuts.all : cutOf(cuts, id)
-        if (cut !== null && sequence >= cut.sequence && minTime < cut.cutoff) late.add(cuts.own.has(id) ? id : GENERAL)
-      }
-    }
-    if (cuts.all === null && cuts.own.size === 0) return late
-    for (const [table, list] of segments) for (const { sequence, minTime } of list) look(table, sequence, BigInt(minTime))
-    for (const { sequence, tables } of [...writes.frozen, writes.active])
-      for (const [table, { rows, summary }] of tables) if (rows > 0) look(table, sequence, summary[Summary.MIN_TIME])
-    return late
-  }
-
-  /** Series whose newest row is behind their cut. */
-  private emptySeries(cuts: Cuts): void {
+  /** Series whose newest row a move has masked. @param sequence that of the move. */
+  private emptySeries({ general, except, own }: Omit<RetentionMove, 'id'>, sequence: number): void {
     const { index, writes, lifetime } = this.parts
-    const found = new Map<number, number[]>()
+    const cutoffs = new Map([...except.map((id) => [id, INT64_MIN] as const), ...own])
+    const found: number[] = []
     for (let series = 0; series < index.count; series++) {
       if (!index.isLive(series)) continue
-      const cut = cutOf(cuts, index.measurement[series])
-      if (cut === null || cut.cutoff === INT64_MIN || !writes.times.isBelow(series, cut.cutoff)) continue
-      const list = found.get(cut.sequence)
-      if (list === undefined) found.set(cut.sequence, [series])
-      else list.push(series)
+      const cutoff = cutoffs.get(index.measurement[series]) ?? general ?? INT64_MIN
+      if (cutoff !== INT64_MIN && writes.times.isBelow(series, cutoff)) found.push(series)
     }
-    for (const [sequence, series] of found) lifetime.empty(Int32Array.from(series), sequence)
+    lifetime.empty(Int32Array.from(found), sequence)
   }
 
-  private firstTime(): bigint | undefined {
-    let first: bigint | undefined
-    for (const list of this.parts.segments.values()) for (const { minTime } of list) if (first === undefined || BigInt(minTime) < first) first = BigInt(minTime)
+  private firstOfAll(): bigint {
+    let first = INT64_MAX
+    for (const table of this.parts.segments.keys()) first = earlier(first, this.firstTime(table, 0))
     return first
   }
 
+  /** Forgets cutoffs that mask nothing any more. */
+  private forgetCutoffs(): void {
+    const { lifetime, schema, segments } = this.parts
+    const { tombstones } = lifetime
+    const oldest = this.oldest()
+    const concerns = (one: Cutoff | GeneralCutoff, table: number): boolean => {
+      const owner = schema.tables[table]?.measurement
+      // The files of a dropped measurement go with it.
+      if (owner === undefined || ('except' in one && one.except.has(owner))) return false
+      return (segments.get(table) ?? []).some((segment) => masks(one, segment))
+    }
+    const left = withoutSpent(tombstones.cutoffs, (one, measurement) => {
+      if (oldest < one.sequence) return true
+      const tables = measurement === undefined ? [...segments.keys()] : (schema.any(measurement)?.tables.map(({ id }) => id) ?? [])
+      return tables.some((table) => concerns(one, table))
+    })
+    if (left !== tombstones.cutoffs) tombstones.setCutoffs(left)
+    const ids = new Set([...left.general, ...[...left.own.values()].flat()].map(({ id }) => id))
+    for (const id of this.seen.keys()) if (!ids.has(id) && !tombstones.byId.has(id)) this.seen.delete(id)
+  }
+
+  /** Whether the configuration in force keeps what the cutoff masks: it is of an earlier one, and only its files keep it. */
+  private isFormer({ cutoff }: Cutoff, measurement: number | undefined): boolean {
+    return cutoff > (measurement === undefined ? this.general : (this.kept.get(measurement)?.cutoff ?? INT64_MIN))
+  }
+
   private view(table: number, segments: readonly SegmentMeta[]): TableView {
-    const owner = this.parts.schema.tables[table]
-    return { id: table, measurement: owner === undefined || owner.measurement < 0 ? undefined : owner.measurement, gone: owner === undefined, segments }
+    const { schema } = this.parts
+    const owner = schema.tables[table]
+    const has = (measurement: number): boolean => schema.any(measurement)?.tables.some(({ id }) => id === table) === true
+    return { id: table, measurement: owner === undefined || owner.measurement < 0 ? undefined : owner.measurement, gone: owner === undefined, has, segments }
   }
 
   private tablesOf(measurement: number): readonly number[] {

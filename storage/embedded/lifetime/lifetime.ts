@@ -1,5 +1,5 @@
 /**
- * Deletes, drops and their undoing, and series without rows. The rules are those of `../../common/lifetime.ts`.
+ * Deletes, drops and their undoing, moves of retention, and series without rows. The rules are those of `../../common/lifetime.ts`.
  *
  * Invariants
  * - Everything goes through the log first and takes effect in its order: a write acknowledged before a delete is deleted, one that begins after it
@@ -18,7 +18,7 @@ import {
   restoreConflict,
   unknownMeasurement,
 } from '../../common/lifetime.ts'
-import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import { INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
 import { BLOCK } from '../catalog.ts'
 import type { Changes } from '../changes.ts'
 import type { SegmentMeta } from '../layout.ts'
@@ -28,12 +28,17 @@ import { RELEASED, type SeriesIndex } from '../series-index.ts'
 import type { Unstored } from '../unstored.ts'
 import type { LifetimeChange } from '../wal/change-record.ts'
 import type { WritePath } from '../write-path.ts'
+import { type RetentionMove, withMove } from './cutoffs.ts'
 import { selectSeries } from './select.ts'
 import type { EndedDrops, StoredDrop } from './stored.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 
 type Delete = Extract<LifetimeChange, { kind: 'delete' }>
 type Drop = Extract<LifetimeChange, { kind: 'drop' }>
+type Retention = Extract<LifetimeChange, { kind: 'retention' }>
+
+/** The measurement of a table that several share. */
+const SHARED = -1
 
 export interface LifetimeParts {
   lifetimes: Lifetimes
@@ -172,6 +177,17 @@ export class Lifetime {
     }
   }
 
+  /** Masks what retention no longer keeps of the rows written so far. @returns the sequence below which sources have them. */
+  async retain(move: Omit<RetentionMove, 'id'>): Promise<number> {
+    const { writes } = this.parts
+    const change: Retention = { kind: 'retention', id: this.tombstones.nextId++, ...move }
+    let sequence = 0
+    await writes.change(change, () => {
+      sequence = this.applyRetention(change, writes.wal.file)
+    })
+    return sequence
+  }
+
   /** Puts a change of the log back. @param file the log file that holds it. */
   replayed(change: LifetimeChange, file: number): void {
     const { schema } = this.parts
@@ -189,6 +205,8 @@ export class Lifetime {
         if (measurement !== undefined) schema.reveal(measurement)
         return this.applyRestore(change.measurement)
       }
+      case 'retention':
+        return void this.applyRetention(change, file)
       case 'release': {
         for (const series of change.series) this.stale.add(this.parts.index.measurementOf(series))
         return this.applyRelease(this.parts.index.release(change.series))
@@ -241,6 +259,21 @@ export class Lifetime {
     this.tombstones.add({ id: tombstone, measurement, sequence, series, start, end })
     if (start === INT64_MIN && end === INT64_MAX) this.empty(series ?? selectSeries(index, measurement, []), sequence)
     this.parts.reclaim()
+  }
+
+  private applyRetention(move: Retention, file: number): number {
+    const { schema, writes } = this.parts
+    const general = move.general ?? INT64_MIN
+    const except = new Set(move.except)
+    const own = new Map(move.own)
+    const latest = [...own.values()].reduce(later, general)
+    const sequence = writes.sequenceAboveOlder((table) => {
+      const owner = schema.tables[table]?.measurement ?? SHARED
+      if (owner < 0) return latest
+      return later(except.has(owner) ? INT64_MIN : general, own.get(owner) ?? INT64_MIN)
+    }, file)
+    this.tombstones.setCutoffs(withMove(this.tombstones.cutoffs, move, sequence))
+    return sequence
   }
 
   /** The measurement is hidden already. */

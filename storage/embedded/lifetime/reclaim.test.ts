@@ -30,7 +30,14 @@ const tombstone = (id: number, more: Partial<Tombstone> = {}): Tombstone => ({
   end: INT64_MAX,
   ...more,
 })
-const table = (segments: SegmentMeta[], more: Partial<TableView> = {}): TableView => ({ id: 1, measurement: 7, gone: false, segments, ...more })
+const table = (segments: SegmentMeta[], more: Partial<TableView> = {}): TableView => ({
+  id: 1,
+  measurement: 7,
+  has: () => true,
+  gone: false,
+  segments,
+  ...more,
+})
 function all(...list: Tombstone[]): Tombstones {
   const tombstones = new Tombstones(new Unstored(), () => {})
   for (const one of list) tombstones.add(one)
@@ -47,9 +54,9 @@ t.test('a file goes when nothing of it is left to see', async (t) => {
   t.same(ids(freed(table(segments, { gone: true }), all())), [1, 2, 6], 'all files of a dropped measurement')
 })
 
-t.test('a file behind retention goes, one that reaches over the cut is written again when most of it is behind', async (t) => {
+t.test('a file behind retention goes, one that reaches over its cutoff is written again when most of it is behind', async (t) => {
   const tombstones = all()
-  tombstones.setCuts({ all: { cutoff: 101n, sequence: 5 }, own: new Map() })
+  tombstones.setCutoffs({ general: [{ id: 1, cutoff: 101n, sequence: 5, except: new Set([8]) }], own: new Map() })
   const segments = [segment(1), segment(2, { maxTime: '101' }), segment(3, { maxTime: '500' }), segment(6)]
   t.same(ids(freed(table(segments), tombstones)), [1])
   t.same(planRewrite(table(segments.slice(1)), tombstones, () => false)?.segments, [segments[1]])
@@ -81,6 +88,37 @@ t.test('deleted rows are taken out of a file when they have waited, or when ther
     undefined,
     'it has no such series',
   )
+})
+
+t.test('a file that cannot be written again does not hold up the others', async (t) => {
+  const one = all(tombstone(1, { series: Int32Array.of(3) }))
+  const segments = [segment(1), segment(2), segment(3, { archived: true }), segment(4)]
+  const planned = (...bad: number[]) =>
+    planRewrite(
+      table(segments),
+      one,
+      () => true,
+      ({ id }) => bad.includes(id),
+    )?.segments
+  t.same(planned(), [segments[0]])
+  t.same(planned(1), [segments[1]])
+  t.same(planned(1, 2), [segments[3]], 'an archived one is never written again')
+  t.equal(planned(1, 2, 4), undefined)
+})
+
+t.test('a tombstone over an archived file stays as long as the file: it alone hides the rows', async (t) => {
+  const one = all(tombstone(3, { series: Int32Array.of(3) }))
+  const done = (segments: SegmentMeta[]) =>
+    spent(
+      one,
+      () => [1],
+      () => segments,
+      9,
+      () => 1,
+    )
+  t.same(done([segment(1, { archived: true })]), [])
+  t.same(done([segment(1, { archived: true, cleared: 3 })]), [3], 'archived after the delete')
+  t.same(done([]), [3])
 })
 
 t.test('a tombstone goes when no piece can hold rows that it hides', async (t) => {

@@ -10,8 +10,8 @@ t.test('rows that retention has hidden do not come back when files of a shared t
   // The one with the shorter retention shares its table with one that is kept longer: a merge cannot leave its rows out by time alone.
   const engine = await openEngine(dir, { retention_secs: 8 * 3600, retention: { brief: 2 * 3600 }, compaction_fan_in: 2, maintenance_interval_secs: 3600 })
   t.teardown(() => closeAndRemove(engine, dir))
-  for (const measurement of ['cpu', 'brief'])
-    for (const age of [5n, 0n]) await writeFloat(engine, measurement, 'a', NOW - age * HOUR, { v: 1 }, { backfill: true })
+  for (const age of [5n, 0n])
+    for (const measurement of ['cpu', 'brief']) await writeFloat(engine, measurement, 'a', NOW - age * HOUR, { v: 1 }, { backfill: true })
   await engine.flush()
   const brief = await rowsOf(engine, 'brief')
   t.equal(brief.length, 1)

@@ -12,8 +12,8 @@ for (const [table, fields] of Object.entries(TABLES)) {
     const config = { retention_secs: 4 * 3600, retention: { brief: 2 * 3600 } }
     let engine = await openEngine(dir, config)
     t.teardown(() => closeAndRemove(engine, dir))
-    for (const measurement of ['cpu', 'brief'])
-      for (const age of [6n, 3n, 0n]) await writeFloat(engine, measurement, 'a', NOW - age * HOUR, fields, { backfill: true })
+    for (const age of [6n, 3n, 0n])
+      for (const measurement of ['cpu', 'brief']) await writeFloat(engine, measurement, 'a', NOW - age * HOUR, fields, { backfill: true })
     await engine.tidy()
     const cpu = await rowsOf(engine, 'cpu')
     const brief = await rowsOf(engine, 'brief')

@@ -1,47 +1,49 @@
-/** Moves the cuts of retention forward. Pure: what to cut follows from the clock, the configuration and the holds. */
+/** Where retention moves on. Pure: it follows from the clock, the configuration, the holds, and what rows there are. */
 import { INT64_MIN } from '../../common/time.ts'
-import type { Cut, Cuts } from '../layout.ts'
+import type { RetentionCutoffs } from '../layout.ts'
+import { ANY_OTHER, namedMeasurements, type RetentionMove, settledBelow } from './cutoffs.ts'
 
 export interface Kept {
   id: number
-  /** First time it keeps by the rules; see measurementCutoff. */
+  /** Tables that may hold rows of it. */
+  tables: readonly number[]
+  /** First time it keeps by the configuration in force and the holds; INT64_MIN = everything, as while a drop is pending. */
   cutoff: bigint
-  /** It has a retention of its own and never was under the general cut. */
-  ownPeriod: boolean
-  /** A pending drop keeps all that it has. */
-  pending: boolean
 }
 
-const NONE: Cut = { cutoff: INT64_MIN, sequence: 0 }
+/** The first time of the rows of a table in segments and memtables from a sequence on; INT64_MAX when there are none. */
+export type FirstTime = (table: number, sequence: number) => bigint
 
 /**
- * The next cuts, or undefined when nothing changes. A cut never goes back: what it has hidden may be gone.
+ * The next move, or undefined when every row that the configuration in force does not keep is masked already.
  * @param general cutoff of measurements without a retention of their own.
- * @param sequence that of the memtable rows go to now: a cut hides what lies in older pieces.
- * @param stale measurements (-1: those of the general cut) with rows below their cut that came after it.
  */
-export function nextCuts(cuts: Cuts, general: bigint, measurements: readonly Kept[], sequence: number, stale: ReadonlySet<number>): Cuts | undefined {
-  let changed = false
-  const moved = (now: Cut | null, cutoff: bigint, renewed: boolean): Cut | null => {
-    if (now !== null && now.cutoff >= cutoff && !renewed) return now
-    if (now === null && cutoff === INT64_MIN) return null
-    changed = true
-    return { cutoff: now !== null && now.cutoff > cutoff ? now.cutoff : cutoff, sequence }
+export function nextMove(cutoffs: RetentionCutoffs, general: bigint, kept: readonly Kept[], firstTime: FirstTime): Omit<RetentionMove, 'id'> | undefined {
+  const named = namedMeasurements(cutoffs)
+  const apart = (one: Kept): boolean => one.cutoff !== general || named.has(one.id)
+  const moves = general > INT64_MIN && generalIsDue(cutoffs, general, kept, apart, firstTime)
+  const own: [number, bigint][] = []
+  for (const one of kept) {
+    const { id, cutoff, tables } = one
+    if (cutoff === INT64_MIN || !apart(one) || (moves && cutoff === general)) continue
+    const since = settledBelow(cutoffs, id, cutoff)
+    if (tables.some((table) => firstTime(table, since) < cutoff)) own.push([id, cutoff])
   }
-  const all = moved(cuts.all, general, stale.has(-1))
-  const own = new Map<number, Cut>()
-  for (const { id, cutoff, ownPeriod, pending } of measurements) {
-    const now = cuts.own.get(id) ?? (ownPeriod ? null : cuts.all)
-    const wanted = pending ? (now ?? NONE) : (moved(now, cutoff, stale.has(id)) ?? NONE)
-    // The general cut does as well when it hides the same, in the same pieces.
-    if (all !== null ? wanted.cutoff === all.cutoff && wanted.sequence <= all.sequence : wanted.cutoff === INT64_MIN) continue
-    own.set(id, wanted)
-    if (!same(cuts.own.get(id), wanted)) changed = true
-  }
-  for (const id of cuts.own.keys()) if (!own.has(id)) changed = true
-  return changed ? { all, own } : undefined
+  if (!moves) return own.length === 0 ? undefined : { general: null, except: [], own }
+  return { general, except: kept.flatMap(({ id, cutoff }) => (cutoff < general ? [id] : [])), own }
 }
 
-function same(a: Cut | undefined, b: Cut): boolean {
-  return a?.cutoff === b.cutoff && a.sequence === b.sequence
+function generalIsDue(cutoffs: RetentionCutoffs, general: bigint, kept: readonly Kept[], apart: (one: Kept) => boolean, firstTime: FirstTime): boolean {
+  const since = settledBelow(cutoffs, ANY_OTHER, general)
+  const seen = new Set<number>()
+  for (const one of kept) {
+    if (apart(one)) continue
+    for (const table of one.tables) {
+      // Most measurements may share one.
+      if (seen.has(table)) continue
+      seen.add(table)
+      if (firstTime(table, since) < general) return true
+    }
+  }
+  return false
 }

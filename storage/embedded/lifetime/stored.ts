@@ -1,5 +1,6 @@
-/** Tombstones, cuts and drops as the catalog stores them: JSON, times as decimal text, series as base64 of little endian 32-bit numbers. */
-import type { Cut, Cuts, Tombstone } from '../layout.ts'
+/** Tombstones, retention cutoffs and drops as the catalog stores them: JSON, times as decimal text, series as base64 of little endian 32-bit numbers. */
+import { INT64_MIN } from '../../common/time.ts'
+import type { Cutoff, GeneralCutoff, RetentionCutoffs, Tombstone } from '../layout.ts'
 
 export interface StoredTombstone extends Omit<Tombstone, 'series' | 'start' | 'end'> {
   series: string | null
@@ -7,15 +8,24 @@ export interface StoredTombstone extends Omit<Tombstone, 'series' | 'start' | 'e
   end: string
 }
 
+export interface StoredCutoffs {
+  general: (StoredCutoff & { except: number[] })[]
+  own: [measurement: number, cutoffs: StoredCutoff[]][]
+}
+
+interface StoredCutoff {
+  id: number
+  cutoff: string
+  sequence: number
+}
+
+/** Up to format version 3: `own` instead of `all` for the measurements it names. */
 export interface StoredCuts {
   all: StoredCut | null
   own: [measurement: number, cut: StoredCut][]
 }
 
-interface StoredCut {
-  cutoff: string
-  sequence: number
-}
+type StoredCut = Omit<StoredCutoff, 'id'>
 
 /** A pending drop. */
 export interface StoredDrop {
@@ -42,14 +52,29 @@ function numbers(bytes: Buffer): Int32Array {
   return Int32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readInt32LE(i * 4))
 }
 
-const storeCut = ({ cutoff, sequence }: Cut): StoredCut => ({ cutoff: String(cutoff), sequence })
-const loadCut = ({ cutoff, sequence }: StoredCut): Cut => ({ cutoff: BigInt(cutoff), sequence })
+const storeCutoff = ({ id, cutoff, sequence }: Cutoff): StoredCutoff => ({ id, cutoff: String(cutoff), sequence })
+const loadCutoff = ({ id, cutoff, sequence }: StoredCutoff): Cutoff => ({ id, cutoff: BigInt(cutoff), sequence })
 
-export function storeCuts({ all, own }: Cuts): StoredCuts {
-  return { all: all === null ? null : storeCut(all), own: [...own].map(([measurement, cut]) => [measurement, storeCut(cut)]) }
+export function storeCutoffs({ general, own }: RetentionCutoffs): StoredCutoffs {
+  return {
+    general: general.map((one) => ({ ...storeCutoff(one), except: [...one.except] })),
+    own: [...own].map(([measurement, list]) => [measurement, list.map(storeCutoff)]),
+  }
 }
 
-export function loadCuts(stored: StoredCuts | undefined): Cuts {
-  if (stored === undefined) return { all: null, own: new Map() }
-  return { all: stored.all === null ? null : loadCut(stored.all), own: new Map(stored.own.map(([measurement, cut]) => [measurement, loadCut(cut)])) }
+export function loadCutoffs({ general, own }: StoredCutoffs): RetentionCutoffs {
+  return {
+    general: general.map((one): GeneralCutoff => ({ ...loadCutoff(one), except: new Set(one.except) })),
+    own: new Map(own.map(([measurement, list]) => [measurement, list.map(loadCutoff)])),
+  }
+}
+
+/** @param id above those of all tombstones: no file has these applied. */
+export function loadCuts({ all, own }: StoredCuts, id: number): RetentionCutoffs {
+  const load = (cut: StoredCut): Cutoff => loadCutoff({ ...cut, id })
+  const some = own.filter(([, { cutoff }]) => BigInt(cutoff) !== INT64_MIN)
+  return {
+    general: all === null ? [] : [{ ...load(all), except: new Set(own.map(([measurement]) => measurement)) }],
+    own: new Map(some.map(([measurement, cut]) => [measurement, [load(cut)]])),
+  }
 }

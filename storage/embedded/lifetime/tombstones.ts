@@ -1,21 +1,21 @@
 /**
- * The tombstones and cuts in force (layout.ts), kept for the engine threads and the catalog.
+ * The tombstones and retention cutoffs (layout.ts), kept for the engine threads and the catalog.
  *
  * Invariant: a tombstone stays until no memtable and no segment can hold a row that it hides.
  */
-import type { Cuts, SegmentMeta, StateEvent, Tombstone } from '../layout.ts'
+import type { RetentionCutoffs, SegmentMeta, StateEvent, Tombstone } from '../layout.ts'
 import type { Unstored } from '../unstored.ts'
+import { NO_CUTOFFS, newestId } from './cutoffs.ts'
 
 /** Nothing of a dropped measurement comes back, whatever the sequence: its number is never used again. */
 export const EVERY_SEQUENCE = Number.MAX_SAFE_INTEGER
 
-const NO_CUTS: Cuts = { all: null, own: new Map() }
-
 export class Tombstones {
+  /** Of tombstones and of retention cutoffs. */
   nextId = 1
   /** The newest in force: one with a higher id may be on its way through the log. */
   newest = 0
-  cuts: Cuts = NO_CUTS
+  cutoffs: RetentionCutoffs = NO_CUTOFFS
   readonly byId = new Map<number, Tombstone>()
   private readonly unstored: Unstored
   private readonly tell: (event: StateEvent) => void
@@ -27,8 +27,7 @@ export class Tombstones {
 
   /** Replaces the one of the same id, which a replayed record brings back. */
   add(tombstone: Tombstone): void {
-    this.nextId = Math.max(this.nextId, tombstone.id + 1)
-    this.newest = Math.max(this.newest, tombstone.id)
+    this.see(tombstone.id)
     this.byId.set(tombstone.id, tombstone)
     this.unstored.mark('tombstone', tombstone.id)
     this.tell({ kind: 'tombstones', added: [tombstone], removed: [] })
@@ -43,32 +42,38 @@ export class Tombstones {
     this.tell({ kind: 'tombstones', added: [], removed: [...ids] })
   }
 
-  setCuts(cuts: Cuts): void {
-    this.cuts = cuts
-    this.unstored.mark('cuts')
-    this.tell({ kind: 'cuts', cuts })
+  setCutoffs(cutoffs: RetentionCutoffs): void {
+    this.see(newestId(cutoffs))
+    this.cutoffs = cutoffs
+    this.unstored.mark('retention')
+    this.tell({ kind: 'cutoffs', cutoffs })
   }
 
   /** From the catalog. */
-  load(tombstones: readonly Tombstone[], cuts: Cuts): void {
+  load(tombstones: readonly Tombstone[], cutoffs: RetentionCutoffs): void {
     for (const tombstone of tombstones) {
       this.byId.set(tombstone.id, tombstone)
-      this.nextId = Math.max(this.nextId, tombstone.id + 1)
-      this.newest = Math.max(this.newest, tombstone.id)
+      this.see(tombstone.id)
     }
-    this.cuts = cuts
+    this.see(newestId(cutoffs))
+    this.cutoffs = cutoffs
   }
 
   /** What a thread that starts late must be told. */
   events(): StateEvent[] {
     return [
       { kind: 'tombstones', added: [...this.byId.values()], removed: [] },
-      { kind: 'cuts', cuts: this.cuts },
+      { kind: 'cutoffs', cutoffs: this.cutoffs },
     ]
   }
 
   of(measurement: number): Tombstone[] {
     return [...this.byId.values()].filter((tombstone) => tombstone.measurement === measurement)
+  }
+
+  private see(id: number): void {
+    this.nextId = Math.max(this.nextId, id + 1)
+    this.newest = Math.max(this.newest, id)
   }
 }
 

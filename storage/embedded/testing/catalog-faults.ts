@@ -1,8 +1,8 @@
 /** Commits of an engine's catalog that are held up or fail, the way lmdb reports it; for tests of what is under way meanwhile. */
 import { constants } from 'node:os'
-import type { RootDatabase } from 'lmdb'
 import type { Catalog } from '../catalog.ts'
 import type { EmbeddedEngine } from '../engine.ts'
+import type { KeyValueStore } from '../key-value-store.ts'
 import type { Lifetime } from '../lifetime/lifetime.ts'
 import type { Manifest } from '../manifest.ts'
 import type { Schema } from '../schema.ts'
@@ -27,7 +27,7 @@ export interface HeldCommit {
   fail(): void
 }
 
-type Batch = RootDatabase<unknown, string>['batch']
+type Batch = KeyValueStore['batch']
 
 /** Has `instead` asked in LMDB's place for the manifest's commits, until the returned function is called. */
 function intercept(engine: EmbeddedEngine, instead: (batch: Batch) => Batch): () => void {

@@ -51,7 +51,7 @@ class LogFile {
   synced(changes: number, ok: boolean, random: Random): void {
     const count = changes - this.first
     if (count <= 0) return
-    this.disk = this.image(count, () => ok || random() < 0.5)
+    this.disk = this.image(count, () => ok || random() >= 0.5)
     for (const op of this.ops.splice(0, count)) this.before = applied(this.before, op)
     this.first = changes
   }
@@ -118,9 +118,9 @@ export class LogDisk {
     this.random = random
   }
 
-  /** Runs one thing that waits. @returns whether there was one. */
-  step(): boolean {
-    const [task] = this.tasks.splice(Math.floor(this.random() * this.tasks.length), 1)
+  /** Runs one thing that waits, or the newest. @returns whether there was one. */
+  step(newest = false): boolean {
+    const [task] = this.tasks.splice(newest ? -1 : Math.floor(this.random() * this.tasks.length), 1)
     task?.()
     return task !== undefined
   }
@@ -148,7 +148,7 @@ export class LogDisk {
 
   powerCut(): void {
     this.kill()
-    for (const { name, file } of this.renamed) if (this.random() < 0.5) named(this.durable, name, file)
+    for (const { name, file } of this.renamed) if (this.random() >= 0.5) named(this.durable, name, file)
     this.names = new Map([...this.durable].map(([name, file]) => [name, LogFile.of(file.left(this.random))]))
     this.durable = new Map(this.names)
     this.renamed = []
@@ -231,9 +231,10 @@ export class LogDisk {
     write: (fd, bytes, offset, length, position, done) => {
       const { name, file } = this.of(fd)
       const error = this.fault('write', name)
-      const taken = error === undefined && this.random() < 0.8 ? length : this.part(position, length)
+      const part = error === undefined && this.random() < 0.8 ? length : this.part(position, length)
+      const taken = part === 0 && error === undefined ? length : part
       if (taken > 0) file?.change({ at: position, bytes: bytes.slice(offset, offset + taken) })
-      this.tasks.push(() => (taken === 0 && error === undefined ? done(failure('EINTR'), 0) : done(error ?? null, taken)))
+      this.tasks.push(() => done(error ?? null, taken))
     },
     fdatasync: (fd, done) => {
       const { name, file } = this.of(fd)

@@ -2,6 +2,7 @@
  * A change of what lives, as a WAL record: deletes, drops, their undoing, and series given back. Layout: docs/formats/wal.md.
  * Each is safe to replay on a catalog that has it already.
  */
+import type { RetentionMove } from '../lifetime/cutoffs.ts'
 import type { ByteReader, ByteWriter } from './bytes.ts'
 import { decodeInts, encodeInts } from './column-codec.ts'
 
@@ -15,6 +16,8 @@ export type LifetimeChange =
   | { kind: 'restore'; measurement: number }
   /** Series without rows: their numbers are never used again. */
   | { kind: 'release'; series: Int32Array }
+  /** Retention masks rows written before it. */
+  | ({ kind: 'retention' } & RetentionMove)
 
 /** Kind, varint sequence, JSON text of the members that are no series, varint count of series + 1 (0 = none listed), the series. */
 export function encodeChange(out: ByteWriter, sequence: number, change: LifetimeChange): void {
@@ -47,6 +50,10 @@ export function decodeChange(reader: ByteReader): LifetimeChange {
       return { kind: 'restore', measurement }
     case 'release':
       return { kind: 'release', series: series ?? new Int32Array(0) }
+    case 'retention': {
+      const { id, general, except, own } = members as unknown as { id: number; general: string | null; except: number[]; own: [number, string][] }
+      return { kind: 'retention', id, general: general === null ? null : BigInt(general), except, own: own.map(([id, cutoff]) => [id, BigInt(cutoff)]) }
+    }
     default:
       throw new RangeError(`unknown change "${String(members.kind)}"`)
   }

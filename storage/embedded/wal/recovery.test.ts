@@ -129,6 +129,20 @@ t.test('what a failed periodic sync has lost is written again by the restart', a
   t.same(recordsOn(disk), [1, 2, 3, 4])
 })
 
+t.test('a header that a failed sync has lost is written again, too', async (t) => {
+  const disk = new LogDisk(FORGETFUL)
+  disk.fault = (call, name) => (call === 'unlinkSync' || (call === 'fsyncSync' && name !== 'wal') ? failure('EIO') : undefined)
+  await t.rejects(new LogProcess(disk, PER_BATCH).start(), { code: 'OVERLOADED' })
+  disk.fault = () => undefined
+  disk.kill()
+  const log = new LogProcess(disk, PER_BATCH)
+  await log.start()
+  log.append(1)
+  log.settle()
+  disk.powerCut()
+  t.same(recordsOn(disk), [1])
+})
+
 t.test('periodic: an unsynced sector that is lost, before one that is kept, is a torn tail', async (t) => {
   for (const between of ['kept', 'synced before'] as const) {
     const bytes = only(await written(PERIODIC, 6, 200, (disk, _, record) => void (between === 'synced before' && record === 2 && disk.tick())))

@@ -74,6 +74,19 @@ t.test('periodic: a sync that fails when the file is to be left ends all writing
   t.match(log.outcomes.get(2), { code: 'OVERLOADED' })
 })
 
+t.test('periodic: so does one that was under way already, even if another would succeed', async (t) => {
+  const { disk, log } = await started(PERIODIC)
+  log.append(1)
+  log.settle()
+  let syncs = 0
+  disk.fault = (call) => (call === 'fdatasync' && syncs++ === 0 ? failure('EIO') : undefined)
+  disk.tick()
+  const rotated = log.rotate()
+  for (let i = 0; i < 3; i++) disk.step(true)
+  t.match(await disk.run(rotated), { code: 'OVERLOADED' })
+  t.same([...disk.files.keys()], [walFileName(1)])
+})
+
 t.test('a new file that cannot be synced: for want of space it is tried again, otherwise all writing ends', async (t) => {
   for (const what of [walFileName(2), 'wal']) {
     for (const code of ['ENOSPC', 'EIO']) {

@@ -13,7 +13,7 @@ t.test('rows are hidden as their conditions say, at the ends of time and where h
   const entry = (): Hidden => {
     const [a, b] = [random.pick(EDGES), random.pick(EDGES)]
     const series = random.chance(0.3) ? undefined : Int32Array.from({ length: 10 }, (_, i) => i).filter(() => random.chance(0.3))
-    return { measurement: undefined, series, lo: earlier(a, b), hi: later(a, b) }
+    return { measurements: undefined, series, lo: earlier(a, b), hi: later(a, b) }
   }
   const rows = EDGES.flatMap((time) => Array.from({ length: 11 }, (_, series) => ({ time, series })))
   const series = Int32Array.from(rows, (row) => row.series)

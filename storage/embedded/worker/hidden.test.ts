@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { Cuts, Tombstone } from '../layout.ts'
+import type { Tombstone } from '../layout.ts'
+import { NO_CUTOFFS } from '../lifetime/cutoffs.ts'
 import { common, hiddenInTable, hiddenOf, hidesAll } from './hidden.ts'
 
-const NO_CUTS: Cuts = { all: null, own: new Map() }
 const FIRST = -(2n ** 63n)
 const LAST = 2n ** 63n - 1n
 const tombstone = (id: number, series: number[] | null, more: Partial<Tombstone> = {}): Tombstone => ({
@@ -14,7 +14,7 @@ const tombstone = (id: number, series: number[] | null, more: Partial<Tombstone>
   end: LAST,
   ...more,
 })
-const lifetimes = (...list: Tombstone[]) => ({ tombstones: new Map([[7, list]]), cuts: NO_CUTS })
+const lifetimes = (...list: Tombstone[]) => ({ tombstones: new Map([[7, list]]), cutoffs: NO_CUTOFFS })
 const piece = { sequence: 1, cleared: 0, minTime: 0n, maxTime: 100n }
 const shown = (hidden: ReturnType<typeof hiddenOf>) => hidden.map(({ series, lo, hi }) => [series === undefined ? 'all' : [...series], lo, hi])
 
@@ -43,8 +43,10 @@ t.test('only what concerns the piece and the series wanted', async (t) => {
   t.same(shown(hiddenOf(all, 6, piece, undefined)), [], 'another measurement')
 })
 
-t.test('a cut hides what is older in older pieces', async (t) => {
-  const cut = { tombstones: new Map(), cuts: { all: { cutoff: 50n, sequence: 2 }, own: new Map() } }
+t.test('retention masks what is older in older sources that do not have it applied', async (t) => {
+  const cut = { tombstones: new Map(), cutoffs: { general: [{ id: 3, cutoff: 50n, sequence: 2, except: new Set([6]) }], own: new Map() } }
+  t.same(shown(hiddenOf(cut, 6, piece, undefined)), [])
+  t.same(shown(hiddenOf(cut, 7, { ...piece, cleared: 3 }, undefined)), [])
   t.same(shown(hiddenOf(cut, 7, piece, undefined)), [['all', FIRST, 49n]])
   t.same(shown(hiddenOf(cut, 7, { ...piece, sequence: 2 }, undefined)), [])
   t.ok(hidesAll(hiddenOf(cut, 7, { ...piece, maxTime: 49n }, undefined), { ...piece, maxTime: 49n }))
@@ -52,16 +54,47 @@ t.test('a cut hides what is older in older pieces', async (t) => {
 })
 
 t.test('a merge of a shared table takes rows out by measurement', async (t) => {
-  const input = { ...piece, minSeries: 0, maxSeries: 8 }
+  const input = { ...piece, table: 1, minSeries: 0, maxSeries: 8 }
   const hidden = hiddenInTable(lifetimes(tombstone(1, null), tombstone(2, [9]), tombstone(3, [4])), undefined, input, 2)
   t.same(
-    hidden.map(({ measurement, series }) => [measurement, series]),
+    hidden.map(({ measurements, series }) => [measurements?.ids, series]),
     [
-      [7, undefined],
-      [-1, undefined],
+      [[7], undefined],
+      [[-1], undefined],
     ],
     'no tombstone beyond the one asked for, none of series the file does not have, and no rows of released series',
   )
+})
+
+t.test('a merge of a shared table takes out what retention masks, measurement by measurement', async (t) => {
+  const input = { ...piece, table: 1, minSeries: 0, maxSeries: 8 }
+  const one = (id: number, cutoff: bigint) => ({ id, cutoff, sequence: 2 })
+  const cutoffs = {
+    general: [{ ...one(3, 50n), except: new Set([1, 2, 8]) }],
+    own: new Map([
+      [2, [one(3, 20n)]],
+      [4, [one(3, 70n)]],
+      [5, [one(3, 70n)]],
+      [6, [one(3, 50n)]],
+    ]),
+  }
+  const measurements = new Map([8, 1, 2, 4, 5, 6].map((id) => [id, { tables: id === 8 ? [2] : [1, 3] }]))
+  const masked = (source = input) =>
+    hiddenInTable({ tombstones: new Map(), cutoffs, measurements }, undefined, source, 0).flatMap(({ measurements, hi }) =>
+      measurements?.ids[0] === -1 ? [] : [[measurements, hi]],
+    )
+  t.same(
+    masked(),
+    [
+      [{ ids: [2, 1], but: true }, 49n],
+      [{ ids: [2] }, 19n],
+      [{ ids: [4, 5] }, 69n],
+    ],
+    'one that has no rows in the table is not named',
+  )
+  t.same(masked({ ...input, minTime: 55n }), [[{ ids: [4, 5] }, 69n]])
+  t.same(masked({ ...input, cleared: 3 }), [])
+  t.same(masked({ ...input, sequence: 2 }), [])
 })
 
 t.test('numbers that two lists have in common', async (t) => {

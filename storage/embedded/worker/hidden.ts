@@ -1,17 +1,24 @@
 /**
- * What deletes and retention hide of a piece: tombstones and cuts of a higher sequence that the piece's file does not have applied yet. They are
- * taken away piece by piece, before pieces are merged: an older row that is hidden must not lend its fields to a newer one.
+ * What deletes and retention mask of a source (a segment, a memtable): tombstones and retention cutoffs of a higher sequence that the source's file
+ * does not have applied yet. They are taken away source by source, before sources are merged: an older row that is masked must not lend its fields to
+ * a newer one, nor take on its sequence.
  */
 import { earlier, later } from '../../common/time.ts'
-import type { Cuts, Tombstone } from '../layout.ts'
-import { cutOf, tableCut } from '../lifetime/cuts.ts'
+import type { MeasurementDef, RetentionCutoffs, Tombstone } from '../layout.ts'
+import { ANY_OTHER, cutoffFor, namedMeasurements } from '../lifetime/cutoffs.ts'
 
-/** Rows of these series (all when undefined) with `lo` <= time <= `hi`; of one measurement when the piece holds rows of several. */
+/** Rows of these series (all when undefined) with `lo` <= time <= `hi`; of some measurements when the source holds rows of others too. */
 export interface Hidden {
-  measurement: number | undefined
+  measurements: Owners | undefined
   series: Int32Array | undefined
   lo: bigint
   hi: bigint
+}
+
+/** These measurements, or with `but` all others. */
+export interface Owners {
+  ids: readonly number[]
+  but?: true
 }
 
 /** As much of a piece as decides what is hidden of it. */
@@ -29,19 +36,20 @@ const RELEASED = -1
 
 export interface Lifetimes {
   tombstones: ReadonlyMap<number, readonly Tombstone[]>
-  cuts: Cuts
+  cutoffs: RetentionCutoffs
+  /** Those there are, but for pending drops. */
+  measurements?: ReadonlyMap<number, Pick<MeasurementDef, 'tables'>>
 }
 
-/** What is hidden of a measurement's rows in a piece; `series` are those wanted. */
-export function hiddenOf({ tombstones, cuts }: Lifetimes, measurement: number, piece: Extent, series: Int32Array | undefined): readonly Hidden[] {
+/** What is masked of a measurement's rows in a source; `series` are those wanted. */
+export function hiddenOf({ tombstones, cutoffs }: Lifetimes, measurement: number, piece: Extent, series: Int32Array | undefined): readonly Hidden[] {
   const out: Hidden[] = []
-  const cut = cutOf(cuts, measurement)
-  if (cut !== null && cut.sequence > piece.sequence && cut.cutoff > piece.minTime)
-    out.push({ measurement: undefined, series: undefined, lo: FIRST_TIME, hi: cut.cutoff - 1n })
+  const cutoff = cutoffFor(cutoffs, measurement, piece)
+  if (cutoff > piece.minTime) out.push({ measurements: undefined, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
   for (const tombstone of tombstones.get(measurement) ?? []) {
     if (!applies(tombstone, piece)) continue
     const hit = tombstone.series === null ? undefined : series === undefined ? tombstone.series : common(tombstone.series, series)
-    if (hit === undefined || hit.length > 0) out.push({ measurement: undefined, series: hit, lo: tombstone.start, hi: tombstone.end })
+    if (hit === undefined || hit.length > 0) out.push({ measurements: undefined, series: hit, lo: tombstone.start, hi: tombstone.end })
   }
   return joined(out, piece)
 }
@@ -53,7 +61,7 @@ function joined(hidden: readonly Hidden[], piece: Extent): readonly Hidden[] {
   for (const one of hidden) {
     const lo = later(one.lo, piece.minTime)
     const hi = earlier(one.hi, piece.maxTime)
-    const key = `${lo} ${hi} ${one.measurement}`
+    const key = `${lo} ${hi} ${one.measurements?.but ?? ''} ${one.measurements?.ids ?? ''}`
     const group = groups.get(key)
     if (group === undefined) groups.set(key, [{ ...one, lo, hi }])
     else group.push(one)
@@ -79,17 +87,19 @@ function unionOf(lists: readonly Int32Array[]): Int32Array {
   return all.subarray(0, kept)
 }
 
-/** What a merge takes out of a table's file for good: tombstones up to `cleared`, and what no measurement of the table keeps any more. */
+/** What a merge takes out of a table's file for good: tombstones up to `cleared`, and all that retention masks, measurement by measurement. */
 export function hiddenInTable(
-  { tombstones, cuts }: Lifetimes,
+  { tombstones, cutoffs, measurements }: Lifetimes,
   measurement: number | undefined,
-  piece: Extent & { minSeries: number; maxSeries: number },
+  piece: Extent & { table: number; minSeries: number; maxSeries: number },
   cleared: number,
 ): readonly Hidden[] {
   const out: Hidden[] = []
-  const cut = tableCut(cuts, measurement)
-  if (cut !== null && cut.sequence > piece.sequence && cut.cutoff > piece.minTime)
-    out.push({ measurement: undefined, series: undefined, lo: FIRST_TIME, hi: cut.cutoff - 1n })
+  if (measurement === undefined) out.push(...expiredInShared(cutoffs, piece, (id) => measurements?.get(id)?.tables.includes(piece.table) !== false))
+  else {
+    const cutoff = cutoffFor(cutoffs, measurement, piece)
+    if (cutoff > piece.minTime) out.push({ measurements: undefined, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
+  }
   const lists = measurement === undefined ? tombstones.values() : [tombstones.get(measurement) ?? []]
   for (const list of lists) {
     for (const tombstone of list) {
@@ -98,17 +108,41 @@ export function hiddenInTable(
       if (series !== null && (series[series.length - 1] < piece.minSeries || series[0] > piece.maxSeries)) continue
       // Series say by themselves which measurement they are of.
       const whole = measurement === undefined && series === null
-      out.push({ measurement: whole ? tombstone.measurement : undefined, series: series ?? undefined, lo: tombstone.start, hi: tombstone.end })
+      out.push({ measurements: whole ? { ids: [tombstone.measurement] } : undefined, series: series ?? undefined, lo: tombstone.start, hi: tombstone.end })
     }
   }
   // Rows of series that were released before they were flushed.
-  if (measurement === undefined) out.push({ measurement: RELEASED, series: undefined, lo: FIRST_TIME, hi: LAST_TIME })
+  if (measurement === undefined) out.push({ measurements: { ids: [RELEASED] }, series: undefined, lo: FIRST_TIME, hi: LAST_TIME })
   return joined(out, piece)
+}
+
+/**
+ * What retention masks of a shared table's source: most measurements at one time, those that have one of their own together with their like.
+ * @param has whether a measurement may have rows in the table.
+ */
+function expiredInShared(cutoffs: RetentionCutoffs, piece: Extent, has: (measurement: number) => boolean): Hidden[] {
+  const out: Hidden[] = []
+  const all = cutoffFor(cutoffs, ANY_OTHER, piece)
+  const apart = new Map<bigint, number[]>()
+  for (const id of namedMeasurements(cutoffs)) {
+    const own = cutoffFor(cutoffs, id, piece)
+    if (own === all || !has(id)) continue
+    const group = apart.get(own)
+    if (group === undefined) apart.set(own, [id])
+    else group.push(id)
+  }
+  const before = (cutoff: bigint, measurements: Owners | undefined): void => {
+    if (cutoff > piece.minTime) out.push({ measurements, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
+  }
+  const longer = [...apart].flatMap(([cutoff, ids]) => (cutoff < all ? ids : []))
+  before(all, longer.length === 0 ? undefined : { ids: longer, but: true })
+  for (const [cutoff, ids] of apart) before(cutoff, { ids })
+  return out
 }
 
 /** Whether nothing of the piece is left. */
 export function hidesAll(hidden: readonly Hidden[], piece: Extent): boolean {
-  return hidden.some(({ measurement, series, lo, hi }) => measurement === undefined && series === undefined && lo <= piece.minTime && hi >= piece.maxTime)
+  return hidden.some(({ measurements, series, lo, hi }) => measurements === undefined && series === undefined && lo <= piece.minTime && hi >= piece.maxTime)
 }
 
 function applies(tombstone: Tombstone, piece: Extent): boolean {

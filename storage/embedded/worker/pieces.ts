@@ -245,11 +245,11 @@ function isAmong(request: UnionRequest, series: Int32Array): string[] {
 function hiddenConditions(request: UnionRequest, piece: Piece): string[] {
   const [from, to] = request.time
   const hidden = piece.hidden.filter(({ lo, hi }) => lo <= to && hi >= from)
-  const looked = hidden.length > HIDDEN_LISTED ? hidden.filter(({ measurement }) => measurement === undefined) : []
-  const listed = looked.length === 0 ? hidden : hidden.filter(({ measurement }) => measurement !== undefined)
-  const conditions = listed.map(({ measurement, series, lo, hi }) => {
+  const looked = hidden.length > HIDDEN_LISTED ? hidden.filter(({ measurements }) => measurements === undefined) : []
+  const listed = looked.length === 0 ? hidden : hidden.filter(({ measurements }) => measurements !== undefined)
+  const conditions = listed.map(({ measurements, series, lo, hi }) => {
     const parts = [
-      ...(measurement === undefined ? [] : [`_measurement = ${measurement}`]),
+      ...(measurements === undefined ? [] : [`_measurement ${measurements.but ? 'NOT IN' : 'IN'} (${measurements.ids.join(', ')})`]),
       ...(series === undefined ? [] : isAmong(request, series)),
       ...(lo > piece.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
       ...(hi < piece.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),

@@ -6,7 +6,18 @@
  */
 import { SvcError } from '../../../kernel/errors.ts'
 import type { MeasurementFields } from '../../../kernel/storage.ts'
-import { type Cuts, fieldInfo, type MeasurementDef, type SegmentMeta, Shared, type StateEvent, Summary, type TableDef, type Tombstone } from '../layout.ts'
+import {
+  fieldInfo,
+  type MeasurementDef,
+  type RetentionCutoffs,
+  type SegmentMeta,
+  Shared,
+  type StateEvent,
+  Summary,
+  type TableDef,
+  type Tombstone,
+} from '../layout.ts'
+import { NO_CUTOFFS } from '../lifetime/cutoffs.ts'
 import { ChunkView } from './chunk-view.ts'
 import { SeriesView } from './series.ts'
 
@@ -60,7 +71,7 @@ export class WorkerState {
   segments = new Map<number, SegmentMeta[]>()
   /** Of each measurement, ascending by id. */
   tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map()
-  cuts: Cuts = { all: null, own: new Map() }
+  cutoffs: RetentionCutoffs = NO_CUTOFFS
   /** Tables of dropped measurements: their rows in memtables are not flushed. */
   readonly goneTables = new Set<number>()
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
@@ -115,8 +126,8 @@ export class WorkerState {
       case 'tombstones':
         this.changeTombstones(event.added, event.removed)
         break
-      case 'cuts':
-        this.cuts = event.cuts
+      case 'cutoffs':
+        this.cutoffs = event.cutoffs
         break
       case 'memtable':
         this.memtables = [...this.memtables, { id: event.id, sequence: event.sequence, heads: event.heads, heap: [], tables: new Map() }].sort(
@@ -175,7 +186,7 @@ export class WorkerState {
       if ((before & 1) === 0) {
         if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) return undefined
         const parts = this.takeParts()
-        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cuts)
+        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
       if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
     }
@@ -247,7 +258,7 @@ export class WorkerState {
 
 export class Snapshot {
   readonly tombstones: ReadonlyMap<number, readonly Tombstone[]>
-  readonly cuts: Cuts
+  readonly cutoffs: RetentionCutoffs
   private readonly parts: Map<number, MemtablePart[]>
   private readonly segments: Map<number, SegmentMeta[]>
 
@@ -255,12 +266,12 @@ export class Snapshot {
     parts: Map<number, MemtablePart[]>,
     segments: Map<number, SegmentMeta[]>,
     tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map(),
-    cuts: Cuts = { all: null, own: new Map() },
+    cutoffs: RetentionCutoffs = NO_CUTOFFS,
   ) {
     this.parts = parts
     this.segments = segments
     this.tombstones = tombstones
-    this.cuts = cuts
+    this.cutoffs = cutoffs
   }
 
   table(id: number): TableSnapshot {

@@ -113,7 +113,8 @@ class Subject {
     if (cutoff <= this.cutoff) return
     this.cutoff = cutoff
     this.freeze()
-    this.db.tell({ kind: 'cuts', cuts: { all: { cutoff, sequence: this.db.memtable.sequence }, own: new Map() } })
+    const all = { id: ++this.tombstones, cutoff, sequence: this.db.memtable.sequence, except: new Set<number>() }
+    this.db.tell({ kind: 'cutoffs', cutoffs: { general: [all], own: new Map() } })
     for (const own of this.points.values()) for (const time of [...own.keys()]) if (time < cutoff) own.delete(time)
   }
 

@@ -1,0 +1,96 @@
+/**
+ * Whose objects lie in a store. A database marks the store as its own before it writes or removes anything there; another one may read, since a
+ * database restored from a backup names objects of the one it came from, and is refused everything else: each would remove objects that the other
+ * has committed. Layout: docs/formats/archive.md.
+ */
+import { join } from 'node:path'
+import { SvcError } from '../../../kernel/errors.ts'
+import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { FileSystem } from '../wal/file-system.ts'
+
+export const OWNER_KEY = 'svc-owner.json'
+
+/** Which database this is. */
+export interface Identity {
+  /** Random, made once. */
+  id: string
+  /** Of the database whose backup this one was made from. */
+  parent?: string
+}
+
+export interface OwnerMark {
+  database: string
+}
+
+export interface OwnerParts {
+  store: ObjectStore
+  fs: FileSystem
+  /** For files on their way to the store and back. */
+  tempDir: string
+  identity: Identity
+  /** The manifest names objects of the store. */
+  named: boolean
+  /** Id of the database that this one stands in for. */
+  takeOverFrom: string
+}
+
+/** Makes sure that the store is this database's, and marks it if it is nobody's. @throws CONFLICT when it is another's, and what the store throws. */
+export async function requireOwner(parts: OwnerParts): Promise<void> {
+  const { store, identity, named, takeOverFrom } = parts
+  // One without a mark is of a server that made none: of the parent, if objects of it came with the backup.
+  const owner = (await readMark(parts)) ?? (named ? identity.parent : undefined)
+  if (owner === identity.id) return
+  if (owner !== undefined && owner !== takeOverFrom) throw othersArchive(store, owner, identity)
+  await writeMark(parts)
+  const marked = await readMark(parts)
+  if (marked !== identity.id) throw othersArchive(store, marked ?? 'unknown', identity)
+}
+
+async function readMark({ store, fs, tempDir }: OwnerParts): Promise<string | undefined> {
+  const { readFile, rm } = fs.promises
+  const path = join(tempDir, 'archive-owner.read')
+  try {
+    await rm(path, { force: true })
+    await store.get(OWNER_KEY, path)
+    const id = databaseOf(new TextDecoder().decode(await readFile(path)))
+    if (id === undefined) throw new SvcError('CONFLICT', `cannot tell whose archive ${store.name} is: "${OWNER_KEY}" in it cannot be understood; restore it`)
+    return id
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'NOT_FOUND') return undefined
+    throw error
+  } finally {
+    await rm(path, { force: true })
+  }
+}
+
+function databaseOf(text: string): string | undefined {
+  try {
+    const { database } = JSON.parse(text) as Partial<OwnerMark>
+    return typeof database === 'string' ? database : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function writeMark({ store, fs, tempDir, identity }: OwnerParts): Promise<void> {
+  const path = join(tempDir, 'archive-owner.write')
+  try {
+    const file = await fs.promises.open(path, 'w')
+    try {
+      await file.writeFile(Buffer.from(JSON.stringify({ database: identity.id } satisfies OwnerMark)))
+    } finally {
+      await file.close()
+    }
+    await store.put(OWNER_KEY, path)
+  } finally {
+    await fs.promises.rm(path, { force: true })
+  }
+}
+
+function othersArchive({ name }: ObjectStore, owner: string, { id, parent }: Identity): SvcError {
+  const whose = owner === parent ? `database ${owner}, from whose backup this one was restored` : `database ${owner}`
+  return new SvcError(
+    'CONFLICT',
+    `cannot archive to ${name}: it belongs to ${whose}, and this is database ${id}; what lies there is read, and nothing is written or removed. Set cold_archive.remote_url to a copy of it, or, if database ${owner} is gone for good, cold_archive.take_over_from to "${owner}"`,
+  )
+}
