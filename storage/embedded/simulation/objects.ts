@@ -1,4 +1,5 @@
 /** The simulated object store of the archive: what it has taken is durable; an operation may fail before it has happened, or after. */
+import { SvcError } from '../../../kernel/errors.ts'
 import type { ObjectStore } from '../../../kernel/storage.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 import type { Machine } from './machine.ts'
@@ -21,7 +22,7 @@ export function simulatedObjects(objects: Map<string, Uint8Array>, machine: Mach
     },
     async get(key, path) {
       const bytes = await operation(`get ${key}`, () => objects.get(key))
-      if (bytes === undefined) throw new Error(`there is no object ${key}`)
+      if (bytes === undefined) throw new SvcError('NOT_FOUND', `there is no object "${key}"`)
       const handle = await fs.promises.open(path, 'w')
       try {
         await handle.writeFile(bytes)

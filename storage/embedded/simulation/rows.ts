@@ -111,7 +111,7 @@ export function visible(rows: readonly Row[], hidden: readonly Hidden[]): Row[] 
         (one) =>
           time >= one.lo &&
           time <= one.hi &&
-          (one.measurement === undefined || one.measurement === measurement) &&
+          (one.measurements === undefined || one.measurements.ids.includes(measurement) !== (one.measurements.but === true)) &&
           (one.series === undefined || contains(one.series, series)),
       ),
   )

@@ -6,8 +6,9 @@ const HOUR = 3600
 
 export function configOf(random: Random): Record<string, unknown> {
   const shard = random.pick([60, HOUR, HOUR, 86_400])
-  const retention = process.env.SIM_NORET === undefined && random.chance(0.25) ? shard * random.pick([1, 2, 24, 500]) : 0
+  const retention = random.chance(0.25) ? shard * random.pick([1, 2, 24, 500]) : 0
   return {
+    ...(random.chance(0.1) ? { preset: 'small' } : {}),
     wal_fsync_policy: random.pick(['per_batch', 'per_batch', 'per_write', 'periodic_10', 'periodic_200']),
     wal_max_file_size: random.pick([400, 2000, 20_000, 1 << 20]),
     wal_max_unflushed: random.pick([1, 2, 4, 100]),
@@ -23,7 +24,7 @@ export function configOf(random: Random): Record<string, unknown> {
     future_write_tolerance_secs: HOUR,
     max_series_cardinality: random.chance(0.1) ? 8 : 1_000_000,
     retention_secs: retention,
-    retention: process.env.SIM_NORET === undefined && (retention > 0 || random.chance(0.1)) ? ownRetention(random, shard) : {},
+    retention: retention > 0 || random.chance(0.1) ? ownRetention(random, shard) : {},
     ...(random.chance(0.6) ? { soft_delete_ttl_secs: random.pick([1, 600, 86_400 * 365]) } : {}),
     segment_verification: random.pick(['first_use', 'background', 'off']),
     query_threads: random.between(1, 2),
