@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { replaceFile } from './atomic-file.ts'
+import { type FileCalls, realFileCalls, replaceFile } from './atomic-file.ts'
 
 function folderOf(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-file-'))
@@ -31,6 +31,60 @@ t.test('makes and replaces a file, for the owner only', async (t) => {
   await replaceFile(path, Buffer.from('two'))
   t.equal(readFileSync(path, 'utf8'), 'two')
   t.same(readdirSync(join(folder, 'auth', 'deep')), ['keys.json'])
+})
+
+/** What was called, in order, by the names of files. @param failing a call that fails. */
+function recording(folder: string, failing?: string): { calls: FileCalls; seen: string[] } {
+  const seen: string[] = []
+  const said = (what: string) => {
+    seen.push(what)
+    if (what === failing) throw Object.assign(new Error(`${what} failed`), { code: 'EIO' })
+  }
+  const name = (path: string) => path.slice(folder.length + 1) || '.'
+  const calls: FileCalls = {
+    ...realFileCalls,
+    async open(path, flags, mode) {
+      const file = await realFileCalls.open(path, flags, mode)
+      return {
+        async writeFile(text) {
+          said(`write ${name(path)}`)
+          await file.writeFile(text)
+        },
+        async sync() {
+          said(`sync ${name(path)}`)
+          await file.sync()
+        },
+        close: () => file.close(),
+      }
+    },
+    async rename(from, to) {
+      said(`rename ${name(to)}`)
+      await realFileCalls.rename(from, to)
+    },
+  }
+  return { calls, seen }
+}
+
+t.test('the text is synced before the name, and the name before it is done', async (t) => {
+  const folder = folderOf(t)
+  const { calls, seen } = recording(folder)
+  await replaceFile(join(folder, 'keys.json'), 'one', calls)
+  t.same(seen, ['write keys.json.tmp', 'sync keys.json.tmp', 'rename keys.json', 'sync .'])
+  const deep = recording(folder)
+  await replaceFile(join(folder, 'auth', 'deep', 'keys.json'), 'one', deep.calls)
+  t.same(deep.seen.slice(3), ['sync auth/deep', 'sync auth', 'sync .'], 'directories that are new as well')
+})
+
+t.test('a failed sync of the text leaves the old one', async (t) => {
+  const folder = folderOf(t)
+  const path = join(folder, 'keys.json')
+  await replaceFile(path, 'old')
+  for (const failing of ['write keys.json.tmp', 'sync keys.json.tmp', 'rename keys.json']) {
+    await t.rejects(replaceFile(path, 'new', recording(folder, failing).calls), { code: 'EIO' })
+    t.equal(readFileSync(path, 'utf8'), 'old', failing)
+    t.same(readdirSync(folder), ['keys.json'])
+  }
+  await t.rejects(replaceFile(path, 'new', recording(folder, 'sync .').calls), { code: 'EIO' }, 'a name that may not be durable is no success')
 })
 
 t.test('what a crash has left beside it is neither kept nor followed', async (t) => {

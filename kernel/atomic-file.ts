@@ -2,37 +2,52 @@
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 
+/** The calls that are made, so that tests can see their order and put faults in their place. */
+export interface FileCalls {
+  mkdir(path: string, options: { recursive: true; mode: number }): Promise<string | undefined>
+  open(
+    path: string,
+    flags: string,
+    mode?: number,
+  ): Promise<{ writeFile(text: string | Uint8Array): Promise<void>; sync(): Promise<void>; close(): Promise<void> }>
+  rename(from: string, to: string): Promise<void>
+  rm(path: string, options: { force: true }): Promise<void>
+}
+
+export const realFileCalls: FileCalls = { mkdir, open, rename, rm }
+
 /**
  * Replaces a file's text, making its directory where there is none: written beside it, synced, renamed, and the directory synced. Readable by the
  * owner only. The caller sees to it that no two run for one file at a time.
  * @throws NodeJS.ErrnoException; the old text is there then, unless only the last sync failed.
  */
-export async function replaceFile(path: string, text: string | Uint8Array): Promise<void> {
+export async function replaceFile(path: string, text: string | Uint8Array, calls: FileCalls = realFileCalls): Promise<void> {
   const folder = dirname(resolve(path))
   const beside = `${path}.tmp`
-  const made = await mkdir(folder, { recursive: true, mode: 0o700 })
+  const made = await calls.mkdir(folder, { recursive: true, mode: 0o700 })
   try {
     // What a crash has left may be anybody's to read.
-    await rm(beside, { force: true })
-    const file = await open(beside, 'wx', 0o600)
+    await calls.rm(beside, { force: true })
+    const file = await calls.open(beside, 'wx', 0o600)
     try {
       await file.writeFile(text)
       await file.sync()
     } finally {
       await file.close()
     }
-    await rename(beside, path)
+    await calls.rename(beside, path)
   } catch (error) {
-    await rm(beside, { force: true }).catch(() => {})
+    await calls.rm(beside, { force: true }).catch(() => {})
     throw error
   }
-  await syncFolder(folder)
+  await syncFolder(folder, calls)
   // Directories that are new are there after a crash only if those above know of them.
-  for (let at = folder; made !== undefined && at.length >= made.length; at = dirname(at)) await syncFolder(dirname(at))
+  for (let at = folder; made !== undefined && at.length >= made.length; at = dirname(at)) await syncFolder(dirname(at), calls)
 }
 
-async function syncFolder(folder: string): Promise<void> {
-  const directory = await open(folder, 'r')
+/** Makes the names in a directory durable: what was made, renamed and removed in it. */
+export async function syncFolder(folder: string, calls: FileCalls = realFileCalls): Promise<void> {
+  const directory = await calls.open(folder, 'r')
   try {
     await directory.sync()
   } finally {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Auth, type CallContext, type Identity } from './auth.ts'
+import { Auth, type CallContext, type Identity, requireStanding } from './auth.ts'
 import { SvcError } from './errors.ts'
 import { definePlugin } from './plugin.ts'
 import { boot } from './testkit/index.ts'
@@ -152,4 +152,22 @@ t.test('the data namespace is the one asked for under multi_tenancy only', async
   t.match((await node.inject('/who')).json(), { namespace: 'default', dataNamespace: 'default' })
   t.equal((await node.inject({ url: '/who', headers: { 'x-namespace': 'x'.repeat(256) } })).statusCode, 400)
   t.equal((await node.inject({ url: '/who', headers: { 'x-namespace': 'a\u0001b' } })).statusCode, 400)
+})
+
+t.test('an exempt prefix is the whole of its stem', async (t) => {
+  const auth = new Auth({ multiTenancy: false, exempt: ['/files/public*', '/health'] })
+  for (const exempt of ['/files/public', '/files/public/x', '/files/publications', '/health']) t.notOk(auth.needsCredentials('read', exempt), exempt)
+  for (const closed of ['/files/publi', '/files/publiX', '/files/', '/files', '/', '', '/health/x', '/healt'])
+    t.ok(auth.needsCredentials('read', closed), closed)
+  t.notOk(auth.needsCredentials('public', '/anything'))
+})
+
+t.test('a call that goes on ends with its credential, a minute late for clocks that differ', async (t) => {
+  const context = (more: object) => ({ principal: 'ann', ...more }) as never
+  t.doesNotThrow(() => requireStanding(context({}), 1e15))
+  const expiresAt = 1_000_000
+  for (const now of [0, expiresAt, expiresAt + 59_999]) t.doesNotThrow(() => requireStanding(context({ expiresAt, revoked: () => false }), now))
+  for (const now of [expiresAt + 60_000, 1e15]) t.throws(() => requireStanding(context({ expiresAt }), now), { code: 'UNAUTHORIZED', message: /"ann"/ })
+  t.throws(() => requireStanding(context({ revoked: () => true }), 0), { code: 'UNAUTHORIZED', message: /was revoked or has expired/ })
+  t.throws(() => requireStanding(context({ expiresAt, revoked: () => true }), 0), { code: 'UNAUTHORIZED' })
 })

@@ -1,3 +1,5 @@
+import type { StateReader } from './storage.ts'
+
 /** A word of the command line that a plugin brings: `svc generate-key --name ci`. */
 export interface Command {
   name: string
@@ -25,4 +27,14 @@ export interface CommandConfig {
   section: unknown
   dataDir: string | undefined
   multiTenancy: boolean
+  /**
+   * What the state store has of the plugin, for reading, while a server runs or not; undefined where there is nothing to be read. Close it.
+   * @throws Error in one line.
+   */
+  openState(): Promise<OpenState | undefined>
+}
+
+export interface OpenState {
+  state: StateReader
+  close(): Promise<void>
 }

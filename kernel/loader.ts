@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { OpenState } from './command.ts'
 import { didYouMean } from './nearest.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
 import type { Schema } from './section.ts'
@@ -21,6 +22,11 @@ export interface EngineModule {
   presets?(given: Readonly<Record<string, unknown>>): Record<string, unknown>
   /** What the resolved section means, in lines for `svc check`. */
   explain?(config: Record<string, unknown>): string[]
+  /**
+   * Reads what an owner has in the state store, beside a server that may run; undefined when there is no database yet.
+   * @throws Error in one line for one that cannot be read. Absent where nobody but the engine's own process can read it.
+   */
+  openState?(config: Record<string, unknown>, owner: string): Promise<OpenState | undefined>
 }
 
 export function builtinPlugins(): string[] {

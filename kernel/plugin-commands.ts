@@ -43,7 +43,13 @@ export async function runCommand({ plugin, command }: PluginCommand, argv: reado
     err: io.err,
     async config() {
       const config = await resolveConfig(readConfig(flags, io.env))
-      return { section: config.sections.get(plugin.id), dataDir: dataDirOf(config), multiTenancy: config.server.multi_tenancy }
+      const { storage } = config
+      return {
+        section: config.sections.get(plugin.id),
+        dataDir: dataDirOf(config),
+        multiTenancy: config.server.multi_tenancy,
+        openState: async () => (storage === undefined ? undefined : storage.module.openState?.(storage.config, plugin.id)),
+      }
     },
   })
 }

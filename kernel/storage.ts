@@ -365,10 +365,14 @@ export interface StateTransaction {
   list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
 }
 
-/** What a plugin must remember: ordered keys, JSON-like values, transactions; durable when the promise resolves. One owner never sees another's keys. */
-export interface StateStore {
+/** What one owner has in the state store. Keys are ordered by their UTF-8. */
+export interface StateReader {
   get<T>(key: string): T | undefined
   list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
+}
+
+/** What a plugin must remember: ordered keys, JSON-like values, transactions; durable when the promise resolves. One owner never sees another's keys. */
+export interface StateStore extends StateReader {
   transaction<T>(body: (tx: StateTransaction) => T): Promise<T>
 }
 

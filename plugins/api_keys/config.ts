@@ -64,7 +64,10 @@ export const configSchema = Type.Object({
       api_keys: Type.Array(configKey, { default: [], maxItems: MAX_KEYS, description: 'Keys of the config, each an [[auth.api_keys]]' }),
       api_key: apiKey,
       api_key_prefix: Type.String({ default: 'svc_', pattern: '^[A-Za-z0-9_-]{1,32}$', description: 'What keys that are made begin with' }),
-      persistent_api_keys: Type.Boolean({ default: false, description: 'Keeps keys that are made as one object each below storage.object_store_url' }),
+      persistent_api_keys: Type.Boolean({
+        default: false,
+        description: 'Keeps keys that are made as objects, in the state store or below storage.object_store_url, and takes those that svc generate-key puts',
+      }),
       encryption_key_env: Type.Optional(
         Type.String({
           pattern: '^[A-Za-z_][A-Za-z0-9_]*$',
@@ -78,7 +81,7 @@ export const configSchema = Type.Object({
   storage: Type.Object(
     {
       object_store_url: Type.Optional(
-        Type.String({ maxLength: 4096, description: 'Where key objects lie: memory:// or file:///path; default is the data directory' }),
+        Type.String({ maxLength: 4096, description: 'Where key objects lie: memory:// or file:///path; default is the state store' }),
       ),
     },
     { description: 'Where objects are kept' },

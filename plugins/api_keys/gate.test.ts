@@ -4,12 +4,13 @@ import t, { type Test } from 'tap'
 import { isJwtShaped } from '../../kernel/token.ts'
 import { FailureLimiter } from './failure-limiter.ts'
 import type { GateParts } from './gate.ts'
-import { makeKey } from './key.ts'
+import { type ApiKey, makeKey } from './key.ts'
 import { lookupOf } from './key-text.ts'
 import { Keyring } from './keyring.ts'
 import { dummyPhc } from './phc.ts'
 import { bareGate, credentialsOf, handClock, keyText, start } from './testing.ts'
 import { VerificationQueue } from './verification-queue.ts'
+import { VerifiedCache } from './verified-cache.ts'
 
 const ADMIN = keyText()
 const admin = { name: 'root', key: ADMIN, admin: true }
@@ -92,6 +93,54 @@ t.test('a right key that was verified before is let in during an attack, however
   t.equal((await node.who(text)).status, 200)
   t.equal((await node.call('DELETE', ADMIN, '/user')).status, 204)
   t.equal((await node.who(text)).status, 429, 'but not once it is revoked')
+})
+
+t.test('under load a key that was verified before is asked for where it is kept', async (t) => {
+  const token = keyText()
+  const made = () =>
+    makeKey({ id: '1', name: 'one', source: 'store', phc: dummyPhc(), lookup: lookupOf(token), namespaces: [], admin: true, roles: [], enabled: true })
+  const answerOf = async (kept: (key: ApiKey, keyring: Keyring) => ApiKey | undefined, limits: 'failures' | 'queue') => {
+    const keyring = new Keyring()
+    const key = made()
+    keyring.add(key)
+    let now = 0
+    const monotonic = () => now
+    const cache = new VerifiedCache({ maxEntries: 1, ttlMs: 1000 }, monotonic)
+    cache.add(keyring.digestOf(token), key)
+    now = 1000
+    const limiter = new FailureLimiter({ maxFailures: limits === 'failures' ? 1 : 0, windowMs: 10_000 }, monotonic)
+    limiter.enter(lookupOf(token))
+    const queue = new VerificationQueue({ maxRunning: 1, maxWaiting: 1 })
+    if (limits === 'queue') for (let i = 0; i < 2; i++) void queue.run(undefined, () => new Promise<undefined>(() => {}))
+    let asked = 0
+    const confirm = async (stale: ApiKey) => {
+      asked++
+      return kept(stale, keyring)
+    }
+    const matches = async () => t.fail('it is not hashed') as never
+    const { gate, registry } = bareGate({ keyring, cache, limiter, queue, confirm, matches }, monotonic)
+    const answer = await gate.authenticate(credentialsOf(`Bearer ${token}`))
+    registry.close()
+    t.equal(asked, 1)
+    return answer
+  }
+  for (const limits of ['failures', 'queue'] as const) {
+    const refusal = { code: limits === 'failures' ? 'RATE_LIMITED' : 'BACKPRESSURE' }
+    t.match(await answerOf((key) => key, limits), { principal: 'one' }, `${limits}: it still stands`)
+    t.match(await answerOf(() => undefined, limits), refusal, `${limits}: it was revoked elsewhere`)
+    const removed = (key: ApiKey, keyring: Keyring) => {
+      keyring.remove(key)
+      return key
+    }
+    t.match(await answerOf(removed, limits), refusal, `${limits}: it was revoked meanwhile`)
+    const replaced = (key: ApiKey, keyring: Keyring) => {
+      keyring.remove(key)
+      const next = { ...made(), identity: { ...key.identity, principal: 'another' } }
+      keyring.add(next)
+      return next
+    }
+    t.match(await answerOf(replaced, limits), { principal: 'another' }, `${limits}: as it is kept by now`)
+  }
 })
 
 t.test('no limit with max_failures = 0', async (t) => {

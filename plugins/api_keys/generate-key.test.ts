@@ -55,7 +55,7 @@ t.test('writes into the store, where a running node finds it', async (t) => {
     t.match(await svc(['--name', name, '-c', file]), {
       code: 1,
       out: '',
-      err: new RegExp(`^svc: cannot make key "${name}": .* has one of this name; choose another\n$`),
+      err: new RegExp(`^svc: cannot make key "${name}": .*(there is|has) one of this name; choose another\n$`),
     })
 
   await writeFile(file, toml('encryption_key_env = "MASTER"\n'))

@@ -1,9 +1,11 @@
 /** `svc generate-key`: prints a key once, and keeps it in the store or shows what to put into the config. */
-import type { Command, CommandCall } from '../../kernel/command.ts'
+import type { Command, CommandCall, OpenState } from '../../kernel/command.ts'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { Envelope, masterKeyOf } from './envelope.ts'
+import { RUNTIME, STORED } from './kept-keys.ts'
 import { isHomeless, nameProblem, namespaceProblems } from './key.ts'
-import type { KeyRecord } from './key-record.ts'
+import { decodeObject } from './key-object.ts'
+import { checkRecord, type KeyRecord } from './key-record.ts'
 import { KeyStore } from './key-store.ts'
 import { newKey } from './new-key.ts'
 import { storeLocation } from './store-location.ts'
@@ -24,7 +26,7 @@ export const generateKey: Command = {
     'expires-days': { description: 'it ends after so many days' },
   },
   async run(call) {
-    const { section, dataDir, multiTenancy } = await call.config()
+    const { section, dataDir, multiTenancy, openState } = await call.config()
     const config = section as ApiKeysConfig | undefined
     const wanted = wantedOf(call)
     const shown = JSON.stringify(wanted.name)
@@ -32,14 +34,15 @@ export const generateKey: Command = {
       throw new Error(`cannot make key ${shown}: server.multi_tenancy needs namespaces; give --namespaces or --tenant, or --admin`)
     if (config?.auth.api_keys.some(({ name }) => name.trim() === wanted.name))
       throw new Error(`cannot make key ${shown}: auth.api_keys has one of this name; choose another`)
-    const store = config === undefined ? undefined : storeOf(config, dataDir, call)
-    const kept = (await store?.records()) ?? []
-    if (kept.length >= MAX_KEYS) throw new Error(`cannot make key ${shown}: "${store?.folder}" has ${MAX_KEYS}, which is the limit; remove some`)
-    if (kept.some(({ name }) => name === wanted.name)) throw new Error(`cannot make key ${shown}: "${store?.folder}" has one of this name; choose another`)
+    const place = config === undefined ? undefined : placeOf(config, dataDir, call)
+    const kept = place === undefined ? [] : await recordsOf(place, openState)
+    const { folder } = place?.store ?? {}
+    if (kept.length >= MAX_KEYS) throw new Error(`cannot make key ${shown}: there are ${MAX_KEYS}, which is the limit; remove some`)
+    if (kept.some(({ name }) => name === wanted.name)) throw new Error(`cannot make key ${shown}: there is one of this name; choose another`)
     const { text, record } = await newKey(wanted, config?.auth.api_key_prefix ?? DEFAULT_PREFIX, Date.now())
-    await store?.write(record)
+    await place?.store.write(record)
     call.out(`${text}\n`)
-    if (store !== undefined) call.err(`key ${shown} is kept in "${store.folder}"; a server that runs takes it up by itself\n`)
+    if (place !== undefined) call.err(`key ${shown} is kept in "${folder}"; a server that runs takes it up by itself\n`)
     else {
       const hint = config === undefined ? '# Put this into the config, and "api_keys" into its plugins:\n' : '# Put this into the config and start again:\n'
       call.err(`${hint}${tomlOf(record)}`)
@@ -79,13 +82,35 @@ function listOf(text: string | undefined): string[] {
     .filter((part) => part !== '')
 }
 
-function storeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: CommandCall): KeyStore | undefined {
+interface Place {
+  /** What takes the new key: the place of all objects, or the inbox of the state store. */
+  store: KeyStore
+  isInbox: boolean
+  envelope: Envelope | undefined
+}
+
+function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: CommandCall): Place | undefined {
   const location = storeLocation(config, dataDir)
   if (location !== undefined && 'memory' in location) err('storage.object_store_url is memory://, where no key can be put from here\n')
-  if (location === undefined || !('root' in location)) return undefined
+  if (location === undefined || 'memory' in location) return undefined
   const variable = config.auth.encryption_key_env
   const envelope = variable === undefined ? undefined : new Envelope(masterKeyOf(variable, env))
-  return new KeyStore({ root: location.root, envelope, monotonic: () => performance.now() })
+  const isInbox = 'inbox' in location
+  const root = isInbox ? location.inbox : location.root
+  return { store: new KeyStore({ root, envelope, monotonic: () => performance.now() }), isInbox, envelope }
+}
+
+/** Every key there is beside those of the config. */
+async function recordsOf({ store, isInbox, envelope }: Place, openState: () => Promise<OpenState | undefined>): Promise<KeyRecord[]> {
+  const records = await store.records()
+  const open = isInbox ? await openState() : undefined
+  try {
+    for (const { key, value } of open?.state.list({ prefix: STORED }) ?? []) records.push(decodeObject(value, key.slice(STORED.length), envelope))
+    for (const { value } of open?.state.list({ prefix: RUNTIME }) ?? []) records.push(checkRecord(value))
+  } finally {
+    await open?.close()
+  }
+  return records
 }
 
 /** @param record its members, as an [[auth.api_keys]]. */

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
 import { AUTH_RANK } from '../../kernel/auth.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
@@ -10,9 +9,8 @@ import { KeyAdmin } from './key-admin.ts'
 import { KeySources } from './key-sources.ts'
 import { keyMetrics } from './metrics.ts'
 import { matches } from './phc.ts'
-import { RuntimeFile } from './runtime-file.ts'
 import { createBody, createdKey, keyPath, listing, listQuery, nothing } from './schemas.ts'
-import { openStore, requireWayIn } from './start.ts'
+import { placesOf, requireWayIn } from './start.ts'
 import { VerificationQueue } from './verification-queue.ts'
 import { VerifiedCache } from './verified-cache.ts'
 
@@ -25,6 +23,7 @@ export default definePlugin({
   stability: 'stable',
   section: '',
   config: configSchema,
+  capabilities: ['state'],
   commands: [generateKey],
   setup(svc, section) {
     const { api_key: options, api_key_prefix: prefix } = section.auth
@@ -47,8 +46,7 @@ export default definePlugin({
 
     const hasOtherWayIn = () => ['jwt', 'mtls'].some((name) => svc.find(name) !== undefined)
     svc.start(async () => {
-      const file = new RuntimeFile(svc.dataDir === undefined ? undefined : join(svc.dataDir, 'auth', 'api_keys.json'))
-      await sources.start(file, openStore(section, svc))
+      await sources.start(placesOf(section, svc))
       requireWayIn(section, keyring, hasOtherWayIn())
     })
 

@@ -1,5 +1,5 @@
-/** Keys that are made, listed and revoked over HTTP, and the file that keeps them. */
-import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+/** Keys that are made, listed and revoked over HTTP, and what is kept of them. */
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { AUDIT_TRAIL, type AuditRecord } from '../../kernel/audit-trail.ts'
@@ -7,9 +7,9 @@ import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { seeded } from '../../kernel/testkit/random.ts'
 import { newKey } from './new-key.ts'
-import { RuntimeFile } from './runtime-file.ts'
-import { folder, keyText, start } from './testing.ts'
+import { faultyState, folder, keyText, legacyFile, start } from './testing.ts'
 
+t.setTimeout(120_000)
 const ADMIN = keyText()
 const admin = { name: 'root', key: ADMIN, admin: true }
 const FILE = join('auth', 'api_keys.json')
@@ -54,8 +54,9 @@ t.test('a key is made, works, is listed and revoked', async (t) => {
   })
   t.notOk(/hash|prefix|argon|svc_/.test(JSON.stringify(list.body)), 'the list has no text and no hash')
   t.match((await node.call('GET', ADMIN, '?offset=1&limit=1')).body, { items: [{ name: 'root' }], total: 2, offset: 1, limit: 1 })
-  t.equal((await stat(join(dir, FILE))).mode & 0o777, 0o600)
-  t.notOk((await readFile(join(dir, FILE), 'utf8')).includes(key), 'the text is not kept')
+  t.equal((await stat(join(dir, 'catalog'))).mode & 0o777, 0o700)
+  const files = (await readdir(dir, { recursive: true, withFileTypes: true })).filter((file) => file.isFile() && !file.name.endsWith('.os'))
+  for (const { parentPath, name } of files) t.notOk((await readFile(join(parentPath, name), 'latin1')).includes(key), `the text is not kept: ${name}`)
 
   t.match(await node.call('POST', ADMIN, '', { name: 'ci/1 ü' }), { status: 409, body: { code: 'CONFLICT', error: /the name is in use/ } })
   t.match(await node.call('POST', ADMIN, '', { name: 'root' }), { status: 409 })
@@ -201,38 +202,95 @@ t.test('only revoked keys let nobody in', async (t) => {
   await t.rejects(start({ keys: [{ name: 'user', key: keyText() }], dir }), /cannot let anybody in: there is no API key/)
 })
 
-t.test('a damaged file stops the start and is named', async (t) => {
+t.test('the file of an older version is imported, once, and revoked keys stay revoked', async (t) => {
   const dir = await folder(t)
-  const node = await start({ keys: [admin], dir })
-  for (const name of ['one', 'two']) await node.call('POST', ADMIN, '', { name, namespaces: ['red'] })
-  await node.stop()
   const path = join(dir, FILE)
-  const good = await readFile(path)
+  const made = await Promise.all(['one', 'two'].map((name) => newKey({ name, namespaces: ['red'], roles: [], admin: false }, 'svc_', Date.now())))
+  const user = keyText()
+  const keys = [admin, { name: 'user \u{1f600}', key: user }]
+  const good = Buffer.from(
+    legacyFile(
+      made.map(({ record }) => record),
+      [{ name: 'user \u{1f600}', revoked_at: 1 }],
+    ),
+  )
+  await mkdir(join(dir, 'auth'))
   const random = seeded(7)
-  for (let i = 0; i < 40; i++) {
+  for (let i = 0; i < 4; i++) {
     const bad = Buffer.from(good)
     const at = Math.floor(random() * bad.length)
     if (i % 2 === 0) bad[at] ^= 1 << Math.floor(random() * 8)
     await writeFile(path, i % 2 === 0 ? bad : bad.subarray(0, at))
-    const error = await start({ keys: [admin], dir }).then(
+    const error = await start({ keys, dir }).then(
       (started) => started.stop().then(() => new Error(`started with byte ${at} damaged`)),
       (failure: Error) => failure,
     )
-    t.match(error.message, /cannot start plugin "api_keys": cannot read API keys ".*auth\/api_keys\.json": it/, `byte ${at}`)
+    t.match(error.message, /cannot start plugin "api_keys": cannot import API keys ".*auth\/api_keys\.json": it/, `byte ${at}`)
     t.notMatch(error.message, /argon2/)
   }
-  await writeFile(path, good)
-  await (await start({ keys: [admin], dir })).stop()
   await rm(path)
   await mkdir(path)
-  await t.rejects(start({ keys: [admin], dir }), /cannot read API keys/)
+  await t.rejects(start({ keys, dir }), /cannot import API keys ".*auth\/api_keys\.json": it is no file/)
+  await rm(path, { recursive: true })
+
+  await writeFile(path, good)
+  let node = await start({ keys, dir })
+  t.same(await readdir(join(dir, 'auth')), ['api_keys.json.imported'])
+  for (const { text } of made) t.match(await node.who(text), { status: 200 })
+  t.equal((await node.who(user)).status, 401)
+  t.equal((await node.call('DELETE', ADMIN, '/one')).status, 204)
+  await node.stop()
+  await rename(`${path}.imported`, path) // as a power cut may leave it
+  node = await start({ keys, dir })
+  t.match([await node.who(made[0].text), await node.who(made[1].text), await node.who(user)], [{ status: 401 }, { status: 200 }, { status: 401 }])
+  await node.stop()
+  await writeFile(path, legacyFile(made.map(({ record }) => record)))
+  await t.rejects(start({ keys, dir }), /cannot import API keys .*: this database has a state of its own, and the file would bring back what was removed/)
+})
+
+t.test('an entry that cannot be read stops the start, and can be revoked by a file', async (t) => {
+  const dir = await folder(t)
+  const id = '6f1c2a52-7c0e-4e9b-9c55-0d6d0f6a4b11'
+  let node = await start({ keys: [admin], dir })
+  await node.storage.state('api_keys').transaction((tx) => tx.put(`runtime/${id}`, { id, color: 'red' }))
+  await node.stop()
+  await t.rejects(
+    start({ keys: [admin], dir }),
+    new RegExp(`cannot read API key "${id}" of the state store: .*revoke it with an empty file "auth/keys/${id}.revoked"`),
+  )
+  await mkdir(join(dir, 'auth', 'keys'), { recursive: true })
+  await writeFile(join(dir, 'auth', 'keys', `${id}.revoked`), '')
+  node = await start({ keys: [admin], dir })
+  t.teardown(() => node.stop())
+  t.same(await readdir(join(dir, 'auth', 'keys')), [])
+  t.equal((await node.who(ADMIN)).status, 200)
+})
+
+t.test('a key that was made can be revoked by a file, while the server runs or not', async (t) => {
+  const dir = await folder(t)
+  const revoke = (id: string) => writeFile(join(dir, 'auth', 'keys', `${id}.revoked`), '')
+  let node = await start({ keys: [admin], dir, tuning: { max_failures: 0 } })
+  const [first, second] = [(await node.call('POST', ADMIN, '', { name: 'first' })).body, (await node.call('POST', ADMIN, '', { name: 'second' })).body]
+  t.equal((await node.who(first.key)).status, 200)
+  await mkdir(join(dir, 'auth', 'keys'), { recursive: true })
+  await revoke(first.id)
+  t.equal((await node.call('GET', ADMIN)).body.total, 2)
+  t.equal((await node.who(first.key)).status, 401)
+  t.equal((await node.who(second.key)).status, 200)
+  await node.stop()
+  await revoke(second.id)
+  node = await start({ keys: [admin], dir })
+  t.teardown(() => node.stop())
+  for (const { key } of [first, second]) t.equal((await node.who(key)).status, 401)
+  t.same(await readdir(join(dir, 'auth', 'keys')), [])
 })
 
 t.test('there is a limit', async (t) => {
   const dir = await folder(t)
   const { record } = await newKey({ name: 'x', namespaces: [], roles: [], admin: false }, 'svc_', Date.now())
   const records = Array.from({ length: 9999 }, (_, i) => ({ ...record, id: crypto.randomUUID(), name: `k${i}` }))
-  await new RuntimeFile(join(dir, FILE)).write({ keys: records, revoked: [] })
+  await mkdir(join(dir, 'auth'))
+  await writeFile(join(dir, FILE), legacyFile(records))
   const node = await start({ keys: [admin], dir })
   t.teardown(() => node.stop())
   t.equal((await node.call('POST', ADMIN, '', { name: 'last' })).status, 201)
@@ -241,27 +299,26 @@ t.test('there is a limit', async (t) => {
   t.equal((await node.call('POST', ADMIN, '', { name: 'more' })).status, 201)
 })
 
-t.test('what cannot be kept has not happened: a folder in the place of the file beside', async (t) => {
+t.test('what cannot be kept has not happened', async (t) => {
   const dir = await folder(t)
-  const node = await start({ keys: [admin], dir })
+  const state = faultyState()
+  const node = await start({ keys: [admin, { name: 'user', key: keyText() }], dir, before: [state.plugin] })
   t.teardown(() => node.stop())
   const kept = (await node.call('POST', ADMIN, '', { name: 'kept' })).body.key
-  const before = await readFile(join(dir, FILE), 'utf8')
-  await mkdir(join(dir, `${FILE}.tmp`, 'x'), { recursive: true })
+  state.failure = new Error('the disk is gone')
   t.match(await node.call('POST', ADMIN, '', { name: 'lost' }), { status: 500, body: { code: 'IO_ERROR', error: 'IO_ERROR: an internal error occurred' } })
-  t.match(await node.call('DELETE', ADMIN, '/kept'), { status: 500 })
+  for (const name of ['kept', 'user']) t.match(await node.call('DELETE', ADMIN, `/${name}`), { status: 500 })
   t.equal((await node.who(kept)).status, 200, 'it stands')
-  t.equal(await readFile(join(dir, FILE), 'utf8'), before)
   t.same(
     (await node.call('GET', ADMIN)).body.items.map(({ name }: { name: string }) => name),
-    ['kept', 'root'],
+    ['kept', 'root', 'user'],
   )
-  await rm(join(dir, `${FILE}.tmp`), { recursive: true })
+  state.failure = undefined
   t.equal((await node.call('DELETE', ADMIN, '/kept')).status, 204)
   t.equal((await node.call('POST', ADMIN, '', { name: 'lost' })).status, 201)
 })
 
-t.test('many at once: each happens once, and the file has what the answers say', async (t) => {
+t.test('many at once: each happens once, and what is kept is what the answers say', async (t) => {
   const dir = await folder(t)
   let node = await start({ keys: [admin], dir })
   const names = Array.from({ length: 6 }, (_, i) => `k${i}`)
@@ -308,7 +365,8 @@ t.test('the audit trail has it, also when it then fails, and can refuse it', asy
         },
       }),
   })
-  const node = await start({ keys: [admin], others: [trail], dir })
+  const state = faultyState()
+  const node = await start({ keys: [admin], others: [trail], before: [state.plugin], dir })
   t.teardown(() => node.stop())
   const made = (await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red', 'blue'] })).body
   await node.call('POST', ADMIN, '', { name: 'ci' })
@@ -330,7 +388,7 @@ t.test('the audit trail has it, also when it then fails, and can refuse it', asy
   ])
   t.equal(records.length, 2)
   t.notOk(JSON.stringify(records).includes(made.key))
-  await mkdir(join(dir, `${FILE}.tmp`, 'x'), { recursive: true })
+  state.failure = new Error('the disk is gone')
   t.match(await node.call('POST', ADMIN, '', { name: 'lost' }), { status: 500 })
   t.match(records.slice(2), [
     { action: 'api_key_create', resource: 'lost', decision: 'allow' },

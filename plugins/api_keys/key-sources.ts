@@ -1,13 +1,17 @@
-/** Where keys come from and are kept: the config, the file of runtime keys, the store. Fills the keyring, and keeps it as they are. */
+/** Where keys come from and are kept: the config, the state store, objects of their own. Fills the keyring, and keeps it as they are. */
 import type { Logger } from '../../kernel/log.ts'
 import type { Clock } from '../../kernel/plugin.ts'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { type GivenKey, readConfigKeys } from './config-keys.ts'
+import { unreadableText } from './kept-keys.ts'
 import { type ApiKey, isHomeless } from './key.ts'
+import type { InboxWatcher } from './key-inbox.ts'
+import { decodeObject, encodeObject } from './key-object.ts'
 import { type KeyRecord, keyOf } from './key-record.ts'
-import type { KeyStore, StoreWatcher } from './key-store.ts'
+import type { StoreWatcher } from './key-store.ts'
 import { homelessText, Keyring } from './keyring.ts'
-import type { RuntimeFile, RuntimeKeys } from './runtime-file.ts'
+import { Serial } from './serial.ts'
+import type { Places } from './start.ts'
 import type { VerifiedCache } from './verified-cache.ts'
 
 export interface SourceParts {
@@ -24,10 +28,10 @@ export class KeySources {
   private readonly parts: SourceParts
   private readonly given: readonly GivenKey[]
   private readonly configNames: ReadonlySet<string>
-  private runtime: RuntimeKeys = { keys: [], revoked: [] }
-  private file: RuntimeFile | undefined
-  private store: KeyStore | undefined
-  /** Of the store, by id: the text of the record and the key that it became. */
+  /** Set by `start`. */
+  private places!: Places
+  private readonly inboxTurns = new Serial()
+  /** Kept as objects, by id: the text of the record and the key that it became. */
   private readonly stored = new Map<string, { text: string; key: ApiKey }>()
 
   /** @throws Error for a config that cannot be used. */
@@ -49,19 +53,27 @@ export class KeySources {
   }
 
   /** Reads everything. @throws Error naming what cannot be used. */
-  async start(file: RuntimeFile, store: KeyStore | undefined): Promise<void> {
+  async start(places: Places): Promise<void> {
     const { multiTenancy, log } = this.parts
-    this.file = file
-    this.runtime = await file.read()
-    const revoked = new Set(this.runtime.revoked.map(({ name }) => name))
+    const { kept, inbox, store, persistent } = places
+    this.places = places
+    await kept.open(places.legacy)
+    await inbox?.revoke({ drop: () => {} })
+    const revoked = kept.revoked()
     for (const { key, text } of this.given) {
       if (revoked.has(key.name))
         log.warn({ key_name: key.name }, 'a key of auth.api_keys is revoked and lets nobody in: remove it from the config, or give a new key under a new name')
       else this.keyring.add(key, text === undefined ? undefined : this.keyring.digestOf(text))
     }
-    for (const record of this.runtime.keys) this.keyring.add(keyOf(record, 'runtime'))
+    for (const record of kept.runtime()) this.keyring.add(keyOf(record, 'runtime'))
+    if (persistent && store === undefined) for (const { id, value } of kept.stored()) this.putKept(id, value)
     await store?.open(this.watcher)
-    this.store = store
+    await inbox?.take({
+      ...this.inboxWatcher,
+      refused: (file, reason) => {
+        throw new Error(`cannot take API key "${file}": ${reason.message}; repair or remove the file`, { cause: reason })
+      },
+    })
     if (multiTenancy) this.keyring.refuseHomeless()
     if (this.keyring.unindexed > 4)
       log.warn(
@@ -76,13 +88,15 @@ export class KeySources {
 
   /** Whether there is no room for another key where new ones are kept. */
   isFull(): boolean {
-    return (this.store === undefined ? this.runtime.keys.length : this.stored.size) >= MAX_KEYS
+    return (this.places.persistent ? this.stored.size : this.keyring.values().filter(({ source }) => source === 'runtime').length) >= MAX_KEYS
   }
 
-  /** Takes up what others have changed in the store. */
+  /** Takes up what others have put, changed and removed. */
   async refresh(): Promise<void> {
+    const { store, inbox } = this.places
     try {
-      await this.store?.refresh()
+      await store?.refresh()
+      await this.inboxTurns.run(async () => inbox?.take(this.inboxWatcher))
     } catch (error) {
       this.parts.log.error({ err: error }, 'the store of API keys cannot be read')
     }
@@ -91,39 +105,51 @@ export class KeySources {
   /** The key as it stands by now. */
   async confirm(key: ApiKey): Promise<ApiKey | undefined> {
     if (key.source !== 'store') return key
-    await this.store?.sync(key.id)
+    await this.places.store?.sync(key.id)
     const now = this.stored.get(key.id)?.key
     return now?.enabled && now.phc?.text === key.phc?.text ? now : undefined
   }
 
   /** Keeps a new key. @throws when it cannot; nothing has changed then. */
   async add(record: KeyRecord): Promise<ApiKey> {
-    if (this.store !== undefined) {
-      await this.store.write(record)
+    const { store, persistent, kept, envelope } = this.places
+    if (!persistent) {
+      await kept.putRuntime(record)
+      const key = keyOf(record, 'runtime')
+      this.keyring.add(key)
+      return key
+    }
+    if (store === undefined) await kept.putStored([{ id: record.id, value: encodeObject(record, envelope) }])
+    else await store.write(record)
+    try {
+      if (store === undefined) this.watcher.put(record)
       const written = this.stored.get(record.id)?.key
       if (written !== undefined) return written
-      // Another took the name in this moment, or the disk does not give back what it took.
-      await this.store.remove(record.id)
       throw new Error('the object that was written cannot be used')
+    } catch (error) {
+      // Another took the name in this moment, or the disk does not give back what it took.
+      await (store?.remove(record.id) ?? kept.remove([record.id]))
+      throw error
     }
-    await this.replaceRuntime({ ...this.runtime, keys: [...this.runtime.keys, record] })
-    const key = keyOf(record, 'runtime')
-    this.keyring.add(key)
-    return key
   }
 
   /** Ends a key for ever. @throws when that cannot be kept; the key stands then. */
   async remove(key: ApiKey): Promise<void> {
-    const { keys, revoked } = this.runtime
-    if (key.source === 'store') await this.store?.remove(key.id)
-    else if (key.source === 'runtime') await this.replaceRuntime({ keys: keys.filter(({ id }) => id !== key.id), revoked })
-    else await this.replaceRuntime({ keys, revoked: [...revoked, { name: key.name, revoked_at: Math.floor(this.parts.clock.now() / 1000) }] })
+    const { kept, store } = this.places
+    if (key.source === 'config') await kept.revoke(key.name)
+    else if (key.source === 'store' && store !== undefined) await store.remove(key.id)
+    else await kept.remove([key.id])
+    this.stored.delete(key.id)
     this.forget(key)
   }
 
-  private async replaceRuntime(next: RuntimeKeys): Promise<void> {
-    await this.file?.write(next)
-    this.runtime = next
+  /** @throws Error naming the key. */
+  private putKept(id: string, value: unknown): void {
+    try {
+      this.watcher.put(decodeObject(value, id, this.places.envelope))
+    } catch (error) {
+      throw new Error(unreadableText(id, error), { cause: error })
+    }
   }
 
   private forget(key: ApiKey): void {
@@ -131,16 +157,22 @@ export class KeySources {
     this.parts.cache.evict(key)
   }
 
+  /** @throws Error in a few words for a record that cannot be used beside the others. */
+  private check(record: KeyRecord): ApiKey {
+    const key = keyOf(record, 'store')
+    if (this.parts.multiTenancy && isHomeless(key)) throw new Error(homelessText([JSON.stringify(key.name)]))
+    const holder = this.keyring.get(key.name)
+    if ((holder !== undefined && holder !== this.stored.get(record.id)?.key) || this.configNames.has(key.name))
+      throw new Error(`another key has the name ${JSON.stringify(key.name)}; rename or remove one of them`)
+    return key
+  }
+
   private readonly watcher: StoreWatcher = {
     put: (record) => {
       const text = JSON.stringify(record)
       const before = this.stored.get(record.id)
       if (before?.text === text) return
-      const key = keyOf(record, 'store')
-      if (this.parts.multiTenancy && isHomeless(key)) throw new Error(homelessText([JSON.stringify(key.name)]))
-      const holder = this.keyring.get(key.name)
-      if ((holder !== undefined && holder !== before?.key) || this.configNames.has(key.name))
-        throw new Error(`another key has the name ${JSON.stringify(key.name)}; rename or remove one of them`)
+      const key = this.check(record)
       if (before !== undefined) {
         this.forget(before.key)
         key.usage = before.key.usage
@@ -152,7 +184,18 @@ export class KeySources {
       const before = this.stored.get(id)
       this.stored.delete(id)
       if (before !== undefined) this.forget(before.key)
-      if (reason !== undefined) this.parts.log.error({ err: this.store?.unreadable(id, reason) ?? reason }, 'a stored API key lets nobody in')
+      if (reason !== undefined) this.parts.log.error({ err: this.places.store?.unreadable(id, reason) ?? reason }, 'a stored API key lets nobody in')
     },
+  }
+
+  private readonly inboxWatcher: InboxWatcher = {
+    check: (record) => void this.check(record),
+    put: this.watcher.put,
+    drop: (id) => {
+      for (const key of this.keyring.values()) if (key.id === id && key.source !== 'config') this.forget(key)
+      this.stored.delete(id)
+      this.parts.log.info({ key_id: id }, 'API key revoked by a file')
+    },
+    refused: (file, reason) => this.parts.log.error({ err: reason, file }, 'an API key that was put lets nobody in; repair or remove the file'),
   }
 }

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/p
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
+import { type FileCalls, realFileCalls } from '../../kernel/atomic-file.ts'
 import { seeded } from '../../kernel/testkit/random.ts'
 import { Envelope } from './envelope.ts'
 import type { KeyRecord } from './key-record.ts'
@@ -26,13 +27,13 @@ async function put(root: string, name: string, more: object = {}): Promise<{ tex
   return made
 }
 
-t.test('keys that are made are kept as objects, in the data directory where no URL is given', async (t) => {
-  const dir = await folder(t)
-  let node = await start({ keys, dir, auth: { persistent_api_keys: true } })
+t.test('keys that are made are kept as objects below the URL', async (t) => {
+  const root = await folder(t)
+  let node = await start(inStore(root))
   const made = (await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red'], roles: ['r'] })).body
   t.equal(made.source, 'store')
-  t.equal((await stat(fileOf(dir, made.id))).mode & 0o777, 0o600)
-  const text = await readFile(fileOf(dir, made.id), 'utf8')
+  t.equal((await stat(fileOf(root, made.id))).mode & 0o777, 0o600)
+  const text = await readFile(fileOf(root, made.id), 'utf8')
   t.match(JSON.parse(text), {
     version: 1,
     id: made.id,
@@ -47,12 +48,38 @@ t.test('keys that are made are kept as objects, in the data directory where no U
   t.equal((await node.call('DELETE', ADMIN, '/other')).status, 204)
   t.equal((await node.call('DELETE', ADMIN, '/root')).status, 409)
   await node.stop()
-  t.same(await readdir(join(dir, 'auth', 'keys')), [`${made.id}.json`])
-  node = await start({ keys, dir, auth: { persistent_api_keys: true } })
+  t.same(await readdir(join(root, 'auth', 'keys')), [`${made.id}.json`])
+  node = await start(inStore(root))
   t.teardown(() => node.stop())
   t.match(await node.who(made.key), { status: 200, principal: 'ci', namespaces: ['red'], claims: { key_id: made.id } })
   t.equal((await node.who(other.key)).status, 401)
   t.equal(await node.metric(ADMIN, 'api_keys{source="store"}'), 1)
+})
+
+t.test('a removal is durable before it is done', async (t) => {
+  const root = await folder(t)
+  const { record } = await put(root, 'one')
+  const calls: string[] = []
+  const said = (what: string, path: string) => void calls.push(`${what} ${path.slice(root.length + 1)}`)
+  const seen: FileCalls = {
+    ...realFileCalls,
+    async rm(path, options) {
+      said('rm', path)
+      await realFileCalls.rm(path, options)
+    },
+    async open(path, flags, mode) {
+      const file = await realFileCalls.open(path, flags, mode)
+      const sync = async () => {
+        said('sync', path)
+        await file.sync()
+      }
+      return { writeFile: (text) => file.writeFile(text), sync, close: () => file.close() }
+    },
+  }
+  const store = new KeyStore({ root, envelope: undefined, monotonic: () => performance.now(), calls: seen })
+  await store.open({ put() {}, drop() {} })
+  await store.remove(record.id)
+  t.same(calls, [`rm auth/keys/${record.id}.json`, 'sync auth/keys'])
 })
 
 t.test('what others put, change and remove while the node runs is taken up', async (t) => {

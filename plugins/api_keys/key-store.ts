@@ -2,18 +2,16 @@
  * Keys as one object each, `auth/keys/<id>.json` below a root, which others may write to as well: generate-key, another node, an operator who removes
  * one. What is in the folder counts; what cannot be read lets nobody in.
  */
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { replaceFile } from '../../kernel/atomic-file.ts'
+import { type FileCalls, realFileCalls, replaceFile, syncFolder } from '../../kernel/atomic-file.ts'
 import { readBounded } from '../../kernel/bounded-file.ts'
 import { MAX_KEYS } from './config.ts'
 import type { Envelope } from './envelope.ts'
-import { checkRecord, ID, type KeyRecord } from './key-record.ts'
+import { decodeObject, encodeObject, idsOf, MAX_OBJECT_BYTES, parseObject } from './key-object.ts'
+import type { KeyRecord } from './key-record.ts'
 import { Serial } from './serial.ts'
 
-const VERSION = 1
-/** Of one object. */
-const MAX_BYTES = 1024 * 1024
 /** Every object is looked at again after this long, even where the folder shows no change. */
 const FULL_SCAN_MS = 60_000
 /** A folder's time is coarse: a second change soon after the first may not show. */
@@ -24,6 +22,7 @@ export interface StoreOptions {
   root: string
   envelope: Envelope | undefined
   monotonic(): number
+  calls?: FileCalls
 }
 
 /** Told of what changed in the folder. */
@@ -38,6 +37,7 @@ export class KeyStore {
   readonly folder: string
   private readonly envelope: Envelope | undefined
   private readonly monotonic: () => number
+  private readonly calls: FileCalls
   private readonly serial = new Serial()
   private watcher: StoreWatcher = { put() {}, drop() {} }
   /** What each object looked like when it was read last, by id. */
@@ -47,7 +47,8 @@ export class KeyStore {
   private folderTime = -1n
   private scannedAt = Number.NEGATIVE_INFINITY
 
-  constructor({ root, envelope, monotonic }: StoreOptions) {
+  constructor({ root, envelope, monotonic, calls = realFileCalls }: StoreOptions) {
+    this.calls = calls
     this.folder = join(root, 'auth', 'keys')
     this.envelope = envelope
     this.monotonic = monotonic
@@ -84,8 +85,8 @@ export class KeyStore {
   /** @throws NodeJS.ErrnoException; nothing has changed then. */
   write(record: KeyRecord): Promise<void> {
     return this.serial.run(async () => {
-      const content = this.envelope === undefined ? { version: VERSION, ...record } : this.envelope.seal(record)
-      await replaceFile(this.pathOf(record.id), `${JSON.stringify(content, null, 2)}\n`)
+      const text = JSON.stringify(encodeObject(record, this.envelope), null, 2)
+      await replaceFile(this.pathOf(record.id), `${text}\n`, this.calls)
       await this.look(record.id, this.watcher, true)
     })
   }
@@ -93,15 +94,11 @@ export class KeyStore {
   /** @throws NodeJS.ErrnoException */
   remove(id: string): Promise<void> {
     return this.serial.run(async () => {
-      await rm(this.pathOf(id), { force: true })
+      await this.calls.rm(this.pathOf(id), { force: true })
       this.forget(id)
       this.watcher.drop(id)
-      const folder = await open(this.folder, 'r')
-      try {
-        await folder.sync()
-      } finally {
-        await folder.close()
-      }
+      // Without it a power cut brings the key back.
+      await syncFolder(this.folder, this.calls)
     })
   }
 
@@ -123,7 +120,7 @@ export class KeyStore {
   private async scan(watcher: StoreWatcher): Promise<void> {
     // The time is taken first: what comes in while the folder is read is found the next time.
     const { mtimeNs } = await stat(this.folder, { bigint: true })
-    const ids = (await readdir(this.folder)).filter((name) => name.endsWith('.json') && ID.test(name.slice(0, -5))).map((name) => name.slice(0, -5))
+    const ids = idsOf(await readdir(this.folder), '.json')
     if (ids.length > MAX_KEYS) throw new Error(`cannot use "${this.folder}": it has ${ids.length} keys, and ${MAX_KEYS} are the limit; remove some`)
     const there = new Set(ids)
     const gone = [...this.seen.keys()].filter((id) => !there.has(id))
@@ -144,9 +141,8 @@ export class KeyStore {
       if (!always && this.seen.get(id) === looks) return
       this.seen.set(id, looks)
       this.unusable.delete(id)
-      const record = this.decode((await readBounded(this.pathOf(id), MAX_BYTES)).toString())
-      if (record.id !== id) throw new Error(`it is of the key ${record.id}`)
-      watcher.put(record)
+      const text = (await readBounded(this.pathOf(id), MAX_OBJECT_BYTES)).toString()
+      watcher.put(decodeObject(parseObject(text), id, this.envelope))
     } catch (error) {
       const gone = (error as NodeJS.ErrnoException).code === 'ENOENT'
       if (gone) this.forget(id)
@@ -158,19 +154,5 @@ export class KeyStore {
   private forget(id: string): void {
     this.seen.delete(id)
     this.unusable.delete(id)
-  }
-
-  private decode(text: string): KeyRecord {
-    let value: unknown
-    try {
-      value = JSON.parse(text)
-    } catch {
-      throw new Error('it is no JSON') // the parser's own text would show a part of it
-    }
-    if (this.envelope !== undefined) return this.envelope.open(value)
-    const { version, ...record } = (value ?? {}) as Record<string, unknown>
-    if ('sealed' in record) throw new Error('it is encrypted, and auth.encryption_key_env is not set')
-    if (version !== VERSION) throw new Error(`it has version ${JSON.stringify(version)}, and this program reads ${VERSION}`)
-    return checkRecord(record)
   }
 }

@@ -1,23 +1,42 @@
 /** What is decided when the node starts. */
+import { join } from 'node:path'
 import type { Svc } from '../../kernel/plugin.ts'
 import type { ApiKeysConfig } from './config.ts'
 import { Envelope, masterKeyOf } from './envelope.ts'
+import { KeptKeys } from './kept-keys.ts'
+import { KeyInbox } from './key-inbox.ts'
 import { KeyStore } from './key-store.ts'
 import type { Keyring } from './keyring.ts'
 import { storeLocation } from './store-location.ts'
 
-/** The store that the config asks for, if any. @throws Error for a config that cannot be used. */
-export function openStore(config: ApiKeysConfig, { dataDir, log, clock }: Pick<Svc, 'dataDir' | 'log' | 'clock'>): KeyStore | undefined {
-  const { persistent_api_keys: persistent, encryption_key_env: variable } = config.auth
+/** Where keys lie that outlast the process. */
+export interface Places {
+  kept: KeptKeys
+  /** The file in which older versions kept runtime keys. */
+  legacy: string | undefined
+  inbox: KeyInbox | undefined
+  /** Whether new keys are kept as objects, in `store`, or without one in the state store. */
+  persistent: boolean
+  store: KeyStore | undefined
+  envelope: Envelope | undefined
+}
+
+/** What the config asks for. @throws Error for a config that cannot be used. */
+export function placesOf(config: ApiKeysConfig, svc: Pick<Svc, 'id' | 'dataDir' | 'log' | 'clock' | 'storage'>): Places {
+  const { dataDir, log, clock } = svc
+  const { persistent_api_keys: wanted, encryption_key_env: variable } = config.auth
   const location = storeLocation(config, dataDir)
-  if (location !== undefined && 'root' in location) {
-    const envelope = variable === undefined ? undefined : new Envelope(masterKeyOf(variable, process.env))
-    return new KeyStore({ root: location.root, envelope, monotonic: () => clock.monotonic() })
-  }
-  if (persistent) log.warn('auth.persistent_api_keys has no effect: storage.object_store_url is memory://')
-  else if (variable !== undefined) log.warn('auth.encryption_key_env has no effect without auth.persistent_api_keys')
-  if (dataDir === undefined) log.warn('the storage engine has no data directory: API keys that are made, and revocations, are forgotten when the server stops')
-  return undefined
+  const persistent = location !== undefined && !('memory' in location)
+  if (wanted && !persistent) log.warn('auth.persistent_api_keys has no effect: storage.object_store_url is memory://')
+  else if (variable !== undefined && !persistent) log.warn('auth.encryption_key_env has no effect without auth.persistent_api_keys')
+  if (dataDir === undefined && !persistent)
+    log.warn('the storage engine has no data directory: API keys that are made, and revocations, are forgotten when the server stops')
+  const envelope = variable === undefined || !persistent ? undefined : new Envelope(masterKeyOf(variable, process.env))
+  const kept = new KeptKeys(svc.storage.state(svc.id), () => Math.floor(clock.now() / 1000))
+  const store = persistent && 'root' in location ? new KeyStore({ root: location.root, envelope, monotonic: () => clock.monotonic() }) : undefined
+  const inbox =
+    dataDir === undefined ? undefined : new KeyInbox({ folder: join(dataDir, 'auth', 'keys'), kept, envelope, keys: persistent && store === undefined })
+  return { kept, legacy: dataDir === undefined ? undefined : join(dataDir, 'auth', 'api_keys.json'), inbox, persistent, store, envelope }
 }
 
 /** @throws Error where nobody could be let in. */

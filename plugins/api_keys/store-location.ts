@@ -1,11 +1,12 @@
-/** Where key objects lie, from the config. */
+/** Where keys that are made with auth.persistent_api_keys lie, from the config. */
 import { fileURLToPath } from 'node:url'
 import type { ApiKeysConfig } from './config.ts'
 
-export type StoreLocation = { root: string } | { memory: true } | undefined
+/** A folder that the config names, the state store with the inbox below a data directory, nowhere for long, or nowhere. */
+export type StoreLocation = { root: string } | { inbox: string } | { memory: true } | undefined
 
 /**
- * @returns undefined without persistent_api_keys; the folder that they lie below; or that they are to be forgotten.
+ * @returns undefined without persistent_api_keys.
  * @throws Error for a URL that is of no use, and where there is no folder.
  */
 export function storeLocation({ auth, storage }: ApiKeysConfig, dataDir: string | undefined): StoreLocation {
@@ -17,7 +18,7 @@ export function storeLocation({ auth, storage }: ApiKeysConfig, dataDir: string 
     throw new Error(
       'cannot keep API keys with auth.persistent_api_keys: the storage engine has no data directory; set storage.object_store_url to file:///path, or leave persistent_api_keys out',
     )
-  return { root: dataDir }
+  return { inbox: dataDir }
 }
 
 function locationOf(url: string): Exclude<StoreLocation, undefined> {

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { crc32 } from 'node:zlib'
 import type { Test } from 'tap'
 import type { CallContext, Credentials } from '../../kernel/auth.ts'
 import { MetricsRegistry } from '../../kernel/metrics.ts'
@@ -55,17 +56,19 @@ export interface KeyOptions extends BootOptions {
   tuning?: Record<string, unknown>
   auth?: Record<string, unknown>
   others?: readonly (Plugin | string)[]
+  /** Plugins that start before. */
+  before?: readonly Plugin[]
   /** A data directory that stays when the node stops. */
   dir?: string
 }
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-export async function start({ keys = [], tuning = {}, auth = {}, others = [], config = {}, dir, ...rest }: KeyOptions = {}): Promise<KeyNode> {
+export async function start({ keys = [], tuning = {}, auth = {}, others = [], before = [], config = {}, dir, ...rest }: KeyOptions = {}): Promise<KeyNode> {
   const kept = dir === undefined ? {} : { storage: './storage/embedded/index.ts', folder: ROOT }
   const database = dir === undefined ? {} : { database: { data_dir: dir } }
   const auths = { api_keys: keys, api_key: tuning, ...auth }
-  const node = await boot({ ...rest, ...kept, plugins: [plugin, who, ...others], config: { ...config, ...database, auth: auths } })
+  const node = await boot({ ...rest, ...kept, plugins: [...before, plugin, who, ...others], config: { ...config, ...database, auth: auths } })
   const bearer = (token: string | undefined): Record<string, string> => (token === undefined ? {} : { authorization: `Bearer ${token}` })
   return Object.assign(node, {
     async who(token: string | undefined, headers: Record<string, string> = {}) {
@@ -82,6 +85,37 @@ export async function start({ keys = [], tuning = {}, auth = {}, others = [], co
       return line === undefined ? Number.NaN : Number(line.slice(line.lastIndexOf(' ') + 1))
     },
   })
+}
+
+/** A plugin that has the state store fail with an error while there is one. It is to start before what it is to fail for. */
+export function faultyState(): { plugin: Plugin; failure: Error | undefined } {
+  const faulty: { plugin: Plugin; failure: Error | undefined } = {
+    failure: undefined,
+    plugin: definePlugin({
+      id: 'faulty_state',
+      summary: 'Has the state store fail',
+      stability: 'experimental',
+      capabilities: ['state'],
+      setup: (svc) =>
+        svc.start(() => {
+          const { storage } = svc
+          const state = storage.state.bind(storage)
+          storage.state = (owner) => {
+            const store = state(owner)
+            const transaction = store.transaction.bind(store)
+            store.transaction = (body) => (faulty.failure === undefined ? transaction(body) : Promise.reject(faulty.failure))
+            return store
+          }
+        }),
+    }),
+  }
+  return faulty
+}
+
+/** The file in which older versions kept keys. */
+export function legacyFile(keys: readonly object[], revoked: readonly object[] = []): string {
+  const body = JSON.stringify({ version: 1, keys, revoked }, null, 2).slice(0, -2)
+  return `${body},\n  "checksum": "${crc32(body).toString(16).padStart(8, '0')}"\n}\n`
 }
 
 /** A folder for one test. */

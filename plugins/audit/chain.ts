@@ -2,8 +2,8 @@
 import { type Entry, type Seal, sealedText } from './entry.ts'
 import { parseEntry } from './parse.ts'
 
-/** Where a chain begins: at its first entry, after the entry of a hash, or wherever the first line says. */
-export type Beginning = 'first' | 'anywhere' | { after: string }
+/** Where a chain begins: at its first entry, there or after one of some entries by their hashes, after the entry of a hash, or wherever the first line says. */
+export type Beginning = 'first' | 'anywhere' | { after: string } | { afterAny: ReadonlySet<string> }
 
 export class ChainCheck {
   /** The newest entry, sound or not. */
@@ -38,11 +38,12 @@ export class ChainCheck {
       if (timestamp <= last.timestamp) yield `timestamp is ${timestamp}, not later than ${last.timestamp} of the entry before`
       return
     }
-    if (typeof beginning === 'object') {
+    if (typeof beginning === 'object' && 'after' in beginning) {
       if (prevHash !== beginning.after) yield `prev_hash is ${prevHash ?? 'missing'}, not ${beginning.after}, which it is to follow`
       return
     }
     if ((id === 1n) !== (prevHash === undefined)) yield id === 1n ? 'the first entry has a prev_hash' : `entry ${id} has no prev_hash`
-    else if (id !== 1n && beginning === 'first') yield `it begins at id ${id}, after the entry of hash ${prevHash}: the entries before it are missing`
+    else if (id !== 1n && beginning !== 'anywhere' && !(typeof beginning === 'object' && beginning.afterAny.has(prevHash as string)))
+      yield `it begins at id ${id}, after the entry of hash ${prevHash}: the entries before it are missing`
   }
 }

@@ -1,8 +1,9 @@
 /** `svc audit verify`. */
 import { isAbsolute, resolve } from 'node:path'
-import type { Command, CommandCall } from '../../kernel/command.ts'
+import type { Command, CommandCall, OpenState } from '../../kernel/command.ts'
 import type { AuditConfig } from './config.ts'
 import { sealBy } from './entry.ts'
+import { type Head, readBeginnings, readHead } from './head.ts'
 import { keyFrom } from './key.ts'
 import { type Verdict, verify } from './verify.ts'
 
@@ -38,16 +39,20 @@ async function runVerify({ args: [verb, ...given], flags, env, config, out, err 
     if (value !== undefined && !HASH.test(value)) throw new Error(`cannot use --${name} "${value.slice(0, 80)}": write the 64 hexadecimal digits of a hash`)
   let files = given
   let variable = flags['hmac-key-env']
+  let known: Known = { head: undefined, beginnings: new Set() }
   if (given.length === 0) {
-    const { section, dataDir } = await config()
+    const { section, dataDir, openState } = await config()
     if (section === undefined) throw new Error('cannot find the trail: the config does not select plugin "audit"; name a file')
     const { path, hmac_key_env } = section as AuditConfig
     files = [trailPath(path, dataDir)]
     variable ??= hmac_key_env
+    // Before the file: what a server that runs adds meanwhile is behind the head.
+    known = await knownOf(openState)
   }
+  const { head } = known
   const verdict = await verify(files, sealBy(keyFrom(variable, env)), {
-    beginning: after === undefined ? 'first' : { after },
-    ...(expected === undefined ? {} : { expected }),
+    beginning: after === undefined ? { afterAny: known.beginnings } : { after },
+    expected: [expected, head?.hash].filter((hash) => hash !== undefined),
   }).catch((error: NodeJS.ErrnoException) => {
     throw new Error(`cannot read audit trail: ${error.message}`, { cause: error })
   })
@@ -57,13 +62,36 @@ async function runVerify({ args: [verb, ...given], flags, env, config, out, err 
     err(`broken at ${where}: ${problem}\n${summary(verdict, ' before it')}`)
     return BROKEN
   }
-  if (expected !== undefined && verdict.sinceExpected === undefined) {
+  const since = (hash: string | undefined) => (hash === undefined ? undefined : verdict.sinceExpected.get(hash))
+  if (head !== undefined && since(head.hash) === undefined) {
+    const have = `the state store has entry ${head.id} with hash ${head.hash} as the last`
+    err(`broken: ${have}: the end was cut off, or the file is another one\n${summary(verdict, '')}`)
+    return BROKEN
+  }
+  if (expected !== undefined && since(expected) === undefined) {
     err(`broken: no entry has the expected hash ${expected}: the end of the trail was cut off, or it is another one\n${summary(verdict, '')}`)
     return BROKEN
   }
   out(`whole: ${summary(verdict, '')}`)
-  if (expected !== undefined) out(`the expected hash is there, with ${verdict.sinceExpected} entries after it\n`)
+  if (head !== undefined) out(`the last entry that the state store has, ${head.id}, is there, with ${since(head.hash)} entries after it\n`)
+  else if (given.length === 0) out('the state store has no last entry to compare with: that the end was not cut off is not known\n')
+  if (expected !== undefined) out(`the expected hash is there, with ${since(expected)} entries after it\n`)
   return OK
+}
+
+/** What the state store has of the log. */
+interface Known {
+  head: Head | undefined
+  beginnings: ReadonlySet<string>
+}
+
+async function knownOf(openState: () => Promise<OpenState | undefined>): Promise<Known> {
+  const open = await openState()
+  try {
+    return open === undefined ? { head: undefined, beginnings: new Set() } : { head: readHead(open.state), beginnings: readBeginnings(open.state) }
+  } finally {
+    await open?.close()
+  }
 }
 
 function summary({ entries, firstId, lastId, lastHash }: Verdict, where: string): string {

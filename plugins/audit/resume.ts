@@ -3,6 +3,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import { ChainCheck } from './chain.ts'
 import { type Entry, MAX_LINE_BYTES, type Seal, sealedText } from './entry.ts'
 import type { TrailFile } from './file.ts'
+import type { Head } from './head.ts'
 import { BEGINNING, parseEntry } from './parse.ts'
 
 /** Of the end of the file, looked at when a server starts; `svc audit verify` looks at all of it. */
@@ -26,10 +27,15 @@ export interface Resumed {
   notes: Note[]
   /** The newest lines, oldest first, with their line feeds. */
   lines: string[]
+  /** The next entry is the first of its file though not the first of the chain. */
+  begins: boolean
 }
 
-/** @throws CONFIG_ERROR when the file is something else than a trail; it is not touched then. */
-export async function resume(file: TrailFile, seal: Seal, now: () => bigint): Promise<Resumed> {
+/**
+ * @param head the last entry that the state store has, which must be in the file, or before it. @throws CONFIG_ERROR when the file is something else than
+ * an audit log; it is not touched then.
+ */
+export async function resume(file: TrailFile, seal: Seal, now: () => bigint, head?: Head): Promise<Resumed> {
   const notes: Note[] = []
   const whole = file.size <= CHECKED_BYTES
   const tail = await file.tail(CHECKED_BYTES)
@@ -50,15 +56,50 @@ export async function resume(file: TrailFile, seal: Seal, now: () => bigint): Pr
     await file.cut(half.length)
     notes.push({ event: 'half_line_cut', bytes: String(half.length), text: half.subarray(0, SHOWN_BYTES).toString('utf8') })
   }
-  if (chain.last === undefined) return { end: { id: 0n, timestamp: 0n, hash: undefined }, notes, lines: [] }
-  if (problems.length > 0) {
+  if (chain.last === undefined) {
+    if (head === undefined) return { end: { id: 0n, timestamp: 0n, hash: undefined }, notes, lines: [], begins: false }
+    // Moved away or emptied while no server ran, or this is a restored copy of the database.
+    notes.push({ event: 'entries_missing', last_id: String(head.id), last_hash: head.hash, found_id: '0' })
+    return { end: { ...head, timestamp: 0n }, notes, lines: [], begins: true }
+  }
+  const missing = head === undefined ? undefined : headProblem(lines, chain.last, head)
+  if (problems.length > 0 || missing !== undefined) {
     const aside = `${file.path}.damaged-${now() / 1_000_000n}`
     await file.setAside(aside)
-    notes.push({ event: 'damage_found', set_aside: aside, problems: String(problems.length), first: problems[0] })
-    return { end: endOf(lines, seal), notes, lines: [] }
+    if (problems.length > 0) notes.push({ event: 'damage_found', set_aside: aside, problems: String(problems.length), first: problems[0] })
+    if (head === undefined || missing === undefined) return { end: behind(endOf(lines, seal), head), notes, lines: [], begins: true }
+    notes.push({
+      event: 'entries_missing',
+      last_id: String(head.id),
+      last_hash: head.hash,
+      found_id: String(chain.last.id),
+      set_aside: aside,
+      problem: missing,
+    })
+    return { end: { ...head, timestamp: 0n }, notes, lines: [], begins: true }
   }
   const { id, timestamp, hash } = chain.last
-  return { end: { id, timestamp, hash }, notes, lines: lines.map((line) => `${line}\n`) }
+  return { end: { id, timestamp, hash }, notes, lines: lines.map((line) => `${line}\n`), begins: false }
+}
+
+/** @param lines the end of the file; earlier ones are not looked at. */
+function headProblem(lines: readonly string[], last: Entry, { id, hash }: Head): string | undefined {
+  if (last.id < id) return `it ends with entry ${last.id}, the state store has ${id} as the last`
+  const first = parseEntry(lines[0])
+  // What does not verify is damage anyway.
+  if (typeof first === 'string' || first.id > id + 1n) return undefined
+  const found = first.id === id + 1n ? first.prevHash : hashOf(lines[Number(id - first.id)])
+  return found === hash ? undefined : `entry ${id} has the hash ${found ?? 'of none'}, the state store has ${hash}`
+}
+
+function hashOf(line: string | undefined): string | undefined {
+  const entry = line === undefined ? undefined : parseEntry(line)
+  return typeof entry === 'object' ? entry.hash : undefined
+}
+
+/** Numbers never go back behind what the state store has. */
+function behind(end: ChainEnd, head: Head | undefined): ChainEnd {
+  return head !== undefined && head.id > end.id ? { ...head, timestamp: end.timestamp } : end
 }
 
 /** What may stand in a file that a crash left without one whole line. */

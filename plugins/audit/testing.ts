@@ -6,6 +6,7 @@ import { Value } from 'typebox/value'
 import { Logs } from '../../kernel/log.ts'
 import { MetricsRegistry } from '../../kernel/metrics.ts'
 import { type Clock, systemClock } from '../../kernel/plugin.ts'
+import type { StateStore } from '../../kernel/storage.ts'
 import { type AuditConfig, configSchema } from './config.ts'
 import { type Entry, type Seal, sealBy } from './entry.ts'
 import { type Files, type OpenFile, realFiles } from './file.ts'
@@ -19,6 +20,7 @@ export interface TrailOptions {
   files?: Files
   clock?: Clock
   log?: (line: string) => void
+  state?: StateStore
 }
 
 export function temporaryFolder(t: { teardown(run: () => void): void }): string {
@@ -27,7 +29,7 @@ export function temporaryFolder(t: { teardown(run: () => void): void }): string 
   return folder
 }
 
-export function makeTrail(path: string, { config, seal = sealBy(undefined), files, clock = systemClock, log }: TrailOptions = {}): Trail {
+export function makeTrail(path: string, { config, seal = sealBy(undefined), files, clock = systemClock, log, state }: TrailOptions = {}): Trail {
   return new Trail({
     config: { ...(Value.Default(configSchema, {}) as AuditConfig), ...config },
     path,
@@ -36,6 +38,7 @@ export function makeTrail(path: string, { config, seal = sealBy(undefined), file
     metrics: new MetricsRegistry().child('audit'),
     clock,
     ...(files === undefined ? {} : { files }),
+    ...(state === undefined ? {} : { state: () => state }),
   })
 }
 

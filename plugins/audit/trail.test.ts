@@ -300,7 +300,7 @@ t.test('one trail has one server', async (t) => {
   writeFileSync(`${path}.lock`, 'a file of somebody')
   await t.rejects(makeTrail(path).open(), { code: 'CONFIG_ERROR', message: /is no lock/ })
   rmSync(`${path}.lock`)
-  t.same(readdirSync(dirname(path)), ['audit.jsonl'], 'nothing is left behind')
+  t.same(readdirSync(dirname(path)), ['audit.jsonl', 'audit.jsonl.lock.os'], 'nothing else is left behind')
 })
 
 t.test('a file that is moved away or deleted: the chain goes on in a new one', async (t) => {

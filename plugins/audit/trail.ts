@@ -7,11 +7,13 @@ import type { Logger } from '../../kernel/log.ts'
 import type { Metrics } from '../../kernel/metrics.ts'
 import type { Clock } from '../../kernel/plugin.ts'
 import { ProcessLock } from '../../kernel/process-lock.ts'
+import type { StateStore } from '../../kernel/storage.ts'
 import type { AuditConfig } from './config.ts'
 import { Denials } from './denials.ts'
 import { type DraftInput, draftOf } from './draft.ts'
 import type { Entry, Seal } from './entry.ts'
 import { type Files, realFiles, TrailFile } from './file.ts'
+import { type Head, HeadKeeper } from './head.ts'
 import { type AuditMetrics, auditMetrics } from './metrics.ts'
 import { Recent } from './recent.ts'
 import { type Note, type Resumed, resume } from './resume.ts'
@@ -26,6 +28,8 @@ export interface TrailParts {
   metrics: Metrics
   clock: Clock
   files?: Files
+  /** Where the head is kept, from the start phase on; without it nothing is compared. */
+  state?(): StateStore
 }
 
 export class Trail implements AuditTrail {
@@ -38,6 +42,7 @@ export class Trail implements AuditTrail {
   private readonly now: () => bigint
   private opening: Promise<Writer> | undefined
   private writer: Writer | undefined
+  private head: HeadKeeper | undefined
   private window: NodeJS.Timeout | undefined
   private stopped = false
   private stopping: Promise<void> | undefined
@@ -100,6 +105,7 @@ export class Trail implements AuditTrail {
     clearTimeout(this.window)
     try {
       await (this.writer ?? this.file).close()
+      await this.head?.close()
     } finally {
       this.lock.release()
     }
@@ -108,7 +114,12 @@ export class Trail implements AuditTrail {
 
   private async begin(): Promise<Writer> {
     const { config, seal, log } = this.parts
-    const { end, notes, lines } = await this.taken()
+    const state = this.parts.state?.()
+    const failed = (err: unknown) => log.error({ err }, 'the newest entry of the audit log cannot be noted in the state store; it is tried again')
+    const head = state === undefined ? undefined : new HeadKeeper({ state, failed })
+    const { end, notes, lines, begins } = await this.taken(head?.known)
+    this.head = head
+    if (begins && end.hash !== undefined) head?.begins({ id: end.id, hash: end.hash })
     for (const line of lines) this.recent.add(line)
     for (const note of notes) this.tell(note)
     this.writer = new Writer({
@@ -122,20 +133,24 @@ export class Trail implements AuditTrail {
       maxQueue: config.max_queue,
       kept: (entries, kept, bytes) => this.kept(entries, kept, bytes),
       changed: (note) => this.tell(note),
+      durable: (entry) => head?.note(entry),
+      begins: (after) => head?.begins(after),
       failed: (error) => this.tellFailure(error),
     })
     await this.writer.flushNotes()
+    // That of a version that noted none, or of a crash between the file and the state store.
+    if (end.hash !== undefined && notes.length === 0) head?.note({ id: end.id, hash: end.hash })
     log.info({ path: this.file.path, last_id: String(end.id), last_hash: end.hash }, 'audit trail opened')
     return this.writer
   }
 
   /** The file, locked and read. */
-  private async taken(): Promise<Resumed> {
+  private async taken(head: Head | undefined): Promise<Resumed> {
     try {
       mkdirSync(dirname(this.file.path), { recursive: true, mode: 0o700 })
       this.lock.acquire()
       await this.file.open()
-      return await resume(this.file, this.parts.seal, this.now)
+      return await resume(this.file, this.parts.seal, this.now, head)
     } catch (cause) {
       if (cause instanceof SvcError) throw cause
       const why = `${(cause as Error).message}; name a file that can be written, or mend its directory`
@@ -214,6 +229,8 @@ export class Trail implements AuditTrail {
 const TOLD: Record<string, string> = {
   half_line_cut: 'the audit trail ended in half a line, which a crash left; it was cut off',
   damage_found: 'the audit trail is damaged, or was sealed with another key; it was set aside, and the chain goes on in a new file',
+  entries_missing:
+    'the audit log does not have the last entry that the state store knows: it was moved away, emptied or shortened while no server ran, or the database is a restored copy; the chain goes on after that entry',
   file_changed: 'somebody else wrote to the audit trail or cut it; the chain goes on at its end, and does not verify there',
   file_replaced: 'the audit trail was moved away or deleted; the chain goes on in a new file',
 }

@@ -23,20 +23,20 @@ export interface Verdict {
   lastId: bigint | undefined
   lastHash: string | undefined
   broken: Broken | undefined
-  /** Entries after the expected one; undefined = it was not met. */
-  sinceExpected: number | undefined
+  /** Entries after each of the expected ones, by hash; those that were not met are not in it. */
+  sinceExpected: Map<string, number>
 }
 
 export interface VerifyOptions {
   beginning: Beginning
-  /** Hash of an entry that must be among them. */
-  expected?: string
+  /** Hashes of entries that must be among them. */
+  expected?: readonly string[]
 }
 
 /** @param files in the order in which the chain goes through them. @throws NodeJS.ErrnoException of a file that cannot be read. */
-export async function verify(files: readonly string[], seal: Seal, { beginning, expected }: VerifyOptions): Promise<Verdict> {
+export async function verify(files: readonly string[], seal: Seal, { beginning, expected = [] }: VerifyOptions): Promise<Verdict> {
   const chain = new ChainCheck(seal, beginning)
-  const verdict: Verdict = { entries: 0, firstId: undefined, lastId: undefined, lastHash: undefined, broken: undefined, sinceExpected: undefined }
+  const verdict: Verdict = { entries: 0, firstId: undefined, lastId: undefined, lastHash: undefined, broken: undefined, sinceExpected: new Map() }
   for (const file of files) {
     let number = 0
     for await (const line of linesOf(file)) {
@@ -52,8 +52,8 @@ export async function verify(files: readonly string[], seal: Seal, { beginning, 
       verdict.firstId ??= id
       verdict.lastId = id
       verdict.lastHash = hash
-      if (verdict.sinceExpected !== undefined) verdict.sinceExpected++
-      if (hash === expected) verdict.sinceExpected = 0
+      for (const [met, count] of verdict.sinceExpected) verdict.sinceExpected.set(met, count + 1)
+      if (expected.includes(hash)) verdict.sinceExpected.set(hash, 0)
     }
   }
   return verdict

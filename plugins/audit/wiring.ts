@@ -17,12 +17,13 @@ export const auditPlugin = (files: Files = realFiles): Plugin =>
     summary: 'Keeps a hash-chained trail of who was let in and refused, and of what was done to the security of the server',
     stability: 'stable',
     config: configSchema,
+    capabilities: ['state'],
     provides: [AUDIT_TRAIL],
     commands: [auditCommand],
     setup(svc, config) {
       const { log, metrics, clock } = svc
       const seal = sealBy(keyFrom(config.hmac_key_env, process.env))
-      const trail = new Trail({ config, path: trailPath(config.path, svc.dataDir), seal, log, metrics, clock, files })
+      const trail = new Trail({ config, path: trailPath(config.path, svc.dataDir), seal, log, metrics, clock, files, state: () => svc.storage.state(svc.id) })
       const recordOf = recorder({ record: config.record, skip: config.skip ?? [svc.server.metrics_path] })
       svc.provide(AUDIT_TRAIL, trail)
       svc.auth.observer((decision) => {

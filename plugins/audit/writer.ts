@@ -3,6 +3,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import { draftOf } from './draft.ts'
 import { type Draft, type Entry, encodeEntry, type Seal, sealedText } from './entry.ts'
 import type { TrailFile } from './file.ts'
+import type { Head } from './head.ts'
 import type { ChainEnd, Note } from './resume.ts'
 
 /** Of one write; a longer queue takes several. */
@@ -25,8 +26,12 @@ export interface WriterOptions {
   maxQueue: number
   /** Told of each group that is kept. */
   kept(entries: readonly Entry[], lines: readonly string[], bytes: number): void
-  /** Told of what others did to the file. */
+  /** Notified of the newest entry that is on the disk. */
+  durable(end: Head): void
+  /** Notified of what others did to the file. */
   changed(note: Note): void
+  /** The next entry is the first of a file. @param after the entry before. */
+  begins(after: Head): void
   /** Told of each write and sync that failed. */
   failed(error: unknown): void
 }
@@ -88,9 +93,15 @@ export class Writer {
     const { file } = this
     try {
       if (file.dirty) await file.sync()
+      this.announce(this.options.durable)
     } finally {
       await file.close()
     }
+  }
+
+  private announce(to: (head: Head) => void): void {
+    const { id, hash } = this.end
+    if (hash !== undefined) to({ id, hash })
   }
 
   private go(): void {
@@ -129,6 +140,7 @@ export class Writer {
         notes.push(note)
         this.notes.push(note)
         options.changed(note)
+        if (change.event === 'file_replaced') this.announce(options.begins)
       }
       for (const note of notes) put(this.draftOf(note))
       if (lost > 0) put(this.draftOf({ event: 'entries_lost', count: String(lost) }))
@@ -148,7 +160,8 @@ export class Writer {
     this.end = end
     this.notes = this.notes.filter((note) => !notes.includes(note))
     this.lost -= lost
-    if (!options.syncEach) this.syncSoon()
+    if (options.syncEach) this.announce(options.durable)
+    else this.syncSoon()
     for (const { resolve } of group) resolve()
     options.kept(entries, lines, bytes)
   }
@@ -176,6 +189,7 @@ export class Writer {
     this.syncDue = false
     try {
       if (this.file.dirty) await this.file.sync()
+      this.announce(this.options.durable)
     } catch (error) {
       this.options.failed(error)
       if (!this.closed) this.syncSoon()

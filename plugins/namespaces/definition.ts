@@ -1,9 +1,10 @@
-/** A namespace as it is kept, and the text of the file that keeps all of them (docs/formats/namespaces.md). Pure. */
+/** A namespace as it is kept in the state store, and the text of the file that kept all of them before (docs/formats/namespaces.md). Pure. */
 import { namespaceProblem } from '../../kernel/auth.ts'
 import type { NamespaceQuota } from '../../kernel/namespace-directory.ts'
 import { quotaMembers } from './quota.ts'
 
 export const DEFAULT_NAMESPACE = 'default'
+/** Of the file. */
 const VERSION = 1
 export const MAX_DESCRIPTION = 1024
 export const MAX_OWNER = 256
@@ -25,16 +26,12 @@ export interface Definition {
 type Stored = Record<string, unknown>
 const MEMBERS = new Set(['name', 'description', 'owner', 'auto', 'created_at', 'quota', 'deleting'])
 
-export function encode(definitions: Iterable<Definition>): string {
-  const namespaces = [...definitions]
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-    .map(({ name, description, owner, auto, createdAt, quota, deleting }) => {
-      return { name, description, owner, ...(auto ? { auto } : {}), created_at: createdAt, quota, ...(deleting ? { deleting } : {}) }
-    })
-  return `${JSON.stringify({ version: VERSION, namespaces }, null, 1)}\n`
+/** What the state store keeps under the namespace's name. */
+export function storedOf({ name, description, owner, auto, createdAt, quota, deleting }: Definition): Stored {
+  return { name, description, owner, ...(auto ? { auto } : {}), created_at: createdAt, quota, ...(deleting ? { deleting } : {}) }
 }
 
-/** @throws Error saying what is wrong with the text. */
+/** The file of older versions. @throws Error saying what is wrong with the text. */
 export function decode(text: string): Definition[] {
   let whole: Stored
   try {
@@ -58,7 +55,8 @@ export function decode(text: string): Definition[] {
   })
 }
 
-function definitionOf(stored: unknown): Definition {
+/** @throws Error saying what is wrong with it. */
+export function definitionOf(stored: unknown): Definition {
   if (!isObject(stored)) throw new Error('it is not an object')
   const unknown = Object.keys(stored).find((member) => !MEMBERS.has(member))
   // Of a later version, or mistyped: to go on would be to lose it.

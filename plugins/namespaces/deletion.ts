@@ -1,5 +1,5 @@
 /**
- * How a namespace goes: marked in the file, so that nothing is written to it any more and a restart goes on with it; then its measurements, then what
+ * How a namespace goes: marked in the state store, so that nothing is written to it any more and a restart goes on with it; then its measurements, then what
  * others keep for it, then its definition.
  */
 import { setImmediate } from 'node:timers/promises'

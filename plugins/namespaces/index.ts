@@ -11,7 +11,8 @@ import { QuotaGuard } from './quota-guard.ts'
 import { Registry } from './registry.ts'
 import { createBody, deleted, listing, namePath, quotaBody, record, usageAnswer } from './schemas.ts'
 
-const FILE = 'namespaces.json'
+/** Where older versions kept the definitions. */
+const LEGACY_FILE = 'namespaces.json'
 const PATH = '/api/v1/namespaces'
 const tags = ['admin']
 const config = { action: 'admin' as const }
@@ -21,12 +22,12 @@ export default definePlugin({
   summary: 'Defines namespaces, bounds what each may hold and how fast it is written to, and removes them with their data',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['points', 'delete'],
+  capabilities: ['points', 'delete', 'state'],
   provides: [NAMESPACES],
   setup(svc, settings) {
     const { clock, log } = svc
     const { multi_tenancy: multiTenancy } = svc.server
-    const registry = new Registry(svc.dataDir === undefined ? undefined : join(svc.dataDir, FILE))
+    const registry = new Registry()
     const { refusals } = namespacesMetrics(svc.metrics, () => directory.list().length)
     const directory = new Directory({ registry, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
     const failed = (err: Error, namespace: string) => log.warn({ err, namespace }, 'cannot keep a namespace that was written to; it is tried again')
@@ -40,7 +41,7 @@ export default definePlugin({
     // A limiter makes every call wait a turn: none where it would refuse nothing.
     if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })
     svc.start(async () => {
-      await registry.open()
+      await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE))
       svc.storage.guard(guard)
       if (!multiTenancy) return
       // Written to before the plugin was selected, or in the moment of a crash.

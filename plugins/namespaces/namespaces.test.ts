@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -9,7 +9,7 @@ import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/inde
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
 import plugin from './index.ts'
-import { openNode } from './testing.ts'
+import { type FolderNode, openNode } from './testing.ts'
 
 const PATH = '/api/v1/namespaces'
 const TENANTS = { server: { multi_tenancy: true } }
@@ -19,6 +19,12 @@ async function started(t: Test, config: Record<string, unknown> = TENANTS, more:
   const node = await boot({ plugins: [plugin, line, native], config: config as never, ...more })
   t.teardown(() => node.stop())
   return node
+}
+
+function folder(t: Test): string {
+  const dataDir = mkdtempSync(join(tmpdir(), 'svc-namespaces-'))
+  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
+  return dataDir
 }
 
 const write = (node: TestNode, namespace: string, lines: string) =>
@@ -235,10 +241,8 @@ t.test('what happens is recorded, and does not happen when it cannot be', async 
   ])
 })
 
-t.test('definitions outlive the process, and a file that cannot be read ends the start', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'svc-namespaces-'))
-  const file = join(dataDir, 'namespaces.json')
-  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
+t.test('definitions outlive the process, and an entry that cannot be read ends the start', async (t) => {
+  const dataDir = folder(t)
   const open = () => openNode(dataDir)
   let at = await open()
   await at.inject('POST', PATH, { name: 'acme', owner: 'ann', max_series: 2 })
@@ -252,32 +256,53 @@ t.test('definitions outlive the process, and a file that cannot be read ends the
   t.same(still(after), still(before))
   t.match(after.namespaces[0], { name: 'acme', owner: 'ann', usage: { series_count: 1, measurements: 1 } })
   t.match((await at.inject('POST', '/write', `cpu,host=b v=1 ${now()}\ncpu,host=c v=1 ${now()}`, 'acme')).json(), { written: 1, rejected: 1 })
-  await at.node.stop()
 
-  const kept = readFileSync(file, 'utf8')
-  rmSync(file)
-  at = await open()
-  t.same(
-    (await at.inject('GET', PATH)).json().namespaces.map(({ name }: { name: string }) => name),
-    ['acme', 'auto', 'default'],
-    'namespaces that have data are known without the file',
-  )
+  const stateOf = ({ node }: FolderNode) => (node.storage as NonNullable<typeof node.storage>).state('namespaces')
+  const kept = stateOf(at).get('namespace/acme') as object
+  for (const wrong of [[], { ...kept, name: 'other' }, { ...kept, color: 'red' }, { ...kept, name: '../x' }]) {
+    await stateOf(at).transaction((tx) => tx.put('namespace/acme', wrong))
+    await at.node.stop()
+    await t.rejects(open(), { message: /cannot open namespaces: entry "namespace\/acme" of the state store: / }, JSON.stringify(wrong))
+    at = await openNode(dataDir, {}, [], [line])
+    await stateOf(at).transaction((tx) => tx.put('namespace/acme', kept))
+  }
   await at.node.stop()
+})
+
+t.test('the file of an older version is imported, once', async (t) => {
+  const dataDir = folder(t)
+  const file = join(dataDir, 'namespaces.json')
+  const acme = { name: 'acme', description: '', owner: 'ann', created_at: 1, quota: { max_series_count: 2 } }
+  const left = { name: 'left', description: '', owner: 'admin', auto: true, created_at: 1, quota: {}, deleting: true }
+  const kept = JSON.stringify({ version: 1, namespaces: [acme, left] }, null, 1)
+  const open = () => openNode(dataDir)
   for (const text of [
     '',
     kept.slice(0, -20),
     kept.replace('"version": 1', '"version": 2'),
     '[]',
     kept.replace('"acme"', '"../x"'),
-    kept.replace('"owner"', '"own"'),
-    kept.replace('"auto"', '"acme"'),
+    kept.replace('"left"', '"acme"'),
   ]) {
     writeFileSync(file, text)
-    await t.rejects(open(), { message: new RegExp(`cannot open the namespaces file "${file.replaceAll('/', '\\/')}"`) }, text.slice(0, 60))
+    await t.rejects(open(), { message: new RegExp(`cannot import namespaces file "${file.replaceAll('/', '\\/')}"`) }, text.slice(0, 60))
+    t.equal(readFileSync(file, 'utf8'), text)
   }
   writeFileSync(file, kept)
-  at = await open()
+  let at = await open()
+  t.notOk(existsSync(file))
+  t.equal(readFileSync(`${file}.imported`, 'utf8'), kept)
+  const names = async () => (await at.inject('GET', PATH)).json().namespaces.map(({ name }: { name: string }) => name)
+  t.same(await names(), ['acme', 'default'], 'a delete that was under way is finished')
+  t.match((await at.inject('GET', `${PATH}/acme`)).json(), { owner: 'ann', quota: { max_series_count: 2 } })
+  t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
   await at.node.stop()
+  writeFileSync(file, kept) // as after a power cut that took the rename back
+  at = await open()
+  t.same(await names(), ['default'], 'what was deleted since stays deleted')
+  await at.node.stop()
+  writeFileSync(file, `${kept} `)
+  await t.rejects(open(), { message: /this database has a state of its own/ })
 })
 
 t.test('other plugins ask for what there is', async (t) => {

@@ -1,13 +1,15 @@
 /**
- * The definitions, in memory and in their file. A change is made to a copy, written, and takes effect when it is durable; changes that come while one
- * is being written share the next write.
+ * The definitions, in memory and in the state store. A change is made to a copy, committed, and takes effect when it is durable; changes that come while
+ * one is being committed share the next transaction. Only what changed is written.
  */
-import { replaceFile } from '../../kernel/atomic-file.ts'
-import { readBounded } from '../../kernel/bounded-file.ts'
-import { type Definition, decode, encode } from './definition.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import { importState } from '../../kernel/state-import.ts'
+import type { StateStore } from '../../kernel/storage.ts'
+import { type Definition, decode, definitionOf, storedOf } from './definition.ts'
 
-/** Far above what a million namespaces take. */
+/** Of the file of older versions: far above what a million namespaces take. */
 const MAX_FILE_BYTES = 2 ** 30
+const PREFIX = 'namespace/'
 
 export type Change = (definitions: Map<string, Definition>) => void
 
@@ -21,26 +23,22 @@ export class Registry {
   private definitions = new Map<string, Definition>()
   private waiting: Waiting[] = []
   private writing = false
-  private readonly path: string | undefined
+  private state: StateStore | undefined
 
-  /** @param path undefined = nothing is kept. */
-  constructor(path: string | undefined) {
-    this.path = path
-  }
-
-  /** @throws Error naming the file when it cannot be read or is damaged. */
-  async open(): Promise<void> {
-    if (this.path === undefined) return
-    try {
-      const text = (await readBounded(this.path, MAX_FILE_BYTES)).toString()
-      this.definitions = new Map(decode(text).map((definition) => [definition.name, definition]))
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
-      throw new Error(
-        `cannot open the namespaces file "${this.path}": ${(error as Error).message}; mend it or put a copy back: without it, quotas and deletes under way would be forgotten`,
-        { cause: error },
-      )
+  /**
+   * Call once, before anything else. @param legacy the file in which older versions kept the definitions, which is imported.
+   * @throws SvcError naming the file or the entry that cannot be read.
+   */
+  async open(state: StateStore, legacy: string | undefined): Promise<void> {
+    const read = (text: string) => {
+      const definitions = decode(text)
+      return (tx: { put(key: string, value: unknown): void }) => {
+        for (const definition of definitions) tx.put(PREFIX + definition.name, storedOf(definition))
+      }
     }
+    await importState(state, { path: legacy, maxBytes: MAX_FILE_BYTES, what: 'namespaces file', read })
+    for (const { key, value } of state.list({ prefix: PREFIX })) this.definitions.set(key.slice(PREFIX.length), this.read(key, value))
+    this.state = state
   }
 
   get size(): number {
@@ -85,7 +83,7 @@ export class Registry {
       })
       if (made.length === 0) continue
       try {
-        if (this.path !== undefined) await replaceFile(this.path, encode(next.values()))
+        await this.store(next)
         this.definitions = next
         for (const { resolve } of made) resolve()
       } catch (error) {
@@ -93,5 +91,29 @@ export class Registry {
       }
     }
     this.writing = false
+  }
+
+  private async store(next: ReadonlyMap<string, Definition>): Promise<void> {
+    const before = this.definitions
+    await (this.state as StateStore).transaction((tx) => {
+      for (const [name, definition] of next) if (before.get(name) !== definition) tx.put(PREFIX + name, storedOf(definition))
+      for (const name of before.keys()) if (!next.has(name)) tx.delete(PREFIX + name)
+    })
+  }
+
+  private read(key: string, value: unknown): Definition {
+    try {
+      const definition = definitionOf(value)
+      if (PREFIX + definition.name !== key) throw new Error(`it is of "${definition.name}"`)
+      return definition
+    } catch (error) {
+      throw new SvcError(
+        'CONFIG_ERROR',
+        `cannot open namespaces: entry "${key}" of the state store: ${(error as Error).message}; run the svc that wrote it or a newer one`,
+        {
+          cause: error,
+        },
+      )
+    }
   }
 }

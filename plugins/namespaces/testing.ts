@@ -14,12 +14,14 @@ export interface FolderNode {
 }
 
 /** Starts a node over the directory. @throws what its start fails with; it is closed again then. */
-export async function openNode(dataDir: string, more: Record<string, unknown> = {}, others: readonly Plugin[] = []): Promise<FolderNode> {
+export async function openNode(
+  dataDir: string,
+  more: Record<string, unknown> = {},
+  others: readonly Plugin[] = [],
+  plugins: readonly Plugin[] = [plugin, line, native],
+): Promise<FolderNode> {
   const tree = { plugins: [], ...more, server: { multi_tenancy: true, http_addr: '127.0.0.1:0', ...(more.server as object) }, database: { data_dir: dataDir } }
-  const config = await resolveConfig(
-    { tree: tree as never, file: 'the test', folder: dataDir, overrides: new Map() },
-    { plugins: [plugin, line, native, ...others] },
-  )
+  const config = await resolveConfig({ tree: tree as never, file: 'the test', folder: dataDir, overrides: new Map() }, { plugins: [...plugins, ...others] })
   const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }) })
   try {
     await node.setup()

@@ -172,6 +172,20 @@ export const serviceRules: Rule[] = [
         /the body fails/,
       )
       t.equal(state.get('a'), null, 'a failed transaction leaves nothing')
+      const [beyond, last] = ['b/\u{1f600}', 'b/\u{10ffff}']
+      await state.transaction((tx) => {
+        tx.put(last, 'last')
+        tx.put(beyond, 'beyond')
+        tx.put('b/\uffee', 'before')
+        t.same(
+          tx.list({ prefix: 'b/', start: 'b/3' }).map(({ key }) => key),
+          ['b/\uffee', beyond, last],
+          'keys are ordered by their UTF-8, in a transaction as well',
+        )
+      })
+      t.same(keys({ prefix: 'b/', start: 'b/3' }), ['b/\uffee', beyond, last])
+      t.same(keys({ start: beyond }), [beyond, last, 'bä'])
+      t.same(keys({ prefix: 'b/', start: 'b/\uffee', end: last }), ['b/\uffee', beyond])
       await Promise.all(Array.from({ length: 20 }, () => state.transaction((tx) => tx.put('n', (tx.get<number>('n') ?? 0) + 1))))
       t.equal(state.get('n'), 20)
     },

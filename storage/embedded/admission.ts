@@ -13,9 +13,10 @@ import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, boundsOf, TOO_OLD, verdict, type Window } from '../common/window.ts'
 import type { FieldDef } from './layout.ts'
 import { Owners } from './owners.ts'
+import { NOT_DURABLE, UNKNOWN } from './provisional-series.ts'
 import { copyRows, type Rows } from './rows.ts'
 import { type Measurement, type Schema, type Table, tooManyFields, type Undo } from './schema.ts'
-import { RELEASED, type SeriesIndex } from './series-index.ts'
+import { FIRST_HANDLE, RELEASED, type SeriesIndex } from './series-index.ts'
 import type { Definitions, NewSeries, TableRows } from './wal/record.ts'
 
 const KEPT_REJECTIONS = 16
@@ -52,14 +53,21 @@ export class Admission {
   admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, cutoffs: AdmissionCutoffs): Admitted {
     const work = new Work(this.schema, this.index, this.limits, this.owners, nonFinite)
     const bounds = window.open(nowMs, backfill, cutoffs)
-    for (const table of batch.tables) {
-      if (table.rows === 0) continue
-      const refused = judge(table, bounds, window, work, (row) => this.nameOf(table, row))
-      const rows = refused === undefined ? table : copyRows(table, refused, 0)
-      if (rows.rows > 0) work.route(table, rows)
+    let admitted: Admitted
+    try {
+      for (const table of batch.tables) {
+        if (table.rows === 0) continue
+        const refused = judge(table, bounds, window, work, (row) => this.nameOf(table, row))
+        const rows = refused === undefined ? table : copyRows(table, refused, 0)
+        if (rows.rows > 0) work.route(table, rows)
+      }
+      admitted = work.finish()
+    } catch (error) {
+      work.takeBack() // no memory
+      throw error
     }
-    const admitted = work.finish()
-    if (admitted.rows > 0) {
+    if (admitted.rows === 0) work.takeBack()
+    else {
       const before = window.newest
       admitted.newestBefore = before
       window.advance(work.newestLow, work.newestHigh)
@@ -119,6 +127,8 @@ class Work {
   private readonly definitions: Definitions = {}
   private readonly undo: Undo = []
   private readonly series: NewSeries[] = []
+  /** Handles of `series`. */
+  private readonly promoted: number[] = []
   private readonly tables: TableRows[] = []
   private readonly owners: Owners
   /** Checked rows whose table is not settled yet, and whose they are. */
@@ -164,6 +174,11 @@ class Work {
       newestBefore: undefined,
       undo,
     }
+  }
+
+  /** Undoes what the batch has changed. */
+  takeBack(): void {
+    for (const step of this.undo.splice(0).reverse()) step()
   }
 
   /** Rows of one measurement. A row is refused for its values before its schema, as every engine does it. */
@@ -244,8 +259,18 @@ class Work {
     const { index } = this
     const { series, time } = rows
     let { newestLow, newestHigh, lastSeries } = this
+    let refused: Refusals | undefined
     for (let row = 0; row < rows.rows; row++) {
-      const s = series[row]
+      let s = series[row]
+      if (s >= FIRST_HANDLE || !index.isLive(s)) {
+        s = this.durable(s)
+        if (s === UNKNOWN) {
+          refused ??= new Refusals(rows, this)
+          refused.row(row, staleSeries)
+          continue
+        }
+        series[row] = s
+      }
       const low = time[row * 2]
       const high = time[row * 2 + 1]
       if (high > newestHigh || (high === newestHigh && low >>> 0 > newestLow >>> 0)) {
@@ -253,22 +278,32 @@ class Work {
         newestHigh = high
       }
       if (s > lastSeries) lastSeries = s
-      if (!index.isLive(s)) this.admitSeries(s)
     }
     this.newestLow = newestLow
     this.newestHigh = newestHigh
     this.lastSeries = lastSeries
-    this.rows += rows.rows
-    this.tables.push({ table: table.id, rows: rows.rows, series, time, columns, fields })
+    const left = refused?.flags === undefined ? rows : copyRows(rows, refused.flags, 0)
+    if (left.rows === 0) return
+    this.rows += left.rows
+    const kept = left === rows ? columns : left.columns.filter((_, i) => columns.includes(rows.columns[i]))
+    this.tables.push({ table: table.id, rows: left.rows, series: left.series, time: left.time, columns: kept, fields })
   }
 
-  private admitSeries(series: number): void {
-    this.index.admit(series)
-    const measurement = this.index.measurementOf(series)
-    this.series.push({ series, measurement })
-    const owner = this.schema.byId[measurement]
-    if (owner !== undefined) this.index.collectKeys(series, owner.keySymbols, owner.tagKeys)
-    this.undo.push(() => this.index.revoke(series))
+  /** The number of a series from a decoder, given now if it has none; UNKNOWN for one that was called in. */
+  private durable(series: number): number {
+    const { index } = this
+    const known = index.numberOf(series)
+    if (known !== NOT_DURABLE) return known
+    if (this.promoted.length === 0) {
+      const symbols = index.symbols.count
+      this.undo.push(() => index.revoke(this.promoted, symbols))
+    }
+    const next = index.count
+    const number = index.promote(series)
+    if (number < next) return number
+    this.promoted.push(series)
+    this.series.push({ series: number, measurement: index.measurementOf(number) })
+    return number
   }
 
   private checkValues(measurement: string, rows: Rows, refused: Refusals): void {

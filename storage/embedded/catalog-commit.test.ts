@@ -169,6 +169,31 @@ t.test('there is room in the file before LMDB writes to it', async (t) => {
   await dispose()
 })
 
+t.test('a commit is done when LMDB has flushed it, and one that cannot be flushed is of unknown outcome', async (t) => {
+  const { db, commits, dispose } = database()
+  const flushes: { resolve(): void; reject(error: Error): void }[] = []
+  Object.defineProperty(db, 'flushed', { get: () => new Promise<void>((resolve, reject) => flushes.push({ resolve, reject })) })
+  const put = (stored: () => void) => commits.run((writes) => writes.put('a', bytes('1')), stored)
+  let done = false
+  const first = put(() => {
+    done = true
+  })
+  const asked = async () => {
+    while (flushes.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    return flushes.shift() as (typeof flushes)[number]
+  }
+  const flush = await asked()
+  t.equal(done, false)
+  flush.resolve()
+  await first
+  t.equal(done, true)
+  const second = put(() => t.fail('it is not durable'))
+  ;(await asked()).reject(new Error('it failed'))
+  await t.rejects(second, { code: 'OVERLOADED' })
+  t.not(commits.fault, undefined)
+  await dispose()
+})
+
 t.test('a write cut short by a full disk, which LMDB reports as EIO, is a full disk too', async (t) => {
   const { db, commits, dispose } = database(4096)
   const fail = failing(db)

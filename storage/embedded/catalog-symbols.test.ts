@@ -3,9 +3,9 @@ import t from 'tap'
 import { testContext } from '../conformance/index.ts'
 import { Catalog } from './catalog.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
-import { Shared } from './layout.ts'
-import { SeriesIndex } from './series-index.ts'
+import type { SeriesIndex } from './series-index.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from './testing/harness.ts'
+import { newIndex } from './testing/series.ts'
 
 const { log } = testContext({}, () => 0)
 const SERIES = 20_000
@@ -13,7 +13,7 @@ const KEPT = 500
 
 async function stored(dir: string): Promise<SeriesIndex> {
   const catalog = await Catalog.open(join(dir, 'catalog'), false)
-  const index = new SeriesIndex(new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4)), 1_000_000, () => {})
+  const index = newIndex()
   catalog.loadSeries(index)
   await catalog.close()
   return index

@@ -104,7 +104,7 @@ export class Catalog {
       for (let n = reader.varint(); n > 0; n--) {
         const length = reader.varint()
         const at = reader.take(length)
-        index.symbols.internBytes(reader.bytes, at, at + length)
+        index.symbols.intern(reader.bytes, at, at + length)
         this.storedSymbols++
       }
     }
@@ -140,7 +140,7 @@ export class Catalog {
     await this.store.transaction(
       (tx) => {
         const change = make()
-        symbols = index.symbols.count
+        symbols = index.symbols.published
         series = index.publishedCount
         tx.putJson('meta/counters', change.counters)
         for (const [name, value] of change.entries) {
@@ -262,7 +262,6 @@ function encodeSeries(index: SeriesIndex, from: number, to: number): Uint8Array 
   const out = new ByteWriter(1 << 14)
   out.varint(to - from)
   for (let series = from; series < to; series++) {
-    // Provisional ones too: whether they become live is not known yet, and the block may never be written again.
     out.varint(index.measurement[series] + 1)
     if (index.measurement[series] === RELEASED) continue
     out.varint((index.offsets[series + 1] - index.offsets[series]) / 2)

@@ -146,3 +146,33 @@ t.test('segments that cannot be read stay, do not wait, and are not passed over'
   t.ok(planMerge(alternating, LIMITS, true), 'stranded ones are merged')
   t.equal(planMerge(alternating, { ...LIMITS, leaves: ({ id }) => id % 4 === 0 }, true), undefined)
 })
+
+t.test('a merge removes repeats when a segment behind the first may repeat rows of one before it', async (t) => {
+  const limits = { ...LIMITS, fanIn: 2 }
+  const first = segment(1, 2, 0, 10)
+  const plan = (...segments: SegmentMeta[]) => planMerge(segments, limits, true)
+  t.match(plan(first, segment(2, 2, 0, 10)), { deduplicate: false, dirty: null }, 'none may')
+  t.match(plan(first, segment(2, 2, 0, 10, ['0', '5'])), { deduplicate: true, dirty: null }, 'the second may: they are one now')
+  t.match(plan(segment(1, 2, 0, 10, ['0', '5']), segment(2, 2, 20, 30)), { deduplicate: false, dirty: null }, 'only the first may, and nothing is before it')
+  const [older, a, b] = [{ ...segment(1, 2, 0, 3), level: 1 }, segment(2, 2, 0, 10, ['2', '5']), segment(3, 2, 20, 30)]
+  t.match(plan(older, a, b), { segments: [a, b], deduplicate: false, dirty: ['2', '5'] }, 'rows of one that is not merged')
+  t.match(plan({ ...older, minTime: '6', maxTime: '9' }, a, b), { dirty: null }, 'which has none there')
+  t.match(planMerge([{ ...older, minTime: '6', maxTime: '9' }, a, b], limits, false), { dirty: ['2', '5'] }, 'another table may')
+})
+
+t.test('a segment that cannot be merged does not hold up those beside it', async (t) => {
+  const limits = { ...LIMITS, fanIn: 2, leaves: ({ id }: SegmentMeta) => id === 1 || id === 4 }
+  const all = [1, 2, 3, 4, 5, 6].map((id) => segment(id, 2, id * 10, id * 10 + 9))
+  t.same(
+    planMerge(all, limits, true)?.segments.map(({ id }) => id),
+    [2, 3],
+  )
+  t.same(
+    planMerge(
+      all.filter(({ id }) => id !== 2),
+      limits,
+      true,
+    )?.segments.map(({ id }) => id),
+    [5, 6],
+  )
+})

@@ -130,8 +130,12 @@ export class EmbeddedEngine implements StorageEngine {
     const limits = limitsOf(this.config)
     this.limits = limits
     this.lifetimes = lifetimesOf(this.config, limits)
+    const seed = random(8)
     const grown = () => this.publisher.tell({ kind: 'series', arrays: this.index.arrays() })
-    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, this.gate)
+    this.index = new SeriesIndex(this.shared, limits.maxSeriesCardinality, grown, {
+      gate: this.gate,
+      hashKey: { low: seed.readInt32LE(0), high: seed.readInt32LE(4) },
+    })
     this.changes = new Changes(this.schema, this.index, (error) => context.log.error({ err: error as Error }, 'a change listener failed'))
     this.resolver = protectTags(seriesResolver(this.schema, this.index, limits), Object.keys(this.config.field_encryption?.columns ?? {}))
     this.exports = new Exports(

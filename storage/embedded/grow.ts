@@ -1,22 +1,26 @@
-/** Growable arrays over shared memory: doubled by copying. Readers keep the old array until they are told of the new one. */
+/** Growable arrays: doubled by copying. Readers of shared ones keep the old array until they are told of the new one. */
 
-export function sharedInt32(length: number): Int32Array {
-  return new Int32Array(new SharedArrayBuffer(length * 4))
+/** Where the arrays of a table lie: in memory that engine threads read too, or in the main thread's own. */
+export type Memory = 'shared' | 'local'
+
+/** Zeros. */
+export function newInt32(length: number, memory: Memory = 'shared'): Int32Array {
+  return new Int32Array(memory === 'shared' ? new SharedArrayBuffer(length * 4) : new ArrayBuffer(length * 4))
 }
 
-export function sharedBytes(length: number): Uint8Array {
-  return new Uint8Array(new SharedArrayBuffer(length))
+export function newBytes(length: number, memory: Memory = 'shared'): Uint8Array {
+  return new Uint8Array(memory === 'shared' ? new SharedArrayBuffer(length) : new ArrayBuffer(length))
 }
 
 /** An array of at least `needed` entries with the old content, twice as long as before. */
-export function grownInt32(old: Int32Array, needed: number): Int32Array {
-  const grown = sharedInt32(Math.max(old.length * 2, needed))
+export function grownInt32(old: Int32Array, needed: number, memory: Memory = 'shared'): Int32Array {
+  const grown = newInt32(Math.max(old.length * 2, needed), memory)
   grown.set(old)
   return grown
 }
 
-export function grownBytes(old: Uint8Array, needed: number): Uint8Array {
-  const grown = sharedBytes(Math.max(old.length * 2, needed))
+export function grownBytes(old: Uint8Array, needed: number, memory: Memory = 'shared'): Uint8Array {
+  const grown = newBytes(Math.max(old.length * 2, needed), memory)
   grown.set(old)
   return grown
 }

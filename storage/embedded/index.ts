@@ -4,6 +4,7 @@ import { EmbeddedEngine } from './engine.ts'
 
 export { configSchema, explain, presets } from './config.ts'
 export { capabilities } from './engine.ts'
+export { openState } from './state-file.ts'
 
 export function createEngine(context: StorageContext): StorageEngine {
   return new EmbeddedEngine(context)

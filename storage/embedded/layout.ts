@@ -17,8 +17,8 @@ export const ROW_BITS = 16
 export const CHUNK_ROWS = 1 << ROW_BITS
 export const NO_ROW = -1
 
-/** Int32 slots of the process-wide shared header. */
-export const Shared = { SEQ: 0, SERIES: 1, SYMBOLS: 2, EVENTS: 3, SLOTS: 16 } as const
+/** Int32 slots of the process-wide shared header. The halves of the key of hashes are there before an engine thread starts. */
+export const Shared = { SEQ: 0, SERIES: 1, SYMBOLS: 2, EVENTS: 3, HASH_KEY_LOW: 4, HASH_KEY_HIGH: 5, SLOTS: 16 } as const
 
 /** A field of a table. `id` is its place in the measurement's field list; `column` its name in SQL and in segments. */
 export interface FieldDef {

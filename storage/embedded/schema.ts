@@ -118,6 +118,9 @@ export class Schema {
       // Whoever names a namespace may be refused: nothing of the name stays.
       if (names?.size === 0) this.byName.delete(namespace)
     }
+    // Nothing durable names them: numbers at the end are free again.
+    const free = new Set(gone.map(({ id }) => id))
+    while (free.has(this.nextMeasurement - 1)) this.byId.length = --this.nextMeasurement
     return gone.length > 0
   }
 

@@ -1,9 +1,8 @@
 import t from 'tap'
-import { Shared } from './layout.ts'
-import { SeriesIndex } from './series-index.ts'
+import { FIRST_HANDLE } from './series-index.ts'
+import { admitted, newIndex, ref } from './testing/series.ts'
 
-const newIndex = () => new SeriesIndex(new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4)), 1_000_000, () => {})
-const REF = { id: 3, name: 'm' } as never
+const REF = ref(3)
 
 t.test('each series that is put back is live, those at which arrays grow too', async (t) => {
   const index = newIndex()
@@ -19,21 +18,35 @@ t.test('each series that is put back is live, those at which arrays grow too', a
 
 t.test('a series is found again by its tags in any order, by text and by bytes', async (t) => {
   const index = newIndex()
-  const series = index.resolve(REF, ['zone', 'z', 'host', 'a'])
-  t.equal(index.resolve(REF, ['host', 'a', 'zone', 'z']), series)
   const bytes = new TextEncoder().encode('zone=z,host=a')
-  t.equal(index.resolveAscii(REF, bytes, Int32Array.of(0, 4, 5, 6, 7, 11, 12, 13), 2), series)
+  const found = () => [
+    index.resolve(REF, ['zone', 'z', 'host', 'a']),
+    index.resolve(REF, ['host', 'a', 'zone', 'z']),
+    index.resolveAscii(REF, bytes, Int32Array.of(0, 4, 5, 6, 7, 11, 12, 13), 2),
+  ]
+  const [handle] = found()
+  t.ok(handle >= FIRST_HANDLE)
+  t.same(found(), [handle, handle, handle])
+  const series = index.promote(handle)
+  t.same(found(), [handle, handle, handle], 'not durable yet')
+  index.publish(series)
+  t.same(found(), [series, series, series])
+  index.releaseProvisional(true)
+  t.same(found(), [series, series, series])
   t.same(index.tagsOf(series), ['host', 'a', 'zone', 'z'])
 })
 
-t.test('a series that was live and given back meanwhile is not given back again', async (t) => {
+t.test('what is provisional goes when nobody can hold it, and what became durable stays', async (t) => {
   const index = newIndex()
-  const series = index.resolve(REF, ['host', 'a'])
+  const series = admitted(index, REF, ['host', 'a'])
+  index.publish(series)
   index.resolve(REF, ['host', 'b'])
-  index.admit(series)
-  // A drop, while a batch of somebody else keeps what is provisional from being given back.
+  t.equal(index.seriesOf('default'), 2)
+  const { epoch } = index
+  index.releaseProvisional(true)
+  t.equal(index.seriesOf('default'), 1)
+  t.ok(index.epoch > epoch)
   t.same([...index.release(Int32Array.of(series))], [series])
-  index.releaseProvisional()
   t.equal(index.live, 0)
-  t.equal(index.seriesOf((REF as { namespace: string }).namespace), 0)
+  t.equal(index.seriesOf('default'), 0)
 })

@@ -1,64 +1,86 @@
 /**
- * Series numbers: measurement + tag set → a dense number, and back. Lies in shared memory for the engine threads.
+ * Series: measurement + tag set → a number, and back. Durable ones lie in shared memory for the engine threads.
  *
  * Invariants
- * - A number is never given to another series. Entries below Shared.SERIES never change, but for the measurement, which becomes
- *   RELEASED when a series is given back.
- * - A new series is provisional until a row of it is admitted (`admit`); provisional ones that nobody can be holding any more are
- *   given back by `releaseProvisional`, and if they were the newest their numbers are taken back too.
+ * - A durable number is never given to another series, and entries below Shared.SERIES never change, but for the measurement, which becomes RELEASED when
+ *   a series is given back. Numbers are dense, in the order of the log's records.
+ * - A series that is new has a handle (provisional-series.ts) until a row of it is admitted. Then it is promoted: it gets a number, and its texts symbols.
+ *   From `publish` on, when its record is durable, look-ups find the number; a write that fails takes number and symbols back (`revoke`).
  * - live + provisional never exceeds the budget, nor those of a namespace its bounds.
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { MeasurementRef } from '../../kernel/storage.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
-import { grownInt32, sharedInt32, widened } from './grow.ts'
+import { widened } from './grow.ts'
+import type { HashKey } from './hash.ts'
 import { type SeriesArrays, Shared } from './layout.ts'
-import { mix, SymbolTable } from './symbols.ts'
+import { FIRST_HANDLE, NOT_DURABLE, ProvisionalSeries, UNKNOWN } from './provisional-series.ts'
+import { SeriesCounts } from './series-counts.ts'
+import { SymbolTable } from './symbols.ts'
+import { TagTuples } from './tag-tuples.ts'
+import { RELEASED, TupleTable } from './tuple-table.ts'
 import type { ByteWriter } from './wal/bytes.ts'
 import type { LateSeries } from './wal/late-series.ts'
 
-export const RELEASED = -1
-const PROVISIONAL = 0
-const LIVE = 1
-const GONE = -2 // a hash slot whose series was given back
+export { FIRST_HANDLE, RELEASED }
 
-/** Series of one namespace, live and provisional. */
-interface Tally {
-  series: number
+const LIVE = 1
+/** Bytes of text that symbols can address. */
+const MAX_TEXT_BYTES = 0x7fffffff
+/** Decoders may hold so many handles, or twice as many as there are series, before these are called in. */
+const KEPT_HANDLES = 1 << 20
+
+export interface SeriesIndexOptions {
+  gate?: NamespaceGate
+  /** Random, so that collisions cannot be prepared. */
+  hashKey?: HashKey
+  maxTextBytes?: number
 }
 
 export class SeriesIndex {
   readonly symbols: SymbolTable
-  measurement: Int32Array = sharedInt32(1024)
-  offsets: Int32Array = sharedInt32(1025)
-  tags: Int32Array = sharedInt32(8192)
-  count = 0
   live = 0
   epoch = 0
-  private published = 0
+  private readonly tuples: TupleTable
+  private readonly provisional: ProvisionalSeries
   private state = new Uint8Array(1024)
-  private hashes = new Int32Array(1024)
-  private slots = new Int32Array(4096) // series + 1; 0 = free; GONE = was used
-  private used = 0
-  private provisional: number[] = []
-  private readonly tallies = new Map<string, Tally>()
-  /** That of a measurement's namespace, by the measurement's id. */
-  private tallyOf: (Tally | undefined)[] = []
-  private readonly keySymbols = new Map<string, number>()
-  private pairs = new Int32Array(128)
-  /** Keys of the series before, as they arrived, and their places in order of text: neighbours mostly have the same. */
-  private order: { keys: Int32Array; places: Int32Array } = { keys: new Int32Array(0), places: new Int32Array(0) }
+  private readonly counts = new SeriesCounts()
+  private readonly names: TagTuples
   private readonly shared: Int32Array
   private readonly budget: number
   private readonly gate: NamespaceGate
-  private readonly onGrow: () => void
 
-  constructor(shared: Int32Array, budget: number, onGrow: () => void, gate = new NamespaceGate()) {
-    this.gate = gate
+  /** @param onGrow called when a shared array was replaced and readers must be told. */
+  constructor(shared: Int32Array, budget: number, onGrow: () => void, options: SeriesIndexOptions = {}) {
+    const { gate = new NamespaceGate(), hashKey = { low: 0, high: 0 }, maxTextBytes = MAX_TEXT_BYTES } = options
     this.shared = shared
     this.budget = budget
-    this.onGrow = onGrow
-    this.symbols = new SymbolTable(shared, onGrow)
+    this.gate = gate
+    shared[Shared.HASH_KEY_LOW] = hashKey.low
+    shared[Shared.HASH_KEY_HIGH] = hashKey.high
+    this.symbols = new SymbolTable(shared, hashKey, onGrow)
+    this.tuples = new TupleTable('shared', onGrow)
+    this.provisional = new ProvisionalSeries(hashKey)
+    this.names = new TagTuples(hashKey, this.symbols, this.provisional, maxTextBytes)
+  }
+
+  /** Number → measurement, or RELEASED. */
+  get measurement(): Int32Array {
+    return this.tuples.measurement
+  }
+
+  /** Number → start of its tags in `tags`; the end is the next one's start. */
+  get offsets(): Int32Array {
+    return this.tuples.offsets
+  }
+
+  get tags(): Int32Array {
+    return this.tuples.tags
+  }
+
+  /** Numbers given so far; those from `publishedCount` on belong to writes on their way. */
+  get count(): number {
+    return this.tuples.count
   }
 
   arrays(): SeriesArrays {
@@ -67,35 +89,106 @@ export class SeriesIndex {
 
   /** Bytes held in memory. */
   get memory(): number {
-    return (
-      this.symbols.memory + (this.measurement.length + this.offsets.length + this.tags.length + this.hashes.length + this.slots.length) * 4 + this.state.length
-    )
+    return this.symbols.allocated + this.tuples.allocated + this.provisional.allocated + this.state.length
   }
 
-  /** @param tags key, value ... validated by the caller, no empty values, any order. */
+  /**
+   * @param tags key, value ... validated by the caller, no empty values, any order.
+   * @returns the number of a durable series, or the handle of another.
+   */
   resolve(measurement: MeasurementRef, tags: readonly string[]): number {
-    return this.findOrCreate(measurement, this.tuple(measurement.id, tags))
+    const mark = this.provisional.texts.count
+    try {
+      return this.findOrCreate(measurement, this.names.fromTexts(measurement.id, tags, false))
+    } catch (error) {
+      this.names.takeBack(mark)
+      throw error
+    }
   }
 
   /** As `resolve`, from ASCII bytes; see SeriesResolver.seriesAscii. Returns -1 for a key that occurs twice. */
   resolveAscii(measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number): number {
-    if (this.pairs.length < pairs * 2 + 1) this.pairs = new Int32Array(pairs * 4 + 1)
-    const { order, symbols } = this
-    let known = order.keys.length === pairs
-    for (let i = 0; i < pairs; i++) {
-      const key = symbols.internBytes(bytes, ranges[i * 4], ranges[i * 4 + 1])
-      if (known && order.keys[i] !== key) known = false
-      this.pairs[i] = key // in the order of arrival; ordered by text below
+    const mark = this.provisional.texts.count
+    try {
+      const length = this.names.fromAscii(measurement.id, bytes, ranges, pairs)
+      if (length >= 0) return this.findOrCreate(measurement, length)
+      this.names.takeBack(mark)
+      return -1
+    } catch (error) {
+      this.names.takeBack(mark)
+      throw error
     }
-    if (!known && !this.reorder(pairs)) return -1
-    const { keys, places } = this.order
-    this.pairs[0] = measurement.id
-    for (let i = 0; i < pairs; i++) {
-      const from = places[i]
-      this.pairs[i * 2 + 1] = keys[from]
-      this.pairs[i * 2 + 2] = symbols.internBytes(bytes, ranges[from * 4 + 2], ranges[from * 4 + 3])
+  }
+
+  /** The measurement of a series, also of a handle; RELEASED when it is gone. */
+  measurementOf(series: number): number {
+    if (series < FIRST_HANDLE) return this.measurement[series]
+    const number = this.provisional.numberOf(series)
+    if (number >= 0) return this.measurement[number]
+    return number === UNKNOWN ? RELEASED : this.provisional.measurementOf(this.provisional.entryOf(series))
+  }
+
+  isLive(series: number): boolean {
+    return this.state[series] === LIVE
+  }
+
+  /** The live series that a number or handle from a decoder stands for; NOT_DURABLE: it must be promoted first; UNKNOWN: it was called in. */
+  numberOf(series: number): number {
+    const number = series < FIRST_HANDLE ? series : this.provisional.numberOf(series)
+    return number === NOT_DURABLE || this.state[number] === LIVE ? number : UNKNOWN
+  }
+
+  /**
+   * A row of a series without a number was admitted.
+   * @returns its number, the next one; a lower one when the series has become durable under another handle.
+   */
+  promote(handle: number): number {
+    const { provisional, symbols, tuples } = this
+    const entry = provisional.entryOf(handle)
+    const length = provisional.lengthOf(entry)
+    const tuple = this.names.room(length)
+    provisional.copyTuple(entry, tuple)
+    const hash = provisional.hashOf(entry)
+    const before = symbols.count
+    let known = UNKNOWN
+    let number: number
+    try {
+      for (let i = 1; i < length; i++) if (tuple[i] < 0) tuple[i] = this.symbolFor(~tuple[i])
+      // A series whose release failed has come back meanwhile; none that has a new text.
+      if (symbols.count === before) known = tuples.find(tuple, length, hash)
+      number = known >= 0 ? known : tuples.append(tuple, length, hash)
+    } catch (error) {
+      symbols.truncate(before) // no memory
+      provisional.forgetSymbols(entry, before)
+      throw error
     }
-    return this.findOrCreate(measurement, pairs * 2 + 1)
+    provisional.promoted(entry, number)
+    if (known >= 0) this.counts.remove(tuple[0])
+    else this.enliven(number)
+    return number
+  }
+
+  /**
+   * The write that promoted the series has failed, and all that came after it before. Decoders may hold the handles still.
+   * @param handles in the order of `promote`. @param symbols how many there were before.
+   */
+  revoke(handles: readonly number[], symbols: number): void {
+    const { provisional, tuples } = this
+    const entries = handles.map((handle) => provisional.entryOf(handle))
+    let clean = true
+    for (let i = handles.length - 1; i >= 0; i--) {
+      const number = provisional.numberOf(handles[i])
+      this.state[number] = 0
+      this.live--
+      if (number === tuples.count - 1 && number >= tuples.indexed) tuples.pop()
+      else {
+        tuples.remove(number) // burned: somebody may name it
+        clean = false
+      }
+    }
+    if (clean) this.symbols.truncate(symbols)
+    else tuples.indexReleased()
+    for (const entry of entries) provisional.revoked(entry, this.symbols.count)
   }
 
   /**
@@ -105,7 +198,7 @@ export class SeriesIndex {
   restore(series: number, measurementId: number, tags: readonly string[], late: () => LateSeries): void {
     if (series < this.count) return
     this.restoreUpTo(series, late)
-    this.insertLive(measurementId, this.tuple(measurementId, tags))
+    this.insertLive(this.names.fromTexts(measurementId, tags, true))
   }
 
   /** A number of the log whose measurement is gone. @param late as in `restore`. */
@@ -122,69 +215,59 @@ export class SeriesIndex {
     while (this.count < series) {
       const known = late().get(this.count)
       if (known === undefined) this.restoreReleased()
-      else this.insertLive(known.measurement, this.tuple(known.measurement, known.tags))
+      else this.insertLive(this.names.fromTexts(known.measurement, known.tags, true))
     }
   }
 
   /** As `restore`, by symbols already interned: pairs of (key, value) in the order of key text. */
   restoreSymbols(measurementId: number, pairs: Int32Array, pairCount: number): void {
-    if (this.pairs.length < pairCount * 2 + 1) this.pairs = new Int32Array(pairCount * 4 + 1)
-    this.pairs[0] = measurementId
-    for (let i = 0; i < pairCount * 2; i++) this.pairs[i + 1] = pairs[i]
-    const length = pairCount * 2 + 1
-    this.insertLive(measurementId, length)
+    const tuple = this.names.room(pairCount * 2 + 1)
+    tuple[0] = measurementId
+    for (let i = 0; i < pairCount * 2; i++) tuple[i + 1] = pairs[i]
+    this.insertLive(pairCount * 2 + 1)
   }
 
   /** A number that was given back in an earlier life of the database. */
   restoreReleased(): void {
-    this.room(0)
-    this.measurement[this.count] = RELEASED
-    this.offsets[this.count + 1] = this.offsets[this.count]
-    this.count++
+    this.tuples.appendReleased()
+    this.tuples.index(this.count)
   }
 
-  /** Series visible to the engine threads: all that durable rows name, and maybe others in between. */
+  /** Series visible to the engine threads, and those that the catalog may have: durable, or given back. */
   get publishedCount(): number {
-    return this.published
+    return Atomics.load(this.shared, Shared.SERIES)
   }
 
-  isLive(series: number): boolean {
-    return this.state[series] === LIVE
-  }
-
-  /** A row of a provisional series was admitted. */
-  admit(series: number): void {
-    this.state[series] = LIVE
-    this.live++
-  }
-
-  /** The write that admitted the series has failed. */
-  revoke(series: number): void {
-    this.state[series] = PROVISIONAL
-    this.live--
-    this.provisional.push(series)
-  }
-
-  /** Makes all series up to this one visible to the engine threads. */
+  /** The series up to this one are durable: makes them visible to the engine threads. */
   publish(series: number): void {
-    if (series < this.published) return
-    this.published = series + 1
-    Atomics.store(this.shared, Shared.SERIES, this.published)
+    if (series < this.publishedCount) return
+    const { tuples } = this
+    const end = series + 1
+    let symbols = this.symbols.published
+    for (let i = tuples.offsets[tuples.indexed]; i < tuples.offsets[end]; i++) if (tuples.tags[i] >= symbols) symbols = tuples.tags[i] + 1
+    this.symbols.publish(symbols)
+    tuples.index(end)
+    Atomics.store(this.shared, Shared.SERIES, end)
   }
 
-  /** Gives provisional series back. Call only when no batch is in a decoder's hands. */
-  releaseProvisional(): void {
-    if (this.provisional.length === 0) return
-    let released = false
-    for (let i = this.provisional.length - 1; i >= 0; i--) {
-      const series = this.provisional[i]
-      // Or given back before, when it was live meanwhile.
-      if (this.state[series] !== PROVISIONAL || this.measurement[series] === RELEASED) continue
-      this.forget(series)
-      released = true
+  /**
+   * Lets go of what provisional series need no longer. Call after each write.
+   * @param quiet no batch is in a decoder's hands.
+   */
+  releaseProvisional(quiet: boolean): void {
+    const { provisional, tuples } = this
+    const dropped = (measurement: number): void => this.counts.remove(measurement)
+    if (quiet && tuples.indexed === tuples.count) {
+      if (provisional.isEmpty) return
+      this.names.forgetOrder()
+      if (provisional.forget(Math.max(KEPT_HANDLES, this.live * 2), dropped)) this.epoch++
+      return
     }
-    this.provisional = []
-    if (released) this.epoch++
+    if (quiet && provisional.dropPending(dropped)) this.epoch++
+    if (provisional.isCrowded(tuples.count - tuples.indexed)) {
+      this.names.forgetOrder()
+      provisional.compact(tuples.indexed, this.symbols.published)
+    }
   }
 
   /**
@@ -195,8 +278,9 @@ export class SeriesIndex {
     const out: number[] = []
     for (const number of series) {
       if (number >= this.count || this.state[number] !== LIVE) continue
-      this.forget(number)
-      this.state[number] = PROVISIONAL
+      this.counts.remove(this.measurement[number])
+      this.tuples.remove(number)
+      this.state[number] = 0
       this.live--
       out.push(number)
     }
@@ -206,49 +290,23 @@ export class SeriesIndex {
 
   /** Undoes `release`, for a record that did not become durable. */
   unrelease(series: number, measurementId: number): void {
-    const from = this.offsets[series]
-    const length = this.offsets[series + 1] - from
-    if (this.pairs.length < length + 1) this.pairs = new Int32Array(length * 2 + 1)
-    this.pairs[0] = measurementId
-    this.pairs.set(this.tags.subarray(from, from + length), 1)
-    const mask = this.slots.length - 1
-    let slot = hashTuple(this.pairs, length + 1) & mask
-    while (this.slots[slot] !== 0) slot = (slot + 1) & mask
-    this.measurement[series] = measurementId
-    const tally = this.tallyOf[measurementId]
-    if (tally !== undefined) tally.series++
-    this.state[series] = LIVE
-    this.slots[slot] = series + 1
-    this.live++
-    if (++this.used * 2 > this.slots.length) this.rehash()
+    this.tuples.putBack(series, measurementId)
+    this.counts.putBack(measurementId)
+    this.enliven(series)
   }
 
   seriesOf(namespace: string): number {
-    return this.tallies.get(namespace)?.series ?? 0
+    return this.counts.of(namespace)
   }
 
   /** Counts anew, when all is read back. @param namespaceOf that of a measurement; undefined when there is no such measurement. */
   tally(namespaceOf: (measurement: number) => string | undefined): void {
-    this.tallies.clear()
-    this.tallyOf = []
+    this.counts.clear()
     for (let series = 0; series < this.count; series++) {
       const id = this.measurement[series]
       const namespace = id === RELEASED ? undefined : namespaceOf(id)
-      if (namespace !== undefined) this.tallied(id, namespace).series++
+      if (namespace !== undefined) this.counts.add(id, namespace)
     }
-  }
-
-  private tallied(measurement: number, namespace: string): Tally {
-    let tally = this.tallyOf[measurement]
-    if (tally !== undefined) return tally
-    tally = this.tallies.get(namespace)
-    if (tally === undefined) this.tallies.set(namespace, (tally = { series: 0 }))
-    this.tallyOf[measurement] = tally
-    return tally
-  }
-
-  measurementOf(series: number): number {
-    return this.measurement[series]
   }
 
   /** key, value, key, value ... ordered by key. */
@@ -256,50 +314,6 @@ export class SeriesIndex {
     const out: string[] = []
     for (let i = this.offsets[series]; i < this.offsets[series + 1]; i++) out.push(this.symbols.text(this.tags[i]))
     return out
-  }
-
-  private findOrCreate(measurement: MeasurementRef, length: number): number {
-    const hash = hashTuple(this.pairs, length)
-    const mask = this.slots.length - 1
-    let slot = hash & mask
-    for (let entry = this.slots[slot]; entry !== 0; entry = this.slots[slot]) {
-      if (entry !== GONE && this.hashes[entry - 1] === hash && this.equals(entry - 1, length)) return entry - 1
-      slot = (slot + 1) & mask
-    }
-    if (this.live + this.provisional.length >= this.budget) {
-      throw new SvcError(
-        'CARDINALITY_EXCEEDED',
-        `cannot create a series of measurement "${measurement.name}": the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`,
-      )
-    }
-    const tally = this.tallied(measurement.id, measurement.namespace)
-    this.gate.requireRoom(measurement.namespace, 'series', tally.series)
-    const series = this.append(measurement.id, length, hash, slot)
-    tally.series++
-    this.state[series] = PROVISIONAL
-    this.provisional.push(series)
-    return series
-  }
-
-  /** Remembers how the keys in `pairs` are ordered by text. False when one occurs twice. */
-  private reorder(count: number): boolean {
-    const keys = this.pairs.slice(0, count)
-    const texts = Array.from(keys, (key) => this.symbols.text(key))
-    const places = Int32Array.from(texts.keys()).sort((a, b) => (texts[a] < texts[b] ? -1 : 1))
-    if (new Set(texts).size < count) return false
-    this.order = { keys, places }
-    return true
-  }
-
-  /** Appends the tuple in `pairs`, known to be new, as a live series. */
-  private insertLive(measurementId: number, length: number): void {
-    const hash = hashTuple(this.pairs, length)
-    const mask = this.slots.length - 1
-    let slot = hash & mask
-    while (this.slots[slot] !== 0) slot = (slot + 1) & mask
-    const series = this.append(measurementId, length, hash, slot) // which may replace the arrays
-    this.state[series] = LIVE
-    this.live++
   }
 
   /** Writes the tags as the log has them: count, then length and bytes of each key and value, ordered by key. */
@@ -326,101 +340,55 @@ export class SeriesIndex {
     }
   }
 
-  private forget(series: number): void {
-    const mask = this.slots.length - 1
-    let slot = this.hashes[series] & mask
-    while (this.slots[slot] !== series + 1) slot = (slot + 1) & mask
-    this.slots[slot] = GONE
-    const tally = this.tallyOf[this.measurement[series]]
-    if (tally !== undefined) tally.series--
-    this.measurement[series] = RELEASED
-    if (series === this.count - 1 && series >= this.published) this.count--
+  private findOrCreate(measurement: MeasurementRef, length: number): number {
+    const { provisional } = this
+    const { pairs } = this.names
+    const hash = this.names.hash(length)
+    // While a text is provisional, all series that have it are.
+    const known = this.names.hasNew ? UNKNOWN : this.tuples.find(pairs, length, hash)
+    if (known >= 0) return known
+    const handle = provisional.find(pairs, length, hash)
+    if (handle !== UNKNOWN) {
+      const number = this.numberOf(handle)
+      // Numbers cost less than handles.
+      if (number !== UNKNOWN) return number >= 0 && number < this.tuples.indexed ? number : handle
+      provisional.discard(provisional.entryOf(handle))
+    }
+    const { name, namespace, id } = measurement
+    if (this.live + provisional.pending >= this.budget) {
+      throw exceeded(name, `the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`)
+    }
+    if (provisional.exhausted || this.count >= FIRST_HANDLE) throw exceeded(name, 'no number is left for it; send the write again later')
+    this.gate.requireRoom(namespace, 'series', this.counts.of(namespace))
+    this.counts.add(id, namespace)
+    return provisional.add(pairs, length, hash)
   }
 
-  /** Fills `pairs` with measurement id and the tags' symbols in key order; returns its length. */
-  private tuple(measurementId: number, tags: readonly string[]): number {
-    const n = tags.length
-    if (this.pairs.length < n + 1) this.pairs = new Int32Array(n * 2 + 1)
-    this.pairs[0] = measurementId
-    let sorted = true
-    for (let i = 2; i < n; i += 2) if (tags[i] < tags[i - 2]) sorted = false
-    if (!sorted) tags = sortPairs(tags)
-    for (let i = 0; i < n; i += 2) {
-      let key = this.keySymbols.get(tags[i])
-      if (key === undefined) {
-        key = this.symbols.intern(tags[i])
-        this.keySymbols.set(tags[i], key)
-      }
-      this.pairs[i + 1] = key
-      this.pairs[i + 2] = this.symbols.intern(tags[i + 1])
-    }
-    return n + 1
+  private enliven(number: number): void {
+    if (number >= this.state.length) this.state = widened(this.state, Math.max(number + 1, this.state.length * 2))
+    this.state[number] = LIVE
+    this.live++
   }
 
-  private append(measurementId: number, length: number, hash: number, slot: number): number {
-    const series = this.count
-    this.room(length - 1)
-    const at = this.offsets[series]
-    this.measurement[series] = measurementId
-    for (let i = 1; i < length; i++) this.tags[at + i - 1] = this.pairs[i]
-    this.offsets[series + 1] = at + length - 1
-    this.hashes[series] = hash
-    this.slots[slot] = series + 1
-    this.count = series + 1
-    if (++this.used * 2 > this.slots.length) this.rehash()
-    return series
+  /** The symbol of a provisional text, made now if it has none. */
+  private symbolFor(text: number): number {
+    const { provisional, symbols } = this
+    const known = provisional.symbolOf(text)
+    if (known >= 0) return known
+    const { offsets, bytes, hashes } = provisional.texts
+    const symbol = symbols.add(bytes, offsets[text], offsets[text + 1], hashes[text])
+    provisional.setSymbol(text, symbol)
+    return symbol
   }
 
-  private room(tags: number): void {
-    const series = this.count
-    let replaced = false
-    if (series + 2 > this.offsets.length || series + 1 > this.measurement.length) {
-      this.measurement = grownInt32(this.measurement, series + 1)
-      this.offsets = grownInt32(this.offsets, this.measurement.length + 1)
-      replaced = true
-    }
-    if (this.offsets[series] + tags > this.tags.length) {
-      this.tags = grownInt32(this.tags, this.offsets[series] + tags)
-      replaced = true
-    }
-    if (series >= this.state.length) {
-      this.state = widened(this.state, this.measurement.length)
-      this.hashes = widened(this.hashes, this.measurement.length)
-    }
-    if (replaced) this.onGrow()
-  }
-
-  private rehash(): void {
-    this.slots = new Int32Array(this.slots.length * 2)
-    const mask = this.slots.length - 1
-    this.used = 0
-    for (let series = 0; series < this.count; series++) {
-      if (this.measurement[series] === RELEASED) continue
-      let slot = this.hashes[series] & mask
-      while (this.slots[slot] !== 0) slot = (slot + 1) & mask
-      this.slots[slot] = series + 1
-      this.used++
-    }
-  }
-
-  private equals(series: number, length: number): boolean {
-    if (this.measurement[series] !== this.pairs[0]) return false
-    const at = this.offsets[series]
-    if (this.offsets[series + 1] - at !== length - 1) return false
-    for (let i = 1; i < length; i++) if (this.tags[at + i - 1] !== this.pairs[i]) return false
-    return true
+  /** Appends the tuple made last, known to be new, as a live series that is durable. */
+  private insertLive(length: number): void {
+    const number = this.tuples.append(this.names.pairs, length, this.names.hash(length))
+    this.tuples.index(number + 1)
+    this.enliven(number)
   }
 }
 
-function hashTuple(tuple: Int32Array, length: number): number {
-  let hash = 0x9747b28c
-  for (let i = 0; i < length; i++) hash = Math.imul(hash ^ tuple[i], 0x01000193) ^ (hash >>> 15)
-  return mix(hash)
-}
-
-function sortPairs(tags: readonly string[]): string[] {
-  const order: number[] = []
-  for (let i = 0; i < tags.length; i += 2) order.push(i)
-  order.sort((a, b) => (tags[a] < tags[b] ? -1 : 1))
-  return order.flatMap((i) => [tags[i], tags[i + 1]])
+function exceeded(measurement: string, why: string): SvcError {
+  return new SvcError('CARDINALITY_EXCEEDED', `cannot create a series of measurement "${measurement}": ${why}`)
 }

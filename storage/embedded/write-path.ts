@@ -24,7 +24,7 @@ import { RELEASED, type SeriesIndex } from './series-index.ts'
 import { Unstored } from './unstored.ts'
 import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import type { LateSeries } from './wal/late-series.ts'
-import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
+import { type Definitions, encodeWrite, type NewSeries, type TableRows, type WriteRecord } from './wal/record.ts'
 import type { Wal } from './wal/wal.ts'
 
 /** Batches kept for reuse. */
@@ -103,7 +103,14 @@ export class WritePath {
     }
     const { namespace } = batch
     const window = this.window(namespace)
-    const admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.cutoffs())
+    let admitted: Admitted
+    try {
+      admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.cutoffs())
+    } catch (error) {
+      this.release(batch)
+      this.giveBack()
+      return Promise.reject(classify(error))
+    }
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
     if (admitted.rows === 0) {
@@ -304,6 +311,7 @@ export class WritePath {
 
   private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
     const { tables, definitions, series } = admitted
+    const { index } = this.parts
     const moving = definitions !== undefined && moves(definitions, this.parts.schema)
     const sequence = ++this.walSequence
     this.inFlight.set(admitted, namespace)
@@ -315,7 +323,7 @@ export class WritePath {
     }
     try {
       this.wal.append(
-        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, this.parts.index, this.keys),
+        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, index, this.keys),
         () => {
           this.inFlight.delete(admitted)
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
@@ -325,7 +333,9 @@ export class WritePath {
             this.defined(definitions)
           }
           this.apply(namespace, tables, heap, admitted.lastSeries)
+          this.seeKeys(series)
           this.applied = sequence
+          index.releaseProvisional(this.settled)
           this.afterApply()
           done()
         },
@@ -333,6 +343,15 @@ export class WritePath {
       )
     } catch (error) {
       revoke(error as Error) // it could not be encoded, for want of memory say: the log has nothing of it
+    }
+  }
+
+  /** Tag keys of series that have become durable. */
+  private seeKeys(created: readonly NewSeries[]): void {
+    const { schema, index } = this.parts
+    for (const { series, measurement } of created) {
+      const owner = schema.any(measurement)
+      if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
     }
   }
 
@@ -474,10 +493,9 @@ export class WritePath {
 
   /** Gives back series and measurements that no admitted row names, once no decoder can hold them. */
   private giveBack(): void {
-    if (this.outstanding > 0) return
     const { index, schema } = this.parts
-    index.releaseProvisional()
-    if (schema.releaseProvisional()) index.epoch++
+    index.releaseProvisional(this.settled)
+    if (this.settled && schema.releaseProvisional()) index.epoch++
   }
 }
 

@@ -1,11 +1,13 @@
 /** The example of docs/formats/archive.md: another Parquet reader finds what it promises. */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import t from 'tap'
+import { OWNER_KEY, type OwnerMark, requireOwner } from '../../storage/embedded/archive/owner.ts'
 import { folderStore } from '../../storage/embedded/testing/folder-store.ts'
 import { closeAndRemove, openEngine, tempDir } from '../../storage/embedded/testing/harness.ts'
+import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'
 import { read } from '../support/tree.ts'
 
 const page = read('docs/formats/archive.md')
@@ -16,6 +18,17 @@ interface Point {
   time: string
   fields: Record<string, number>
 }
+
+t.test('the example of an owner', async (t) => {
+  const [dir, folder] = [tempDir(), tempDir()]
+  const mark = block('json owner').trim()
+  const { database } = JSON.parse(mark) as OwnerMark
+  const parts = { store: folderStore(folder), fs: realFileSystem, tempDir: dir, named: false, takeOverFrom: '' }
+  await requireOwner({ ...parts, identity: { id: database } })
+  t.equal(readFileSync(join(folder, OWNER_KEY), 'utf8'), mark)
+  await t.rejects(requireOwner({ ...parts, identity: { id: 'another' } }), { code: 'CONFLICT', message: new RegExp(database) })
+  for (const one of [dir, folder]) rmSync(one, { recursive: true })
+})
 
 t.test('the example of archived objects', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]

@@ -3,9 +3,11 @@ import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { AuditRecord } from '../../kernel/audit-trail.ts'
+import { mapState } from '../../kernel/testkit/map-state.ts'
 import { ChainCheck } from '../../plugins/audit/chain.ts'
 import { draftOf } from '../../plugins/audit/draft.ts'
 import { type Entry, encodeEntry, sealBy, sealedText } from '../../plugins/audit/entry.ts'
+import { HeadKeeper, readBeginnings, readHead } from '../../plugins/audit/head.ts'
 import { parseEntry } from '../../plugins/audit/parse.ts'
 
 const page = readFileSync(new URL('../../docs/formats/audit.md', import.meta.url), 'utf8')
@@ -44,4 +46,21 @@ t.test('no byte of it can be changed, and no line left out', async (t) => {
       if (firstProblem(lines.with(i, changed)) === undefined) t.fail(`line ${i + 1}, character ${at + 1}: ${changed}`)
     }
   }
+})
+
+t.test('what the page says the state store has is what is read', async (t) => {
+  const state = mapState()
+  const entries = [...page.matchAll(/```json (head|file\/\d{20})\n([^`]*)```/g)]
+  await state.transaction((tx) => {
+    for (const [, key, text] of entries) tx.put(key, JSON.parse(text))
+  })
+  const [first, , last] = lines.map((line) => parseEntry(line) as Entry)
+  t.same(readHead(state), { id: last.id, hash: last.hash })
+  t.same([...readBeginnings(state)], [first.hash])
+  const written = mapState()
+  const keeper = new HeadKeeper({ state: written, failed: (error) => t.fail(String(error)) })
+  keeper.begins({ id: 0n, hash: first.hash })
+  keeper.note({ id: last.id, hash: last.hash })
+  await keeper.close()
+  t.same(written.list(), state.list())
 })

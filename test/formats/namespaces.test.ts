@@ -1,13 +1,15 @@
-/** The worked example of docs/formats/namespaces.md is what the code reads and writes. */
+/** The worked examples of docs/formats/namespaces.md are what the code reads and writes. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { decode, encode } from '../../plugins/namespaces/definition.ts'
+import { decode, definitionOf, storedOf } from '../../plugins/namespaces/definition.ts'
 
 const page = readFileSync(new URL('../../docs/formats/namespaces.md', import.meta.url), 'utf8')
-const example = /```json\n([^`]*)```/.exec(page)?.[1] ?? ''
+const fences = (name: string): string[] => [...page.matchAll(new RegExp(`\`\`\`json ${name}\\n([^\`]*)\`\`\``, 'g'))].map(([, text]) => text)
+const entries = fences('entry').map((text) => JSON.parse(text) as Record<string, unknown>)
+const [file] = fences('file')
 
-t.test('the example decodes, and encodes to the same bytes', async (t) => {
-  const definitions = decode(example)
+t.test('the entries decode, and encode to the same', async (t) => {
+  const definitions = entries.map(definitionOf)
   t.same(definitions, [
     {
       name: 'acme',
@@ -20,24 +22,28 @@ t.test('the example decodes, and encodes to the same bytes', async (t) => {
     },
     { name: 'left', description: '', owner: 'admin', auto: true, createdAt: 1_700_000_001_000, quota: {}, deleting: true },
   ])
-  t.equal(encode(definitions.toReversed()), example)
+  t.equal(JSON.stringify(definitions.map(storedOf)), JSON.stringify(entries))
+})
+
+t.test('the file of version 1 has the same definitions', async (t) => {
+  t.same(decode(file), entries.map(definitionOf))
 })
 
 t.test('what the page says ends the start does', async (t) => {
-  const changed = (change: (whole: { version: unknown; namespaces: Record<string, unknown>[] }) => void): string => {
-    const whole = JSON.parse(example)
-    change(whole)
-    return JSON.stringify(whole)
-  }
+  const [acme] = entries
+  for (const [entry, message] of [
+    [{ ...acme, color: 'red' }, /"color" is not a known member/],
+    [{ ...acme, name: 'Left' }, /cannot use namespace/],
+    [{ ...acme, quota: { max_series_count: -1 } }, /"max_series_count" is not an integer from 0 to/],
+    [{ ...acme, quota: { max_series_count: 2e9 } }, /"max_series_count" is not an integer from 0 to/],
+    [{ ...acme, deleting: 'yes' }, /"deleting" is not a boolean/],
+    [[], /it is not an object/],
+  ] as const)
+    t.throws(() => definitionOf(entry), { message })
   for (const [text, message] of [
-    [changed((whole) => void (whole.version = 2)), /version is 2/],
-    [changed(({ namespaces }) => void (namespaces[0].color = 'red')), /namespaces\[0\]: "color" is not a known member/],
-    [changed(({ namespaces }) => void (namespaces[1].name = 'acme')), /"acme" occurs twice/],
-    [changed(({ namespaces }) => void (namespaces[1].name = 'Left')), /namespaces\[1\]: cannot use namespace/],
-    [changed(({ namespaces }) => void (namespaces[0].quota = { max_series_count: -1 })), /"max_series_count" is not an integer from 0 to/],
-    [changed(({ namespaces }) => void (namespaces[0].quota = { max_series_count: 2e9 })), /"max_series_count" is not an integer from 0 to/],
-    [changed(({ namespaces }) => void (namespaces[0].deleting = 'yes')), /"deleting" is not a boolean/],
-    [example.slice(0, -10), /it is not JSON/],
+    [file.replace('"version": 1', '"version": 2'), /version is 2/],
+    [file.replace('"left"', '"acme"'), /"acme" occurs twice/],
+    [file.slice(0, -10), /it is not JSON/],
   ] as const)
     t.throws(() => decode(text), { message })
 })

@@ -361,5 +361,5 @@ t.test('no secret is in what the server says, logs or keeps', async (t) => {
   const all = [...lines, ...files, ...answers].join('\n')
   t.ok(all.includes('red-admin'))
   for (const secret of [ROOT, RED_ADMIN, RED, BLUE, SECRET]) t.notOk(all.includes(secret))
-  for (const name of ['auth/api_keys.json', 'audit.jsonl']) t.equal((await stat(join(node.dataDir, name))).mode & 0o077, 0, `${name} is its owner's`)
+  for (const name of ['catalog', 'audit.jsonl']) t.equal((await stat(join(node.dataDir, name))).mode & 0o077, 0, `${name} is its owner's`)
 })

@@ -1,14 +1,25 @@
 /** An archive whose store fails, is away or holds something else; crashes, damage, backups, and the bound of local copies. */
+
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { EmbeddedEngine } from '../engine.ts'
 import { answers, archived, at, COLD, NONE, objectsIn, opened, segmentsIn, sql, write, writeDays } from '../testing/archiving.ts'
+import { failCommits } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, crashCopy, NOW_MS, rowsOf, tempDir } from '../testing/harness.ts'
 
 t.setTimeout(300_000)
+
+/** An engine that is closed with the test, however that ends. */
+async function open(t: Test, ...args: Parameters<typeof opened>): Promise<EmbeddedEngine> {
+  const engine = await opened(...args)
+  t.teardown(() => engine.close())
+  return engine
+}
 
 t.test('an object that cannot be deleted goes later, and never under a query', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
@@ -16,7 +27,7 @@ t.test('an object that cannot be deleted goes later, and never under a query', a
   const store = folderStore(folder, false, (operation) => {
     if (operation === 'remove' && broken) throw new Error('no')
   })
-  let engine = await opened(dir, store)
+  let engine = await open(t, dir, store)
   await writeDays(engine, 14, 12)
   await writeDays(engine, 0, 0)
   await archived(engine)
@@ -38,7 +49,7 @@ t.test('an object that cannot be deleted goes later, and never under a query', a
   await engine.close()
   t.equal(objectsIn(folder).length, 3)
   broken = false
-  engine = await opened(dir, store)
+  engine = await open(t, dir, store)
   await archived(engine)
   t.same(objectsIn(folder), [])
   await closeAndRemove(engine, dir, folder)
@@ -54,7 +65,7 @@ t.test('a crash between the upload and the commit, or before the upload, loses n
         throw new Error('gone')
       }
     })
-    const engine = await opened(dir, store)
+    const engine = await open(t, dir, store)
     await writeDays(engine, 14, 12)
     await writeDays(engine, 0, 0)
     const before = await answers(engine)
@@ -62,7 +73,7 @@ t.test('a crash between the upload and the commit, or before the upload, loses n
     t.match(result.failure, /gone/)
     t.same(await answers(engine), before, 'a store that fails')
     const left = objectsIn(folder).length
-    const copy = await opened(crashed, folderStore(folder))
+    const copy = await open(t, crashed, folderStore(folder))
     t.same(await answers(copy), before, `a crash before ${operation}`)
     await archived(copy)
     t.same(await answers(copy), before)
@@ -77,7 +88,7 @@ t.test('a table that cannot be moved does not hold up the others', async (t) => 
   const store = folderStore(folder, false, (operation, key) => {
     if (operation === 'put' && key.includes('measurement=cpu')) throw new Error('too large')
   })
-  const engine = await opened(dir, store)
+  const engine = await open(t, dir, store)
   await writeDays(engine, 14, 12)
   await write(engine, [{ measurement: 'other', tags: ['host', 'a'], time: at(12), fields: { a: 1, b: 2 } }])
   await engine.flush()
@@ -97,12 +108,13 @@ t.test('what is stored is compared with what was written', async (t) => {
       ...good,
       async put(key, path) {
         await good.put(key, path)
+        if (!key.endsWith('.parquet')) return
         const bytes = readFileSync(join(folder, key))
         bytes[bytes.length >> 1] ^= 1
         writeFileSync(join(folder, key), bytes)
       },
     }
-    const engine = await opened(dir, store)
+    const engine = await open(t, dir, store)
     if (!remote) {
       await writeDays(engine, 12, 12)
       await writeDays(engine, 0, 0)
@@ -119,7 +131,7 @@ t.test('what is stored is compared with what was written', async (t) => {
 t.test('a store that is away or damaged fails the queries that need it, and no others', async (t) => {
   for (const remote of [false, true]) {
     const [dir, folder] = [tempDir(), tempDir()]
-    const engine = await opened(dir, folderStore(folder, remote))
+    const engine = await open(t, dir, folderStore(folder, remote))
     await writeDays(engine, 14, 13)
     await writeDays(engine, 0, 0)
     const before = await answers(engine)
@@ -136,11 +148,11 @@ t.test('a store that is away or damaged fails the queries that need it, and no o
     const bytes = readFileSync(path)
     bytes[bytes.length >> 1] ^= 1
     writeFileSync(path, bytes)
-    const again = await opened(dir, folderStore(folder, remote))
+    const again = await open(t, dir, folderStore(folder, remote))
     await t.rejects(rowsOf(again, 'cpu'), { code: 'DATABASE_ERROR', message: /checksum/ })
     t.same(await sql(again, recent), [[20n]])
     await again.close()
-    const without = await opened(dir, undefined)
+    const without = await open(t, dir, undefined)
     await t.rejects(rowsOf(without, 'cpu'), { code: 'OVERLOADED', message: /no object store is attached/ })
     t.same(await sql(without, recent), [[20n]])
     await closeAndRemove(without, dir, folder)
@@ -149,7 +161,7 @@ t.test('a store that is away or damaged fails the queries that need it, and no o
 
 t.test('a backup names archived segments, and what is restored from it reads them', async (t) => {
   const [dir, folder, other] = [tempDir(), tempDir(), tempDir()]
-  const engine = await opened(dir, folderStore(folder))
+  const engine = await open(t, dir, folderStore(folder))
   await writeDays(engine, 14, 12)
   await writeDays(engine, 0, 0)
   await archived(engine)
@@ -158,16 +170,16 @@ t.test('a backup names archived segments, and what is restored from it reads the
   await engine.backup.verify(join(other, 'backup'))
   await engine.close()
   const target = join(other, 'restored')
-  const closed = await opened(tempDir(), undefined)
+  const closed = await open(t, tempDir(), undefined)
   await closed.backup.restore(join(other, 'backup'), target)
-  const restored = await opened(target, folderStore(folder))
+  const restored = await open(t, target, folderStore(folder))
   t.same(await answers(restored), before)
   await closeAndRemove(restored, dir, folder, other)
 })
 
 t.test('a damaged segment keeps its day, and others go', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
-  let engine = await opened(dir, folderStore(folder))
+  let engine = await open(t, dir, folderStore(folder))
   await writeDays(engine, 14, 12)
   await writeDays(engine, 0, 0)
   const second = segmentsIn(dir).find((name) => name.endsWith('0000000002.parquet')) as string
@@ -175,7 +187,7 @@ t.test('a damaged segment keeps its day, and others go', async (t) => {
   const bytes = readFileSync(join(dir, 'segments', second))
   bytes[bytes.length >> 1] ^= 1
   writeFileSync(join(dir, 'segments', second), bytes)
-  engine = await opened(dir, folderStore(folder))
+  engine = await open(t, dir, folderStore(folder))
   await t.rejects(rowsOf(engine, 'cpu'), { code: 'DATABASE_ERROR' })
   t.same(await archived(engine), { ...NONE, objects: 1, rows: 20, incomplete: 1 })
   await closeAndRemove(engine, dir, folder)
@@ -183,13 +195,13 @@ t.test('a damaged segment keeps its day, and others go', async (t) => {
 
 t.test('a store that comes when queries have run already', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
-  const first = await opened(dir, folderStore(folder))
+  const first = await open(t, dir, folderStore(folder))
   await writeDays(first, 14, 13)
   await writeDays(first, 0, 0)
   const before = await answers(first)
   await archived(first)
   await first.close()
-  const engine = await opened(dir, undefined)
+  const engine = await open(t, dir, undefined)
   await t.rejects(rowsOf(engine, 'cpu'), { code: 'OVERLOADED' })
   t.same((await engine.archive.run(COLD)).failure, new SvcError('INVALID_REQUEST', 'cannot archive: no object store is attached'))
   const go = join(dir, 'go')
@@ -211,7 +223,7 @@ t.test('local copies stay within their bound', async (t) => {
   const store = folderStore(folder, true, (operation, key) => {
     if (operation === 'get') gets.push(key)
   })
-  const engine = await opened(dir, store, { segment_cache_size: 1 << 20 })
+  const engine = await open(t, dir, store, { segment_cache_size: 1 << 20 })
   for (let day = 16; day >= 12; day--) {
     await write(
       engine,
@@ -238,4 +250,32 @@ t.test('local copies stay within their bound', async (t) => {
   await t.rejects(sql(engine, 'SELECT count(*) FROM cpu'), { code: 'OVERLOADED', message: /segment_cache_size/ })
   t.same(await count(15), [[30_000n]], 'and the bytes were given back')
   await closeAndRemove(engine, dir, folder)
+})
+
+t.test('a commit that fails: what it was to add goes when nothing of it is stored, and stays when that is not known', async (t) => {
+  for (const [errno, code, left] of [
+    [constants.errno.ENOSPC, 'STORAGE_FULL', 2],
+    [constants.errno.EINVAL, 'OVERLOADED', 3],
+  ] as const) {
+    const [dir, folder] = [tempDir(), tempDir()]
+    const engine = await open(t, dir, folderStore(folder))
+    for (const day of [14, 13]) await write(engine, [{ measurement: 'cpu', tags: ['host', 'a'], time: at(day), fields: { a: day, b: 1 } }])
+    await engine.flush()
+    await write(engine, [{ measurement: 'cpu', tags: ['host', 'a'], time: at(0), fields: { a: 0, b: 1 } }])
+    await engine.flush()
+    const before = await rowsOf(engine, 'cpu')
+    failCommits(engine, 1, errno)
+    t.match((await engine.archive.run({ ...COLD, maxObjects: 1 })).failure, { code })
+    t.equal(segmentsIn(dir).length, left, `${code}: the segment that was cut, its rest, and the newest`)
+    t.equal(objectsIn(folder).length, 1)
+    t.same(await rowsOf(engine, 'cpu'), before)
+    await engine.close()
+    const again = await open(t, dir, folderStore(folder))
+    t.same(await rowsOf(again, 'cpu'), before)
+    t.equal(segmentsIn(dir).length, 2, 'no entry names the rest')
+    await archived(again)
+    t.same(await rowsOf(again, 'cpu'), before)
+    t.equal(objectsIn(folder).length, 2)
+    await closeAndRemove(again, dir, folder)
+  }
 })

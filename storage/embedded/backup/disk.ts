@@ -46,7 +46,7 @@ export const backupDisk = (files: FilePromises): BackupDisk => ({
     }
   },
   async write(path, bytes) {
-    const handle = await files.open(path, 'wx')
+    const handle = await files.open(path, 'wx', 0o600)
     try {
       await handle.writeFile(bytes)
       await handle.sync()
@@ -61,7 +61,7 @@ export const realDisk: BackupDisk = backupDisk(realFileSystem.promises)
 async function read(files: FilePromises, path: string, check: Check, copyTo?: string): Promise<Content> {
   const from = await files.open(path, 'r')
   try {
-    const to = copyTo === undefined ? undefined : await files.open(copyTo, 'wx')
+    const to = copyTo === undefined ? undefined : await files.open(copyTo, 'wx', 0o600)
     try {
       const buffer = Buffer.allocUnsafe(CHUNK)
       let bytes = 0

@@ -4,7 +4,7 @@ import t from 'tap'
 import type { FieldType } from '../../../kernel/storage.ts'
 import { BlockBuilder, decodeBlock, ENCRYPTED_BLOCK_ROWS, encodeBlock, fixedWidth, hasValue, seal, unseal } from './block.ts'
 import { KeyRing, readKeys } from './keys.ts'
-import { SidecarReader, type SidecarSource, SidecarWriter } from './sidecar.ts'
+import { SIDECAR_MAGIC, SidecarReader, type SidecarSource, SidecarWriter } from './sidecar.ts'
 
 const key = (byte: number): Uint8Array => new Uint8Array(32).fill(byte)
 const base64 = (byte: number): string => Buffer.from(key(byte)).toString('base64')
@@ -189,4 +189,51 @@ t.test('files and blocks do not open in the place of others', async (t) => {
   t.throws(() => reader.block(COLUMNS[0], 0, ring), { code: 'DATABASE_ERROR', message: /does not open/ })
   const relabelled = new SidecarReader(source(one), { segment: 1, created: 1000 })
   t.throws(() => relabelled.block({ ...COLUMNS[0], type: 'int64' }, 0, ring), { code: 'DATABASE_ERROR' }, 'nor as another type')
+})
+
+t.test('a block is bound to its segment, its creation, its column, its type and its position, under one key', async (t) => {
+  // The keys of a segment are its own: with one key for all, only what is sealed with a block can tell.
+  const oneKey = { segmentKey: () => Buffer.alloc(32, 7) } as unknown as KeyRing
+  const columns = ['a', 'b'].map((name) => ({ name, type: 'float64' as const, key: 'k1' }))
+  const fileOf = (segment: number, created: number): Buffer => {
+    const parts: Uint8Array[] = []
+    const writer = new SidecarWriter({ segment, created }, columns, oneKey, (bytes) => parts.push(bytes))
+    const bytes = Buffer.alloc(8)
+    for (let i = 0; i < 2 * ENCRYPTED_BLOCK_ROWS; i++) {
+      for (const builder of writer.builders) builder.add(bytes, 0, 8)
+      writer.writeFull()
+    }
+    writer.finish()
+    return Buffer.concat(parts)
+  }
+  const file = fileOf(1, 1000)
+  const footerLength = file.readUInt32LE(file.length - 16)
+  const footer = JSON.parse(file.subarray(file.length - 16 - footerLength, file.length - 16).toString()) as { columns: { blocks: number[] }[] }
+  const length = footer.columns[0].blocks[0]
+  t.same(
+    footer.columns.map(({ blocks }) => blocks),
+    [
+      [length, length],
+      [length, length],
+    ],
+    'all blocks are of one size, and can be exchanged',
+  )
+  const first = SIDECAR_MAGIC.length
+  const open = (bytes: Uint8Array, column = columns[0], identity = { segment: 1, created: 1000 }) =>
+    new SidecarReader(source(bytes), identity).block(column, 0, oneKey)
+  t.doesNotThrow(() => open(file))
+  t.throws(() => open(file, { ...columns[0], type: 'int64' as 'float64' }), { code: 'DATABASE_ERROR', message: /does not open/ })
+  for (let other = 1; other < 4; other++) {
+    const swapped = Buffer.from(file)
+    swapped.copyWithin(first, first + other * length, first + (other + 1) * length)
+    t.throws(() => open(swapped), { code: 'DATABASE_ERROR', message: /does not open/ }, `the block at ${other}`)
+  }
+  for (const [segment, created] of [
+    [2, 1000],
+    [1, 2000],
+  ]) {
+    const foreign = Buffer.from(file)
+    fileOf(segment, created).copy(foreign, first, first, first + length)
+    t.throws(() => open(foreign), { code: 'DATABASE_ERROR', message: /does not open/ }, `a block of segment ${segment} of ${created}`)
+  }
 })

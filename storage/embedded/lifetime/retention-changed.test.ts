@@ -1,10 +1,16 @@
 /** A retention that another configuration changes between two starts: its old boundary is neither in force any more nor in anybody's way. */
 import { rmSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { EmbeddedEngine } from '../engine.ts'
-import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import { testContext } from '../../conformance/index.ts'
+import { EmbeddedEngine } from '../engine.ts'
+import type { RetentionCutoffs } from '../layout.ts'
+import { COLD, opened, writeDays } from '../testing/archiving.ts'
+import { folderStore } from '../testing/folder-store.ts'
+import { closeAndRemove, crashCopy, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import type { Lifetime } from './lifetime.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(300_000)
 const HOUR = 3_600_000_000_000n
 const DAY = 24n * HOUR
 const QUIET = { maintenance_interval_secs: 3600 }
@@ -15,10 +21,18 @@ const TABLES: Record<string, Record<string, number>> = { 'a table of its own': {
 class Node {
   engine!: EmbeddedEngine
   dir = tempDir()
+  readonly clock = { ms: NOW_MS }
 
   async open(config: Record<string, unknown>): Promise<this> {
-    this.engine = await openEngine(this.dir, config)
+    this.engine = new EmbeddedEngine(testContext({ ...config, data_dir: this.dir }, () => this.clock.ms))
+    await this.engine.open()
     return this
+  }
+
+  /** What is still known of earlier boundaries. */
+  get cutoffs(): RetentionCutoffs {
+    const { lifetime } = this.engine as unknown as { lifetime: Lifetime }
+    return lifetime.tombstones.cutoffs
   }
 
   async restart(config: Record<string, unknown>): Promise<void> {
@@ -89,4 +103,91 @@ t.test('what is acknowledged after a restart without the retention of a measurem
   t.same(await rowsOf(node.engine, 'cpu'), rows)
   await node.crash(QUIET)
   t.same(await rowsOf(node.engine, 'cpu'), rows)
+})
+
+t.test('a boundary that a wrong clock left in the future masks what was written before it, and nothing of what comes', async (t) => {
+  const node = await removed(t, { v: 1 })
+  node.clock.ms = NOW_MS + 10 * 365 * 86_400_000
+  const ahead = BigInt(node.clock.ms) * 1_000_000n
+  t.match(await writeFloat(node.engine, 'cpu', 'a', ahead, { v: 3 }), { written: 1 })
+  await node.engine.tidy()
+  t.same(await rowsOf(node.engine, 'cpu'), [`a ${ahead} v=3`], 'by that clock all else is old')
+  node.clock.ms = NOW_MS + 60_000
+  t.match(await writeFloat(node.engine, 'cpu', 'a', NOW + 1n, { v: 4 }), { written: 1 })
+  const rows = [`a ${NOW + 1n} v=4`, `a ${ahead} v=3`]
+  await node.flush()
+  t.same(await rowsOf(node.engine, 'cpu'), rows, 'after a flush')
+  await node.crash(BEFORE)
+  t.same(await rowsOf(node.engine, 'cpu'), rows, 'after a crash')
+  await node.restart(BEFORE)
+  t.same(await rowsOf(node.engine, 'cpu'), rows, 'after a restart')
+})
+
+for (const [table, fields] of Object.entries(TABLES))
+  t.test(`a boundary goes when no file is left that it concerns: ${table}`, async (t) => {
+    const config = { ...QUIET, retention_secs: 5 * 3600, retention: { audit: 0, brief: 2 * 3600 } }
+    const node = await new Node().open(config)
+    t.teardown(() => closeAndRemove(node.engine, node.dir))
+    // Less than half of the files is behind it: no other reason to write them again.
+    for (const age of [6n, 4n, 3n, 1n, 0n])
+      for (const name of ['cpu', 'brief', 'audit']) await writeFloat(node.engine, name, 'a', NOW - age * HOUR, fields, { backfill: true })
+    await node.flush()
+    const rows = async () => [await rowsOf(node.engine, 'cpu'), await rowsOf(node.engine, 'brief'), await rowsOf(node.engine, 'audit')]
+    const kept = await rows()
+    t.same(
+      kept.map(({ length }) => length),
+      [4, 2, 5],
+    )
+    t.ok(node.cutoffs.general.length > 0 && node.cutoffs.own.size > 0)
+    await node.restart({ ...QUIET, deleted_rows_rewrite_secs: 0 })
+    for (let tries = 0; node.cutoffs.general.length + node.cutoffs.own.size > 0; tries++) {
+      if (tries === 300)
+        throw new Error(
+          `it stays: ${JSON.stringify([node.cutoffs.general, ...node.cutoffs.own], (_, value) => (typeof value === 'bigint' ? String(value) : value))}`,
+        )
+      await setTimeout(20)
+      await node.engine.tidy()
+    }
+    t.same(await rows(), kept)
+    await node.engine.tidy()
+    await node.crash(QUIET)
+    t.same([node.cutoffs.general.length, node.cutoffs.own.size], [0, 0], 'the catalog has forgotten it too')
+    t.same(await rows(), kept)
+    await node.restart(config)
+    await node.flush()
+    t.same(await rows(), kept)
+  })
+
+t.test('archived segments: what a longer retention keeps of them stays, what an earlier one masked does not come back', async (t) => {
+  const folder = tempDir()
+  const open = async (days: number): Promise<EmbeddedEngine> => {
+    const engine = await opened(dir, folderStore(folder), days === 0 ? {} : { retention_secs: days * 86_400 })
+    await engine.tidy()
+    return engine
+  }
+  const dir = tempDir()
+  let engine = await open(0)
+  t.teardown(() => closeAndRemove(engine, dir, folder))
+  await writeDays(engine, 16, 12)
+  await writeDays(engine, 0, 0)
+  await engine.flush()
+  await engine.archive.run(COLD)
+  const before = await rowsOf(engine, 'cpu')
+  await engine.close()
+  engine = await open(14)
+  const left = await rowsOf(engine, 'cpu')
+  t.ok(left.length < before.length)
+  await engine.close()
+  engine = await open(0)
+  t.same(await rowsOf(engine, 'cpu'), left)
+  await writeDays(engine, 16, 16, 5)
+  const more = await rowsOf(engine, 'cpu')
+  t.equal(more.length, left.length + 5)
+  await engine.flush()
+  await engine.archive.run(COLD)
+  t.same(await rowsOf(engine, 'cpu'), more, 'of the same day, archived as well')
+  await engine.close()
+  engine = await open(30)
+  await engine.archive.run(COLD)
+  t.same(await rowsOf(engine, 'cpu'), more)
 })

@@ -64,20 +64,20 @@ export function holdCommit(engine: EmbeddedEngine): HeldCommit {
     stop()
     reach()
     return (async (body: () => void) => {
-      if (await decided) throw noSpace()
+      if (await decided) throw failure()
       return batch(body)
     }) as Batch
   })
   return { reached, succeed: () => decide(false), fail: () => decide(true) }
 }
 
-/** The manifest's next commits find no space. @param times commits that fail. @returns what ends it. */
-export function failCommits(engine: EmbeddedEngine, times: number): () => void {
+/** The manifest's next commits fail. @param times so many. @param errno why; no space if nothing else is said. @returns what ends it. */
+export function failCommits(engine: EmbeddedEngine, times: number, errno?: number): () => void {
   let left = times
-  return intercept(engine, (batch) => ((body: () => void) => (left-- > 0 ? Promise.reject(noSpace()) : batch(body))) as Batch)
+  return intercept(engine, (batch) => ((body: () => void) => (left-- > 0 ? Promise.reject(failure(errno)) : batch(body))) as Batch)
 }
 
-function noSpace(): Error {
-  const cause = Object.assign(new Error('No space left on device'), { code: constants.errno.ENOSPC })
+function failure(code: number = constants.errno.ENOSPC): Error {
+  const cause = Object.assign(new Error(`errno ${code}`), { code })
   return Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) })
 }

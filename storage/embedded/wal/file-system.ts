@@ -51,7 +51,8 @@ export interface FileSystem {
 }
 
 export interface FilePromises {
-  open(path: string, flags: string): Promise<OpenFile>
+  /** @param mode of a new file; by default what the umask leaves. */
+  open(path: string, flags: string, mode?: number): Promise<OpenFile>
   /** @returns the first directory made, when `recursive`. */
   mkdir(path: string, options?: { recursive?: boolean }): Promise<string | undefined>
   rename(from: string, to: string): Promise<void>
@@ -130,7 +131,7 @@ export const realFileSystem: FileSystem = {
   ftruncate: (fd, length, done) => ftruncate(fd, length, done),
   close: (fd, done) => close(fd, done),
   promises: {
-    open: (path, flags) => open(path, flags),
+    open: (path, flags, mode) => open(path, flags, mode),
     mkdir: (path, options) => mkdir(path, options),
     rename,
     rm,

@@ -25,7 +25,7 @@ export class SeriesView {
   private arrays: SeriesArrays = EMPTY
   private readonly texts: (string | undefined)[] = []
   private readonly keySymbols = new Map<string, number>()
-  private readonly symbols = new SymbolLookup()
+  private readonly symbols: SymbolLookup
   /** Of each measurement, by the tag's symbol. */
   private readonly indexes = new Map<number, Map<number, TagIndex>>()
   private scanned = 0
@@ -38,6 +38,7 @@ export class SeriesView {
 
   constructor(shared: Int32Array, regexTimeoutMs?: number) {
     this.shared = shared
+    this.symbols = new SymbolLookup({ low: shared[Shared.HASH_KEY_LOW], high: shared[Shared.HASH_KEY_HIGH] })
     this.regexTimeoutMs = regexTimeoutMs
   }
 

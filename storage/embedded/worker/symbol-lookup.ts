@@ -1,6 +1,7 @@
 /** Texts to symbols: a hash table over the shared symbol bytes, grown as symbols are added. Symbols are never removed. */
+
+import { type HashKey, hashBytes } from '../hash.ts'
 import type { SeriesArrays } from '../layout.ts'
-import { hashBytes } from '../symbols.ts'
 
 export const NO_SYMBOL = -1
 const encoder = new TextEncoder()
@@ -8,13 +9,18 @@ const encoder = new TextEncoder()
 export class SymbolLookup {
   private slots = new Int32Array(2048) // symbol + 1; 0 = free
   private known = 0
+  private readonly key: HashKey
+
+  constructor(key: HashKey) {
+    this.key = key
+  }
 
   /** @param count symbols that may be read. */
   find(text: string, { symbolOffsets, symbolBytes }: SeriesArrays, count: number): number {
     this.follow(symbolOffsets, symbolBytes, count)
     const bytes = encoder.encode(text)
     const mask = this.slots.length - 1
-    for (let slot = hashBytes(bytes, 0, bytes.length) & mask; this.slots[slot] !== 0; slot = (slot + 1) & mask) {
+    for (let slot = hashBytes(this.key, bytes, 0, bytes.length) & mask; this.slots[slot] !== 0; slot = (slot + 1) & mask) {
       const symbol = this.slots[slot] - 1
       const start = symbolOffsets[symbol]
       if (symbolOffsets[symbol + 1] - start !== bytes.length) continue
@@ -35,7 +41,7 @@ export class SymbolLookup {
     const mask = this.slots.length - 1
     // Of a symbol whose bytes lie beyond the array, the array is under way.
     for (; this.known < count && offsets[this.known + 1] <= bytes.length; this.known++) {
-      let slot = hashBytes(bytes, offsets[this.known], offsets[this.known + 1]) & mask
+      let slot = hashBytes(this.key, bytes, offsets[this.known], offsets[this.known + 1]) & mask
       while (this.slots[slot] !== 0) slot = (slot + 1) & mask
       this.slots[slot] = this.known + 1
     }

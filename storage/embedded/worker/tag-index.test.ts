@@ -5,6 +5,7 @@ import { compileMatchers } from '../../common/matchers.ts'
 import { Random } from '../../conformance/random.ts'
 import { Shared } from '../layout.ts'
 import { SeriesIndex } from '../series-index.ts'
+import { admitted, ref } from '../testing/series.ts'
 import { SelectedTags } from './samples/tag-sets.ts'
 import { SeriesView } from './series.ts'
 import type { TagIndex } from './tag-index.ts'
@@ -21,8 +22,7 @@ class Fixture {
   }
 
   add(measurement: number, tags: Record<string, string>): number {
-    const series = this.index.resolve({ namespace: 'default', name: `m${measurement}`, id: measurement, fields: new Map() }, Object.entries(tags).flat())
-    if (!this.index.isLive(series)) this.index.admit(series)
+    const series = admitted(this.index, ref(measurement), Object.entries(tags).flat())
     this.index.publish(series)
     return series
   }
@@ -43,7 +43,7 @@ t.test('series of a value: listed ones and those that came later', async (t) => 
   const hosts = (from: number, to: number) => {
     for (let i = from; i < to; i++) db.add(1, { host: `h${i % 3}`, i: `${i}` })
   }
-  const symbol = (text: string) => db.index.symbols.find(text)
+  const symbol = (text: string) => db.index.symbols.symbolOf(text)
   hosts(0, 30)
   const first = db.tagIndex('host')
   const code = first.codeOfSymbol(symbol('h1'))

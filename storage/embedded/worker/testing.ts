@@ -7,6 +7,7 @@ import type { FieldType, MeasurementRef, SeriesChunk } from '../../../kernel/sto
 import { type FieldDef, type MeasurementDef, type SegmentMeta, Shared, type StateEvent, type TableDef, type WorkerConfig } from '../layout.ts'
 import { Memtable, SeriesTimes } from '../memtable.ts'
 import { SeriesIndex } from '../series-index.ts'
+import { admitted } from '../testing/series.ts'
 import { Duck } from './duck.ts'
 import type { RelationContext } from './relation.ts'
 import { SampleUnits } from './samples/piece-units.ts'
@@ -114,9 +115,7 @@ export class TestDatabase {
 
   /** The number of a series, new or known. */
   series(measurement: TestMeasurement, tags: Record<string, string>): number {
-    const series = this.index.resolve(measurement.ref, Object.entries(tags).flat())
-    if (!this.index.isLive(series)) this.index.admit(series)
-    return series
+    return admitted(this.index, measurement.ref, Object.entries(tags).flat())
   }
 
   /** Gives series back that have no rows left. */

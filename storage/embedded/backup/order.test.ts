@@ -1,0 +1,117 @@
+/** What a backup and a restore make durable, and when: on a disk that keeps a list. Without an engine. */
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { tempDir } from '../testing/harness.ts'
+import { type BackupSource, createBackup } from './create.ts'
+import { type BackupDisk, realDisk } from './disk.ts'
+import { hex, MANIFEST_FILE } from './manifest.ts'
+import { restoreBackup } from './restore.ts'
+
+const SEGMENT = 'segments/shard_1/0000000001.parquet'
+const check = () => {}
+
+function roots(t: Test): { data: string; backup: string; source: BackupSource } {
+  const root = tempDir()
+  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  const [data, backup] = [join(root, 'data'), join(root, 'backups', 'one')]
+  mkdirSync(join(data, dirname(SEGMENT)), { recursive: true })
+  writeFileSync(join(data, SEGMENT), 'abc')
+  const source: BackupSource = {
+    dataDir: data,
+    now: () => 1,
+    settle: async () => 42,
+    lease: () => () => {},
+    copyCatalog: async (to) => writeFileSync(join(to, 'data.mdb'), 'catalog'),
+    detach: async () => [[{ file: SEGMENT, bytes: 3, crc32: hex(crc32('abc')) }]],
+  }
+  return { data, backup, source }
+}
+
+/** Calls of the disk in order; a manifest is there or not while they are made. */
+function recording(root: string): { disk: BackupDisk; calls: string[] } {
+  const calls: string[] = []
+  const name = (path: string) => path.slice(root.length + 1) || '.'
+  const manifest = () => (existsSync(join(root, MANIFEST_FILE)) ? ' with a manifest' : '')
+  const disk: BackupDisk = {
+    ...realDisk,
+    async sync(path) {
+      calls.push(`sync ${path === dirname(root) ? 'the parent' : name(path)}${manifest()}`)
+      await realDisk.sync(path)
+    },
+    async write(path, bytes) {
+      calls.push(`write ${name(path)}`)
+      await realDisk.write(path, bytes)
+    },
+  }
+  return { disk, calls }
+}
+
+const folders = ['sync catalog', 'sync segments/shard_1', 'sync segments', 'sync .']
+
+t.test('the manifest goes last, when all that it names is durable', async (t) => {
+  const { backup, source } = roots(t)
+  const { disk, calls } = recording(backup)
+  await createBackup(source, disk, backup, new Map(), check)
+  const written = calls.indexOf(`write ${MANIFEST_FILE}.tmp`)
+  t.ok(written > 0)
+  t.same(calls.slice(0, written), ['sync .', 'sync catalog/data.mdb', ...folders])
+  t.same(calls.slice(written + 1), ['sync . with a manifest', 'sync the parent with a manifest'])
+})
+
+t.test('a manifest of before is durably gone before anything is touched', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const { disk, calls } = recording(backup)
+  let before: readonly string[] = []
+  const copyCatalog: BackupSource['copyCatalog'] = async (to) => {
+    before = [...calls]
+    await source.copyCatalog(to)
+  }
+  await createBackup({ ...source, copyCatalog }, disk, backup, new Map(), check)
+  t.same(before, ['sync .'], 'and without the manifest')
+})
+
+t.test('a restore is renamed when it is durable', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const target = join(dirname(backup), 'restored')
+  const calls: string[] = []
+  const sync: BackupDisk['sync'] = async (path) => {
+    calls.push(`${path === dirname(target) ? 'parent' : path.replace(/.*\.restoring-\w{8}\/?/, '') || '.'} ${existsSync(target) ? 'after' : 'before'}`)
+    await realDisk.sync(path)
+  }
+  await restoreBackup({ ...realDisk, sync }, backup, target, check)
+  t.same(calls.toSorted(), ['. before', 'catalog before', 'parent after', 'segments before', 'segments/shard_1 before', 'wal before'].toSorted())
+})
+
+t.test('a file that changes while it is restored is refused', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const target = join(dirname(backup), 'restored')
+  const changes: [string, (path: string) => void][] = [
+    ['catalog/data.mdb', (path) => writeFileSync(path, 'CATALOG')],
+    ['catalog/data.mdb', (path) => appendFileSync(path, '!')],
+    [SEGMENT, (path) => writeFileSync(path, 'abd')],
+  ]
+  for (const [file, change] of changes) {
+    const path = join(backup, file)
+    const kept = readFileSync(path)
+    // After the verification, in the moment of the copy; segments are copied where they cannot be linked.
+    const disk: BackupDisk = {
+      ...realDisk,
+      link: () => Promise.reject(Object.assign(new Error('another file system'), { code: 'EXDEV' })),
+      copy(from, to, check) {
+        if (from === path) change(path)
+        return realDisk.copy(from, to, check)
+      },
+    }
+    await t.rejects(restoreBackup(disk, backup, target, check), { code: 'INVALID_REQUEST', message: new RegExp(`file "${file}" changed while it was copied`) })
+    t.same(readdirSync(dirname(backup)), ['one'], 'nothing is left')
+    rmSync(path)
+    writeFileSync(path, kept)
+  }
+  await restoreBackup(realDisk, backup, target, check)
+  t.equal(readFileSync(join(target, SEGMENT), 'utf8'), 'abc')
+})
