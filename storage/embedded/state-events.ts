@@ -11,7 +11,9 @@ export function stateEvents(
 ): StateEvent[] {
   const events: StateEvent[] = [{ kind: 'series', arrays: index.arrays() }]
   for (const table of schema.tables) if (table?.durable) events.push({ kind: 'table', def: table.def() })
-  for (const measurement of schema.byId) if (measurement?.durable) events.push({ kind: 'measurement', def: measurement.def() })
+  // A drop or a restore on its way through the log has changed the schema already and may yet fail: the threads learn of it when it takes effect.
+  for (const measurement of [...schema.pending.values(), ...schema.byId])
+    if (measurement?.durable && !lifetime.drops.has(measurement.id)) events.push({ kind: 'measurement', def: measurement.def() })
   events.push(...lifetime.tombstones.events())
   for (const id of schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
   events.push({ kind: 'segments', added: segments, removed: [], droppedMemtable: -1 })

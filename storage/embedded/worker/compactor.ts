@@ -184,7 +184,7 @@ function holdNonFinite(inputs: readonly SegmentMeta[], field: number): boolean {
 }
 
 /** Where the piece begins once what retention hides of it is gone. */
-function firstLeft({ minTime, maxTime, hidden }: Piece): bigint {
+export function firstLeft({ minTime, maxTime, hidden }: Piece): bigint {
   let first = minTime
   for (const { measurements, series, lo, hi } of hidden) if (measurements === undefined && series === undefined && lo <= first && hi >= first) first = hi + 1n
   return before(maxTime, first) ? maxTime : first

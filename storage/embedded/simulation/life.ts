@@ -1,0 +1,170 @@
+/** One life of a database: a process that opens it, serves it for a while, and ends. */
+
+import type { StorageContext } from '../../../kernel/storage.ts'
+import { type Lifetimes, lifetimesOf, measurementCutoff } from '../../common/lifetime.ts'
+import { type Limits, limitsOf } from '../../common/limits.ts'
+import { earlier } from '../../common/time.ts'
+import type { Admission } from '../admission.ts'
+import { EmbeddedEngine } from '../engine.ts'
+import type { Environment } from '../environment.ts'
+import { paths, walFileName } from '../paths.ts'
+import type { SeriesIndex } from '../series-index.ts'
+import { SimulatedFiles } from './file-system.ts'
+import { Machine } from './machine.ts'
+import type { Operation } from './model.ts'
+import { simulatedObjects } from './objects.ts'
+import type { Scanned } from './scan.ts'
+import { SimulatedStore } from './store.ts'
+import { SimulatedThread } from './thread.ts'
+import type { World } from './world.ts'
+
+export const NAMESPACES = ['', 'other']
+const SCAN = new URL('file:///simulation/scan')
+
+export class Life {
+  readonly engine: EmbeddedEngine
+  readonly machine: Machine
+  readonly config: Record<string, unknown>
+  readonly world: World
+  /** Set when the process has ended: nothing that it answers counts. */
+  over = false
+  private readonly fs: SimulatedFiles
+  /** Of the write called last. */
+  refusedPoints: ReadonlySet<number> = new Set()
+  private readonly limits: Limits
+  private readonly lifetimes: Lifetimes
+  private readonly walDir: string
+  private readonly periodic: boolean
+  private readonly byFile = new Map<string, Operation[]>()
+
+  constructor(world: World, dataDir: string, config: Record<string, unknown>) {
+    this.world = world
+    this.config = config
+    this.machine = new Machine(world.scheduler, world.disk, world.random.fork())
+    this.limits = limitsOf(config)
+    this.lifetimes = lifetimesOf(config, this.limits)
+    this.walDir = paths(dataDir).wal
+    this.fs = new SimulatedFiles(this.machine, { syncing: (path) => this.syncing(path) })
+    this.periodic = String(config.wal_fsync_policy).startsWith('periodic')
+    const context = { config: { ...config, data_dir: dataDir }, log: this.log(), metrics: NO_METRICS, now: () => world.wallClock } as unknown as StorageContext
+    this.engine = new EmbeddedEngine(context, this.environment())
+    this.watchAdmission()
+  }
+
+  /** What of a write was refused is known when it is called, not only when it is answered: a write whose answer is lost may be there without those points. */
+  private watchAdmission(): void {
+    const { admission } = (this.engine as unknown as { writes: { admission: Pick<Admission, 'admit'> } }).writes
+    const admit = admission.admit.bind(admission)
+    admission.admit = (...args) => {
+      const admitted = admit(...args)
+      this.refusedPoints = new Set(admitted.rejections.map(({ position }) => position))
+      return admitted
+    }
+  }
+
+  private environment(): Environment {
+    const { machine, fs } = this
+    return {
+      fs,
+      timers: machine.scheduler,
+      openStore: (dir) => new SimulatedStore(machine, dir),
+      startThread: (data) => new SimulatedThread(data, machine, fs),
+      lock: () => ({ acquire() {}, release() {} }),
+      random: (bytes) => Buffer.from(Array.from({ length: bytes }, () => machine.random.int(256))),
+    }
+  }
+
+  private log(): StorageContext['log'] {
+    const { scheduler } = this.world
+    const line =
+      (level: string) =>
+      (...args: unknown[]): void =>
+        scheduler.trace?.(`  ${level}: ${args.map((arg) => (typeof arg === 'string' ? arg : describe(arg))).join(' ')}`)
+    return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') } as unknown as StorageContext['log']
+  }
+
+  /** Opens the engine, with the archive's store attached. */
+  async open(): Promise<void> {
+    await this.engine.open()
+    this.engine.archive.attach(simulatedObjects(this.world.objects, this.machine, this.fs))
+  }
+
+  /** First time that retention keeps of a measurement, at the latest. */
+  readonly cutoff = (measurement: string): bigint => {
+    const { world } = this
+    const clock = earlier(world.newest, BigInt(Math.floor(world.wallClock)) * 1_000_000n)
+    return measurementCutoff(this.lifetimes, this.limits, clock, '', measurement, [])
+  }
+
+  /** A call is made whose outcome is to be remembered. */
+  begin(change: Operation['change']): Operation {
+    const { trace } = this.world.scheduler
+    const operation = this.world.history.begin(change, this.cutoff)
+    trace?.(`  CALL ${operation.number} ${describe(change)}`)
+    return operation
+  }
+
+  acknowledged(operation: Operation): void {
+    if (this.over) return
+    this.world.scheduler.trace?.(`  ACKNOWLEDGED ${operation.number}`)
+    if (!this.periodic) return this.world.history.end(operation, 'acknowledged', true)
+    operation.outcome = 'acknowledged'
+    const { wal } = (this.engine as unknown as { writes: { wal: { file: number } } }).writes
+    const file = `${this.walDir}/${walFileName(wal.file)}`
+    const list = this.byFile.get(file)
+    if (list === undefined) this.byFile.set(file, [operation])
+    else list.push(operation)
+  }
+
+  /** @param refused nothing of it is there. */
+  failed(operation: Operation, refused: boolean): void {
+    if (this.over) return
+    this.world.scheduler.trace?.(`  ${refused ? 'REFUSED' : 'UNKNOWN'} ${operation.number}`)
+    this.world.history.end(operation, refused ? 'refused' : 'unknown', false)
+  }
+
+  private syncing(path: string): () => void {
+    const operations = [...(this.byFile.get(path) ?? [])]
+    return () => {
+      for (const operation of operations) if (!operation.durable) this.world.history.end(operation, 'acknowledged', true)
+      this.byFile.set(
+        path,
+        (this.byFile.get(path) ?? []).filter(({ durable }) => !durable),
+      )
+    }
+  }
+
+  /** Everything there is, in one snapshot. */
+  observe(): Promise<Scanned[]> {
+    const namespaces = NAMESPACES.map((namespace) => ({ namespace }))
+    return this.engine.run<Scanned[]>(SCAN, namespaces).result
+  }
+
+  /** @returns two live series with equal tags, if there are. */
+  doubled(): string | undefined {
+    const { index } = this.engine as unknown as { index: SeriesIndex }
+    const seen = new Map<string, number>()
+    for (let series = 0; series < index.count; series++) {
+      if (!index.isLive(series)) continue
+      const key = `${index.measurementOf(series)} ${index.tagsOf(series).join(',')}`
+      const other = seen.get(key)
+      if (other !== undefined) return `series ${other} and ${series} both live and have tags ${key}`
+      seen.set(key, series)
+    }
+    return undefined
+  }
+
+  /** What the engine lists, as `observe` gives it. */
+  listed(): Pick<Scanned, 'namespace' | 'name' | 'fields'>[] {
+    return NAMESPACES.flatMap((namespace) =>
+      this.engine.measurements(namespace).map(({ name, fields }) => ({ namespace, name, fields: fields.map((field) => [field.name, field.type]) })),
+    ) as Pick<Scanned, 'namespace' | 'name' | 'fields'>[]
+  }
+}
+
+const NOTHING = { inc() {}, set() {}, observe() {} }
+const NO_METRICS = { counter: () => NOTHING, gauge: () => NOTHING, histogram: () => NOTHING }
+
+function describe(value: unknown): string {
+  return JSON.stringify(value, (_, inner) => (inner instanceof Error ? inner.message : typeof inner === 'bigint' ? String(inner) : inner))
+}

@@ -1,0 +1,49 @@
+/** What a life is configured with, and how much goes wrong in it, by seed. Sizes are small, so that little work makes files turn over. */
+import { type FaultRates, NO_FAULTS } from './machine.ts'
+import type { Random } from './random.ts'
+
+const HOUR = 3600
+
+export function configOf(random: Random): Record<string, unknown> {
+  const shard = random.pick([60, HOUR, HOUR, 86_400])
+  const retention = random.chance(0.25) ? shard * random.pick([1, 2, 24, 500]) : 0
+  return {
+    ...(random.chance(0.1) ? { preset: 'small' } : {}),
+    wal_fsync_policy: random.pick(['per_batch', 'per_batch', 'per_write', 'periodic_10', 'periodic_200']),
+    wal_max_file_size: random.pick([400, 2000, 20_000, 1 << 20]),
+    wal_max_unflushed: random.pick([1, 2, 4, 100]),
+    memtable_flush_threshold: random.pick([500, 4000, 1 << 20]),
+    max_memtable_memory: 256 << 20,
+    compaction_fan_in: random.pick([2, 2, 3, 8]),
+    compaction_max_segment_rows: random.pick([20, 1000, 1_000_000]),
+    compaction_max_backlog: 64,
+    maintenance_interval_secs: random.pick([1, 5, 30]),
+    deleted_rows_rewrite_secs: random.pick([0, 1, 600]),
+    shard_duration_secs: shard,
+    ooo_shard_tolerance: random.pick([0, 2, 100, 1_000_000]),
+    future_write_tolerance_secs: HOUR,
+    max_series_cardinality: random.chance(0.1) ? 8 : 1_000_000,
+    retention_secs: retention,
+    retention: retention > 0 || random.chance(0.1) ? ownRetention(random, shard) : {},
+    ...(random.chance(0.6) ? { soft_delete_ttl_secs: random.pick([1, 600, 86_400 * 365]) } : {}),
+    segment_verification: random.pick(['first_use', 'background', 'off']),
+    query_threads: random.between(1, 2),
+    engine_niceness: 0,
+    maintenance_max_deaths: random.pick([1, 3, 1000]),
+  }
+}
+
+function ownRetention(random: Random, shard: number): Record<string, number> {
+  const own: Record<string, number> = {}
+  for (const name of ['m0', 'g0', 'g1']) if (random.chance(0.4)) own[name] = random.pick([0, shard, shard * 24])
+  return own
+}
+
+/** Many kinds now and then, or one kind often. */
+export function ratesOf(random: Random): FaultRates {
+  const rates: FaultRates = { ...NO_FAULTS }
+  const kinds = Object.keys(rates) as (keyof FaultRates)[]
+  if (random.chance(0.4)) rates[random.pick(kinds)] = random.pick([0.05, 0.2, 0.5])
+  else for (const kind of kinds) if (random.chance(0.4)) rates[kind] = random.pick([0.002, 0.01, 0.05])
+  return rates
+}
