@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import type { EmbeddedEngine } from './engine.ts'
 import { failCommits, holdCommit, inside } from './testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from './testing/harness.ts'
+import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 t.setTimeout(120_000)
 const QUIET = { maintenance_interval_secs: 3600, compaction_fan_in: 64 }
@@ -179,4 +180,24 @@ t.test('what is defined while a commit is under way is in the next one', async (
     t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1 w=1`, `a ${NOW + 1n} v=2 x=2`])
     t.same(await rowsOf(again, 'new'), [`a ${NOW} v=1`])
   })
+})
+
+t.test('a commit waits until the log has, durably, what it has read the effect of', async (t) => {
+  let waiting: (() => void) | undefined
+  const fdatasync: FileSystem['fdatasync'] = (fd, done) => {
+    waiting = () => realFileSystem.fdatasync(fd, done)
+  }
+  const dir = tempDir()
+  const engine = await openEngine(dir, { ...QUIET, wal_fsync_policy: 'periodic_600000' }, { ...realFileSystem, fdatasync })
+  t.teardown(() => closeAndRemove(engine, dir))
+  await engine.tidy()
+  const { manifest, catalog } = inside(engine)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await engine.delete({ namespace: '', measurement: 'm' })
+  const commit = manifest.commit()
+  while (waiting === undefined) await new Promise((resolve) => setImmediate(resolve))
+  t.same(catalog.tombstones(), [], 'the record of the delete is not synced')
+  waiting()
+  await commit
+  t.equal(catalog.tombstones().length, 1)
 })
