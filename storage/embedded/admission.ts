@@ -241,10 +241,7 @@ class Work {
 
   private admitSeries(series: number): void {
     this.index.admit(series)
-    const measurement = this.index.measurementOf(series)
-    this.series.push({ series, measurement })
-    const owner = this.schema.byId[measurement]
-    if (owner !== undefined) this.index.collectKeys(series, owner.keySymbols, owner.tagKeys)
+    this.series.push({ series, measurement: this.index.measurementOf(series) })
     this.undo.push(() => this.index.revoke(series))
   }
 

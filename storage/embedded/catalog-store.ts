@@ -16,7 +16,7 @@ import { checkPages } from './catalog-pages.ts'
 import { damagedCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './catalog-value.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
-export const FORMAT_VERSION = 3
+export const FORMAT_VERSION = 4
 
 const FORMAT = 'meta/format'
 const SUM = 'meta/sum'
@@ -64,7 +64,7 @@ export class CatalogStore {
       else if (version === 1) await store.addChecksums()
       else if (version > FORMAT_VERSION || version < 1) throw otherVersion(version)
       store.verify()
-      if (version === 2) await store.raiseVersion()
+      if (version === 2 || version === 3) await store.raiseVersion()
       return store
     } catch (error) {
       await db.close()
@@ -91,6 +91,10 @@ export class CatalogStore {
   /** Entries from `start` on and before `end`, in the order of keys. */
   *range(range: { start: string; end: string; limit?: number }): Generator<Entry> {
     for (const { key, value } of this.db.getRange(range)) yield { key, bytes: decodeValue(key, value as Uint8Array) }
+  }
+
+  *keys(prefix: string): Generator<string> {
+    for (const key of this.db.getKeys({ start: prefix, end: `${prefix}\uffff` })) yield key
   }
 
   /** Durable when it resolves. @throws STORAGE_FULL: nothing has changed; OVERLOADED: only a restart can tell. */
@@ -138,7 +142,7 @@ export class CatalogStore {
     })
   }
 
-  /** What version 3 added is in segments that it has written itself. */
+  /** What versions 3 and 4 added is only in what they have written themselves. */
   private async raiseVersion(): Promise<void> {
     await this.commits.run((raw) => raw.put(FORMAT, formatMark(FORMAT_VERSION)))
   }

@@ -9,11 +9,13 @@ import type { Cuts, MeasurementDef, SegmentMeta, TableDef, Tombstone } from './l
 import type { LifetimeWrites } from './lifetime/store.ts'
 import {
   type EndedDrops,
+  hasBlocks,
   loadCuts,
   loadTombstone,
   type StoredCuts,
   type StoredDrop,
   type StoredTombstone,
+  seriesBytes,
   storeCuts,
   storeTombstone,
 } from './lifetime/stored.ts'
@@ -56,8 +58,18 @@ export interface CatalogChange {
   lifetime?: LifetimeWrites
 }
 
+/** The measurements that series of a range had before they were given back in a record that is not durable yet. */
+interface Owners {
+  ownersBefore(from: number, to: number): ReadonlyMap<number, number>
+}
+
+/** Series of a tombstone in a block. */
+const MASK_BLOCK = 16_384
+
 export class Catalog {
   readonly store: CatalogStore
+  /** Series of tombstones that lie in blocks, and how many blocks are stored. */
+  private readonly masks = new Map<number, { series: Int32Array | undefined; blocks: number }>()
   private storedSeries = 0
   private storedSymbols = 0
 
@@ -119,8 +131,11 @@ export class Catalog {
     }
   }
 
-  /** @param series the number of series that must be in the catalog after the commit. */
-  async commit(change: CatalogChange, index: SeriesIndex, series: number): Promise<void> {
+  /**
+   * @param series the number of series that must be in the catalog after the commit.
+   * @param owners of series whose release is not durable: they are stored as they were.
+   */
+  async commit(change: CatalogChange, index: SeriesIndex, series: number, owners: Owners): Promise<void> {
     const symbols = index.symbols.count
     await this.store.transaction((tx) => {
       tx.putJson('meta/counters', change.counters)
@@ -128,16 +143,84 @@ export class Catalog {
       for (const def of change.tables ?? []) tx.putJson(key('table', def.id), def)
       for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
       for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
-      if (change.lifetime !== undefined) this.putLifetime(tx, change.lifetime, index, series)
+      if (change.lifetime !== undefined) this.putLifetime(tx, change.lifetime, index, series, owners)
       this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
-      this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to))
+      this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to, owners))
+    })
+    this.storedSymbols = Math.max(this.storedSymbols, symbols)
+    this.storedSeries = Math.max(this.storedSeries, series)
+    for (const tombstone of change.lifetime?.tombstones ?? [])
+      if (tombstone.series !== null && hasBlocks(tombstone))
+        this.masks.set(tombstone.id, { series: tombstone.series, blocks: Math.ceil(tombstone.series.length / MASK_BLOCK) })
+    for (const id of change.lifetime?.tombstonesRemoved ?? []) this.masks.delete(id)
+  }
+
+  /** Blocks of symbols and series that a commit would have to write. */
+  unstoredBlocks(index: SeriesIndex): number {
+    return Math.floor((index.symbols.count - this.storedSymbols + Math.max(0, index.publishedCount - this.storedSeries)) / BLOCK)
+  }
+
+  /** Stores up to so many blocks of symbols, or, when all are stored, of series. */
+  async storeSeries(index: SeriesIndex, blocks: number, owners: Owners): Promise<void> {
+    const end = (stored: number): number => (Math.floor(stored / BLOCK) + blocks) * BLOCK
+    const symbols = Math.min(index.symbols.count, end(this.storedSymbols))
+    const series = symbols < index.symbols.count ? this.storedSeries : Math.min(index.publishedCount, end(this.storedSeries))
+    await this.store.transaction((tx) => {
+      this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
+      this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to, owners))
     })
     this.storedSymbols = Math.max(this.storedSymbols, symbols)
     this.storedSeries = Math.max(this.storedSeries, series)
   }
 
+  /**
+   * Writes blocks with series that were given back again.
+   * @param stampOf what changes with the next release in a block. @returns the stamps that are stored.
+   */
+  async storeReleased(
+    index: SeriesIndex,
+    blocks: readonly number[],
+    owners: Owners,
+    stampOf: (block: number) => number | undefined,
+  ): Promise<[block: number, stamp: number][]> {
+    let stamps: [block: number, stamp: number][] = []
+    await this.store.transaction((tx) => {
+      stamps = blocks.flatMap((block): [number, number][] => {
+        const stamp = stampOf(block)
+        return stamp === undefined ? [] : [[block, stamp]]
+      })
+      this.putReleased(tx, blocks, index, this.storedSeries, owners)
+    })
+    return stamps
+  }
+
+  /** Stores up to so many blocks of a tombstone's series. @returns false when none was missing. */
+  async storeMasked(tombstone: Tombstone, blocks: number): Promise<boolean> {
+    const { id, series } = tombstone
+    if (series === null || !hasBlocks(tombstone)) return false
+    const all = Math.ceil(series.length / MASK_BLOCK)
+    const known = this.masks.get(id)
+    const from = known?.series === series ? known.blocks : 0
+    if (from >= all) return false
+    const to = Math.min(all, from + blocks)
+    await this.store.transaction((tx) => {
+      for (let block = from; block < to; block++) tx.put(maskKey(id, block), seriesBytes(series.subarray(block * MASK_BLOCK, (block + 1) * MASK_BLOCK)))
+    })
+    this.masks.set(id, { series, blocks: to })
+    return true
+  }
+
   tombstones(): Tombstone[] {
-    return this.all<StoredTombstone>('tombstone/').map(loadTombstone)
+    for (const key of this.store.keys('masked/')) {
+      const id = Number(key.split('/')[1])
+      this.masks.set(id, { series: undefined, blocks: (this.masks.get(id)?.blocks ?? 0) + 1 })
+    }
+    return this.all<StoredTombstone>('tombstone/').map((stored) => {
+      const tombstone = loadTombstone(stored, () => this.maskBlocks(stored.id))
+      const known = this.masks.get(stored.id)
+      if (known !== undefined) known.series = tombstone.series ?? undefined
+      return tombstone
+    })
   }
 
   cuts(): Cuts {
@@ -157,9 +240,19 @@ export class Catalog {
     return this.all<{ table: number; file: number }>('gone/').map(({ table, file }) => [table, file])
   }
 
-  private putLifetime(tx: CatalogWrites, change: LifetimeWrites, index: SeriesIndex, series: number): void {
-    for (const tombstone of change.tombstones) tx.putJson(key('tombstone', tombstone.id), storeTombstone(tombstone))
-    for (const id of change.tombstonesRemoved) tx.remove(key('tombstone', id))
+  private *maskBlocks(id: number): Generator<Uint8Array> {
+    for (const { bytes } of this.store.range({ start: `${key('masked', id)}/`, end: `${key('masked', id)}/\uffff` })) yield bytes
+  }
+
+  private putLifetime(tx: CatalogWrites, change: LifetimeWrites, index: SeriesIndex, series: number, owners: Owners): void {
+    for (const tombstone of change.tombstones) {
+      tx.putJson(key('tombstone', tombstone.id), storeTombstone(tombstone))
+      this.putMasked(tx, tombstone)
+    }
+    for (const id of change.tombstonesRemoved) {
+      tx.remove(key('tombstone', id))
+      for (let block = 0; block < (this.masks.get(id)?.blocks ?? 0); block++) tx.remove(maskKey(id, block))
+    }
     for (const drop of change.drops) tx.putJson(key('drop', drop.measurement), drop)
     for (const id of change.dropsRemoved) tx.remove(key('drop', id))
     for (const id of change.measurementsGone) tx.remove(key('measurement', id))
@@ -170,9 +263,23 @@ export class Catalog {
     for (const table of change.tablesForgotten) tx.remove(key('gone', table))
     if (change.cuts !== undefined) tx.putJson('meta/cuts', storeCuts(change.cuts))
     if (change.ended !== undefined) tx.putJson('meta/ended-drops', change.ended)
-    const stored = Math.max(this.storedSeries, series)
-    const blocks = new Set([...change.released].filter((number) => number < stored).map((number) => Math.floor(number / BLOCK)))
-    for (const block of blocks) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK)))
+    this.putReleased(tx, change.released, index, Math.max(this.storedSeries, series), owners)
+  }
+
+  /** @param stored how many series the catalog has, or has after the transaction. */
+  private putReleased(tx: CatalogWrites, blocks: Iterable<number>, index: SeriesIndex, stored: number, owners: Owners): void {
+    for (const block of blocks)
+      if (block * BLOCK < stored) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK), owners))
+  }
+
+  /** What is not stored ahead of the tombstone's series. */
+  private putMasked(tx: CatalogWrites, tombstone: Tombstone): void {
+    const { id, series } = tombstone
+    if (series === null || !hasBlocks(tombstone)) return
+    const known = this.masks.get(id)
+    const from = known?.series === series ? known.blocks : 0
+    const to = Math.ceil(series.length / MASK_BLOCK)
+    for (let block = from; block < to; block++) tx.put(maskKey(id, block), seriesBytes(series.subarray(block * MASK_BLOCK, (block + 1) * MASK_BLOCK)))
   }
 
   logNote(): LogNote | undefined {
@@ -215,6 +322,7 @@ export class Catalog {
 
 export const blockKey = (kind: string, id: number): string => `${kind}/${String(id).padStart(10, '0')}`
 const key = blockKey
+const maskKey = (tombstone: number, block: number): string => `${key('masked', tombstone)}/${String(block).padStart(10, '0')}`
 
 function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array {
   const out = new ByteWriter(1 << 14)
@@ -227,13 +335,15 @@ function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array
   return Buffer.from(out.bytes.subarray(0, out.length))
 }
 
-function encodeSeries(index: SeriesIndex, from: number, to: number): Uint8Array {
+function encodeSeries(index: SeriesIndex, from: number, to: number, owners: Owners): Uint8Array {
   const out = new ByteWriter(1 << 14)
   out.varint(to - from)
+  const before = owners.ownersBefore(from, to)
   for (let series = from; series < to; series++) {
     // Provisional ones too: whether they become live is not known yet, and the block may never be written again.
-    out.varint(index.measurement[series] + 1)
-    if (index.measurement[series] === RELEASED) continue
+    const owner = index.measurement[series] === RELEASED ? (before.get(series) ?? RELEASED) : index.measurement[series]
+    out.varint(owner + 1)
+    if (owner === RELEASED) continue
     out.varint((index.offsets[series + 1] - index.offsets[series]) / 2)
     for (let i = index.offsets[series]; i < index.offsets[series + 1]; i++) out.varint(index.tags[i])
   }

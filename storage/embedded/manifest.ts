@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
 import type { Archive } from './archive/archive.ts'
 import type { Catalog, CatalogChange, Counters } from './catalog.ts'
+import { CatalogAhead } from './catalog-ahead.ts'
 import { type SegmentMeta, segmentFiles } from './layout.ts'
 import type { Housekeeping } from './lifetime/housekeeping.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
@@ -52,10 +53,12 @@ export class Manifest {
   private leaving: Memtable | undefined
   /** Segments that are being merged or archived: nobody else takes them out. */
   private readonly claimed = new Set<number>()
+  private readonly ahead: CatalogAhead
   private readonly parts: ManifestParts
 
   constructor(parts: ManifestParts) {
     this.parts = parts
+    this.ahead = new CatalogAhead(parts.catalog, parts.index, parts.lifetime)
   }
 
   insert(segment: SegmentMeta): void {
@@ -143,6 +146,7 @@ export class Manifest {
   /** Commits a change with everything defined so far. */
   async commit(change: Pick<CatalogChange, 'segmentsAdded' | 'segmentsRemoved'>): Promise<void> {
     const { catalog, schema, index, writes, metrics, lifetime } = this.parts
+    await this.ahead.store()
     const counters = this.counters()
     const lived = takeLifetime(lifetime, schema, counters.walFloor)
     const measurements = [...writes.changedMeasurements]
@@ -160,6 +164,7 @@ export class Manifest {
         },
         index,
         index.publishedCount,
+        lifetime.releases,
       )
       metrics.catalogFsyncs.inc()
     } catch (error) {

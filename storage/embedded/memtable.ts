@@ -82,11 +82,10 @@ export class SeriesTimes {
     return high > h || (high === h && low >>> 0 > this.baseLow[series] >>> 0)
   }
 
-  /** Whether all rows of the series are older; a series of which none is known is not. */
-  isBelow(series: number, time: bigint): boolean {
+  /** Whether all rows of the series are older than the time of these halves; a series of which none is known is not. */
+  isBelow(series: number, low: number, high: number): boolean {
     if (series >= this.high.length || this.high[series] === NO_TIME_HIGH) return false
-    const high = Number(time >> 32n)
-    return this.high[series] < high || (this.high[series] === high && this.low[series] >>> 0 < Number(time & 0xffffffffn))
+    return this.high[series] < high || (this.high[series] === high && this.low[series] >>> 0 < low >>> 0)
   }
 
   /** Nanoseconds from a time to the newest of its series. */
@@ -154,6 +153,8 @@ export class Memtable {
   /** Bytes of memory taken. */
   allocated = 0
   rows = 0
+  /** It has rows of series that were given back later: read from the log. */
+  ownerless = false
   private heap: SharedArrayBuffer[] = []
   private heapBytes: Uint8Array = new Uint8Array(0)
   private heapUsed = HEAP_BUFFER

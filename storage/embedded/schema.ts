@@ -24,9 +24,6 @@ export class Measurement implements MeasurementRef {
   home: Table | undefined
   /** All tables that may hold rows of it, oldest first. */
   tables: Table[] = []
-  /** Tag keys of its series so far. */
-  readonly tagKeys = new Set<string>()
-  readonly keySymbols = new Set<number>()
   /** Named in a durable record; one that is not may be forgotten. */
   kept = false
 
@@ -319,9 +316,10 @@ export class Schema {
   }
 }
 
-export function describe(measurement: Measurement): MeasurementInfo {
+/** @param tags its tag keys, ordered. */
+export function describe(measurement: Measurement, tags: string[]): MeasurementInfo {
   const fields = measurement.list.map(({ name, type, scale }): FieldInfo => (type === 'decimal' ? { name, type, scale } : { name, type }))
-  return { name: measurement.name, tags: [...measurement.tagKeys].sort(), fields }
+  return { name: measurement.name, tags, fields }
 }
 
 /** Columns that are no field's: the engine threads add them to segments and relations. */

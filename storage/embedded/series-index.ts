@@ -13,6 +13,7 @@ import type { MeasurementRef } from '../../kernel/storage.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import { grownInt32, sharedInt32, widened } from './grow.ts'
 import { type SeriesArrays, Shared } from './layout.ts'
+import { MeasurementSeries } from './measurement-series.ts'
 import { mix, SymbolTable } from './symbols.ts'
 import type { ByteWriter } from './wal/bytes.ts'
 import type { LateSeries } from './wal/late-series.ts'
@@ -29,6 +30,8 @@ interface Tally {
 
 export class SeriesIndex {
   readonly symbols: SymbolTable
+  /** The live series of each measurement. */
+  readonly members = new MeasurementSeries()
   measurement: Int32Array = sharedInt32(1024)
   offsets: Int32Array = sharedInt32(1025)
   tags: Int32Array = sharedInt32(8192)
@@ -68,7 +71,10 @@ export class SeriesIndex {
   /** Bytes held in memory. */
   get memory(): number {
     return (
-      this.symbols.memory + (this.measurement.length + this.offsets.length + this.tags.length + this.hashes.length + this.slots.length) * 4 + this.state.length
+      this.symbols.memory +
+      (this.measurement.length + this.offsets.length + this.tags.length + this.hashes.length + this.slots.length) * 4 +
+      this.state.length +
+      this.members.memory
     )
   }
 
@@ -156,6 +162,7 @@ export class SeriesIndex {
   admit(series: number): void {
     this.state[series] = LIVE
     this.live++
+    this.members.added(series, this.measurement[series], this)
   }
 
   /** The write that admitted the series has failed. */
@@ -163,6 +170,7 @@ export class SeriesIndex {
     this.state[series] = PROVISIONAL
     this.live--
     this.provisional.push(series)
+    this.members.removed(series, this.measurement[series], this)
   }
 
   /** Makes all series up to this one visible to the engine threads. */
@@ -195,6 +203,7 @@ export class SeriesIndex {
     const out: number[] = []
     for (const number of series) {
       if (number >= this.count || this.state[number] !== LIVE) continue
+      this.members.removed(number, this.measurement[number], this)
       this.forget(number)
       this.state[number] = PROVISIONAL
       this.live--
@@ -220,6 +229,7 @@ export class SeriesIndex {
     this.state[series] = LIVE
     this.slots[slot] = series + 1
     this.live++
+    this.members.added(series, measurementId, this)
     if (++this.used * 2 > this.slots.length) this.rehash()
   }
 
@@ -300,6 +310,7 @@ export class SeriesIndex {
     const series = this.append(measurementId, length, hash, slot) // which may replace the arrays
     this.state[series] = LIVE
     this.live++
+    this.members.added(series, measurementId, this)
   }
 
   /** Writes the tags as the log has them: count, then length and bytes of each key and value, ordered by key. */
@@ -316,14 +327,12 @@ export class SeriesIndex {
     }
   }
 
-  /** Key symbols of a series, added to `seen`; the new ones' texts to `texts`. */
-  collectKeys(series: number, seen: Set<number>, texts: Set<string>): void {
-    for (let i = this.offsets[series]; i < this.offsets[series + 1]; i += 2) {
-      const key = this.tags[i]
-      if (seen.has(key)) continue
-      seen.add(key)
-      texts.add(this.symbols.text(key))
-    }
+  /** Tag keys in use by the measurement, ordered. */
+  tagKeys(measurementId: number): string[] {
+    return this.members
+      .keys(measurementId)
+      .map((symbol) => this.symbols.text(symbol))
+      .sort()
   }
 
   private forget(series: number): void {

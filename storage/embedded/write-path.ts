@@ -19,7 +19,7 @@ import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
-import { RELEASED, type SeriesIndex } from './series-index.ts'
+import type { SeriesIndex } from './series-index.ts'
 import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import type { LateSeries } from './wal/late-series.ts'
 import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
@@ -71,6 +71,8 @@ export class WritePath {
   private outstanding = 0
   /** Writes on their way through the log. */
   private readonly inFlight = new Set<Admitted>()
+  /** A byte a series, for `idle`; all 0 between two calls. */
+  private busy = new Uint8Array(0)
   private readonly parts: WritePathParts
   private readonly admission: Admission
 
@@ -166,13 +168,17 @@ export class WritePath {
     return this.active.sequence
   }
 
-  private holds({ heads, rows }: Memtable, measurement: number, series: Int32Array | null): boolean {
+  private holds(memtable: Memtable, measurement: number, series: Int32Array | null): boolean {
+    const { heads, rows, tables } = memtable
     if (rows === 0) return false
-    if (series !== null) return series.some((number) => number < heads.length && heads[number] !== NO_ROW)
-    const { measurement: owners, count } = this.parts.index
-    // While the log is read back, the catalog may have given series back already whose rows come before the delete.
-    const concerned = (number: number): boolean => owners[number] === measurement || owners[number] === RELEASED
-    for (let number = 0; number < Math.min(heads.length, count); number++) if (heads[number] !== NO_ROW && concerned(number)) return true
+    const { schema, index } = this.parts
+    if (series !== null) return hasRows(heads, series)
+    for (const { id, measurement: owner } of schema.any(measurement)?.tables ?? []) {
+      if ((tables.get(id)?.rows ?? 0) === 0) continue
+      if (owner === measurement || memtable.ownerless) return true
+      const { members } = index
+      if (hasRows(heads, members.take(members.walk(measurement), members.count(measurement)))) return true
+    }
     return false
   }
 
@@ -187,10 +193,20 @@ export class WritePath {
    */
   idle(series: Int32Array, sequence: number): Int32Array {
     if (this.outstanding > 0) return NO_SERIES
-    const busy = new Set<number>()
-    for (const { tables } of this.inFlight) for (const rows of tables) for (let row = 0; row < rows.rows; row++) busy.add(rows.series[row])
     const memtables = [...this.frozen, this.active].filter((memtable) => memtable.sequence >= sequence)
-    return series.filter((number) => !busy.has(number) && memtables.every(({ heads }) => number >= heads.length || heads[number] === NO_ROW))
+    let without = series
+    for (const { heads } of memtables) without = without.filter((number) => number >= heads.length || heads[number] === NO_ROW)
+    if (this.inFlight.size === 0 || without.length === 0) return without
+    if (this.busy.length < this.parts.index.count) this.busy = new Uint8Array(this.parts.index.measurement.length)
+    this.markInFlight(1)
+    const idle = without.filter((number) => this.busy[number] === 0)
+    this.markInFlight(0)
+    return idle
+  }
+
+  private markInFlight(mark: 0 | 1): void {
+    const { busy } = this
+    for (const { tables } of this.inFlight) for (const { rows, series } of tables) for (let row = 0; row < rows; row++) busy[series[row]] = mark
   }
 
   /** Numbers go on behind this one: what the catalog says was applied. */
@@ -211,12 +227,8 @@ export class WritePath {
       this.defined(record.definitions)
     }
     for (const { series, measurement, tags } of record.series) {
-      const owner = schema.any(measurement)
-      if (owner === undefined) index.restoreGone(series, late)
-      else {
-        index.restore(series, measurement, tags, late)
-        if (index.isLive(series)) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
-      }
+      if (schema.any(measurement) === undefined) index.restoreGone(series, late)
+      else index.restore(series, measurement, tags, late)
     }
     // A table that a later drop takes away, of which the catalog knows already.
     const tables = record.tables.filter(({ table }) => schema.tables[table] !== undefined || !schema.goneTables.has(table))
@@ -419,7 +431,11 @@ export class WritePath {
       const id = index.measurementOf(rows.series[row])
       if (id !== lastId) {
         const owner = schema.any(id)
-        if (owner === undefined) continue // deleted later in the log
+        if (owner === undefined) {
+          // Deleted later in the log: a delete that comes before must reach these rows too.
+          this.active.ownerless = true
+          continue
+        }
         const next = this.window(owner.namespace)
         if (window !== undefined && next !== window) {
           window.advance(low, high)
@@ -454,6 +470,11 @@ export class WritePath {
     index.releaseProvisional()
     if (schema.releaseProvisional()) index.epoch++
   }
+}
+
+function hasRows(heads: Int32Array, series: Int32Array): boolean {
+  for (let i = 0; i < series.length; i++) if (series[i] < heads.length && heads[series[i]] !== NO_ROW) return true
+  return false
 }
 
 const NO_HEAP = new Uint8Array(0)

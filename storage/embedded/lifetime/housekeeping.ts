@@ -97,9 +97,9 @@ export class Housekeeping {
     await lifetime.expire()
     const moved = this.moveCuts()
     for (const id of lifetime.tombstones.byId.keys()) this.note(id)
+    await lifetime.releases.run()
     // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
     const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones)).filter(({ id }) => !this.parts.merging(id))
-    lifetime.releaseEmptied()
     if (moved || removed.length > 0 || lifetime.waiting) await remove(removed)
     // Only now that no reader is told of the removed segments any more. The catalog learns of it with the next commit.
     const done = spent(
@@ -109,8 +109,10 @@ export class Housekeeping {
       this.oldest(),
       (id) => this.note(id).sequence,
     )
-    lifetime.tombstones.remove(done)
-    for (const id of done) this.seen.delete(id)
+    // One that says which series are still to be given back stays for a restart.
+    const gone = done.filter((id) => !lifetime.releases.waitsFor(id))
+    lifetime.tombstones.remove(gone)
+    for (const id of gone) this.seen.delete(id)
   }
 
   /** @returns whether they moved. */
@@ -187,17 +189,11 @@ export class Housekeeping {
 
   /** Series whose newest row is behind their cut. */
   private emptySeries(cuts: Cuts): void {
-    const { index, writes, lifetime } = this.parts
-    const found = new Map<number, number[]>()
-    for (let series = 0; series < index.count; series++) {
-      if (!index.isLive(series)) continue
-      const cut = cutOf(cuts, index.measurement[series])
-      if (cut === null || cut.cutoff === INT64_MIN || !writes.times.isBelow(series, cut.cutoff)) continue
-      const list = found.get(cut.sequence)
-      if (list === undefined) found.set(cut.sequence, [series])
-      else list.push(series)
+    const { index, lifetime } = this.parts
+    for (const id of index.members.measurements()) {
+      const cut = cutOf(cuts, id)
+      if (cut !== null && cut.cutoff !== INT64_MIN) lifetime.releases.expired(id, cut)
     }
-    for (const [sequence, series] of found) lifetime.empty(Int32Array.from(series), sequence)
   }
 
   private firstTime(): bigint | undefined {

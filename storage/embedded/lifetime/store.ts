@@ -15,8 +15,8 @@ export interface LifetimeWrites {
   tablesGone: { table: number; file: number }[]
   /** Gone tables of which the log has no rows any more. */
   tablesForgotten: number[]
-  /** Series given back: what the catalog has of them changes. */
-  released: ReadonlySet<number>
+  /** Blocks with series that were given back. */
+  released: Iterable<number>
 }
 
 /** @param floor first log file that is still needed once the commit is done. */
@@ -42,7 +42,7 @@ export function takeLifetime(lifetime: Lifetime, schema: Schema, floor: number):
       measurementsGone: [...unstored.measurementsGone],
       tablesGone: [...unstored.tables].map((table) => ({ table, file: schema.goneTables.get(table) ?? 0 })),
       tablesForgotten: forgotten,
-      released: unstored.released,
+      released: unstored.released.keys(),
     },
     putBack: () => {
       lifetime.unstored.putBack(unstored)

@@ -8,6 +8,7 @@ import type { Cuts, SegmentMeta, StateEvent, Tombstone } from '../layout.ts'
 /** Nothing of a dropped measurement comes back, whatever the sequence: its number is never used again. */
 export const EVERY_SEQUENCE = Number.MAX_SAFE_INTEGER
 
+const NO_MEASUREMENT = -1
 const NO_CUTS: Cuts = { all: null, own: new Map() }
 
 export class Tombstones {
@@ -20,6 +21,7 @@ export class Tombstones {
   readonly changed = new Set<number>()
   readonly removed = new Set<number>()
   cutsChanged = false
+  private readonly byMeasurement = new Map<number, Map<number, Tombstone>>()
   private readonly tell: (event: StateEvent) => void
 
   constructor(tell: (event: StateEvent) => void) {
@@ -30,7 +32,7 @@ export class Tombstones {
   add(tombstone: Tombstone): void {
     this.nextId = Math.max(this.nextId, tombstone.id + 1)
     this.newest = Math.max(this.newest, tombstone.id)
-    this.byId.set(tombstone.id, tombstone)
+    this.insert(tombstone)
     this.changed.add(tombstone.id)
     this.removed.delete(tombstone.id)
     this.tell({ kind: 'tombstones', added: [tombstone], removed: [] })
@@ -39,6 +41,10 @@ export class Tombstones {
   remove(ids: readonly number[]): void {
     if (ids.length === 0) return
     for (const id of ids) {
+      const measurement = this.byId.get(id)?.measurement ?? NO_MEASUREMENT
+      const own = this.byMeasurement.get(measurement)
+      own?.delete(id)
+      if (own?.size === 0) this.byMeasurement.delete(measurement)
       this.byId.delete(id)
       this.changed.delete(id)
       this.removed.add(id)
@@ -55,7 +61,7 @@ export class Tombstones {
   /** From the catalog. */
   load(tombstones: readonly Tombstone[], cuts: Cuts): void {
     for (const tombstone of tombstones) {
-      this.byId.set(tombstone.id, tombstone)
+      this.insert(tombstone)
       this.nextId = Math.max(this.nextId, tombstone.id + 1)
       this.newest = Math.max(this.newest, tombstone.id)
     }
@@ -71,7 +77,14 @@ export class Tombstones {
   }
 
   of(measurement: number): Tombstone[] {
-    return [...this.byId.values()].filter((tombstone) => tombstone.measurement === measurement)
+    return [...(this.byMeasurement.get(measurement)?.values() ?? [])]
+  }
+
+  private insert(tombstone: Tombstone): void {
+    this.byId.set(tombstone.id, tombstone)
+    let own = this.byMeasurement.get(tombstone.measurement)
+    if (own === undefined) this.byMeasurement.set(tombstone.measurement, (own = new Map()))
+    own.set(tombstone.id, tombstone)
   }
 }
 

@@ -4,6 +4,7 @@ import { SvcError } from '../../../kernel/errors.ts'
 import type { SampleRequest, SampleSet, SeriesSet } from '../../../kernel/samples.ts'
 import type {
   ExportResult,
+  Matcher,
   MeasurementFields,
   MeasurementInfo,
   Reader,
@@ -16,9 +17,13 @@ import type {
 } from '../../../kernel/storage.ts'
 import { inNamespace } from '../../common/names.ts'
 import { markEncrypted } from '../encryption/open.ts'
+import { sharedBytes, sharedInt32 } from '../grow.ts'
+import type { Selection } from '../jobs/select-job.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
+import { ByteWriter } from '../wal/bytes.ts'
+import { encodeInts } from '../wal/column-codec.ts'
 import { interruptOn, sqlName } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
@@ -109,6 +114,18 @@ export class EngineReader implements Reader {
       release(false)
       throw error
     }
+  }
+
+  /** Live series of a measurement that satisfy all matchers. */
+  select(measurement: number, matchers: readonly Matcher[]): Selection {
+    const found = this.context.state.series.select(measurement, matchers)
+    const series = sharedInt32(found.length)
+    series.set(found)
+    const out = new ByteWriter(found.length * 4 + 16)
+    encodeInts(out, series, series.length)
+    const encoded = sharedBytes(out.length)
+    encoded.set(out.bytes.subarray(0, out.length))
+    return { series, encoded }
   }
 
   /** Safe twice. */
