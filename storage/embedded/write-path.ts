@@ -14,7 +14,7 @@ import { Admission, type Admitted } from './admission.ts'
 import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
 import type { KeyRing } from './encryption/keys.ts'
-import { NO_ROW, Shared } from './layout.ts'
+import { Shared } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
@@ -169,15 +169,15 @@ export class WritePath {
   }
 
   private holds(memtable: Memtable, measurement: number, series: Int32Array | null): boolean {
-    const { heads, rows, tables } = memtable
+    const { rows, tables } = memtable
     if (rows === 0) return false
     const { schema, index } = this.parts
-    if (series !== null) return hasRows(heads, series)
+    if (series !== null) return memtable.hasAny(series)
     for (const { id, measurement: owner } of schema.any(measurement)?.tables ?? []) {
       if ((tables.get(id)?.rows ?? 0) === 0) continue
       if (owner === measurement || memtable.ownerless) return true
       const { members } = index
-      if (hasRows(heads, members.take(members.walk(measurement), members.count(measurement)))) return true
+      if (memtable.hasAny(members.take(members.walk(measurement), members.count(measurement)))) return true
     }
     return false
   }
@@ -195,7 +195,7 @@ export class WritePath {
     if (this.outstanding > 0) return NO_SERIES
     const memtables = [...this.frozen, this.active].filter((memtable) => memtable.sequence >= sequence)
     let without = series
-    for (const { heads } of memtables) without = without.filter((number) => number >= heads.length || heads[number] === NO_ROW)
+    for (const memtable of memtables) without = without.filter((number) => !memtable.has(number))
     if (this.inFlight.size === 0 || without.length === 0) return without
     if (this.busy.length < this.parts.index.count) this.busy = new Uint8Array(this.parts.index.measurement.length)
     this.markInFlight(1)
@@ -221,6 +221,7 @@ export class WritePath {
     this.walSequence = Math.max(this.walSequence, record.sequence)
     this.applied = this.walSequence
     if (record.change !== undefined) return this.parts.replayed(record.change, file)
+    if (this.active.full) this.freeze(file)
     if (record.definitions !== undefined) {
       if (moves(record.definitions, schema)) this.freeze(file)
       schema.apply(record.definitions)
@@ -310,7 +311,7 @@ export class WritePath {
         () => {
           this.inFlight.delete(admitted)
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
-          if (moving) this.freeze(this.wal.file)
+          if (moving || this.active.full) this.freeze(this.wal.file)
           if (definitions !== undefined) this.defined(definitions)
           this.apply(namespace, tables, heap, admitted.lastSeries)
           this.applied = sequence
@@ -470,11 +471,6 @@ export class WritePath {
     index.releaseProvisional()
     if (schema.releaseProvisional()) index.epoch++
   }
-}
-
-function hasRows(heads: Int32Array, series: Int32Array): boolean {
-  for (let i = 0; i < series.length; i++) if (series[i] < heads.length && heads[series[i]] !== NO_ROW) return true
-  return false
 }
 
 const NO_HEAP = new Uint8Array(0)

@@ -138,6 +138,7 @@ export class Wal {
    * Appends a record.
    * @param encode writes the payload.
    * @param applied called when it is durable, before any later record's; must not throw.
+   * @throws PAYLOAD_TOO_LARGE for a record that no replay would take, and what `encode` throws.
    */
   append(encode: (out: ByteWriter) => void, applied: () => void, failed: (error: Error) => void): void {
     if (this.fault !== undefined) return failed(this.fault)
@@ -146,6 +147,8 @@ export class Wal {
     const start = out.reserve(FRAME_HEADER)
     try {
       encode(out)
+      if (out.length - start - FRAME_HEADER > MAX_RECORD)
+        throw new SvcError('PAYLOAD_TOO_LARGE', `cannot write a record of more than ${MAX_RECORD} bytes to the log; send fewer points at once`)
     } catch (error) {
       out.length = start
       throw error
