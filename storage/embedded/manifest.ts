@@ -86,13 +86,14 @@ export class Manifest {
 
   /** A memtable becomes segments. @throws when the catalog does not know of them: their files are gone again. */
   async flushed(memtable: Memtable, added: readonly SegmentMeta[]): Promise<void> {
-    const { publisher, pressure, writes } = this.parts
+    const { publisher, pressure, writes, lifetime } = this.parts
     this.leaving = memtable
     try {
       await this.commitAdded(added, [])
     } finally {
       this.leaving = undefined
     }
+    lifetime.releases.flushed(memtable)
     // In one turn of the loop: a thread that starts at any time is told of the memtable or of its segments, never of neither.
     writes.frozen = writes.frozen.filter((other) => other !== memtable)
     for (const segment of added) this.insert(segment)

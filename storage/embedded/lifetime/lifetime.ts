@@ -89,7 +89,7 @@ export class Lifetime {
     }
     this.parts.schema.reindex()
     // Series that the last process did not come to give back.
-    for (const tombstone of this.tombstones.byId.values()) this.emptied(tombstone)
+    for (const tombstone of this.tombstones.byId.values()) this.emptied(tombstone, true)
   }
 
   /** Nanoseconds; see common/lifetime.ts. */
@@ -243,15 +243,15 @@ export class Lifetime {
   }
 
   /** Without rows of any time, series are to be given back. */
-  private emptied({ id, sequence, measurement, series, start, end }: Tombstone): void {
-    if (start === INT64_MIN && end === INT64_MAX) this.releases.emptied(id, sequence, measurement, series)
+  private emptied(tombstone: Tombstone, fromCatalog: boolean): void {
+    if (tombstone.start === INT64_MIN && tombstone.end === INT64_MAX) this.releases.emptied(tombstone, fromCatalog)
   }
 
   private applyDelete({ tombstone, measurement, start, end, series }: Delete, file: number): void {
     const sequence = this.parts.writes.sequenceAbove(measurement, series, file)
     const added: Tombstone = { id: tombstone, measurement, sequence, series, start, end }
     this.tombstones.add(added)
-    this.emptied(added)
+    this.emptied(added, false)
     this.parts.reclaim()
   }
 

@@ -9,7 +9,8 @@
  * - Between two slices all is consistent: those given back are in the log, or their measurement's drop is, and after a crash the rest is found again.
  */
 import type { StorageContext } from '../../../kernel/storage.ts'
-import type { Cut, SegmentMeta } from '../layout.ts'
+import type { Cut, SegmentMeta, Tombstone } from '../layout.ts'
+import type { Memtable } from '../memtable.ts'
 import type { Publisher } from '../publisher.ts'
 import type { Schema } from '../schema.ts'
 import type { SeriesIndex } from '../series-index.ts'
@@ -42,6 +43,8 @@ interface Group {
   tombstone?: number
   /** Their measurement is gone for good. */
   gone?: true
+  /** Those with rows in memtables that were flushed since have been left out: segments tell nothing more. */
+  followed?: true
 }
 
 interface Unsettled {
@@ -68,10 +71,21 @@ export class Releases {
     this.parts = parts
   }
 
-  /** A tombstone hides all rows below the sequence of these series, or of all of the measurement. */
-  emptied(tombstone: number, sequence: number, measurement: number, series: Int32Array | null): void {
+  /** A tombstone hides all rows, of any time, below its sequence. @param fromCatalog an earlier process wrote it. */
+  emptied({ id, sequence, measurement, series }: Tombstone, fromCatalog: boolean): void {
     const { members } = this.parts.index
-    this.queue.push({ candidates: series === null ? new CandidateMembers(members, measurement) : new CandidateList(series), sequence, tombstone })
+    const candidates = series === null ? new CandidateMembers(members, measurement) : new CandidateList(series)
+    this.queue.push({ candidates, sequence, tombstone: id, ...(fromCatalog ? {} : { followed: true }) })
+  }
+
+  /** A memtable becomes segments: what it knows of series that wait here goes with it. */
+  flushed(memtable: Memtable): void {
+    for (const group of [this.current, ...this.queue, ...this.postponed]) {
+      if (group?.followed === undefined || group.sequence > memtable.sequence) continue
+      const left: Int32Array[] = []
+      while (!group.candidates.ended) left.push(group.candidates.take(this.parts.slices.size).filter((series) => !memtable.has(series)))
+      group.candidates = new CandidateList(concatenated(left))
+    }
   }
 
   /** A cut has moved: series of the measurement whose newest row is behind it. */
@@ -158,13 +172,13 @@ export class Releases {
   }
 
   /** @returns series looked at. */
-  private slice({ candidates, sequence, gone }: Group, most: number): number {
+  private slice({ candidates, sequence, gone, followed }: Group, most: number): number {
     const { index, writes } = this.parts
     const series = candidates.take(most)
     if (gone !== undefined) this.given(index.release(series))
     else {
       const live = series.filter((number) => index.isLive(number))
-      this.release(writes.idle(this.unwritten(live, sequence), sequence))
+      this.release(writes.idle(followed === undefined ? this.unwritten(live, sequence) : live, sequence))
     }
     return Math.max(1, candidates.looked)
   }
@@ -203,4 +217,14 @@ export class Releases {
       return !list.some((segment) => segment.minSeries <= number && segment.maxSeries >= number)
     })
   }
+}
+
+function concatenated(lists: readonly Int32Array[]): Int32Array {
+  const out = new Int32Array(lists.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const list of lists) {
+    out.set(list, at)
+    at += list.length
+  }
+  return out
 }
