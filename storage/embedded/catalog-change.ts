@@ -3,6 +3,7 @@
  * within the commit's body, so that one that runs later stores later state.
  */
 import { blockKey } from './catalog.ts'
+import type { Tombstone } from './layout.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
 import { storeCutoffs, storeTombstone } from './lifetime/stored.ts'
 import type { Schema } from './schema.ts'
@@ -13,6 +14,9 @@ export interface Entries {
   entries: [key: string, value: unknown][]
   /** Blocks of series that changed. */
   seriesBlocks: number[]
+  /** Tombstones that changed or came, and numbers of those that went. */
+  tombstones: Tombstone[]
+  tombstonesRemoved: number[]
   /** Gone tables that the log has no rows of any more. */
   forgotten: number[]
 }
@@ -21,6 +25,8 @@ export interface Entries {
 export function entriesOf(marks: Marks, { schema, lifetime }: { schema: Schema; lifetime: Lifetime }, floor: number): Entries {
   const entries: Entries['entries'] = []
   const { tombstones, drops } = lifetime
+  const changed: Tombstone[] = []
+  const removed: number[] = []
   const ids = (kind: Kind): number[] => [...(marks.get(kind)?.keys() ?? [])]
   const forgotten = [...schema.goneTables].flatMap(([table, file]) => (file < floor ? [table] : []))
   for (const id of ids('measurement')) entries.push([blockKey('measurement', id), schema.any(id)?.def()])
@@ -32,9 +38,11 @@ export function entriesOf(marks: Marks, { schema, lifetime }: { schema: Schema; 
   for (const id of ids('tombstone')) {
     const tombstone = tombstones.byId.get(id)
     entries.push([blockKey('tombstone', id), tombstone === undefined ? undefined : storeTombstone(tombstone)])
+    if (tombstone === undefined) removed.push(id)
+    else changed.push(tombstone)
   }
   for (const id of ids('drop')) entries.push([blockKey('drop', id), drops.get(id)])
   for (const _ of ids('retention')) entries.push(['meta/retention', storeCutoffs(tombstones.cutoffs)], ['meta/cuts', undefined])
   for (const _ of ids('ended-drops')) entries.push(['meta/ended-drops', lifetime.ended])
-  return { entries, seriesBlocks: ids('series'), forgotten }
+  return { entries, seriesBlocks: ids('series'), tombstones: changed, tombstonesRemoved: removed, forgotten }
 }

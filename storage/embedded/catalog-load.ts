@@ -37,7 +37,7 @@ export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], 
   seedSeries(schema, index, writes, manifest)
 }
 
-/** Tag keys of the measurements, and for each series a time above which a new row cannot repeat a stored one. */
+/** For each series a time above which a new row cannot repeat a stored one. */
 function seedSeries(schema: Schema, index: SeriesIndex, writes: WritePath, manifest: Manifest): void {
   const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, manifest)]))
   for (let series = 0; series < index.count; series++) {
@@ -45,8 +45,6 @@ function seedSeries(schema: Schema, index: SeriesIndex, writes: WritePath, manif
     if (id === RELEASED) continue
     const newest = newestOf.get(id)
     if (newest !== undefined) writes.times.seed(series, newest)
-    const owner = schema.any(id)
-    if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
   }
 }
 

@@ -91,6 +91,10 @@ export class CatalogStore {
     for (const { key, value } of this.db.getRange(range)) yield { key, bytes: decodeValue(key, value as Uint8Array) }
   }
 
+  *keys(prefix: string): Generator<string> {
+    for (const key of this.db.getKeys({ start: prefix, end: `${prefix}\uffff` })) yield key
+  }
+
   /** Durable when it resolves. @param stored, ready as in `CatalogCommits.run`. @throws as that. */
   async transaction<T>(body: (writes: CatalogWrites) => T, stored?: () => void, ready?: () => Promise<void>): Promise<T> {
     const write = (raw: RawWrites): T => {

@@ -11,6 +11,7 @@ import type { MeasurementDef, RetentionCutoffs, SegmentMeta, TableDef, Tombstone
 import { NO_CUTOFFS } from './lifetime/cutoffs.ts'
 import {
   type EndedDrops,
+  hasBlocks,
   loadCutoffs,
   loadCuts,
   loadTombstone,
@@ -18,6 +19,7 @@ import {
   type StoredCuts,
   type StoredDrop,
   type StoredTombstone,
+  seriesBytes,
 } from './lifetime/stored.ts'
 import type { SeriesIndex } from './series-index.ts'
 import { RELEASED } from './series-index.ts'
@@ -60,10 +62,23 @@ export interface CatalogChange {
   segmentsRemoved?: readonly number[]
   /** Blocks of series with some that were given back. */
   seriesBlocks: readonly number[]
+  /** Tombstones whose entries are among `entries`, and numbers of those whose entries are removed. */
+  tombstones: readonly Tombstone[]
+  tombstonesRemoved: readonly number[]
 }
+
+/** The measurements that series of a range had before they were given back in a record that is not durable yet. */
+interface Owners {
+  ownersBefore(from: number, to: number): ReadonlyMap<number, number>
+}
+
+/** Series of a tombstone in a block. */
+const MASK_BLOCK = 16_384
 
 export class Catalog {
   readonly store: CatalogStore
+  /** Series of tombstones that lie in blocks, and how many blocks of them are stored. */
+  private readonly masks = new Map<number, { series: Int32Array; blocks: number }>()
   private storedSeries = 0
   private storedSymbols = 0
 
@@ -133,11 +148,14 @@ export class Catalog {
    * @param make gives the change when the commit's turn has come: those before it are durable then, or have failed and left nothing.
    * @param stored called when it is durable, before the next commit's `make`; must not throw.
    * @param ready resolves when the log has, durably, all that `make` has read the effect of.
+   * @param owners of series whose release is not durable: they are stored as they were.
    * @throws as CatalogStore.transaction, and what `make` throws: nothing was stored.
    */
-  async commit(make: () => CatalogChange, index: SeriesIndex, stored: () => void, ready?: () => Promise<void>): Promise<void> {
+  async commit(make: () => CatalogChange, index: SeriesIndex, owners: Owners, stored: () => void, ready?: () => Promise<void>): Promise<void> {
     let symbols = 0
     let series = 0
+    let tombstones: readonly Tombstone[] = []
+    let removed: readonly number[] = []
     await this.store.transaction(
       (tx) => {
         const change = make()
@@ -150,23 +168,88 @@ export class Catalog {
         }
         for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
         for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
-        const end = Math.max(this.storedSeries, series)
-        for (const block of change.seriesBlocks)
-          if (block * BLOCK < end) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(end, (block + 1) * BLOCK)))
+        tombstones = change.tombstones
+        removed = change.tombstonesRemoved
+        for (const tombstone of tombstones) this.putMasked(tx, tombstone, Number.POSITIVE_INFINITY)
+        for (const id of removed) for (const name of this.store.keys(masksOf(id))) tx.remove(name)
+        this.putReleased(tx, change.seriesBlocks, index, Math.max(this.storedSeries, series), owners)
         this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
-        this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to))
+        this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to, owners))
       },
       () => {
         this.storedSymbols = Math.max(this.storedSymbols, symbols)
         this.storedSeries = Math.max(this.storedSeries, series)
+        for (const tombstone of tombstones)
+          if (tombstone.series !== null && hasBlocks(tombstone)) this.masks.set(tombstone.id, { series: tombstone.series, blocks: blocksOf(tombstone.series) })
+        for (const id of removed) this.masks.delete(id)
         stored()
       },
       ready,
     )
   }
 
+  /** Blocks of symbols and series that a commit would have to write. */
+  unstoredBlocks(index: SeriesIndex): number {
+    return Math.floor((Math.max(0, index.symbols.published - this.storedSymbols) + Math.max(0, index.publishedCount - this.storedSeries)) / BLOCK)
+  }
+
+  /** Stores up to so many blocks of symbols, or, when all are stored, of series. @param owners, ready as in `commit`. */
+  async storeSeries(index: SeriesIndex, blocks: number, owners: Owners, ready: () => Promise<void>): Promise<void> {
+    const end = (stored: number): number => (Math.floor(stored / BLOCK) + blocks) * BLOCK
+    let symbols = 0
+    let series = 0
+    await this.store.transaction(
+      (tx) => {
+        symbols = Math.min(index.symbols.published, end(this.storedSymbols))
+        series = symbols < index.symbols.published ? this.storedSeries : Math.min(index.publishedCount, end(this.storedSeries))
+        this.putBlocks(tx, 'symbols', this.storedSymbols, symbols, (from, to) => encodeSymbols(index, from, to))
+        this.putBlocks(tx, 'series', this.storedSeries, series, (from, to) => encodeSeries(index, from, to, owners))
+      },
+      () => {
+        this.storedSymbols = Math.max(this.storedSymbols, symbols)
+        this.storedSeries = Math.max(this.storedSeries, series)
+      },
+      ready,
+    )
+  }
+
+  /**
+   * Writes blocks with series that were given back again.
+   * @param blocks gives them when their turn has come. @param owners, stored, ready as in `commit`.
+   */
+  async storeReleased(blocks: () => Iterable<number>, index: SeriesIndex, owners: Owners, stored: () => void, ready: () => Promise<void>): Promise<void> {
+    await this.store.transaction((tx) => this.putReleased(tx, blocks(), index, this.storedSeries, owners), stored, ready)
+  }
+
+  /** Whether blocks of a tombstone's series are not stored. */
+  lacksMasked({ id, series }: Tombstone): boolean {
+    return series !== null && hasBlocks({ series }) && this.storedMasks(id, series) < blocksOf(series)
+  }
+
+  /** Stores up to so many blocks of a tombstone's series. @param find gives it when its turn has come; undefined = it is gone. @param ready as in `commit`. */
+  async storeMasked(find: () => Tombstone | undefined, blocks: number, ready: () => Promise<void>): Promise<void> {
+    let found: Tombstone | undefined
+    let end = 0
+    await this.store.transaction(
+      (tx) => {
+        found = find()
+        if (found !== undefined) end = this.putMasked(tx, found, blocks)
+      },
+      () => {
+        if (found?.series != null && hasBlocks(found)) this.masks.set(found.id, { series: found.series, blocks: end })
+      },
+      ready,
+    )
+  }
+
   tombstones(): Tombstone[] {
-    return this.all<StoredTombstone>('tombstone/').map(loadTombstone)
+    return this.all<StoredTombstone>('tombstone/').map((stored) => {
+      const { id } = stored
+      const prefix = masksOf(id)
+      const tombstone = loadTombstone(stored, () => [...this.store.range({ start: prefix, end: `${prefix}\uffff` })].map(({ bytes }) => bytes))
+      if (typeof stored.series === 'number' && tombstone.series !== null) this.masks.set(id, { series: tombstone.series, blocks: blocksOf(tombstone.series) })
+      return tombstone
+    })
   }
 
   cutoffs(): RetentionCutoffs {
@@ -206,6 +289,26 @@ export class Catalog {
   async disown(): Promise<void> {
     const { id } = this.store.getJson<Partial<Identity>>(IDENTITY) ?? {}
     if (id !== undefined) await this.store.transaction((tx) => tx.putJson(IDENTITY, { parent: id }))
+  }
+
+  /** @param stored how many series the catalog has, or has after the transaction. */
+  private putReleased(tx: CatalogWrites, blocks: Iterable<number>, index: SeriesIndex, stored: number, owners: Owners): void {
+    for (const block of blocks)
+      if (block * BLOCK < stored) tx.put(key('series', block), encodeSeries(index, block * BLOCK, Math.min(stored, (block + 1) * BLOCK), owners))
+  }
+
+  /** Writes up to so many of the blocks of a tombstone's series that are not stored. @returns how many are stored then. */
+  private putMasked(tx: CatalogWrites, { id, series }: Tombstone, blocks: number): number {
+    if (series === null || !hasBlocks({ series })) return 0
+    const from = this.storedMasks(id, series)
+    const to = Math.min(blocksOf(series), from + blocks)
+    for (let block = from; block < to; block++) tx.put(maskKey(id, block), seriesBytes(series.subarray(block * MASK_BLOCK, (block + 1) * MASK_BLOCK)))
+    return to
+  }
+
+  private storedMasks(id: number, series: Int32Array): number {
+    const known = this.masks.get(id)
+    return known?.series === series ? known.blocks : 0
   }
 
   logNote(): LogNote | undefined {
@@ -248,6 +351,9 @@ export class Catalog {
 
 export const blockKey = (kind: string, id: number): string => `${kind}/${String(id).padStart(10, '0')}`
 const key = blockKey
+const blocksOf = (series: Int32Array): number => Math.ceil(series.length / MASK_BLOCK)
+const masksOf = (tombstone: number): string => `${key('masked', tombstone)}/`
+const maskKey = (tombstone: number, block: number): string => `${masksOf(tombstone)}${String(block).padStart(10, '0')}`
 
 function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array {
   const out = new ByteWriter(1 << 14)
@@ -260,12 +366,14 @@ function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array
   return Buffer.from(out.bytes.subarray(0, out.length))
 }
 
-function encodeSeries(index: SeriesIndex, from: number, to: number): Uint8Array {
+function encodeSeries(index: SeriesIndex, from: number, to: number, owners: Owners): Uint8Array {
   const out = new ByteWriter(1 << 14)
   out.varint(to - from)
+  const before = owners.ownersBefore(from, to)
   for (let series = from; series < to; series++) {
-    out.varint(index.measurement[series] + 1)
-    if (index.measurement[series] === RELEASED) continue
+    const owner = index.measurement[series] === RELEASED ? (before.get(series) ?? RELEASED) : index.measurement[series]
+    out.varint(owner + 1)
+    if (owner === RELEASED) continue
     out.varint((index.offsets[series + 1] - index.offsets[series]) / 2)
     for (let i = index.offsets[series]; i < index.offsets[series + 1]; i++) out.varint(index.tags[i])
   }

@@ -36,13 +36,14 @@ export class Changes {
     return true
   }
 
-  /** @param end excluded. */
-  deleted(namespace: string, measurement: string, series: Int32Array, start: bigint | undefined, end: bigint | undefined): void {
+  /** @param deleted the series. @param end excluded. */
+  deleted(namespace: string, measurement: string, deleted: () => Int32Array, start: bigint | undefined, end: bigint | undefined): void {
     if (this.listeners.size === 0) return
-    // Taken now: the series may be given back before a listener looks.
-    const tags = Array.from(series, (number) => this.tagsOf(number))
+    const numbers = deleted()
+    // Tags stay when series are given back: nothing is made of them before a listener looks.
+    const series = (): Iterable<Record<string, string>> => this.tagsOfAll(numbers)
     const range = { ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
-    this.publish({ kind: 'series_deleted', namespace, sequence: ++this.sequence, measurement, ...range, series: () => tags })
+    this.publish({ kind: 'series_deleted', namespace, sequence: ++this.sequence, measurement, ...range, series })
   }
 
   dropped(namespace: string, measurement: string): void {
@@ -57,6 +58,10 @@ export class Changes {
         this.failed(error)
       }
     }
+  }
+
+  private *tagsOfAll(series: Int32Array): Generator<Record<string, string>> {
+    for (const number of series) yield this.tagsOf(number)
   }
 
   private tagsOf(series: number): Record<string, string> {

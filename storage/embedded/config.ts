@@ -39,7 +39,7 @@ export const configSchema = Type.Object({
     default: 64 * MIB,
     minimum: 65_536,
     maximum: 2 ** 36,
-    description: 'Bytes of rows after which the memtable is flushed',
+    description: 'Bytes of rows after which the memtable is flushed; 2 GiB of text, or 1,073,741,824 rows of a table, flush it earlier',
   }),
   max_memtable_memory: Type.Integer({
     default: 256 * MIB,

@@ -52,6 +52,7 @@ import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, realEnvironment } from './environment.ts'
 import { Exports } from './exports.ts'
+import type { Selection } from './jobs/select-job.ts'
 import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
 import { Housekeeping } from './lifetime/housekeeping.ts'
 import { Lifetime } from './lifetime/lifetime.ts'
@@ -63,8 +64,9 @@ import { WorkerPool } from './pool.ts'
 import { Pressure } from './pressure.ts'
 import { Publisher } from './publisher.ts'
 import { seriesResolver } from './resolver.ts'
-import { describe, Schema } from './schema.ts'
+import { describe, type Measurement, Schema } from './schema.ts'
 import { SeriesIndex } from './series-index.ts'
+import { slicesOf } from './slices.ts'
 import { stateEvents } from './state-events.ts'
 import { LmdbState } from './state-store.ts'
 import { usageOf } from './usage.ts'
@@ -77,6 +79,7 @@ export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['point
 
 /** Not a plugin's id. */
 const ARCHIVE_STATE = 'storage.archive'
+const SELECT_JOB = new URL('./jobs/select-job.ts', import.meta.url)
 const CLOSED = 'the database is closed; retry after the restart'
 
 export class EmbeddedEngine implements StorageEngine {
@@ -179,7 +182,8 @@ export class EmbeddedEngine implements StorageEngine {
       publisher: this.publisher,
       changes: this.changes,
       log: context.log,
-      regexTimeoutMs: limits.regexTimeoutMs,
+      select: (namespace, measurement, matchers) => this.run<Selection>(SELECT_JOB, { measurement, matchers }, { namespace }).result,
+      slices: slicesOf(timers),
       now: context.now,
       segments: (table) => this.manifest?.segments.get(table) ?? [],
       outOfService: (tables, start, end) => this.scrubber?.outOfService(tables, start, end) ?? 0,
@@ -285,7 +289,7 @@ export class EmbeddedEngine implements StorageEngine {
     let late: LateSeries | undefined
     const lateOnes = (): LateSeries => (late ??= lateSeries(this.paths.wal, floor, fs))
     const replayed = await recover(this.paths.wal, floor, fs, (record, file) => this.writes.restore(record, file, lateOnes), keys)
-    checkTags(this.schema.byId, keys.columns)
+    checkTags(this.schema.byId, (id) => index.tagKeys(id), keys.columns)
     this.writes.wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
     this.lifetime.replayEnded()
     index.tally((measurement) => schema.any(measurement)?.namespace)
@@ -344,7 +348,7 @@ export class EmbeddedEngine implements StorageEngine {
     const known = this.schema.resolve(namespace, measurement)
     const { definitions, undo } = declareField(this.schema, known, field, limits.maxFieldsPerMeasurement)
     if (Object.keys(definitions).length > 0) await this.writes.define(definitions, undo)
-    return markEncrypted(this.encryption.keys, describe(known))
+    return this.described(known)
   }
 
   async delete(request: DeleteRequest): Promise<DeleteResult> {
@@ -373,7 +377,7 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   measurements(namespace: string): MeasurementInfo[] {
-    return this.schema.list(namespace).map((measurement) => markEncrypted(this.encryption.keys, describe(measurement)))
+    return this.schema.list(namespace).map((measurement) => this.described(measurement))
   }
 
   namespaces(): string[] {
@@ -431,6 +435,10 @@ export class EmbeddedEngine implements StorageEngine {
   async tidy(): Promise<void> {
     this.assertOpen()
     await this.maintenance?.tidy()
+  }
+
+  private described(measurement: Measurement): MeasurementInfo {
+    return markEncrypted(this.encryption.keys, describe(measurement, this.index.tagKeys(measurement.id)))
   }
 
   private assertOpen(): void {

@@ -10,7 +10,7 @@ import { realFileSystem } from './wal/file-system.ts'
 
 export interface KeyValueStore {
   get(key: string): unknown
-  getKeys(range: { limit?: number }): Iterable<string>
+  getKeys(range: { start?: string; end?: string; limit?: number }): Iterable<string>
   getRange(range: { start?: string; end?: string; limit?: number }): Iterable<{ key: string; value: unknown }>
   /** At least `pageSize` and `lastPageNumber`. */
   getStats(): object

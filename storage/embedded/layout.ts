@@ -7,13 +7,18 @@
  * - `Shared.SEQ` is a sequence lock: odd while a batch is being applied. A reader takes the row counts it needs, and if SEQ was odd
  *   or has moved, takes them again. `Shared.EVENTS` counts the state events told so far: a reader that has applied fewer lacks chunks
  *   of batches that are visible already, and lets the messages under way come in first. Then it sees whole batches only.
- * - A row is addressed by chunk << ROW_BITS | offset. `prev` and the memtable's heads link the rows of a series, newest first.
- *   A reader may meet links to rows it does not see yet: it follows them down to the rows it does.
+ * - A row is addressed by chunk << ROW_BITS | offset. `prev` and the memtable's heads link the rows of a series, newest first; heads hold the
+ *   complement of the address, 0 for none. A reader may meet links to rows it does not see yet: it follows them down to the rows it does, as long as
+ *   those in between are published.
+ * - What a reader takes while the writer may change it (SEQ, EVENTS, row counts, flags, the summary) is read and written by Atomics; everything else
+ *   was written before a count that the reader has loaded. Nothing relies on the order that a processor happens to keep (docs/decisions/037).
  */
 import type { FieldInfo, FieldType } from '../../kernel/storage.ts'
 import type { KeyMaterial } from './encryption/keys.ts'
 
 export const ROW_BITS = 16
+/** Chunks of a table of a memtable: rows are ordered by their addresses, as signed numbers. */
+export const MAX_CHUNKS = 1 << (31 - ROW_BITS)
 export const CHUNK_ROWS = 1 << ROW_BITS
 export const NO_ROW = -1
 
@@ -82,6 +87,8 @@ export const CHUNK_HAS_NON_FINITE = 2
 
 export const HEAP_BITS = 20
 export const HEAP_BUFFER = 1 << HEAP_BITS
+/** Buffers that an address of 32 bits can tell apart. */
+export const HEAP_BUFFERS = 2 ** (32 - HEAP_BITS)
 
 /**
  * BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat a row of an older memtable or of a segment; REPEAT_*: of

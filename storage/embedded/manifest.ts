@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import type { StorageContext } from '../../kernel/storage.ts'
 import type { Archive } from './archive/archive.ts'
 import type { Catalog, Counters } from './catalog.ts'
+import { CatalogAhead } from './catalog-ahead.ts'
 import { entriesOf } from './catalog-change.ts'
 import { type SegmentMeta, segmentFiles } from './layout.ts'
 import type { Lifetime } from './lifetime/lifetime.ts'
@@ -62,10 +63,12 @@ export class Manifest {
   private floor = 0
   /** Segments that are being merged or archived: nobody else takes them out. */
   private readonly claimed = new Set<number>()
+  private readonly ahead: CatalogAhead
   private readonly parts: ManifestParts
 
   constructor(parts: ManifestParts) {
     this.parts = parts
+    this.ahead = new CatalogAhead(parts)
   }
 
   insert(segment: SegmentMeta): void {
@@ -93,8 +96,9 @@ export class Manifest {
 
   /** A memtable becomes segments. @throws when the catalog does not know of them: their files are gone again. */
   async flushed(memtable: Memtable, added: readonly SegmentMeta[]): Promise<void> {
-    const { publisher, pressure, writes } = this.parts
+    const { publisher, pressure, writes, lifetime } = this.parts
     await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {
+      lifetime.releases.flushed(memtable)
       // In one turn of the loop: a thread that starts at any time is told of the memtable or of its segments, never of neither.
       writes.frozen = writes.frozen.filter((other) => other !== memtable)
       for (const segment of added) this.insert(segment)
@@ -157,16 +161,18 @@ export class Manifest {
     let marks: Marks = new Map()
     let floor = 0
     let forgotten: number[] = []
+    await this.ahead.store()
     await catalog.commit(
       () => {
         const counters = this.counters(change.leaving)
         marks = writes.unstored.copy()
-        const { entries, ...found } = entriesOf(marks, { schema, lifetime }, counters.walFloor)
+        const found = entriesOf(marks, { schema, lifetime }, counters.walFloor)
         floor = counters.walFloor
         forgotten = found.forgotten
-        return { ...change, counters, entries, seriesBlocks: found.seriesBlocks }
+        return { ...change, counters, ...found }
       },
       index,
+      lifetime.releases,
       () => {
         this.floor = floor
         writes.unstored.settle(marks)

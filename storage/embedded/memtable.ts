@@ -18,6 +18,8 @@ import {
   type FieldDef,
   HEAP_BITS,
   HEAP_BUFFER,
+  HEAP_BUFFERS,
+  MAX_CHUNKS,
   NO_ROW,
   ROW_BITS,
   type StateEvent,
@@ -82,11 +84,10 @@ export class SeriesTimes {
     return high > h || (high === h && low >>> 0 > this.baseLow[series] >>> 0)
   }
 
-  /** Whether all rows of the series are older; a series of which none is known is not. */
-  isBelow(series: number, time: bigint): boolean {
+  /** Whether all rows of the series are older than the time of these halves; a series of which none is known is not. */
+  isBelow(series: number, low: number, high: number): boolean {
     if (series >= this.high.length || this.high[series] === NO_TIME_HIGH) return false
-    const high = Number(time >> 32n)
-    return this.high[series] < high || (this.high[series] === high && this.low[series] >>> 0 < Number(time & 0xffffffffn))
+    return this.high[series] < high || (this.high[series] === high && this.low[series] >>> 0 < low >>> 0)
   }
 
   /** Nanoseconds from a time to the newest of its series. */
@@ -154,19 +155,43 @@ export class Memtable {
   /** Bytes of memory taken. */
   allocated = 0
   rows = 0
+  /** It has rows of series that were given back later: read from the log. */
+  ownerless = false
   private heap: SharedArrayBuffer[] = []
   private heapBytes: Uint8Array = new Uint8Array(0)
-  private heapUsed = HEAP_BUFFER
+  private heapUsed: number
+  private readonly heapBuffer: number
+  /** Chunks of the table that has most. */
+  private chunks = 0
   private readonly tell: (event: StateEvent) => void
 
-  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, tell: (event: StateEvent) => void) {
+  /** @param heapBuffer bytes of a heap buffer, at most HEAP_BUFFER. */
+  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, tell: (event: StateEvent) => void, heapBuffer = HEAP_BUFFER) {
     this.id = id
     this.sequence = sequence
     this.firstWal = firstWal
     this.tell = tell
-    this.heads = new Int32Array(new SharedArrayBuffer(Math.max(1024, seriesCapacity) * 4)).fill(NO_ROW)
+    this.heapBuffer = this.heapUsed = heapBuffer
+    this.heads = new Int32Array(new SharedArrayBuffer(Math.max(1024, seriesCapacity) * 4))
     this.allocated = this.heads.length * 4
     tell({ kind: 'memtable', id, sequence, heads: this.heads })
+  }
+
+  /** Whether it must be frozen before the next record: a record, which has 1 GiB at most, may take the other half of the addresses. */
+  get full(): boolean {
+    return this.heap.length >= HEAP_BUFFERS / 2 || this.chunks >= MAX_CHUNKS / 2
+  }
+
+  /** Whether it has rows of the series. */
+  has(series: number): boolean {
+    return series < this.heads.length && this.heads[series] !== 0
+  }
+
+  /** Whether it has rows of any of them. */
+  hasAny(series: Int32Array): boolean {
+    const { heads } = this
+    for (let i = 0; i < series.length; i++) if (series[i] < heads.length && heads[series[i]] !== 0) return true
+    return false
   }
 
   /** What a thread that starts late must be told. */
@@ -216,7 +241,6 @@ export class Memtable {
     if (series < this.heads.length) return
     const grown = new Int32Array(new SharedArrayBuffer(Math.max(this.heads.length * 2, series + 1) * 4))
     grown.set(this.heads)
-    grown.fill(NO_ROW, this.heads.length)
     this.allocated += (grown.length - this.heads.length) * 4
     this.heads = grown
     this.tell({ kind: 'heads', memtable: this.id, heads: grown })
@@ -233,13 +257,13 @@ export class Memtable {
     let row = (index << ROW_BITS) | at
     for (let i = from, j = at, end = from + n; i < end; i++, j++, row++) {
       const s = series[i]
-      prev[j] = heads[s]
-      heads[s] = row
+      prev[j] = ~heads[s]
+      heads[s] = ~row
       if (!times.advance(s, time[i * 2], time[i * 2 + 1])) this.late(table, s, prev[j], time[i * 2], time[i * 2 + 1], times)
     }
     const [min, max] = timeRange(time, from, n)
-    if (min < table.summary[Summary.MIN_TIME]) table.summary[Summary.MIN_TIME] = min
-    if (max > table.summary[Summary.MAX_TIME]) table.summary[Summary.MAX_TIME] = max
+    if (min < table.summary[Summary.MIN_TIME]) Atomics.store(table.summary, Summary.MIN_TIME, min)
+    if (max > table.summary[Summary.MAX_TIME]) Atomics.store(table.summary, Summary.MAX_TIME, max)
   }
 
   /** A row that is not the newest of its series: may it repeat another one, and of which piece? */
@@ -249,7 +273,7 @@ export class Memtable {
     if (lateness > table.lateness) {
       // Rounded up where doubles are coarser than a nanosecond. Unsigned: from the first time there is to now is more than 63 bits tell.
       table.lateness = lateness > Number.MAX_SAFE_INTEGER ? lateness + COARSEST : lateness
-      summary[Summary.LATENESS] = BigInt.asIntN(64, BigInt(table.lateness))
+      Atomics.store(summary, Summary.LATENESS, BigInt.asIntN(64, BigInt(table.lateness)))
     }
     if (!times.aboveBase(series, low, high)) widen(summary, Summary.DIRTY_MIN, low, high)
     else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.REPEAT_MIN, low, high)
@@ -281,9 +305,10 @@ export class Memtable {
     if (sparse && !column.nulls) {
       column.validity.fill(0xff, 0, (at + 7) >> 3)
       column.nulls = true
-      chunk.header[CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column)] |= CHUNK_HAS_NULLS
+      // Who sees the flag sees the bits of the rows before.
+      Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NULLS)
     }
-    if (source?.nonFinite) chunk.header[CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column)] |= CHUNK_HAS_NON_FINITE
+    if (source?.nonFinite) Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NON_FINITE)
     if (column.nulls) setBits(column.validity, at, n, source, from, present)
     if (source === undefined || present === 0) return
     const { type } = column.field
@@ -312,9 +337,10 @@ export class Memtable {
   }
 
   private keep(source: Uint8Array, start: number, length: number): number {
-    if (this.heapUsed + length > HEAP_BUFFER || this.heap.length === 0) {
+    if (this.heapUsed + length > this.heapBuffer || this.heap.length === 0) {
+      if (this.heap.length === HEAP_BUFFERS) throw new RangeError('cannot keep text in the memtable: it has no addresses left')
       // A text longer than a buffer gets one of its own size: the address needs only its start.
-      const size = Math.max(HEAP_BUFFER, length)
+      const size = Math.max(this.heapBuffer, length)
       const buffer = new SharedArrayBuffer(size)
       this.heap.push(buffer)
       this.heapBytes = new Uint8Array(buffer)
@@ -345,6 +371,7 @@ export class Memtable {
     const filled = last !== undefined && last.rows === most
     const chunk = this.newChunk(fields, filled ? most : Math.min(most, Math.max(FIRST_ROWS, powerOfTwo(rows))))
     table.chunks.push(chunk)
+    this.chunks = Math.max(this.chunks, table.chunks.length)
     this.tell({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
     return index + 1
   }
@@ -424,8 +451,8 @@ function setBits(bits: Uint8Array, at: number, n: number, source: Column | undef
 /** Widens the range whose least value is in `slot` and its greatest in the next one. */
 function widen(summary: BigInt64Array, slot: number, low: number, high: number): void {
   const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
-  if (time < summary[slot]) summary[slot] = time
-  if (time > summary[slot + 1]) summary[slot + 1] = time
+  if (time < summary[slot]) Atomics.store(summary, slot, time)
+  if (time > summary[slot + 1]) Atomics.store(summary, slot + 1, time)
 }
 
 function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {

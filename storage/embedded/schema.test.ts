@@ -18,7 +18,7 @@ function write(schema: Schema, name: string, fields: string[], type: 'float64' |
   }
 }
 
-const names = (schema: Schema) => schema.list('').map((measurement) => [measurement.name, describe(measurement).fields.map(({ name }) => name)])
+const names = (schema: Schema) => schema.list('').map((measurement) => [measurement.name, describe(measurement, []).fields.map(({ name }) => name)])
 
 t.test('what a write defines is seen by writes at once, and by all others when its record is durable', async (t) => {
   const schema = new Schema()
@@ -103,7 +103,7 @@ t.test('a field that an earlier server stored for a write that failed gives way 
     schema.apply({ fields: found.map((one) => ({ measurement: 0, field: one })) })
     const m = schema.resolve('', 'm')
     t.same(
-      describe(m).fields.map(({ name }) => name),
+      describe(m, []).fields.map(({ name }) => name),
       want,
     )
     t.same(m.home?.fields, m.durableFields)

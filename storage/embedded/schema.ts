@@ -33,9 +33,6 @@ export class Measurement implements MeasurementRef {
   tables: Table[] = []
   /** The first of `tables`, likewise. */
   readonly durableTables: Table[] = []
-  /** Tag keys of its series so far. */
-  readonly tagKeys = new Set<string>()
-  readonly keySymbols = new Set<number>()
   /** Named by a write; one that is not may be forgotten. */
   kept = false
   /** Defined by a durable record. */
@@ -370,9 +367,10 @@ function removeField(owner: Measurement, field: FieldDef): void {
   owner.fields.delete(field.name)
 }
 
-export function describe(measurement: Measurement): MeasurementInfo {
+/** @param tags its tag keys, ordered. */
+export function describe(measurement: Measurement, tags: string[]): MeasurementInfo {
   const fields = measurement.durableFields.map(({ name, type, scale }): FieldInfo => (type === 'decimal' ? { name, type, scale } : { name, type }))
-  return { name: measurement.name, tags: [...measurement.tagKeys].sort(), fields }
+  return { name: measurement.name, tags, fields }
 }
 
 /** Columns that are no field's: the engine threads add them to segments and relations. */

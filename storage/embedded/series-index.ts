@@ -14,6 +14,7 @@ import { NamespaceGate } from '../common/namespace-gate.ts'
 import { widened } from './grow.ts'
 import type { HashKey } from './hash.ts'
 import { type SeriesArrays, Shared } from './layout.ts'
+import { MeasurementSeries } from './measurement-series.ts'
 import { FIRST_HANDLE, NOT_DURABLE, ProvisionalSeries, UNKNOWN } from './provisional-series.ts'
 import { SeriesCounts } from './series-counts.ts'
 import { SymbolTable } from './symbols.ts'
@@ -39,6 +40,8 @@ export interface SeriesIndexOptions {
 
 export class SeriesIndex {
   readonly symbols: SymbolTable
+  /** The durable live series of each measurement. */
+  readonly members = new MeasurementSeries()
   live = 0
   epoch = 0
   private readonly tuples: TupleTable
@@ -89,7 +92,7 @@ export class SeriesIndex {
 
   /** Bytes held in memory. */
   get memory(): number {
-    return this.symbols.allocated + this.tuples.allocated + this.provisional.allocated + this.state.length
+    return this.symbols.allocated + this.tuples.allocated + this.provisional.allocated + this.state.length + this.members.memory
   }
 
   /**
@@ -246,6 +249,8 @@ export class SeriesIndex {
     let symbols = this.symbols.published
     for (let i = tuples.offsets[tuples.indexed]; i < tuples.offsets[end]; i++) if (tuples.tags[i] >= symbols) symbols = tuples.tags[i] + 1
     this.symbols.publish(symbols)
+    // Those from `indexed` on are of writes that have become durable now; a number that was burned is not live.
+    for (let number = tuples.indexed; number < end; number++) if (this.state[number] === LIVE) this.members.added(number, tuples.measurement[number], tuples)
     tuples.index(end)
     Atomics.store(this.shared, Shared.SERIES, end)
   }
@@ -279,6 +284,7 @@ export class SeriesIndex {
     for (const number of series) {
       if (number >= this.count || this.state[number] !== LIVE) continue
       this.counts.remove(this.measurement[number])
+      this.members.removed(number, this.measurement[number], this.tuples)
       this.tuples.remove(number)
       this.state[number] = 0
       this.live--
@@ -293,6 +299,7 @@ export class SeriesIndex {
     this.tuples.putBack(series, measurementId)
     this.counts.putBack(measurementId)
     this.enliven(series)
+    this.members.added(series, measurementId, this.tuples)
   }
 
   seriesOf(namespace: string): number {
@@ -330,14 +337,12 @@ export class SeriesIndex {
     }
   }
 
-  /** Key symbols of a series, added to `seen`; the new ones' texts to `texts`. */
-  collectKeys(series: number, seen: Set<number>, texts: Set<string>): void {
-    for (let i = this.offsets[series]; i < this.offsets[series + 1]; i += 2) {
-      const key = this.tags[i]
-      if (seen.has(key)) continue
-      seen.add(key)
-      texts.add(this.symbols.text(key))
-    }
+  /** Tag keys in use by durable series of the measurement, ordered. */
+  tagKeys(measurementId: number): string[] {
+    return this.members
+      .keys(measurementId)
+      .map((symbol) => this.symbols.text(symbol))
+      .sort()
   }
 
   private findOrCreate(measurement: MeasurementRef, length: number): number {
@@ -386,6 +391,7 @@ export class SeriesIndex {
     const number = this.tuples.append(this.names.pairs, length, this.names.hash(length))
     this.tuples.index(number + 1)
     this.enliven(number)
+    this.members.added(number, this.measurement[number], this.tuples)
   }
 }
 

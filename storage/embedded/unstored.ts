@@ -37,6 +37,21 @@ export class Unstored {
     return new Map([...this.marks].map(([kind, marked]) => [kind, new Map(marked)]))
   }
 
+  /** How many are marked. */
+  countOf(kind: Kind): number {
+    return this.marks.get(kind)?.size ?? 0
+  }
+
+  /** Numbers of those that are marked. */
+  *ids(kind: Kind): Generator<number> {
+    yield* this.marks.get(kind)?.keys() ?? []
+  }
+
+  /** The marks of up to so many of a kind, as they are now. */
+  some(kind: Kind, max: number): Marks {
+    return new Map([[kind, new Map([...(this.marks.get(kind) ?? [])].slice(0, max))]])
+  }
+
   /** A commit that stored the state of these marks, or a later one, is durable. */
   settle(stored: Marks): void {
     for (const [kind, numbers] of stored) {

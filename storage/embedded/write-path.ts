@@ -15,16 +15,16 @@ import { Admission, type Admitted } from './admission.ts'
 import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
 import type { KeyRing } from './encryption/keys.ts'
-import { type FieldDef, NO_ROW, Shared, Summary } from './layout.ts'
+import { type FieldDef, Shared, Summary } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import type { Pressure } from './pressure.ts'
 import type { Publisher } from './publisher.ts'
 import type { Schema, Table } from './schema.ts'
-import { RELEASED, type SeriesIndex } from './series-index.ts'
+import type { SeriesIndex } from './series-index.ts'
 import { Unstored } from './unstored.ts'
 import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import type { LateSeries } from './wal/late-series.ts'
-import { type Definitions, encodeWrite, type NewSeries, type TableRows, type WriteRecord } from './wal/record.ts'
+import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
 import type { Wal } from './wal/wal.ts'
 
 /** Batches kept for reuse. */
@@ -72,6 +72,8 @@ export class WritePath {
   private outstanding = 0
   /** Writes on their way through the log, and their namespaces, in its order. */
   private readonly inFlight = new Map<Admitted, string>()
+  /** A byte a series, for `idle`; all 0 between two calls. */
+  private busy = new Uint8Array(0)
   private readonly parts: WritePathParts
   private readonly admission: Admission
 
@@ -184,13 +186,17 @@ export class WritePath {
     return this.active.sequence
   }
 
-  private holds({ heads, rows }: Memtable, measurement: number, series: Int32Array | null): boolean {
+  private holds(memtable: Memtable, measurement: number, series: Int32Array | null): boolean {
+    const { rows, tables } = memtable
     if (rows === 0) return false
-    if (series !== null) return series.some((number) => number < heads.length && heads[number] !== NO_ROW)
-    const { measurement: owners, count } = this.parts.index
-    // While the log is read back, the catalog may have given series back already whose rows come before the delete.
-    const concerned = (number: number): boolean => owners[number] === measurement || owners[number] === RELEASED
-    for (let number = 0; number < Math.min(heads.length, count); number++) if (heads[number] !== NO_ROW && concerned(number)) return true
+    const { schema, index } = this.parts
+    if (series !== null) return memtable.hasAny(series)
+    for (const { id, measurement: owner } of schema.any(measurement)?.tables ?? []) {
+      if ((tables.get(id)?.rows ?? 0) === 0) continue
+      if (owner === measurement || memtable.ownerless) return true
+      const { members } = index
+      if (memtable.hasAny(members.take(members.walk(measurement), members.count(measurement)))) return true
+    }
     return false
   }
 
@@ -205,10 +211,20 @@ export class WritePath {
    */
   idle(series: Int32Array, sequence: number): Int32Array {
     if (this.outstanding > 0) return NO_SERIES
-    const busy = new Set<number>()
-    for (const { tables } of this.inFlight.keys()) for (const rows of tables) for (let row = 0; row < rows.rows; row++) busy.add(rows.series[row])
     const memtables = [...this.frozen, this.active].filter((memtable) => memtable.sequence >= sequence)
-    return series.filter((number) => !busy.has(number) && memtables.every(({ heads }) => number >= heads.length || heads[number] === NO_ROW))
+    let without = series
+    for (const memtable of memtables) without = without.filter((number) => !memtable.has(number))
+    if (this.inFlight.size === 0 || without.length === 0) return without
+    if (this.busy.length < this.parts.index.count) this.busy = new Uint8Array(this.parts.index.measurement.length)
+    this.markInFlight(1)
+    const idle = without.filter((number) => this.busy[number] === 0)
+    this.markInFlight(0)
+    return idle
+  }
+
+  private markInFlight(mark: 0 | 1): void {
+    const { busy } = this
+    for (const { tables } of this.inFlight.keys()) for (const { rows, series } of tables) for (let row = 0; row < rows; row++) busy[series[row]] = mark
   }
 
   /** Numbers go on behind this one: what the catalog says was applied. */
@@ -223,18 +239,15 @@ export class WritePath {
     this.walSequence = Math.max(this.walSequence, record.sequence)
     this.applied = this.walSequence
     if (record.change !== undefined) return this.parts.replayed(record.change, file)
+    if (this.active.full) this.freeze(file)
     if (record.definitions !== undefined) {
       if (moves(record.definitions, schema)) this.freeze(file)
       schema.apply(record.definitions)
       this.defined(record.definitions)
     }
     for (const { series, measurement, tags } of record.series) {
-      const owner = schema.any(measurement)
-      if (owner === undefined) index.restoreGone(series, late)
-      else {
-        index.restore(series, measurement, tags, late)
-        if (index.isLive(series)) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
-      }
+      if (schema.any(measurement) === undefined) index.restoreGone(series, late)
+      else index.restore(series, measurement, tags, late)
     }
     // A table that a later drop takes away, of which the catalog knows already.
     const tables = record.tables.filter(({ table }) => schema.tables[table] !== undefined || !schema.goneTables.has(table))
@@ -327,13 +340,12 @@ export class WritePath {
         () => {
           this.inFlight.delete(admitted)
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
-          if (moving) this.freeze(this.wal.file)
+          if (moving || this.active.full) this.freeze(this.wal.file)
           if (definitions !== undefined) {
             this.parts.schema.confirm(definitions)
             this.defined(definitions)
           }
           this.apply(namespace, tables, heap, admitted.lastSeries)
-          this.seeKeys(series)
           this.applied = sequence
           index.releaseProvisional(this.settled)
           this.afterApply()
@@ -343,15 +355,6 @@ export class WritePath {
       )
     } catch (error) {
       revoke(error as Error) // it could not be encoded, for want of memory say: the log has nothing of it
-    }
-  }
-
-  /** Tag keys of series that have become durable. */
-  private seeKeys(created: readonly NewSeries[]): void {
-    const { schema, index } = this.parts
-    for (const { series, measurement } of created) {
-      const owner = schema.any(measurement)
-      if (owner !== undefined) index.collectKeys(series, owner.keySymbols, owner.tagKeys)
     }
   }
 
@@ -463,7 +466,11 @@ export class WritePath {
       const id = index.measurementOf(rows.series[row])
       if (id !== lastId) {
         const owner = schema.any(id)
-        if (owner === undefined) continue // deleted later in the log
+        if (owner === undefined) {
+          // Deleted later in the log: a delete that comes before must reach these rows too.
+          this.active.ownerless = true
+          continue
+        }
         const next = this.window(owner.namespace)
         if (window !== undefined && next !== window) {
           window.advance(low, high)

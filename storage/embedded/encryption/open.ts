@@ -64,11 +64,18 @@ export function protectTags(resolver: SeriesResolver, columns: readonly string[]
   }
 }
 
-/** @throws CONFIG_ERROR when a measurement has a tag of an encrypted name. */
-export function checkTags(measurements: Iterable<{ name: string; tagKeys: ReadonlySet<string> } | undefined>, columns: readonly string[]): void {
+/** @param tagKeys those of a measurement. @throws CONFIG_ERROR when one has an encrypted name. */
+export function checkTags(
+  measurements: Iterable<{ id: number; name: string } | undefined>,
+  tagKeys: (measurement: number) => readonly string[],
+  columns: readonly string[],
+): void {
+  if (columns.length === 0) return
   for (const measurement of measurements) {
-    const tag = columns.find((name) => measurement?.tagKeys.has(name))
-    if (measurement !== undefined && tag !== undefined) throw refusedTag('CONFIG_ERROR', `encrypt columns of measurement "${measurement.name}"`, tag)
+    if (measurement === undefined) continue
+    const keys = tagKeys(measurement.id)
+    const tag = columns.find((name) => keys.includes(name))
+    if (tag !== undefined) throw refusedTag('CONFIG_ERROR', `encrypt columns of measurement "${measurement.name}"`, tag)
   }
 }
 

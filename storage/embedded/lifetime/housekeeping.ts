@@ -86,9 +86,9 @@ export class Housekeeping {
     await lifetime.expire()
     const moved = await this.moveRetention()
     for (const id of lifetime.tombstones.byId.keys()) this.note(id)
+    await lifetime.releases.run()
     // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
     const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones)).filter(({ id }) => !this.parts.merging(id))
-    lifetime.releaseEmptied()
     if (moved || removed.length > 0 || this.parts.writes.unstored.waiting) await remove(removed)
     // Only now that no reader is told of the removed segments any more. The catalog learns of it with the next commit.
     const done = spent(
@@ -98,8 +98,10 @@ export class Housekeeping {
       this.oldest(),
       (id) => this.note(id).sequence,
     )
-    lifetime.tombstones.remove(done)
-    for (const id of done) this.seen.delete(id)
+    // One that says which series are still to be given back stays for a restart.
+    const gone = done.filter((id) => !lifetime.releases.waitsFor(id))
+    lifetime.tombstones.remove(gone)
+    for (const id of gone) this.seen.delete(id)
     this.forgetCutoffs()
   }
 
@@ -152,15 +154,12 @@ export class Housekeeping {
 
   /** Series whose newest row a move has masked. @param sequence that of the move. */
   private emptySeries({ general, except, own }: Omit<RetentionMove, 'id'>, sequence: number): void {
-    const { index, writes, lifetime } = this.parts
+    const { index, lifetime } = this.parts
     const cutoffs = new Map([...except.map((id) => [id, INT64_MIN] as const), ...own])
-    const found: number[] = []
-    for (let series = 0; series < index.count; series++) {
-      if (!index.isLive(series)) continue
-      const cutoff = cutoffs.get(index.measurement[series]) ?? general ?? INT64_MIN
-      if (cutoff !== INT64_MIN && writes.times.isBelow(series, cutoff)) found.push(series)
+    for (const id of index.members.measurements()) {
+      const cutoff = cutoffs.get(id) ?? general ?? INT64_MIN
+      if (cutoff !== INT64_MIN) lifetime.releases.expired(id, cutoff, sequence)
     }
-    lifetime.empty(Int32Array.from(found), sequence)
   }
 
   /** What a move masks of each segment and memtable. Rows of a shared table are taken for those of a measurement like most. */

@@ -5,9 +5,10 @@
  * - Everything goes through the log first and takes effect in its order: a write acknowledged before a delete is deleted, one that begins after it
  *   is not. A replayed change finds the same rows before it and the same after it, though sequences are given anew.
  * - A dropped measurement leaves the schema at the call: writes that begin later start a new one, and their records lie behind the drop's.
- * - A series is given back only when nobody can hold its number and no row was written since what removed its rows.
+ * - Which series a delete means is found beside the main thread (`select`); all that was acknowledged at the call is part of it. Nothing here is
+ *   proportional to series but in slices, see releases.ts.
  */
-import type { DeleteRequest, DeleteResult, StorageContext } from '../../../kernel/storage.ts'
+import type { DeleteRequest, DeleteResult, Matcher, StorageContext } from '../../../kernel/storage.ts'
 import {
   deadlinePassed,
   dropDeadline,
@@ -19,17 +20,18 @@ import {
   unknownMeasurement,
 } from '../../common/lifetime.ts'
 import { INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
-import { BLOCK } from '../catalog.ts'
 import type { Changes } from '../changes.ts'
-import type { SegmentMeta } from '../layout.ts'
+import type { Selection } from '../jobs/select-job.ts'
+import type { SegmentMeta, Tombstone } from '../layout.ts'
 import type { Publisher } from '../publisher.ts'
 import type { Measurement, Schema } from '../schema.ts'
-import { RELEASED, type SeriesIndex } from '../series-index.ts'
+import type { SeriesIndex } from '../series-index.ts'
+import type { Slices } from '../slices.ts'
 import type { Unstored } from '../unstored.ts'
 import type { LifetimeChange } from '../wal/change-record.ts'
 import type { WritePath } from '../write-path.ts'
 import { type RetentionMove, withMove } from './cutoffs.ts'
-import { selectSeries } from './select.ts'
+import { Releases } from './releases.ts'
 import type { EndedDrops, StoredDrop } from './stored.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 
@@ -48,8 +50,9 @@ export interface LifetimeParts {
   publisher: Publisher
   changes: Changes
   log: StorageContext['log']
-  /** What a regular expression of a condition may take. */
-  regexTimeoutMs: number
+  /** The series of a measurement that satisfy all matchers, by an engine thread. @throws BAD_REQUEST for a regular expression that does not parse or takes too long. */
+  select(namespace: string, measurement: number, matchers: readonly Matcher[]): Promise<Selection>
+  slices: Slices
   now(): number
   /** Segments of a table. */
   segments(table: number): readonly SegmentMeta[]
@@ -64,14 +67,11 @@ export interface LifetimeParts {
 
 export class Lifetime {
   readonly tombstones: Tombstones
+  readonly releases: Releases
   /** Pending drops by measurement. */
   readonly drops = new Map<number, StoredDrop>()
   ended: EndedDrops = []
   private order = 0
-  /** Measurements that lost series while the log was read back. */
-  private readonly stale = new Set<number>()
-  /** Series whose rows were all removed, in pieces below the sequence. */
-  private emptied: { series: Int32Array; sequence: number }[] = []
   private readonly unstored: Unstored
   private readonly parts: LifetimeParts
 
@@ -79,6 +79,7 @@ export class Lifetime {
     this.parts = parts
     this.unstored = parts.writes.unstored
     this.tombstones = new Tombstones(this.unstored, (event) => parts.publisher.tell(event))
+    this.releases = new Releases(parts)
   }
 
   /** From the catalog. */
@@ -92,6 +93,8 @@ export class Lifetime {
       this.order = Math.max(this.order, drop.order)
     }
     this.parts.schema.reindex()
+    // Series that the last process did not come to give back.
+    for (const tombstone of this.tombstones.byId.values()) this.emptied(tombstone, true)
   }
 
   /** Nanoseconds; see common/lifetime.ts. */
@@ -105,19 +108,29 @@ export class Lifetime {
     if (measurement === undefined || !measurement.kept) throw unknownMeasurement('delete', name)
     const from = start ?? INT64_MIN
     const to = end === undefined ? INT64_MAX : end - 1n
-    const matched = selectSeries(index, measurement.id, matchers, this.parts.regexTimeoutMs)
-    if (matched.length === 0 || from > to) return { series: 0, segmentsSkipped: 0 }
-    const series = matchers.length === 0 ? null : matched
-    const change: Delete = { kind: 'delete', tombstone: this.tombstones.nextId++, measurement: measurement.id, start: from, end: to, series }
+    const selection = matchers.length === 0 ? null : await this.parts.select(namespace, measurement.id, matchers)
+    const count = selection === null ? index.members.count(measurement.id) : await this.countLive(selection.series)
+    if (schema.byId[measurement.id] !== measurement) throw unknownMeasurement('delete', name) // dropped meanwhile
+    if (count === 0 || from > to) return { series: 0, segmentsSkipped: 0 }
+    // Numbered in the turn in which it goes to the log: merges take the order of numbers for the order of deletes.
+    const change: Delete = {
+      kind: 'delete',
+      tombstone: this.tombstones.nextId++,
+      measurement: measurement.id,
+      start: from,
+      end: to,
+      series: selection?.series ?? null,
+      ...(selection === null ? {} : { encoded: selection.encoded }),
+    }
     await writes.change(change, () => {
       this.applyDelete(change, writes.wal.file)
-      this.parts.changes.deleted(namespace, name, matched, start, end)
+      this.parts.changes.deleted(namespace, name, () => this.deleted(change), start, end)
     })
-    this.releaseEmptied()
+    await this.releases.run()
     const tables = measurement.tables.map(({ id }) => id)
     const segmentsSkipped = this.parts.outOfService(tables, from, to)
     this.parts.skipped(segmentsSkipped)
-    return { series: matched.length, segmentsSkipped }
+    return { series: count, segmentsSkipped }
   }
 
   async drop(namespace: string, name: string, final: boolean): Promise<void> {
@@ -139,6 +152,7 @@ export class Lifetime {
       index.epoch++
       throw error
     }
+    await this.releases.run()
   }
 
   async restore(namespace: string, name: string): Promise<void> {
@@ -174,6 +188,7 @@ export class Lifetime {
       if (!deadlinePassed(BigInt(deadline), clock) || this.parts.schema.pending.get(measurement) === undefined) continue
       const change: Drop = { kind: 'drop', tombstone: this.tombstones.nextId++, measurement, deadline: null }
       await writes.change(change, () => this.applyDrop(change, writes.wal.file))
+      await this.releases.run()
     }
   }
 
@@ -207,57 +222,48 @@ export class Lifetime {
       }
       case 'retention':
         return void this.applyRetention(change, file)
-      case 'release': {
-        for (const series of change.series) this.stale.add(this.parts.index.measurementOf(series))
-        return this.applyRelease(this.parts.index.release(change.series))
-      }
+      case 'release':
+        return this.releases.given(this.parts.index.release(change.series))
     }
   }
 
   /** Call when the log has been read back. */
   replayEnded(): void {
-    this.parts.schema.reindex()
-    for (const id of this.stale) this.collectKeys(id)
-    this.stale.clear()
+    const { schema, index } = this.parts
+    schema.reindex()
+    // A crash between the slices of a drop: what its measurement has left counts as given back.
+    for (const id of index.members.measurements()) if (schema.any(id) === undefined) this.releases.gone(id)
+    this.releases.runAtStart()
   }
 
-  /** The series have lost all rows in pieces below the sequence. */
-  empty(series: Int32Array, sequence: number): void {
-    if (series.length > 0) this.emptied.push({ series, sequence })
-  }
-
-  /** Gives series back that stayed without rows. */
-  releaseEmptied(): void {
-    const { writes, index, schema } = this.parts
-    const waiting = this.emptied
-    this.emptied = []
-    for (const { series, sequence } of waiting) {
-      // A series in a newer segment may have rows again; retention finds it later.
-      const settled = series.filter((number) => index.isLive(number) && !this.written(number, sequence))
-      if (settled.length === 0) continue
-      if (!writes.settled) {
-        this.emptied.push({ series: settled, sequence })
-        continue
-      }
-      const idle = writes.idle(settled, sequence)
-      const owners = idle.map((number) => index.measurementOf(number))
-      const gone = index.release(idle)
-      if (gone.length === 0) continue
-      writes
-        .change({ kind: 'release', series: gone }, () => this.applyRelease(gone))
-        .catch((error) => {
-          for (const [i, number] of gone.entries()) if (schema.any(owners[i]) !== undefined) index.unrelease(number, owners[i])
-          this.parts.log.warn({ err: error, series: gone.length }, 'cannot give series back that have no points left; they keep counting')
-        })
-      for (const id of new Set(owners)) this.collectKeys(id)
+  /** How many of them are live. */
+  private async countLive(series: Int32Array): Promise<number> {
+    const { index, slices } = this.parts
+    let live = 0
+    for (let i = 0; i < series.length; i++) {
+      if (i > 0 && i % slices.size === 0) await slices.next()
+      if (index.isLive(series[i])) live++
     }
+    return live
+  }
+
+  /** The series of a delete that takes effect now: none of them is given back yet. */
+  private deleted({ measurement, series }: Delete): Int32Array {
+    const { index } = this.parts
+    if (series !== null) return series.filter((number) => index.isLive(number))
+    return index.members.take(index.members.walk(measurement), index.members.count(measurement))
+  }
+
+  /** Without rows of any time, series are to be given back. */
+  private emptied(tombstone: Tombstone, fromCatalog: boolean): void {
+    if (tombstone.start === INT64_MIN && tombstone.end === INT64_MAX) this.releases.emptied(tombstone, fromCatalog)
   }
 
   private applyDelete({ tombstone, measurement, start, end, series }: Delete, file: number): void {
-    const { index, writes } = this.parts
-    const sequence = writes.sequenceAbove(measurement, series, file)
-    this.tombstones.add({ id: tombstone, measurement, sequence, series, start, end })
-    if (start === INT64_MIN && end === INT64_MAX) this.empty(series ?? selectSeries(index, measurement, []), sequence)
+    const sequence = this.parts.writes.sequenceAbove(measurement, series, file)
+    const added: Tombstone = { id: tombstone, measurement, sequence, series, start, end }
+    this.tombstones.add(added)
+    this.emptied(added, false)
     this.parts.reclaim()
   }
 
@@ -299,9 +305,8 @@ export class Lifetime {
 
   /** The measurement goes for good. */
   private end(measurement: Measurement, tombstone: number, file: number): void {
-    const { schema, index, publisher } = this.parts
+    const { schema, publisher } = this.parts
     const { id, namespace, name, tables } = measurement
-    const series = index.release(selectSeries(index, id, []))
     this.tombstones.remove(this.tombstones.of(id).map((other) => other.id))
     if (tables.some((table) => table.measurement < 0))
       this.tombstones.add({ id: tombstone, measurement: id, sequence: EVERY_SEQUENCE, series: null, start: INT64_MIN, end: INT64_MAX })
@@ -315,36 +320,8 @@ export class Lifetime {
     this.unstored.mark('measurement', id)
     for (const table of tables) if (table.measurement === id) this.unstored.mark('table', table.id)
     this.unstored.mark('ended-drops')
-    this.applyRelease(series)
+    this.releases.gone(id)
     this.parts.reclaim()
-  }
-
-  /** The series are released in the index already. */
-  private applyRelease(series: Int32Array): void {
-    if (series.length === 0) return
-    for (const number of series) this.unstored.mark('series', Math.floor(number / BLOCK))
-    this.parts.publisher.tell({ kind: 'series-released', series })
-    this.parts.released(series.length)
-  }
-
-  /** Tag keys in use, after series went. */
-  private collectKeys(id: number): void {
-    const { schema, index } = this.parts
-    const measurement = schema.any(id)
-    if (measurement === undefined) return
-    measurement.keySymbols.clear()
-    measurement.tagKeys.clear()
-    for (let series = 0; series < index.count; series++)
-      if (index.measurement[series] === id && index.isLive(series)) index.collectKeys(series, measurement.keySymbols, measurement.tagKeys)
-  }
-
-  /** Whether a segment from `sequence` on may have rows of the series. */
-  private written(series: number, sequence: number): boolean {
-    const owner = this.parts.index.measurementOf(series)
-    if (owner === RELEASED) return true
-    return (this.parts.schema.any(owner)?.tables ?? []).some((table) =>
-      this.parts.segments(table.id).some((segment) => segment.sequence >= sequence && segment.minSeries <= series && segment.maxSeries >= series),
-    )
   }
 
   private newest(): (bigint | undefined)[] {

@@ -1,9 +1,17 @@
-/** Tombstones, retention cutoffs and drops as the catalog stores them: JSON, times as decimal text, series as base64 of little endian 32-bit numbers. */
+/**
+ * Tombstones, retention cutoffs and drops as the catalog stores them: JSON, times as decimal text, series as base64 of little endian 32-bit numbers, or,
+ * when they are many, their count.
+ */
 import { INT64_MIN } from '../../common/time.ts'
+import { newInt32 } from '../grow.ts'
 import type { Cutoff, GeneralCutoff, RetentionCutoffs, Tombstone } from '../layout.ts'
 
+/** More series than this do not lie in the tombstone's entry. */
+const INLINE_SERIES = 1024
+
 export interface StoredTombstone extends Omit<Tombstone, 'series' | 'start' | 'end'> {
-  series: string | null
+  /** A count: they lie in blocks of their own. */
+  series: string | number | null
   start: string
   end: string
 }
@@ -40,17 +48,30 @@ export interface StoredDrop {
 export type EndedDrops = [namespace: string, name: string][]
 
 export function storeTombstone({ series, start, end, ...rest }: Tombstone): StoredTombstone {
-  const bytes = series === null ? null : Buffer.from(series.buffer, series.byteOffset, series.byteLength).toString('base64')
-  return { ...rest, series: bytes, start: String(start), end: String(end) }
+  const stored = series === null ? null : series.length > INLINE_SERIES ? series.length : Buffer.from(seriesBytes(series)).toString('base64')
+  return { ...rest, series: stored, start: String(start), end: String(end) }
 }
 
-export function loadTombstone({ series, start, end, ...rest }: StoredTombstone): Tombstone {
-  return { ...rest, series: series === null ? null : numbers(Buffer.from(series, 'base64')), start: BigInt(start), end: BigInt(end) }
+/** @param blocks the series of one that has many, block by block. */
+export function loadTombstone({ series, start, end, ...rest }: StoredTombstone, blocks: () => Iterable<Uint8Array>): Tombstone {
+  const times = { start: BigInt(start), end: BigInt(end) }
+  if (series === null) return { ...rest, series, ...times }
+  const [count, parts] = typeof series === 'number' ? [series, blocks()] : [Buffer.byteLength(series, 'base64') / 4, [Buffer.from(series, 'base64')]]
+  // Shared, so that engine threads are not sent copies.
+  const numbers = newInt32(count)
+  let at = 0
+  for (const bytes of parts) {
+    seriesBytes(numbers).set(bytes, at)
+    at += bytes.length
+  }
+  if (at !== count * 4) throw new RangeError(`tombstone ${rest.id} has ${at} bytes of series, and says ${count} series`)
+  return { ...rest, series: numbers, ...times }
 }
 
-function numbers(bytes: Buffer): Int32Array {
-  return Int32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readInt32LE(i * 4))
-}
+/** Whether a tombstone's series lie in blocks. */
+export const hasBlocks = ({ series }: Pick<Tombstone, 'series'>): boolean => series !== null && series.length > INLINE_SERIES
+
+export const seriesBytes = (series: Int32Array): Uint8Array => new Uint8Array(series.buffer, series.byteOffset, series.byteLength)
 
 const storeCutoff = ({ id, cutoff, sequence }: Cutoff): StoredCutoff => ({ id, cutoff: String(cutoff), sequence })
 const loadCutoff = ({ id, cutoff, sequence }: StoredCutoff): Cutoff => ({ id, cutoff: BigInt(cutoff), sequence })

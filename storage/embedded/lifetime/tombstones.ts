@@ -10,6 +10,8 @@ import { NO_CUTOFFS, newestId } from './cutoffs.ts'
 /** Nothing of a dropped measurement comes back, whatever the sequence: its number is never used again. */
 export const EVERY_SEQUENCE = Number.MAX_SAFE_INTEGER
 
+const NO_MEASUREMENT = -1
+
 export class Tombstones {
   /** Of tombstones and of retention cutoffs. */
   nextId = 1
@@ -17,6 +19,7 @@ export class Tombstones {
   newest = 0
   cutoffs: RetentionCutoffs = NO_CUTOFFS
   readonly byId = new Map<number, Tombstone>()
+  private readonly byMeasurement = new Map<number, Map<number, Tombstone>>()
   private readonly unstored: Unstored
   private readonly tell: (event: StateEvent) => void
 
@@ -28,7 +31,7 @@ export class Tombstones {
   /** Replaces the one of the same id, which a replayed record brings back. */
   add(tombstone: Tombstone): void {
     this.see(tombstone.id)
-    this.byId.set(tombstone.id, tombstone)
+    this.insert(tombstone)
     this.unstored.mark('tombstone', tombstone.id)
     this.tell({ kind: 'tombstones', added: [tombstone], removed: [] })
   }
@@ -36,6 +39,10 @@ export class Tombstones {
   remove(ids: readonly number[]): void {
     if (ids.length === 0) return
     for (const id of ids) {
+      const measurement = this.byId.get(id)?.measurement ?? NO_MEASUREMENT
+      const own = this.byMeasurement.get(measurement)
+      own?.delete(id)
+      if (own?.size === 0) this.byMeasurement.delete(measurement)
       this.byId.delete(id)
       this.unstored.mark('tombstone', id)
     }
@@ -52,7 +59,7 @@ export class Tombstones {
   /** From the catalog. */
   load(tombstones: readonly Tombstone[], cutoffs: RetentionCutoffs): void {
     for (const tombstone of tombstones) {
-      this.byId.set(tombstone.id, tombstone)
+      this.insert(tombstone)
       this.see(tombstone.id)
     }
     this.see(newestId(cutoffs))
@@ -68,7 +75,14 @@ export class Tombstones {
   }
 
   of(measurement: number): Tombstone[] {
-    return [...this.byId.values()].filter((tombstone) => tombstone.measurement === measurement)
+    return [...(this.byMeasurement.get(measurement)?.values() ?? [])]
+  }
+
+  private insert(tombstone: Tombstone): void {
+    this.byId.set(tombstone.id, tombstone)
+    let own = this.byMeasurement.get(tombstone.measurement)
+    if (own === undefined) this.byMeasurement.set(tombstone.measurement, (own = new Map()))
+    own.set(tombstone.id, tombstone)
   }
 
   private see(id: number): void {

@@ -42,8 +42,8 @@ export class SimulatedStore implements KeyValueStore {
     return this.entries.get(key)
   }
 
-  *getKeys({ limit }: { limit?: number }): Generator<string> {
-    yield* this.keys().slice(0, limit)
+  *getKeys(range: { start?: string; end?: string; limit?: number }): Generator<string> {
+    for (const { key } of this.getRange(range)) yield key
   }
 
   *getRange({ start = '', end, limit = Number.POSITIVE_INFINITY }: { start?: string; end?: string; limit?: number }): Generator<{

@@ -7,6 +7,7 @@ import { floorDiv } from '../../common/time.ts'
 import { DAY_NS } from '../archive/object-key.ts'
 import { fileCrc } from '../damage/file-crc.ts'
 import type { EngineWorker } from '../environment.ts'
+import type { Selection, SelectionRequest } from '../jobs/select-job.ts'
 import type { ArchiveTask, FromWorker, SegmentColumn, SegmentMeta, TableDef, ToWorker, WorkerData } from '../layout.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment-file.ts'
 import type { FileSystem } from '../wal/file-system.ts'
@@ -15,6 +16,7 @@ import { wireError } from '../worker/jobs.ts'
 import type { Interval } from '../worker/pieces.ts'
 import { orderRows } from '../worker/row-order.ts'
 import { countByMeasurement, haveNames, ownersOf } from '../worker/segment-owners.ts'
+import { selectionOf } from '../worker/selection.ts'
 import { type MemtableState, takePart, WorkerState } from '../worker/state.ts'
 import { SystemError } from './disk.ts'
 import type { Machine } from './machine.ts'
@@ -101,7 +103,7 @@ export class SimulatedThread implements EngineWorker {
         break
       case 'job':
         this.jobs.add(message.id)
-        void this.job(message.id, message.args)
+        void this.job(message)
         break
       case 'cancel':
         if (this.jobs.delete(message.id)) this.post({ kind: 'failed', id: message.id, error: { code: 'QUERY_TIMEOUT', message: 'the query was cancelled' } })
@@ -148,7 +150,7 @@ export class SimulatedThread implements EngineWorker {
       .catch((error) => this.post({ kind: 'failed', id, error: wireError(error) }))
   }
 
-  private async job(id: number, args: unknown): Promise<void> {
+  private async job({ id, module, args }: Extract<ToWorker, { kind: 'job' }>): Promise<void> {
     try {
       for (;;) {
         const snapshot = this.state.snapshotNow()
@@ -156,13 +158,19 @@ export class SimulatedThread implements EngineWorker {
           await new Promise<void>((resolve) => this.waiting.push(resolve))
           continue
         }
-        const result = await scanAll(this.state, snapshot, args as { namespace: string }[], (segment) => this.read(segment, id))
+        const result = module.endsWith('select-job.ts')
+          ? this.select(args as SelectionRequest)
+          : await scanAll(this.state, snapshot, args as { namespace: string }[], (segment) => this.read(segment, id))
         if (this.jobs.delete(id)) this.post({ kind: 'done', id, result })
         return
       }
     } catch (error) {
       if (this.jobs.delete(id)) this.post({ kind: 'failed', id, error: wireError(error) })
     }
+  }
+
+  private select({ measurement, matchers }: SelectionRequest): Selection {
+    return selectionOf(this.state.series, measurement, matchers)
   }
 
   /** @throws when the file is not what was written. */

@@ -34,7 +34,7 @@ function intercept(engine: EmbeddedEngine, instead: (batch: Batch) => Batch): ()
   const { catalog } = inside(engine)
   const { db } = catalog.store
   const { commit } = catalog
-  catalog.commit = (make, index, stored) =>
+  catalog.commit = (make, index, owners, stored, ready) =>
     commit.call(
       catalog,
       () => {
@@ -47,7 +47,9 @@ function intercept(engine: EmbeddedEngine, instead: (batch: Batch) => Batch): ()
         return change
       },
       index,
+      owners,
       stored,
+      ready,
     )
   return () => {
     catalog.commit = commit

@@ -9,8 +9,8 @@ import { decodeInts, encodeInts } from './column-codec.ts'
 export const RECORD_CHANGE = 2
 
 export type LifetimeChange =
-  /** Hides rows written before it: of these series, ascending, or, when null, of all; `start` to `end` inclusive. */
-  | { kind: 'delete'; tombstone: number; measurement: number; start: bigint; end: bigint; series: Int32Array | null }
+  /** Hides rows written before it: of these series, ascending, or, when null, of all; `start` to `end` inclusive. `encoded`: the series as `encodeInts` makes them, when that has been done. */
+  | { kind: 'delete'; tombstone: number; measurement: number; start: bigint; end: bigint; series: Int32Array | null; encoded?: Uint8Array }
   /** The measurement goes. `deadline`: until then it can be restored, in nanoseconds; null = for good, also for one that was pending. */
   | { kind: 'drop'; tombstone: number; measurement: number; deadline: bigint | null }
   | { kind: 'restore'; measurement: number }
@@ -23,10 +23,11 @@ export type LifetimeChange =
 export function encodeChange(out: ByteWriter, sequence: number, change: LifetimeChange): void {
   out.u8(RECORD_CHANGE)
   out.varint(sequence)
-  out.text(JSON.stringify(change, (key, value) => (key === 'series' ? undefined : typeof value === 'bigint' ? String(value) : value)))
+  out.text(JSON.stringify(change, (key, value) => (key === 'series' || key === 'encoded' ? undefined : typeof value === 'bigint' ? String(value) : value)))
   const series = 'series' in change ? change.series : null
   out.varint(series === null ? 0 : series.length + 1)
-  if (series !== null) encodeInts(out, series, series.length)
+  if ('encoded' in change && change.encoded !== undefined) out.put(change.encoded)
+  else if (series !== null) encodeInts(out, series, series.length)
 }
 
 /** What follows the sequence. @throws RangeError, SyntaxError or TypeError for bytes that are no change. */

@@ -207,7 +207,7 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
   let n = 0
   let steps = 0
   for (const s of series) {
-    let place = s < heads.length ? heads[s] : NO_ROW
+    let place = s < heads.length ? ~heads[s] : NO_ROW
     while (place !== NO_ROW) {
       if (++steps > budget * 4) return undefined
       const chunk = chunks[place >>> ROW_BITS]
@@ -225,7 +225,8 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
           }
           out[n++] = place
         } else if (time < end) break
-      }
+        // A row that came after the snapshot: its link is there once it is published.
+      } else if (row >= chunk.published()) return undefined
       place = chunk.prev[row]
     }
   }

@@ -4,6 +4,7 @@ import { SvcError } from '../../../kernel/errors.ts'
 import type { SampleRequest, SampleSet, SeriesSet } from '../../../kernel/samples.ts'
 import type {
   ExportResult,
+  Matcher,
   MeasurementFields,
   MeasurementInfo,
   Reader,
@@ -16,6 +17,7 @@ import type {
 } from '../../../kernel/storage.ts'
 import { inNamespace } from '../../common/names.ts'
 import { markEncrypted } from '../encryption/open.ts'
+import type { Selection } from '../jobs/select-job.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
@@ -24,6 +26,7 @@ import { type ExportTask, exportMeasurement } from './export.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
+import { selectionOf } from './selection.ts'
 import type { Snapshot } from './state.ts'
 import { tagColumns } from './tag-source.ts'
 import { UnverifiedSegments } from './verify.ts'
@@ -109,6 +112,11 @@ export class EngineReader implements Reader {
       release(false)
       throw error
     }
+  }
+
+  /** Live series of a measurement that satisfy all matchers. */
+  select(measurement: number, matchers: readonly Matcher[]): Selection {
+    return selectionOf(this.context.state.series, measurement, matchers)
   }
 
   /** Safe twice. */

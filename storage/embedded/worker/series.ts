@@ -2,11 +2,12 @@
 import type { Matcher } from '../../../kernel/storage.ts'
 import { REGEX_TIMEOUT_MS } from '../../../kernel/text-pattern.ts'
 import { compileOne } from '../../common/matchers.ts'
+import { widened } from '../grow.ts'
 import { type SeriesArrays, Shared } from '../layout.ts'
 import { common } from './hidden.ts'
 import { IntList } from './int-list.ts'
 import { SymbolLookup } from './symbol-lookup.ts'
-import { TagIndex } from './tag-index.ts'
+import { NO_POSITION, TagIndex } from './tag-index.ts'
 
 const EMPTY: SeriesArrays = {
   measurement: new Int32Array(0),
@@ -31,6 +32,11 @@ export class SeriesView {
   private scanned = 0
   private readonly byMeasurement = new Map<number, IntList>()
   private readonly keys = new Map<number, { upTo: number; symbols: Set<number>; names: string[] }>()
+  /** A byte a series, 1 = given back. */
+  private gone = new Uint8Array(1024)
+  private releases = 0
+  /** How many releases a measurement's list has followed. */
+  private readonly followed = new Map<number, number>()
   /** How often a measurement's list has lost series. */
   private readonly losses = new Map<number, number>()
 
@@ -49,28 +55,23 @@ export class SeriesView {
   /** The series of a measurement known so far, ascending. Some may have no rows. */
   of(measurement: number): Int32Array {
     this.scan()
+    this.lose(measurement)
     const list = this.byMeasurement.get(measurement)
     return list === undefined ? new Int32Array(0) : list.values.subarray(0, list.length)
   }
 
-  /** Takes given-back series out of the lists; readers that hold an older list keep it. */
+  /** Series that were given back: a list loses them when it is next asked for. Readers that hold an older list keep it. */
   release(series: Int32Array): void {
-    this.scan()
-    const gone = new Set(series)
-    for (const [measurement, list] of this.byMeasurement) {
-      const all = list.values.subarray(0, list.length)
-      if (!all.some((number) => gone.has(number))) continue
-      const kept = new IntList()
-      for (const number of all) if (!gone.has(number)) kept.push(number)
-      this.byMeasurement.set(measurement, kept)
-      this.losses.set(measurement, this.lossesOf(measurement) + 1)
-      this.keys.delete(measurement)
-      this.indexes.delete(measurement)
+    for (const number of series) {
+      if (number >= this.gone.length) this.gone = widened(this.gone, Math.max(this.gone.length * 2, number + 1))
+      this.gone[number] = 1
     }
+    this.releases++
   }
 
   /** While it stays the same, places in the measurement's list do. */
   lossesOf(measurement: number): number {
+    this.lose(measurement)
     return this.losses.get(measurement) ?? 0
   }
 
@@ -212,6 +213,30 @@ export class SeriesView {
     }
     if (conditions.length === 0) return undefined
     return passing(list.length, fewest === undefined ? undefined : below(list.length, positionsOf(fewest.index, fewest.codes)), conditions)
+  }
+
+  /** Takes given-back series out of the measurement's list. */
+  private lose(measurement: number): void {
+    const list = this.byMeasurement.get(measurement)
+    if (list === undefined || this.followed.get(measurement) === this.releases) return
+    this.followed.set(measurement, this.releases)
+    const { gone } = this
+    const all = list.view()
+    const kept = new IntList(all.length)
+    const moved = new Int32Array(all.length)
+    for (let i = 0; i < all.length; i++) {
+      const stays = all[i] >= gone.length || gone[all[i]] === 0
+      moved[i] = stays ? kept.length : NO_POSITION
+      if (stays) kept.push(all[i])
+    }
+    if (kept.length === all.length) return
+    this.byMeasurement.set(measurement, kept)
+    this.losses.set(measurement, (this.losses.get(measurement) ?? 0) + 1)
+    this.keys.delete(measurement)
+    const indexes = this.indexes.get(measurement)
+    // What most series have left holds values that nobody has.
+    if (kept.length * 2 < all.length) this.indexes.delete(measurement)
+    else for (const index of indexes?.values() ?? []) index.lose(moved)
   }
 
   /** Takes in what was published since the last call, as far as the arrays held here reach: larger ones are under way. */

@@ -279,6 +279,7 @@ export class Snapshot {
   }
 }
 
+/** Call between two loads of the same even `Shared.SEQ`: all that is read here is atomic, so that a batch in between is noticed. */
 export function takePart(memtable: MemtableState, table: MemtableTableState): MemtablePart {
   const { chunks, summary } = table
   const counts: number[] = []
@@ -295,14 +296,15 @@ export function takePart(memtable: MemtableState, table: MemtableTableState): Me
     chunks,
     counts,
     rows,
-    minTime: summary[Summary.MIN_TIME],
-    maxTime: summary[Summary.MAX_TIME],
+    minTime: Atomics.load(summary, Summary.MIN_TIME),
+    maxTime: Atomics.load(summary, Summary.MAX_TIME),
     dirty,
     repeats,
-    lateness: BigInt.asUintN(64, summary[Summary.LATENESS]),
+    lateness: BigInt.asUintN(64, Atomics.load(summary, Summary.LATENESS)),
   }
 }
 
 function rangeAt(summary: BigInt64Array, slot: number): [bigint, bigint] | null {
-  return summary[slot] > summary[slot + 1] ? null : [summary[slot], summary[slot + 1]]
+  const [min, max] = [Atomics.load(summary, slot), Atomics.load(summary, slot + 1)]
+  return min > max ? null : [min, max]
 }

@@ -1,13 +1,14 @@
 /**
  * One tag of a measurement's series, by value: the value of each series as a small number (its code), and the series of each value.
  *
- * Invariants: it follows the measurement's list of series, to which series are only added (a list that loses series makes its
- * indexes void); codes are dense from 0 in the order in which values were met, and never change.
+ * Invariants: it follows the measurement's list of series, to which series are added, and which may lose some (`lose`); codes are dense from 0 in the
+ * order in which values were met, and never change.
  */
 import type { SeriesArrays } from '../layout.ts'
 import { IntList } from './int-list.ts'
 
 export const NO_CODE = -1
+export const NO_POSITION = -1
 /** Series that came after the lists were made are looked through one by one, up to this share of all. */
 const TAIL_SHARE = 8
 const TAIL_LEAST = 1024
@@ -21,7 +22,7 @@ interface Verdicts {
 }
 
 export class TagIndex {
-  private readonly codes = new IntList()
+  private codes = new IntList()
   private readonly symbols = new IntList()
   private readonly codeOf = new Map<number, number>()
   private readonly texts: string[] = []
@@ -49,6 +50,32 @@ export class TagIndex {
       }
       this.codes.push(start + place < end ? this.codeFor(tags[start + place + 1]) : NO_CODE)
     }
+  }
+
+  /**
+   * The list has lost series. Those that hold older codes or positions keep them.
+   * @param moved for each position of the list until now the one that it has from now on, NO_POSITION for a series that is gone.
+   */
+  lose(moved: Int32Array): void {
+    const { values, length } = this.codes
+    const codes = new IntList(length)
+    for (let i = 0; i < length; i++) if (moved[i] !== NO_POSITION) codes.push(values[i])
+    this.codes = codes
+    const starts = new Int32Array(this.starts.length)
+    const positions = new Int32Array(this.positions.length)
+    let n = 0
+    for (let code = 0; code + 1 < starts.length; code++) {
+      for (let i = this.starts[code]; i < this.starts[code + 1]; i++) {
+        const position = moved[this.positions[i]]
+        if (position !== NO_POSITION) positions[n++] = position
+      }
+      starts[code + 1] = n
+    }
+    let listed = 0
+    for (let i = 0; i < this.listed; i++) if (moved[i] !== NO_POSITION) listed++
+    this.starts = starts
+    this.positions = positions.subarray(0, n)
+    this.listed = listed
   }
 
   /** Distinct values. */
