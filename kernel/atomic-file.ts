@@ -24,7 +24,7 @@ export const realFileCalls: FileCalls = { mkdir, open, rename, rm }
 export async function replaceFile(path: string, text: string | Uint8Array, calls: FileCalls = realFileCalls): Promise<void> {
   const folder = dirname(resolve(path))
   const beside = `${path}.tmp`
-  const made = await calls.mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolder(folder, calls)
   try {
     // What a crash has left may be anybody's to read.
     await calls.rm(beside, { force: true })
@@ -41,7 +41,15 @@ export async function replaceFile(path: string, text: string | Uint8Array, calls
     throw error
   }
   await syncFolder(folder, calls)
-  // Directories that are new are there after a crash only if those above know of them.
+}
+
+/**
+ * Makes a directory and those above it, for the owner only. New ones are there after a power cut: those above know of them.
+ * @throws NodeJS.ErrnoException
+ */
+export async function makeFolder(path: string, calls: FileCalls = realFileCalls): Promise<void> {
+  const folder = resolve(path)
+  const made = await calls.mkdir(folder, { recursive: true, mode: 0o700 })
   for (let at = folder; made !== undefined && at.length >= made.length; at = dirname(at)) await syncFolder(dirname(at), calls)
 }
 

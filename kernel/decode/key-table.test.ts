@@ -35,3 +35,34 @@ t.test('equal hashes are told apart by the bytes', async (t) => {
   for (const [i, key] of keys.entries()) t.equal(table.find(viewOf(key), 0, 40, 99), entries[i])
   t.equal(table.find(viewOf(Buffer.alloc(40, 77)), 0, 40, 99), -1)
 })
+
+t.test('keys that collide under every seed cost a bounded search, and others few of theirs', async (t) => {
+  for (const seed of [0, 11, 0x12345678]) {
+    const table = new KeyTable(1 << 20, seed)
+    // Changes of two words that cancel each other whatever the state before them is: the hash is quick, and not strong.
+    const keys = Array.from({ length: 1024 }, (_, choice) => {
+      const key = Buffer.alloc(80, 97)
+      for (let block = 0; block < 10; block++) {
+        if (((choice >> block) & 1) === 0) continue
+        key[block * 8 + 3] ^= 0x80
+        key[block * 8 + 6] ^= 0x01
+        key[block * 8 + 7] ^= 0x80
+      }
+      return key
+    })
+    const hashes = keys.map((key) => table.hashOf(viewOf(key), 0, key.length))
+    t.equal(new Set(hashes).size, 1, 'they do collide')
+    const entries = keys.map((key, i) => table.add(key, 0, key.length, hashes[i], i, 0))
+    t.equal(entries.filter((entry) => entry >= 0).length, 32, 'so many steps and no more: the others are not kept')
+    for (const [i, key] of keys.entries()) t.equal(table.find(viewOf(key), 0, key.length, hashes[i]), entries[i])
+    let kept = 0
+    for (let i = 0; i < 1000; i++) {
+      const key = Buffer.from(`cpu,host=h${i} `)
+      const hash = table.hashOf(viewOf(key), 0, key.length)
+      table.add(key, 0, key.length, hash, i, 1)
+      const entry = table.find(viewOf(key), 0, key.length, hash)
+      if (entry >= 0 && table.series[entry] === i) kept++
+    }
+    t.ok(kept > 950, `${kept} of 1000 other keys are kept`)
+  }
+})

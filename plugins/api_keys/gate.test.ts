@@ -215,6 +215,29 @@ t.test('a key that is revoked while it is verified is refused', async (t) => {
   t.match(ask(text), { principal: 'x' }, 'remembered')
 })
 
+t.test('a key that was revoked elsewhere is refused during an attack as well', async (t) => {
+  let time = 0
+  let standing = true
+  const limiter = new FailureLimiter({ maxFailures: 1, windowMs: 60_000 }, () => time)
+  const keyring = new Keyring()
+  const [text, name] = [keyText(), 'x']
+  const { gate, registry } = bareGate(
+    { keyring, limiter, matches: async (_phc, token) => token === text, confirm: async (key) => (standing ? key : undefined) },
+    () => time,
+  )
+  t.teardown(() => registry.close())
+  const ask = (token: string) => gate.authenticate(credentialsOf(`Bearer ${token}`))
+  const more = { source: 'runtime', namespaces: [], admin: false, roles: [], enabled: true, phc: dummyPhc(), lookup: lookupOf(text) } as const
+  keyring.add(makeKey({ id: name, name, ...more }))
+  t.match(await ask(text), { principal: 'x' })
+  time += 1001 // it is no longer remembered
+  t.match(await ask(like(text)), { code: 'UNAUTHORIZED' })
+  t.match(await ask(text), { principal: 'x' }, 'too many failures, and it was verified before')
+  time += 1001
+  standing = false
+  t.match(await ask(text), { code: 'RATE_LIMITED' })
+})
+
 t.test('where the hash fails, the call fails, and nothing is remembered', async (t) => {
   let broken = true
   const keyring = new Keyring()

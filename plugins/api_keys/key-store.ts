@@ -2,9 +2,9 @@
  * Keys as one object each, `auth/keys/<id>.json` below a root, which others may write to as well: generate-key, another node, an operator who removes
  * one. What is in the folder counts; what cannot be read lets nobody in.
  */
-import { mkdir, readdir, stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type FileCalls, realFileCalls, replaceFile, syncFolder } from '../../kernel/atomic-file.ts'
+import { type FileCalls, makeFolder, realFileCalls, replaceFile, syncFolder } from '../../kernel/atomic-file.ts'
 import { readBounded } from '../../kernel/bounded-file.ts'
 import { MAX_KEYS } from './config.ts'
 import type { Envelope } from './envelope.ts'
@@ -56,7 +56,7 @@ export class KeyStore {
 
   /** Reads all objects. @throws Error naming the one that cannot be read. */
   async open(watcher: StoreWatcher): Promise<void> {
-    await mkdir(this.folder, { recursive: true, mode: 0o700 }).catch((cause: Error) => {
+    await makeFolder(this.folder, this.calls).catch((cause: Error) => {
       const hint = 'have storage.object_store_url, or without it database.data_dir, name a folder that can be written'
       throw new Error(`cannot use "${this.folder}" for API keys: ${cause.message}; ${hint}`, { cause })
     })

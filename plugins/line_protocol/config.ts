@@ -1,6 +1,26 @@
 import { type Static, Type } from 'typebox'
 
+const TAG_KEY = '^(?!_time$|_series$)[^\\u0000-\\u0020]*$'
+
 export const configSchema = Type.Object({
+  database: Type.Union([Type.Literal('ignored'), Type.Literal('tag'), Type.Literal('namespace')], {
+    default: 'ignored',
+    description:
+      'What `db`, `bucket` and `rp` of a write mean: ignored (nothing), tag (a tag of each point) or namespace (the namespace, as X-Namespace would; needs server.multi_tenancy)',
+  }),
+  database_tag: Type.String({
+    default: 'db',
+    minLength: 1,
+    maxLength: 255,
+    pattern: TAG_KEY,
+    description: 'With `tag`: the key of the tag that `db` or `bucket` becomes',
+  }),
+  retention_policy_tag: Type.String({
+    default: '',
+    maxLength: 255,
+    pattern: TAG_KEY,
+    description: 'With `tag`: the key of the tag that `rp` becomes; empty = `rp` is ignored',
+  }),
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one line; a line with more is refused' }),
   max_reported_errors: Type.Integer({
     default: 16,
@@ -12,9 +32,14 @@ export const configSchema = Type.Object({
     default: 268_435_456,
     minimum: 65_536,
     maximum: 17_179_869_184,
-    description: 'Series keys, as written, that are recognised without being parsed again, for each namespace; emptied when full',
+    description: 'Series keys, as written, that are recognised without being parsed again, for each namespace (with `tag`: each database); emptied when full',
   }),
-  max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
+  max_cached_namespaces: Type.Integer({
+    default: 16,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Namespaces (with `tag`: databases) that have a series cache at one time',
+  }),
 })
 
 export type LineProtocolConfig = Static<typeof configSchema>

@@ -1,13 +1,16 @@
-/** The HTTP side: reads the request, hands its bytes to the namespace's parser and its points to the one door for writes. */
+/** The HTTP side: reads the request, hands its bytes to the namespace's parser and its points to `svc.ingest`. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
+import type { CallContext } from '../../kernel/auth.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import { nothingParsed, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'
+import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
+import { requireSelected } from './namespace-source.ts'
 import type { Precision } from './outcome.ts'
 import { LineParser } from './parser.ts'
 
@@ -23,13 +26,23 @@ export class WriteHandler {
   private readonly svc: Svc
   private readonly config: LineProtocolConfig
   private readonly written: Counter
+  private readonly ignored: Counter
+  /** By namespace, and the tags that each point gets: what `parserKey` makes of them. */
   private readonly parsers: PerNamespace<LineParser>
+  /** The database that a namespace's first write named, while names are ignored. */
+  private readonly firstNames: PerNamespace<{ name?: string }>
+  private warned = false
 
   constructor(svc: Svc, config: LineProtocolConfig) {
     this.svc = svc
     this.config = config
-    this.parsers = new PerNamespace(config.max_cached_namespaces, (namespace) => this.newParser(namespace))
+    this.parsers = new PerNamespace(config.max_cached_namespaces, (key) => this.newParser(key))
+    this.firstNames = new PerNamespace(config.max_cached_namespaces, () => ({}))
     this.written = svc.metrics.counter('influx_points_written_total', 'Points written by line protocol')
+    this.ignored = svc.metrics.counter(
+      'influx_other_database_writes_total',
+      'Writes that named another database than the first of their namespace did, while line_protocol.database is "ignored": all of them share their measurements',
+    )
   }
 
   async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -39,10 +52,11 @@ export class WriteHandler {
     const context = svc.context(request)
     const body = (request.body as Buffer | undefined) ?? new Uint8Array(0)
     const maxPoints = svc.server.max_write_batch_size
+    const key = this.parserKey(request.query, context)
     const batch = svc.storage.batch(context.dataNamespace)
     let handedOver = false
     try {
-      const outcome = this.parsers.get(context.dataNamespace).parse(body, batch, { precision, now: svc.clock.nowNanos(), maxPoints })
+      const outcome = this.parsers.get(key).parse(body, batch, { precision, now: svc.clock.nowNanos(), maxPoints })
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
       if (outcome.rows === 0) {
         if (outcome.rejected > 0) throw nothingParsed(outcome)
@@ -60,11 +74,44 @@ export class WriteHandler {
     }
   }
 
-  private newParser(namespace: string): LineParser {
+  /** What the names in the request come to. @throws BAD_REQUEST for names that cannot be followed. */
+  private parserKey(query: Record<string, unknown>, { namespace, dataNamespace }: CallContext): string {
+    const { database, database_tag, retention_policy_tag } = this.config
+    if (database === 'ignored') {
+      const name = query.db || query.bucket
+      if (typeof name === 'string') this.noteIgnored(name, dataNamespace)
+      return dataNamespace
+    }
+    const named = databaseName(parametersOf(query))
+    if (database === 'namespace') {
+      requireSelected(named.database, namespace)
+      return dataNamespace
+    }
+    return [dataNamespace, ...databaseTags(named, { database: database_tag, retentionPolicy: retention_policy_tag }, DEFAULT_LIMITS.maxTagValueBytes)].join(
+      '\0',
+    )
+  }
+
+  private noteIgnored(given: string, namespace: string): void {
+    const name = given.slice(0, MAX_KEPT_NAME)
+    const first = this.firstNames.get(namespace)
+    first.name ??= name
+    if (first.name === name) return
+    this.ignored.inc()
+    if (this.warned) return
+    this.warned = true
+    this.svc.log.warn(
+      `writes name the databases ${shown(first.name)} and ${shown(name)}, and the names are ignored: their points share measurements, and equal series and times overwrite one another; set line_protocol.database to "tag" or "namespace" to keep them apart`,
+    )
+  }
+
+  private newParser(key: string): LineParser {
+    const [namespace, ...tags] = key.split('\0')
     return new LineParser(this.svc.storage.resolver, namespace, {
       limits: { ...DEFAULT_LIMITS, maxFields: this.config.max_fields_per_point },
       maxInternedBytes: this.config.series_cache_bytes,
       maxFailures: this.config.max_reported_errors,
+      tags,
       seed: randomInt(2 ** 31),
     })
   }
@@ -90,3 +137,5 @@ export async function addInfluxHeaders(request: HttpRequest, reply: FastifyReply
 /** What the write endpoint speaks: clients choose the dialect by it. */
 const INFLUX_VERSION = '1.8.10-svc'
 const MAX_HEADER_TEXT = 512
+/** Characters of a database's name that are kept to compare with. */
+const MAX_KEPT_NAME = 256

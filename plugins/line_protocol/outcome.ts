@@ -33,6 +33,8 @@ export interface ParserOptions {
   maxInternedBytes: number
   /** Failures of one body kept with their text; the others are counted. */
   maxFailures: number
+  /** Tags that every point gets: key, value, key, value. Names that a series key may have. */
+  tags?: readonly string[]
   /** Any number, best a random one: seeds the hash of series keys. */
   seed: number
 }

@@ -1,7 +1,6 @@
 /**
  * Line protocol, from bytes to columns.
- *
- * All state is in the parser, one per namespace: series keys and field names seen before are recognised by their bytes, so that a
+ * All state is in the parser, one per namespace (and tags of a request): known series keys and field names are recognised by their bytes, so that a
  * line of a known series costs a compare of its key, a compare of each name and the digits of its values (parser.bench.ts).
  * Invariants: every scan stops at the newline that ends the region; a line that fails leaves no value behind.
  */
@@ -36,6 +35,8 @@ export class LineParser {
   private readonly namespace: string
   private readonly limits: LineLimits
   private readonly maxFailures: number
+  /** That every series gets beside its own. The same for the parser's life: what `keys` knows stays right. */
+  private readonly tags: readonly string[]
   private readonly keys: KeyTable
   private readonly measurements: MeasurementState[] = []
   private readonly byName = new Map<string, number>()
@@ -67,6 +68,7 @@ export class LineParser {
     this.namespace = namespace
     this.limits = options.limits
     this.maxFailures = options.maxFailures
+    this.tags = options.tags ?? []
     this.keys = new KeyTable(options.maxInternedBytes, options.seed)
     this.epoch = resolver.epoch
   }
@@ -193,7 +195,7 @@ export class LineParser {
   /** The common new key: of the measurement of the line before, with nothing to unescape. */
   private resolvePlain(start: number, end: number): boolean {
     const state = this.measurements[this.group]
-    if (this.resolver.seriesAscii === undefined || state === undefined || !state.isNamed(this.bytes, start, end)) return false
+    if (this.resolver.seriesAscii === undefined || this.tags.length > 0 || state === undefined || !state.isNamed(this.bytes, start, end)) return false
     const pairs = readPlainKey(this.bytes, start, end, this.ranges)
     if (pairs < 0) return false
     try {
@@ -207,7 +209,7 @@ export class LineParser {
   }
 
   private resolve(start: number, end: number): boolean {
-    const key = readSeriesKey(this.bytes, start, end, this.limits)
+    const key = readSeriesKey(this.bytes, start, end, this.limits, this.tags)
     if (typeof key === 'string') {
       this.fail(key)
       return false

@@ -46,8 +46,12 @@ export function nameFault(what: string, name: string | undefined, maxBytes: numb
   return undefined
 }
 
-/** Takes bytes[start, end) apart, which end before the space that ends the key. @returns the key, or the reason it is refused. */
-export function readSeriesKey(bytes: Uint8Array, start: number, end: number, limits: LineLimits): SeriesKey | string {
+/**
+ * Takes bytes[start, end) apart, which end before the space that ends the key.
+ * @param more tags that do not stand there: key, value, key, value.
+ * @returns the key, or the reason it is refused.
+ */
+export function readSeriesKey(bytes: Uint8Array, start: number, end: number, limits: LineLimits, more: readonly string[]): SeriesKey | string {
   let at = endOfPart(bytes, start, end, false)
   if (at === start) return 'missing measurement'
   const measurement = unescapeName(bytes, start, at, false)
@@ -75,7 +79,21 @@ export function readSeriesKey(bytes: Uint8Array, start: number, end: number, lim
     tags.push(key as string, value as string)
     at = valueEnd
   }
-  return { measurement: measurement as string, tags }
+  return addTags(tags, more, limits) ?? { measurement: measurement as string, tags }
+}
+
+/**
+ * Adds `more` to `tags`. One that is there with another value has the line refused: whichever won, points of two origins could become one series.
+ * @returns the reason it is refused.
+ */
+function addTags(tags: string[], more: readonly string[], limits: LineLimits): string | undefined {
+  for (let i = 0; i < more.length; i += 2) {
+    const at = tags.findIndex((name, j) => j % 2 === 0 && name === more[i])
+    if (at < 0) tags.push(more[i], more[i + 1])
+    else if (tags[at + 1] !== more[i + 1])
+      return `tag "${more[i]}" is "${tags[at + 1]}", and the request says "${more[i + 1]}": it stands for the request's database or retention policy`
+  }
+  return tags.length > 2 * limits.maxTags ? `more than ${limits.maxTags} tags` : undefined
 }
 
 /** Index of the first unescaped comma, or with `equalsToo` equals sign, in bytes[from, end); else end. */

@@ -3,8 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { Logger } from '../../kernel/log.ts'
 import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
+import type { Storage } from '../../kernel/storage.ts'
+import { Deletion } from './deletion.ts'
+import type { Directory } from './directory.ts'
 import { type FolderNode, openNode } from './testing.ts'
 
 const PATH = '/api/v1/namespaces'
@@ -66,6 +70,32 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     )
     await at.node.stop()
   }
+})
+
+t.test('a delete that failed is tried again without being asked for', async (t) => {
+  const definitions = new Map([['acme', { name: 'acme', deleting: true }]])
+  const done = Promise.withResolvers<string>()
+  let failures = 1
+  const directory = {
+    registry: { values: () => definitions.values(), commit: async (change: (all: typeof definitions) => void) => change(definitions) },
+    forgets: [async () => void (failures-- > 0 && (await Promise.reject(new Error('the disk is gone'))))],
+  }
+  const deletion = new Deletion({
+    directory: directory as unknown as Directory,
+    multiTenancy: true,
+    storage: () => ({ measurements: () => [] }) as unknown as Storage,
+    log: { info() {}, error() {} } as unknown as Logger,
+    gone: (name) => done.resolve(name),
+    retryMs: 1,
+  })
+  t.teardown(() => deletion.stop())
+  await deletion.resume()
+  t.equal(definitions.size, 1)
+  // The timer alone does not keep the process.
+  const alive = setInterval(() => {}, 1000)
+  t.equal(await done.promise, 'acme')
+  clearInterval(alive)
+  t.equal(definitions.size, 0)
 })
 
 t.test('a delete that failed can be asked for again', async (t) => {

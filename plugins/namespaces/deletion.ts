@@ -21,6 +21,8 @@ export interface DeletionParts {
   log: Logger
   /** It is gone. */
   gone(name: string): void
+  /** Default 30 s. */
+  retryMs?: number
 }
 
 export class Deletion {
@@ -123,6 +125,6 @@ export class Deletion {
   private later(): void {
     if (this.stopped) return
     clearTimeout(this.retry)
-    this.retry = setTimeout(() => void this.resume(), RETRY_MS).unref()
+    this.retry = setTimeout(() => void this.resume(), this.parts.retryMs ?? RETRY_MS).unref()
   }
 }

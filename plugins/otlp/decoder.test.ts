@@ -13,6 +13,26 @@ const values = (decoder: ReturnType<typeof decoding>) => decoder.points().map(({
 const histograms = (decoder: ReturnType<typeof decoding>) => decoder.points().map(({ fields }) => fields.value as NativeHistogram)
 const reasons = ({ failures }: { failures: { message: string }[] }) => failures.map(({ message }) => message)
 
+t.test('one scope in two resources is two origins', async (t) => {
+  const decoder = decoding({ scopeTags: true })
+  const scopes = (value: number) => [{ name: 'lib', version: '1', metrics: [{ name: 'g', gauge: [{ time, value }] }] }]
+  decoder.decode(writeRequest(['x', 'y'].map((host, i) => ({ attributes: { host }, scopes: scopes(i) }))))
+  t.same(
+    decoder.points().map(({ tags }) => tags.host),
+    ['x', 'y'],
+  )
+})
+
+t.test('one name of two kinds is two streams', async (t) => {
+  const decoder = decoding({ names: 'prometheus' })
+  const stored = (metric: Partial<WireMetric>) => {
+    decoder.decode(writeMetrics([{ name: 'reqs', ...metric }]))
+    return decoder.points().map(({ measurement }) => measurement)
+  }
+  t.same(stored({ gauge: [{ time, value: 1 }] }), ['reqs'])
+  t.same(stored({ sum: [{ time, value: 1 }], monotonic: true, temporality: 2 }), ['reqs_total'])
+})
+
 t.test('a series is taken apart once, also when others come between', async (t) => {
   const decoder = decoding()
   const metrics = (i: number): WireMetric[] =>

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AuditRecord } from '../../kernel/audit-trail.ts'
-import type { Plugin } from '../../kernel/plugin.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
 import { type BootOptions, boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 import { fakeClock, keys, routes, trail } from './testing.ts'
@@ -52,7 +53,15 @@ t.test('an address whose credentials are refused again and again is shut out for
 })
 
 t.test('what does not count: no credentials, being forbidden, what is well', async (t) => {
-  const { status, ask } = await setUp(t, { max_auth_failures: 2 })
+  const busy = definePlugin({
+    id: 'busy',
+    summary: 'Cannot say now',
+    stability: 'experimental',
+    setup: (svc) =>
+      svc.auth.authenticator(({ header }) => (header('authorization') === 'Bearer later!' ? new SvcError('OVERLOADED', 'too many at once') : undefined)),
+  })
+  const { status, ask } = await setUp(t, { max_auth_failures: 2 }, [busy])
+  for (let i = 0; i < 20; i++) t.equal(await status('later!'), 503, 'that is no verdict about the credentials')
   for (let i = 0; i < 20; i++) t.equal(await status(undefined), 401)
   for (let i = 0; i < 20; i++) t.equal(await status('ann:red', undefined, { 'x-namespace': 'blue' }), 403)
   for (let i = 0; i < 5; i++) t.equal((await ask('ann', undefined, { 'x-namespace': '!' })).statusCode, 400)

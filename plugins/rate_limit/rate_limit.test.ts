@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Credentials } from '../../kernel/auth.ts'
+import { AUTH_RANK, type Credentials } from '../../kernel/auth.ts'
 import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
 import { type BootOptions, boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
@@ -132,6 +132,22 @@ t.test('a principal, but not anonymous callers', async (t) => {
   t.equal(await metric('svc_rate_limited_total{layer="principal"}'), 6 + 10 + 6 + 1)
   const open = await setUp(t, section)
   t.equal(await open.allowed(100), 100)
+})
+
+t.test('a key and a token of one name are two principals', async (t) => {
+  const tokens = definePlugin({
+    id: 'tokens',
+    summary: 'Knows tokens',
+    stability: 'experimental',
+    setup: (svc) =>
+      svc.auth.authenticator(({ header }) => {
+        const principal = /^Bearer token:(\w+)$/.exec(header('authorization') ?? '')?.[1]
+        return principal === undefined ? undefined : { principal, method: 'jwt', claims: {}, namespaces: [], admin: false }
+      }, AUTH_RANK.token),
+  })
+  const { allowed } = await setUp(t, { ...OFF, per_user_rate_limit_rps: 3, per_user_rate_limit_burst: 4 }, [keys, tokens])
+  t.equal(await allowed(10, key('ann')), 4)
+  t.equal(await allowed(10, { headers: { authorization: 'Bearer token:ann' } }), 4)
 })
 
 t.test('with multi_tenancy, one tenant takes nothing of another', async (t) => {

@@ -217,6 +217,9 @@ for (const version of [1, 2] as const) {
       code: 'BAD_REQUEST',
       message: /more than 2 samples at once: remote_write.max_samples_per_write is 2/,
     })
+    const two = ['a', 'b'].map((name, i): WireSeries => ({ labels: [['__name__', name]], samples: [1, 2].map((n) => ({ ms: MS + 10 * i + n, value: n })) }))
+    t.equal(b.message(version, encode(version, two), 4).floatRows, 4)
+    t.throws(() => b.message(version, encode(version, two), 3), { code: 'BAD_REQUEST' }, 'the limit is on the whole request')
   })
 
   t.test(`version ${version}: a cache that is too small costs time and nothing else`, async (t) => {

@@ -62,11 +62,12 @@ export class CatalogCommits {
   /**
    * Resolves when everything the body wrote is durable.
    * @param stored called then, before the next body runs; must not throw.
+   * @param ready resolves when what the body has read may be stored: when the log has it. One that rejects fails the commit.
    * @throws STORAGE_FULL and what the body or the file system threw: nothing of it is stored; OVERLOADED: only a restart can tell.
    */
-  run<T>(body: (writes: RawWrites) => T, stored?: () => void): Promise<T> {
+  run<T>(body: (writes: RawWrites) => T, stored?: () => void, ready?: () => Promise<void>): Promise<T> {
     const done = this.last.then(async () => {
-      const result = await this.commit(body)
+      const result = await this.commit(body, ready)
       stored?.()
       return result
     })
@@ -74,7 +75,7 @@ export class CatalogCommits {
     return done
   }
 
-  private async commit<T>(body: (writes: RawWrites) => T): Promise<T> {
+  private async commit<T>(body: (writes: RawWrites) => T, ready?: () => Promise<void>): Promise<T> {
     if (this.broken !== undefined) throw this.broken
     const changes: Change[] = []
     const result = body({
@@ -82,6 +83,7 @@ export class CatalogCommits {
       remove: (key) => void changes.push([checked(key), undefined]),
     })
     if (changes.length === 0) return result
+    await ready?.()
     for (let tries = 1; ; tries++) {
       await this.makeRoom(changes)
       try {

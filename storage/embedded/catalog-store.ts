@@ -91,9 +91,9 @@ export class CatalogStore {
     for (const { key, value } of this.db.getRange(range)) yield { key, bytes: decodeValue(key, value as Uint8Array) }
   }
 
-  /** Durable when it resolves. @param stored as in `CatalogCommits.run`. @throws as that. */
-  async transaction<T>(body: (writes: CatalogWrites) => T, stored?: () => void): Promise<T> {
-    return this.commits.run((raw) => {
+  /** Durable when it resolves. @param stored, ready as in `CatalogCommits.run`. @throws as that. */
+  async transaction<T>(body: (writes: CatalogWrites) => T, stored?: () => void, ready?: () => Promise<void>): Promise<T> {
+    const write = (raw: RawWrites): T => {
       const writes = new Map<string, Uint8Array | undefined>()
       const result = body({
         put: (key, bytes) => void writes.set(key, encodeValue(key, bytes)),
@@ -102,7 +102,8 @@ export class CatalogStore {
       })
       this.apply(raw, writes)
       return result
-    }, stored)
+    }
+    return this.commits.run(write, stored, ready)
   }
 
   async close(): Promise<void> {

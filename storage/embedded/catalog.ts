@@ -132,9 +132,10 @@ export class Catalog {
    * Stores a change, and the symbols and series that are new.
    * @param make gives the change when the commit's turn has come: those before it are durable then, or have failed and left nothing.
    * @param stored called when it is durable, before the next commit's `make`; must not throw.
+   * @param ready resolves when the log has, durably, all that `make` has read the effect of.
    * @throws as CatalogStore.transaction, and what `make` throws: nothing was stored.
    */
-  async commit(make: () => CatalogChange, index: SeriesIndex, stored: () => void): Promise<void> {
+  async commit(make: () => CatalogChange, index: SeriesIndex, stored: () => void, ready?: () => Promise<void>): Promise<void> {
     let symbols = 0
     let series = 0
     await this.store.transaction(
@@ -160,6 +161,7 @@ export class Catalog {
         this.storedSeries = Math.max(this.storedSeries, series)
         stored()
       },
+      ready,
     )
   }
 

@@ -1,5 +1,7 @@
 import t from 'tap'
+import { MetricsRegistry } from '../../kernel/metrics.ts'
 import { explain, fsyncPolicy, resolveConfig } from './config.ts'
+import { durabilityInfo } from './metrics.ts'
 
 t.test('preset "small" gives values to what is not written, and to nothing else', async (t) => {
   t.match(resolveConfig({ preset: 'small' }), {
@@ -23,6 +25,17 @@ t.test('thresholds that contradict each other are refused, naming both', async (
 t.test('what the policy means is said in words', async (t) => {
   t.same(explain({ wal_fsync_policy: 'per_batch' }), ['durability: a write is on disk before its answer (per_batch)'])
   t.match(explain({ wal_fsync_policy: 'periodic_5000' })[0], /answered before it is on disk: .* lose the last 5000 ms/)
+})
+
+t.test('a metric says what the policy is', async (t) => {
+  for (const [policy, line] of Object.entries({
+    per_batch: 'svc_storage_durability_info{policy="per_batch",sync_interval_ms="0"} 1',
+    periodic_5000: 'svc_storage_durability_info{policy="periodic",sync_interval_ms="5000"} 1',
+  })) {
+    const metrics = new MetricsRegistry()
+    durabilityInfo(metrics.child('storage'), fsyncPolicy(policy))
+    t.match(await metrics.text(), line)
+  }
 })
 
 t.test('fsync policies', async (t) => {

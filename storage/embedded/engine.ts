@@ -47,7 +47,7 @@ import { Changes } from './changes.ts'
 import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
-import { holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
+import { directoriesAbove, holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, realEnvironment } from './environment.ts'
@@ -192,6 +192,7 @@ export class EmbeddedEngine implements StorageEngine {
   async open(): Promise<void> {
     this.encryption = openEncryption(this.config.field_encryption, process.env)
     const { fs, timers } = this.environment
+    const above = directoriesAbove(this.dataDir, fs)
     for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) fs.mkdirSync(dir)
     this.lock.acquire()
     fs.rmSync(this.paths.temp)
@@ -200,7 +201,7 @@ export class EmbeddedEngine implements StorageEngine {
     const { schema, index, writes, lifetime } = this
     const catalog = await Catalog.open(this.paths.catalog, !holdsData(this.paths.wal, this.paths.segments, fs), this.environment)
     this.catalog = catalog
-    syncAbove(this.paths.catalog, fs)
+    syncAbove(this.paths.catalog, fs, above)
     const setAside = this.config.damaged_segments === 'set_aside'
     const found = await segmentsToServe({ dataDir: this.dataDir, damagedDir: this.paths.damaged, setAside, log: this.context.log, fs, catalog })
     const segments = () => [...(this.manifest?.segments.values() ?? [])].flat().filter(({ archived }) => !archived)

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type { DatabaseConfig } from './config.ts'
 import type { EmbeddedEngine } from './engine.ts'
 import type { Maintenance } from './maintenance.ts'
 import type { WorkerPool } from './pool.ts'
@@ -48,11 +49,14 @@ const count = (engine: EmbeddedEngine) => [...inside(engine).manifest.segments.v
 const HOST_A = { namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' } as const], start: NOW, end: NOW + 100n }
 
 t.test('a merge that begins while a delete is on its way does not count it as applied', async (t) => {
-  const { engine, log, dir, reached, go, settled } = await merging(t)
+  const { engine, log, dir, reached, go, settled } = await merging(t, { compaction_fan_in: 64 })
   await engine.flush()
   const held = log.hold()
   const deleted = engine.delete(HOST_A)
   await held
+  const { config } = engine as unknown as { config: DatabaseConfig }
+  config.compaction_fan_in = 2
+  await engine.tidy()
   await reached
   go()
   await settled()

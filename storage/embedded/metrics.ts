@@ -53,7 +53,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'Bytes of segment files read whole ahead of the first query that needs them, to check them',
     ),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
-    shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time that retention has moved past'),
+    shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time of which retention has removed points'),
     deleteSegmentsSkipped: metrics.counter('delete_segments_skipped_total', 'Segments that deletes could not reach; such a delete has to be sent again'),
     seriesReleased: metrics.counter('series_released_total', 'Series given back because deletes, drops or retention left them without points'),
     segmentsAwaitingRollup: metrics.counter(
@@ -80,12 +80,7 @@ export interface GaugedParts {
 const SEGMENT_BYTES = 600
 const SEGMENT_COLUMN_BYTES = 250
 
-/** Gauges read from the parts at each scrape. */
-export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { policy, writes, index, manifest, pressure, catalog, pool, scrubber } = parts
-  const gauge = (name: string, help: string, value: () => number): void => {
-    metrics.gauge(name, help, [], (g) => g.set(value()))
-  }
+export function durabilityInfo(metrics: Metrics, policy: FsyncPolicy): void {
   const labels = { policy: policy.kind, sync_interval_ms: policy.kind === 'periodic' ? String(policy.ms) : '0' }
   metrics.gauge(
     'storage_durability_info',
@@ -93,6 +88,15 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
     Object.keys(labels),
     (gauge) => gauge.set(labels, 1),
   )
+}
+
+/** Gauges read from the parts at each scrape. */
+export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
+  const { policy, writes, index, manifest, pressure, catalog, pool, scrubber } = parts
+  const gauge = (name: string, help: string, value: () => number): void => {
+    metrics.gauge(name, help, [], (g) => g.set(value()))
+  }
+  durabilityInfo(metrics, policy)
   const segments = () => [...manifest.segments.values()].flat()
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)

@@ -26,7 +26,9 @@ export async function writeSegmentFile(
   const target = join(dataDir, file)
   const directory = dirname(target)
   const unfinished = target + UNFINISHED
-  if ((await mkdir(directory, { recursive: true })) !== undefined) await syncPath(dirname(directory), fs)
+  // Also when the directory is there: whoever made it may have been killed before this sync.
+  await mkdir(directory, { recursive: true })
+  await syncPath(dirname(directory), fs)
   try {
     await write(unfinished)
     await syncPath(unfinished, fs)

@@ -14,7 +14,7 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Random } from '../../storage/conformance/random.ts'
 import { Deletions } from './deletions.ts'
-import { countBySql, Ledger, readBatches } from './ledger.ts'
+import { countBySql, Ledger } from './ledger.ts'
 import { ServerProcess } from './server.ts'
 import { ALL_DOORS, TEXT_DOORS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
@@ -25,7 +25,7 @@ const KILLED_WHILE_STARTING = 0.2
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
 
 /** So small that a few hundred batches flush and compact. */
-const SMALL = {
+export const SMALL = {
   wal_max_file_size: 131_072,
   memtable_flush_threshold: 131_072,
   maintenance_interval_secs: 1,
@@ -76,8 +76,6 @@ export async function killLoop({
   const base = BigInt(Date.now()) * 1_000_000n
   const ledger = new Ledger(join(folder, 'ledger'), base)
   const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0, segments: 0, doubtful: { done: 0, undone: 0 }, compactions: 0 }
-  /** Batches that a check has found; they may never go again. */
-  const seen = new Set<number>()
   const doors = engine === 'embedded' ? ALL_DOORS : TEXT_DOORS
   const deletions = engine === 'embedded' ? new Deletions(join(folder, 'lives'), base, report.doubtful) : undefined
   let server: ServerProcess | undefined
@@ -95,17 +93,6 @@ export async function killLoop({
     report.slowestReadyMs = Math.max(report.slowestReadyMs, await started.ready(readyLimitMs))
     return started
   }
-  const check = async (url: string, from: number) => {
-    const { present, points } = await readBatches(url, base, from, ledger.next, doors)
-    for (let batch = from; batch < ledger.next; batch++) {
-      if (present.has(batch)) {
-        if (ledger.none.has(batch) && !seen.has(batch)) throw new Error(`batch ${batch} is there, though the server said that nothing of it is stored`)
-        seen.add(batch)
-      } else if (ledger.acknowledged.has(batch)) throw new Error(`acknowledged batch ${batch} is missing`)
-      else if (seen.has(batch)) throw new Error(`batch ${batch} is missing, though it was there after an earlier restart`)
-    }
-    return points
-  }
 
   try {
     let checked = 0
@@ -117,7 +104,7 @@ export async function killLoop({
         report.kills++
       }
       const running = await startReady()
-      await check(running.url, checked)
+      await ledger.compare(running.url, checked, doors)
       await deletions?.check(running.url, sql && iteration % SQL_EVERY === 0)
       // Batches of the round before are read once more, after another kill.
       checked = ledger.next === 0 ? 0 : Math.max(0, Math.min(...ledger.unknown, ledger.next - 200))
@@ -152,7 +139,7 @@ export async function killLoop({
     // Once more over everything: after a kill, and after a clean stop.
     for (const round of ['kill', 'clean stop']) {
       const running = await startReady()
-      report.points = await check(running.url, 0)
+      report.points = await ledger.compare(running.url, 0, doors)
       await deletions?.check(running.url, sql)
       if (sql) {
         const counted = await countBySql(running.url, doors)
@@ -174,7 +161,8 @@ export async function killLoop({
   }
 }
 
-async function counter(url: string, name: string): Promise<number> {
+/** Value of a counter at /metrics, 0 without one. */
+export async function counter(url: string, name: string): Promise<number> {
   const body = await (await fetch(`${url}/metrics`)).text()
   return Number(new RegExp(`^${name} (\\d+)`, 'm').exec(body)?.[1] ?? 0)
 }
@@ -185,7 +173,7 @@ async function filesIn(folder: string): Promise<number> {
 }
 
 /** Resolves when the client has sent something new. */
-async function begun(ledger: Ledger): Promise<void> {
+export async function begun(ledger: Ledger): Promise<void> {
   const { next } = ledger
   for (let i = 0; i < 500 && ledger.next === next; i++) {
     await setTimeout(10)

@@ -23,6 +23,8 @@ t.test('rate, increase and delta of native histograms', async (t) => {
   t.match(overWindow('increase', samples, options), { counterReset: 'gauge' })
   // 14 observations rose from 6: zero lies 15 s before the first sample, further than the 5 s to the boundary.
   closeTo(t, counts(overWindow('increase', samples, { from: 5, to: 30 })), [6 * 1.25, 2 * 1.25])
+  // From zero on there is nothing before the first sample.
+  closeTo(t, counts(overWindow('increase', every10s(buckets([0]), buckets([3]), buckets([6])), { from: -5, to: 20 })), [6])
 })
 
 t.test('resets add what the histogram had reached', async (t) => {

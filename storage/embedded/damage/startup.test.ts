@@ -26,18 +26,18 @@ function syncing(fault: (path: string) => string | undefined): { synced: string[
 
 t.test('the directories above the files are synced', async (t) => {
   const { synced, fs } = syncing(() => undefined)
-  syncAbove(join(DIR, 'catalog'), fs)
+  syncAbove(join(DIR, 'catalog'), fs, [dirname(DIR)])
   t.same(synced, [join(DIR, 'catalog'), DIR, dirname(DIR)])
 })
 
 t.test('the one that names the data directory may be closed to us, the others not', async (t) => {
   for (const code of ['EACCES', 'EPERM']) {
     const { synced, fs } = syncing((path) => (path === dirname(DIR) ? code : undefined))
-    syncAbove(join(DIR, 'catalog'), fs)
+    syncAbove(join(DIR, 'catalog'), fs, [dirname(DIR)])
     t.same(synced, [join(DIR, 'catalog'), DIR])
   }
-  t.throws(() => syncAbove(join(DIR, 'catalog'), syncing((path) => (path === DIR ? 'EACCES' : undefined)).fs), { code: 'EACCES' })
-  t.throws(() => syncAbove(join(DIR, 'catalog'), syncing((path) => (path === dirname(DIR) ? 'EIO' : undefined)).fs), { code: 'EIO' })
+  t.throws(() => syncAbove(join(DIR, 'catalog'), syncing((path) => (path === DIR ? 'EACCES' : undefined)).fs, [dirname(DIR)]), { code: 'EACCES' })
+  t.throws(() => syncAbove(join(DIR, 'catalog'), syncing((path) => (path === dirname(DIR) ? 'EIO' : undefined)).fs, [dirname(DIR)]), { code: 'EIO' })
 })
 
 t.test('a new database syncs them before its first record', async (t) => {

@@ -26,18 +26,28 @@ export function holdsData(walDir: string, segmentsDir: string, fs: FileSystem = 
   return named(walDir, '.wal') || named(segmentsDir, '.parquet')
 }
 
+/** The directories above `dir` that making it changes, the nearest first: always one, since an earlier start may have been killed before its sync. */
+export function directoriesAbove(dir: string, fs: Pick<FileSystem, 'existsSync'>): string[] {
+  const above = [dirname(dir)]
+  for (let last = above[0]; !fs.existsSync(last); last = above[above.length - 1]) above.push(dirname(last))
+  return above
+}
+
 /**
  * What is written below the data directory is there after a power cut only if the directories above know of it: syncs the catalog's, the data
- * directory and the one that names it. Others may keep the last from us; then whoever made the data directory answers for its name.
+ * directory and those that name it. Others may keep the last from us; then whoever made the data directory answers for its name.
+ * @param above of the data directory.
  */
-export function syncAbove(catalogDir: string, fs: Pick<FileSystem, 'openSync' | 'fsyncSync' | 'closeSync'>): void {
+export function syncAbove(catalogDir: string, fs: Pick<FileSystem, 'openSync' | 'fsyncSync' | 'closeSync'>, above: readonly string[]): void {
   const dataDir = dirname(catalogDir)
   syncDirectory(catalogDir, fs)
   syncDirectory(dataDir, fs)
-  try {
-    syncDirectory(dirname(dataDir), fs)
-  } catch (error) {
-    if (!NOT_OURS.includes((error as NodeJS.ErrnoException).code)) throw error
+  for (const directory of above) {
+    try {
+      syncDirectory(directory, fs)
+    } catch (error) {
+      if (!NOT_OURS.includes((error as NodeJS.ErrnoException).code)) throw error
+    }
   }
 }
 

@@ -6,19 +6,20 @@
 import type { RetentionHold } from '../../../kernel/storage.ts'
 import { type Lifetimes, measurementCutoff, retentionCutoff } from '../../common/lifetime.ts'
 import type { Limits } from '../../common/limits.ts'
-import { earlier, INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import { INT64_MIN } from '../../common/time.ts'
 import type { Merge } from '../compaction-plan.ts'
-import type { Cutoff, GeneralCutoff, SegmentMeta } from '../layout.ts'
+import { type Cutoff, type GeneralCutoff, type SegmentMeta, Summary } from '../layout.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Schema } from '../schema.ts'
 import type { SeriesIndex } from '../series-index.ts'
 import type { Timers } from '../timers.ts'
 import type { WritePath } from '../write-path.ts'
-import { type RetentionMove, withoutSpent } from './cutoffs.ts'
+import { cutoffFor, type RetentionMove, withoutSpent } from './cutoffs.ts'
 import { firstTimeFrom } from './first-times.ts'
 import type { Lifetime } from './lifetime.ts'
 import { freed, masks, planRewrite, spent, type TableView } from './reclaim.ts'
 import { type Kept, nextMove } from './retention.ts'
+import { shardsTaken, type Taken } from './shards.ts'
 
 export interface HousekeepingParts {
   lifetime: Lifetime
@@ -112,11 +113,9 @@ export class Housekeeping {
     if (lifetimes.retentionSecs === 0 && lifetimes.retention.size === 0) return false
     const next = nextMove(tombstones.cutoffs, general, [...this.kept.values()], (table, sequence) => this.firstTime(table, sequence))
     if (next === undefined) return false
-    const width = BigInt(limits.shardDurationSecs) * 1_000_000_000n
-    const from = this.firstOfAll()
-    const cutoff = next.general ?? INT64_MIN
+    const shards = shardsTaken(this.takenBy(next), BigInt(limits.shardDurationSecs) * 1_000_000_000n)
     const sequence = await lifetime.retain(next)
-    if (cutoff > from) this.parts.metrics.shardsDropped.inc(Number((cutoff - from + width - 1n) / width))
+    this.parts.metrics.shardsDropped.inc(shards)
     this.emptySeries(next, sequence)
     return true
   }
@@ -164,10 +163,23 @@ export class Housekeeping {
     lifetime.empty(Int32Array.from(found), sequence)
   }
 
-  private firstOfAll(): bigint {
-    let first = INT64_MAX
-    for (const table of this.parts.segments.keys()) first = earlier(first, this.firstTime(table, 0))
-    return first
+  /** What a move masks of each segment and memtable. Rows of a shared table are taken for those of a measurement like most. */
+  private *takenBy({ general, except, own }: Omit<RetentionMove, 'id'>): Generator<Taken> {
+    const { schema, segments, writes, lifetime } = this.parts
+    const cutoffs = new Map([...except.map((id) => [id, INT64_MIN] as const), ...own])
+    for (const table of schema.tables) {
+      if (table === undefined) continue
+      const cutoff = cutoffs.get(table.measurement) ?? general ?? INT64_MIN
+      if (this.firstTime(table.id, 0) >= cutoff) continue
+      const before = (sequence: number): bigint => cutoffFor(lifetime.tombstones.cutoffs, table.measurement, { sequence, cleared: 0 })
+      for (const { sequence, minTime, maxTime } of segments.get(table.id) ?? [])
+        yield { minTime: BigInt(minTime), maxTime: BigInt(maxTime), before: before(sequence), cutoff }
+      for (const { sequence, tables } of [...writes.frozen, writes.active]) {
+        const part = tables.get(table.id)
+        if (part === undefined || part.rows === 0) continue
+        yield { minTime: part.summary[Summary.MIN_TIME], maxTime: part.summary[Summary.MAX_TIME], before: before(sequence), cutoff }
+      }
+    }
   }
 
   /** Forgets cutoffs that mask nothing any more. */

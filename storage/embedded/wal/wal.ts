@@ -220,6 +220,13 @@ export class Wal {
     if (this.fault !== undefined) throw this.fault
   }
 
+  /** Resolves when everything that has been applied so far is durable. @throws OVERLOADED when that is unknown: the log is poisoned. */
+  async settled(): Promise<void> {
+    if (this.policy.kind !== 'periodic') return
+    await new Promise<void>((resolve) => this.whenDurable(resolve))
+    if (this.fault !== undefined) throw this.fault
+  }
+
   /** A new file, or the one that an attempt to begin it has left: it never had a record. */
   private create(path: string): number {
     try {

@@ -3,10 +3,19 @@ import { SvcError } from '../../kernel/errors.ts'
 
 const OK = { results: [{ statement_id: 0 }] }
 const MAX_SHOWN = 128
+const CREATE = /^\s*create\s+database\s+(?:"((?:[^"\\]|\\.)+)"|([^\s;"]+))/i
 
-export function answerStatement(statement: string | undefined, namespace: string): object {
+/**
+ * @param check throws for a database that no write could go to.
+ * @throws BAD_REQUEST
+ */
+export function answerStatement(statement: string | undefined, namespace: string, check: (database: string) => void = () => {}): object {
   if (statement === undefined || statement.trim() === '') throw new SvcError('BAD_REQUEST', 'missing required parameter "q"')
-  if (/^\s*create\s+database\s+\S/i.test(statement)) return OK
+  const create = CREATE.exec(statement)
+  if (create !== null) {
+    check(create[1]?.replace(/\\(.)/g, '$1') ?? create[2])
+    return OK
+  }
   if (/^\s*show\s+databases\s*;?\s*$/i.test(statement)) {
     return { results: [{ statement_id: 0, series: [{ name: 'databases', columns: ['name'], values: [[namespace]] }] }] }
   }

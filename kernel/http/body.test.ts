@@ -1,0 +1,32 @@
+import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { BodyPool, readBody } from './body.ts'
+
+const LIMIT = 1 << 20
+
+function request(body: Buffer, encoding?: string): IncomingMessage {
+  const headers = { 'content-length': String(body.length), ...(encoding === undefined ? {} : { 'content-encoding': encoding }) }
+  return Object.assign(new PassThrough().end(body), { headers, complete: true }) as unknown as IncomingMessage
+}
+
+t.test('two requests never get the same buffer, whatever came before', async (t) => {
+  const plain = randomBytes(100_000)
+  for (const encoding of [undefined, 'gzip']) {
+    const pool = new BodyPool()
+    const { bytes, pooled } = await readBody(request(encoding === undefined ? plain : gzipSync(plain), encoding), LIMIT, pool)
+    t.same(bytes, plain)
+    // As the server does when the answer was sent.
+    if (pooled !== undefined) pool.give(pooled)
+    const [one, other] = [pool.take(100_000), pool.take(100_000)]
+    t.not(one, other, `after ${encoding ?? 'identity'}`)
+  }
+})
+
+t.test('a body that cannot be decompressed gives its buffer back once', async (t) => {
+  const pool = new BodyPool()
+  await t.rejects(readBody(request(randomBytes(100_000), 'gzip'), LIMIT, pool), { code: 'BAD_REQUEST' })
+  t.not(pool.take(100_000), pool.take(100_000))
+})
