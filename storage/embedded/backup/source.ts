@@ -19,7 +19,12 @@ export interface BackedUp {
 }
 
 /** @param parts of the engine. @throws DATABASE_CLOSED */
-export function backupSource(dataDir: string, now: () => number, parts: () => BackedUp, environment: Pick<Environment, 'fs' | 'openStore' | 'random'>): BackupSource {
+export function backupSource(
+  dataDir: string,
+  now: () => number,
+  parts: () => BackedUp,
+  environment: Pick<Environment, 'fs' | 'openStore' | 'random'>,
+): BackupSource {
   return {
     dataDir,
     now,
