@@ -322,7 +322,12 @@ export class Lifetime {
   /** The series are released in the index already. */
   private applyRelease(series: Int32Array): void {
     if (series.length === 0) return
-    for (const number of series) this.unstored.mark('series', Math.floor(number / BLOCK))
+    let last = -1
+    for (const number of series) {
+      const block = Math.floor(number / BLOCK)
+      if (block !== last) this.unstored.mark('series', block)
+      last = block
+    }
     this.parts.publisher.tell({ kind: 'series-released', series })
     this.parts.released(series.length)
   }
