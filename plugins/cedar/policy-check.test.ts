@@ -2,7 +2,7 @@ import t from 'tap'
 import { run } from '../../kernel/cli.ts'
 import { checkInThread } from './check-thread.ts'
 import { MAX_LEVELS } from './policy-shape.ts'
-import { engineOf, policyFolder, problemsOf, question } from './testing.ts'
+import { engineOf, policyFolder, problemsInThread, problemsOf, question } from './testing.ts'
 
 const policy = (condition: string): string => `permit(principal, action == Svc::Action::"Read", resource) when { ${condition} };`
 
@@ -86,10 +86,10 @@ const NESTED: Record<string, (levels: number) => string> = {
 
 t.test('what is nested too deep is refused, and whatever is not can be evaluated', async (t) => {
   for (const [shape, make] of Object.entries({ ...SHAPES, ...NESTED })) {
-    for (const levels of [400, 5000]) t.equal((await problemsOf(make(levels))).length, 1, `${shape} of ${levels}`)
+    for (const levels of [400, 5000]) t.equal((await problemsInThread(make(levels))).length, 1, `${shape} of ${levels}`)
     let low = 1
     for (const levels of [149, 125, 120, 100, 74, 60, 40]) {
-      if ((await problemsOf(make(levels))).length > 0) continue
+      if ((await problemsInThread(make(levels))).length > 0) continue
       low = levels
       break
     }
@@ -98,7 +98,7 @@ t.test('what is nested too deep is refused, and whatever is not can be evaluated
     t.same(engine.decide(question())?.errors, [], shape)
     engine.close()
   }
-  t.match((await problemsOf(SHAPES.or(MAX_LEVELS + 50)))[0], /^p\.cedar#1: it is more than 150 levels deep; use sets/)
+  t.match((await problemsInThread(SHAPES.or(MAX_LEVELS + 50)))[0], /^p\.cedar#1: it is more than 150 levels deep; use sets/)
   const engine = await engineOf(policy('true'))
   t.equal(engine.decide(question())?.outcome, 'allow', 'the engine that decides has seen none of the others')
 })

@@ -286,7 +286,7 @@ t.test('requests at once do not mix, nor do namespaces', async (t) => {
 })
 
 t.test('a retry with its Idempotency-Key', async (t) => {
-  const node = await boot({ plugins: ['otlp'], storage: 'embedded' })
+  const node = await boot({ plugins: ['otlp'] })
   t.teardown(() => node.stop())
   const headers = { ...PROTOBUF, 'idempotency-key': 'k' }
   t.equal((await send(node, writeMetrics([gauge('g', 1)]), headers)).status, 204)

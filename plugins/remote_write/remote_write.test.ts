@@ -59,7 +59,7 @@ t.test('version 1: written, read back by SQL, answered without counts', async (t
 })
 
 t.test('version 2: counts of what was written, staleness markers and histograms among it', async (t) => {
-  const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
+  const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())
   const histogram: WireSeries = {
     labels: [['__name__', 'h']],
@@ -105,7 +105,7 @@ t.test('what is refused is told with counts, and the rest is stored', async (t) 
 })
 
 t.test('a float and a histogram of one new metric in one request', async (t) => {
-  const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
+  const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())
   const both: WireSeries = { labels: [['__name__', 'm']], samples: [{ ms: now, value: 1 }], histograms: [{ ms: now, countInt: 0 }] }
   t.match(await send(node, compressSync(writeRequestV2([both])), V2), { status: 400, written: ['1', '0', '0'], body: { code: 'PARTIAL_WRITE' } })
@@ -249,7 +249,7 @@ t.test('requests at once do not mix, though they share buffers', async (t) => {
 })
 
 t.test('a retry with its Idempotency-Key, and storage that takes nothing', async (t) => {
-  const node = await boot({ plugins: ['remote_write'], storage: 'embedded' })
+  const node = await boot({ plugins: ['remote_write'] })
   const body = compressSync(writeRequest([up(1)]))
   const headers = { ...V1, 'idempotency-key': 'k' }
   t.equal((await send(node, body, headers)).status, 204)

@@ -106,10 +106,14 @@ t.test('no bit of the file can change what is read', async (t) => {
   const random = new Random(9)
   let refused = 0
   const heads = Array.from({ length: whole.length / 4096 }, (_, page) => page * 4096)
+  // In the short form of every byte one bit; the first pages, and some of the others, most of which are room taken beforehand.
+  const every = process.env.SVC_LIVES === 'all' ? 1 : 8
   const places = [
     // Trees, last page and transaction of both meta pages.
-    ...[0, 4096].flatMap((page) => Array.from({ length: 112 * 8 }, (_, bit) => [page + 48 + (bit >> 3), bit & 7])),
-    ...heads.flatMap((at) => [0, 8, 18, 20, 22, 24, 26].map((i) => [at + i, random.below(8)])),
+    ...[0, 4096].flatMap((page) =>
+      Array.from({ length: (112 * 8) / every }, (_, i) => i * every + random.below(every)).map((bit) => [page + 48 + (bit >> 3), bit & 7]),
+    ),
+    ...heads.filter((_, page) => every === 1 || page < 16 || page % 8 === 0).flatMap((at) => [0, 8, 18, 20, 22, 24, 26].map((i) => [at + i, random.below(8)])),
     ...Array.from({ length: 40 }, () => [random.below(whole.length), random.below(8)]),
   ]
   for (const [at, bit] of places) {
@@ -131,7 +135,7 @@ t.test('no bit of the file can change what is read', async (t) => {
       t.equal((error as { code?: string }).code, 'DATABASE_ERROR', `byte ${at} bit ${bit}: ${String(error)}`)
     }
   }
-  t.ok(refused > 300, `${refused} of ${places.length} refused`)
+  t.ok(refused > places.length / 8, `${refused} of ${places.length} refused`)
 })
 
 t.test('a file cut at any page is refused or reads the same', async (t) => {

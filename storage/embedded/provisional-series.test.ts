@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { WriteBatch } from '../../kernel/batch.ts'
@@ -159,6 +160,21 @@ t.test('a write that the log did not take leaves no series; batches that hold th
   t.equal(indexOf(again).live, 5)
   await closeAndRemove(again, copy)
   await closeAndRemove(engine, dir)
+})
+
+t.test('a commit stores nothing of a write that is on its way', async (t) => {
+  const dir = tempDir()
+  const catalog = await Catalog.open(join(dir, 'catalog'), true)
+  const index = newIndex()
+  const ref = { namespace: '', name: 'm', id: 0, fields: new Map() }
+  index.publish(index.promote(index.resolve(ref, ['host', 'a'])))
+  index.promote(index.resolve(ref, ['host', 'b', 'zone', 'z']))
+  const counters = { nextSegment: 1, nextSequence: 1, nextTable: 0, nextMeasurement: 1, walFloor: 1, newest: {} }
+  await catalog.commit(() => ({ counters, entries: [], seriesBlocks: [] }), index, () => {})
+  await catalog.close()
+  const found = await stored(dir)
+  t.same([found.count, found.symbols.count], [1, 3])
+  rmSync(dir, { recursive: true })
 })
 
 t.test('texts beyond what symbols can address: the series is refused, others go on', async (t) => {

@@ -82,7 +82,22 @@ t.test('writes that fail together are undone newest first, and leave nothing', a
   const m = schema.resolve('', 'm')
   t.same(m.fields.get('y'), { id: 1, name: 'y', type: 'int64', scale: 0, column: 'y' })
   t.equal(m.home?.id, 4, 'numbers of tables go on')
-  t.equal(write(schema, 'p', ['v']).definitions.measurements?.[0].id, 3, 'and of measurements')
+  t.equal(write(schema, 'p', ['v']).definitions.measurements?.[0].id, 1, 'those of measurements at the end, which nothing durable names, are free again')
+})
+
+t.test('a measurement whose first write and drop both fail keeps its number', async (t) => {
+  const schema = new Schema()
+  const { undo } = write(schema, 'm', ['v'])
+  const measurement = schema.resolve('', 'm')
+  schema.hide(measurement)
+  undo()
+  schema.releaseProvisional() // between the two answers
+  schema.reveal(measurement)
+  const other = write(schema, 'other', ['v'])
+  t.not(other.definitions.measurements?.[0].id, measurement.id)
+  t.equal(schema.any(measurement.id), measurement)
+  schema.releaseProvisional()
+  t.equal(schema.find('', 'm'), undefined, 'and goes when nobody has written it since')
 })
 
 t.test('a field that an earlier server stored for a write that failed gives way to what the log says', async (t) => {

@@ -106,8 +106,9 @@ export class Schema {
 
   /** Forgets measurements no durable write has named. Returns whether there were any. */
   releaseProvisional(): boolean {
-    const gone = this.provisional.filter((measurement) => !measurement.kept)
-    this.provisional = []
+    const gone = this.provisional.filter(({ kept, id }) => !kept && !this.pending.has(id))
+    // One whose drop is on its way comes back when the log refuses that: its number is not free.
+    this.provisional = this.provisional.filter(({ kept, id }) => !kept && this.pending.has(id))
     for (const { id, namespace, name } of gone) {
       this.byId[id] = undefined
       const names = this.byName.get(namespace)
@@ -223,7 +224,7 @@ export class Schema {
   reveal(measurement: Measurement): void {
     this.pending.delete(measurement.id)
     // Its own first write has failed as well.
-    if (!measurement.kept) this.provisional.push(measurement)
+    if (!measurement.kept && !this.provisional.includes(measurement)) this.provisional.push(measurement)
     const holder = this.find(measurement.namespace, measurement.name)
     // What a decoder has begun to write under the name has to be looked up again.
     if (holder !== undefined && !holder.kept) this.byId[holder.id] = undefined

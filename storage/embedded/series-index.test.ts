@@ -1,6 +1,7 @@
 import t from 'tap'
 import { FIRST_HANDLE } from './series-index.ts'
 import { admitted, newIndex, ref } from './testing/series.ts'
+import type { TupleTable } from './tuple-table.ts'
 
 const REF = ref(3)
 
@@ -49,4 +50,32 @@ t.test('what is provisional goes when nobody can hold it, and what became durabl
   t.same([...index.release(Int32Array.of(series))], [series])
   t.equal(index.live, 0)
   t.equal(index.seriesOf('default'), 0)
+})
+
+t.test('series that come and go do not make the table of slots grow', async (t) => {
+  const index = newIndex({ hashKey: { low: 1, high: 2 } })
+  const { tuples } = index as unknown as { tuples: TupleTable }
+  let before: Int32Array = new Int32Array(0)
+  for (let round = 0; round < 100; round++) {
+    const numbers = Int32Array.from({ length: 500 }, (_, i) => admitted(index, REF, ['pod', `${round}-${i}`]))
+    index.publish(index.count - 1)
+    index.release(before)
+    index.releaseProvisional(true)
+    before = numbers
+    for (const [i, number] of numbers.entries()) if (index.resolve(REF, ['pod', `${round}-${i}`]) !== number) t.fail(`${round}-${i}`)
+  }
+  t.equal(index.live, 500)
+  t.equal(index.count, 50_000)
+  t.ok(tuples.slots.length <= 4096, `${tuples.slots.length} slots for 1,000 series at once`)
+  t.ok(tuples.slots.filter((slot) => slot !== 0).length < tuples.slots.length / 2, 'searches end')
+})
+
+t.test('keys are ordered by their texts, not by what the numbers of others stood for', async (t) => {
+  const index = newIndex()
+  const resolve = (text: string) => index.resolveAscii(REF, new TextEncoder().encode(text), Int32Array.of(0, 1, 1, 2, 2, 3, 3, 4), 2)
+  resolve('b1a1')
+  index.releaseProvisional(true)
+  const series = index.promote(resolve('c1d1'))
+  t.same(index.tagsOf(series), ['c', '1', 'd', '1'])
+  t.equal(index.numberOf(index.resolve(REF, ['d', '1', 'c', '1'])), series)
 })

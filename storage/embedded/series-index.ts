@@ -6,7 +6,7 @@
  *   a series is given back. Numbers are dense, in the order of the log's records.
  * - A series that is new has a handle (provisional-series.ts) until a row of it is admitted. Then it is promoted: it gets a number, and its texts symbols.
  *   From `publish` on, when its record is durable, look-ups find the number; a write that fails takes number and symbols back (`revoke`).
- * - live + provisional never exceeds the budget, nor those of a namespace its bounds.
+ * - live + provisional never exceeds the budget, nor those of a namespace its bounds, but for series whose giving back has failed.
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { MeasurementRef } from '../../kernel/storage.ts'

@@ -9,7 +9,7 @@ const COMMAND = fileURLToPath(new URL('./full-disk.ts', import.meta.url))
 t.setTimeout(300_000)
 
 const seed = process.env.SVC_DISK_SEED ?? String(Date.now() % 1_000_000)
-const env = { ...process.env, SVC_DISK_CYCLES: process.env.SVC_DISK_CYCLES ?? '2' }
+const env = { ...process.env, SVC_DISK_CYCLES: process.env.SVC_DISK_CYCLES ?? '1' }
 const { stdout } = await promisify(execFile)(process.execPath, [COMMAND, seed], { env })
 const report = JSON.parse(stdout.trim().split('\n').at(-1) as string) as { skipped: string } | Record<string, ScenarioReport>
 

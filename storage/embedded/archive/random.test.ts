@@ -1,4 +1,4 @@
-/** Random writes, deletes, drops, restarts and runs of the archive: the answers are those of an engine that archives nothing. SVC_SEED=<n> repeats one. */
+/** Random writes, deletes, drops, restarts and runs of the archive: the answers are those of an engine that archives nothing. SVC_SEED=<n> repeats one, SVC_STEPS sets their length. */
 import { join } from 'node:path'
 import t from 'tap'
 import { seeded } from '../../../kernel/testkit/random.ts'
@@ -9,7 +9,7 @@ import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../tes
 
 t.setTimeout(300_000)
 const SEEDS = process.env.SVC_SEED === undefined ? [1, 5] : [Number(process.env.SVC_SEED)]
-const STEPS = 60
+const STEPS = Number(process.env.SVC_STEPS ?? 30)
 const HOUR = 3_600_000_000_000n
 const MEASUREMENTS = ['own', 'one', 'two']
 const CONFIG = { ooo_shard_tolerance: 1_000_000, compaction_fan_in: 6, deleted_rows_rewrite_secs: 0 }

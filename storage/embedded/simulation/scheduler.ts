@@ -24,6 +24,8 @@ export class Scheduler implements Timers {
   hash = 0x811c9dc5
   /** Step at which the machine or the process stops. */
   crashAt = Number.POSITIVE_INFINITY
+  /** Step after which the whole run stops, to find a cause. */
+  until = Number.POSITIVE_INFINITY
   /** Called once when it does. */
   onCrash: () => void = () => {}
   trace: ((line: string) => void) | undefined
@@ -67,7 +69,7 @@ export class Scheduler implements Timers {
   drive(done: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const turn = (): void => {
-        if (done()) return resolve()
+        if (done() || this.steps >= this.until) return resolve()
         const event = this.pop()
         if (event === undefined) return resolve()
         this.now = event.at

@@ -329,7 +329,7 @@ export class Client {
       if (!life.over) transaction.outcome = 'acknowledged'
     } catch (error) {
       if (life.over) return
-      transaction.outcome = error instanceof SvcError && error.code === 'STORAGE_FULL' ? 'refused' : 'unknown'
+      transaction.outcome = error instanceof SvcError && error.code === 'OVERLOADED' ? 'unknown' : 'refused'
       this.unexpected(error, 'transaction')
     }
   }

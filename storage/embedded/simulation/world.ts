@@ -83,7 +83,7 @@ export class World {
     const rejected = (error: unknown): void => this.violation('a rejection that nobody handles', error)
     process.on('unhandledRejection', rejected)
     try {
-      while (this.lives < most && this.problem === undefined) await this.life(this.lives === most - 1)
+      while (this.lives < most && this.problem === undefined && this.scheduler.steps < this.scheduler.until) await this.life(this.lives === most - 1)
     } catch (error) {
       this.violation('the simulation failed', error)
     } finally {
@@ -172,7 +172,7 @@ export class World {
   /** Restores a backup elsewhere, opens what comes of it, and compares. */
   private async restore(life: Life, backup: Backup): Promise<void> {
     const { disk } = this
-    const target = '/restored'
+    const target = `/restored-${this.scheduler.steps}`
     this.backups.delete(backup.directory)
     const fault = await this.settledOf(life, 'restore', life.engine.backup.restore(backup.directory, target))
     if (life.over || this.problem !== undefined) return
@@ -195,7 +195,6 @@ export class World {
     other.over = true
     other.machine.end()
     for (const file of disk.below(disk.directory(target, 'clean'))) disk.unlink(`${target}/${file}`)
-    disk.rename(target, `/old-${this.lives}-${this.scheduler.steps}`)
   }
 
   private async close(life: Life): Promise<void> {
@@ -222,7 +221,8 @@ export class World {
     )
     const until = this.scheduler.steps + PATIENCE
     await this.scheduler.drive(() => settled || life.over || this.problem !== undefined || this.scheduler.steps > until)
-    if (!settled && !life.over && this.problem === undefined) this.violation(`${what} does not end within ${PATIENCE} events`)
+    if (!settled && !life.over && this.problem === undefined && this.scheduler.steps < this.scheduler.until)
+      this.violation(`${what} does not end within ${PATIENCE} events`)
     return failure
   }
 

@@ -149,7 +149,12 @@ export class Wal {
     try {
       if (this.fs.writeSync(fd, FILE_MAGIC) !== FILE_MAGIC.length) throw noRoom()
       this.synced(() => this.fs.fsyncSync(fd))
-      this.synced(() => syncDirectory(this.dir, this.fs))
+      const directory = this.fs.openSync(this.dir, 'r') // for want of descriptors nothing is poisoned: nothing was synced
+      try {
+        this.synced(() => this.fs.fsyncSync(directory))
+      } finally {
+        this.fs.closeSync(directory)
+      }
     } catch (error) {
       this.unfinished = true
       try {

@@ -1,0 +1,70 @@
+/** Bugs that the engine has had, put back one by one: each is a replacement of its source as it is now. */
+
+export interface Mutant {
+  name: string
+  what: string
+  /** Each text is in its file exactly once. */
+  edits: { file: string; find: string; replace: string }[]
+}
+
+const MANIFEST = 'storage/embedded/manifest.ts'
+const WAL = 'storage/embedded/wal/wal.ts'
+
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'A',
+    what: "another commit takes a memtable as stored whose flush's commit is under way or has failed: the log's floor is past its rows",
+    edits: [
+      { file: MANIFEST, find: '  retired = 0\n', replace: '  retired = 0\n  private leaving: Memtable | undefined\n' },
+      {
+        file: MANIFEST,
+        find: 'await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {',
+        replace: 'this.leaving = memtable\n    await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {\n      this.leaving = undefined',
+      },
+      { file: MANIFEST, find: 'this.counters(change.leaving)', replace: 'this.counters(this.leaving)' },
+    ],
+  },
+  {
+    name: 'B',
+    what: 'tables of dropped measurements that a failed commit was to forget are forgotten by the next one, whatever the log still has',
+    edits: [
+      {
+        file: MANIFEST,
+        find: 'forgotten = found.forgotten\n',
+        replace:
+          'forgotten = found.forgotten\n        if (change.leaving !== undefined) for (const table of schema.goneTables.keys()) schema.goneTables.set(table, 0)\n',
+      },
+    ],
+  },
+  {
+    name: 'C',
+    what: 'recovery does not make durable what it has read',
+    edits: [
+      { file: 'storage/embedded/wal/recovery.ts', find: 'for (const file of result.files) {', replace: 'for (const file of result.files.slice(0, 0)) {' },
+    ],
+  },
+  {
+    name: 'D',
+    what: 'a commit stores fields of writes that the log has not taken, and their numbers are given again',
+    edits: [
+      {
+        file: 'storage/embedded/schema.ts',
+        find: 'fields: [...durableFields], tables: durableTables.map(',
+        replace: 'fields: [...this.list, ...durableFields.slice(0, 0)], tables: durableTables.map(',
+      },
+    ],
+  },
+  {
+    name: 'E',
+    what: 'a commit stores series of writes that the log has not taken',
+    edits: [
+      { file: 'storage/embedded/catalog.ts', find: 'symbols = index.symbols.published', replace: 'symbols = index.symbols.count' },
+      { file: 'storage/embedded/catalog.ts', find: 'series = index.publishedCount', replace: 'series = index.count' },
+    ],
+  },
+  {
+    name: 'F',
+    what: 'a frame says that bytes before it are durable which are only written',
+    edits: [{ file: WAL, find: 'out.setU32(waiter.start + 8, this.durable)', replace: 'out.setU32(waiter.start + 8, this.written)' }],
+  },
+]
