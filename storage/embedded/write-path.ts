@@ -113,6 +113,7 @@ export class WritePath {
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
     if (admitted.rows === 0) {
+      this.forgetWindow(namespace)
       this.release(batch)
       return Promise.resolve(result)
     }
@@ -277,6 +278,11 @@ export class WritePath {
     return window
   }
 
+  /** Whoever names a namespace may be refused: nothing of the name stays. */
+  private forgetWindow(namespace: string): void {
+    if (this.windows.get(namespace)?.newest === undefined) this.windows.delete(namespace)
+  }
+
   /** Why nothing is written any more, until a restart. */
   get fault(): SvcError | undefined {
     return this.refusal ?? this.wal.poisoned ?? this.parts.pressure.fault
@@ -297,6 +303,7 @@ export class WritePath {
       for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
       // A commit in between may have stored what is now taken back.
       for (const { measurement } of [...(definitions?.fields ?? []), ...(definitions?.homes ?? [])]) this.changedMeasurements.add(measurement)
+      this.forgetWindow(namespace)
       this.giveBack()
       failed(error)
     }
