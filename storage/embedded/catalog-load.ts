@@ -24,7 +24,7 @@ export function loadCatalog(catalog: Catalog, segments: readonly SegmentMeta[], 
     writes.continueAfter(counters.walSequence ?? 0)
     schema.nextTable = counters.nextTable
     schema.nextMeasurement = counters.nextMeasurement
-    for (const [namespace, time] of Object.entries(counters.newest)) writes.window(namespace).newest = BigInt(time)
+    for (const [namespace, time] of Object.entries(counters.newest)) writes.windows.of(namespace).newest = BigInt(time)
   }
   schema.restore(catalog.tables(), catalog.measurements())
   for (const [table, file] of catalog.goneTables()) schema.goneTables.set(table, file)

@@ -197,3 +197,16 @@ export function explain(config: Record<string, unknown>): string[] {
 
 export const queryThreads = (config: DatabaseConfig): number => config.query_threads || Math.max(1, Math.min(4, availableParallelism() - 1))
 export const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
+
+/** What an engine thread is told of the configuration. @param threads of DuckDB. */
+export function workerConfig(config: DatabaseConfig, threads: number) {
+  return {
+    niceness: config.engine_niceness,
+    duckdbThreads: threads,
+    memoryLimitBytes: config.per_query_memory_limit,
+    sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
+    rowGroupRows: config.row_group_rows,
+    compression: config.compression,
+    zstdLevel: config.zstd_level,
+  }
+}

@@ -44,13 +44,13 @@ import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig, workerConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { directoriesAbove, holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
 import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
-import { type DirectoryLock, type Environment, realEnvironment } from './environment.ts'
+import { type DirectoryLock, type Environment, lockTexts, realEnvironment } from './environment.ts'
 import { Exports } from './exports.ts'
 import type { Selection } from './jobs/select-job.ts'
 import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
@@ -124,12 +124,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.config = resolveConfig(context.config)
     this.dataDir = resolve(this.config.data_dir)
     this.paths = paths(this.dataDir)
-    this.lock = this.environment.lock(this.paths.lock, {
-      held: (holder) => `cannot open data directory: ${holder} has it open ("${this.paths.lock}"); stop it or choose another data_dir`,
-      unclear: `cannot open data directory: its lock "${this.paths.lock}" changes hands, or is no lock; start one server only, or remove it`,
-      unlockable: (cause) =>
-        `cannot open data directory: its lock file "${this.paths.lock}.os" cannot be locked (${cause}); put it on a file system that has locks, or remove the file while no server runs`,
-    })
+    this.lock = this.environment.lock(this.paths.lock, lockTexts(this.paths.lock))
     const limits = limitsOf(this.config)
     this.limits = limits
     this.lifetimes = lifetimesOf(this.config, limits)
@@ -496,18 +491,6 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   private workerConfig(threads: number): WorkerConfig {
-    const { config } = this
-    return {
-      niceness: config.engine_niceness,
-      duckdbThreads: threads,
-      memoryLimitBytes: config.per_query_memory_limit,
-      sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
-      tempDir: this.paths.temp,
-      rowGroupRows: config.row_group_rows,
-      compression: config.compression,
-      zstdLevel: config.zstd_level,
-      regexTimeoutMs: this.limits.regexTimeoutMs,
-      ...this.encryption.worker,
-    }
+    return { ...workerConfig(this.config, threads), tempDir: this.paths.temp, regexTimeoutMs: this.limits.regexTimeoutMs, ...this.encryption.worker }
   }
 }

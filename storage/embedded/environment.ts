@@ -37,6 +37,14 @@ export interface DirectoryLock {
   release(): void
 }
 
+/** Why a data directory cannot be opened, by its lock. */
+export const lockTexts = (path: string): LockTexts => ({
+  held: (holder) => `cannot open data directory: ${holder} has it open ("${path}"); stop it or choose another data_dir`,
+  unclear: `cannot open data directory: its lock "${path}" changes hands, or is no lock; start one server only, or remove it`,
+  unlockable: (cause) =>
+    `cannot open data directory: its lock file "${path}.os" cannot be locked (${cause}); put it on a file system that has locks, or remove the file while no server runs`,
+})
+
 const WORKER = new URL('./worker/main.ts', import.meta.url)
 
 /** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */

@@ -10,7 +10,6 @@ import { classify, type SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver, StorageContext, WriteOptions, WriteResult } from '../../kernel/storage.ts'
 import type { AdmissionCutoffs } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
-import { Window } from '../common/window.ts'
 import { Admission, type Admitted } from './admission.ts'
 import type { Changes } from './changes.ts'
 import type { DatabaseConfig } from './config.ts'
@@ -26,6 +25,7 @@ import { encodeChange, type LifetimeChange } from './wal/change-record.ts'
 import type { LateSeries } from './wal/late-series.ts'
 import { type Definitions, encodeWrite, type TableRows, type WriteRecord } from './wal/record.ts'
 import type { Wal } from './wal/wal.ts'
+import { Windows } from './windows.ts'
 
 /** Batches kept for reuse. */
 const POOLED = 16
@@ -52,7 +52,7 @@ export interface WritePathParts {
 
 export class WritePath {
   readonly times = new SeriesTimes()
-  readonly windows = new Map<string, Window>()
+  readonly windows: Windows
   /** What the catalog does not have yet. */
   readonly unstored = new Unstored()
   active!: Memtable
@@ -79,6 +79,7 @@ export class WritePath {
 
   constructor(parts: WritePathParts) {
     this.parts = parts
+    this.windows = new Windows(parts.limits)
     this.admission = new Admission(parts.schema, parts.index, parts.limits)
   }
 
@@ -104,7 +105,7 @@ export class WritePath {
       return Promise.reject(refusal)
     }
     const { namespace } = batch
-    const window = this.window(namespace)
+    const window = this.windows.of(namespace)
     let admitted: Admitted
     try {
       admitted = this.admission.admit(batch, window, options, this.parts.now(), this.parts.cutoffs())
@@ -116,6 +117,7 @@ export class WritePath {
     const result: WriteResult = { written: admitted.rows, rejected: admitted.rejected, rejections: admitted.rejections }
     this.giveBack()
     if (admitted.rows === 0) {
+      this.windows.forgetEmpty(namespace)
       this.release(batch)
       return Promise.resolve(result)
     }
@@ -256,7 +258,13 @@ export class WritePath {
     for (const table of tables) {
       const { fields } = this.table(table.table)
       table.fields = table.fields.map(({ id }) => (fields[id]?.id === id ? fields[id] : (fields.find((field) => field.id === id) as FieldDef)))
-      this.seeWindow(table)
+      const owned = this.windows.see(
+        table,
+        (number) => index.measurementOf(number),
+        (id) => schema.any(id)?.namespace,
+      )
+      // Deleted later in the log: a delete that comes before must reach these rows too.
+      if (!owned) this.active.ownerless = true
     }
     this.apply(this.namespaceOf(tables), tables, record.heap, lastSeries)
     if (this.active.bytes >= this.parts.config.memtable_flush_threshold) this.freeze(file)
@@ -292,25 +300,9 @@ export class WritePath {
     return this.frozen.reduce((sum, memtable) => sum + memtable.allocated, this.active.allocated)
   }
 
-  window(namespace: string): Window {
-    let window = this.windows.get(namespace)
-    if (window === undefined) {
-      window = new Window(this.parts.limits)
-      this.windows.set(namespace, window)
-    }
-    return window
-  }
-
-  /** Time of the newest row of each namespace that has taken effect: writes on their way, which have moved the windows already, may yet fail. */
+  /** Time of the newest row of each namespace that has taken effect. */
   newestTimes(): Map<string, bigint> {
-    const before = new Map<string, bigint | undefined>()
-    for (const [{ rows, newestBefore }, namespace] of this.inFlight) if (rows > 0 && !before.has(namespace)) before.set(namespace, newestBefore)
-    const times = new Map<string, bigint>()
-    for (const [namespace, window] of this.windows) {
-      const newest = before.has(namespace) ? before.get(namespace) : window.newest
-      if (newest !== undefined) times.set(namespace, newest)
-    }
-    return times
+    return this.windows.applied(this.inFlight)
   }
 
   /** Why nothing is written any more, until a restart. */
@@ -331,6 +323,7 @@ export class WritePath {
     const revoke = (error: Error): void => {
       this.inFlight.delete(admitted)
       for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
+      this.windows.forgetEmpty(namespace)
       this.giveBack()
       failed(error)
     }
@@ -453,38 +446,6 @@ export class WritePath {
   /** Nothing of the namespace is left. */
   forget(namespace: string): void {
     for (const memtable of [...this.frozen, this.active]) memtable.bytesOf.delete(namespace)
-  }
-
-  /** Moves the windows to the newest rows of a replayed table. */
-  private seeWindow(rows: TableRows): void {
-    const { schema, index } = this.parts
-    let lastId = -1
-    let window: Window | undefined
-    let low = 0
-    let high = -0x80000000
-    for (let row = 0; row < rows.rows; row++) {
-      const id = index.measurementOf(rows.series[row])
-      if (id !== lastId) {
-        const owner = schema.any(id)
-        if (owner === undefined) {
-          // Deleted later in the log: a delete that comes before must reach these rows too.
-          this.active.ownerless = true
-          continue
-        }
-        const next = this.window(owner.namespace)
-        if (window !== undefined && next !== window) {
-          window.advance(low, high)
-          high = -0x80000000
-        }
-        window = next
-        lastId = id
-      }
-      if (rows.time[row * 2 + 1] > high || (rows.time[row * 2 + 1] === high && rows.time[row * 2] >>> 0 > low >>> 0)) {
-        low = rows.time[row * 2]
-        high = rows.time[row * 2 + 1]
-      }
-    }
-    window?.advance(low, high)
   }
 
   private table(id: number): Table {

@@ -325,6 +325,6 @@ export class Lifetime {
   }
 
   private newest(): (bigint | undefined)[] {
-    return [...this.parts.writes.windows.values()].map((window) => window.newest)
+    return this.parts.writes.windows.newest()
   }
 }

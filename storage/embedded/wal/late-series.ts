@@ -1,6 +1,6 @@
 /**
- * Series that the log defines later than one of a higher number: their numbers were given out in the order in which batches were decoded, and
- * the batches came to the log in another. Replay has to know them when it comes to the higher one, because numbers are filled in order.
+ * Series that a log of an earlier server defines later than one of a higher number: it gave numbers in the order in which batches were decoded, and the
+ * batches came to the log in another. Replay has to know them when it comes to the higher one, because numbers are filled in order.
  */
 import { join } from 'node:path'
 import { walFileName } from '../paths.ts'
