@@ -170,7 +170,14 @@ t.test('a commit stores nothing of a write that is on its way', async (t) => {
   index.publish(index.promote(index.resolve(ref, ['host', 'a'])))
   index.promote(index.resolve(ref, ['host', 'b', 'zone', 'z']))
   const counters = { nextSegment: 1, nextSequence: 1, nextTable: 0, nextMeasurement: 1, walFloor: 1, newest: {} }
-  await catalog.commit(() => ({ counters, entries: [], seriesBlocks: [] }), index, () => {})
+  const change = { counters, entries: [], seriesBlocks: [], tombstones: [], tombstonesRemoved: [] }
+  const owners = { ownersBefore: () => new Map<number, number>() }
+  await catalog.commit(
+    () => change,
+    index,
+    owners,
+    () => {},
+  )
   await catalog.close()
   const found = await stored(dir)
   t.same([found.count, found.symbols.count], [1, 3])
