@@ -71,3 +71,24 @@ t.test('which series have rows', async (t) => {
   t.ok(memtable.hasAny(Int32Array.of(5, 0)))
   t.notOk(memtable.hasAny(Int32Array.of(5, 200_000)))
 })
+
+t.test('the base of a series is its newest time when the memtable began, over more memtables than a byte counts', async (t) => {
+  const times = new SeriesTimes()
+  times.ensure(2)
+  t.ok(times.advance(0, 10, 0))
+  t.ok(times.aboveBase(0, 5, 0), 'of the first memtable nothing was known')
+  for (let memtable = 0; memtable < 600; memtable++) {
+    times.rebase()
+    const newest = 10 + memtable * 10
+    t.notOk(times.aboveBase(0, newest, 0))
+    t.ok(times.aboveBase(0, newest + 1, 0))
+    times.advance(0, newest + 10, 0)
+    t.notOk(times.aboveBase(0, newest, 0), 'it stays while the series goes on')
+    t.ok(times.aboveBase(0, newest + 1, 0))
+  }
+  t.ok(times.advance(1, 7, 0))
+  t.ok(times.aboveBase(1, 1, 0))
+  for (let memtable = 0; memtable < 255; memtable++) times.rebase()
+  t.notOk(times.aboveBase(1, 7, 0), 'not noted in this generation, though in another of its number')
+  t.ok(times.aboveBase(1, 8, 0))
+})

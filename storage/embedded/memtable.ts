@@ -33,6 +33,8 @@ const NO_TIME_HIGH = -0x80000000
 const OFFSET = CHUNK_ROWS - 1
 /** Above the rounding error of a difference of two times as a double. */
 const COARSEST = 4096
+/** Of a byte. */
+const LAST_GENERATION = 255
 /** Rows of a series looked at to prove that a late row repeats none: covers senders that write in parallel. */
 const LATE_SEARCH = 64
 
@@ -45,6 +47,9 @@ export class SeriesTimes {
   private high: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
   private baseLow: Int32Array = new Int32Array(1024)
   private baseHigh: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
+  /** In which generation the base was noted; in an earlier one, the base is the newest time itself. */
+  private noted: Uint8Array = new Uint8Array(1024)
+  private generation = 1
 
   ensure(series: number): void {
     if (series < this.low.length) return
@@ -53,6 +58,7 @@ export class SeriesTimes {
     this.high = widened(this.high, length, NO_TIME_HIGH)
     this.baseLow = widened(this.baseLow, length)
     this.baseHigh = widened(this.baseHigh, length, NO_TIME_HIGH)
+    this.noted = widened(this.noted, length)
   }
 
   /** A series that has rows in segments up to `time` already. */
@@ -62,16 +68,22 @@ export class SeriesTimes {
     this.high[series] = this.baseHigh[series] = Number(time >> 32n)
   }
 
-  /** A new memtable begins. */
+  /** A new memtable begins. Costs the same however many series there are. */
   rebase(): void {
-    this.baseLow.set(this.low)
-    this.baseHigh.set(this.high)
+    if (this.generation++ < LAST_GENERATION) return
+    this.generation = 1
+    this.noted.fill(0)
   }
 
   /** True when the time is above all times of the series so far; remembers it then. */
   advance(series: number, low: number, high: number): boolean {
     const h = this.high[series]
     if (high > h || (high === h && low >>> 0 > this.low[series] >>> 0)) {
+      if (this.noted[series] !== this.generation) {
+        this.baseLow[series] = this.low[series]
+        this.baseHigh[series] = h
+        this.noted[series] = this.generation
+      }
       this.low[series] = low
       this.high[series] = high
       return true
@@ -80,8 +92,9 @@ export class SeriesTimes {
   }
 
   aboveBase(series: number, low: number, high: number): boolean {
-    const h = this.baseHigh[series]
-    return high > h || (high === h && low >>> 0 > this.baseLow[series] >>> 0)
+    const noted = this.noted[series] === this.generation
+    const h = noted ? this.baseHigh[series] : this.high[series]
+    return high > h || (high === h && low >>> 0 > (noted ? this.baseLow[series] : this.low[series]) >>> 0)
   }
 
   /** Whether all rows of the series are older than the time of these halves; a series of which none is known is not. */
@@ -96,7 +109,7 @@ export class SeriesTimes {
   }
 
   get memory(): number {
-    return this.low.length * 16
+    return this.low.length * 17
   }
 }
 

@@ -170,10 +170,12 @@ t.test('a commit stores nothing of a write that is on its way', async (t) => {
   index.publish(index.promote(index.resolve(ref, ['host', 'a'])))
   index.promote(index.resolve(ref, ['host', 'b', 'zone', 'z']))
   const counters = { nextSegment: 1, nextSequence: 1, nextTable: 0, nextMeasurement: 1, walFloor: 1, newest: {} }
+  const change = { counters, entries: [], seriesBlocks: [], tombstones: [], tombstonesRemoved: [] }
+  const owners = { ownersBefore: () => new Map<number, number>() }
   await catalog.commit(
-    () => ({ counters, entries: [], seriesBlocks: [], tombstones: [], tombstonesRemoved: [] }),
+    () => change,
     index,
-    { ownersBefore: () => new Map() },
+    owners,
     () => {},
   )
   await catalog.close()

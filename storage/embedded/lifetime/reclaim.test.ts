@@ -98,6 +98,7 @@ t.test('a file that cannot be written again does not hold up the others', async 
       table(segments),
       one,
       () => true,
+      undefined,
       ({ id }) => bad.includes(id),
     )?.segments
   t.same(planned(), [segments[0]])
