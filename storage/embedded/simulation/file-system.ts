@@ -131,6 +131,7 @@ export class SimulatedFiles implements FileSystem {
       if (machine.alive) {
         try {
           machine.fault('write', 'write', path)
+          if (path.endsWith('.wal')) machine.fault('log', 'write', path)
         } catch (error) {
           if (machine.random.chance(0.5)) this.disk.write(node, position, bytes.subarray(offset, offset + machine.random.int(length)))
           throw error
