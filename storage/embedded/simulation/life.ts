@@ -71,7 +71,7 @@ export class Life {
       fs,
       timers: machine.scheduler,
       openStore: (dir) => new SimulatedStore(machine, dir),
-      startThread: (data) => new SimulatedThread(data, machine, fs),
+      startThread: (data) => new SimulatedThread(data, machine),
       lock: () => ({ acquire() {}, release() {} }),
       random: (bytes) => Buffer.from(Array.from({ length: bytes }, () => machine.random.int(256))),
     }
