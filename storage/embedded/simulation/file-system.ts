@@ -15,12 +15,22 @@ export class SimulatedFiles implements FileSystem {
   private readonly machine: Machine
   private readonly disk: Disk
   private readonly watch: SyncWatch | undefined
+  /** Open handles, by descriptor. */
+  private readonly handles = new Set<number>()
+  private ended = false
 
   constructor(machine: Machine, watch?: SyncWatch) {
     this.machine = machine
     this.disk = machine.disk
     this.watch = watch
     this.promises = this.makePromises()
+  }
+
+  /** The thread whose files these are has ended: none of its calls goes on, and the runtime closes its handles. */
+  end(): void {
+    this.ended = true
+    if (this.machine.alive) for (const fd of this.handles) this.disk.close(fd)
+    this.handles.clear()
   }
 
   openSync(path: string, flags: string): number {
@@ -131,6 +141,7 @@ export class SimulatedFiles implements FileSystem {
       if (machine.alive) {
         try {
           machine.fault('write', 'write', path)
+          if (path.endsWith('.wal')) machine.fault('log', 'write', path)
         } catch (error) {
           if (machine.random.chance(0.5)) this.disk.write(node, position, bytes.subarray(offset, offset + machine.random.int(length)))
           throw error
@@ -147,7 +158,7 @@ export class SimulatedFiles implements FileSystem {
     const { machine } = this
     machine.later(
       `fdatasync ${fd}`,
-      () => this.sync(fd),
+      () => this.going(() => this.sync(fd)),
       (error, finish) => {
         if (error !== null) return done(error)
         machine.later(
@@ -173,6 +184,26 @@ export class SimulatedFiles implements FileSystem {
       () => this.disk.close(fd),
       (error) => done(error),
     )
+  }
+
+  /** An operation of a thread; never answered when that ends before. */
+  private promise<T>(name: string, effect: () => T): Promise<T> {
+    return new Promise((resolve, reject) =>
+      this.machine.later(
+        name,
+        () => this.going(effect),
+        (error, result) => {
+          if (this.ended) return
+          if (error === null) resolve(result as T)
+          else reject(error)
+        },
+      ),
+    )
+  }
+
+  private going<T>(effect: () => T): T {
+    if (this.ended) throw new SystemError('ECANCELED', 'thread')
+    return effect()
   }
 
   /** Begins a sync. @returns its end. */
@@ -219,20 +250,25 @@ export class SimulatedFiles implements FileSystem {
   private makePromises(): FilePromises {
     const { machine, disk } = this
     const naming = <T>(call: string, paths: readonly string[], effect: () => T): Promise<T> =>
-      machine.promise(`${call} ${paths.join(' ')}`, () => {
+      this.promise(`${call} ${paths.join(' ')}`, () => {
         machine.fault('name', call, paths[0])
         return effect()
       })
     const reading =
       <T>(call: string, effect: (path: string) => T) =>
       (path: string): Promise<T> =>
-        machine.promise(`${call} ${path}`, () => {
+        this.promise(`${call} ${path}`, () => {
           machine.fault('read', call, path)
           return effect(path)
         })
     const stat = reading('stat', (path) => statusOf(disk.find(path, 'stat')))
     return {
-      open: (path, flags) => naming('open', [path], () => disk.open(path, flags)).then((fd) => this.opened(fd)),
+      open: (path, flags) =>
+        naming('open', [path], () => {
+          const fd = disk.open(path, flags)
+          this.handles.add(fd)
+          return fd
+        }).then((fd) => this.opened(fd)),
       mkdir: (path, { recursive } = {}) =>
         naming('mkdir', [path], () => {
           if (recursive) return this.mkdirs(path)
@@ -266,25 +302,36 @@ export class SimulatedFiles implements FileSystem {
     const { path } = disk.descriptor(fd, 'open')
     return {
       read: (buffer, offset, length, position) =>
-        machine.promise(`read ${path}`, () => {
+        this.promise(`read ${path}`, () => {
           machine.fault('read', 'read', path)
           const bytes = disk.fileOf(fd, 'read').content.read(position, position + length)
           buffer.set(bytes, offset)
           return { bytesRead: bytes.length }
         }),
       write: (bytes, offset, length, position) =>
-        machine.promise(`write ${path}`, () => {
+        this.promise(`write ${path}`, () => {
           if (machine.alive) machine.fault('write', 'write', path)
           return { bytesWritten: disk.write(disk.fileOf(fd, 'write'), position, bytes.subarray(offset, offset + length)) }
         }),
       writeFile: (bytes) =>
-        machine.promise(`write ${path}`, () => {
+        this.promise(`write ${path}`, () => {
           if (machine.alive) machine.fault('write', 'write', path)
           if (disk.write(disk.fileOf(fd, 'write'), 0, bytes) < bytes.length) throw new SystemError('ENOSPC', 'write', path)
         }),
-      sync: () => new Promise((resolve, reject) => this.fdatasync(fd, (error) => (error === null ? resolve() : reject(error)))),
-      stat: () => machine.promise(`fstat ${path}`, () => ({ size: disk.descriptor(fd, 'fstat').node.size })),
-      close: () => machine.promise(`close ${path}`, () => disk.close(fd)),
+      sync: () =>
+        new Promise((resolve, reject) =>
+          this.fdatasync(fd, (error) => {
+            if (this.ended) return
+            if (error === null) resolve()
+            else reject(error)
+          }),
+        ),
+      stat: () => this.promise(`fstat ${path}`, () => ({ size: disk.descriptor(fd, 'fstat').node.size })),
+      close: () =>
+        this.promise(`close ${path}`, () => {
+          disk.close(fd)
+          this.handles.delete(fd)
+        }),
     }
   }
 }

@@ -14,6 +14,7 @@ import { Machine } from './machine.ts'
 import type { Operation } from './model.ts'
 import { simulatedObjects } from './objects.ts'
 import type { Scanned } from './scan.ts'
+import type { Profile } from './settings.ts'
 import { SimulatedStore } from './store.ts'
 import { SimulatedThread } from './thread.ts'
 import type { World } from './world.ts'
@@ -26,6 +27,7 @@ export class Life {
   readonly machine: Machine
   readonly config: Record<string, unknown>
   readonly world: World
+  readonly profile: Profile
   /** Set when the process has ended: nothing that it answers counts. */
   over = false
   private readonly fs: SimulatedFiles
@@ -37,8 +39,9 @@ export class Life {
   private readonly periodic: boolean
   private readonly byFile = new Map<string, Operation[]>()
 
-  constructor(world: World, dataDir: string, config: Record<string, unknown>) {
+  constructor(world: World, dataDir: string, config: Record<string, unknown>, profile: Profile) {
     this.world = world
+    this.profile = profile
     this.config = config
     this.machine = new Machine(world.scheduler, world.disk, world.random.fork())
     this.limits = limitsOf(config)
@@ -68,7 +71,7 @@ export class Life {
       fs,
       timers: machine.scheduler,
       openStore: (dir) => new SimulatedStore(machine, dir),
-      startThread: (data) => new SimulatedThread(data, machine, fs),
+      startThread: (data) => new SimulatedThread(data, machine),
       lock: () => ({ acquire() {}, release() {} }),
       random: (bytes) => Buffer.from(Array.from({ length: bytes }, () => machine.random.int(256))),
     }

@@ -13,26 +13,40 @@ export interface FaultRates {
   name: number
   /** Short writes and interrupted ones. */
   short: number
+  /** Writes to the log alone. */
+  log: number
   /** Commits of the store. */
   commit: number
+  /** Commits that find no space, and leave the store as good as before. */
+  full: number
   /** An engine thread dies with a task, or fails it. */
   thread: number
   /** The object store of the archive. */
   object: number
 }
 
-export const NO_FAULTS: FaultRates = { read: 0, write: 0, sync: 0, name: 0, short: 0, commit: 0, thread: 0, object: 0 }
+export const NO_FAULTS: FaultRates = { read: 0, write: 0, sync: 0, name: 0, short: 0, log: 0, commit: 0, full: 0, thread: 0, object: 0 }
 
 const CODES = {
   read: ['EIO', 'EMFILE', 'ENFILE', 'ENOMEM'],
   write: ['ENOSPC', 'ENOSPC', 'EIO', 'EDQUOT'],
+  log: ['ENOSPC', 'EIO', 'EDQUOT'],
   sync: ['EIO', 'EIO', 'ENOSPC'],
   name: ['EMFILE', 'ENFILE', 'ENOMEM', 'ENOSPC', 'EIO'],
 } as const
 
+/** Operations whose names begin so take up to so much longer. */
+export interface Slowness {
+  call: string
+  ms: number
+}
+
 export class Machine {
   alive = true
   rates: FaultRates = NO_FAULTS
+  slow: Slowness | undefined
+  /** Called when a fault happens. */
+  struck: () => void = () => {}
   /** Faults that have happened. */
   faults = 0
   /** Those after which only a restart can tell what is on disk, or which ended a thread: writes may be refused until then. */
@@ -54,6 +68,7 @@ export class Machine {
     const rate = this.rates[kind]
     if (rate === 0 || !this.random.chance(rate)) return false
     this.faults++
+    this.struck()
     return true
   }
 
@@ -80,18 +95,24 @@ export class Machine {
       effect()
     }
     this.underWay.add(happen)
-    this.scheduler.soon(name, () => {
-      this.underWay.delete(happen)
-      if (!this.alive) return
-      let result: T | undefined
-      try {
-        result = effect()
-      } catch (error) {
-        if (error instanceof Crash) throw error
-        return done(error as Error, undefined)
-      }
-      done(null, result)
-    })
+    const { slow } = this
+    const extra = slow !== undefined && name.startsWith(slow.call) ? this.random.next() * slow.ms : 0
+    this.scheduler.soon(
+      name,
+      () => {
+        this.underWay.delete(happen)
+        if (!this.alive) return
+        let result: T | undefined
+        try {
+          result = effect()
+        } catch (error) {
+          if (error instanceof Crash) throw error
+          return done(error as Error, undefined)
+        }
+        done(null, result)
+      },
+      extra,
+    )
   }
 
   promise<T>(name: string, effect: () => T): Promise<T> {

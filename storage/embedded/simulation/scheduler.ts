@@ -44,12 +44,12 @@ export class Scheduler implements Timers {
     return event
   }
 
-  /** After what an operation of the machine takes. */
-  soon(name: string, run: () => void): Event {
+  /** After what an operation of the machine takes, and `extra` milliseconds. */
+  soon(name: string, run: () => void, extra = 0): Event {
     const { random } = this
     const kind = random.next()
     const delay = kind < 0.8 ? random.next() * 0.5 : kind < 0.98 ? random.next() * 10 : random.next() * 2000
-    return this.at(delay, name, run)
+    return this.at(delay + extra, name, run)
   }
 
   /** Counts a step, and is where a crash happens. */

@@ -74,6 +74,7 @@ export class SimulatedStore implements KeyValueStore {
     const commit = (): void => {
       if (!this.open) throw new Error('the store is closed')
       if (this.panicked) throw Object.assign(new Error('MDB_PANIC'), { code: PANIC })
+      if (machine.alive && machine.strikes('full')) throw Object.assign(new Error('no space'), { code: constants.errno.ENOSPC })
       const failure = machine.alive && machine.strikes('commit') ? machine.random.int(3) : -1
       const { errno } = constants
       if (failure === 0) throw Object.assign(new Error('no space'), { code: errno.ENOSPC })

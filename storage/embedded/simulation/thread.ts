@@ -10,7 +10,6 @@ import type { EngineWorker } from '../environment.ts'
 import type { Selection, SelectionRequest } from '../jobs/select-job.ts'
 import type { ArchiveTask, FromWorker, SegmentColumn, SegmentMeta, TableDef, ToWorker, WorkerData } from '../layout.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment-file.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import { type CompactRequest, firstLeft, mergedPieces, unionFields } from '../worker/compactor.ts'
 import { wireError } from '../worker/jobs.ts'
 import type { Interval } from '../worker/pieces.ts'
@@ -19,6 +18,7 @@ import { countByMeasurement, haveNames, ownersOf } from '../worker/segment-owner
 import { selectionOf } from '../worker/selection.ts'
 import { type MemtableState, takePart, WorkerState } from '../worker/state.ts'
 import { SystemError } from './disk.ts'
+import { SimulatedFiles } from './file-system.ts'
 import type { Machine } from './machine.ts'
 import { decodeRows, encodeRows, orderedRows, type Row, sorted, united, visible } from './rows.ts'
 import { scanAll } from './scan.ts'
@@ -31,7 +31,7 @@ export class SimulatedThread implements EngineWorker {
   readonly state: WorkerState
   private readonly data: WorkerData
   private readonly machine: Machine
-  private readonly fs: FileSystem
+  private readonly fs: SimulatedFiles
   private readonly listeners = new Map<string, Listener[]>()
   private alive = true
   /** When the newest message in each direction arrives: they keep their order. */
@@ -43,10 +43,10 @@ export class SimulatedThread implements EngineWorker {
   private waiting: (() => void)[] = []
   private nextFetch = 0
 
-  constructor(data: WorkerData, machine: Machine, fs: FileSystem) {
+  constructor(data: WorkerData, machine: Machine) {
     this.data = data
     this.machine = machine
-    this.fs = fs
+    this.fs = new SimulatedFiles(machine)
     this.state = new WorkerState(data.shared)
     for (const event of data.state) this.state.apply(event)
     this.state.applied = data.eventsTold
@@ -89,6 +89,7 @@ export class SimulatedThread implements EngineWorker {
   private exit(code: number, error?: Error): void {
     if (!this.alive) return
     this.alive = false
+    this.fs.end()
     this.machine.scheduler.soon(`${this.data.role} thread ends`, () => {
       if (!this.machine.alive) return
       if (error !== undefined) this.emit('error', error)

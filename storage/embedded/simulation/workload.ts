@@ -7,11 +7,15 @@ import { keyOf, type Operation, type Point } from './model.ts'
 import type { Random } from './random.ts'
 import type { Value } from './rows.ts'
 import { Crash } from './scheduler.ts'
+import type { Action } from './settings.ts'
 
 const WIDE = ['m0', 'm1', 'm2', 'm3']
 const NARROW = ['g0', 'g1', 'g2', 'g3']
 const HOSTS = ['a', 'b', 'c', 'd']
 const FIELDS: Record<string, FieldType> = { f0: 'float64', f1: 'int64', f2: 'float64', f3: 'bool', f4: 'int64', f5: 'string', f6: 'float64', f7: 'string' }
+/** Names of fields beside those, most of them new when they are used. */
+const OWN_NAMES = 60
+const TYPES: readonly FieldType[] = ['float64', 'int64', 'string']
 const NS_PER_MS = 1_000_000n
 const FIRST_TIME = -(2n ** 63n)
 const LAST_TIME = 2n ** 63n - 1n
@@ -32,23 +36,24 @@ export class Client {
     this.life = life
     this.random = life.world.random.fork()
     const { random } = this
-    const usual: [number, () => Promise<void>][] = [
-      [66, () => this.write()],
-      [8, () => this.delete()],
-      [5, () => this.drop()],
-      [4, () => this.restore()],
-      [5, () => this.flush()],
-      [4, () => this.tidy()],
-      [3, () => this.transaction()],
-      [2, () => this.read()],
-      [1, () => this.archive()],
-      [0.5, () => this.backup()],
-      [0.5, () => this.fill()],
-      [1, () => this.later()],
+    const usual: [Action, number, () => Promise<void>][] = [
+      ['write', 66, () => this.write()],
+      ['delete', 8, () => this.delete()],
+      ['drop', 5, () => this.drop()],
+      ['restore', 4, () => this.restore()],
+      ['flush', 5, () => this.flush()],
+      ['tidy', 4, () => this.tidy()],
+      ['transaction', 3, () => this.transaction()],
+      ['read', 2, () => this.read()],
+      ['archive', 1, () => this.archive()],
+      ['backup', 0.5, () => this.backup()],
+      ['fill', 0.5, () => this.fill()],
+      ['later', 1, () => this.later()],
     ]
     // Each client leaves some things alone and overdoes others: what needs two rare things close together would else hardly ever happen.
-    this.actions = usual.map(([weight, action]) => [weight * random.pick([0, 1, 1, 5]), action])
-    this.newSeries = random.pick([0, 0.1, 0.5])
+    const { weights } = life.profile
+    this.actions = usual.map(([name, weight, action]) => [weight * (weights[name] ?? 1) * random.pick([0, 1, 1, 5]), action])
+    this.newSeries = life.profile.newSeries ?? random.pick([0, 0.1, 0.5])
     this.hold = random.pick([5, 50, 2000])
   }
 
@@ -135,7 +140,7 @@ export class Client {
   /** @returns whether it was answered for good. */
   private async send(namespace: string, points: readonly Point[]): Promise<boolean> {
     const { random, life } = this
-    const { engine } = life
+    const { engine, profile } = life
     const batch = engine.batch(namespace)
     try {
       for (const [i, { measurement, tags, time, fields }] of points.entries()) {
@@ -150,9 +155,9 @@ export class Client {
       this.unexpected(error, 'decode')
       return true
     }
-    if (random.chance(0.3)) await this.pause(random.next() * this.hold)
+    if (random.chance(profile.held)) await this.pause(random.next() * this.hold)
     if (life.over) return true
-    if (random.chance(0.05)) {
+    if (random.chance(profile.recycled)) {
       engine.recycle(batch)
       return random.chance(0.5)
     }
@@ -187,7 +192,7 @@ export class Client {
     // A narrow measurement may grow another field one day.
     const names = NARROW.includes(measurement) && random.chance(0.97) ? ['v'] : this.fieldNames()
     const fields = names.map((name) => {
-      const type = FIELDS[name] ?? (random.chance(0.02) ? 'string' : 'float64')
+      const type = typeOf(name) ?? (random.chance(0.02) ? 'string' : 'float64')
       return { name, type, value: this.value(type) }
     })
     const point = { measurement, tags, time, fields }
@@ -215,8 +220,9 @@ export class Client {
   }
 
   private fieldNames(): string[] {
-    const { random } = this
+    const { random, life } = this
     if (random.chance(0.02)) return ['v']
+    if (random.chance(life.profile.newFields)) return [`x${random.int(OWN_NAMES)}`, ...(random.chance(0.5) ? ['f0'] : [])]
     const names = Object.keys(FIELDS)
     const first = random.int(random.chance(0.8) ? 3 : names.length)
     return names.slice(first, first + random.between(1, 3))
@@ -256,7 +262,7 @@ export class Client {
     const measurement = random.pick([...WIDE, ...NARROW])
     // One pending drop of a name at a time: which of several comes back depends on their deadlines.
     if (life.world.pending.has(keyOf(namespace, measurement))) return
-    const final = life.config.soft_delete_ttl_secs === undefined || random.chance(0.4)
+    const final = life.config.soft_delete_ttl_secs === undefined || random.chance(life.profile.final)
     if (!final) life.world.pending.add(keyOf(namespace, measurement))
     const operation = life.begin({ kind: 'drop', namespace, measurement, final })
     await this.call(operation, 'drop', async () => {
@@ -381,6 +387,10 @@ export class Client {
     if (error instanceof SvcError && EXPECTED.has(error.code)) return
     life.world.violation(`${what} failed without a fault: ${(error as Error).message}`, error)
   }
+}
+
+function typeOf(name: string): FieldType | undefined {
+  return name[0] === 'x' ? TYPES[Number(name.slice(1)) % TYPES.length] : FIELDS[name]
 }
 
 type Batch = ReturnType<Life['engine']['batch']>

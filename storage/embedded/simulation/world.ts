@@ -8,7 +8,7 @@ import { NO_FAULTS } from './machine.ts'
 import type { Point } from './model.ts'
 import { Random } from './random.ts'
 import { Scheduler } from './scheduler.ts'
-import { configOf, ratesOf } from './settings.ts'
+import { configOf, profileOf, ratesOf } from './settings.ts'
 import { Client } from './workload.ts'
 
 const START_MS = Date.UTC(2024, 0, 1, 12)
@@ -96,20 +96,24 @@ export class World {
   private async life(last: boolean): Promise<void> {
     const { random, scheduler } = this
     this.lives++
-    const life = new Life(this, DATA, configOf(random))
-    const end: End = last ? 'close' : random.pick(['close', 'kill', 'kill', 'power', 'power'])
-    const rates = last || random.chance(0.4) ? NO_FAULTS : ratesOf(random)
-    scheduler.trace?.(`LIFE ${this.lives} ends by ${end}, config ${JSON.stringify(life.config)}, rates ${JSON.stringify(rates)}`)
+    const profile = profileOf(random)
+    const life = new Life(this, DATA, { ...configOf(random), ...profile.config(random) }, profile)
+    const end: End = last || random.chance(0.2) ? 'close' : random.chance(profile.power) ? 'power' : 'kill'
+    const usual = profile.rates === undefined
+    const rates = last || random.chance(usual ? 0.4 : 0.1) ? NO_FAULTS : ratesOf(random, profile)
+    life.machine.slow = random.chance(0.7) ? profile.slow?.(random) : undefined
+    scheduler.trace?.(`LIFE ${this.lives} (${profile.name}) ends by ${end}, config ${JSON.stringify(life.config)}, rates ${JSON.stringify(rates)}`)
     this.disk.capacity = Number.POSITIVE_INFINITY
     scheduler.crashAt = Number.POSITIVE_INFINITY
     if (end !== 'close') {
-      scheduler.crashAt = scheduler.steps + random.logarithmic(1, 2500)
+      if (random.chance(0.3)) scheduler.crashAt = scheduler.steps + random.logarithmic(1, 2500)
       scheduler.onCrash = () => this.crashed(life, end)
     }
     life.machine.rates = random.chance(0.3) ? rates : NO_FAULTS
     if (await this.open(life)) {
       await this.compare(life)
       life.machine.rates = rates
+      if (end !== 'close' && !life.over) this.crashLater(life)
       if (!life.over && this.problem === undefined) await this.use(life)
     }
     if (!life.over) {
@@ -120,6 +124,19 @@ export class World {
       }
     }
     scheduler.clear()
+  }
+
+  /** It ends while it is used, perhaps soon after a fault: what one has left half done, later steps may put right. */
+  private crashLater({ machine }: Life): void {
+    const { random, scheduler } = this
+    scheduler.crashAt = Math.min(scheduler.crashAt, scheduler.steps + random.logarithmic(10, 2500))
+    if (random.chance(0.5)) return
+    scheduler.crashAt = Math.max(scheduler.crashAt, scheduler.steps + 1000)
+    const soon = random.logarithmic(3, 1000)
+    machine.struck = () => {
+      scheduler.crashAt = Math.min(scheduler.crashAt, scheduler.steps + soon)
+      machine.struck = () => {}
+    }
   }
 
   /** @returns whether it is open. */
@@ -177,7 +194,7 @@ export class World {
     const fault = await this.settledOf(life, 'restore', life.engine.backup.restore(backup.directory, target))
     if (life.over || this.problem !== undefined) return
     if (fault !== undefined) return this.violation(`backup ${backup.directory} cannot be restored`, fault)
-    const other = new Life(this, target, life.config)
+    const other = new Life(this, target, life.config, life.profile)
     this.side = other
     let problem: string | undefined
     const use = async (): Promise<void> => {

@@ -26,13 +26,13 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'B',
-    what: 'tables of dropped measurements that a failed commit was to forget are forgotten by the next one, whatever the log still has',
+    what: 'tables of dropped measurements that a failed commit was to forget are forgotten by the next one, whatever the log still has of them',
     edits: [
       {
         file: MANIFEST,
-        find: 'forgotten = found.forgotten\n',
+        find: '() => writes.wal.settled(),\n    )',
         replace:
-          'forgotten = found.forgotten\n        if (change.leaving !== undefined) for (const table of schema.goneTables.keys()) schema.goneTables.set(table, 0)\n',
+          '() => writes.wal.settled(),\n    ).catch((error) => {\n      for (const table of forgotten) schema.goneTables.set(table, 0)\n      throw error\n    })',
       },
     ],
   },
@@ -48,9 +48,21 @@ export const mutants: readonly Mutant[] = [
     what: 'a commit stores fields of writes that the log has not taken, and their numbers are given again',
     edits: [
       {
+        file: 'storage/embedded/catalog-change.ts',
+        find: 'schema.any(id)?.def()',
+        replace: '((one) => one && { ...one.def(), fields: [...one.list] })(schema.any(id))',
+      },
+      {
+        file: 'storage/embedded/write-path.ts',
+        find: 'this.inFlight.set(admitted, namespace)\n',
+        replace:
+          "this.inFlight.set(admitted, namespace)\n    for (const { measurement } of definitions?.fields ?? []) if (this.parts.schema.any(measurement)?.durable) this.unstored.mark('measurement', measurement)\n",
+      },
+      // Replay repairs what earlier servers have left of this.
+      {
         file: 'storage/embedded/schema.ts',
-        find: 'fields: [...durableFields], tables: durableTables.map(',
-        replace: 'fields: [...this.list, ...durableFields.slice(0, 0)], tables: durableTables.map(',
+        find: 'for (const phantom of owner.list.filter(({ id, name }) => id === field.id || name === field.name)) removeField(owner, phantom)',
+        replace: '',
       },
     ],
   },
