@@ -126,8 +126,13 @@ export class Disk {
   syncDirectory(directory: DirectoryNode): void {
     const reached = new Set<Node>()
     for (let at: DirectoryNode | undefined = directory; at !== undefined; at = at.parent) reached.add(at)
-    this.journal = this.journal.filter((change) => {
-      if (change.directory !== directory && !(change.node !== undefined && reached.has(change.node))) return true
+    const { journal } = this
+    const reaching = journal.flatMap((change, i) => (change.node !== undefined && reached.has(change.node) ? [{ change, i }] : []))
+    // With a name that is kept goes what had the name before: its removal must not come after.
+    const precedes = (one: NameChange, at: number): boolean =>
+      reaching.some(({ change, i }) => at <= i && change.directory === one.directory && change.name === one.name)
+    this.journal = journal.filter((change, i) => {
+      if (change.directory !== directory && !precedes(change, i)) return true
       keep(change)
       return false
     })

@@ -26,13 +26,13 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'B',
-    what: 'tables of dropped measurements that a failed commit was to forget are forgotten by the next one, whatever the log still has of them',
+    what: 'a commit that fails loses in which log file measurements were dropped: the next one forgets their tables, whatever the log still has of them',
     edits: [
       {
         file: MANIFEST,
         find: '() => writes.wal.settled(),\n    )',
         replace:
-          '() => writes.wal.settled(),\n    ).catch((error) => {\n      for (const table of forgotten) schema.goneTables.set(table, 0)\n      throw error\n    })',
+          '() => writes.wal.settled(),\n    ).catch((error) => {\n      for (const table of schema.goneTables.keys()) schema.goneTables.set(table, 0)\n      throw error\n    })',
       },
     ],
   },
