@@ -77,8 +77,7 @@ export class History {
       if (operation.outcome === 'refused') continue
       if (operation.outcome === 'pending') operation.outcome = 'unknown'
       if (powerCut && !operation.durable) operation.outcome = 'unknown'
-      const limit = operation.cutoff
-      operation.cutoff = (measurement) => (limit(measurement) > cutoff(measurement) ? limit(measurement) : cutoff(measurement))
+      raise(operation, cutoff)
       left.push(operation)
     }
     this.operations = left
@@ -87,12 +86,20 @@ export class History {
   /** Everything was read by a process that had just begun. @returns what is wrong. */
   settle(observed: readonly Scanned[], cutoff: Operation['cutoff']): string | undefined {
     const required = this.operations.findLastIndex(({ outcome }) => outcome === 'acknowledged') + 1
+    // The configuration in force now may keep less than that under which they were written.
+    for (const operation of this.operations) raise(operation, cutoff)
     const found = settled(doom(this.base, cutoff), this.operations, required, observed)
     if (typeof found === 'string') return found
     this.base = found.state
     this.operations = []
     return undefined
   }
+}
+
+/** Retention may have taken of a write what is older. */
+function raise(operation: Operation, cutoff: Operation['cutoff']): void {
+  const limit = operation.cutoff
+  operation.cutoff = (measurement) => (limit(measurement) > cutoff(measurement) ? limit(measurement) : cutoff(measurement))
 }
 
 interface Transaction {
