@@ -1,5 +1,6 @@
 /** One life of a database: a process that opens it, serves it for a while, and ends. */
 
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { StorageContext } from '../../../kernel/storage.ts'
 import { type Lifetimes, lifetimesOf, measurementCutoff } from '../../common/lifetime.ts'
 import { type Limits, limitsOf } from '../../common/limits.ts'
@@ -9,6 +10,7 @@ import { EmbeddedEngine } from '../engine.ts'
 import type { Environment } from '../environment.ts'
 import { paths, walFileName } from '../paths.ts'
 import type { SeriesIndex } from '../series-index.ts'
+import type { WritePath } from '../write-path.ts'
 import { SimulatedFiles } from './file-system.ts'
 import { Machine } from './machine.ts'
 import type { Operation } from './model.ts'
@@ -31,6 +33,8 @@ export class Life {
   /** Set when the process has ended: nothing that it answers counts. */
   over = false
   private readonly fs: SimulatedFiles
+  /** Called when the record of a delete is made, with the tags of the series it means; undefined = all of the measurement. */
+  readonly deleting = new AsyncLocalStorage<(tags: ReadonlySet<string> | undefined) => void>()
   /** Of the write called last. */
   refusedPoints: ReadonlySet<number> = new Set()
   private readonly limits: Limits
@@ -52,6 +56,7 @@ export class Life {
     const context = { config: { ...config, data_dir: dataDir }, log: this.log(), metrics: NO_METRICS, now: () => world.wallClock } as unknown as StorageContext
     this.engine = new EmbeddedEngine(context, this.environment())
     this.watchAdmission()
+    this.watchDeletes()
   }
 
   /** What of a write was refused is known when it is called, not only when it is answered: a write whose answer is lost may be there without those points. */
@@ -62,6 +67,19 @@ export class Life {
       const admitted = admit(...args)
       this.refusedPoints = new Set(admitted.rejections.map(({ position }) => position))
       return admitted
+    }
+  }
+
+  /** A delete selects its series first. Its position among the writes is that of its record, and it means these series: one that comes later is not part of it. */
+  private watchDeletes(): void {
+    const { writes, index } = this.engine as unknown as { writes: Pick<WritePath, 'change'>; index: SeriesIndex }
+    const change = writes.change.bind(writes)
+    writes.change = (record, apply) => {
+      if (record.kind === 'delete') {
+        const { series } = record
+        this.deleting.getStore()?.(series === null ? undefined : new Set([...series].map((number) => pairs(index.tagsOf(number)))))
+      }
+      return change(record, apply)
     }
   }
 
@@ -170,4 +188,11 @@ const NO_METRICS = { counter: () => NOTHING, gauge: () => NOTHING, histogram: ()
 
 function describe(value: unknown): string {
   return JSON.stringify(value, (_, inner) => (inner instanceof Error ? inner.message : typeof inner === 'bigint' ? String(inner) : inner))
+}
+
+/** As points name their tags. */
+function pairs(tags: readonly string[]): string {
+  const out: string[] = []
+  for (let i = 0; i < tags.length; i += 2) out.push(`${tags[i]}=${tags[i + 1]}`)
+  return out.join(',')
 }

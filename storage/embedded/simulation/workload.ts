@@ -246,14 +246,23 @@ export class Client {
     const { random, life } = this
     const namespace = random.pick(NAMESPACES)
     const measurement = random.pick([...WIDE, ...NARROW])
-    const host = random.pick(HOSTS)
-    const matchers: Matcher[] | undefined = random.chance(0.6) ? [{ tag: 'host', op: '=', value: host }] : undefined
+    const matchers: Matcher[] | undefined = random.chance(0.6) ? [{ tag: 'host', op: '=', value: random.pick(HOSTS) }] : undefined
     const whole = random.chance(0.4)
     const from = this.time()
     const [start, end] = whole ? [undefined, undefined] : [from, from + BigInt(random.logarithmic(1, 10_000_000)) * NS_PER_MS]
-    const tags = (text: string): boolean => matchers === undefined || text.split(',').includes(`host=${host}`)
-    const operation = life.begin({ kind: 'delete', namespace, measurement, tags, start: start ?? FIRST_TIME, end: end ?? LAST_TIME })
-    await this.call(operation, 'delete', async () => (await life.engine.delete({ namespace, measurement, matchers, start, end })).series > 0)
+    let operation: Operation | undefined
+    const begin = (selected: ReadonlySet<string> | undefined): void => {
+      const tags = (text: string): boolean => selected?.has(text) ?? true
+      operation = life.begin({ kind: 'delete', namespace, measurement, tags, start: start ?? FIRST_TIME, end: end ?? LAST_TIME })
+    }
+    const wasDown = !life.engine.status().accepting
+    try {
+      await life.deleting.run(begin, () => life.engine.delete({ namespace, measurement, matchers, start, end }))
+      if (operation !== undefined) life.acknowledged(operation)
+    } catch (error) {
+      if (operation !== undefined) this.answered(operation, error, wasDown, 'delete')
+      else this.unexpected(error, 'delete')
+    }
   }
 
   private async drop(): Promise<void> {
