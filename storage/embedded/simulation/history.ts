@@ -77,7 +77,7 @@ export class History {
       if (operation.outcome === 'refused') continue
       if (operation.outcome === 'pending') operation.outcome = 'unknown'
       if (powerCut && !operation.durable) operation.outcome = 'unknown'
-      raise(operation, cutoff)
+      limit(operation, cutoff)
       left.push(operation)
     }
     this.operations = left
@@ -85,9 +85,9 @@ export class History {
 
   /** Everything was read by a process that had just begun. @returns what is wrong. */
   settle(observed: readonly Scanned[], cutoff: Operation['cutoff']): string | undefined {
+    // Its retention may take what came later than the base as well.
+    for (const operation of this.operations) limit(operation, cutoff)
     const required = this.operations.findLastIndex(({ outcome }) => outcome === 'acknowledged') + 1
-    // The configuration in force now may keep less than that under which they were written.
-    for (const operation of this.operations) raise(operation, cutoff)
     const found = settled(doom(this.base, cutoff), this.operations, required, observed)
     if (typeof found === 'string') return found
     this.base = found.state
@@ -96,10 +96,10 @@ export class History {
   }
 }
 
-/** Retention may have taken of a write what is older. */
-function raise(operation: Operation, cutoff: Operation['cutoff']): void {
-  const limit = operation.cutoff
-  operation.cutoff = (measurement) => (limit(measurement) > cutoff(measurement) ? limit(measurement) : cutoff(measurement))
+/** Retention may also take what is before another cutoff. */
+function limit(operation: Operation, cutoff: Operation['cutoff']): void {
+  const own = operation.cutoff
+  operation.cutoff = (measurement) => (own(measurement) > cutoff(measurement) ? own(measurement) : cutoff(measurement))
 }
 
 interface Transaction {
