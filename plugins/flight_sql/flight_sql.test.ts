@@ -7,7 +7,7 @@ const now = BigInt(Date.now()) * 1_000_000n
 const base = now - (now % HOUR) - HOUR
 
 t.test('queries', async (t) => {
-  const { flight, write, node } = await startFlight(t, { config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 2 } } })
+  const { flight, write, node } = await startFlight(t, { config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 6 } } })
   await write(
     Array.from(
       { length: 600 },
