@@ -30,7 +30,8 @@ t.test('check says what would run, and warns of listeners open to the world', as
 })
 
 t.test('check warns of every listener, and refuses addresses that cannot be', async (t) => {
-  const check = (toml: string) => svc(['check', '-c', config(`plugins = ["grpc", "flight_sql"]\n[server]\nhttp_addr = "127.0.0.1:8086"\nallow_open = true\n${toml}`)])
+  const check = (toml: string) =>
+    svc(['check', '-c', config(`plugins = ["grpc", "flight_sql"]\n[server]\nhttp_addr = "127.0.0.1:8086"\nallow_open = true\n${toml}`)])
   const open = await check('[grpc]\naddr = "0.0.0.0:4243"\n[flight_sql]\naddr = "127.0.0.1:4244"\n')
   t.match(open.out, /warning: grpc\.addr "0\.0\.0\.0:4243" is open .*authenticates[\s\S]*warning: grpc\.addr .*without TLS/)
   t.notMatch(open.out, /warning: (server|flight_sql)/)
