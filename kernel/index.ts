@@ -15,7 +15,7 @@ export type {
   Observer,
   Source,
 } from './auth.ts'
-export { AUTH_RANK, namespaceProblem } from './auth.ts'
+export { AUTH_RANK, administersServer, namespaceProblem } from './auth.ts'
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
 export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './command.ts'
 export type { ServerConfig, TlsConfig } from './config-schema.ts'
