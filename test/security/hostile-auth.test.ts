@@ -101,8 +101,8 @@ t.before(async () => {
 t.test('headers that are almost right', async (t) => {
   const base64 = (text: string | Buffer) => Buffer.from(text).toString('base64')
   const cases: [string, string, number][] = [
-    ['the first of two counts, here the right one', `Authorization: Bearer ${RED}\r\nAuthorization: Bearer x\r\n`, 200],
-    ['here the wrong one', `Authorization: Bearer x\r\nAuthorization: Bearer ${RED}\r\n`, 401],
+    ['two, the right one first', `Authorization: Bearer ${RED}\r\nAuthorization: Bearer x\r\n`, 400],
+    ['the wrong one first', `Authorization: Bearer x\r\nAuthorization: Bearer ${RED}\r\n`, 400],
     ['blanks', `Authorization: bEaReR      ${RED}    \r\n`, 200],
     ['a tab', `Authorization: Bearer\t${RED}\r\n`, 401],
     ['folded', `Authorization: Bearer\r\n ${RED}\r\n`, 400],
