@@ -4,6 +4,7 @@ import { commandOf, type Io, parseWords, VALUED } from './cli-words.ts'
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from './config.ts'
 import { OVERRIDES } from './config-schema.ts'
 import { describe, listPlugins, warnings } from './config-text.ts'
+import { LateError } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
 import { helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
@@ -69,6 +70,9 @@ function say(io: Io, text: string): number {
   return 0
 }
 
+/** Steps that miss the limit are reported by themselves before. */
+const KILL_GRACE_MS = 1000
+
 async function serve(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
@@ -78,8 +82,15 @@ async function serve(config: NodeConfig, io: Io): Promise<number> {
   })()
   const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
   log.info({ signal }, 'stopping')
+  const late = (): void => {
+    log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')
+    io.kill?.()
+  }
+  setTimeout(late, config.server.shutdown_timeout_secs * 1000 + KILL_GRACE_MS).unref()
   const failures = await node.stop()
   await up.catch(() => {}) // it was interrupted by the signal, or had failed and thrown above
+  // Exiting would wait for what has not ended.
+  if (failures.some(({ cause }) => cause instanceof LateError)) late()
   log.info('stopped')
   return failures.length === 0 ? 0 : 1
 }

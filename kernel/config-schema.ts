@@ -42,9 +42,16 @@ export const serverSchema = Type.Object({
   request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none'),
   setup_timeout_secs: seconds(10, "Time limit of a plugin's setup", 0.01),
   start_timeout_secs: seconds(600, "Time limit of a plugin's start; the storage replays its log in it", 0.01),
-  shutdown_timeout_secs: seconds(30, 'Time limit for requests in flight, and then for each plugin, when the server stops', 0.01),
+  shutdown_timeout_secs: seconds(
+    30,
+    'Time in which the server stops: requests in flight have three quarters of it, and one second after it the process is killed',
+    0.01,
+  ),
 })
 export type ServerConfig = Static<typeof serverSchema>
+
+/** How long requests in flight may take when the server stops: what is behind them, the storage above all, needs the rest. */
+export const drainMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 750
 
 export const tlsSchema = Type.Object({
   cert: Type.String({ description: 'File of the certificate chain, PEM' }),

@@ -16,6 +16,7 @@ import {
 import type { Server as TlsServer } from 'node:tls'
 import { parseAddress } from '../addresses.ts'
 import type { Credentials } from '../auth.ts'
+import { drainMs } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
 import { reloadTls, tlsOptions } from '../http/tls.ts'
 import type { Counter, Gauge } from '../metrics.ts'
@@ -124,7 +125,7 @@ export class GrpcListener {
     svc.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
   }
 
-  /** Accepts no more, and waits for the calls under way until server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
+  /** Accepts no more, and waits for the calls under way, for its share of server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
   drain(): Promise<void> {
     this.drained ??= this.waitForCalls()
     return this.drained
@@ -138,16 +139,19 @@ export class GrpcListener {
     server.close()
     for (const session of this.sessions) session.close()
     if (this.idle) return
-    const limit = svc.server.shutdown_timeout_secs
+    const limit = drainMs(svc.server)
     const inTime = await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(false), limit * 1000)
+      const timer = setTimeout(() => resolve(false), limit)
       this.whenIdle = () => {
         clearTimeout(timer)
         resolve(true)
       }
     })
     if (inTime) return
-    svc.log.warn({ calls: this.calls.size, connections: this.sessions.size, after_secs: limit }, 'calls under way were cut at server.shutdown_timeout_secs')
+    svc.log.warn(
+      { calls: this.calls.size, connections: this.sessions.size, after_secs: limit / 1000 },
+      'calls under way were cut at server.shutdown_timeout_secs',
+    )
     for (const call of this.calls) call.cut(stopping())
     await new Promise((resolve) => setTimeout(resolve, CUT_MS))
   }

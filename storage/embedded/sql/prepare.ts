@@ -1,12 +1,15 @@
 /** A caller's text to the statement that runs: sort it, parse it, bind values, print it. */
 import type { SqlParameter } from '../../../kernel/storage.ts'
 import { parse, refuse } from './ast.ts'
+import { isBounded } from './bounds.ts'
 import { showColumns, showTables } from './catalog.ts'
 import { printExpr } from './expr.ts'
 import type { SqlHost } from './host.ts'
+import { checkText, checkTree, DEFAULT_LIMITS } from './limits.ts'
 import { bindParameters, checkCount, parameterNames } from './parameters.ts'
 import { Printer, type Printers, type Scan } from './printer.ts'
 import { mentionedNames, printQuery } from './select.ts'
+import type { StatementRunner } from './statement.ts'
 import { classifyStatement, type Explain } from './tokens.ts'
 
 export interface PreparedSql {
@@ -17,6 +20,8 @@ export interface PreparedSql {
   scans: Scan[]
   /** Names of the parameters by number; undefined for one that the text does not use. */
   parameters: readonly (string | undefined)[]
+  /** Where it is to run, if not on the host's connection: it is not bounded by the rows it reads. */
+  runner?: StatementRunner
 }
 
 export interface PrepareOptions {
@@ -28,12 +33,10 @@ export interface PrepareOptions {
 
 const PRINTERS: Printers = { expr: printExpr, query: printQuery }
 
-/** Texts longer than this are refused unread. */
-export const MAX_QUERY_LENGTH = 1 << 20
-
 /** @throws SQL_ERROR with a reason the caller can act on. */
 export async function prepareSql(host: SqlHost, namespace: string, text: string, { parameters, enumResults }: PrepareOptions = {}): Promise<PreparedSql> {
-  if (text.length > MAX_QUERY_LENGTH) throw refuse(`cannot run a query of ${text.length} characters: at most ${MAX_QUERY_LENGTH} are allowed`)
+  const limits = host.limits ?? DEFAULT_LIMITS
+  checkText(text, limits)
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
   const statement = classifyStatement(text)
   if (statement.kind === 'tables' || statement.kind === 'columns') checkCount([], parameters ?? [])
@@ -48,12 +51,14 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
       const names = parameterNames(map)
       if (parameters !== undefined) checkCount(names, parameters)
       bindParameters(tree, names, parameters ?? [])
-      const printer = new Printer(host, namespace, mentionedNames(tree), PRINTERS)
+      const apart = isBounded(tree, checkTree(tree, limits)) ? undefined : host.apart?.()
+      const runner = apart?.runner
+      const printer = new Printer(apart?.host ?? host, namespace, mentionedNames(tree), PRINTERS)
       if (enumResults === true && statement.kind === 'query') printer.answer = tree
       const { text: sql } = printQuery(printer, tree, undefined)
-      if (statement.kind === 'query') return { sql, explain: statement.explain, scans: printer.scans, parameters: names }
+      if (statement.kind === 'query') return { sql, explain: statement.explain, scans: printer.scans, parameters: names, runner }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`
-      return { sql: described, explain: statement.explain, scans: [], parameters: names }
+      return { sql: described, explain: statement.explain, scans: [], parameters: names, runner }
     }
   }
 }

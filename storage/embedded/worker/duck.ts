@@ -74,6 +74,7 @@ export class Duck {
       threads: String(config.duckdbThreads),
       memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
       temp_directory: config.noSpill ? '' : config.tempDir,
+      ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
       allow_community_extensions: 'false',

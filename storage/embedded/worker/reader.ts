@@ -162,6 +162,7 @@ export class EngineReader implements Reader {
     const { state } = this.context
     return {
       connection,
+      limits: this.context.sqlLimits,
       measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
