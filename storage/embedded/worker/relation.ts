@@ -1,4 +1,5 @@
 /** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
+import type { ProcessPool } from '../engine-process/pool.ts'
 import type { MeasurementDef, WorkerConfig } from '../layout.ts'
 import { type Duck, sqlName, sqlText } from './duck.ts'
 import { type Extent, hiddenOf, hidesAll } from './hidden.ts'
@@ -19,6 +20,10 @@ export interface RelationContext {
   verifier?: SegmentGate
   /** How large a statement of SQL may be. */
   sqlLimits?: WorkerConfig['sqlLimits']
+  /** Where statements run that are not bounded by the rows they read; without it, here. */
+  processes?: ProcessPool
+  /** Bytes of scratch space for one of these. */
+  maxScratchBytes?: number
 }
 
 export interface RelationArgs {
