@@ -9,6 +9,7 @@
  * or aggregates that combine, conditions that look at tags alone or not at all. Everything else is printed as it stands.
  */
 import { constantInteger, ident, type Node, walk } from './ast.ts'
+import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolveHere, type Scope, type Source } from './scope.ts'
 
@@ -51,7 +52,7 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
     columns,
     time: source.time,
     tags: source.tags,
-    enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(name.toLowerCase()) === false),
+    enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(foldName(name)) === false),
   }
   const parts = p.host.split(request)
   if (parts === undefined) return undefined
@@ -138,7 +139,7 @@ function combiner(item: Node): string | undefined {
   if (item.class !== 'FUNCTION' || item.distinct === true || item.filter !== undefined || ((item.order_bys?.orders ?? []) as Node[]).length > 0)
     return undefined
   if (item.schema !== undefined && item.schema !== 'main') return undefined
-  const name = String(item.function_name).toLowerCase()
+  const name = foldName(String(item.function_name))
   return COMBINERS.has(name) ? name : undefined
 }
 

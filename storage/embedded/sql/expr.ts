@@ -4,6 +4,7 @@ import { printBucket } from './bucket-sql.ts'
 import { foldInstant } from './fold.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { parseInstant, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolve, type Scope } from './scope.ts'
@@ -72,7 +73,7 @@ function printNode(p: Printer, node: Node, scope: Scope): string {
       members(node, ['class', 'type', 'alias', 'index'])
       return `#${Number(node.index)}`
     default:
-      throw refuse(`cannot run this query: expressions of kind "${String(node.class).toLowerCase()}" are not supported here`)
+      throw refuse(`cannot run this query: expressions of kind "${foldName(String(node.class))}" are not supported here`)
   }
 }
 
@@ -83,7 +84,7 @@ function list(p: Printer, nodes: Node[] | undefined, scope: Scope, separator = '
 function columnRef(p: Printer, node: Node): string {
   members(node, ['class', 'type', 'alias', 'column_names'])
   let names = node.column_names as string[]
-  if (names.length > 2 && names[0].toLowerCase() === 'main') names = names.slice(1)
+  if (names.length > 2 && foldName(names[0]) === 'main') names = names.slice(1)
   return names.map((name) => p.ident(name)).join('.')
 }
 
@@ -200,7 +201,7 @@ function operator(p: Printer, node: Node, scope: Scope): string {
     case 'COMPARE_NOT_IN':
       return inList(p, node, args, scope)
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported here`)
   }
 }
 
@@ -258,7 +259,7 @@ const unknown = (name: string): Error => refuse(`cannot call function "${name}":
 
 /** The function's name in lower case; a qualified one only if the qualifier is the built-in schema. */
 function checkName(p: Printer, node: Node): string {
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   if (node.catalog !== undefined || (node.schema !== undefined && node.schema !== 'main'))
     throw unknown([node.catalog, node.schema, name].filter(Boolean).join('.'))
   const alias = p.plain ? undefined : ALIASES.get(name)
@@ -270,9 +271,8 @@ function checkName(p: Printer, node: Node): string {
 /** list_aggregate(l, 'sum') reaches a function by a string: it must be a constant that names an allowed aggregate. */
 function checkAggregateName(name: string, children: Node[]): void {
   if (!BY_NAME.has(name)) return
-  const text = constantText(children[1])?.toLowerCase()
-  if (text === undefined || !AGGREGATES.has(text))
-    throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
+  const text = foldName(constantText(children[1]) ?? '')
+  if (!AGGREGATES.has(text)) throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
 }
 
 function argument(p: Printer, node: Node, lambda: boolean, scope: Scope): string {
@@ -288,7 +288,7 @@ function lambdaText(p: Printer, node: Node, scope: Scope): string {
     throw refuse('cannot read a lambda: its parameters must be plain names')
   }
   const names = parameters.map((each) => String(each.column_names[0]))
-  const hidden = new Set(names.map((name) => name.toLowerCase()))
+  const hidden = new Set(names.map(foldName))
   scope.hidden.push(hidden)
   const body = printExpr(p, node.expr, scope)
   scope.hidden.splice(scope.hidden.indexOf(hidden), 1)

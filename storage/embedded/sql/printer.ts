@@ -6,6 +6,7 @@
 import { inNamespace } from '../../common/names.ts'
 import { ident, type Node, refuse } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
+import { foldName } from './names.ts'
 import type { Output, Scope } from './scope.ts'
 
 /** A scan of the statement, for EXPLAIN. */
@@ -21,7 +22,10 @@ export interface Mentioned {
 }
 
 export interface Cte {
+  /** As it is compared. */
   name: string
+  /** What DuckDB calls it: generated, and used once in a statement. */
+  readonly relation: string
   outputs: Output[] | undefined
 }
 
@@ -41,6 +45,7 @@ export class Printer {
   readonly now: bigint
   readonly mentioned: Mentioned
   readonly scans: Scan[] = []
+  /** Those visible where the printer is, the innermost last. */
   readonly ctes: Cte[] = []
   /** Counts rewritten nodes: a select item that was rewritten keeps the name it had. */
   rewrites = 0
@@ -53,6 +58,7 @@ export class Printer {
   /** Mentions in conditions that are not printed, because a scan settles them. */
   private readonly settled = new Map<string, number>()
   private printed = 0
+  private cteCount = 0
 
   constructor(host: SqlHost, namespace: string, mentioned: Mentioned, printers: Printers) {
     this.printers = printers
@@ -72,12 +78,17 @@ export class Printer {
     return this.printers.query(this, node, parent).text
   }
 
+  /** A CTE that is not visible yet. */
+  newCte(name: string): Cte {
+    return { name: foldName(name), relation: `cte_${++this.cteCount}`, outputs: undefined }
+  }
+
   /** The measurement of that name: exactly, else without regard to case if there is only one such. */
   measurement(name: string): SqlMeasurement {
     this.index()
     const exact = this.byName!.get(name)
     if (exact !== undefined) return exact
-    const similar = this.byLower!.get(name.toLowerCase()) ?? []
+    const similar = this.byLower!.get(foldName(name)) ?? []
     if (similar.length === 1) return similar[0]
     if (similar.length > 1)
       throw refuse(`cannot read measurement "${name}": ${similar.map((m) => `"${m.name}"`).join(' and ')} differ from it in case only; write the exact name`)
@@ -95,7 +106,7 @@ export class Printer {
     this.byLower = new Map()
     for (const measurement of this.host.measurements(this.namespace)) {
       this.byName.set(measurement.name, measurement)
-      const lower = measurement.name.toLowerCase()
+      const lower = foldName(measurement.name)
       const same = this.byLower.get(lower)
       if (same === undefined) this.byLower.set(lower, [measurement])
       else same.push(measurement)
@@ -104,7 +115,7 @@ export class Printer {
 
   /** Whether a column of that name is needed beyond what the scans settle. */
   mentions(name: string): boolean {
-    const lower = name.toLowerCase()
+    const lower = foldName(name)
     return (this.mentioned.columns.get(lower) ?? 0) > (this.settled.get(lower) ?? 0)
   }
 

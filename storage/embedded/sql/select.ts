@@ -5,7 +5,8 @@ import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr, star } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
-import type { Mentioned, Printer } from './printer.ts'
+import { foldName } from './names.ts'
+import type { Cte, Mentioned, Printer } from './printer.ts'
 import { conjuncts, type FromPlan, prune } from './prune.ts'
 import { kindOf, kindOfColumn, newScope, type Output, resolveHere, type Scope, type Source, type SourceColumn } from './scope.ts'
 
@@ -17,24 +18,25 @@ export interface PrintedQuery {
 
 const QUERY = ['type', 'modifiers', 'cte_map']
 
-export function printQuery(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+/** @param self the CTE that the query is, if it is a recursive one. */
+export function printQuery(p: Printer, node: Node, parent: Scope | undefined, self?: Cte): PrintedQuery {
   const visible = p.ctes.length
   const prefix = printCtes(p, node.cte_map, parent)
-  const query = printBody(p, node, parent)
+  const query = printBody(p, node, parent, self)
   p.ctes.length = visible
   return { text: p.put(prefix + query.text), outputs: query.outputs }
 }
 
-function printBody(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+function printBody(p: Printer, node: Node, parent: Scope | undefined, self: Cte | undefined): PrintedQuery {
   switch (node.type) {
     case 'SELECT_NODE':
       return printSelect(p, node, parent)
     case 'SET_OPERATION_NODE':
       return printSetOperation(p, node, parent)
     case 'RECURSIVE_CTE_NODE':
-      return printRecursive(p, node, parent)
+      return printRecursive(p, node, parent, self)
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported here`)
   }
 }
 
@@ -46,26 +48,27 @@ function printCtes(p: Printer, map: Node | undefined, parent: Scope | undefined)
     members(value, ['query', 'aliases', 'materialized'])
     members(value.query, ['node'])
     const inner = value.query.node as Node
-    const name = String(key)
     const aliases = (value.aliases ?? []) as string[]
     const isRecursive = inner.type === 'RECURSIVE_CTE_NODE'
     recursive ||= isRecursive
-    const at = p.ctes.length
-    // A recursive query sees itself; what its columns hold is known only when its first part is printed.
-    if (isRecursive) p.ctes.push({ name: name.toLowerCase(), outputs: undefined })
-    const query = printQuery(p, inner, parent)
-    p.ctes.length = at
-    p.ctes.push({ name: name.toLowerCase(), outputs: renamed(query.outputs, aliases) })
+    const cte = p.newCte(String(key))
+    const query = printQuery(p, inner, parent, isRecursive ? cte : undefined)
+    cte.outputs = renamed(query.outputs, aliases)
+    p.ctes.push(cte)
     const materialized = { CTE_MATERIALIZE_ALWAYS: ' MATERIALIZED', CTE_MATERIALIZE_NEVER: ' NOT MATERIALIZED' }[String(value.materialized)] ?? ''
-    return `${ident(name)}${columnList(aliases)} AS${materialized} (${query.text})`
+    return `${cte.relation}${columnList(aliases)} AS${materialized} (${query.text})`
   })
   return items.length === 0 ? '' : `WITH ${recursive ? 'RECURSIVE ' : ''}${items.join(', ')} `
 }
 
-function printRecursive(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+/** The name is that of the CTE in the recursive part alone: in the first part it is what it would be without the CTE. */
+function printRecursive(p: Printer, node: Node, parent: Scope | undefined, self: Cte | undefined): PrintedQuery {
   members(node, [...QUERY, 'cte_name', 'union_all', 'left', 'right', 'aliases'])
+  if (self === undefined) throw refuse('cannot run this query: a recursive query must be a CTE')
   const left = printQuery(p, node.left, parent)
+  const visible = p.ctes.push(self)
   const right = printQuery(p, node.right, parent)
+  p.ctes.length = visible - 1
   return { text: `(${left.text}) UNION ${node.union_all === true ? 'ALL ' : ''}(${right.text})${modifiers(p, node, newScope(parent))}`, outputs: undefined }
 }
 
@@ -155,7 +158,7 @@ function earlySelect(p: Printer, node: Node, scope: Scope, items: Item[], early:
 
 /** Aliases of the select list may stand in for columns from here on. */
 function hideAliases(node: Node, scope: Scope): void {
-  scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [item.alias.toLowerCase()] : []))))
+  scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [foldName(item.alias)] : []))))
 }
 
 function printDistinct(p: Printer, node: Node, scope: Scope): string {
@@ -213,7 +216,7 @@ function starOutputs(item: Node, scope: Scope): Output[] | undefined {
     return undefined
   }
   if (scope.using.size > 0 || scope.natural) return undefined
-  const relation = typeof item.relation_name === 'string' ? item.relation_name.toLowerCase() : undefined
+  const relation = typeof item.relation_name === 'string' ? foldName(item.relation_name) : undefined
   const sources = scope.sources.filter((source) => relation === undefined || source.alias === relation)
   if (sources.length === 0 || sources.some((source) => !source.complete)) return undefined
   return sources.flatMap((source) => [...source.columns.values()].map(({ name, kind }) => ({ name, kind })))
@@ -289,7 +292,7 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
         'cannot run this statement: only SHOW TABLES, SHOW COLUMNS FROM <measurement>, DESCRIBE <measurement> and DESCRIBE <query> are supported, as statements of their own',
       )
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported behind FROM`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported behind FROM`)
   }
 }
 
@@ -312,11 +315,11 @@ function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | 
   const columns = new Map<string, SourceColumn>()
   let complete = outputs !== undefined
   for (const { name, kind } of outputs ?? []) {
-    const lower = name?.toLowerCase()
+    const lower = name === undefined ? undefined : foldName(name)
     if (lower === undefined) complete = false
     else columns.set(lower, { name: name as string, kind: columns.has(lower) ? undefined : kind })
   }
-  scope.sources.push({ alias: (alias ?? '').toLowerCase(), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
+  scope.sources.push({ alias: foldName(alias ?? ''), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
 }
 
 const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
@@ -324,23 +327,23 @@ const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
 function baseTable(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'schema_name', 'table_name', 'catalog_name', 'column_name_alias'])
   const table = String(node.table_name)
-  const schema = node.schema_name === undefined ? '' : String(node.schema_name).toLowerCase()
+  const schema = node.schema_name === undefined ? '' : foldName(String(node.schema_name))
   // Tools write the whole name, as information_schema has it.
-  if (node.catalog_name !== undefined && String(node.catalog_name).toLowerCase() !== catalogName(p.namespace).toLowerCase())
+  if (node.catalog_name !== undefined && foldName(String(node.catalog_name)) !== foldName(catalogName(p.namespace)))
     throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here`)
-  if (schema === 'information_schema' && INFORMATION_SCHEMA.has(table.toLowerCase())) {
+  if (schema === 'information_schema' && INFORMATION_SCHEMA.has(foldName(table))) {
     addOpaque(scope, node.alias ?? table, undefined)
-    const text = informationSchema(table.toLowerCase(), p.all(), p.namespace)
+    const text = informationSchema(foldName(table), p.all(), p.namespace)
     return fixedFrom(`(${text}) AS ${ident(String(node.alias ?? table))}${columnList(node.column_name_alias ?? [])}`)
   }
   if (schema !== '' && schema !== 'main')
     throw refuse(
       `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none, and information_schema has tables, columns and schemata`,
     )
-  const cte = schema === '' ? p.ctes.findLast((each) => each.name === table.toLowerCase()) : undefined
+  const cte = schema === '' ? p.ctes.findLast((each) => each.name === foldName(table)) : undefined
   if (cte !== undefined) {
     addOpaque(scope, node.alias ?? table, renamed(cte.outputs, node.column_name_alias ?? []))
-    return fixedFrom(`${ident(table)}${aliasOf(node)}`)
+    return fixedFrom(`${cte.relation} AS ${ident(String(node.alias ?? table))}${columnList(node.column_name_alias ?? [])}`)
   }
   return measurementTable(p, node, p.measurement(table), scope)
 }
@@ -351,9 +354,9 @@ function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, s
   const columns = new Map<string, SourceColumn>()
   measurement.columns.forEach((column, i) => {
     const name = aliases[i] ?? column.name
-    columns.set(name.toLowerCase(), { name: column.name, kind: kindOfColumn(column), column })
+    columns.set(foldName(name), { name: column.name, kind: kindOfColumn(column), column })
   })
-  const source: Source = { alias: alias.toLowerCase(), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
+  const source: Source = { alias: foldName(alias), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
   scope.sources.push(source)
   const print = (starred: ReadonlySet<Source>): string => {
     const all = starred.has(source) || aliases.length > 0 || scope.natural || p.mentioned.rows.has(source.alias)
@@ -364,7 +367,7 @@ function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, s
       columns,
       time: source.time,
       tags: source.tags,
-      enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(name.toLowerCase()) === false),
+      enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(foldName(name)) === false),
     }
     p.scans.push(request)
     return `(${p.host.relation(request)}) AS ${ident(alias)}${columnList(aliases)}`
@@ -383,7 +386,7 @@ function markStarred(part: unknown, scope: Scope, starred: Set<Source>): void {
     const each = node as Node
     if (each.class === 'SUBQUERY') return
     if (each.class === 'STAR') {
-      const relation = each.relation_name === undefined ? undefined : String(each.relation_name).toLowerCase()
+      const relation = each.relation_name === undefined ? undefined : foldName(String(each.relation_name))
       for (const source of scope.sources) if (relation === undefined || source.alias === relation) starred.add(source)
     }
     for (const key in each) visit(each[key])
@@ -402,7 +405,7 @@ function join(p: Printer, node: Node, scope: Scope): From {
   if (node.join_type !== 'INNER' || (ref !== 'REGULAR' && ref !== 'CROSS')) scope.inner = false
   if (ref === 'NATURAL') scope.natural = true
   const using = (node.using_columns ?? []) as string[]
-  for (const name of using) scope.using.add(name.toLowerCase())
+  for (const name of using) scope.using.add(foldName(name))
   const left = planFrom(p, node.left, scope)
   const right = planFrom(p, node.right, scope)
   const joined = ref === 'CROSS' ? 'CROSS JOIN' : ref === 'POSITIONAL' ? 'POSITIONAL JOIN' : ref === 'REGULAR' ? word : `${ref} ${word}`
@@ -419,7 +422,7 @@ function tableFunction(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'function', 'column_name_alias', 'with_ordinality'])
   const call = node.function as Node
   members(call, ['class', 'type', 'alias', 'function_name', 'schema', 'children', 'order_bys'])
-  const name = String(call.function_name).toLowerCase()
+  const name = foldName(String(call.function_name))
   if (!TABLE_FUNCTIONS.has(name) || (call.schema !== undefined && call.schema !== 'main')) {
     throw refuse(`cannot call table function "${[call.schema, name].filter(Boolean).join('.')}": only ${[...TABLE_FUNCTIONS].sort().join(', ')} are allowed`)
   }
@@ -435,14 +438,14 @@ export function mentionedNames(tree: Node): Mentioned {
   let typed = false
   walk(tree, (node) => {
     if (node.class === 'COLUMN_REF') {
-      if (node.column_names.length === 1) rows.add(String(node.column_names[0]).toLowerCase())
+      if (node.column_names.length === 1) rows.add(foldName(String(node.column_names[0])))
     }
-    if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(String(node.relation_name).toLowerCase())
-    const name = String(node.function_name).toLowerCase()
+    if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(foldName(String(node.relation_name)))
+    const name = foldName(String(node.function_name))
     if (name === 'typeof' || name === 'hash' || node.class === 'COLLATE') typed = true
     if (TEXT_WORK.has(node.class) && !ENUM_SAFE.has(name)) {
       for (const child of [...((node.children ?? []) as Node[]), node.child, node.lhs, node.expr, node.default_expr]) {
-        if (child?.class === 'COLUMN_REF') worked.add(String(child.column_names.at(-1)).toLowerCase())
+        if (child?.class === 'COLUMN_REF') worked.add(foldName(String(child.column_names.at(-1))))
       }
     }
   })
@@ -452,7 +455,7 @@ export function mentionedNames(tree: Node): Mentioned {
 /** Parts of column references and of USING lists, lower case, and how often each occurs. */
 function columnMentions(tree: Node): Map<string, number> {
   const counts = new Map<string, number>()
-  const add = (name: string): void => void counts.set(name.toLowerCase(), (counts.get(name.toLowerCase()) ?? 0) + 1)
+  const add = (name: string): void => void counts.set(foldName(name), (counts.get(foldName(name)) ?? 0) + 1)
   walk(tree, (node) => {
     if (node.class === 'COLUMN_REF') (node.column_names as string[]).forEach(add)
     if (node.type === 'JOIN') ((node.using_columns ?? []) as string[]).forEach(add)
