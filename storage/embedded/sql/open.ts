@@ -6,6 +6,7 @@ import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest, SqlVector } from '../.
 import { readVector, resultColumn } from '../worker/vectors.ts'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
+import type { Names } from './names.ts'
 import { type PreparedSql, prepareSql } from './prepare.ts'
 import type { Scan } from './printer.ts'
 import { arrowName } from './types.ts'
@@ -20,15 +21,18 @@ export interface OpenedSql extends SqlCursor {
  * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
  */
 export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes }: SqlRequest, signal?: AbortSignal): Promise<OpenedSql> {
-  const fail = (error: unknown): unknown => sqlError(error, signal)
+  let names: Names | undefined
+  const fail = (error: unknown): unknown => sqlError(error, signal, names)
   const calm = interruptible(host, signal)
   try {
     const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes })
+    names = prepared.names
     const statement = await host.connection.prepare(prepared.sql)
     if (prepared.parameters.length > 0 && parameters === undefined) return await describeOpen(host, namespace, query, prepared, statement)
-    const answer = prepared.explain === 'no' ? answerOf(statement, () => readsHistograms(host, namespace, prepared.scans)) : undefined
+    const answer = prepared.explain === 'no' ? answerOf(statement, names, () => readsHistograms(host, namespace, prepared.scans)) : undefined
     if (answer === undefined) statement.destroySync()
-    const rows = answer === undefined ? explained(host, prepared, namespace !== '') : rowsOf(statement, answer, textBytes === true)
+    const rows =
+      answer === undefined ? explained(host, prepared, namespace !== '') : rowsOf(statement, answer, textBytes === true, prepared.describes ? names : undefined)
     const guarded = running(host, rows, fail, signal)
     const discard = (): void => (answer === undefined ? undefined : statement.destroySync())
     return { columns: answer?.columns ?? PLAN_COLUMNS, parameters: [], discard, [Symbol.asyncIterator]: () => guarded }
@@ -65,19 +69,22 @@ interface Answer {
 }
 
 /** @param histograms whether the statement reads a histogram column: asked only if bytes are among the results. */
-function answerOf(statement: DuckDBPreparedStatement, histograms: () => boolean): Answer {
+function answerOf(statement: DuckDBPreparedStatement, names: Names | undefined, histograms: () => boolean): Answer {
   const ids = Array.from({ length: statement.columnCount }, (_, i) => statement.columnTypeId(i))
   const shows = ids.includes(DuckDBTypeId.BLOB) && histograms()
   const shown = ids.map((id) => shows && id === DuckDBTypeId.BLOB)
   const typeOf = (i: number): string => (ids[i] === DuckDBTypeId.INVALID ? 'Null' : shown[i] ? 'Utf8' : arrowName(statement.columnType(i)))
-  return { columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i) })), shown }
+  const nameOf = (i: number): string => names?.publicColumn(statement.columnName(i)) ?? statement.columnName(i)
+  return { columns: ids.map((_, i) => ({ name: nameOf(i), type: typeOf(i) })), shown }
 }
 
-async function* rowsOf(statement: DuckDBPreparedStatement, { shown }: Answer, textBytes: boolean): AsyncGenerator<SqlChunk> {
+/** @param described generated names that the first column has, for a statement that describes another. */
+async function* rowsOf(statement: DuckDBPreparedStatement, { shown }: Answer, textBytes: boolean, described: Names | undefined): AsyncGenerator<SqlChunk> {
   const result = await statement.stream().finally(() => statement.destroySync())
   const readers = shown.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
   const read = (chunk: DuckDBDataChunk, i: number): SqlVector => {
     const vector = readVector(chunk, i, readers[i], textBytes)
+    if (described !== undefined && i === 0) return { ...vector, values: (vector.values as string[]).map((name) => described.publicColumn(name)) }
     return shown[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
   }
   for (;;) {
@@ -92,7 +99,7 @@ async function describeOpen(
   host: SqlHost,
   namespace: string,
   query: string,
-  { parameters: names, explain, scans }: PreparedSql,
+  { parameters: names, names: generated, explain, scans }: PreparedSql,
   statement: DuckDBPreparedStatement,
 ): Promise<OpenedSql> {
   const used = names.filter((name) => name !== undefined)
@@ -105,7 +112,7 @@ async function describeOpen(
     describing.destroySync()
     describing = await host.connection.prepare(sql)
   }
-  const { columns } = explain === 'no' ? answerOf(describing, () => readsHistograms(host, namespace, scans)) : { columns: PLAN_COLUMNS }
+  const { columns } = explain === 'no' ? answerOf(describing, generated, () => readsHistograms(host, namespace, scans)) : { columns: PLAN_COLUMNS }
   describing.destroySync()
   return {
     columns,
@@ -151,7 +158,7 @@ async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean):
   const reader = await host.connection.runAndReadAll(statement)
   // EXPLAIN ANALYZE repeats the statement, as it was rewritten.
   const plans = reader.getRows().map((row) => {
-    const plan = withoutPaths(String(row[1]).replaceAll(statement, ''))
+    const plan = withPublicNames(withoutPaths(String(row[1]).replaceAll(statement, '')), prepared.names)
     return [String(row[0]), blank ? plan.replace(/\d/g, '#') : plan]
   })
   const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
@@ -161,6 +168,17 @@ async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean):
 function scanLine(scan: Scan): string {
   const tags = scan.tags.map(({ tag, values }) => ` ${tag} in [${values.join(', ')}]`).join('')
   return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
+}
+
+/** DuckDB draws plans as boxes: a name takes the room of its own box, and is cut where it would need more. */
+function withPublicNames(plan: string, names: Names | undefined): string {
+  if (names === undefined) return plan
+  return plan.replace(/(?<=│)[^│\n]*(?=│)/g, (cell) => {
+    const text = names.publicText(cell)
+    if (text === cell) return cell
+    const words = text.trim().slice(0, cell.length)
+    return words.padStart((cell.length + words.length) >> 1).padEnd(cell.length)
+  })
 }
 
 /** Blanks the boxes' lists of file names: DuckDB draws plans as boxes and breaks long names over lines. */

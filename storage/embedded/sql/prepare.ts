@@ -1,12 +1,14 @@
 /** A caller's text to the statement that runs: sort it, parse it, bind values, print it. */
 import type { SqlParameter } from '../../../kernel/storage.ts'
-import { parse, refuse } from './ast.ts'
+import { type Node, parse, refuse } from './ast.ts'
 import { showColumns, showTables } from './catalog.ts'
 import { printExpr } from './expr.ts'
 import type { SqlHost } from './host.ts'
+import { mentionedNames } from './mentions.ts'
+import type { Names } from './names.ts'
 import { bindParameters, checkCount, parameterNames } from './parameters.ts'
-import { Printer, type Printers, type Scan } from './printer.ts'
-import { mentionedNames, printQuery } from './select.ts'
+import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type Scan } from './printer.ts'
+import { printQuery } from './select.ts'
 import { classifyStatement, type Explain } from './tokens.ts'
 
 export interface PreparedSql {
@@ -17,6 +19,10 @@ export interface PreparedSql {
   scans: Scan[]
   /** Names of the parameters by number; undefined for one that the text does not use. */
   parameters: readonly (string | undefined)[]
+  /** Where the statement has generated names; none where all of its text is ours. */
+  names?: Names
+  /** It answers names: the first column of its rows. */
+  describes?: true
 }
 
 export interface PrepareOptions {
@@ -37,7 +43,8 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
   const statement = classifyStatement(text)
   if (statement.kind === 'tables' || statement.kind === 'columns') checkCount([], parameters ?? [])
-  const bare = (): Printer => new Printer(host, namespace, { columns: new Map(), rows: new Set(), worked: undefined }, PRINTERS)
+  const bare = (): Printer =>
+    new Printer(host, namespace, '', { columns: new Map(), rows: new Set(), worked: undefined, expressions: false }, PRINTERS, new Map())
   switch (statement.kind) {
     case 'tables':
       return { sql: showTables(bare().all()), explain: statement.explain, scans: [], parameters: [] }
@@ -48,12 +55,31 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
       const names = parameterNames(map)
       if (parameters !== undefined) checkCount(names, parameters)
       bindParameters(tree, names, parameters ?? [])
-      const printer = new Printer(host, namespace, mentionedNames(tree), PRINTERS)
-      if (enumResults === true && statement.kind === 'query') printer.answer = tree
-      const { text: sql } = printQuery(printer, tree, undefined)
-      if (statement.kind === 'query') return { sql, explain: statement.explain, scans: printer.scans, parameters: names }
+      const { sql, printer } = await printed(host, namespace, statement.text, tree, enumResults === true && statement.kind === 'query')
+      const query = { explain: statement.explain, parameters: names, names: printer.names }
+      if (statement.kind === 'query') return { ...query, sql, scans: printer.scans }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`
-      return { sql: described, explain: statement.explain, scans: [], parameters: names }
+      return { ...query, sql: described, scans: [], describes: true }
+    }
+  }
+}
+
+/** As often as a statement may ask which names satisfy a condition. */
+const MAX_MATCHES = 64
+
+async function printed(host: SqlHost, namespace: string, text: string, tree: Node, enums: boolean): Promise<{ sql: string; printer: Printer }> {
+  const mentioned: Mentioned = mentionedNames(tree)
+  const matches: Matches = new Map()
+  for (;;) {
+    const printer = new Printer(host, namespace, text, mentioned, PRINTERS, matches)
+    if (enums) printer.answer = tree
+    try {
+      return { sql: printQuery(printer, tree, undefined).text, printer }
+    } catch (error) {
+      if (!(error instanceof NamesWanted)) throw error
+      if (matches.size >= MAX_MATCHES) throw refuse(`cannot run this query: more than ${MAX_MATCHES} patterns of columns are not allowed`)
+      const result = await host.connection.runAndReadAll(error.sql)
+      matches.set(error.sql, (result.getRows()[0][0] as { items: string[] }).items)
     }
   }
 }

@@ -4,9 +4,9 @@
  * `expr.ts` prints expressions, `select.ts` queries; this file holds what they share.
  */
 import { inNamespace } from '../../common/names.ts'
-import { ident, type Node, refuse } from './ast.ts'
+import { ident, literal, type Node, refuse } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
-import { foldName } from './names.ts'
+import { foldName, Names } from './names.ts'
 import type { Output, Scope } from './scope.ts'
 
 /** A scan of the statement, for EXPLAIN. */
@@ -19,6 +19,8 @@ export interface Mentioned {
   rows: ReadonlySet<string>
   /** Columns that an expression works on as text, so that an ENUM in their place could show; undefined: any column. */
   worked: ReadonlySet<string> | undefined
+  /** One of the names may be what DuckDB calls an expression: `max(x)`. */
+  expressions: boolean
 }
 
 export interface Cte {
@@ -32,6 +34,18 @@ export interface Cte {
 /** The text of one statement may not grow beyond this: a guard against expressions that multiply when they are rewritten. */
 export const MAX_PRINTED = 8 << 20
 
+/** Which of some names satisfy a lambda: DuckDB is asked, the statement printed again with the answer. */
+export class NamesWanted extends Error {
+  readonly sql: string
+
+  constructor(sql: string) {
+    super('the names that satisfy a condition are not known yet')
+    this.sql = sql
+  }
+}
+
+export type Matches = Map<string, readonly string[]>
+
 /** What prints expressions and queries, which nest in each other: given to the printer, so that the modules need not import each other. */
 export interface Printers {
   expr(p: Printer, node: Node, scope: Scope): string
@@ -44,6 +58,9 @@ export class Printer {
   readonly namespace: string
   readonly now: bigint
   readonly mentioned: Mentioned
+  /** Of this statement. */
+  readonly names: Names
+  private readonly matches: Matches
   readonly scans: Scan[] = []
   /** Those visible where the printer is, the innermost last. */
   readonly ctes: Cte[] = []
@@ -60,12 +77,15 @@ export class Printer {
   private printed = 0
   private cteCount = 0
 
-  constructor(host: SqlHost, namespace: string, mentioned: Mentioned, printers: Printers) {
+  /** @param matches what was asked for so far; `NamesWanted` asks for more. */
+  constructor(host: SqlHost, namespace: string, text: string, mentioned: Mentioned, printers: Printers, matches: Matches) {
     this.printers = printers
     this.host = host
     this.namespace = namespace
     this.now = host.now()
     this.mentioned = mentioned
+    this.names = new Names(text)
+    this.matches = matches
   }
 
   /** An expression within another part of the statement. */
@@ -123,8 +143,18 @@ export class Printer {
     for (const [name, times] of names) this.settled.set(name, (this.settled.get(name) ?? 0) + times)
   }
 
+  /** A name as DuckDB is given it; in plain text as it was. */
   ident(name: string): string {
-    return this.plain && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : ident(name)
+    if (!this.plain) return this.names.of(name)
+    return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : ident(name)
+  }
+
+  /** The names that satisfy a lambda. @throws NamesWanted */
+  matching(names: readonly string[], lambda: string): readonly string[] {
+    const sql = `SELECT list_filter([${names.map(literal).join(', ')}]::VARCHAR[], ${lambda})`
+    const found = this.matches.get(sql)
+    if (found === undefined) throw new NamesWanted(sql)
+    return found
   }
 
   /** Accounts for text that was put into the statement. */

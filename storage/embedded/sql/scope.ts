@@ -7,7 +7,10 @@ import { foldName } from './names.ts'
 export type Kind = 'time' | 'float' | 'exact' | 'text' | 'bool' | 'other'
 
 export interface SourceColumn {
+  /** Of a measurement's column its own. */
   name: string
+  /** The one that the statement knows it by. */
+  public: string
   kind: Kind | undefined
   column?: SqlMeasurementColumn
 }
@@ -41,10 +44,21 @@ export interface Scope {
   inner: boolean
   /** Names that mean something else for now: lambda parameters, and in ORDER BY and the like the aliases of the select list. */
   hidden: Set<string>[]
+  /** Of the select list: after the columns of FROM they are in reach of other clauses. */
+  aliases: ReadonlySet<string>
 }
 
 export function newScope(parent: Scope | undefined): Scope {
-  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [] }
+  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], aliases: new Set() }
+}
+
+/** Whether some relation in reach surely has a column of that name, or a lambda a parameter. */
+export function isKnownColumn(name: string, scope: Scope | undefined): boolean {
+  const folded = foldName(name)
+  for (let at = scope; at !== undefined; at = at.parent) {
+    if (at.hidden.some((hidden) => hidden.has(folded)) || at.aliases.has(folded) || at.sources.some((source) => source.columns.has(folded))) return true
+  }
+  return false
 }
 
 /** The sources of this scope alone that a reference can mean; several only for a column that USING has merged. */
