@@ -59,6 +59,9 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     ingest: shared.ingest,
     dataDir: shared.dataDir,
     auth: {
+      get open() {
+        return shared.auth.open
+      },
       source(source) {
         declare('a source of credentials')
         shared.auth.addSource(source)

@@ -113,6 +113,8 @@ export interface HttpRoutes {
 }
 
 export interface AuthSeam {
+  /** Whether nothing authenticates: known when all plugins are set up. */
+  readonly open: boolean
   /** Says what credentials stand for, before anything else looks at them. */
   source(source: Source): void
   limiter(limiter: Limiter): void

@@ -7,9 +7,11 @@ import { parseAddress } from '../addresses.ts'
 import type { Auth, CallContext } from '../auth.ts'
 import type { ServerConfig, TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
+import { HostGuard } from '../host-guard.ts'
 import type { Logger } from '../log.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import { admission } from './admission.ts'
+import { arrival } from './arrival.ts'
 import { BodyPool, readBody } from './body.ts'
 import { cors } from './cors.ts'
 import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
@@ -106,6 +108,7 @@ export class HttpServer {
       paths.add(route.url, route.method, route.errorHandler as never)
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
+    app.register(arrival, { auth, guard: new HostGuard(server) })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
     app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
     app.addHook('onResponse', (request, reply, done) => {
