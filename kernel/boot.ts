@@ -140,7 +140,7 @@ export class SvcNode {
     await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addOpenapiRoutes(scope)

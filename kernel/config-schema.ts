@@ -22,6 +22,12 @@ export const serverSchema = Type.Object({
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  compression_min_bytes: count(
+    1024,
+    0,
+    1_073_741_824,
+    'Answers of text or JSON of at least so many bytes, and those that are streamed, are compressed for clients that accept zstd or gzip; 0 = none',
+  ),
   log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
   log_level: Type.Enum([...LOG_LEVELS], {
     default: 'info',

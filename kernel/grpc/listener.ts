@@ -41,7 +41,7 @@ export class GrpcListener {
   private readonly config: GrpcConfig
   private readonly surface: Credentials['surface']
   private readonly resolve: (given: Credentials) => Credentials
-  private readonly methods: ReadonlyMap<string, GrpcMethod>
+  private readonly methods: Map<string, GrpcMethod>
   private readonly guard: HostGuard
   private readonly answered: Counter
   private readonly running: Gauge
@@ -81,6 +81,12 @@ export class GrpcListener {
       gauge.set(this.memory.bytes),
     )
     buffered.set(0)
+  }
+
+  /** Has it answer a method of another plugin as well, until that is ready. @throws Error for a path that it answers already. */
+  add(method: GrpcMethod): void {
+    if (this.methods.has(method.path)) throw new Error(`cannot add method "${method.path}" to ${this.svc.id}: it answers it already`)
+    this.methods.set(method.path, method)
   }
 
   /** The port it listens on, once started. */

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { HTTP2_REFUSAL } from './http2-refusal.ts'
 
 /** What fastify's own errors are, by status. */
 const BY_STATUS: Record<number, ErrorCode> = {
@@ -73,6 +74,7 @@ const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
 export function clientError(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void {
   // An answer under way must not be cut by a second one.
   if (error.code === 'ECONNRESET' || socket.destroyed || socket._httpMessage) return void socket.destroy()
+  if (error.code === 'HPE_PAUSED_H2_UPGRADE') return void socket.end(HTTP2_REFUSAL)
   const { status, text } = CLIENT_ERRORS[error.code ?? ''] ?? { status: 400, text: 'the request is not valid HTTP' }
   const body = JSON.stringify({ error: text, code: 'BAD_REQUEST' })
   if (socket.writable) {

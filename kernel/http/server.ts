@@ -12,7 +12,9 @@ import type { Logger } from '../log.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import { admission } from './admission.ts'
 import { arrival } from './arrival.ts'
-import { BodyPool, readBody } from './body.ts'
+import { BodyPool, readBody, withoutBom } from './body.ts'
+import { compression } from './compression.ts'
+import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
 import { reloadTls, tlsOptions } from './tls.ts'
@@ -109,6 +111,8 @@ export class HttpServer {
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
     app.register(arrival, { auth, guard: new HostGuard(server) })
+    app.register(contentType)
+    if (server.compression_min_bytes > 0) app.register(compression, { minBytes: server.compression_min_bytes })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
     app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
     app.addHook('onResponse', (request, reply, done) => {
@@ -146,14 +150,16 @@ export class HttpServer {
       done: (error: Error | null, value: unknown) => void,
     ) => void
     app.addContentTypeParser('*', async (request: FastifyRequest) => {
+      restoreContentType(request)
       const type = request.headers['content-type']
       const { rawBody } = request.routeOptions.config
       if (rawBody !== undefined) {
         if (rawBody !== true && !rawBody.some((accepted) => sameType(accepted, type))) throw unsupportedType(type, rawBody)
-        return this.body(request)
+        const bytes = await this.body(request)
+        return rawBody === true ? bytes : withoutBom(bytes)
       }
       if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json', ...(this.parsed.get(request.server) ?? [])])
-      const text = (await this.body(request)).toString('utf8')
+      const text = withoutBom(await this.body(request)).toString('utf8')
       return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
     })
   }
