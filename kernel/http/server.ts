@@ -59,10 +59,12 @@ export class HttpServer {
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
   private readonly stopReload: () => void
+  private readonly paths: KnownPaths
   private draining = false
 
   private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void, paths: KnownPaths) {
     this.parts = parts
+    this.paths = paths
     this.app = app
     this.stopReload = stopReload
     this.install(paths)
@@ -181,7 +183,14 @@ export class HttpServer {
   private refuse(request: FastifyRequest, reply: FastifyReply, paths: KnownPaths): void {
     const { error, allow } = unroutable(request.raw, paths)
     if (allow !== undefined) reply.header('allow', allow)
-    sendError(error, request, reply, this.parts.log)
+    const own = paths.errorHandler(request.url.split('?', 1)[0])
+    if (own === undefined) sendError(error, request, reply, this.parts.log)
+    else own(error, request, reply)
+  }
+
+  /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */
+  errorsBelow(prefix: string, errorHandler: (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown): void {
+    this.paths.addPrefix(prefix, errorHandler)
   }
 
   /** @returns the URL it answers under. @throws IO_ERROR naming the address. */
