@@ -129,8 +129,20 @@ t.test('every refusal is in the shape of the Prometheus API, and has the code be
       [{ url: '/query', headers: { 'x-who': 'often' } }, 429, 'too_many_requests', 'RATE_LIMITED', { 'retry-after': '7' }],
       [{ url: '/query', method: 'DELETE' as const }, 405, 'bad_data', 'METHOD_NOT_ALLOWED', { allow: 'GET, HEAD, POST' }],
       [{ url: '/label/%zz/values' }, 400, 'bad_data', 'BAD_REQUEST', {}],
-      [{ url: '/query', method: 'POST' as const, payload: 'x'.repeat(2000), headers: { 'x-who': 'me', 'content-type': form } }, 413, 'bad_data', 'PAYLOAD_TOO_LARGE', {}],
-      [{ url: '/query', method: 'POST' as const, payload: 'x', headers: { 'x-who': 'me', 'content-type': 'text/css' } }, 415, 'bad_data', 'UNSUPPORTED_MEDIA_TYPE', {}],
+      [
+        { url: '/query', method: 'POST' as const, payload: 'x'.repeat(2000), headers: { 'x-who': 'me', 'content-type': form } },
+        413,
+        'bad_data',
+        'PAYLOAD_TOO_LARGE',
+        {},
+      ],
+      [
+        { url: '/query', method: 'POST' as const, payload: 'x', headers: { 'x-who': 'me', 'content-type': 'text/css' } },
+        415,
+        'bad_data',
+        'UNSUPPORTED_MEDIA_TYPE',
+        {},
+      ],
     ] as const) {
       const answer = await node.inject({ ...request, url: prefix + request.url })
       t.equal(answer.statusCode, status, `${prefix}${request.url} ${status}`)
@@ -138,7 +150,7 @@ t.test('every refusal is in the shape of the Prometheus API, and has the code be
       t.match(answer.headers, headers)
     }
   t.match((await node.inject('/api/v1/prom/nothing')).json(), { status: 'error', errorType: 'not_found', code: 'NOT_FOUND' })
-  t.same(Object.keys((await node.inject('/api/v1/nothing')).json()), ['error', 'code'], 'a path that nobody has is nobody\'s')
+  t.same(Object.keys((await node.inject('/api/v1/nothing')).json()), ['error', 'code'], "a path that nobody has is nobody's")
 })
 
 t.test('namespaces are apart', async (t) => {
