@@ -6,6 +6,7 @@ import type { NodeConfig } from './config.ts'
 import { drainMs, type ServerConfig } from './config-schema.ts'
 import { SvcError } from './errors.ts'
 import { createSvc, type Hooks, type SharedParts } from './host.ts'
+import { openProblem } from './host-guard.ts'
 import { addHealthRoutes, addLogLevelRoute, addMetricsRoute } from './http/health.ts'
 import { addOpenapiRoutes, describeRoutes } from './http/openapi.ts'
 import { HttpServer } from './http/server.ts'
@@ -73,6 +74,8 @@ export class SvcNode {
         name: 'the HTTP routes',
         run: async () => {
           this.auth.verify()
+          const exposed = this.auth.open && !this.config.server.allow_open ? openProblem(this.config.listeners) : undefined
+          if (exposed !== undefined) throw new SvcError('CONFIG_ERROR', exposed)
           await this.app.ready()
         },
       },
@@ -137,7 +140,7 @@ export class SvcNode {
     await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addOpenapiRoutes(scope)

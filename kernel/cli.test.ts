@@ -17,18 +17,22 @@ function config(toml: string): string {
 }
 
 t.test('check says what would run, and warns of listeners open to the world', async (t) => {
-  const file = config('[server]\nhttp_addr = "127.0.0.1:0"\n')
+  const file = config('[server]\nhttp_addr = "127.0.0.1:0"\nallow_open = true\n')
   const open = await svc(['check', '--config', file, '--bind', '0.0.0.0:8086'])
   t.equal(open.code, 0)
   t.match(open.out, /plugins: none[\s\S]*http_addr = "0.0.0.0:8086"[\s\S]*warning: .*no selected plugin authenticates[\s\S]*warning: .*without TLS/)
+  const refused = await svc(['check', '--bind', '0.0.0.0:8086'])
+  t.equal(refused.code, 1)
+  t.match(refused.err, /^svc: .*server\.http_addr "0\.0\.0\.0:8086".*server\.allow_open = true\n$/)
   const local = await svc(['check'], { SVC_CONFIG: file })
   t.equal(local.code, 0)
   t.notMatch(local.out, 'warning')
 })
 
 t.test('check warns of every listener, and refuses addresses that cannot be', async (t) => {
-  const check = (toml: string) => svc(['check', '-c', config(`plugins = ["grpc", "flight_sql"]\n[server]\nhttp_addr = "127.0.0.1:8086"\n${toml}`)])
-  const open = await check('[flight_sql]\naddr = "127.0.0.1:4244"\n')
+  const check = (toml: string) =>
+    svc(['check', '-c', config(`plugins = ["grpc", "flight_sql"]\n[server]\nhttp_addr = "127.0.0.1:8086"\nallow_open = true\n${toml}`)])
+  const open = await check('[grpc]\naddr = "0.0.0.0:4243"\n[flight_sql]\naddr = "127.0.0.1:4244"\n')
   t.match(open.out, /warning: grpc\.addr "0\.0\.0\.0:4243" is open .*authenticates[\s\S]*warning: grpc\.addr .*without TLS/)
   t.notMatch(open.out, /warning: (server|flight_sql)/)
   const clash = await check('[grpc]\naddr = "0.0.0.0:8086"\n[flight_sql]\naddr = "127.0.0.2:8087"\n')

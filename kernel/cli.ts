@@ -8,6 +8,7 @@ import { LateError } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
 import { helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+import { printable } from './printable.ts'
 import { VERSION } from './version.ts'
 
 const COMMANDS = ['serve', 'check', 'plugins', 'help']
@@ -36,7 +37,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     return COMMANDS.includes(command) ? await runOwn(command, argv, io) : await runPlugged(command, argv, io)
   } catch (error) {
     const lines = error instanceof ConfigError ? error.problems : [(error as Error).message]
-    for (const line of lines) io.err(`svc: ${line}\n`)
+    for (const line of lines) io.err(`svc: ${printable(line)}\n`)
     return 1
   }
 }

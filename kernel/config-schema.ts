@@ -8,11 +8,26 @@ const seconds = (value: number, description: string, minimum = 0) => Type.Number
 const count = (value: number, minimum: number, maximum: number, description: string) => Type.Integer({ default: value, minimum, maximum, description })
 
 export const serverSchema = Type.Object({
-  http_addr: Type.String({ ...LISTENS, default: '0.0.0.0:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  http_addr: Type.String({ ...LISTENS, default: '127.0.0.1:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  allow_open: Type.Boolean({
+    default: false,
+    description: 'Lets a node on which nothing authenticates listen on other addresses than 127.0.0.1, ::1 and localhost; without it the start is refused',
+  }),
+  allowed_hosts: Type.Array(Type.String({ pattern: '^(?:\\*|[^:/\\s]+)$' }), {
+    default: [],
+    description:
+      'Names, without port, that a node on which nothing authenticates answers to beside addresses, localhost and that of public_url; "*" = any, which lets web pages reach it by DNS rebinding',
+  }),
   public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  compression_min_bytes: count(
+    1024,
+    0,
+    1_073_741_824,
+    'Answers of text or JSON of at least so many bytes, and those that are streamed, are compressed for clients that accept zstd or gzip; 0 = none',
+  ),
   log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
   log_level: Type.Enum([...LOG_LEVELS], {
     default: 'info',

@@ -9,6 +9,9 @@ enableCompileCache()
 const compileCache = getCompileCacheDir()
 if (compileCache !== undefined) process.env.NODE_COMPILE_CACHE ??= compileCache
 
+// Whatever is written, by native libraries too, is its owner's only: data, backups and exports are as secret as the credentials that guard them.
+process.umask(0o077)
+
 // Engines run long native calls in libuv's thread pool, where the log's fdatasync must not wait behind them. libuv reads the size when
 // it first needs the pool, so it is set before anything is loaded.
 process.env.UV_THREADPOOL_SIZE ??= '16'

@@ -204,6 +204,8 @@ export class EmbeddedEngine implements StorageEngine {
     const above = directoriesAbove(this.dataDir, fs)
     for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) fs.mkdirSync(dir)
     this.lock.acquire()
+    // Older versions left the directory open to all.
+    fs.ownerOnlySync(this.dataDir)
     fs.rmSync(this.paths.temp)
     fs.mkdirSync(this.paths.temp)
     const began = timers.monotonic()

@@ -1,6 +1,7 @@
 /** Instants that can be read off the tree: literals, now(), and those plus or minus an INTERVAL. */
 import { constantInteger, constantNumber, constantText, type Node } from './ast.ts'
 import { civilFromDays, daysFromCivil, daysInMonth, floorDiv, parseInstant, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { parseSpan, type Span } from './width.ts'
 
 const DAY = 86_400_000_000_000n
@@ -34,11 +35,11 @@ export function foldInstant(node: Node | undefined, now: bigint): bigint | undef
 function foldTime(node: Node, now: bigint): bigint | undefined {
   if (node.class === 'CAST' && node.try_cast !== true) return foldCast(node, now)
   if (node.class === 'COLUMN_REF') {
-    const word = node.column_names.length === 1 ? String(node.column_names[0]).toLowerCase() : ''
+    const word = node.column_names.length === 1 ? foldName(String(node.column_names[0])) : ''
     return NOW_WORDS.has(word) ? now : word === 'current_date' ? floorDiv(now, DAY) * DAY : undefined
   }
   if (node.class !== 'FUNCTION' || node.schema !== undefined) return undefined
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   const args = (node.children ?? []) as Node[]
   if (NOW.has(name) && args.length === 0) return now
   if (name === 'today' && args.length === 0) return floorDiv(now, DAY) * DAY
@@ -72,7 +73,7 @@ export function foldSpan(node: Node): Span | undefined {
     const text = constantText(node.child)
     return text === undefined ? undefined : parseSpan(text)
   }
-  const unit = node.class === 'FUNCTION' ? INTERVAL_FUNCTIONS[String(node.function_name).toLowerCase()] : undefined
+  const unit = node.class === 'FUNCTION' ? INTERVAL_FUNCTIONS[foldName(String(node.function_name))] : undefined
   if (unit === undefined || node.children?.length !== 1) return undefined
   let value = node.children[0] as Node
   while ((value.class === 'CAST' || value.function_name === 'trunc') && value.alias === undefined) value = value.child ?? value.children[0]

@@ -3,6 +3,7 @@ import { SvcError } from '../../../kernel/errors.ts'
 import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
+import type { Names } from './names.ts'
 import { type PreparedSql, prepareSql } from './prepare.ts'
 import type { Scan } from './printer.ts'
 import { runnerOn, type Statement, type StatementRunner } from './statement.ts'
@@ -17,10 +18,12 @@ export interface OpenedSql extends SqlCursor {
  * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
  */
 export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes }: SqlRequest, signal?: AbortSignal): Promise<OpenedSql> {
-  const fail = (error: unknown): unknown => sqlError(error, signal)
+  let names: Names | undefined
+  const fail = (error: unknown): unknown => sqlError(error, signal, names)
   const calm = interruptible(host, signal)
   try {
     const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes })
+    names = prepared.names
     const statement = await open(host, namespace, prepared, textBytes === true)
     if (prepared.parameters.length > 0 && parameters === undefined) return await describeOpen(host, namespace, query, prepared, statement)
     const explains = prepared.explain !== 'no'
@@ -37,8 +40,21 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
 
 const runnerOf = (host: SqlHost, { runner }: PreparedSql): StatementRunner => runner ?? runnerOn(host.connection)
 
-function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean): Promise<Statement> {
-  return runnerOf(host, prepared).open(prepared.sql, { textBytes, histograms: () => readsHistograms(host, namespace, prepared.scans) })
+async function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean): Promise<Statement> {
+  const { sql, scans, names, describes } = prepared
+  const statement = await runnerOf(host, prepared).open(sql, { textBytes: textBytes && !describes, histograms: () => readsHistograms(host, namespace, scans) })
+  if (names === undefined) return statement
+  const columns = statement.columns.map(({ name, type }) => ({ name: names.publicColumn(name), type }))
+  return { ...statement, columns, ...(describes ? { rows: () => withPublicColumns(statement.rows(), names) } : {}) }
+}
+
+/** @param rows of a statement that describes another: names are what its first column has. */
+async function* withPublicColumns(rows: AsyncGenerator<SqlChunk>, names: Names): AsyncGenerator<SqlChunk> {
+  for await (const { rows: count, columns } of rows) {
+    const [first, ...others] = columns
+    const values = (first.values as string[]).map((name) => names.publicColumn(name))
+    yield { rows: count, columns: [{ ...first, values }, ...others] }
+  }
 }
 
 /** @returns what to call when the connection is at rest. */
@@ -101,7 +117,10 @@ const PLAN_COLUMNS: SqlColumn[] = ['plan_type', 'plan'].map((name) => ({ name, t
  */
 async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean): AsyncGenerator<SqlChunk> {
   const found = await runnerOf(host, prepared).plans(prepared.sql, prepared.explain === 'analyze')
-  const plans = found.map(([name, plan]) => [name, blank ? plan.replace(/\d/g, '#') : plan])
+  const plans = found.map(([name, text]) => {
+    const plan = withPublicNames(text, prepared.names)
+    return [name, blank ? plan.replace(/\d/g, '#') : plan]
+  })
   const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
   yield { rows: rows.length, columns: PLAN_COLUMNS.map((_, i) => ({ values: rows.map((row) => row[i]) })) }
 }
@@ -109,4 +128,15 @@ async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean):
 function scanLine(scan: Scan): string {
   const tags = scan.tags.map(({ tag, values }) => ` ${tag} in [${values.join(', ')}]`).join('')
   return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
+}
+
+/** DuckDB draws plans as boxes: a name takes the room of its own box, and is cut where it would need more. */
+function withPublicNames(plan: string, names: Names | undefined): string {
+  if (names === undefined) return plan
+  return plan.replace(/(?<=│)[^│\n]*(?=│)/g, (cell) => {
+    const text = names.publicText(cell)
+    if (text === cell) return cell
+    const words = text.trim().slice(0, cell.length)
+    return words.padStart((cell.length + words.length) >> 1).padEnd(cell.length)
+  })
 }
