@@ -31,7 +31,7 @@ export const MAX_PRINTED = 8 << 20
 /** What prints expressions and queries, which nest in each other: given to the printer, so that the modules need not import each other. */
 export interface Printers {
   expr(p: Printer, node: Node, scope: Scope): string
-  query(p: Printer, node: Node, parent: Scope | undefined): { text: string }
+  query(p: Printer, node: Node, parent: Scope | undefined): { text: string; outputs: Output[] | undefined }
 }
 
 export class Printer {
@@ -68,8 +68,8 @@ export class Printer {
   }
 
   /** A query within an expression. */
-  query(node: Node, parent: Scope): string {
-    return this.printers.query(this, node, parent).text
+  query(node: Node, parent: Scope): { text: string; outputs: Output[] | undefined } {
+    return this.printers.query(this, node, parent)
   }
 
   /** The measurement of that name: exactly, else without regard to case if there is only one such. */
