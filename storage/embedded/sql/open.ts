@@ -70,7 +70,7 @@ function answerOf(statement: DuckDBPreparedStatement, histograms: () => boolean)
   const shows = ids.includes(DuckDBTypeId.BLOB) && histograms()
   const shown = ids.map((id) => shows && id === DuckDBTypeId.BLOB)
   const typeOf = (i: number): string => (ids[i] === DuckDBTypeId.INVALID ? 'Null' : shown[i] ? 'Utf8' : arrowName(statement.columnType(i)))
-  return { columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i) })), shown }
+  return { columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i), ...(shown[i] && { histogram: true }) })), shown }
 }
 
 async function* rowsOf(statement: DuckDBPreparedStatement, { shown }: Answer, textBytes: boolean): AsyncGenerator<SqlChunk> {
