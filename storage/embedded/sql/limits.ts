@@ -3,6 +3,7 @@
  * and do not look at interrupts, so what is too large is refused: the text before it is parsed, the tree before it is printed or bound.
  */
 import { type Node, refuse } from './ast.ts'
+import { foldName } from './names.ts'
 
 export interface SqlLimits {
   /** Bytes of UTF-8. */
@@ -43,7 +44,7 @@ function weigh(part: unknown, ctes: ReadonlyMap<string, number>, depth: number, 
   if (level > limits.depth) throw tooDeep(limits)
   const visible = node.cte_map === undefined ? ctes : withCtes(node.cte_map, ctes, level, limits)
   let nodes = isNode ? 1 : 0
-  if (node.type === 'BASE_TABLE') nodes += visible.get(String(node.table_name).toLowerCase()) ?? 0
+  if (node.type === 'BASE_TABLE') nodes += visible.get(foldName(String(node.table_name))) ?? 0
   for (const key in node) if (typeof node[key] === 'object') nodes += weigh(node[key], visible, level, limits)
   return checked(nodes, limits)
 }
@@ -57,7 +58,7 @@ function sum(list: readonly unknown[], ctes: ReadonlyMap<string, number>, depth:
 /** A later one may refer to those before it, and each of its references to all that these refer to. */
 function withCtes(map: Node, outer: ReadonlyMap<string, number>, depth: number, limits: Readonly<SqlLimits>): Map<string, number> {
   const ctes = new Map(outer)
-  for (const { key, value } of (map.map ?? []) as Node[]) ctes.set(String(key).toLowerCase(), weigh(value, ctes, depth, limits))
+  for (const { key, value } of (map.map ?? []) as Node[]) ctes.set(foldName(String(key)), weigh(value, ctes, depth, limits))
   return ctes
 }
 
