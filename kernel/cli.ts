@@ -7,7 +7,7 @@ import { describe, listPlugins, warnings } from './config-text.ts'
 import { LateError } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
-import { helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+import { checkPlugins, helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
 import { printable } from './printable.ts'
 import { VERSION } from './version.ts'
 
@@ -101,6 +101,7 @@ async function check(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
   try {
     await node.setup()
+    await checkPlugins(config, io.env)
     io.out(describe(config))
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
   } finally {
