@@ -89,6 +89,7 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
 /** What the paths of all routes answer to. Only asked when no route was found, so it may take its time. */
 export class KnownPaths {
   private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string>; errorHandler: ErrorHandler | undefined }>()
+  private readonly prefixes: { prefix: string; errorHandler: ErrorHandler }[] = []
 
   /** @param errorHandler of the route, where it has one of its own. */
   add(path: string, methods: string | readonly string[], errorHandler?: ErrorHandler): void {
@@ -103,6 +104,11 @@ export class KnownPaths {
     for (const method of [methods].flat()) known.methods.add(method)
   }
 
+  /** Paths below `prefix` that no route has answer errors in this shape. */
+  addPrefix(prefix: string, errorHandler: ErrorHandler): void {
+    this.prefixes.push({ prefix, errorHandler })
+  }
+
   /** The methods a path answers to, for 404 or 405. */
   methods(path: string): string[] {
     const found = new Set<string>()
@@ -110,10 +116,10 @@ export class KnownPaths {
     return [...found].sort()
   }
 
-  /** Of the route that a path would be of, could it be decoded: its callers expect errors in that shape. */
+  /** Of the route that a path would be of, by another method or could it be decoded, else of its prefix: callers expect errors in that shape. */
   errorHandler(path: string): ErrorHandler | undefined {
     for (const { pattern, errorHandler } of this.patterns.values()) if (errorHandler !== undefined && pattern.test(path)) return errorHandler
-    return undefined
+    return this.methods(path).length > 0 ? undefined : this.prefixes.find(({ prefix }) => path.startsWith(prefix))?.errorHandler
   }
 }
 

@@ -7,9 +7,11 @@ import { parseAddress } from '../addresses.ts'
 import type { Auth, CallContext } from '../auth.ts'
 import type { ServerConfig, TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
+import { HostGuard } from '../host-guard.ts'
 import type { Logger } from '../log.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import { admission } from './admission.ts'
+import { arrival } from './arrival.ts'
 import { BodyPool, readBody, withoutBom } from './body.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
@@ -57,10 +59,12 @@ export class HttpServer {
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
   private readonly stopReload: () => void
+  private readonly paths: KnownPaths
   private draining = false
 
   private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void, paths: KnownPaths) {
     this.parts = parts
+    this.paths = paths
     this.app = app
     this.stopReload = stopReload
     this.install(paths)
@@ -108,6 +112,7 @@ export class HttpServer {
       paths.add(route.url, route.method, route.errorHandler as never)
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
+    app.register(arrival, { auth, guard: new HostGuard(server) })
     app.register(contentType)
     if (server.compression_min_bytes > 0) app.register(compression, { minBytes: server.compression_min_bytes })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
@@ -178,7 +183,14 @@ export class HttpServer {
   private refuse(request: FastifyRequest, reply: FastifyReply, paths: KnownPaths): void {
     const { error, allow } = unroutable(request.raw, paths)
     if (allow !== undefined) reply.header('allow', allow)
-    sendError(error, request, reply, this.parts.log)
+    const own = paths.errorHandler(request.url.split('?', 1)[0])
+    if (own === undefined) sendError(error, request, reply, this.parts.log)
+    else own(error, request, reply)
+  }
+
+  /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */
+  errorsBelow(prefix: string, errorHandler: (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown): void {
+    this.paths.addPrefix(prefix, errorHandler)
   }
 
   /** @returns the URL it answers under. @throws IO_ERROR naming the address. */
