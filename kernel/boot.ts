@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { Auth } from './auth.ts'
 import type { NodeConfig } from './config.ts'
-import type { ServerConfig } from './config-schema.ts'
+import { drainMs, type ServerConfig } from './config-schema.ts'
 import { SvcError } from './errors.ts'
 import { createSvc, type Hooks, type SharedParts } from './host.ts'
 import { openProblem } from './host-guard.ts'
@@ -101,7 +101,7 @@ export class SvcNode {
       run: async () => {
         this.url = await (this.http as HttpServer).listen()
       },
-      drain: () => this.http?.close(server.shutdown_timeout_secs * 1000),
+      drain: () => this.http?.close(drainMs(server)),
     })
     for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => inOrder(this.hooksOf(plugin).ready) })
     await this.lifecycle.up(steps)
@@ -147,7 +147,7 @@ export class SvcNode {
     await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addOpenapiRoutes(scope)

@@ -22,6 +22,12 @@ export const serverSchema = Type.Object({
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  compression_min_bytes: count(
+    1024,
+    0,
+    1_073_741_824,
+    'Answers of text or JSON of at least so many bytes, and those that are streamed, are compressed for clients that accept zstd or gzip; 0 = none',
+  ),
   log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
   log_level: Type.Enum([...LOG_LEVELS], {
     default: 'info',
@@ -51,9 +57,16 @@ export const serverSchema = Type.Object({
   request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none'),
   setup_timeout_secs: seconds(10, "Time limit of a plugin's setup", 0.01),
   start_timeout_secs: seconds(600, "Time limit of a plugin's start; the storage replays its log in it", 0.01),
-  shutdown_timeout_secs: seconds(30, 'Time limit for requests in flight, and then for each plugin, when the server stops', 0.01),
+  shutdown_timeout_secs: seconds(
+    30,
+    'Time in which the server stops: requests in flight have three quarters of it, and one second after it the process is killed',
+    0.01,
+  ),
 })
 export type ServerConfig = Static<typeof serverSchema>
+
+/** How long requests in flight may take when the server stops: what is behind them, the storage above all, needs the rest. */
+export const drainMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 750
 
 /** Forward secrecy and authenticated encryption only. HTTP/2 needs the first of TLS 1.2 (RFC 9113, section 9.2.2). */
 const CIPHERS = [
@@ -69,7 +82,7 @@ const CIPHERS = [
 ]
 
 export const tlsSchema = Type.Object({
-  cert: Type.String({ description: 'File of the certificate chain, PEM' }),
+  cert: Type.String({ description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in' }),
   key: Type.String({ description: 'File of the private key, PEM' }),
   client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
   client_auth: Type.Enum(['required', 'optional'], {

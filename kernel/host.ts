@@ -135,6 +135,7 @@ function routesOf(id: string, scope: FastifyInstance, http: HttpServer): HttpRou
     parser(contentType, parse) {
       http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },
+    errorsBelow: (prefix, errorHandler) => http.errorsBelow(prefix, (error, request, reply) => errorHandler(error, request as HttpRequest, reply)),
   }
 }
 

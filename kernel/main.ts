@@ -17,6 +17,11 @@ process.umask(0o077)
 process.env.UV_THREADPOOL_SIZE ??= '16'
 const { run } = await import('./cli.ts')
 
+/** Exiting waits for threads, and they for native calls that may never return: this waits for nothing. Locks end with the process. */
+function kill(): void {
+  process.kill(process.pid, 'SIGKILL')
+}
+
 let stop: (signal: string) => void = () => {}
 const stopSignal = new Promise<string>((resolve) => {
   stop = resolve
@@ -25,7 +30,7 @@ let signals = 0
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.on(signal, () => {
     // The second signal means at once: what was acknowledged is in the log, and is replayed.
-    if (++signals > 1) process.exit(1)
+    if (++signals > 1) kill()
     stop(signal)
   })
 }
@@ -38,6 +43,7 @@ const code = await run(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   stopSignal,
+  kill,
 })
 // Output to a pipe is written asynchronously and would be cut by exiting before it has drained.
 process.stdout.write('', () => process.exit(code))

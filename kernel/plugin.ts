@@ -112,6 +112,8 @@ export interface HttpRoutes {
   route(options: Omit<RouteOptions, 'config' | 'handler'> & { config?: RouteConfig; handler: HttpHandler }): void
   /** Reads bodies of a content type on this plugin's routes; `parse` gets the decoded bytes. */
   parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
+  /** Answers errors of paths below a prefix, such as "/v1/", that no route of any plugin has: for callers that expect a shape of their own. */
+  errorsBelow(prefix: string, errorHandler: (error: unknown, request: HttpRequest, reply: FastifyReply) => unknown): void
 }
 
 export interface AuthSeam {

@@ -16,6 +16,7 @@ import {
 import type { Server as TlsServer } from 'node:tls'
 import { parseAddress } from '../addresses.ts'
 import type { Credentials } from '../auth.ts'
+import { drainMs } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
 import { HostGuard } from '../host-guard.ts'
 import { reloadTls, tlsOptions } from '../http/tls.ts'
@@ -41,7 +42,7 @@ export class GrpcListener {
   private readonly config: GrpcConfig
   private readonly surface: Credentials['surface']
   private readonly resolve: (given: Credentials) => Credentials
-  private readonly methods: ReadonlyMap<string, GrpcMethod>
+  private readonly methods: Map<string, GrpcMethod>
   private readonly guard: HostGuard
   private readonly answered: Counter
   private readonly running: Gauge
@@ -81,6 +82,12 @@ export class GrpcListener {
       gauge.set(this.memory.bytes),
     )
     buffered.set(0)
+  }
+
+  /** Has it answer a method of another plugin as well, until that is ready. @throws Error for a path that it answers already. */
+  add(method: GrpcMethod): void {
+    if (this.methods.has(method.path)) throw new Error(`cannot add method "${method.path}" to ${this.svc.id}: it answers it already`)
+    this.methods.set(method.path, method)
   }
 
   /** The port it listens on, once started. */
@@ -128,7 +135,7 @@ export class GrpcListener {
     svc.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
   }
 
-  /** Accepts no more, and waits for the calls under way until server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
+  /** Accepts no more, and waits for the calls under way, for its share of server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
   drain(): Promise<void> {
     this.drained ??= this.waitForCalls()
     return this.drained
@@ -142,16 +149,19 @@ export class GrpcListener {
     server.close()
     for (const session of this.sessions) session.close()
     if (this.idle) return
-    const limit = svc.server.shutdown_timeout_secs
+    const limit = drainMs(svc.server)
     const inTime = await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(false), limit * 1000)
+      const timer = setTimeout(() => resolve(false), limit)
       this.whenIdle = () => {
         clearTimeout(timer)
         resolve(true)
       }
     })
     if (inTime) return
-    svc.log.warn({ calls: this.calls.size, connections: this.sessions.size, after_secs: limit }, 'calls under way were cut at server.shutdown_timeout_secs')
+    svc.log.warn(
+      { calls: this.calls.size, connections: this.sessions.size, after_secs: limit / 1000 },
+      'calls under way were cut at server.shutdown_timeout_secs',
+    )
     for (const call of this.calls) call.cut(stopping())
     await new Promise((resolve) => setTimeout(resolve, CUT_MS))
   }

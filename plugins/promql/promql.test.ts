@@ -151,7 +151,7 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
     const got = await get(node, path, fields)
     t.equal(got.status, status, `${path} ${form(fields)}`)
     t.match(got.json, { status: 'error', errorType, error }, path)
-    t.same(Object.keys(got.json), ['status', 'errorType', 'error'])
+    t.same(Object.keys(got.json), ['status', 'errorType', 'error', 'code'])
   }
   t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/series' })).statusCode, 405)
   t.match((await node.inject('/api/v1/nowhere')).json(), { code: 'NOT_FOUND' }, "unknown paths are the kernel's")
