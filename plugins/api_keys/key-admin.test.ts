@@ -197,7 +197,7 @@ t.test("a tenant's admin takes no name from others, and does not learn which the
   const [red, blue, both] = [keyText(), keyText(), keyText()]
   const dir = await folder(t)
   const keys = [
-    admin,
+    { ...admin, namespaces: ['*'] },
     { name: 'red-admin', key: red, admin: true, namespaces: ['red'] },
     { name: 'blue-admin', key: blue, admin: true, namespaces: ['blue'] },
     { name: 'both-admin', key: both, admin: true, namespaces: ['blue', 'red'] },
