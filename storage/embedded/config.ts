@@ -15,7 +15,10 @@ const MIB = 1 << 20
 const LONGEST_TIMER_SECS = 2_147_483
 
 export const configSchema = Type.Object({
-  data_dir: Type.String({ default: './svc-data', description: 'Where the data lies; one server at a time. A relative path is from the folder the process runs in' }),
+  data_dir: Type.String({
+    default: './svc-data',
+    description: 'Where the data lies; one server at a time. A relative path is from the folder the process runs in',
+  }),
   preset: Type.Union([Type.Literal('default'), Type.Literal('small')], {
     default: 'default',
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
