@@ -188,6 +188,11 @@ export class HttpServer {
     else own(error, request, reply)
   }
 
+  /** Answers with an error in the kernel's shape. */
+  fail(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    sendError(error, request, reply, this.parts.log)
+  }
+
   /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */
   errorsBelow(prefix: string, errorHandler: (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown): void {
     this.paths.addPrefix(prefix, errorHandler)

@@ -62,6 +62,7 @@ export class OtlpHandler {
     const refusal = refusalOf(tally)
     if (refusal === undefined) return reply.code(204).send()
     if (tally.written === 0) throw refusal
+    this.svc.ingest.failed(this.svc.context(request), refusal)
     return reply
       .code(200)
       .type(answerType(request.headers['content-type']))

@@ -26,7 +26,7 @@ export default definePlugin({
       svc.http.route({
         method: 'POST',
         url,
-        config: { rawBody: true, encodedBody: true },
+        config: { rawBody: true, encodedBody: true, ingest: true },
         schema: {
           tags: ['write'],
           summary: 'OTLP metrics: an ExportMetricsServiceRequest',
