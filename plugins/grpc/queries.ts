@@ -37,7 +37,7 @@ export class Queries {
     }
     const scan: ScanRequest = { namespace: call.context.dataNamespace, ...plan }
     const args: QueryArgs = { request: scan, rows, limit, maxRows, messageBytes: Math.min(MESSAGE_BYTES, this.config.max_send_bytes >> 1) }
-    await forward(this.run<number>(QUERY, args, call), send)
+    await forward(this.run<number>(QUERY, args, call, 'query_timeout_secs'), send)
     this.answered.inc()
   }
 
@@ -46,7 +46,7 @@ export class Queries {
     const { max_send_bytes: maxBytes } = this.config
     const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
     const pieces: Uint8Array[] = []
-    const job = this.run<SqlOutcome>(SQL, args, call)
+    const job = this.run<SqlOutcome>(SQL, args, call, 'sql_query_timeout_secs')
     job.result.catch(() => {}) // the output fails with the same error
     for await (const piece of job.output) pieces.push(piece)
     if ((await job.result).truncated) this.truncated.inc()
@@ -54,8 +54,13 @@ export class Queries {
     return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
   }
 
-  private run<R>(module: URL, args: QueryArgs | SqlArgs, { context, signal }: GrpcCall): RunningJob<R> {
-    const limit: JobOptions = { timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
+  private run<R>(
+    module: URL,
+    args: QueryArgs | SqlArgs,
+    { context, signal }: GrpcCall,
+    setting: 'query_timeout_secs' | 'sql_query_timeout_secs',
+  ): RunningJob<R> {
+    const limit: JobOptions = { timeoutMs: this.svc.server[setting] * 1000, timeoutSetting: `server.${setting}` }
     return this.svc.storage.run<R>(module, args, { namespace: context.dataNamespace, signal, ...limit })
   }
 }
