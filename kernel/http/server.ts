@@ -141,8 +141,8 @@ export class HttpServer {
     app.addHook('preValidation', (request, _reply, done) => {
       const { schema, config } = request.routeOptions
       // A body without a Content-Type, or no body at all, where JSON is expected.
-      if (schema?.body !== undefined && config.rawBody === undefined && request.body === undefined)
-        return done(unsupportedType(undefined, ['application/json']))
+      if (schema?.body !== undefined && config.rawBody !== true && request.body === undefined)
+        return done(unsupportedType(undefined, config.rawBody ?? ['application/json']))
       done()
     })
     app.removeAllContentTypeParsers()

@@ -37,7 +37,13 @@ export default definePlugin({
     const reader = new QueryHandler(svc)
     const remover = new DeleteHandler(svc, config)
 
-    const write = { tags: ['write'], summary: 'Writes points, all or none of what can be parsed', querystring: writeQuery, body: pointsBody }
+    const write = {
+      tags: ['write'],
+      summary: 'Writes points, all or none of what can be parsed',
+      querystring: writeQuery,
+      body: pointsBody,
+      response: { 204: nothing },
+    }
     svc.http.post('/api/v1/write', { config: { ...JSON_BODY, ingest: true }, schema: write, validatorCompiler: uncheckedBody }, (request, reply) =>
       writer.write(request, reply),
     )
