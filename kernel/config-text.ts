@@ -1,5 +1,5 @@
 /** What `svc check` and `svc plugins` print. */
-import { isWildcard, parseAddress } from './addresses.ts'
+import { isLoopback, parseAddress } from './addresses.ts'
 import type { NodeConfig } from './config.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { mountsOf } from './section-table.ts'
@@ -34,7 +34,7 @@ export function describe(config: NodeConfig): string {
 /** @param open whether nothing authenticates. */
 export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
   return listeners.flatMap(({ key, address }) => {
-    if (!isWildcard(parseAddress(address).host)) return []
+    if (isLoopback(parseAddress(address).host)) return []
     const found = open ? [`${key} "${address}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`] : []
     if (tls === undefined) found.push(`${key} "${address}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
     return found

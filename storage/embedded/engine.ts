@@ -44,7 +44,17 @@ import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig, workerConfig } from './config.ts'
+import {
+  type DatabaseConfig,
+  durabilityText,
+  fsyncPolicy,
+  pressureLimits,
+  queryParallelism,
+  queryThreads,
+  resolveConfig,
+  statementConfig,
+  workerConfig,
+} from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { directoriesAbove, holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
@@ -194,6 +204,8 @@ export class EmbeddedEngine implements StorageEngine {
     const above = directoriesAbove(this.dataDir, fs)
     for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) fs.mkdirSync(dir)
     this.lock.acquire()
+    // Older versions left the directory open to all.
+    fs.ownerOnlySync(this.dataDir)
     fs.rmSync(this.paths.temp)
     fs.mkdirSync(this.paths.temp)
     const began = timers.monotonic()
@@ -214,7 +226,10 @@ export class EmbeddedEngine implements StorageEngine {
         shared: this.shared,
         queryThreads: queryThreads(this.config),
         maxJobs: this.config.max_concurrent_queries,
-        config: { query: { ...this.workerConfig(queryParallelism(this.config)), ...this.encryption.query }, maintenance: this.workerConfig(1) },
+        config: {
+          query: { ...this.workerConfig(queryParallelism(this.config)), ...statementConfig(this.config), ...this.encryption.query },
+          maintenance: this.workerConfig(1),
+        },
         state: () => stateEvents({ schema, index, lifetime, writes }, [...(this.manifest?.segments.values() ?? [])].flat()),
         maintenanceDied: (cause) => {
           metrics.maintenancePanics.inc()

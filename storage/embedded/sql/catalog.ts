@@ -34,16 +34,17 @@ export function catalogName(namespace: string): string {
 }
 
 /** @param view tables, columns or schemata. */
-export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): string {
+export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): { sql: string; columns: string[] } {
   const catalog = catalogName(namespace)
-  if (view === 'schemata') return values(['catalog_name', 'schema_name'], [[catalog, 'main']])
+  const answer = (columns: string[], rows: (string | number | null)[][]): { sql: string; columns: string[] } => ({ sql: values(columns, rows), columns })
+  if (view === 'schemata') return answer(['catalog_name', 'schema_name'], [[catalog, 'main']])
   if (view === 'tables') {
-    return values(
+    return answer(
       ['table_catalog', 'table_schema', 'table_name', 'table_type'],
       measurements.map((m) => [catalog, 'main', m.name, 'BASE TABLE']),
     )
   }
-  return values(
+  return answer(
     ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
     measurements.flatMap((m) =>
       m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),

@@ -1,12 +1,15 @@
 /** Expressions. Every class, and every member of it, is named: what is not is refused. */
 import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
+import { columnRef } from './columns.ts'
 import { COMPARISONS, printBetween, printComparison, printInList } from './comparison.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { fits, parseInstant, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
+import { star, starPattern } from './star.ts'
 import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
 import { printType } from './types.ts'
 import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
@@ -22,7 +25,7 @@ function print(p: Printer, node: Node, scope: Scope): string {
 function printNode(p: Printer, node: Node, scope: Scope): string {
   switch (node.class) {
     case 'COLUMN_REF':
-      return printClock(p, node, scope) ?? columnRef(p, node)
+      return printClock(p, node, scope) ?? columnRef(p, node, scope)
     case 'CONSTANT':
       members(node, ['class', 'type', 'alias', 'value'])
       return constant(node.value)
@@ -58,19 +61,12 @@ function printNode(p: Printer, node: Node, scope: Scope): string {
       members(node, ['class', 'type', 'alias', 'index'])
       return `#${Number(node.index)}`
     default:
-      throw refuse(`cannot run this query: expressions of kind "${String(node.class).toLowerCase()}" are not supported here`)
+      throw refuse(`cannot run this query: expressions of kind "${foldName(String(node.class))}" are not supported here`)
   }
 }
 
 function list(p: Printer, nodes: Node[] | undefined, scope: Scope, separator = ', '): string {
   return (nodes ?? []).map((node) => printExpr(p, node, scope)).join(separator)
-}
-
-function columnRef(p: Printer, node: Node): string {
-  members(node, ['class', 'type', 'alias', 'column_names'])
-  let names = node.column_names as string[]
-  if (names.length > 2 && names[0].toLowerCase() === 'main') names = names.slice(1)
-  return names.map((name) => p.ident(name)).join('.')
 }
 
 function constant(value: Node): string {
@@ -150,7 +146,7 @@ function operator(p: Printer, node: Node, scope: Scope): string {
     case 'ARRAY_CONSTRUCTOR':
       return `[${args.join(', ')}]`
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported here`)
   }
 }
 
@@ -158,6 +154,8 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
+  const starred = starPattern(p, node, scope)
+  if (starred !== undefined) return starred
   const name = checkName(p, node)
   if (ANALYTIC_WINDOWS.has(name)) throw refuse(`cannot call ${name}: it is a window function and needs OVER (...)`)
   if (name === 'time_bucket' && !p.plain) {
@@ -183,7 +181,7 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
     printTimeCall(p, name, children, scope) ??
     printTimeAggregate(p, name, children, node.distinct === true, () => filterOf(p, node, scope), scope)
   if (timed !== undefined) return timed
-  const args = children.map((child) => argument(p, child, LAMBDA_TAKERS.has(name), scope))
+  const args = children.map((child) => argument(p, child, name, scope))
   if (BY_EXTREME.has(name) && args.length === 2 && !p.plain && isTimeColumn(children[1], scope)) {
     // DuckDB has a fast path for integers but none for TIMESTAMP_NS.
     p.rewrites++
@@ -203,7 +201,7 @@ const unknown = (name: string): Error => refuse(`cannot call function "${name}":
 
 /** The function's name in lower case; a qualified one only if the qualifier is the built-in schema. */
 function checkName(p: Printer, node: Node): string {
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   if (node.catalog !== undefined || (node.schema !== undefined && node.schema !== 'main'))
     throw unknown([node.catalog, node.schema, name].filter(Boolean).join('.'))
   const alias = p.plain ? undefined : ALIASES.get(name)
@@ -215,17 +213,29 @@ function checkName(p: Printer, node: Node): string {
 /** list_aggregate(l, 'sum') reaches a function by a string: it must be a constant that names an allowed aggregate. */
 function checkAggregateName(name: string, children: Node[]): void {
   if (!BY_NAME.has(name)) return
-  const text = constantText(children[1])?.toLowerCase()
-  if (text === undefined || !AGGREGATES.has(text))
-    throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
+  const text = foldName(constantText(children[1]) ?? '')
+  if (!AGGREGATES.has(text)) throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
 }
 
-function argument(p: Printer, node: Node, lambda: boolean, scope: Scope): string {
-  const named = node.alias === undefined ? '' : `${ident(String(node.alias))} := `
+/** Functions whose arguments' names are keys of the value they make. */
+const STRUCT_MAKERS = new Set(['struct_pack', 'struct_insert', 'struct_update', 'union_value'])
+const NAMED_ARGUMENTS = new Set(['recursive', 'max_depth'])
+
+function argument(p: Printer, node: Node, call: string, scope: Scope): string {
+  const key = node.alias ?? (STRUCT_MAKERS.has(call) && node.class === 'COLUMN_REF' && !p.plain ? node.column_names.at(-1) : undefined)
+  if (STRUCT_MAKERS.has(call) && node.class === 'STAR') throw refuse(`cannot call ${call} with a star: write its members one by one`)
+  const named = key === undefined ? '' : `${argumentName(String(key), call)} := `
+  const lambda = LAMBDA_TAKERS.has(call)
   return `${named}${lambda && node.class === 'LAMBDA' ? lambdaText(p, node, scope) : printExpr(p, node, scope)}`
 }
 
-function lambdaText(p: Printer, node: Node, scope: Scope): string {
+function argumentName(name: string, call: string): string {
+  if (STRUCT_MAKERS.has(call)) return ident(name)
+  if (!NAMED_ARGUMENTS.has(foldName(name))) throw refuse(`cannot call ${call}: it has no argument "${name}" that can be named`)
+  return foldName(name)
+}
+
+export function lambdaText(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'lhs', 'expr'])
   const left = node.lhs as Node
   const parameters = left.class === 'COLUMN_REF' ? [left] : left.function_name === 'row' ? (left.children as Node[]) : []
@@ -233,7 +243,7 @@ function lambdaText(p: Printer, node: Node, scope: Scope): string {
     throw refuse('cannot read a lambda: its parameters must be plain names')
   }
   const names = parameters.map((each) => String(each.column_names[0]))
-  const hidden = new Set(names.map((name) => name.toLowerCase()))
+  const hidden = new Set(names.map(foldName))
   scope.hidden.push(hidden)
   const body = printExpr(p, node.expr, scope)
   scope.hidden.splice(scope.hidden.indexOf(hidden), 1)
@@ -379,46 +389,4 @@ function subquery(p: Printer, node: Node, scope: Scope): string {
     default:
       throw refuse('cannot run this query: this kind of subquery is not supported here')
   }
-}
-
-export function star(p: Printer, node: Node, scope: Scope): string {
-  members(node, [
-    'class',
-    'type',
-    'alias',
-    'relation_name',
-    'exclude_list',
-    'qualified_exclude_list',
-    'replace_list',
-    'rename_list',
-    'columns',
-    'expr',
-    'unpacked',
-  ])
-  if (node.columns === true && node.expr !== undefined) return `${node.unpacked === true ? '*' : ''}COLUMNS(${columnsArgument(p, node.expr, scope)})`
-  const exclude = [
-    ...((node.exclude_list ?? []) as string[]).map(ident),
-    ...((node.qualified_exclude_list ?? []) as Node[]).map((each) => [each.table, each.column].filter(Boolean).map(ident).join('.')),
-  ]
-  const replace = ((node.replace_list ?? []) as Node[]).map((each) => `${printExpr(p, each.value, scope)} AS ${ident(each.key)}`)
-  const rename = ((node.rename_list ?? []) as Node[]).map((each) => {
-    members(each.key, ['table', 'column'])
-    return `${[each.key.table, each.key.column].filter(Boolean).map(ident).join('.')} AS ${ident(each.value)}`
-  })
-  const parts = [
-    `${node.relation_name === undefined ? '' : `${ident(node.relation_name)}.`}*`,
-    exclude.length > 0 ? `EXCLUDE (${exclude.join(', ')})` : '',
-    replace.length > 0 ? `REPLACE (${replace.join(', ')})` : '',
-    rename.length > 0 ? `RENAME (${rename.join(', ')})` : '',
-  ]
-  const text = parts.filter((part) => part !== '').join(' ')
-  return node.columns === true ? `COLUMNS(${text})` : text
-}
-
-/** COLUMNS(lambda c: ...) is list_filter over the star of the columns' names. */
-function columnsArgument(p: Printer, node: Node, scope: Scope): string {
-  const [first, second] = (node.children ?? []) as Node[]
-  if (node.class === 'FUNCTION' && String(node.function_name) === 'list_filter' && first?.class === 'STAR' && second?.class === 'LAMBDA')
-    return lambdaText(p, second, scope)
-  return printExpr(p, node, scope)
 }

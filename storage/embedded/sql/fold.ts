@@ -5,6 +5,7 @@
 import { constantInteger, constantText, decimalText, type Node } from './ast.ts'
 import { bucketing, bucketOf } from './bucket.ts'
 import { civilFromDays, daysFromCivil, daysInMonth, floorDiv, parseInstant, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { truncate, truncationOf } from './truncation.ts'
 import { parseSpan, type Span } from './width.ts'
 import { zoneOf } from './zone.ts'
@@ -60,17 +61,17 @@ export function foldTime(node: Node, now: bigint): Instant | undefined {
   if (node.class === 'CAST' && node.try_cast !== true) return foldCast(node, now)
   const clock = foldClock(node, now)
   if (clock !== undefined || node.class !== 'FUNCTION' || !isBuiltIn(node)) return clock
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   return Object.hasOwn(CALLS, name) ? CALLS[name]((node.children ?? []) as Node[], now) : undefined
 }
 
 /** now() and its other names. */
 export function foldClock(node: Node, now: bigint): Instant | undefined {
   if (node.class === 'COLUMN_REF') {
-    const word = node.column_names.length === 1 ? String(node.column_names[0]).toLowerCase() : ''
+    const word = node.column_names.length === 1 ? foldName(String(node.column_names[0])) : ''
     return Object.hasOwn(CLOCK_WORDS, word) ? clockAs(now, CLOCK_WORDS[word]) : undefined
   }
-  const name = node.class === 'FUNCTION' && node.children === undefined && isBuiltIn(node) ? String(node.function_name).toLowerCase() : ''
+  const name = node.class === 'FUNCTION' && node.children === undefined && isBuiltIn(node) ? foldName(String(node.function_name)) : ''
   return Object.hasOwn(CLOCKS, name) ? clockAs(now, CLOCKS[name]) : undefined
 }
 
@@ -200,7 +201,7 @@ export function foldSpan(node: Node): Span | undefined {
     return text === undefined ? foldSpan(node.child) : parseSpan(text)
   }
   if (node.class !== 'FUNCTION' || node.schema !== undefined || node.catalog !== undefined) return undefined
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   const args = (node.children ?? []) as Node[]
   const unit = Object.hasOwn(INTERVAL_FUNCTIONS, name) && args.length === 1 ? INTERVAL_FUNCTIONS[name] : undefined
   if (unit !== undefined) {

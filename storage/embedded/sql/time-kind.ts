@@ -1,6 +1,7 @@
 /** Which of DuckDB's types of time an expression surely has: what `kindOf` of scope.ts knows of times, dates and intervals. */
 import { constantText, type Node } from './ast.ts'
 import { fits, parseInstant, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import type { Kind } from './scope.ts'
 
 /** TIMESTAMP_NS, other timestamps without a zone, TIMESTAMP WITH TIME ZONE, DATE, INTERVAL. */
@@ -39,7 +40,7 @@ export function kindOfTimeType(id: string | undefined): TimeKind | undefined {
 
 /** Of a name that is no column. */
 export function kindOfWord(names: readonly string[]): TimeKind | undefined {
-  const word = names.length === 1 ? names[0].toLowerCase() : ''
+  const word = names.length === 1 ? foldName(names[0]) : ''
   return Object.hasOwn(WORDS, word) ? WORDS[word] : undefined
 }
 

@@ -5,6 +5,7 @@
 import { constantText, type Node } from './ast.ts'
 import { foldInstant, foldSpan, foldTime } from './fold.ts'
 import { parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { longest, truncationOf } from './truncation.ts'
 import { fixedLength, parseSpan, type Span } from './width.ts'
 
@@ -24,7 +25,7 @@ export function timeTerm(node: Node | undefined, isTime: (node: Node) => boolean
   if (node.class === 'CAST') return rounded(timeTerm(node.child, isTime), CASTS[String(node.cast_type?.id)])
   if (node.class !== 'FUNCTION' || (node.schema !== undefined && node.schema !== 'main') || node.catalog !== undefined) return undefined
   const [a, b, ...more] = (node.children ?? []) as Node[]
-  switch (String(node.function_name).toLowerCase()) {
+  switch (foldName(String(node.function_name))) {
     case '+':
     case 'date_add':
       return more.length > 0 ? undefined : (moved(timeTerm(a, isTime), b, 1n) ?? moved(timeTerm(b, isTime), a, 1n))

@@ -1,5 +1,6 @@
 /** `date_trunc` over nanoseconds: fixed units are one division, months and years the calendar in UTC. */
 import { civilFromDays, daysFromCivil, floorDiv } from './instant.ts'
+import { foldName } from './names.ts'
 
 const DAY = 86_400_000_000_000n
 /** 1970-01-05, a Monday. */
@@ -34,7 +35,7 @@ define({ kind: 'isoyear', name: 'isoyear' }, 'isoyear')
 
 /** @returns undefined for a unit that is none. */
 export function truncationOf(unit: string | undefined): Truncation | undefined {
-  return unit === undefined ? undefined : UNITS.get(unit.toLowerCase())
+  return unit === undefined ? undefined : UNITS.get(foldName(unit))
 }
 
 /** The latest start of a unit at or before t, both in ns since the epoch. */

@@ -1,4 +1,5 @@
 /** Spans of time: the width grammar of `time_bucket` and the text of INTERVAL literals (spec 001, "Rollup": width units). */
+import { foldName } from './names.ts'
 
 /** Calendar parts apart from the fixed one, since a month has no length and a day may have 23 or 25 hours. */
 export interface Span {
@@ -55,7 +56,7 @@ export function parseSpan(text: string): Span | undefined {
     }
     ITEM.lastIndex = at
     const item = ITEM.exec(source)
-    const unit = item === null ? undefined : UNITS[item[2].toLowerCase()]
+    const unit = item === null ? undefined : UNITS[foldName(item[2])]
     if (item === null || unit === undefined) return undefined
     if (!addTo(span, item[1], unit)) return undefined
     at = ITEM.lastIndex
