@@ -88,6 +88,22 @@ t.test('help, version, plugins', async (t) => {
   t.match(await svc(['plugins']), { code: 0, out: /^line_protocol \(stable\): [\s\S]*\n {2}line_protocol\.\w+ = .*: ./m })
 })
 
+t.test('plugins lists those of a config file too', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const source = `
+    import { definePlugin, Type } from '${new URL('./index.ts', import.meta.url).href}'
+    const config = Type.Object({ greeting: Type.String({ default: 'hi', description: 'What to say' }) })
+    export default definePlugin({ id: 'greeter', summary: 'Greets', stability: 'beta', config, setup() {} })`
+  writeFileSync(join(folder, 'greeter.ts'), source)
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["line_protocol", "./greeter.ts"]\n')
+  const { code, out } = await svc(['plugins', '--config', join(folder, 'svc.toml')])
+  t.equal(code, 0)
+  t.match(out, /^greeter \(beta, from \.\/greeter\.ts\): Greets\n {2}greeter\.greeting = "hi": What to say$/m)
+  t.equal(out.match(/^line_protocol /gm)?.length, 1)
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["./missing.ts"]\n')
+  t.match(await svc(['plugins', '--config', join(folder, 'svc.toml')]), { code: 1, err: /cannot find plugin "\.\/missing\.ts"/ })
+})
+
 t.test('what is mistyped gets the nearest name', async (t) => {
   t.match(await svc(['serve', '--bnd', 'x']), { code: 1, err: 'svc: cannot use flag "--bnd": there is no such flag; did you mean "bind"?\n' })
   t.match(await svc(['chek']), { code: 1, err: 'did you mean "check"?' })

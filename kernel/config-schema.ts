@@ -82,7 +82,7 @@ const CIPHERS = [
 ]
 
 export const tlsSchema = Type.Object({
-  cert: Type.String({ description: 'File of the certificate chain, PEM' }),
+  cert: Type.String({ description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in' }),
   key: Type.String({ description: 'File of the private key, PEM' }),
   client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
   client_auth: Type.Enum(['required', 'optional'], {

@@ -7,7 +7,7 @@ import { admissionKeys } from '../common/limits.ts'
 import type { CompactionLimits } from './compaction-plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import type { PressureLimits } from './pressure.ts'
-import { DEFAULT_LIMITS } from './sql/limits.ts'
+import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
 const MIB = 1 << 20
@@ -15,7 +15,10 @@ const MIB = 1 << 20
 const LONGEST_TIMER_SECS = 2_147_483
 
 export const configSchema = Type.Object({
-  data_dir: Type.String({ default: './svc-data', description: 'Where the data lies; one server at a time' }),
+  data_dir: Type.String({
+    default: './svc-data',
+    description: 'Where the data lies; one server at a time. A relative path is from the folder the process runs in',
+  }),
   preset: Type.Union([Type.Literal('default'), Type.Literal('small')], {
     default: 'default',
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
@@ -228,7 +231,7 @@ export function explain(config: Record<string, unknown>): string[] {
 }
 
 export const queryThreads = (config: DatabaseConfig): number => config.query_threads || Math.max(1, Math.min(4, availableParallelism() - 1))
-export const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
+const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
 
 /** Engine processes that one query thread may have. */
 function processesOfThread(config: DatabaseConfig): number {
@@ -236,22 +239,21 @@ function processesOfThread(config: DatabaseConfig): number {
   return Math.max(1, Math.round((config.engine_processes || Math.max(2, threads)) / threads))
 }
 
-/** What a query thread needs to keep statements within their bounds. */
-export const statementConfig = (config: DatabaseConfig) => ({
-  maxScratchBytes: config.max_scratch_size,
-  engineProcesses: processesOfThread(config),
-  sqlLimits: { textBytes: config.sql_max_text_bytes, depth: config.sql_max_depth, nodes: config.sql_max_nodes },
-})
-
-/** What an engine thread is told of the configuration. @param threads of DuckDB. */
-export function workerConfig(config: DatabaseConfig, threads: number) {
+/** What an engine thread is told of the configuration. */
+export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenance') {
+  const limits = {
+    maxScratchBytes: config.max_scratch_size,
+    engineProcesses: processesOfThread(config),
+    sqlLimits: { textBytes: config.sql_max_text_bytes, depth: config.sql_max_depth, nodes: config.sql_max_nodes },
+  }
   return {
     niceness: config.engine_niceness,
-    duckdbThreads: threads,
+    duckdbThreads: role === 'query' ? queryParallelism(config) : 1,
     memoryLimitBytes: config.per_query_memory_limit,
     sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
     rowGroupRows: config.row_group_rows,
     compression: config.compression,
     zstdLevel: config.zstd_level,
+    ...(role === 'query' ? limits : {}),
   }
 }

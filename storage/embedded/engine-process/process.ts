@@ -16,8 +16,8 @@ const BASE_DATA_BYTES = 768 << 20
 const THREAD_DATA_BYTES = 24 << 20
 /** Of a process' memory; the rest is for what DuckDB does not count. */
 const BUFFER_SHARE = 0.7
-/** Behind everything else of the node. */
-const NICENESS = 19
+/** So much further behind than engine threads: about a third of their share of a processor. */
+const FURTHER_BACK = 5
 /** What it needs of the environment, which may hold secrets. */
 const ENVIRONMENT = ['PATH', 'LD_LIBRARY_PATH', 'TMPDIR', 'NODE_COMPILE_CACHE', 'NODE_DISABLE_COMPILE_CACHE', 'SystemRoot']
 /** How a process ends that the system gives no more memory, or that was ended for its memory. */
@@ -51,7 +51,7 @@ export class EngineProcess {
     }
     const dataBytes = BASE_DATA_BYTES + config.duckdbThreads * THREAD_DATA_BYTES + config.memoryLimitBytes
     this.child = start([MAIN, JSON.stringify(settings)], Math.ceil(dataBytes / 1024))
-    if (config.niceness > 0) lowerPriority(this.child.pid)
+    if (config.niceness > 0) lowerPriority(this.child.pid, Math.min(19, config.niceness + FURTHER_BACK))
     let started = (): void => {}
     this.ready = new Promise((resolve, reject) => {
       started = resolve
@@ -128,9 +128,9 @@ function start(args: readonly string[], dataKib: number): ChildProcess {
 }
 
 /** Threads that the process starts later have its priority as well. */
-function lowerPriority(pid: number | undefined): void {
+function lowerPriority(pid: number | undefined, niceness: number): void {
   try {
-    if (pid !== undefined) setPriority(pid, NICENESS)
+    if (pid !== undefined) setPriority(pid, niceness)
   } catch {
     // It has ended already, which is reported elsewhere, or may not be changed.
   }
