@@ -4,7 +4,7 @@
  * not know a type. Where a function of DuckDB takes microseconds, times are rounded down to them: a cast would round towards 1970.
  */
 import { constantText, literal, type Node, refuse } from './ast.ts'
-import { floorTo } from './bucket-sql.ts'
+import { floorTo, REPEATED } from './bucket-sql.ts'
 import { foldClock, foldInstant, foldSpan, foldTime } from './fold.ts'
 import { fits, OUT_OF_RANGE } from './instant.ts'
 import type { Printer } from './printer.ts'
@@ -151,6 +151,7 @@ export function microseconds(p: Printer, node: Node, scope: Scope): string {
   const low = node.class === 'COLUMN_REF' ? resolve(node.column_names, scope)?.source.time[0] : undefined
   if (low !== undefined && low >= 0n) return `CAST(${text} AS TIMESTAMP)`
   const ns = `epoch_ns(${text})`
+  if (ns.length > REPEATED) return `__svc_microseconds(${text})`
   return p.put(`make_timestamp(${ns} // 1000 - CASE WHEN ${ns} % 1000 < 0 THEN 1 ELSE 0 END)`)
 }
 
