@@ -254,6 +254,19 @@ t.test('schemas, deletes, drops, the server', async (t) => {
   t.match(await errorOf(client.call('DropMeasurement', { measurement: 'm' })), { code: 5 })
 })
 
+t.test('decimals: sign and point are optional', async (t) => {
+  const { client } = await setUp(t)
+  const written = ['+.5', '.5', '-.50', '+5.', '5']
+  await client.call('Write', { points: written.map((decimal, i) => point('m', NOW + BigInt(i), {}, { d: { decimal } })) })
+  const rows = await rowsOf(client, { measurement: 'm' })
+  t.same(
+    rows.map(({ fields }) => Number(fields[0].value.decimal)),
+    [0.5, 0.5, -0.5, 5, 5],
+  )
+  for (const decimal of ['+', '+-1', '.', '+.'])
+    t.match(await errorOf(client.call('Write', { points: [point('m', NOW, {}, { d: { decimal } })] })), { code: 3, details: /is not a decimal/ }, decimal)
+})
+
 t.test('SQL: scalars of their own kind, json for the rest', async (t) => {
   const { client } = await setUp(t, { storage: 'embedded', config: { server: { sql_max_rows: 1000 } } })
   const { columns, rows, row_count, truncated } = await client.call('ExecuteSql', {
