@@ -1,6 +1,7 @@
 /** What the SQL layer needs from the engine thread it runs in. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { FieldType } from '../../../kernel/storage.ts'
+import type { PlanBounds } from './plan-guard.ts'
 
 /** A column as SQL sees it: `name` is its name in SQL and in the relation. */
 export interface SqlMeasurementColumn {
@@ -51,6 +52,8 @@ export interface SqlHost {
    * the tags requested. Undefined when grouping rows by series first would gain nothing: few rows a series.
    */
   split?(request: RelationRequest): { rows: string; tags: string } | undefined
+  /** What the relations given so far may read, and nothing else. */
+  bounds: PlanBounds
   /** Wall clock for now(), nanoseconds. */
   now(): bigint
 }

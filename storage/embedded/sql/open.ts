@@ -7,6 +7,7 @@ import { readVector, resultColumn } from '../worker/vectors.ts'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
 import type { Names } from './names.ts'
+import { guardPlan } from './plan-guard.ts'
 import { type PreparedSql, prepareSql } from './prepare.ts'
 import type { Scan } from './printer.ts'
 import { arrowName } from './types.ts'
@@ -27,12 +28,15 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
   try {
     const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes })
     names = prepared.names
+    await guardPlan(prepared.describes ?? prepared.sql, host.bounds, host.connection, openParameters(prepared, parameters))
     const statement = await host.connection.prepare(prepared.sql)
     if (prepared.parameters.length > 0 && parameters === undefined) return await describeOpen(host, namespace, query, prepared, statement)
     const answer = prepared.explain === 'no' ? answerOf(statement, names, () => readsHistograms(host, namespace, prepared.scans)) : undefined
     if (answer === undefined) statement.destroySync()
     const rows =
-      answer === undefined ? explained(host, prepared, namespace !== '') : rowsOf(statement, answer, textBytes === true, prepared.describes ? names : undefined)
+      answer === undefined
+        ? explained(host, prepared, namespace !== '')
+        : rowsOf(statement, answer, textBytes === true, prepared.describes === undefined ? undefined : names)
     const guarded = running(host, rows, fail, signal)
     const discard = (): void => (answer === undefined ? undefined : statement.destroySync())
     return { columns: answer?.columns ?? PLAN_COLUMNS, parameters: [], discard, [Symbol.asyncIterator]: () => guarded }
@@ -41,6 +45,10 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
   } finally {
     calm()
   }
+}
+
+function openParameters({ parameters: names }: PreparedSql, values: SqlRequest['parameters']): number {
+  return values === undefined ? names.filter((name) => name !== undefined).length : 0
 }
 
 /** @returns what to call when the connection is at rest. */
@@ -157,10 +165,13 @@ async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean):
   const statement = `EXPLAIN ${prepared.explain === 'analyze' ? 'ANALYZE ' : ''}${prepared.sql}`
   const reader = await host.connection.runAndReadAll(statement)
   // EXPLAIN ANALYZE repeats the statement, as it was rewritten.
-  const plans = reader.getRows().map((row) => {
-    const plan = withPublicNames(withoutPaths(String(row[1]).replaceAll(statement, '')), prepared.names)
-    return [String(row[0]), blank ? plan.replace(/\d/g, '#') : plan]
-  })
+  const plans = reader
+    .getRows()
+    .filter(([kind]) => !String(kind).startsWith('logical_'))
+    .map((row) => {
+      const plan = withPublicNames(withoutPaths(String(row[1]).replaceAll(statement, '')), prepared.names)
+      return [String(row[0]), blank ? plan.replace(/\d/g, '#') : plan]
+    })
   const rows = [...prepared.scans.map((scan) => ['scan', scanLine(scan)]), ...plans]
   yield { rows: rows.length, columns: PLAN_COLUMNS.map((_, i) => ({ values: rows.map((row) => row[i]) })) }
 }

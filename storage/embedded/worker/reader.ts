@@ -21,8 +21,10 @@ import type { Selection } from '../jobs/select-job.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
-import { interruptOn, sqlName } from './duck.ts'
+import type { PlanBounds } from '../sql/plan-guard.ts'
+import { interruptOn, SOURCE_FUNCTION, sqlName } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
+import { segmentPathOf } from './pieces.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
@@ -160,21 +162,37 @@ export class EngineReader implements Reader {
   /** @param wanted collects segments that have to be verified before the statement can be tried again. */
   private host(namespace: string, connection: DuckDBConnection, wanted: SegmentMeta[]): SqlHost {
     const { state } = this.context
+    const read = new Set<MeasurementDef>()
     return {
       connection,
+      bounds: this.boundsOf(namespace, read),
       measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
         if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
+        read.add(def)
         return noting(wanted, () => this.relationSql(def, request))
       },
       split: (request) => {
         const def = state.measurement(namespace, request.measurement)
+        if (def !== undefined) read.add(def)
         const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request)))
         this.sources.push(...(parts?.sources ?? []))
         return parts
       },
       now: () => BigInt(Date.now()) * NS_PER_MS,
+    }
+  }
+
+  /** @param read the measurements that the statement has asked for by now. */
+  private boundsOf(namespace: string, read: ReadonlySet<MeasurementDef>): PlanBounds {
+    const { context, snapshot } = this
+    let files: Set<string> | undefined
+    return {
+      source: SOURCE_FUNCTION,
+      isFile: (path) => (files ??= filesOf(context, snapshot, read)).has(path),
+      isSource: (call) => this.sources.includes(call),
+      refused: (reason) => context.refusedPlan?.(namespace, reason),
     }
   }
 
@@ -207,6 +225,12 @@ export class EngineReader implements Reader {
       ],
     }
   }
+}
+
+/** Paths of the segments that hold rows of the measurements. */
+function filesOf({ duck, dataDir }: RelationContext, snapshot: Snapshot, measurements: ReadonlySet<MeasurementDef>): Set<string> {
+  const tables = new Set([...measurements].flatMap((def) => def.tables))
+  return new Set([...tables].flatMap((id) => snapshot.table(id).segments.map((segment) => segmentPathOf(duck, dataDir, segment))))
 }
 
 /** Answers like the host, with measurements that have no rows. */
