@@ -45,7 +45,7 @@ async function problemsOf(toml: string, plugins = [greeter], env: Record<string,
 
 t.test('defaults hold without a file', async (t) => {
   const config = await resolveConfig(readConfig({}, {}), { plugins: [greeter] })
-  t.equal(config.server.http_addr, '0.0.0.0:8086')
+  t.equal(config.server.http_addr, '127.0.0.1:8086')
   t.equal(config.server.max_write_batch_size, 100_000)
   t.same(config.sections.get('greeter'), { greeting: 'hi', times: 1 })
   t.equal(config.storage, undefined, 'no plugin needs a storage')

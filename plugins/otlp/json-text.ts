@@ -1,12 +1,13 @@
 /** JSON text to values, with the 64-bit integers that a JavaScript number cannot hold as bigints. */
 import { SvcError } from '../../kernel/errors.ts'
+import { withoutBom } from '../../kernel/http/body.ts'
 
 /** Sixteen digits in a row outside of a string, as far as can be seen without parsing: then integers are looked at one by one. */
 const LONG_INTEGER = /[:,[\s]-?\d{16}/
 
 /** @throws BAD_REQUEST. */
 export function parseJson(body: Buffer): unknown {
-  const text = body.toString('utf8')
+  const text = withoutBom(body).toString('utf8')
   try {
     return LONG_INTEGER.test(text) ? JSON.parse(text, exactly as never) : JSON.parse(text)
   } catch (error) {

@@ -164,7 +164,10 @@ export class GateHarness {
     if (own instanceof Error || direct instanceof Error) {
       // DuckDB does not look into a CTE that nothing reads, knows which columns have no fields before it looks for a relation further out, and tells a
       // table's own name from an alias of the same spelling.
-      if (own instanceof Error === direct instanceof Error || /there is none of that name|Cannot extract field|duplicate alias/.test(String(own)))
+      if (
+        own instanceof Error === direct instanceof Error ||
+        /there is none of that name|Cannot extract field|duplicate alias|raise \[database\]/.test(String(own))
+      )
         return undefined
       return own instanceof Error ? `refused, and DuckDB answers: ${own.message}` : `answered, and DuckDB refuses: ${(direct as Error).message}`
     }
