@@ -285,6 +285,11 @@ export class Auth {
   }
 }
 
+/** Whether the caller may know of the machine, such as where files lie: not an admin of some namespaces where data is kept apart. */
+export function administersServer({ admin, namespaces, dataNamespace }: CallContext): boolean {
+  return admin && (dataNamespace === '' || namespaces.length === 0)
+}
+
 /** Clocks of issuers differ, and a token is taken for some time beyond its end. */
 const GRACE_MS = 60_000
 

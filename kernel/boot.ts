@@ -67,6 +67,7 @@ export class SvcNode {
   /** Declares everything; no I/O but reading the TLS files. @throws SvcError naming the plugin. */
   async setup(): Promise<void> {
     await this.lifecycle.up([
+      ...this.checkStorage(),
       { phase: 'setup', name: 'the HTTP server', run: () => this.createHttp(), stop: () => this.http?.close(0) },
       ...this.config.plugins.map((plugin): Step => ({ phase: 'setup', name: `plugin "${plugin.id}"`, run: () => this.setupPlugin(plugin) })),
       {
@@ -131,6 +132,12 @@ export class SvcNode {
     }
     const status = this.open?.status()
     return status === undefined || status.accepting ? undefined : (status.reason ?? 'the storage does not accept writes')
+  }
+
+  private checkStorage(): Step[] {
+    const { storage } = this.config
+    if (storage === undefined) return []
+    return [{ phase: 'setup', name: `storage engine "${storage.engine}"`, run: async () => storage.module.check?.(storage.config) }]
   }
 
   private async createHttp(): Promise<void> {

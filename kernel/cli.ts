@@ -7,7 +7,7 @@ import { describe, listPlugins, warnings } from './config-text.ts'
 import { LateError } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
-import { helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+import { checkPlugins, helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
 import { printable } from './printable.ts'
 import { VERSION } from './version.ts'
 
@@ -20,7 +20,7 @@ Usage: svc <command> [flags]
 Commands:
   serve     run the server (default)
   check     check the config and say what it would run
-  plugins   list the built-in plugins with their config keys
+  plugins   list the plugins with their config keys: the built-in ones and, with --config, those that the file names
   help      this text
 `
 
@@ -48,7 +48,7 @@ async function runOwn(command: string, argv: readonly string[], io: Io): Promise
   if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
   if (flags.version !== undefined) return say(io, `${VERSION}\n`)
   if (command === 'help' || flags.help !== undefined) return say(io, await help())
-  if (command === 'plugins') return say(io, await listPlugins())
+  if (command === 'plugins') return say(io, await listPlugins(readConfig(flags, io.env)))
   const config = await resolveConfig(readConfig(flags, io.env))
   return command === 'check' ? check(config, io) : serve(config, io)
 }
@@ -101,6 +101,7 @@ async function check(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
   try {
     await node.setup()
+    await checkPlugins(config, io.env)
     io.out(describe(config))
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
   } finally {

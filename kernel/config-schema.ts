@@ -68,13 +68,33 @@ export type ServerConfig = Static<typeof serverSchema>
 /** How long requests in flight may take when the server stops: what is behind them, the storage above all, needs the rest. */
 export const drainMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 750
 
+/** Forward secrecy and authenticated encryption only. HTTP/2 needs the first of TLS 1.2 (RFC 9113, section 9.2.2). */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+]
+
 export const tlsSchema = Type.Object({
-  cert: Type.String({ description: 'File of the certificate chain, PEM' }),
+  cert: Type.String({ description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in' }),
   key: Type.String({ description: 'File of the private key, PEM' }),
   client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
   client_auth: Type.Enum(['required', 'optional'], {
     default: 'required',
     description: 'With client_ca: whether every client must show a certificate, or may come without one and give other credentials',
+  }),
+  min_version: Type.Enum(['1.2', '1.3'], { default: '1.2', description: 'Oldest version of TLS that clients may speak' }),
+  ciphers: Type.String({
+    default: CIPHERS.join(':'),
+    minLength: 1,
+    maxLength: 4096,
+    description: 'Cipher suites as OpenSSL names them, most wanted first; by default those with forward secrecy and authenticated encryption',
   }),
   reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
 })

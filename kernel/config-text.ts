@@ -1,6 +1,6 @@
 /** What `svc check` and `svc plugins` print. */
 import { isLoopback, parseAddress } from './addresses.ts'
-import type { NodeConfig } from './config.ts'
+import type { ConfigSource, NodeConfig } from './config.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { mountsOf } from './section-table.ts'
 
@@ -41,11 +41,15 @@ export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[
   })
 }
 
-export async function listPlugins(): Promise<string> {
+/** The built-in plugins, and those of others that a config names. @throws Error naming one that cannot be loaded. */
+export async function listPlugins({ tree, folder }: Pick<ConfigSource, 'tree' | 'folder'>): Promise<string> {
+  const builtin = builtinPlugins()
+  const named = Array.isArray(tree.plugins) ? tree.plugins.filter((name): name is string => typeof name === 'string') : []
   const lines: string[] = []
-  for (const id of builtinPlugins()) {
-    const plugin = await loadPlugin(id, process.cwd())
-    lines.push(`${plugin.id} (${plugin.stability}): ${plugin.summary}`)
+  for (const name of new Set([...builtin, ...named])) {
+    const plugin = await loadPlugin(name, folder)
+    const from = builtin.includes(name) ? '' : `, from ${name}`
+    lines.push(`${plugin.id} (${plugin.stability}${from}): ${plugin.summary}`)
     for (const { section, schema } of mountsOf(plugin))
       for (const [key, { default: value, description }] of Object.entries(schema.properties ?? {}))
         lines.push(`  ${section}.${key} = ${JSON.stringify(value) ?? '(none)'}: ${description}`)

@@ -10,9 +10,9 @@ import fastifyPlugin from 'fastify-plugin'
 
 export type Coding = 'zstd' | 'gzip'
 
-/** Of those that a client likes alike, the first: zstd takes a third of the processor time of gzip for the same size. */
+/** Of those that a client likes alike, the first: zstd takes 60 % of the processor time of gzip and gives less. */
 const CODINGS: readonly Coding[] = ['zstd', 'gzip']
-/** The fastest: time series in JSON shrink to a fifth or less at every level, and the network is rarely slower than a higher one. */
+/** The fastest: a megabyte of rows in JSON shrinks sevenfold in 2 ms (zstd), sixfold in 4 ms (gzip), and no more than eightfold in 14 ms (gzip at level 6). */
 const GZIP = { level: constants.Z_BEST_SPEED }
 const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
 const TEXT = /^(?:text\/|application\/(?:[\w.+-]+\+)?json\b|application\/openmetrics-text\b)/

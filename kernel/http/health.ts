@@ -61,7 +61,11 @@ export function addMetricsRoute(http: FastifyInstance, path: string, metrics: Me
 }
 
 export function addLogLevelRoute(http: FastifyInstance, logs: Logs): void {
-  const schema = { tags: ['admin'], summary: 'Changes the log level until the next start', body: Type.Object({ level: Type.String() }) }
+  const schema = {
+    tags: ['admin'],
+    summary: 'Changes the log level until the next start',
+    body: Type.Object({ level: Type.String() }, { additionalProperties: false }),
+  }
   http.put<{ Body: { level: string } }>('/api/v1/admin/log-level', { config: { action: 'admin' }, schema }, async (request) => {
     const { level } = request.body
     if (!LOG_LEVELS.includes(level as LogLevel))

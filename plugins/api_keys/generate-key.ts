@@ -93,7 +93,8 @@ interface Place {
   envelope: Envelope | undefined
 }
 
-function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: CommandCall): Place | undefined {
+/** @throws Error for an encryption key that cannot be had. */
+export function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: Pick<CommandCall, 'env' | 'err'>): Place | undefined {
   const location = storeLocation(config, dataDir)
   if (location !== undefined && 'memory' in location) err('storage.object_store_url is memory://, where no key can be put from here\n')
   if (location === undefined || 'memory' in location) return undefined
@@ -105,7 +106,7 @@ function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err 
 }
 
 /** Every key there is beside those of the config. */
-async function recordsOf({ store, isInbox, envelope }: Place, openState: () => Promise<OpenState | undefined>): Promise<KeyRecord[]> {
+export async function recordsOf({ store, isInbox, envelope }: Place, openState: () => Promise<OpenState | undefined>): Promise<KeyRecord[]> {
   const records = await store.records()
   const open = isInbox ? await openState() : undefined
   try {

@@ -7,7 +7,7 @@ import { admissionKeys } from '../common/limits.ts'
 import type { CompactionLimits } from './compaction-plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import type { PressureLimits } from './pressure.ts'
-import { DEFAULT_LIMITS } from './sql/limits.ts'
+import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
 const MIB = 1 << 20
@@ -15,7 +15,10 @@ const MIB = 1 << 20
 const LONGEST_TIMER_SECS = 2_147_483
 
 export const configSchema = Type.Object({
-  data_dir: Type.String({ default: './svc-data', description: 'Where the data lies; one server at a time' }),
+  data_dir: Type.String({
+    default: './svc-data',
+    description: 'Where the data lies; one server at a time. A relative path is from the folder the process runs in',
+  }),
   preset: Type.Union([Type.Literal('default'), Type.Literal('small')], {
     default: 'default',
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',

@@ -5,6 +5,7 @@
  * adds is not on it.
  */
 import { constantInteger, constantText, type Node } from './ast.ts'
+import { foldName } from './names.ts'
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
@@ -130,7 +131,7 @@ class Bounds {
   }
 
   private call(node: Node): boolean {
-    const name = String(node.function_name).toLowerCase()
+    const name = foldName(String(node.function_name))
     const children = (node.children ?? []) as Node[]
     if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
     if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS
@@ -148,7 +149,7 @@ function isPlainPattern(pattern: string | undefined): boolean {
 
 /** The whole partition, or rows around each one; not what needs a sorted copy for each row. */
 function isBoundedWindow(node: Node): boolean {
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   if (node.distinct === true || node.arg_orders !== undefined || node.exclude_clause !== undefined) return false
   return WINDOWS.has(name) || AGGREGATES.has(name)
 }
@@ -163,7 +164,7 @@ function isEquiJoin({ ref_type: ref, condition, using_columns: using }: Node): b
 
 /** range(n), generate_series(from, to [, step]) of few constant integers. */
 function isShortSeries(call: Node | undefined): boolean {
-  if (!SERIES.has(String(call?.function_name).toLowerCase())) return false
+  if (!SERIES.has(foldName(String(call?.function_name)))) return false
   const numbers = ((call?.children ?? []) as Node[]).map(constantInteger)
   if (numbers.length === 0 || numbers.some((each) => each === undefined)) return false
   const [from, to] = (numbers.length === 1 ? [0n, ...numbers] : numbers) as bigint[]

@@ -1,6 +1,6 @@
 /** What SHOW, DESCRIBE and information_schema answer: the namespace's measurements and nothing of DuckDB's own. */
 import { literal } from './ast.ts'
-import { duckType, type SqlMeasurement } from './host.ts'
+import { duckType, type SqlMeasurement, type SqlMeasurementColumn } from './host.ts'
 
 function values(columns: readonly string[], rows: readonly (string | number | null)[][]): string {
   const cell = (value: string | number | null): string => (value === null ? 'NULL' : typeof value === 'number' ? String(value) : literal(value))
@@ -19,9 +19,12 @@ export function showTables(measurements: readonly SqlMeasurement[]): string {
 export function showColumns(measurement: SqlMeasurement): string {
   return values(
     ['column_name', 'data_type', 'is_nullable', 'role'],
-    measurement.columns.map((column) => [column.name, duckType(column), nullable(column.role), column.role]),
+    measurement.columns.map((column) => [column.name, duckType(column), nullable(column.role), roleName(column.role)]),
   )
 }
+
+/** As schemas say it on every surface. */
+const roleName = (role: SqlMeasurementColumn['role']): string => (role === 'time' ? 'timestamp' : role)
 
 const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')
 
@@ -44,7 +47,7 @@ export function informationSchema(view: string, measurements: readonly SqlMeasur
   return answer(
     ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
     measurements.flatMap((m) =>
-      m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), column.role]),
+      m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
     ),
   )
 }

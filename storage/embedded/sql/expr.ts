@@ -2,31 +2,17 @@
 import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
 import { columnRef } from './columns.ts'
-import { foldInstant } from './fold.ts'
+import { COMPARISONS, printBetween, printComparison, printInList } from './comparison.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
-import { parseInstant, parseTime } from './instant.ts'
+import { fits, parseInstant, parseTime } from './instant.ts'
 import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
-import { kindOf, resolve, type Scope } from './scope.ts'
+import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
 import { star, starPattern } from './star.ts'
+import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
 import { printType } from './types.ts'
 import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
-
-const COMPARISONS: Record<string, string> = {
-  COMPARE_EQUAL: '=',
-  COMPARE_NOTEQUAL: '<>',
-  COMPARE_LESSTHAN: '<',
-  COMPARE_GREATERTHAN: '>',
-  COMPARE_LESSTHANOREQUALTO: '<=',
-  COMPARE_GREATERTHANOREQUALTO: '>=',
-  COMPARE_DISTINCT_FROM: 'IS DISTINCT FROM',
-  COMPARE_NOT_DISTINCT_FROM: 'IS NOT DISTINCT FROM',
-}
-
-/** The times DuckDB's TIMESTAMP_NS has a literal for; beyond them epoch_ns is compared, which is exact everywhere. */
-const FIRST_LITERAL = -9_223_286_400_000_000_000n
-const LAST_LITERAL = 9_223_372_036_854_775_806n
 
 export function printExpr(p: Printer, node: Node, scope: Scope): string {
   return p.put(print(p, node, scope))
@@ -39,16 +25,16 @@ function print(p: Printer, node: Node, scope: Scope): string {
 function printNode(p: Printer, node: Node, scope: Scope): string {
   switch (node.class) {
     case 'COLUMN_REF':
-      return columnRef(p, node, scope)
+      return printClock(p, node, scope) ?? columnRef(p, node, scope)
     case 'CONSTANT':
       members(node, ['class', 'type', 'alias', 'value'])
       return constant(node.value)
     case 'CAST':
       return cast(p, node, scope)
     case 'COMPARISON':
-      return comparison(p, node, scope)
+      return printComparison(p, node, scope)
     case 'BETWEEN':
-      return between(p, node, scope)
+      return printBetween(p, node, scope)
     case 'CONJUNCTION':
       members(node, ['class', 'type', 'alias', 'children'])
       return `(${list(p, node.children, scope, node.type === 'CONJUNCTION_OR' ? ' OR ' : ' AND ')})`
@@ -114,63 +100,30 @@ function cast(p: Printer, node: Node, scope: Scope): string {
   if (time !== undefined && (time.offset !== undefined || time.fractionDigits > 6)) {
     p.rewrites++
     const ns = parseInstant(text as string) as bigint
-    if (time.fractionDigits > 6 && ns >= FIRST_LITERAL && ns <= LAST_LITERAL) return `make_timestamp_ns(${ns})`
+    if (time.fractionDigits > 6 && fits(ns)) return `make_timestamp_ns(${ns})`
     return `make_timestamp(${ns / 1000n})`
   }
-  return `${node.try_cast === true ? 'TRY_CAST' : 'CAST'}(${printExpr(p, node.child, scope)} AS ${printType(node.cast_type)})`
-}
-
-/** `other` as it is compared with a time: exact nanoseconds if it can be read off the tree. */
-function instant(p: Printer, other: Node): bigint | undefined {
-  return p.plain ? undefined : foldInstant(other, p.now)
-}
-
-const fits = (ns: bigint): boolean => ns >= FIRST_LITERAL && ns <= LAST_LITERAL
-
-function comparison(p: Printer, node: Node, scope: Scope): string {
-  members(node, ['class', 'type', 'alias', 'left', 'right'])
-  const sign = COMPARISONS[node.type]
-  if (sign === undefined) throw refuse(`cannot run this query: the comparison "${node.type}" is not supported here`)
-  const left = printExpr(p, node.left, scope)
-  const right = printExpr(p, node.right, scope)
-  const time = (side: Node): boolean => side.class !== 'CONSTANT' && kindOf(side, scope) === 'time'
-  if (time(node.left)) return `(${timeCompared(p, left, sign, right, instant(p, node.right), false)})`
-  if (time(node.right)) return `(${timeCompared(p, right, sign, left, instant(p, node.left), true)})`
-  return `(${left} ${sign} ${right})`
-}
-
-function timeCompared(p: Printer, time: string, sign: string, other: string, ns: bigint | undefined, swapped: boolean): string {
-  let [a, b] = [time, other]
-  if (ns !== undefined) {
-    p.rewrites++
-    if (fits(ns)) b = `make_timestamp_ns(${ns})`
-    else [a, b] = [`epoch_ns(${time})`, `(${ns})`]
-  }
-  return swapped ? `${b} ${sign} ${a}` : `${a} ${sign} ${b}`
-}
-
-function between(p: Printer, node: Node, scope: Scope): string {
-  members(node, ['class', 'type', 'alias', 'input', 'lower', 'upper'])
-  const input = printExpr(p, node.input, scope)
-  const [lower, upper] = [printExpr(p, node.lower, scope), printExpr(p, node.upper, scope)]
-  if (kindOf(node.input, scope) !== 'time') return `(${input} BETWEEN ${lower} AND ${upper})`
-  const low = timeCompared(p, input, '>=', lower, instant(p, node.lower), false)
-  return `(${low} AND ${timeCompared(p, input, '<=', upper, instant(p, node.upper), false)})`
+  const type = printType(node.cast_type)
+  if (type === 'INTERVAL' && text !== undefined) checkInterval(text)
+  const timed = printTimeCast(p, node, type, scope)
+  if (timed !== undefined) return timed
+  return `${node.try_cast === true ? 'TRY_CAST' : 'CAST'}(${printExpr(p, node.child, scope)} AS ${type})`
 }
 
 function caseExpr(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'case_checks', 'else_expr'])
-  const checks = (node.case_checks as Node[]).map((check) => {
-    members(check, ['when_expr', 'then_expr'])
-    return ` WHEN ${printExpr(p, check.when_expr, scope)} THEN ${printExpr(p, check.then_expr, scope)}`
-  })
-  return `CASE${checks.join('')} ELSE ${node.else_expr === undefined ? 'NULL' : printExpr(p, node.else_expr, scope)} END`
+  const checks = node.case_checks as Node[]
+  for (const check of checks) members(check, ['when_expr', 'then_expr'])
+  const results = alike(p, [...checks.map((check) => check.then_expr), ...(node.else_expr === undefined ? [] : [node.else_expr])], scope)
+  const cases = checks.map((check, i) => ` WHEN ${printExpr(p, check.when_expr, scope)} THEN ${results[i]}`)
+  return `CASE${cases.join('')} ELSE ${node.else_expr === undefined ? 'NULL' : results[checks.length]} END`
 }
 
 function operator(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'children'])
+  if (node.type === 'COMPARE_IN' || node.type === 'COMPARE_NOT_IN') return printInList(p, node, scope)
   const children = node.children as Node[]
-  const args = children.map((child) => printExpr(p, child, scope))
+  const args = node.type === 'OPERATOR_COALESCE' ? alike(p, children, scope) : children.map((child) => printExpr(p, child, scope))
   switch (node.type) {
     case 'OPERATOR_NOT':
       return `(NOT ${args[0]})`
@@ -192,22 +145,9 @@ function operator(p: Printer, node: Node, scope: Scope): string {
       return `GROUPING(${args.join(', ')})`
     case 'ARRAY_CONSTRUCTOR':
       return `[${args.join(', ')}]`
-    case 'COMPARE_IN':
-    case 'COMPARE_NOT_IN':
-      return inList(p, node, args, scope)
     default:
       throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported here`)
   }
-}
-
-function inList(p: Printer, node: Node, args: string[], scope: Scope): string {
-  const word = node.type === 'COMPARE_IN' ? 'IN' : 'NOT IN'
-  if (kindOf(node.children[0], scope) !== 'time') return `(${args[0]} ${word} (${args.slice(1).join(', ')}))`
-  const times = (node.children.slice(1) as Node[]).map((child) => instant(p, child))
-  if (times.some((ns) => ns !== undefined)) p.rewrites++
-  if (times.every((ns) => ns !== undefined)) return `(epoch_ns(${args[0]}) ${word} (${times.map((ns) => `(${ns})`).join(', ')}))`
-  const values = times.map((ns, i) => (ns !== undefined && fits(ns) ? `make_timestamp_ns(${ns})` : args[i + 1]))
-  return `(${args[0]} ${word} (${values.join(', ')}))`
 }
 
 const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'children', 'filter', 'order_bys', 'distinct', 'is_operator']
@@ -236,6 +176,11 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
   checkAggregateName(name, children)
   if (isDivision(name) && children.length === 2) return division(p, name, children, scope)
   if (OPERATORS.has(name)) return operatorCall(p, name, children, scope)
+  const timed =
+    printClock(p, node, scope) ??
+    printTimeCall(p, name, children, scope) ??
+    printTimeAggregate(p, name, children, node.distinct === true, () => filterOf(p, node, scope), scope)
+  if (timed !== undefined) return timed
   const args = children.map((child) => argument(p, child, name, scope))
   if (BY_EXTREME.has(name) && args.length === 2 && !p.plain && isTimeColumn(children[1], scope)) {
     // DuckDB has a fast path for integers but none for TIMESTAMP_NS.
@@ -306,27 +251,12 @@ export function lambdaText(p: Printer, node: Node, scope: Scope): string {
 }
 
 function operatorCall(p: Printer, name: string, children: Node[], scope: Scope): string {
+  const sum = name === '+' || name === '-' ? printSum(p, name, children, scope) : undefined
+  if (sum !== undefined) return sum
   const args = children.map((child) => printExpr(p, child, scope))
   if (name === '!__postfix') return `factorial(${args[0]})`
   if (args.length === 1) return `(${name} ${args[0]})`
-  if (name === '-' && !p.plain) return timeDifference(p, children, args, scope)
   return `(${args[0]} ${name} ${args[1]})`
-}
-
-/** now() - _time: DuckDB has no such operator over TIMESTAMP_NS and an instant with a zone. */
-function timeDifference(p: Printer, children: Node[], args: string[], scope: Scope): string {
-  for (const [i, j] of [
-    [0, 1],
-    [1, 0],
-  ]) {
-    if (children[j].class === 'CONSTANT' || kindOf(children[i], scope) !== 'time') continue
-    const ns = instant(p, children[j])
-    if (ns === undefined || !fits(ns)) continue
-    p.rewrites++
-    args[j] = `make_timestamp_ns(${ns})`
-    break
-  }
-  return `(${args[0]} - ${args[1]})`
 }
 
 const isDivision = (name: string): boolean => name === '/' || name === '//' || name === '%' || name === 'mod' || name === 'divide'
@@ -405,6 +335,8 @@ function windowCall(p: Printer, node: Node, scope: Scope): string {
     p.rewrites++
     return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter === '' ? undefined : filter, ` ${over}`)
   }
+  const timed = printTimeAggregate(p, name, children, node.distinct === true, () => `${filter === '' ? '' : ` FILTER (WHERE ${filter})`} ${over}`, scope)
+  if (timed !== undefined) return timed
   const star = name === 'count_star'
   if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name) && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
     throw unknown(name)
@@ -439,7 +371,9 @@ function subquery(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'subquery_type', 'subquery', 'child', 'comparison_type'])
   if (p.plain) return '(subquery)'
   members(node.subquery, ['node'])
-  const text = `(${p.query(node.subquery.node, scope)})`
+  const query = p.query(node.subquery.node, scope)
+  const text = `(${query.text})`
+  noteSubquery(node, query.outputs)
   switch (node.subquery_type) {
     case 'SCALAR':
       return text

@@ -271,7 +271,7 @@ t.test('SHOW, DESCRIBE and information_schema list the measurements of the names
   t.same((await host.query('show tables ;')).rows.flat(), names)
   t.same((await host.query('SELECT table_name FROM information_schema.tables ORDER BY 1')).rows.flat(), names)
   const columns = (await host.query('SHOW COLUMNS FROM cpu')).rows
-  t.same(columns[0], ['_time', 'TIMESTAMP_NS', 'NO', 'time'])
+  t.same(columns[0], ['_time', 'TIMESTAMP_NS', 'NO', 'timestamp'])
   t.same(columns[1], ['hostname', 'VARCHAR', 'YES', 'tag'])
   t.same(columns.at(-1), ['price', 'DECIMAL(38,4)', 'YES', 'field'])
   t.same((await host.query('DESCRIBE cpu')).rows, columns)

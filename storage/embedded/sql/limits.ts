@@ -2,18 +2,9 @@
  * How large a statement may be, before anything works on it. DuckDB's parser, its serializer and its binder take memory that no limit of DuckDB counts
  * and do not look at interrupts, so what is too large is refused: the text before it is parsed, the tree before it is printed or bound.
  */
+import type { SqlLimits } from '../sql-limits.ts'
 import { type Node, refuse } from './ast.ts'
-
-export interface SqlLimits {
-  /** Bytes of UTF-8. */
-  textBytes: number
-  /** Levels of expressions, subqueries and set operations within each other. */
-  depth: number
-  /** Nodes of the syntax tree, where each reference to a common table expression counts as often as it is repeated. */
-  nodes: number
-}
-
-export const DEFAULT_LIMITS: Readonly<SqlLimits> = { textBytes: 131_072, depth: 256, nodes: 20_000 }
+import { foldName } from './names.ts'
 
 /** The parser takes a quarter of a megabyte for each level of these, and half a second for a thousand. */
 const NESTED_OPERATION = /\b(?:intersect|except)\b/gi
@@ -43,7 +34,7 @@ function weigh(part: unknown, ctes: ReadonlyMap<string, number>, depth: number, 
   if (level > limits.depth) throw tooDeep(limits)
   const visible = node.cte_map === undefined ? ctes : withCtes(node.cte_map, ctes, level, limits)
   let nodes = isNode ? 1 : 0
-  if (node.type === 'BASE_TABLE') nodes += visible.get(String(node.table_name).toLowerCase()) ?? 0
+  if (node.type === 'BASE_TABLE') nodes += visible.get(foldName(String(node.table_name))) ?? 0
   for (const key in node) if (typeof node[key] === 'object') nodes += weigh(node[key], visible, level, limits)
   return checked(nodes, limits)
 }
@@ -57,7 +48,7 @@ function sum(list: readonly unknown[], ctes: ReadonlyMap<string, number>, depth:
 /** A later one may refer to those before it, and each of its references to all that these refer to. */
 function withCtes(map: Node, outer: ReadonlyMap<string, number>, depth: number, limits: Readonly<SqlLimits>): Map<string, number> {
   const ctes = new Map(outer)
-  for (const { key, value } of (map.map ?? []) as Node[]) ctes.set(String(key).toLowerCase(), weigh(value, ctes, depth, limits))
+  for (const { key, value } of (map.map ?? []) as Node[]) ctes.set(foldName(String(key)), weigh(value, ctes, depth, limits))
   return ctes
 }
 

@@ -44,7 +44,7 @@ async function open(host: SqlHost, namespace: string, prepared: PreparedSql, tex
   const { sql, scans, names, describes } = prepared
   const statement = await runnerOf(host, prepared).open(sql, { textBytes: textBytes && !describes, histograms: () => readsHistograms(host, namespace, scans) })
   if (names === undefined) return statement
-  const columns = statement.columns.map(({ name, type }) => ({ name: names.publicColumn(name), type }))
+  const columns = statement.columns.map((column) => ({ ...column, name: names.publicColumn(column.name) }))
   return { ...statement, columns, ...(describes ? { rows: () => withPublicColumns(statement.rows(), names) } : {}) }
 }
 

@@ -49,7 +49,7 @@ export type Matches = Map<string, readonly string[]>
 /** What prints expressions and queries, which nest in each other: given to the printer, so that the modules need not import each other. */
 export interface Printers {
   expr(p: Printer, node: Node, scope: Scope): string
-  query(p: Printer, node: Node, parent: Scope | undefined): { text: string }
+  query(p: Printer, node: Node, parent: Scope | undefined): { text: string; outputs: Output[] | undefined }
 }
 
 export class Printer {
@@ -94,8 +94,8 @@ export class Printer {
   }
 
   /** A query within an expression. */
-  query(node: Node, parent: Scope): string {
-    return this.printers.query(this, node, parent).text
+  query(node: Node, parent: Scope): { text: string; outputs: Output[] | undefined } {
+    return this.printers.query(this, node, parent)
   }
 
   /** A CTE that is not visible yet. */

@@ -2,9 +2,10 @@
 import { constantInteger, type Node } from './ast.ts'
 import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
 import { foldName } from './names.ts'
+import { kindOfTimeCall, kindOfTimeCast, kindOfWord, mixed, type TimeKind } from './time-kind.ts'
 
 /** What is known of a value without DuckDB's binder: enough to type literals and to tell float from exact division. */
-export type Kind = 'time' | 'float' | 'exact' | 'text' | 'bool' | 'other'
+export type Kind = TimeKind | 'float' | 'exact' | 'text' | 'bool' | 'other'
 
 export interface SourceColumn {
   /** Of a measurement's column its own. */
@@ -128,16 +129,46 @@ export function kindOfColumn(column: SqlMeasurementColumn): Kind {
   }
 }
 
+/** Whether the name of a clock, such as current_date, surely is that: no column and no parameter of a lambda can be meant. */
+export function isClockWord(names: readonly string[], scope: Scope): boolean {
+  if (kindOfWord(names) === undefined) return false
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
+    if (at.hidden.some((hidden) => hidden.has(foldName(names[0]))) || at.sources.some((source) => !source.complete)) return false
+  }
+  return resolve(names, scope) === undefined
+}
+
+/** What a scalar subquery answers, known once it is printed. */
+const subqueryKinds = new WeakMap<Node, Kind>()
+
+export function noteSubquery(node: Node, outputs: readonly Output[] | undefined): void {
+  const kind = outputs?.length === 1 && node.subquery_type === 'SCALAR' ? outputs[0].kind : undefined
+  if (kind !== undefined) subqueryKinds.set(node, kind)
+}
+
 /** Undefined when only the binder can tell. */
 export function kindOf(node: Node, scope: Scope): Kind | undefined {
   switch (node.class) {
-    case 'COLUMN_REF':
+    case 'COLUMN_REF': {
+      if (isClockWord(node.column_names, scope)) return kindOfWord(node.column_names)
       return resolve(node.column_names, scope)?.column.kind
+    }
     case 'CONSTANT':
       if (constantInteger(node) !== undefined) return 'exact'
       return kindOfType(node.value?.type?.id)
     case 'CAST':
-      return kindOfType(node.cast_type?.id)
+      return kindOfType(node.cast_type?.id) ?? kindOfTimeCast(node)
+    case 'CASE': {
+      const results = [...(node.case_checks as Node[]).map((check) => check.then_expr as Node), node.else_expr as Node | undefined]
+      return mixed(
+        results.filter((result) => result !== undefined),
+        (result) => kindOf(result, scope),
+      )
+    }
+    case 'OPERATOR':
+      return node.type === 'OPERATOR_COALESCE' ? mixed(node.children, (child) => kindOf(child, scope)) : undefined
+    case 'SUBQUERY':
+      return subqueryKinds.get(node)
     case 'COMPARISON':
     case 'CONJUNCTION':
     case 'BETWEEN':
@@ -145,13 +176,20 @@ export function kindOf(node: Node, scope: Scope): Kind | undefined {
     case 'FUNCTION':
     case 'WINDOW': {
       const name = foldName(String(node.function_name))
+      const children = (node.children ?? []) as Node[]
+      // Each child once, or the time would double with every level.
+      const known = new Map<Node, Kind | undefined>()
+      const kind = (child: Node): Kind | undefined => {
+        if (!known.has(child)) known.set(child, kindOf(child, scope))
+        return known.get(child)
+      }
+      const timed = kindOfTimeCall(name, children, kind)
+      if (timed !== undefined) return timed
       if (FLOAT_FUNCTIONS.has(name)) return 'float'
       if (EXACT_FUNCTIONS.has(name)) return 'exact'
-      if (name === 'time_bucket' || name === 'make_timestamp_ns') return 'time'
-      const children = (node.children ?? []) as Node[]
-      if (SAME_KIND.has(name) && children.length > 0) return kindOf(children[0], scope)
+      if (SAME_KIND.has(name) && children.length > 0) return kind(children[0])
       if (ARITHMETIC.has(name)) {
-        const kinds = children.map((child) => kindOf(child, scope))
+        const kinds = children.map(kind)
         if (kinds.includes('float') && kinds.every((kind) => kind === 'float' || kind === 'exact' || kind === undefined)) return 'float'
         return kinds.every((kind) => kind === 'exact') ? 'exact' : undefined
       }
@@ -164,7 +202,6 @@ export function kindOf(node: Node, scope: Scope): Kind | undefined {
 
 function kindOfType(id: string | undefined): Kind | undefined {
   if (id === 'DOUBLE' || id === 'FLOAT') return 'float'
-  if (id === 'TIMESTAMP_NS') return 'time'
   if (id === 'VARCHAR') return 'text'
   if (id === 'BOOLEAN') return 'bool'
   return id !== undefined && EXACT_TYPES.has(id) ? 'exact' : undefined

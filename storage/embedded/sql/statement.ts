@@ -42,7 +42,7 @@ async function openStatement(connection: DuckDBConnection, sql: string, { textBy
   const shown = ids.map((id) => shows && id === DuckDBTypeId.BLOB)
   const typeOf = (i: number): string => (ids[i] === DuckDBTypeId.INVALID ? 'Null' : shown[i] ? 'Utf8' : arrowName(statement.columnType(i)))
   return {
-    columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i) })),
+    columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i), ...(shown[i] && { histogram: true }) })),
     columnsKnown: ids[0] !== DuckDBTypeId.INVALID,
     parameterTypes: Array.from({ length: statement.parameterCount }, (_, i) => parameterType(statement, i + 1)),
     rows: () => rowsOf(statement, shown, textBytes),
