@@ -33,7 +33,9 @@ export default definePlugin({
     const handler = new WriteHandler(svc, config)
     for (const path of WRITE_PATHS) {
       const schema = { tags: ['write'], summary: 'Writes points in line protocol', querystring: writeQuery, consumes: ['text/plain'] }
-      svc.http.post(path, { config: { rawBody: true }, schema, onSend: addInfluxHeaders }, (request, reply) => handler.write(request, reply))
+      svc.http.post(path, { config: { rawBody: true }, bodyLimit: svc.server.max_body_size, schema, onSend: addInfluxHeaders }, (request, reply) =>
+        handler.write(request, reply),
+      )
     }
     const schema = { tags: ['write'], summary: 'Answers what InfluxDB 1 clients ask before they write', querystring: statementQuery }
     const answer = async (request: HttpRequest) => {

@@ -6,6 +6,7 @@ import type { WriteBatch } from '../../kernel/batch.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import type { ErrorKind } from '../../kernel/errors.ts'
 import { toSvcError } from '../../kernel/http/errors.ts'
+import { hungUp } from '../../kernel/http/hung-up.ts'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
@@ -13,7 +14,7 @@ import { errorAnswer, partialSuccess, refusalOf, statusMessage, type Tally } fro
 import type { OtlpConfig } from './config.ts'
 import { answerType, compressionOf, encodingOf, requireEncoding } from './content.ts'
 import { OtlpDecoder } from './decoder.ts'
-import { messageOfJson } from './json-request.ts'
+import { JsonThread } from './json-thread.ts'
 import { type OtlpMetrics, otlpMetrics } from './metrics.ts'
 import type { Outcome } from './outcome.ts'
 import { decodePayload } from './payload.ts'
@@ -34,6 +35,7 @@ export class OtlpHandler {
   private readonly metrics: OtlpMetrics
   private readonly dropped: ReadonlySet<string>
   private readonly decoders: PerNamespace<OtlpDecoder>
+  private readonly json = new JsonThread()
 
   constructor(svc: Svc, config: OtlpConfig) {
     this.svc = svc
@@ -50,7 +52,7 @@ export class OtlpHandler {
     if (body === undefined || body.length === 0) return reply.code(204).send()
     const { max_decompressed_bytes: limit } = this.config
     const payload = compression === undefined ? body : await decodePayload(body, compression, limit)
-    const message = encoding === 'json' ? messageOfJson(payload) : payload
+    const message = encoding === 'json' ? await this.json.convert(payload) : payload
     const tally = await this.store(request, message)
     const refusal = refusalOf(tally)
     if (refusal === undefined) return reply.code(204).send()
@@ -59,6 +61,10 @@ export class OtlpHandler {
       .code(200)
       .type(answerType(request.headers['content-type']))
       .send(partialSuccess(encoding, tally.rejected, refusal.message))
+  }
+
+  stop(): Promise<void> {
+    return this.json.stop()
   }
 
   /** Errors in the shape of OTLP, whatever they come from: exporters know no other. */
@@ -81,7 +87,7 @@ export class OtlpHandler {
   private async store(request: HttpRequest, message: Uint8Array): Promise<Tally> {
     const { svc, metrics } = this
     const context = svc.context(request)
-    const { outcome, batches } = this.decode(context.dataNamespace, message)
+    const { outcome, batches } = await this.decode(request, context.dataNamespace, message)
     metrics.exemplars.inc(outcome.exemplars)
     metrics.skipped.inc(outcome.skipped)
     svc.ingest.countNonFinite(outcome.nonFinite)
@@ -97,7 +103,7 @@ export class OtlpHandler {
     return tally
   }
 
-  private decode(namespace: string, message: Uint8Array): Decoded {
+  private async decode(request: HttpRequest, namespace: string, message: Uint8Array): Promise<Decoded> {
     const { storage } = this.svc
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
     const batches: WriteBatch[] = []
@@ -109,7 +115,8 @@ export class OtlpHandler {
     let kept = false
     try {
       const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
-      const outcome = this.decoders.get(namespace).decode(message, open, (entry) => metadata?.note?.(namespace, entry), options)
+      const decoder = this.decoders.get(namespace)
+      const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), hungUp(request))
       kept = true
       for (const batch of batches) if (batch.rows === 0) storage.recycle(batch)
       return { outcome, batches: batches.filter((batch) => batch.rows > 0) }

@@ -15,11 +15,13 @@ export default definePlugin({
   capabilities: ['points'],
   setup(svc, config) {
     const handler = new OtlpHandler(svc, config)
+    svc.stop(() => handler.stop())
     for (const url of ['/v1/metrics', '/api/v1/otlp/metrics']) {
       svc.http.route({
         method: 'POST',
         url,
         config: { rawBody: true, encodedBody: true },
+        bodyLimit: svc.server.max_body_size,
         schema: {
           tags: ['write'],
           summary: 'OTLP metrics: an ExportMetricsServiceRequest',

@@ -43,7 +43,7 @@ export default definePlugin({
       await keeper.stop()
     })
     const schema = { tags: ['write'], summary: 'Prometheus remote write 1.0 and 2.0', querystring: writeQuery, consumes: ['application/x-protobuf'] }
-    const options = { config: { rawBody: true as const, encodedBody: true as const }, schema }
+    const options = { config: { rawBody: true as const, encodedBody: true as const }, bodyLimit: svc.server.max_body_size, schema }
     svc.http.post('/api/v1/prom/write', options, (request, reply) => handler.write(request, reply))
     // Where Prometheus and VictoriaMetrics themselves take it, and where other doors take other types.
     const shared = { ...options, schema: { ...schema, hide: true }, constraints: { mediaType: 'application/x-protobuf' } }
