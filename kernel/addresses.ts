@@ -1,4 +1,5 @@
 /** Where a node listens, by its config: HTTP, and each plugin whose schema marks a key as the address of a listener of its own. */
+import { isIPv4 } from 'node:net'
 import { SvcError } from './errors.ts'
 import type { Schema } from './section.ts'
 
@@ -8,7 +9,7 @@ export interface ListenAddress {
   address: string
 }
 
-/** For schemas: `Type.String({ ...LISTENS, default: '0.0.0.0:4243' })`. */
+/** For schemas: `Type.String({ ...LISTENS, default: '127.0.0.1:4243' })`. */
 export const LISTENS = { listens: true } as const
 
 /** Of a caller: a listener for both kinds of addresses shows IPv4 as IPv6, `::ffff:192.0.2.1`, which would be another address to limits and policies. */
@@ -22,6 +23,12 @@ export function parseAddress(address: string): { host: string; port: number } {
   const port = Number(match?.[3])
   if (match === null || port > 65_535) throw new SvcError('CONFIG_ERROR', `cannot use address "${address}": write host:port, such as 127.0.0.1:8086`)
   return { host: match[1] ?? (match[2] || '0.0.0.0'), port }
+}
+
+/** Whether only this machine reaches it. */
+export function isLoopback(host: string): boolean {
+  const plain = plainAddress(host.toLowerCase())
+  return plain === 'localhost' || plain === '::1' || (isIPv4(plain as string) && (plain as string).startsWith('127.'))
 }
 
 export function isWildcard(host: string): boolean {

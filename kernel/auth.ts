@@ -101,6 +101,22 @@ const NAMESPACE_RULE = 'a name is 1 to 63 lower case letters, digits and hyphens
 const EVERYBODY: Identity = { principal: 'anonymous', method: 'none', claims: {}, namespaces: [], admin: true }
 const NOBODY: Identity = { principal: 'anonymous', method: 'none', claims: {}, namespaces: [], admin: false }
 
+/** In a credential's list of namespaces, alone: all of them. What it lets in has an empty list. */
+export const ALL_NAMESPACES = '*'
+
+/** Whether a credential's list of namespaces says all of them. */
+export function isForAll(namespaces: readonly string[]): boolean {
+  return namespaces.length === 1 && namespaces[0] === ALL_NAMESPACES
+}
+
+/** What is wrong with a credential's list of namespaces. */
+export function namespaceListProblems(namespaces: readonly string[]): string[] {
+  if (isForAll(namespaces)) return []
+  return namespaces.flatMap((name) =>
+    name === ALL_NAMESPACES ? ['cannot use namespaces "*" beside others: it stands for all; leave the others out'] : (namespaceProblem(name) ?? []),
+  )
+}
+
 /** @returns what is wrong with a namespace's name, or undefined. */
 export function namespaceProblem(name: string): string | undefined {
   return NAMESPACE.test(name) ? undefined : `cannot use namespace ${JSON.stringify(name.slice(0, 64))}: ${NAMESPACE_RULE}`
@@ -267,6 +283,11 @@ export class Auth {
     const { requestId, address } = credentials
     return { ...identity, roles: identity.roles ?? [], namespace, dataNamespace: this.multiTenancy ? namespace : '', requestId, address }
   }
+}
+
+/** Whether the caller may know of the machine, such as where files lie: not an admin of some namespaces where data is kept apart. */
+export function administersServer({ admin, namespaces, dataNamespace }: CallContext): boolean {
+  return admin && (dataNamespace === '' || namespaces.length === 0)
 }
 
 /** Clocks of issuers differ, and a token is taken for some time beyond its end. */

@@ -3,9 +3,10 @@ import { resolve } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { Auth } from './auth.ts'
 import type { NodeConfig } from './config.ts'
-import type { ServerConfig } from './config-schema.ts'
+import { drainMs, type ServerConfig } from './config-schema.ts'
 import { SvcError } from './errors.ts'
 import { createSvc, type Hooks, type SharedParts } from './host.ts'
+import { openProblem } from './host-guard.ts'
 import { addHealthRoutes, addLogLevelRoute, addMetricsRoute } from './http/health.ts'
 import { addOpenapiRoutes, describeRoutes } from './http/openapi.ts'
 import { HttpServer } from './http/server.ts'
@@ -66,6 +67,7 @@ export class SvcNode {
   /** Declares everything; no I/O but reading the TLS files. @throws SvcError naming the plugin. */
   async setup(): Promise<void> {
     await this.lifecycle.up([
+      ...this.checkStorage(),
       { phase: 'setup', name: 'the HTTP server', run: () => this.createHttp(), stop: () => this.http?.close(0) },
       ...this.config.plugins.map((plugin): Step => ({ phase: 'setup', name: `plugin "${plugin.id}"`, run: () => this.setupPlugin(plugin) })),
       {
@@ -73,6 +75,8 @@ export class SvcNode {
         name: 'the HTTP routes',
         run: async () => {
           this.auth.verify()
+          const exposed = this.auth.open && !this.config.server.allow_open ? openProblem(this.config.listeners) : undefined
+          if (exposed !== undefined) throw new SvcError('CONFIG_ERROR', exposed)
           await this.app.ready()
         },
       },
@@ -97,7 +101,7 @@ export class SvcNode {
       run: async () => {
         this.url = await (this.http as HttpServer).listen()
       },
-      drain: () => this.http?.close(server.shutdown_timeout_secs * 1000),
+      drain: () => this.http?.close(drainMs(server)),
     })
     for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => inOrder(this.hooksOf(plugin).ready) })
     await this.lifecycle.up(steps)
@@ -130,6 +134,12 @@ export class SvcNode {
     return status === undefined || status.accepting ? undefined : (status.reason ?? 'the storage does not accept writes')
   }
 
+  private checkStorage(): Step[] {
+    const { storage } = this.config
+    if (storage === undefined) return []
+    return [{ phase: 'setup', name: `storage engine "${storage.engine}"`, run: async () => storage.module.check?.(storage.config) }]
+  }
+
   private async createHttp(): Promise<void> {
     const { server, tls } = this.config
     this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http') })
@@ -137,7 +147,7 @@ export class SvcNode {
     await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addOpenapiRoutes(scope)

@@ -9,6 +9,8 @@ export interface Io {
   err(text: string): void
   /** Resolves at the first signal to stop. */
   stopSignal: Promise<string>
+  /** Ends the process at once. An exit would wait for its threads. */
+  kill?(): void
 }
 
 export interface Words {

@@ -4,9 +4,11 @@ import { commandOf, type Io, parseWords, VALUED } from './cli-words.ts'
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from './config.ts'
 import { OVERRIDES } from './config-schema.ts'
 import { describe, listPlugins, warnings } from './config-text.ts'
+import { LateError } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
-import { helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+import { checkPlugins, helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+import { printable } from './printable.ts'
 import { VERSION } from './version.ts'
 
 const COMMANDS = ['serve', 'check', 'plugins', 'help']
@@ -18,7 +20,7 @@ Usage: svc <command> [flags]
 Commands:
   serve     run the server (default)
   check     check the config and say what it would run
-  plugins   list the built-in plugins with their config keys
+  plugins   list the plugins with their config keys: the built-in ones and, with --config, those that the file names
   help      this text
 `
 
@@ -35,7 +37,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     return COMMANDS.includes(command) ? await runOwn(command, argv, io) : await runPlugged(command, argv, io)
   } catch (error) {
     const lines = error instanceof ConfigError ? error.problems : [(error as Error).message]
-    for (const line of lines) io.err(`svc: ${line}\n`)
+    for (const line of lines) io.err(`svc: ${printable(line)}\n`)
     return 1
   }
 }
@@ -46,7 +48,7 @@ async function runOwn(command: string, argv: readonly string[], io: Io): Promise
   if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
   if (flags.version !== undefined) return say(io, `${VERSION}\n`)
   if (command === 'help' || flags.help !== undefined) return say(io, await help())
-  if (command === 'plugins') return say(io, await listPlugins())
+  if (command === 'plugins') return say(io, await listPlugins(readConfig(flags, io.env)))
   const config = await resolveConfig(readConfig(flags, io.env))
   return command === 'check' ? check(config, io) : serve(config, io)
 }
@@ -69,6 +71,9 @@ function say(io: Io, text: string): number {
   return 0
 }
 
+/** Steps that miss the limit are reported by themselves before. */
+const KILL_GRACE_MS = 1000
+
 async function serve(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
@@ -78,8 +83,15 @@ async function serve(config: NodeConfig, io: Io): Promise<number> {
   })()
   const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
   log.info({ signal }, 'stopping')
+  const late = (): void => {
+    log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')
+    io.kill?.()
+  }
+  setTimeout(late, config.server.shutdown_timeout_secs * 1000 + KILL_GRACE_MS).unref()
   const failures = await node.stop()
   await up.catch(() => {}) // it was interrupted by the signal, or had failed and thrown above
+  // Exiting would wait for what has not ended.
+  if (failures.some(({ cause }) => cause instanceof LateError)) late()
   log.info('stopped')
   return failures.length === 0 ? 0 : 1
 }
@@ -89,6 +101,7 @@ async function check(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
   try {
     await node.setup()
+    await checkPlugins(config, io.env)
     io.out(describe(config))
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
   } finally {

@@ -34,6 +34,13 @@ export interface CommandConfig {
   openState(): Promise<OpenState | undefined>
 }
 
+/** What `svc check` gives a plugin. */
+export interface CheckCall extends CommandConfig {
+  env: Record<string, string | undefined>
+  /** Ids of those selected. */
+  plugins: readonly string[]
+}
+
 export interface OpenState {
   state: StateReader
   close(): Promise<void>

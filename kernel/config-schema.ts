@@ -8,7 +8,16 @@ const seconds = (value: number, description: string, minimum = 0) => Type.Number
 const count = (value: number, minimum: number, maximum: number, description: string) => Type.Integer({ default: value, minimum, maximum, description })
 
 export const serverSchema = Type.Object({
-  http_addr: Type.String({ ...LISTENS, default: '0.0.0.0:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  http_addr: Type.String({ ...LISTENS, default: '127.0.0.1:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  allow_open: Type.Boolean({
+    default: false,
+    description: 'Lets a node on which nothing authenticates listen on other addresses than 127.0.0.1, ::1 and localhost; without it the start is refused',
+  }),
+  allowed_hosts: Type.Array(Type.String({ pattern: '^(?:\\*|[^:/\\s]+)$' }), {
+    default: [],
+    description:
+      'Names, without port, that a node on which nothing authenticates answers to beside addresses, localhost and that of public_url; "*" = any, which lets web pages reach it by DNS rebinding',
+  }),
   public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
@@ -21,6 +30,12 @@ export const serverSchema = Type.Object({
   ),
   max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
   max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),
+  compression_min_bytes: count(
+    1024,
+    0,
+    1_073_741_824,
+    'Answers of text or JSON of at least so many bytes, and those that are streamed, are compressed for clients that accept zstd or gzip; 0 = none',
+  ),
   log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
   log_level: Type.Enum([...LOG_LEVELS], {
     default: 'info',
@@ -50,17 +65,44 @@ export const serverSchema = Type.Object({
   request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none'),
   setup_timeout_secs: seconds(10, "Time limit of a plugin's setup", 0.01),
   start_timeout_secs: seconds(600, "Time limit of a plugin's start; the storage replays its log in it", 0.01),
-  shutdown_timeout_secs: seconds(30, 'Time limit for requests in flight, and then for each plugin, when the server stops', 0.01),
+  shutdown_timeout_secs: seconds(
+    30,
+    'Time in which the server stops: requests in flight have three quarters of it, and one second after it the process is killed',
+    0.01,
+  ),
 })
 export type ServerConfig = Static<typeof serverSchema>
 
+/** How long requests in flight may take when the server stops: what is behind them, the storage above all, needs the rest. */
+export const drainMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 750
+
+/** Forward secrecy and authenticated encryption only. HTTP/2 needs the first of TLS 1.2 (RFC 9113, section 9.2.2). */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+]
+
 export const tlsSchema = Type.Object({
-  cert: Type.String({ description: 'File of the certificate chain, PEM' }),
+  cert: Type.String({ description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in' }),
   key: Type.String({ description: 'File of the private key, PEM' }),
   client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
   client_auth: Type.Enum(['required', 'optional'], {
     default: 'required',
     description: 'With client_ca: whether every client must show a certificate, or may come without one and give other credentials',
+  }),
+  min_version: Type.Enum(['1.2', '1.3'], { default: '1.2', description: 'Oldest version of TLS that clients may speak' }),
+  ciphers: Type.String({
+    default: CIPHERS.join(':'),
+    minLength: 1,
+    maxLength: 4096,
+    description: 'Cipher suites as OpenSSL names them, most wanted first; by default those with forward secrecy and authenticated encryption',
   }),
   reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
 })

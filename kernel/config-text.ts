@@ -1,6 +1,6 @@
 /** What `svc check` and `svc plugins` print. */
-import { isWildcard, parseAddress } from './addresses.ts'
-import type { NodeConfig } from './config.ts'
+import { isLoopback, parseAddress } from './addresses.ts'
+import type { ConfigSource, NodeConfig } from './config.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { mountsOf } from './section-table.ts'
 
@@ -34,18 +34,22 @@ export function describe(config: NodeConfig): string {
 /** @param open whether nothing authenticates. */
 export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
   return listeners.flatMap(({ key, address }) => {
-    if (!isWildcard(parseAddress(address).host)) return []
+    if (isLoopback(parseAddress(address).host)) return []
     const found = open ? [`${key} "${address}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`] : []
     if (tls === undefined) found.push(`${key} "${address}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
     return found
   })
 }
 
-export async function listPlugins(): Promise<string> {
+/** The built-in plugins, and those of others that a config names. @throws Error naming one that cannot be loaded. */
+export async function listPlugins({ tree, folder }: Pick<ConfigSource, 'tree' | 'folder'>): Promise<string> {
+  const builtin = builtinPlugins()
+  const named = Array.isArray(tree.plugins) ? tree.plugins.filter((name): name is string => typeof name === 'string') : []
   const lines: string[] = []
-  for (const id of builtinPlugins()) {
-    const plugin = await loadPlugin(id, process.cwd())
-    lines.push(`${plugin.id} (${plugin.stability}): ${plugin.summary}`)
+  for (const name of new Set([...builtin, ...named])) {
+    const plugin = await loadPlugin(name, folder)
+    const from = builtin.includes(name) ? '' : `, from ${name}`
+    lines.push(`${plugin.id} (${plugin.stability}${from}): ${plugin.summary}`)
     for (const { section, schema } of mountsOf(plugin))
       for (const [key, { default: value, description }] of Object.entries(schema.properties ?? {}))
         lines.push(`  ${section}.${key} = ${JSON.stringify(value) ?? '(none)'}: ${description}`)

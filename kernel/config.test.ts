@@ -45,7 +45,7 @@ async function problemsOf(toml: string, plugins = [greeter], env: Record<string,
 
 t.test('defaults hold without a file', async (t) => {
   const config = await resolveConfig(readConfig({}, {}), { plugins: [greeter] })
-  t.equal(config.server.http_addr, '0.0.0.0:8086')
+  t.equal(config.server.http_addr, '127.0.0.1:8086')
   t.equal(config.server.max_write_batch_size, 100_000)
   t.same(config.sections.get('greeter'), { greeting: 'hi', times: 1 })
   t.equal(config.storage, undefined, 'no plugin needs a storage')
@@ -82,7 +82,7 @@ t.test('flags win over the environment, which wins over the file, which wins ove
 t.test('text from the environment takes the type of its key, and a refusal names the variable', async (t) => {
   const tls = { SVC_TLS_CERT: 'a.pem', SVC_TLS_KEY: 'a.key' }
   const good = await resolveConfig(readConfig({ 'tls-reload-interval-secs': '5' }, tls))
-  t.same(good.tls, { cert: 'a.pem', key: 'a.key', client_auth: 'required', reload_interval_secs: 5 })
+  t.match(good.tls, { cert: 'a.pem', key: 'a.key', client_auth: 'required', reload_interval_secs: 5 })
   await t.rejects(
     resolveConfig(readConfig({}, { ...tls, SVC_TLS_RELOAD_INTERVAL_SECS: 'soon' })),
     /"tls.reload_interval_secs" "soon" in SVC_TLS_RELOAD_INTERVAL_SECS: must be number/,

@@ -59,6 +59,9 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     ingest: shared.ingest,
     dataDir: shared.dataDir,
     auth: {
+      get open() {
+        return shared.auth.open
+      },
       source(source) {
         declare('a source of credentials')
         shared.auth.addSource(source)
@@ -132,6 +135,7 @@ function routesOf(id: string, scope: FastifyInstance, http: HttpServer): HttpRou
     parser(contentType, parse) {
       http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },
+    errorsBelow: (prefix, errorHandler) => http.errorsBelow(prefix, (error, request, reply) => errorHandler(error, request as HttpRequest, reply)),
   }
 }
 

@@ -15,9 +15,9 @@ export type {
   Observer,
   Source,
 } from './auth.ts'
-export { AUTH_RANK, namespaceProblem } from './auth.ts'
+export { AUTH_RANK, administersServer, namespaceProblem } from './auth.ts'
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
-export type { Command, CommandCall, CommandConfig, OpenState } from './command.ts'
+export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './command.ts'
 export type { ServerConfig, TlsConfig } from './config-schema.ts'
 export { IdempotencyKeys } from './dedup.ts'
 export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './errors.ts'

@@ -26,6 +26,9 @@ export interface TimeLimit {
 
 export type TimeLimits = Record<Phase, TimeLimit>
 
+/** What a step fails with that has not ended within its limit: it may still be at work. */
+export class LateError extends Error {}
+
 const VERBS: Record<Phase, string> = { setup: 'set up', start: 'start', ready: 'make ready', drain: 'drain', stop: 'stop' }
 
 export class Lifecycle {
@@ -103,7 +106,7 @@ function ready(flight: ReturnType<typeof avvio<object>>): Promise<void> {
 async function limited(phase: Phase, name: string, limit: TimeLimit, run: () => void | Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it took longer than ${limit.ms / 1000} s; find out what it waits for, or raise ${limit.setting}`)), limit.ms)
+    timer = setTimeout(() => reject(new LateError(`it took longer than ${limit.ms / 1000} s; find out what it waits for, or raise ${limit.setting}`)), limit.ms)
   })
   try {
     await Promise.race([(async () => run())(), late])

@@ -20,6 +20,8 @@ export interface EngineModule {
   capabilities: Iterable<Capability>
   /** Values for keys that [database] does not have, where another of its keys says so; they come before the schema's defaults. @param given as written, unchecked. */
   presets?(given: Readonly<Record<string, unknown>>): Record<string, unknown>
+  /** What else would end a start, without opening anything. @throws SvcError for values that do not fit together, or an environment that lacks what they name. */
+  check?(config: Record<string, unknown>): void
   /** What the resolved section means, in lines for `svc check`. */
   explain?(config: Record<string, unknown>): string[]
   /**

@@ -1,9 +1,11 @@
 /**
  * Logs: pino with one level for the whole node that can change at run time, as JSON, as text for people, or compact for a journal
- * that stamps lines itself. Nothing is logged per row, and requests only at debug.
+ * that stamps lines itself. Nothing is logged per row, and requests only at debug. Whatever text of others an entry has, it stays one line, in text
+ * with the frames of a stack indented below it.
  */
 import { Writable } from 'node:stream'
 import { type DestinationStream, type Logger, pino } from 'pino'
+import { printable } from './printable.ts'
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -20,7 +22,7 @@ export class Logs {
 
   constructor(options: { level: LogLevel; format: LogFormat; destination?: DestinationStream }) {
     const output = options.destination ?? pino.destination({ dest: 2, sync: true })
-    const stream = options.format === 'json' ? output : new TextLines(output, options.format)
+    const stream = options.format === 'json' ? { write: (line: string) => output.write(jsonLine(line)) } : new TextLines(output, options.format)
     this.root = pino(
       {
         level: options.level,
@@ -76,8 +78,27 @@ function renderLine(entry: Record<string, unknown>, format: LogFormat): string {
   let line = `${head}${String(level).toUpperCase().padEnd(5)} ${name === undefined ? '' : `${name}: `}${msg ?? ''}`
   for (const [key, value] of Object.entries(rest)) line += ` ${key}=${typeof value === 'string' ? quoteIfNeeded(value) : JSON.stringify(value)}`
   const error = err as { message?: string; stack?: string } | undefined
-  if (error !== undefined) line += format === 'compact' ? ` err=${quoteIfNeeded(String(error.message))}` : `\n${error.stack ?? error.message}`
-  return `${line}\n`
+  if (error !== undefined && format === 'compact') line += ` err=${quoteIfNeeded(String(error.message))}`
+  const stack = error === undefined || format === 'compact' ? '' : stackLines(String(error.stack ?? error.message))
+  return `${printable(line)}${stack}\n`
+}
+
+const FRAME = /^ {4}at /
+const CAUSE = /^caused by: /
+
+/** One line for each error and each frame, none of which begins as an entry does: the line breaks of a message are escaped. */
+function stackLines(stack: string): string {
+  let text = ''
+  for (const line of stack.split('\n')) {
+    if (text === '' || CAUSE.test(line)) text += `\n  ${printable(line)}`
+    else text += FRAME.test(line) ? `\n${printable(line)}` : `\\n${printable(line)}`
+  }
+  return text
+}
+
+/** JSON leaves C1 controls and those of direction as they are. */
+function jsonLine(line: string): string {
+  return `${printable(line.trimEnd())}\n`
 }
 
 function quoteIfNeeded(text: string): string {

@@ -1,8 +1,8 @@
 /** The words that built-in plugins add to the command line. */
 import { dataDirOf } from './boot.ts'
 import { type Io, parseWords } from './cli-words.ts'
-import type { Command } from './command.ts'
-import { readConfig, resolveConfig } from './config.ts'
+import type { Command, CommandConfig } from './command.ts'
+import { ConfigError, type NodeConfig, readConfig, resolveConfig } from './config.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import type { Plugin } from './plugin.ts'
 
@@ -42,14 +42,31 @@ export async function runCommand({ plugin, command }: PluginCommand, argv: reado
     out: io.out,
     err: io.err,
     async config() {
-      const config = await resolveConfig(readConfig(flags, io.env))
-      const { storage } = config
-      return {
-        section: config.sections.get(plugin.id),
-        dataDir: dataDirOf(config),
-        multiTenancy: config.server.multi_tenancy,
-        openState: async () => (storage === undefined ? undefined : storage.module.openState?.(storage.config, plugin.id)),
-      }
+      return commandConfig(await resolveConfig(readConfig(flags, io.env)), plugin)
     },
   })
+}
+
+function commandConfig(config: NodeConfig, plugin: Plugin): CommandConfig {
+  const { storage } = config
+  return {
+    section: config.sections.get(plugin.id),
+    dataDir: dataDirOf(config),
+    multiTenancy: config.server.multi_tenancy,
+    openState: async () => (storage === undefined ? undefined : storage.module.openState?.(storage.config, plugin.id)),
+  }
+}
+
+/** Asks each plugin what would end a start. @throws ConfigError with all there is. */
+export async function checkPlugins(config: NodeConfig, env: Io['env']): Promise<void> {
+  const plugins = config.plugins.map(({ id }) => id)
+  const problems: string[] = []
+  for (const plugin of config.plugins) {
+    try {
+      await plugin.check?.({ ...commandConfig(config, plugin), env, plugins })
+    } catch (error) {
+      problems.push(`cannot run plugin "${plugin.id}": ${(error as Error).message}`)
+    }
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
 }

@@ -9,7 +9,7 @@ import type {} from '@fastify/swagger'
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth.ts'
-import type { Command } from './command.ts'
+import type { CheckCall, Command } from './command.ts'
 import type { ServerConfig, TlsConfig } from './config-schema.ts'
 import type { Ingest } from './ingest.ts'
 import type { Logger } from './log.ts'
@@ -38,6 +38,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   capabilities?: readonly Capability[]
   /** Words that it adds to the command line. */
   commands?: readonly Command[]
+  /** Asked by `svc check`, after setup, for what else would end a start: as far as it can be seen without one, beside a server that may run. @throws Error in one line. */
+  check?(call: CheckCall): Promise<void>
   setup(svc: Svc, config: Static<S>): void | Promise<void>
 }
 
@@ -110,9 +112,13 @@ export interface HttpRoutes {
   route(options: Omit<RouteOptions, 'config' | 'handler'> & { config?: RouteConfig; handler: HttpHandler }): void
   /** Reads bodies of a content type on this plugin's routes; `parse` gets the decoded bytes. */
   parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
+  /** Answers errors of paths below a prefix, such as "/v1/", that no route of any plugin has: for callers that expect a shape of their own. */
+  errorsBelow(prefix: string, errorHandler: (error: unknown, request: HttpRequest, reply: FastifyReply) => unknown): void
 }
 
 export interface AuthSeam {
+  /** Whether nothing authenticates: known when all plugins are set up. */
+  readonly open: boolean
   /** Says what credentials stand for, before anything else looks at them. */
   source(source: Source): void
   limiter(limiter: Limiter): void

@@ -261,6 +261,8 @@ export interface SqlRequest {
 export interface SqlColumn {
   name: string
   type: string
+  /** Texts that show native histograms as JSON. */
+  histogram?: true
 }
 
 /** Some rows of a result; `values` as the engine's vectors hold them, see docs/guides/write-a-plugin.md. */

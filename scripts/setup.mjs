@@ -3,7 +3,7 @@
 // nothing newer. When there is nothing to do it says nothing and takes a few milliseconds.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -28,29 +28,38 @@ if (!(existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint && exists
 
 function install() {
   say('installing packages')
-  // Not `npm ci`: it refuses a lock file that was written where the optional packages of other platforms could not be seen.
-  // Under `npm test` the npm that runs this script, else the one on the path.
+  // Exactly what the lock file names, by its hashes. Under `npm test` the npm that runs this script, else the one on the path.
   const npm = process.env.npm_execpath
-  const args = ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error']
   const options = { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] }
   const result = npm?.endsWith('.js')
     ? spawnSync(process.execPath, [npm, ...args], options)
     : spawnSync('npm', args, { ...options, shell: process.platform === 'win32' })
   if (result.error !== undefined || result.status !== 0)
-    fail(`npm install failed${result.error === undefined ? '' : `: ${result.error.message}`}; check the network and the registry, then run it by hand`)
+    fail(`npm ci failed${result.error === undefined ? '' : `: ${result.error.message}`}; check the network and the registry, then run it by hand`)
 }
 
-/** The `node` package fetches its binary in an install script; where scripts are not allowed, the same script is run here. */
+/**
+ * The `node` package fetches its binary in an install script; where scripts are not allowed, the same script is run here. There is none for some
+ * platforms, such as musl: the package is optional, and the Node that runs this script takes its place if it is new enough.
+ */
 function ensureRuntime() {
   if (existsSync(runtime) && versionOf(runtime) !== undefined) return
   const home = join(modules, 'node')
-  say('fetching the runtime')
-  const result = spawnSync(process.execPath, ['installArchSpecificPackage.js'], { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (result.status !== 0 || versionOf(runtime) === undefined) {
+  if (existsSync(home)) {
+    say('fetching the runtime')
+    const result = spawnSync(process.execPath, ['installArchSpecificPackage.js'], { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
+    if (result.status === 0 && versionOf(runtime) !== undefined) return
+  }
+  if (Number(process.versions.node.split('.')[0]) !== RUNTIME_MAJOR || process.platform === 'win32') {
     fail(
-      `cannot find the runtime ${runtime}: the install script of the package "node" did not run; allow install scripts, then remove node_modules and try again`,
+      `cannot find the runtime ${runtime}: the install script of the package "node" did not run, or has none for ${process.platform}-${process.arch}; allow install scripts and remove node_modules, or install Node ${RUNTIME_MAJOR}, then try again`,
     )
   }
+  say(`using ${process.execPath} as the runtime`)
+  rmSync(runtime, { force: true })
+  mkdirSync(dirname(runtime), { recursive: true })
+  symlinkSync(process.execPath, runtime)
 }
 
 function verify() {

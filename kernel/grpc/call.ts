@@ -114,7 +114,7 @@ export class Call implements GrpcCall, Holder {
       await this.handle(this.inbox)
       this.end({ status: OK, message: '' })
     } catch (error) {
-      this.end(statusOf(error))
+      this.end(statusOf(error, this.method.statusOf))
     }
   }
 

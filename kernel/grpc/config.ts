@@ -27,7 +27,7 @@ export function grpcListenerKeys(
 ): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `keepalive${string}`>, TInteger> &
   Record<'keepalive_secs' | 'keepalive_timeout_secs', TNumber> {
   return {
-    addr: Type.String({ ...LISTENS, default: `0.0.0.0:${port}`, description: 'Address of the listener, host:port; port 0 takes any free one' }),
+    addr: Type.String({ ...LISTENS, default: `127.0.0.1:${port}`, description: 'Address of the listener, host:port; port 0 takes any free one' }),
     max_receive_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message from a client, also after decompression; above: RESOURCE_EXHAUSTED'),
     max_send_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message to a client; above: RESOURCE_EXHAUSTED'),
     max_concurrent_streams: bytes(256, 1, 1_000_000, 'Calls that one connection may have under way; clients hold further ones back'),

@@ -143,7 +143,7 @@ t.test('space around a value is no part of it, and does not hide it', async (t) 
         ':method': 'POST',
         ':scheme': 'http',
         ':path': method.path,
-        ':authority': 'x',
+        ':authority': 'localhost',
         'content-type': 'application/grpc',
         'x-namespace': namespace,
       }

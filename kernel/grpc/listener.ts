@@ -16,10 +16,13 @@ import {
 import type { Server as TlsServer } from 'node:tls'
 import { parseAddress } from '../addresses.ts'
 import type { Credentials } from '../auth.ts'
+import { drainMs } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
+import { HostGuard } from '../host-guard.ts'
 import { reloadTls, tlsOptions } from '../http/tls.ts'
 import type { Counter, Gauge } from '../metrics.ts'
 import type { Svc } from '../plugin.ts'
+import { refuseRepeated } from '../repeated-headers.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
 import { keepAlive } from './keepalive.ts'
@@ -39,7 +42,8 @@ export class GrpcListener {
   private readonly config: GrpcConfig
   private readonly surface: Credentials['surface']
   private readonly resolve: (given: Credentials) => Credentials
-  private readonly methods: ReadonlyMap<string, GrpcMethod>
+  private readonly methods: Map<string, GrpcMethod>
+  private readonly guard: HostGuard
   private readonly answered: Counter
   private readonly running: Gauge
   private readonly sessions = new Set<ServerHttp2Session>()
@@ -69,6 +73,7 @@ export class GrpcListener {
     this.config = config
     this.surface = surface
     this.memory = new CallMemory(config.max_buffered_bytes)
+    this.guard = new HostGuard(svc.server)
     this.methods = new Map(methods.map((method) => [method.path, method]))
     this.answered = svc.metrics.counter(`${svc.id}_calls_total`, 'Calls that ended, by method and status', ['method', 'status'])
     this.running = svc.metrics.gauge(`${svc.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
@@ -77,6 +82,12 @@ export class GrpcListener {
       gauge.set(this.memory.bytes),
     )
     buffered.set(0)
+  }
+
+  /** Has it answer a method of another plugin as well, until that is ready. @throws Error for a path that it answers already. */
+  add(method: GrpcMethod): void {
+    if (this.methods.has(method.path)) throw new Error(`cannot add method "${method.path}" to ${this.svc.id}: it answers it already`)
+    this.methods.set(method.path, method)
   }
 
   /** The port it listens on, once started. */
@@ -124,7 +135,7 @@ export class GrpcListener {
     svc.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
   }
 
-  /** Accepts no more, and waits for the calls under way until server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
+  /** Accepts no more, and waits for the calls under way, for its share of server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
   drain(): Promise<void> {
     this.drained ??= this.waitForCalls()
     return this.drained
@@ -138,16 +149,19 @@ export class GrpcListener {
     server.close()
     for (const session of this.sessions) session.close()
     if (this.idle) return
-    const limit = svc.server.shutdown_timeout_secs
+    const limit = drainMs(svc.server)
     const inTime = await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(false), limit * 1000)
+      const timer = setTimeout(() => resolve(false), limit)
       this.whenIdle = () => {
         clearTimeout(timer)
         resolve(true)
       }
     })
     if (inTime) return
-    svc.log.warn({ calls: this.calls.size, connections: this.sessions.size, after_secs: limit }, 'calls under way were cut at server.shutdown_timeout_secs')
+    svc.log.warn(
+      { calls: this.calls.size, connections: this.sessions.size, after_secs: limit / 1000 },
+      'calls under way were cut at server.shutdown_timeout_secs',
+    )
     for (const call of this.calls) call.cut(stopping())
     await new Promise((resolve) => setTimeout(resolve, CUT_MS))
   }
@@ -185,6 +199,12 @@ export class GrpcListener {
   private serve(stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
     const { svc, config } = this
     const metadata = new Metadata(rawHeaders)
+    try {
+      refuseRepeated(rawHeaders)
+      if (svc.auth.open) for (const host of [metadata.get(':authority'), metadata.get('host')]) this.guard.check({ host, origin: metadata.get('origin') })
+    } catch (error) {
+      return this.refuseCall(stream, error as Error)
+    }
     if (metadata.get(':method') !== 'POST' || !GRPC_CONTENT.test(metadata.get('content-type') ?? '')) return refuse(stream, metadata)
     const path = metadata.get(':path') ?? ''
     const method = this.methods.get(path)

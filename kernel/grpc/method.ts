@@ -3,6 +3,7 @@
  * columns (`svc/decode`); there is no object for each field on the way.
  */
 import type { CallContext, Credentials } from '../auth.ts'
+import type { SvcError } from '../errors.ts'
 import type { Action } from '../plugin.ts'
 
 export interface GrpcCall {
@@ -32,6 +33,8 @@ interface Common {
   carriesPoints?: true
   /** Bytes of one request message where that is less. */
   maxRequestBytes?: number
+  /** gRPC status number of an error, where the protocol wants another than the table of error codes has. */
+  statusOf?(error: SvcError): number
 }
 
 export type GrpcMethod = Common &

@@ -46,11 +46,11 @@ export interface GrpcStatus {
   error?: SvcError
 }
 
-/** Any thrown value as the status that the caller is told. */
-export function statusOf(error: unknown): GrpcStatus {
+/** Any thrown value as the status that the caller reads. @param number of the status, where it is not that of the table. */
+export function statusOf(error: unknown, number = (known: SvcError): number => known.kind.grpc): GrpcStatus {
   if (error instanceof GrpcStatusError) return { status: error.status, message: error.message }
   const known = classify(error)
-  return { status: known.kind.grpc, message: publicText(known), error: known }
+  return { status: number(known), message: publicText(known), error: known }
 }
 
 /** Clients bound the metadata of an answer, Java at 8 KiB; the text is in it twice, and percent-encoding may triple it. */

@@ -16,7 +16,6 @@ export interface AdmissionOptions {
 export const admission = fastifyPlugin<AdmissionOptions>(
   async (http, { auth, draining, refuse }) => {
     http.addHook('onRequest', (request, reply, done) => {
-      reply.header('x-request-id', request.id)
       if (draining()) reply.header('connection', 'close')
       // Before its body is read: an unknown path is 404 whatever it carries.
       if (request.is404) return void refuse(request, reply)

@@ -102,6 +102,11 @@ function whenCut(request: IncomingMessage, reject: (error: Error) => void): void
   })
 }
 
+/** Editors and scripts on Windows begin text in UTF-8 with a byte order mark; it is no part of the text. */
+export function withoutBom(bytes: Buffer): Buffer {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
+}
+
 /** @param setting the key that sets the limit, for the message. @throws SvcError as `readBody`. */
 export async function decompress(bytes: Buffer, encoding: string, limit: number, setting = 'server.max_body_size'): Promise<Buffer> {
   if (bytes.length === 0) return bytes

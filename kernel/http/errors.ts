@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import { HTTP2_REFUSAL } from './http2-refusal.ts'
 
 /** What fastify's own errors are, by status. */
 const BY_STATUS: Record<number, ErrorCode> = {
@@ -73,6 +74,7 @@ const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
 export function clientError(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void {
   // An answer under way must not be cut by a second one.
   if (error.code === 'ECONNRESET' || socket.destroyed || socket._httpMessage) return void socket.destroy()
+  if (error.code === 'HPE_PAUSED_H2_UPGRADE') return void socket.end(HTTP2_REFUSAL)
   const { status, text } = CLIENT_ERRORS[error.code ?? ''] ?? { status: 400, text: 'the request is not valid HTTP' }
   const body = JSON.stringify({ error: text, code: 'BAD_REQUEST' })
   if (socket.writable) {
@@ -87,6 +89,7 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
 /** What the paths of all routes answer to. Only asked when no route was found, so it may take its time. */
 export class KnownPaths {
   private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string>; errorHandler: ErrorHandler | undefined }>()
+  private readonly prefixes: { prefix: string; errorHandler: ErrorHandler }[] = []
 
   /** @param errorHandler of the route, where it has one of its own. */
   add(path: string, methods: string | readonly string[], errorHandler?: ErrorHandler): void {
@@ -101,6 +104,11 @@ export class KnownPaths {
     for (const method of [methods].flat()) known.methods.add(method)
   }
 
+  /** Paths below `prefix` that no route has answer errors in this shape. */
+  addPrefix(prefix: string, errorHandler: ErrorHandler): void {
+    this.prefixes.push({ prefix, errorHandler })
+  }
+
   /** The methods a path answers to, for 404 or 405. */
   methods(path: string): string[] {
     const found = new Set<string>()
@@ -108,10 +116,10 @@ export class KnownPaths {
     return [...found].sort()
   }
 
-  /** Of the route that a path would be of, could it be decoded: its callers expect errors in that shape. */
+  /** Of the route that a path would be of, by another method or could it be decoded, else of its prefix: callers expect errors in that shape. */
   errorHandler(path: string): ErrorHandler | undefined {
     for (const { pattern, errorHandler } of this.patterns.values()) if (errorHandler !== undefined && pattern.test(path)) return errorHandler
-    return undefined
+    return this.methods(path).length > 0 ? undefined : this.prefixes.find(({ prefix }) => path.startsWith(prefix))?.errorHandler
   }
 }
 

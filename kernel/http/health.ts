@@ -1,15 +1,18 @@
-/** /health, /ready, /ping, the metrics and the log level. */
+/** /, /health, /ready, /ping, the metrics and the log level. */
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { SvcError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
 import type { MetricsRegistry } from '../metrics.ts'
+import { INDEX_PAGE, INDEX_POLICY } from './index-page.ts'
 
 export interface Health {
   version: string
   /** Why the node is not ready, or undefined. */
   notReady(): string | undefined
   uptimeSecs(): number
+  /** Wall clock, milliseconds since the Unix epoch. */
+  now(): number
 }
 
 /** The InfluxDB whose write API is spoken: clients choose their dialect by it. */
@@ -19,16 +22,24 @@ export const INFLUX_VERSION = '1.8.10-svc'
 const open = { action: 'read' as const }
 
 export function addHealthRoutes(http: FastifyInstance, health: Health): void {
+  const index = { config: { action: 'public' as const }, schema: { tags: ['health'], summary: 'A short page, for browsers and connection checks' } }
+  http.get('/', index, async (_request, reply) => {
+    return reply.type('text/html; charset=utf-8').header('content-security-policy', INDEX_POLICY).send(INDEX_PAGE)
+  })
+  // Both as InfluxDB 2 answers them as well: its clients take `name`, `status` "pass", `started` and `up` for granted.
   for (const path of ['/health', '/healthz']) {
     http.get(path, { config: open, schema: { tags: ['health'], summary: 'Answers while the process runs' } }, async () => {
-      return { status: 'ok', uptime_secs: health.uptimeSecs(), version: health.version }
+      const message = health.notReady() ?? 'ready for queries and writes'
+      return { name: 'svc', status: 'pass', message, checks: [], version: health.version, uptime_secs: health.uptimeSecs() }
     })
   }
   for (const path of ['/ready', '/readyz']) {
     http.get(path, { config: open, schema: { tags: ['health'], summary: 'Whether the node accepts writes' } }, async (_request, reply) => {
       const reason = health.notReady()
-      if (reason === undefined) return { ready: true, status: 'ready', uptime_secs: health.uptimeSecs() }
-      return reply.code(503).send({ ready: false, reason })
+      if (reason !== undefined) return reply.code(503).send({ ready: false, reason })
+      const uptime = health.uptimeSecs()
+      const started = new Date(health.now() - uptime * 1000).toISOString()
+      return { ready: true, status: 'ready', started, up: `${uptime}s`, uptime_secs: uptime }
     })
   }
   // InfluxDB clients ask for it and read the two headers.
@@ -50,7 +61,11 @@ export function addMetricsRoute(http: FastifyInstance, path: string, metrics: Me
 }
 
 export function addLogLevelRoute(http: FastifyInstance, logs: Logs): void {
-  const schema = { tags: ['admin'], summary: 'Changes the log level until the next start', body: Type.Object({ level: Type.String() }) }
+  const schema = {
+    tags: ['admin'],
+    summary: 'Changes the log level until the next start',
+    body: Type.Object({ level: Type.String() }, { additionalProperties: false }),
+  }
   http.put<{ Body: { level: string } }>('/api/v1/admin/log-level', { config: { action: 'admin' }, schema }, async (request) => {
     const { level } = request.body
     if (!LOG_LEVELS.includes(level as LogLevel))

@@ -185,8 +185,10 @@ t.test('health, readiness, ping and metrics', async (t) => {
   let reason: string | undefined
   const gated = definePlugin({ id: 'gated', summary: 's', stability: 'beta', setup: (svc) => svc.readiness(() => reason) })
   const node = await boot({ plugins: [gated], config: { server: { metrics_path: '/internal/metrics' } } })
-  for (const path of ['/health', '/healthz']) t.match((await node.inject(path)).json(), { status: 'ok', uptime_secs: Number, version: String })
-  for (const path of ['/ready', '/readyz']) t.match((await node.inject(path)).json(), { ready: true, status: 'ready', uptime_secs: Number })
+  const healthy = { name: 'svc', status: 'pass', message: 'ready for queries and writes', checks: [], uptime_secs: Number, version: String }
+  for (const path of ['/health', '/healthz']) t.match((await node.inject(path)).json(), healthy)
+  const ready = { ready: true, status: 'ready', uptime_secs: Number, up: /^\d+s$/, started: /^\d{4}-\d\d-\d\dT[\d:.]+Z$/ }
+  for (const path of ['/ready', '/readyz']) t.match((await node.inject(path)).json(), ready)
   reason = 'the cache is cold'
   const cold = await node.inject('/ready')
   t.equal(cold.statusCode, 503)

@@ -8,10 +8,14 @@ import type { Auth, CallContext } from '../auth.ts'
 import type { ServerConfig, TlsConfig } from '../config-schema.ts'
 import { checkJsonBounds } from '../decode/json-bounds.ts'
 import { SvcError } from '../errors.ts'
+import { HostGuard } from '../host-guard.ts'
 import type { Logger } from '../log.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import { admission } from './admission.ts'
-import { BodyPool, readBody } from './body.ts'
+import { arrival } from './arrival.ts'
+import { BodyPool, readBody, withoutBom } from './body.ts'
+import { compression } from './compression.ts'
+import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
 import { reloadTls, tlsOptions } from './tls.ts'
@@ -56,10 +60,12 @@ export class HttpServer {
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
   private readonly stopReload: () => void
+  private readonly paths: KnownPaths
   private draining = false
 
   private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void, paths: KnownPaths) {
     this.parts = parts
+    this.paths = paths
     this.app = app
     this.stopReload = stopReload
     this.install(paths)
@@ -108,6 +114,9 @@ export class HttpServer {
       paths.add(route.url, route.method, route.errorHandler as never)
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
+    app.register(arrival, { auth, guard: new HostGuard(server) })
+    app.register(contentType)
+    if (server.compression_min_bytes > 0) app.register(compression, { minBytes: server.compression_min_bytes })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
     app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
     app.addHook('onResponse', (request, reply, done) => {
@@ -145,14 +154,16 @@ export class HttpServer {
       done: (error: Error | null, value: unknown) => void,
     ) => void
     app.addContentTypeParser('*', async (request: FastifyRequest) => {
+      restoreContentType(request)
       const type = request.headers['content-type']
       const { rawBody } = request.routeOptions.config
       if (rawBody !== undefined) {
         if (rawBody !== true && !rawBody.some((accepted) => sameType(accepted, type))) throw unsupportedType(type, rawBody)
-        return this.body(request)
+        const bytes = await this.body(request)
+        return rawBody === true ? bytes : withoutBom(bytes)
       }
       if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json', ...(this.parsed.get(request.server) ?? [])])
-      const body = await this.body(request)
+      const body = withoutBom(await this.body(request))
       checkJsonBounds(body, { depth: server.max_body_depth, members: server.max_body_members })
       const text = body.toString('utf8')
       return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
@@ -177,7 +188,14 @@ export class HttpServer {
   private refuse(request: FastifyRequest, reply: FastifyReply, paths: KnownPaths): void {
     const { error, allow } = unroutable(request.raw, paths)
     if (allow !== undefined) reply.header('allow', allow)
-    sendError(error, request, reply, this.parts.log)
+    const own = paths.errorHandler(request.url.split('?', 1)[0])
+    if (own === undefined) sendError(error, request, reply, this.parts.log)
+    else own(error, request, reply)
+  }
+
+  /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */
+  errorsBelow(prefix: string, errorHandler: (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown): void {
+    this.paths.addPrefix(prefix, errorHandler)
   }
 
   /** @returns the URL it answers under. @throws IO_ERROR naming the address. */

@@ -2,7 +2,9 @@ import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import { type ConnectionOptions, connect } from 'node:tls'
+import t, { type Test } from 'tap'
+import { echo, pluginOf } from '../grpc/testing.ts'
 import { boot } from '../testkit/index.ts'
 
 const fixture = (name: string) => new URL(`./fixtures/${name}`, import.meta.url)
@@ -95,6 +97,86 @@ t.test('with client_auth "optional" a client may come without a certificate, or 
     'first',
     'whether it holds is looked at in each call',
   )
+})
+
+/** @returns protocol and cipher suite, or the reason why there was no handshake. */
+function handshake(port: number, options: ConnectionOptions): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({
+      host: '127.0.0.1',
+      port,
+      servername: 'localhost',
+      ca,
+      checkServerIdentity: () => undefined,
+      ALPNProtocols: ['h2', 'http/1.1'],
+      ...options,
+    })
+    socket.on('secureConnect', () => {
+      resolve(`${socket.getProtocol()} ${socket.getCipher().standardName}`)
+      socket.destroy()
+    })
+    socket.on('error', (error: NodeJS.ErrnoException) => resolve(String(error.code)))
+  })
+}
+
+async function listeners(t: Test, tls: object): Promise<[string, number][]> {
+  const held: { listener?: { port: number } } = {}
+  const node = await boot({ plugins: [pluginOf(() => [echo], held as never)], config: { tls, echo: { addr: '127.0.0.1:0' } } })
+  t.teardown(() => node.stop())
+  return [
+    ['HTTP', Number(new URL(node.url).port)],
+    ['gRPC', held.listener?.port as number],
+  ]
+}
+
+t.test('suites without forward secrecy or authenticated encryption, and older versions, are refused on every listener', async (t) => {
+  const { cert, key, use } = files()
+  const v12 = { maxVersion: 'TLSv1.2' } as const
+  for (const [name, port] of await listeners(t, { cert, key, reload_interval_secs: 0.02 })) {
+    const check = async (when: string): Promise<void> => {
+      t.match(await handshake(port, {}), /^TLSv1\.3 TLS_AES/, `${name} ${when}`)
+      t.match(await handshake(port, v12), /^TLSv1\.2 TLS_ECDHE_\w+_GCM_/, `${name} ${when}`)
+      for (const ciphers of [
+        'ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES128-SHA',
+        'ECDHE-RSA-AES256-SHA384:ECDHE-ECDSA-AES256-SHA384',
+        'AES128-GCM-SHA256:AES128-SHA',
+        'DHE-RSA-AES128-GCM-SHA256',
+      ])
+        t.match(await handshake(port, { ...v12, ciphers }), /HANDSHAKE_FAILURE/, `${name} ${when}: ${ciphers}`)
+      t.match(await handshake(port, { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' }), /^ERR_SSL_/, `${name} ${when}: TLS 1.1`)
+    }
+    await check('at the start')
+    const before = await serial(port)
+    use(name === 'HTTP' ? 'second' : 'first')
+    let now = before
+    for (let i = 0; i < 500 && now === before; i++) now = await serial(port)
+    t.not(now, before, 'the certificate was read again')
+    await check('with a renewed certificate')
+  }
+})
+
+function serial(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port, ca, checkServerIdentity: () => undefined, ALPNProtocols: ['h2', 'http/1.1'] }, () => {
+      resolve(socket.getPeerX509Certificate()?.subject ?? '')
+      socket.destroy()
+    })
+    socket.on('error', reject)
+  })
+}
+
+t.test('tls.min_version narrows and tls.ciphers widens what is spoken', async (t) => {
+  const { cert, key } = files()
+  for (const [name, port] of await listeners(t, { cert, key, min_version: '1.3' })) {
+    t.match(await handshake(port, {}), /^TLSv1\.3 /, name)
+    t.match(await handshake(port, { maxVersion: 'TLSv1.2' }), /PROTOCOL_VERSION/, name)
+  }
+  const old = 'ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES128-SHA'
+  const [[, port]] = await listeners(t, { cert, key, ciphers: `TLS_AES_128_GCM_SHA256:${old}` })
+  t.match(await handshake(port, { maxVersion: 'TLSv1.2', ciphers: old }), /^TLSv1\.2 TLS_ECDHE_\w+_AES_128_CBC_SHA$/)
+  t.equal(await handshake(port, {}), 'TLSv1.3 TLS_AES_128_GCM_SHA256')
+  await t.rejects(boot({ config: { tls: { cert, key, ciphers: 'nonsense' } } }), { code: 'TLS_ERROR', message: /cannot use tls\.ciphers "nonsense"/ })
+  await t.rejects(boot({ config: { tls: { cert, key, min_version: '1.3', ciphers: old } } }), { code: 'TLS_ERROR', message: /no suite of TLS 1\.3/ })
 })
 
 async function until(condition: () => boolean): Promise<void> {

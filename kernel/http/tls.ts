@@ -1,7 +1,7 @@
 /** TLS from files, read again when they change, so that a renewed certificate needs no restart. Established connections keep theirs. */
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { SecureContextOptions, Server, TLSSocket } from 'node:tls'
+import { createSecureContext, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import type { ClientCertificate } from '../auth.ts'
 import type { TlsConfig } from '../config-schema.ts'
 import { SvcError } from '../errors.ts'
@@ -18,9 +18,23 @@ export async function readTls(config: TlsConfig): Promise<SecureContextOptions> 
     }
   }
   const [cert, key, ca] = await Promise.all([read('cert'), read('key'), config.client_ca === undefined ? undefined : read('client_ca')])
-  if (ca === undefined) return { cert, key }
+  const options = { cert, key, ciphers: config.ciphers, minVersion: `TLSv${config.min_version}` } as const
+  checkCiphers(config)
+  if (ca === undefined) return options
   checkAuthorities(ca, config.client_ca as string)
-  return { cert, key, ca }
+  return { ...options, ca }
+}
+
+function checkCiphers({ ciphers, min_version }: TlsConfig): void {
+  const refuse = (why: string, cause?: unknown) => new SvcError('TLS_ERROR', `cannot use tls.ciphers "${ciphers}": ${why}`, { cause })
+  try {
+    createSecureContext({ ciphers })
+  } catch (error) {
+    throw refuse((error as Error).message, error)
+  }
+  // Without a suite of TLS 1.3 in the list that version is not spoken.
+  if (min_version === '1.3' && !ciphers.includes('TLS_'))
+    throw refuse('it names no suite of TLS 1.3, which tls.min_version asks for; add TLS_AES_256_GCM_SHA384')
 }
 
 const BEGINNING = /(?=-----BEGIN [A-Z0-9 ]*CERTIFICATE-----)/
@@ -41,12 +55,10 @@ function checkAuthorities(pem: Buffer, file: string): void {
 }
 
 /** Options for a listener: with client_ca clients must, or with client_auth "optional" may, show a certificate signed by it. */
-export async function tlsOptions(
-  config: TlsConfig,
-): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean; minVersion: 'TLSv1.2' }> {
+export async function tlsOptions(config: TlsConfig): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean }> {
   const mutual = config.client_ca !== undefined
   const required = mutual && config.client_auth === 'required'
-  return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: required, minVersion: 'TLSv1.2' }
+  return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: required }
 }
 
 /** By connection; undefined for one whose client showed nothing. */
@@ -78,7 +90,7 @@ export function reloadTls(server: Server, config: TlsConfig, current: SecureCont
       const seen = fingerprintOf(next)
       if (seen === fingerprint || seen === refused) return
       refused = seen
-      server.setSecureContext({ ...next, minVersion: 'TLSv1.2' })
+      server.setSecureContext(next)
       fingerprint = seen
       log.info({ cert: config.cert }, 'TLS certificate reloaded')
     } catch (error) {

@@ -130,8 +130,11 @@ t.test('refused at start', async (t) => {
   }
   const tenancy = { server: { multi_tenancy: true } }
   await refused(
-    { keys: [admin, { name: 'a', key: keyText() }, { name: 'b c', key: keyText() }], config: tenancy },
-    /cannot use keys "a", "b c" with server\.multi_tenancy: no namespaces/,
+    {
+      keys: [admin, { name: 'a', key: keyText() }, { name: 'b c', key: keyText(), namespaces: ['*'] }, { name: 'ok', key: keyText(), namespaces: ['red'] }],
+      config: tenancy,
+    },
+    /cannot use keys "root", "a", "b c" with server\.multi_tenancy: no namespaces are given; .* namespaces = \["\*"\]/,
   )
   await refused({ keys: [admin, { ...admin, name: 'root ' }] }, /cannot use key "root" of auth\.api_keys: another key has the name/)
   await refused({ keys: [admin, { name: 'same', key: ADMIN }] }, /cannot use keys "root" and "same" of auth\.api_keys: they are the same key/, ADMIN)
@@ -141,6 +144,8 @@ t.test('refused at start', async (t) => {
   )
   await refused({ keys: [{ name: 'x', key: (await phcOf('x')).replace('m=19456', 'm=999999999') }] }, /its m is 999999999; 8 to 262144/)
   await refused({ keys: [{ name: 'x', key: ADMIN, namespaces: ['Red'] }] }, /cannot use key "x" .*namespace "Red"/)
+  await refused({ keys: [{ name: 'x', key: ADMIN, namespaces: ['*', 'red'] }] }, /cannot use key "x" .*"\*" beside others/)
+  await refused({ keys: [{ name: 'x', key: ADMIN, namespaces: ['*'], tenant: 'red' }] }, /cannot use key "x" .*"\*" beside others/)
   await refused({ keys: [{ name: 'x', key: ADMIN, tenant: 'a/b' }] }, /cannot use key "x" .*namespace "a\/b"/)
   await refused({ keys: [{ name: 'x\ny', key: ADMIN }] }, /cannot use key name "x\\ny": it has characters that cannot be printed/)
   await refused({ keys: [{ name: 'n'.repeat(129), key: ADMIN }] }, /it has 129 characters; 1 to 128/)
@@ -170,9 +175,15 @@ t.test('another way in takes the place of keys', async (t) => {
   t.match(await off.who(ADMIN), { status: 401, error: /the credentials are not accepted/ })
 })
 
-t.test('under multi_tenancy keys with namespaces, and admins, are taken', async (t) => {
+t.test('under multi_tenancy keys with namespaces, and admins of all, are taken', async (t) => {
   const red = keyText()
-  const node = await start({ keys: [admin, { name: 'red', key: red, namespaces: ['red'] }], config: { server: { multi_tenancy: true } } })
+  const node = await start({
+    keys: [
+      { ...admin, namespaces: ['*'] },
+      { name: 'red', key: red, namespaces: ['red'] },
+    ],
+    config: { server: { multi_tenancy: true } },
+  })
   t.teardown(() => node.stop())
   t.match(await node.who(red), { status: 200, namespace: 'red', dataNamespace: 'red' })
   t.match(await node.who(red, { 'x-namespace': 'blue' }), { status: 403 })

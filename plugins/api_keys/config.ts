@@ -28,7 +28,10 @@ const configKey = Type.Object({
         'With a PHC string: the first 8 characters behind api_key_prefix, as generate-key prints them; without, the hash is tried for every key that is unknown',
     }),
   ),
-  namespaces: namespaceList({ default: [], description: 'Namespaces that it may name; none = all, which under server.multi_tenancy only an admin may have' }),
+  namespaces: namespaceList({
+    default: [],
+    description: 'Namespaces that it may name; none, or ["*"] = all. Under server.multi_tenancy some must be named, and only an admin may have ["*"]',
+  }),
   admin: Type.Boolean({ default: false, description: 'Whether it may administer the server' }),
   roles: roleList({ default: [], description: 'Roles for the policy engine' }),
   tenant: Type.Optional(Type.String({ description: 'One more namespace, which is shown as tenant_id' })),

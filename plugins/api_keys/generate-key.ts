@@ -1,4 +1,5 @@
 /** `svc generate-key`: prints a key once, and keeps it in the store or shows what to put into the config. */
+import { ALL_NAMESPACES } from '../../kernel/auth.ts'
 import type { Command, CommandCall, OpenState } from '../../kernel/command.ts'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { Envelope, masterKeyOf } from './envelope.ts'
@@ -21,7 +22,7 @@ export const generateKey: Command = {
     name: { description: 'who the key stands for; needed' },
     tenant: { description: 'its tenant, which is a namespace too' },
     roles: { description: 'its roles, with commas between them' },
-    namespaces: { description: 'the namespaces that it may name, with commas; none = all' },
+    namespaces: { description: 'the namespaces that it may name, with commas; none, or * = all, which under server.multi_tenancy only an admin may have' },
     admin: { description: 'it may administer the server', boolean: true },
     'expires-days': { description: 'it ends after so many days' },
   },
@@ -31,7 +32,7 @@ export const generateKey: Command = {
     const wanted = wantedOf(call)
     const shown = JSON.stringify(wanted.name)
     if (multiTenancy && isHomeless({ admin: wanted.admin, namespaces: [...wanted.namespaces, ...(wanted.tenant === undefined ? [] : [wanted.tenant])] }))
-      throw new Error(`cannot make key ${shown}: server.multi_tenancy needs namespaces; give --namespaces or --tenant, or --admin`)
+      throw new Error(`cannot make key ${shown}: server.multi_tenancy needs namespaces; give --namespaces or --tenant, or --admin for all`)
     if (config?.auth.api_keys.some(({ name }) => name.trim() === wanted.name))
       throw new Error(`cannot make key ${shown}: auth.api_keys has one of this name; choose another`)
     const place = config === undefined ? undefined : placeOf(config, dataDir, call)
@@ -55,8 +56,11 @@ function wantedOf({ flags, args }: CommandCall) {
   if (args.length > 0) throw new Error(`cannot use argument "${args[0]}": generate-key takes flags only`)
   const name = flags.name?.trim()
   if (name === undefined) throw new Error('cannot make a key: it needs a name; give --name')
-  const [roles, namespaces] = [listOf(flags.roles), listOf(flags.namespaces)]
+  const roles = listOf(flags.roles)
   const { tenant } = flags
+  const admin = flags.admin === 'true'
+  const given = listOf(flags.namespaces)
+  const namespaces = admin && given.length === 0 && tenant === undefined ? [ALL_NAMESPACES] : given
   const problem =
     nameProblem(name) ??
     namespaceProblems({ namespaces, ...(tenant === undefined ? {} : { tenant }) })[0] ??
@@ -69,7 +73,7 @@ function wantedOf({ flags, args }: CommandCall) {
     name,
     namespaces,
     roles,
-    admin: flags.admin === 'true',
+    admin,
     ...(tenant === undefined ? {} : { tenant }),
     ...(days === undefined ? {} : { expiresAt: Math.floor(Date.now() / 1000) + Number(days) * DAY_SECS }),
   }
@@ -89,7 +93,8 @@ interface Place {
   envelope: Envelope | undefined
 }
 
-function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: CommandCall): Place | undefined {
+/** @throws Error for an encryption key that cannot be had. */
+export function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err }: Pick<CommandCall, 'env' | 'err'>): Place | undefined {
   const location = storeLocation(config, dataDir)
   if (location !== undefined && 'memory' in location) err('storage.object_store_url is memory://, where no key can be put from here\n')
   if (location === undefined || 'memory' in location) return undefined
@@ -101,7 +106,7 @@ function placeOf(config: ApiKeysConfig, dataDir: string | undefined, { env, err 
 }
 
 /** Every key there is beside those of the config. */
-async function recordsOf({ store, isInbox, envelope }: Place, openState: () => Promise<OpenState | undefined>): Promise<KeyRecord[]> {
+export async function recordsOf({ store, isInbox, envelope }: Place, openState: () => Promise<OpenState | undefined>): Promise<KeyRecord[]> {
   const records = await store.records()
   const open = isInbox ? await openState() : undefined
   try {

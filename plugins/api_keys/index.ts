@@ -1,6 +1,7 @@
 import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
 import { AUTH_RANK } from '../../kernel/auth.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
+import { checkKeys } from './check.ts'
 import { configSchema } from './config.ts'
 import { FailureLimiter } from './failure-limiter.ts'
 import { Gate } from './gate.ts'
@@ -25,6 +26,7 @@ export default definePlugin({
   config: configSchema,
   capabilities: ['state'],
   commands: [generateKey],
+  check: checkKeys,
   setup(svc, section) {
     const { api_key: options, api_key_prefix: prefix } = section.auth
     const { clock, log, server } = svc

@@ -110,12 +110,19 @@ t.test('a path without credentials still asks for an admin', async (t) => {
 })
 
 t.test('multi_tenancy needs namespaces', async (t) => {
-  const node = await start({ keys: [admin], config: { server: { multi_tenancy: true } } })
+  const node = await start({ keys: [{ ...admin, namespaces: ['*'] }], config: { server: { multi_tenancy: true } } })
   t.teardown(() => node.stop())
-  for (const payload of [{ name: 'x' }, { name: 'x', namespaces: [] }, { name: 'x', admin: true }])
+  for (const payload of [
+    { name: 'x' },
+    { name: 'x', namespaces: [] },
+    { name: 'x', admin: true },
+    { name: 'x', admin: true, namespaces: [] },
+    { name: 'x', namespaces: ['*'] },
+  ])
     t.match(await node.call('POST', ADMIN, '', payload), { status: 400, body: { error: /multi_tenancy needs namespaces/ } })
   t.equal((await node.call('POST', ADMIN, '', { name: 'x', namespaces: ['red'] })).status, 201)
-  t.equal((await node.call('POST', ADMIN, '', { name: 'y', namespaces: [], admin: true })).status, 201)
+  t.equal((await node.call('POST', ADMIN, '', { name: 'y', namespaces: ['*'], admin: true })).status, 201)
+  t.match(await node.call('POST', ADMIN, '', { name: 'z', namespaces: ['*', 'red'], admin: true }), { status: 400, body: { error: /"\*" beside others/ } })
 })
 
 t.test('an admin of some namespaces stays within them', async (t) => {
@@ -191,7 +198,10 @@ t.test('a key made before multi_tenancy was switched on is refused at start', as
   const node = await start({ keys: [admin], dir })
   await node.call('POST', ADMIN, '', { name: 'homeless' })
   await node.stop()
-  await t.rejects(start({ keys: [admin], dir, config: { server: { multi_tenancy: true } } }), /cannot use key "homeless" with server\.multi_tenancy/)
+  await t.rejects(
+    start({ keys: [{ ...admin, namespaces: ['*'] }], dir, config: { server: { multi_tenancy: true } } }),
+    /cannot use key "homeless" with server\.multi_tenancy/,
+  )
 })
 
 t.test('only revoked keys let nobody in', async (t) => {

@@ -5,7 +5,7 @@ import { classify, SvcError } from '../../kernel/errors.ts'
 import type { Logger } from '../../kernel/log.ts'
 import type { Clock } from '../../kernel/plugin.ts'
 import { MAX_KEYS } from './config.ts'
-import { type ApiKey, hasExpired, isFullAdmin, nameProblem, namespaceProblems } from './key.ts'
+import { type ApiKey, hasExpired, isFullAdmin, isHomeless, nameProblem, namespaceProblems } from './key.ts'
 import type { KeySources } from './key-sources.ts'
 import { newKey } from './new-key.ts'
 import type { CreateBody, KeyView } from './schemas.ts'
@@ -87,8 +87,8 @@ export class KeyAdmin {
     const problem = nameProblem(name) ?? namespaceProblems({ namespaces: namespaces ?? [] })[0]
     if (problem !== undefined) throw new SvcError('BAD_REQUEST', problem)
     if (expiresAt !== undefined && hasExpired({ expiresAt }, clock.now())) throw refused('expires_at has passed; it is in Unix seconds')
-    if (multiTenancy && (namespaces === undefined || (namespaces.length === 0 && !admin)))
-      throw refused('server.multi_tenancy needs namespaces; name those that the key may use')
+    if (multiTenancy && isHomeless({ admin, namespaces: namespaces ?? [] }))
+      throw refused('server.multi_tenancy needs namespaces; name those that the key may use, or ["*"] with "admin": true for all')
     const wanted = { name, namespaces: namespaces ?? [], roles, admin, ...(expiresAt === undefined ? {} : { expiresAt }) }
     if (!isWithin(wanted, context))
       throw new SvcError(

@@ -1,6 +1,7 @@
 /** A key as it is kept: see docs/formats/api-keys.md. */
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { ALL_NAMESPACES } from '../../kernel/auth.ts'
 import { LATEST_SECONDS, MAX_NAMESPACES, MAX_ROLES } from './config.ts'
 import { type ApiKey, type KeySource, makeKey, nameProblem, namespaceProblems } from './key.ts'
 import { hasUsualCost, parsePhc } from './phc.ts'
@@ -56,7 +57,10 @@ export function keyOf(record: KeyRecord, source: KeySource): ApiKey {
   // As in the config: one of another cost is tried for every token, for its time would tell that it is there.
   const lookup = hasUsualCost(phc) ? { lookup: key_prefix } : {}
   const optional = { ...lookup, ...(expires_at === null ? {} : { expiresAt: expires_at }), ...(description === null ? {} : { description }) }
-  return makeKey({ id, name, source, phc, ...specOf(record), admin, roles, enabled, createdAt, ...optional })
+  const spec = specOf(record)
+  // Older versions took an admin's empty list for all.
+  const namespaces = admin && spec.namespaces.length === 0 && spec.tenant === undefined ? [ALL_NAMESPACES] : spec.namespaces
+  return makeKey({ id, name, source, phc, ...spec, namespaces, admin, roles, enabled, createdAt, ...optional })
 }
 
 function specOf({ namespaces, tenant_id }: KeyRecord): { namespaces: readonly string[]; tenant?: string } {

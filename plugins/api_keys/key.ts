@@ -1,5 +1,5 @@
 /** A key as it is used: who it stands for and what it is known by. */
-import { type Identity, namespaceProblem } from '../../kernel/auth.ts'
+import { type Identity, isForAll, namespaceListProblems } from '../../kernel/auth.ts'
 import type { Phc } from './phc.ts'
 
 export type KeySource = 'config' | 'runtime' | 'store'
@@ -46,15 +46,17 @@ export function nameProblem(name: string): string | undefined {
 
 /** What is wrong with the namespaces that a key names. */
 export function namespaceProblems({ namespaces, tenant }: { namespaces: readonly string[]; tenant?: string }): string[] {
-  return [...namespaces, ...(tenant === undefined ? [] : [tenant])].flatMap((name) => namespaceProblem(name) ?? [])
+  return namespaceListProblems([...namespaces, ...(tenant === undefined ? [] : [tenant])])
 }
 
 export function makeKey(spec: KeySpec): ApiKey {
   const { id, name, tenant, admin, roles, expiresAt } = spec
   const namespaces = [...new Set([...spec.namespaces, ...(tenant === undefined ? [] : [tenant])])]
-  const tenantId = tenant ?? (namespaces.length === 1 ? namespaces[0] : undefined)
+  const everywhere = isForAll(namespaces)
+  const tenantId = tenant ?? (namespaces.length === 1 && !everywhere ? namespaces[0] : undefined)
   const claims = Object.freeze({ key_id: id, ...(tenantId === undefined ? {} : { tenant_id: tenantId }) })
-  const identity: Identity = { principal: name, method: 'api_key', claims, roles: Object.freeze([...roles]), namespaces: Object.freeze(namespaces), admin }
+  const own = Object.freeze(everywhere ? [] : namespaces)
+  const identity: Identity = { principal: name, method: 'api_key', claims, roles: Object.freeze([...roles]), namespaces: own, admin }
   if (expiresAt !== undefined) identity.expiresAt = expiresAt * 1000
   const key: ApiKey = { ...spec, namespaces, identity, usage: { at: undefined, count: 0 }, gone: false }
   identity.revoked = () => key.gone
@@ -62,9 +64,9 @@ export function makeKey(spec: KeySpec): ApiKey {
   return key
 }
 
-/** A key that under multi-tenancy could name no namespace, and would be taken for one for all. */
+/** A key that does not say under multi-tenancy which namespaces it is for, or says all and is no admin's. */
 export function isHomeless({ admin, namespaces }: Pick<ApiKey, 'admin' | 'namespaces'>): boolean {
-  return !admin && namespaces.length === 0
+  return namespaces.length === 0 || (!admin && isForAll(namespaces))
 }
 
 /** @param nowMs milliseconds since the Unix epoch. */
@@ -73,6 +75,6 @@ export function hasExpired({ expiresAt }: Pick<ApiKey, 'expiresAt'>, nowMs: numb
 }
 
 /** An admin over everything, who can make all others. */
-export function isFullAdmin({ admin, namespaces, enabled }: ApiKey): boolean {
-  return admin && enabled && namespaces.length === 0
+export function isFullAdmin({ admin, identity, enabled }: ApiKey): boolean {
+  return admin && enabled && identity.namespaces.length === 0
 }

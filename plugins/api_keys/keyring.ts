@@ -88,5 +88,5 @@ export class Keyring {
 }
 
 export function homelessText(names: readonly string[]): string {
-  return `cannot use ${names.length === 1 ? 'key' : 'keys'} ${names.join(', ')} with server.multi_tenancy: no namespaces are given; name those that each may use, or make it an admin`
+  return `cannot use ${names.length === 1 ? 'key' : 'keys'} ${names.join(', ')} with server.multi_tenancy: no namespaces are given; name those that each may use, or give an admin of all of them namespaces = ["*"]`
 }

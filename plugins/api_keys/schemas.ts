@@ -6,7 +6,11 @@ export const createBody = Type.Object(
   {
     name: Type.String({ maxLength: 1024, description: 'Who the key stands for: 1 to 128 characters, blanks around them cut off; unique', examples: ['ci'] }),
     expires_at: expiry('When it ends, Unix seconds; without, it does not end'),
-    namespaces: Type.Optional(namespaceList({ description: 'Namespaces that it may name; none = all. Needed under server.multi_tenancy' })),
+    namespaces: Type.Optional(
+      namespaceList({
+        description: 'Namespaces that it may name; none, or ["*"] = all. Needed under server.multi_tenancy, where only an admin may have ["*"]',
+      }),
+    ),
     roles: Type.Optional(roleList({ description: 'Roles for the policy engine' })),
     admin: Type.Optional(Type.Boolean({ description: 'Whether it may administer the server' })),
   },

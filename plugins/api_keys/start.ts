@@ -40,12 +40,16 @@ export function placesOf(config: ApiKeysConfig, svc: Pick<Svc, 'id' | 'dataDir' 
 }
 
 /** @throws Error where nobody could be let in. */
-export function requireWayIn({ auth }: ApiKeysConfig, keyring: Keyring, hasOther: boolean): void {
+export function requireWayIn({ auth }: Pick<ApiKeysConfig, 'auth'>, keyring: Keyring, hasOther: boolean): void {
   if (hasOther) return
   if (!auth.api_key.enabled)
     throw new Error('cannot let anybody in: auth.api_key.enabled is false and no other plugin authenticates; set it to true, or select jwt or mtls')
   if (keyring.values().some(({ enabled }) => enabled)) return
-  throw new Error(
+  throw noKey({ auth })
+}
+
+export function noKey({ auth }: Pick<ApiKeysConfig, 'auth'>): Error {
+  return new Error(
     auth.persistent_api_keys
       ? 'cannot let anybody in: there is no API key; run `svc generate-key --name admin --admin` with this config, add an [[auth.api_keys]], or select jwt or mtls'
       : 'cannot let anybody in: there is no API key; run `svc generate-key --name admin --admin` and put what it prints into the config, or select jwt or mtls',

@@ -33,7 +33,7 @@ t.test('each decision is one line, with its members in order', async (t) => {
   const failure = { timestamp, event: 'auth_failure' }
   const ann = { principal: 'ann', tenant_id: 'red', method: 'api_key', ip }
   t.equal(await call('red', '1'), JSON.stringify({ ...success, ...ann, request_id: '1' }))
-  t.equal(await call(undefined, '2'), JSON.stringify({ ...failure, method: 'none', ip, request_id: '2', reason: 'missing_credentials' }))
+  t.equal(await call(undefined, '2'), JSON.stringify({ ...failure, ip, request_id: '2', reason: 'missing_credentials' }))
   t.equal(await call('wrong', '3'), JSON.stringify({ ...failure, method: 'api_key', ip, request_id: '3', reason: 'invalid_token' }))
   t.equal(await call('a.b.c', '4'), JSON.stringify({ ...failure, method: 'jwt', ip, request_id: '4', reason: 'invalid_token' }))
   t.equal(await call('late', '5'), JSON.stringify({ ...failure, method: 'api_key', ip, request_id: '5', reason: 'expired_token' }))
@@ -63,9 +63,9 @@ t.test('callers without credentials, where they are refused and where they are l
     await node.stop()
     return entries(file).at(-1)
   }
-  t.match(await run({}, []), { event: 'auth_failure', method: 'none', reason: 'missing_credentials' })
-  t.match(await run({ require_authentication: false }, []), { event: 'auth_success', principal: 'anonymous', tenant_id: 'default', method: 'none' })
-  t.match(await run({ exempt_paths: [LIST] }, undefined), { event: 'auth_failure', method: 'none', reason: 'missing_credentials' })
+  t.match(await run({}, []), { event: 'auth_failure', method: undefined, reason: 'missing_credentials' })
+  t.match(await run({ require_authentication: false }, []), { event: 'auth_success', principal: 'anonymous', tenant_id: 'default', method: undefined })
+  t.match(await run({ exempt_paths: [LIST] }, undefined), { event: 'auth_failure', method: undefined, reason: 'missing_credentials' })
   t.equal(entries(file).length, 3)
 })
 

@@ -40,10 +40,10 @@ export class Audit {
   }
 
   /** A call to a path that is exempt from authentication, and that the catalog refuses by itself. @throws SvcError with fail_closed, when it cannot be written. */
-  async refusedAnonymous({ address, requestId, method }: CallContext): Promise<void> {
+  async refusedAnonymous({ address, requestId }: CallContext): Promise<void> {
     if (this.config.audit_sink === 'none') return
     const timestamp = new Date(this.svc.clock.now()).toISOString()
-    await this.write({ timestamp, event: 'auth_failure', method, ip: address ?? null, request_id: requestId, reason: 'missing_credentials' })
+    await this.write({ timestamp, event: 'auth_failure', ip: address ?? null, request_id: requestId, reason: 'missing_credentials' })
   }
 
   private observe(decision: Decision): Promise<void> | undefined {

@@ -229,7 +229,10 @@ t.test('every failure has the shape of the catalog', async (t) => {
   t.match((await node.inject({ url: '/v1/namespaces/%ff', headers: bearer('red') })).json(), envelope(400, 'BadRequestException', /./))
   t.equal((await node.inject({ method: 'HEAD', url: '/v1/namespaces/red' })).statusCode, 401)
   const unknown = await node.inject({ url: '/v1/namespaces/red/tables', headers: bearer('red') })
-  t.match(unknown.json(), { error: /no such path/, code: 'NOT_FOUND' }, "a path that no route has is the kernel's")
+  t.match(unknown.json(), envelope(404, 'NotFoundException', /no such path/), 'a path that no route has, below /v1/')
+  t.equal(unknown.statusCode, 404)
+  t.match((await node.inject('/v1/%zz')).json(), envelope(400, 'BadRequestException', /cannot decode the path/))
+  t.match((await node.inject('/v2/namespaces')).json(), { error: /no such path/, code: 'NOT_FOUND' }, 'and no other')
   t.match((await node.inject('/elsewhere')).json(), { code: 'UNAUTHORIZED' }, 'other routes keep their shape')
   t.ok(
     lines.some((line) => line.includes('cannot read the keys')),

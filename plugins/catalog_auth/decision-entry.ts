@@ -12,7 +12,8 @@ export interface AuthEntry {
   /** Once it is proven. */
   principal?: string
   tenant_id?: string
-  method: string
+  /** api_key, jwt or mtls; absent where no credential was shown. */
+  method?: string
   ip: string | null
   request_id: string
   /** Of a failure. */
@@ -38,7 +39,7 @@ export function authEntry(decision: Decision, now: number): AuthEntry {
     timestamp: new Date(now).toISOString(),
     event: outcome === 'allow' ? 'auth_success' : 'auth_failure',
     ...(identity === undefined ? {} : { principal: identity.principal.slice(0, LONGEST), tenant_id: tenantOf(identity, context?.namespace).slice(0, LONGEST) }),
-    method: identity?.method ?? presented(decision),
+    ...methodOf(decision),
     ip: credentials.address ?? null,
     request_id: credentials.requestId,
     ...(outcome === 'allow' ? {} : { reason: reasonOf(decision) }),
@@ -60,11 +61,16 @@ export function authorizationEntry(decision: Decision, now: number): Authorizati
   }
 }
 
+function methodOf(decision: Decision): { method?: string } {
+  const method = decision.identity?.method ?? presented(decision)
+  return method === undefined || method === 'none' ? {} : { method }
+}
+
 /** What the credentials look like, where nobody could say what they are. */
-function presented({ credentials }: Decision): string {
+function presented({ credentials }: Decision): string | undefined {
   if (credentials.certificate?.error !== undefined) return 'mtls'
   const token = tokenOf(credentials)
-  if (token === undefined) return 'none'
+  if (token === undefined) return undefined
   return token.split('.').length > 2 ? 'jwt' : 'api_key'
 }
 

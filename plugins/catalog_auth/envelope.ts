@@ -4,7 +4,6 @@ import { type ErrorKind, publicText, SvcError } from '../../kernel/errors.ts'
 const TYPES: Record<number, string> = {
   401: 'NotAuthenticatedException',
   403: 'NotAuthorizedException',
-  404: 'NoSuchNamespaceException',
   405: 'UnsupportedOperationException',
   409: 'AlreadyExistsException',
   422: 'ValidationException',
@@ -17,12 +16,13 @@ export interface CatalogAnswer {
   body: { error: { message: string; type: string; code: number } }
 }
 
-export function answerOf(error: SvcError): CatalogAnswer {
+/** @param notFound the type of what is not there: a namespace, unless a path is meant. */
+export function answerOf(error: SvcError, notFound = 'NoSuchNamespaceException'): CatalogAnswer {
   const { http, retryAfter }: ErrorKind = error.kind
   const headers: Record<string, string> = {}
   if (retryAfter !== undefined) headers['retry-after'] = String(retryAfter)
   if (http === 401) headers['www-authenticate'] = 'Bearer'
-  const type = http >= 500 ? 'ServiceException' : (TYPES[http] ?? 'BadRequestException')
+  const type = http >= 500 ? 'ServiceException' : http === 404 ? notFound : (TYPES[http] ?? 'BadRequestException')
   return { status: http, headers: { ...headers, ...error.headers }, body: { error: { message: publicText(error), type, code: http } } }
 }
 

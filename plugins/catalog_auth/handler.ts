@@ -38,6 +38,7 @@ export class Catalog {
 
   /** Call it in setup. */
   serve(): void {
+    this.svc.http.errorsBelow('/v1/', (error, request, reply) => this.fail(error, request, reply, 'NotFoundException'))
     this.get(CONFIG, 'What the catalog is set to and which of its endpoints there are', schemas.tokenQuery, schemas.configAnswer, () => ({
       defaults: {},
       overrides: {},
@@ -127,13 +128,13 @@ export class Catalog {
     })
   }
 
-  private fail(error: unknown, request: HttpRequest, reply: FastifyReply): void {
+  private fail(error: unknown, request: HttpRequest, reply: FastifyReply, notFound?: string): void {
     const known = toSvcError(error)
     if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: known.cause ?? known, code: known.code, request_id: request.id }, 'request failed')
     const { namespace } = (request.params ?? {}) as { namespace?: string }
     // Whether a namespace is another's is not for the caller to know.
     const hidden = namespace !== undefined && (known.code === 'FORBIDDEN' || known.code === 'NOT_FOUND')
-    const { status, headers, body } = answerOf(hidden ? noSuchNamespace(namespace) : known)
+    const { status, headers, body } = answerOf(hidden ? noSuchNamespace(namespace) : known, notFound)
     reply
       .code(status)
       .headers({ ...headers, 'cache-control': NO_STORE })

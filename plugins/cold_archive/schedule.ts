@@ -44,6 +44,14 @@ export class Schedule {
     metrics.runs.inc({ result: result.failure === undefined ? 'done' : 'failed' })
     const { failure, ...counts } = result
     if (failure !== undefined && !this.stopped) log.error({ err: failure, ...counts }, 'cannot archive what is due; it stays local until a later run')
-    else if (result.objects > 0) log.info(counts, 'archived old data')
+    else if (result.objects + result.incomplete + result.awaitingRollup > 0) log.info(counts, report(result))
   }
+}
+
+/** Also of a run that moved nothing though something is old enough: nobody looks for the reason in metrics first. */
+function report({ objects, incomplete, awaitingRollup }: ArchiveResult): string {
+  const parts = [objects > 0 ? 'archived old data' : 'archived nothing']
+  if (incomplete > 0) parts.push(`${incomplete} tables with days past cold_after_secs keep them local while files that hold newer data reach into them`)
+  if (awaitingRollup > 0) parts.push(`${awaitingRollup} tables keep theirs local while a rollup still needs them`)
+  return parts.join('; ')
 }

@@ -148,7 +148,7 @@ t.test('a caller who leaves ends the export', async (t) => {
   t.teardown(() => node.stop())
   const body = '{"measurement":"cpu","output_path":"gone"}'
   const socket = connect(Number(new URL(node.url).port), '127.0.0.1')
-  socket.write(`POST /api/v1/export/parquet HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  socket.write(`POST /api/v1/export/parquet HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
   while ((await metric(node, 'svc_exports_running')) === 0) await new Promise((resolve) => setImmediate(resolve))
   socket.destroy()
   while ((await metric(node, 'svc_exports_running')) !== 0) await new Promise((resolve) => setTimeout(resolve, 5))

@@ -1,6 +1,7 @@
 /** POST /api/v1/export/parquet: limits, metrics, and the end of an export whose caller has left. */
 import { join } from 'node:path'
 import type { FastifyReply } from 'fastify'
+import { administersServer } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { ExportConfig } from './config.ts'
@@ -45,7 +46,8 @@ export class ExportHandler {
 
   async export(request: HttpRequest, reply: FastifyReply): Promise<Answer> {
     const { svc, config, metrics } = this
-    const { dataNamespace: namespace } = svc.context(request)
+    const context = svc.context(request)
+    const { dataNamespace: namespace } = context
     const plan = parseExport(request.body as Uint8Array)
     const name = plan.outputPath === undefined ? defaultName(plan.measurement, svc.clock.now()) : fileName(plan.outputPath)
     this.requireTurn(namespace)
@@ -74,7 +76,7 @@ export class ExportHandler {
       metrics.bytes.inc(result.bytes)
       if (result.truncated) metrics.truncated.inc()
       metrics.exports.inc({ result: 'done' })
-      return { rows_written: result.rows, bytes_written: result.bytes, truncated: result.truncated, path: result.path }
+      return { rows_written: result.rows, bytes_written: result.bytes, truncated: result.truncated, path: administersServer(context) ? result.path : name }
     } catch (error) {
       metrics.exports.inc({ result: abort.signal.aborted ? 'cancelled' : 'failed' })
       throw error

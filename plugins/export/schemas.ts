@@ -20,7 +20,7 @@ export const exportAnswer = Type.Object({
   rows_written: Type.Integer(),
   bytes_written: Type.Integer({ description: 'Size of the file' }),
   truncated: Type.Boolean({ description: 'The size budget has cut the file; what is there is whole' }),
-  path: Type.String({ description: 'Where the file lies on the server' }),
+  path: Type.String({ description: 'Where the file lies on the server; for others than its admins the name of the file' }),
 })
 
 /** The body is parsed from its bytes, because its times are integers that a double cannot hold: described, not validated. */

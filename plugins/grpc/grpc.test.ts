@@ -296,9 +296,8 @@ t.test('an answer of SQL over the limit of a message', async (t) => {
   t.match(await errorOf(client.call('ExecuteSql', { query: 'SELECT * FROM range(20000)' })), { code: 8, details: /grpc\.max_send_bytes/ })
 })
 
-t.test('native histograms are shown as JSON', async (t) => {
-  const { client, node } = await setUp(t)
-  const { storage } = node
+/** A histogram of host a at NOW, in the measurement h. */
+async function storeHistogram({ storage }: Awaited<ReturnType<typeof setUp>>['node']): Promise<void> {
   const batch = storage.batch('')
   const ref = storage.resolver.measurement('', 'h')
   const table = batch.table(ref)
@@ -313,6 +312,25 @@ t.test('native histograms are shown as JSON', async (t) => {
     }
   }
   await storage.write(batch)
+}
+
+t.test('SQL: native histograms are json, as in Query', async (t) => {
+  const { client, node } = await setUp(t, { storage: 'embedded' })
+  await storeHistogram(node)
+  const { columns, rows } = await client.call('ExecuteSql', { query: "SELECT value, value AS again, 'x' AS text, 'ab'::BLOB AS bytes FROM h WHERE host = 'a'" })
+  t.same(
+    columns.map(({ data_type }: Message) => data_type),
+    ['Utf8', 'Utf8', 'Utf8', 'Utf8'],
+  )
+  const [value, again, text, bytes] = rows[0].values as Message[]
+  t.same([value.value, again.value, text.value, bytes.value], ['json', 'json', 'string', 'json'])
+  t.match(JSON.parse(value.json), { count: 3, sum: 4.5 })
+  t.equal(JSON.parse(bytes.json), 'YWI=')
+})
+
+t.test('native histograms are shown as JSON', async (t) => {
+  const { client, node } = await setUp(t)
+  await storeHistogram(node)
   const [a, b] = await rowsOf(client, { measurement: 'h' })
   t.match(JSON.parse(a.fields[0].value.json), { count: 3, sum: 4.5 })
   t.equal(b.fields[0].value.float64, 1)

@@ -39,6 +39,12 @@ const json = (type: string): WriteValue => {
   return (writer, value) => writer.string(8, encode(value))
 }
 
+/** The JSON of a native histogram; other bytes of such a column are base64. */
+const histogram: WriteValue = (writer, value) => {
+  const shown = String(value)
+  writer.string(8, shown.startsWith('{') ? shown : JSON.stringify(shown))
+}
+
 const decimal =
   (scale: number): WriteValue =>
   (writer, value) =>
@@ -68,7 +74,7 @@ export class SqlRows {
   private readonly writers: readonly WriteValue[]
 
   constructor(columns: readonly SqlColumn[]) {
-    this.writers = columns.map(({ type }) => writerOf(type))
+    this.writers = columns.map((column) => (column.histogram ? histogram : writerOf(column.type)))
   }
 
   /** Appends `SqlResponse.rows` for rows [0, to). */

@@ -1,5 +1,5 @@
 /** Verified claims as an identity. Pure. */
-import { type Identity, namespaceProblem } from '../../kernel/auth.ts'
+import { ALL_NAMESPACES, type Identity, isForAll, namespaceListProblems } from '../../kernel/auth.ts'
 import { TokenRefused } from './refusal.ts'
 
 const MAX_PRINCIPAL_LENGTH = 512
@@ -18,7 +18,7 @@ export function identityOf(claims: Record<string, unknown>, { roleClaim, princip
   const principal = principalOf(claims, principalClaim)
   const admin = adminOf(claims)
   const roles = textsOf(roleClaim, claimAt(claims, roleClaim)) ?? []
-  const namespaces = namespacesOf(claims, multiTenancy && !admin)
+  const namespaces = namespacesOf(claims, multiTenancy, admin)
   const expiresAt = Math.min((claims.exp as number) * 1000, END_OF_TIME_MS)
   return Object.freeze({
     principal,
@@ -58,19 +58,26 @@ function adminOf({ admin }: Record<string, unknown>): boolean {
   return admin === true
 }
 
-/** @param needed whether a token that names none is refused: data is kept apart, and it is not an admin's. */
-function namespacesOf(claims: Record<string, unknown>, needed: boolean): string[] {
+/** @param needed whether a token that names none is refused: data is kept apart. @returns none for all of them. */
+function namespacesOf(claims: Record<string, unknown>, needed: boolean, admin: boolean): string[] {
   const listed = textsOf('namespaces', claims.namespaces)
   const tenant = claims.tenant_id
   if (tenant !== undefined && typeof tenant !== 'string') throw wrong('tenant_id', 'a text')
-  if (needed && listed === undefined && tenant === undefined)
-    throw new TokenRefused('claims', 'it names no namespace, and the server keeps namespaces apart; have it issued with the claim namespaces or tenant_id')
-  const names = new Set([...(listed ?? []), ...(tenant === undefined ? [] : [tenant])])
-  for (const name of names) {
-    const problem = namespaceProblem(name)
-    if (problem !== undefined) throw new TokenRefused('claims', `${problem}; have it issued with other claims namespaces and tenant_id`)
-  }
-  return [...names]
+  const names = [...new Set([...(listed ?? []), ...(tenant === undefined ? [] : [tenant])])]
+  if (needed && names.length === 0)
+    throw new TokenRefused(
+      'claims',
+      'it names no namespace, and the server keeps namespaces apart; have it issued with the claim namespaces or tenant_id, for an admin of all of them "*"',
+    )
+  const [problem] = namespaceListProblems(names)
+  if (problem !== undefined) throw new TokenRefused('claims', `${problem}; have it issued with other claims namespaces and tenant_id`)
+  if (!isForAll(names)) return names
+  if (needed && !admin)
+    throw new TokenRefused(
+      'claims',
+      `it is for all namespaces ("${ALL_NAMESPACES}") and no admin's, and the server keeps namespaces apart; have it issued with names`,
+    )
+  return []
 }
 
 /** A list of texts, or one; undefined where the claim is absent. */

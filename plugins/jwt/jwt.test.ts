@@ -147,13 +147,19 @@ t.test('role_claim and principal_claim lead into objects; a name with dots goes 
   t.match(await inherited.who(await sign(SECRET)), { status: 200, roles: [] })
 })
 
-t.test('under multi_tenancy a token names a namespace, or is an admin', async (t) => {
+t.test('under multi_tenancy a token names a namespace, and an admin of all says so', async (t) => {
   const { who } = await startNode(t, { secret: SECRET }, { server: { multi_tenancy: true } })
   t.match(await who(await sign(SECRET)), { status: 401, error: /names no namespace/ })
   t.match(await who(await sign(SECRET, claimsOf({ tenant_id: 'red' }))), { status: 200, dataNamespace: 'red' })
   t.match(await who(await sign(SECRET, claimsOf({ namespaces: ['red'] })), { 'x-namespace': 'blue' }), { status: 403 })
-  t.match(await who(await sign(SECRET, claimsOf({ namespaces: [] }))), { status: 403 })
-  t.match(await who(await sign(SECRET, claimsOf({ admin: true })), { 'x-namespace': 'blue' }), { status: 200, dataNamespace: 'blue' })
+  for (const claims of [{ namespaces: [] }, { admin: true }, { admin: true, namespaces: [] }])
+    t.match(await who(await sign(SECRET, claimsOf(claims))), { status: 401, error: /names no namespace.*for an admin of all of them "\*"/ })
+  for (const namespaces of ['*', ['*']]) {
+    const everywhere = await sign(SECRET, claimsOf({ admin: true, namespaces }))
+    t.match(await who(everywhere, { 'x-namespace': 'blue' }), { status: 200, dataNamespace: 'blue', namespaces: [] })
+    t.match(await who(await sign(SECRET, claimsOf({ namespaces }))), { status: 401, error: /no admin's/ })
+  }
+  t.match(await who(await sign(SECRET, claimsOf({ admin: true, namespaces: ['*', 'red'] }))), { status: 401, error: /"\*" beside others/ })
 })
 
 t.test('what has two dots or more is a token and nothing else; chain_auth tries it as a key', async (t) => {

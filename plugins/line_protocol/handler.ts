@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify'
 import type { CallContext } from '../../kernel/auth.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import { SvcError } from '../../kernel/errors.ts'
+import { withoutBom } from '../../kernel/http/body.ts'
 import { hungUp } from '../../kernel/http/hung-up.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
@@ -51,7 +52,7 @@ export class WriteHandler {
     const query = request.query as WriteQuery
     const precision = precisionOf(query.precision)
     const context = svc.context(request)
-    const body = (request.body as Buffer | undefined) ?? new Uint8Array(0)
+    const body = withoutBom((request.body as Buffer | undefined) ?? Buffer.alloc(0))
     const maxPoints = svc.server.max_write_batch_size
     const key = this.parserKey(request.query, context)
     const batch = svc.storage.batch(context.dataNamespace)

@@ -2,6 +2,8 @@ import { Type } from 'typebox'
 import { definePlugin, type HttpRequest } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
+import { DeleteHandler } from './delete.ts'
+import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
 import { addInfluxHeaders, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
 import { answerStatement } from './statement.ts'
@@ -15,21 +17,36 @@ const writeQuery = Type.Object({
 })
 const WRITE_PATHS = ['/write', '/api/v2/write', '/api/v1/write/influx']
 const QUERY_PATH = '/query'
+const DELETE_PATH = '/api/v2/delete'
 const statementQuery = Type.Object({ q: Type.Optional(Type.String({ description: 'CREATE DATABASE or SHOW DATABASES' })) })
+const deleteQuery = Type.Object({
+  bucket: Type.Optional(Type.String({ description: 'What it means says line_protocol.database; org is ignored' })),
+})
+const deleteBody = Type.Object({
+  start: Type.String({ description: 'First time, RFC 3339' }),
+  stop: Type.String({ description: 'Last time, RFC 3339' }),
+  predicate: Type.Optional(Type.String({ description: '_measurement="cpu" AND host="a"; operators are = and !=' })),
+})
+const bucketQuery = Type.Object({
+  name: Type.Optional(Type.String()),
+  id: Type.Optional(Type.String()),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+  offset: Type.Optional(Type.Integer({ minimum: 0 })),
+})
 
 export default definePlugin({
   id: 'line_protocol',
   summary: 'Writes in InfluxDB line protocol, as Telegraf and the InfluxDB clients send it',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['points'],
+  capabilities: ['points', 'delete'],
   setup(svc, config) {
     const byName = config.database === 'namespace'
     if (byName && !svc.server.multi_tenancy)
       throw new Error('cannot use line_protocol.database "namespace": all namespaces share their data; set server.multi_tenancy = true, or use "tag"')
     if (config.database === 'tag' && config.database_tag === config.retention_policy_tag)
       throw new Error(`cannot use tag "${config.database_tag}" for both line_protocol.database_tag and retention_policy_tag: choose two keys`)
-    if (byName) svc.auth.source(namespaceSource(new Set([...WRITE_PATHS, QUERY_PATH])))
+    if (byName) svc.auth.source(namespaceSource(new Set([...WRITE_PATHS, QUERY_PATH, DELETE_PATH])))
     const handler = new WriteHandler(svc, config)
     for (const path of WRITE_PATHS) {
       const schema = { tags: ['write'], summary: 'Writes points in line protocol', querystring: writeQuery, consumes: ['text/plain'] }
@@ -46,5 +63,15 @@ export default definePlugin({
     }
     svc.http.get(QUERY_PATH, { schema, onSend: addInfluxHeaders }, answer)
     svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, onSend: addInfluxHeaders }, answer)
+    const remover = new DeleteHandler(svc, config)
+    const removal = { tags: ['delete'], summary: 'Deletes points by time and predicate, as InfluxDB 2 does', querystring: deleteQuery, body: deleteBody }
+    const deletes = { config: { action: 'delete' as const }, schema: removal, onSend: addInfluxHeaders }
+    svc.http.post(DELETE_PATH, deletes, (request, reply) => remover.delete(request, reply))
+    const list = { tags: ['write'], summary: 'Buckets that can be written to, as InfluxDB 2 lists them', querystring: bucketQuery }
+    svc.http.get('/api/v2/buckets', { schema: list, onSend: addInfluxHeaders }, async (request) =>
+      bucketList(request.query as BucketQuery, svc.context(request).namespace, byName),
+    )
+    const settings = { tags: ['write'], summary: "Versions of the line protocol, for QuestDB's clients" }
+    svc.http.get('/settings', { config: { action: 'public' }, schema: settings }, async () => QUESTDB_SETTINGS)
   },
 })

@@ -1,5 +1,5 @@
 /** Who is known by a certificate. Pure. */
-import { type Identity, namespaceProblem } from '../../kernel/auth.ts'
+import { type Identity, isForAll, namespaceListProblems } from '../../kernel/auth.ts'
 import type { Certificate } from './certificate.ts'
 import type { ClientConfig, IdentityKind, MtlsConfig } from './config.ts'
 
@@ -54,14 +54,16 @@ export class Clients {
     const cannot = `cannot use "${SECTION}" "${name}"`
     if (this.clients.has(key)) problems.push(`${cannot}: the name is there twice; remove one`)
     if (name.includes('*')) problems.push(`${cannot}: a name stands for itself, and "*" for no others; list each client`)
-    for (const namespace of namespaces) {
-      const problem = namespaceProblem(namespace)
-      if (problem !== undefined) problems.push(`${cannot}: ${problem}`)
-    }
+    for (const problem of namespaceListProblems(namespaces)) problems.push(`${cannot}: ${problem}`)
     const fingerprints = fingerprints_sha256.map((text) => text.replaceAll(':', '').toLowerCase())
     if (!fingerprints.every((text) => FINGERPRINT.test(text)))
       problems.push(`${cannot}: a SHA-256 fingerprint is 64 hexadecimal digits, with or without colons; openssl x509 -noout -fingerprint -sha256 prints it`)
-    const identity = Object.freeze({ principal: name, roles: Object.freeze([...roles]), namespaces: Object.freeze([...namespaces]), admin })
+    const identity = Object.freeze({
+      principal: name,
+      roles: Object.freeze([...roles]),
+      namespaces: Object.freeze(isForAll(namespaces) ? [] : [...namespaces]),
+      admin,
+    })
     this.clients.set(key, { identity, fingerprints: new Set(fingerprints) })
   }
 }
@@ -73,9 +75,11 @@ function keyOf(name: string, kind: IdentityKind): string {
 
 function tenancyProblems(clients: readonly ClientConfig[], allowUnknown: boolean): string[] {
   const problems: string[] = []
-  const stranded = clients.filter(({ admin, namespaces }) => !admin && namespaces.length === 0).map(({ name }) => `"${name}"`)
+  const stranded = clients.filter(({ admin, namespaces }) => namespaces.length === 0 || (!admin && isForAll(namespaces))).map(({ name }) => `"${name}"`)
   if (stranded.length > 0)
-    problems.push(`cannot use "${SECTION}" ${stranded.join(', ')} with server.multi_tenancy: a client that is no admin needs namespaces; add those it may use`)
+    problems.push(
+      `cannot use "${SECTION}" ${stranded.join(', ')} with server.multi_tenancy: no namespaces are given; name those that each may use, or give an admin of all of them namespaces = ["*"]`,
+    )
   if (allowUnknown)
     problems.push('cannot use "auth.mtls.unknown" "allow" with server.multi_tenancy: whoever is not in clients has no namespaces; list them there')
   return problems

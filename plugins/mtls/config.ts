@@ -6,7 +6,7 @@ const names = (description: string) => Type.Array(Type.String({ minLength: 1, ma
 
 const client = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 2048, description: 'The name in the certificate, exactly; there are no wildcards' }),
-  namespaces: names('Namespaces it may name; empty = all, and under server.multi_tenancy none, which only an admin may do with'),
+  namespaces: names('Namespaces it may name; none, or ["*"] = all. Under server.multi_tenancy some must be named, and only an admin may have ["*"]'),
   roles: names('Roles, for policies'),
   admin: Type.Boolean({ default: false, description: 'Whether it may administer the server' }),
   fingerprints_sha256: names('SHA-256 fingerprints, as openssl prints them, one of which its certificate must have; empty = any that the authority signed'),

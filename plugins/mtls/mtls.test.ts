@@ -12,7 +12,7 @@ const setUp = (t: Test): { folder: string; authority: Authority } => {
 }
 const clients = [
   { name: 'ann', namespaces: ['red'], roles: ['writer'] },
-  { name: 'root', admin: true },
+  { name: 'root', admin: true, namespaces: ['*'] },
 ]
 const principals = (outcomes: Outcome[]) => outcomes.map(({ surface, identity, error }) => `${surface} ${identity?.principal ?? error}`)
 const all = (text: string) => [`http ${text}`, `grpc ${text}`, `flight ${text}`]
@@ -203,10 +203,16 @@ t.test('what cannot work is refused at the start', async (t) => {
   t.match(await refusal({}, { tls: { cert: tls.cert, key: tls.key } }), /set tls.client_ca/)
   t.equal(await refusal({}), '')
   const tenants = { tls, server: { multi_tenancy: true } }
-  const several = [{ name: 'ann' }, { name: 'root', admin: true }, { name: 'bob', namespaces: ['red'] }, { name: 'eve' }]
+  const several = [
+    { name: 'ann' },
+    { name: 'root', admin: true, namespaces: ['*'] },
+    { name: 'bob', namespaces: ['red'] },
+    { name: 'eve' },
+    { name: 'boss', admin: true },
+  ]
   t.match(
     await refusal({ clients: several }, tenants),
-    /"auth.mtls.clients" "ann", "eve" with server.multi_tenancy: a client that is no admin needs namespaces/,
+    /"auth.mtls.clients" "ann", "eve", "boss" with server.multi_tenancy: no namespaces are given; .*namespaces = \["\*"\]/,
   )
   t.equal(await refusal({ clients: several }), '')
   t.match(await refusal({ unknown: 'allow' }, tenants), /"auth.mtls.unknown" "allow" with server.multi_tenancy/)

@@ -47,11 +47,14 @@ t.test('times and integers keep every bit', async (t) => {
   t.equal(at('-9223372036854775808'), -9223372036854775808n)
   t.equal(at('1700000000123456789'), 1700000000123456789n)
   t.equal(field('9007199254740993'), 9007199254740993n, 'a new field whose value no double holds is an integer')
-  t.equal(field('-9223372036854775808'), -(2 ** 63), 'a power of two is a double')
+  t.equal(field('-9223372036854775808'), -9223372036854775808n, 'as its positive neighbour, though a double could hold it')
   t.equal(field('9223372036854775807'), 9223372036854775807n)
+  t.equal(field('9223372036854775808'), 9223372036854775808n)
   t.equal(field('18446744073709551615'), 18446744073709551615n)
   t.equal(field('18446744073709551617'), 2 ** 64, 'beyond 64 bits only a float is left')
   t.equal(field('9007199254740992'), 9007199254740992)
+  t.equal(field('-9007199254740993'), -9007199254740993n)
+  t.equal(field('9007199254740993.0'), 9007199254740992, 'a point asks for a float')
   t.equal(field('1'), 1)
   t.ok(Object.is(field('-0'), -0))
 })
@@ -67,8 +70,21 @@ t.test('a field that exists decides how a number is read', async (t) => {
   fields.set('v', { name: 'v', type: 'uint64' })
   t.equal(field('18446744073709551615', resolver), 18446744073709551615n)
   t.match(refusal('[{"measurement":"m","fields":{"v":-1}}]', resolver).message, /out of the range of uint64/)
-  fields.set('v', { name: 'v', type: 'float64' })
-  t.equal(field('9007199254740993', resolver), 9007199254740992)
+})
+
+t.test('an integer that no double stands for is not rounded into a float field', async (t) => {
+  const resolver = new FakeResolver()
+  resolver.measurement('default', 'm').fields.set('v', { name: 'v', type: 'float64' })
+  const both = (value: string) => `[{"measurement":"m","fields":{"v":1.5}},{"measurement":"m","fields":{"v":${value}}}]`
+  for (const text of ['9007199254740993', '-9007199254740993', '1152921504606846977', '100000000000000000000001']) {
+    const message = new RegExp(`fields\\.v: cannot store the integer ${text}.* as a float64: the nearest is .*; write it with a point`)
+    t.match(refusal(`[{"measurement":"m","fields":{"v":${text}}}]`, resolver), { code: 'INVALID_POINT', message }, text)
+    t.match(refusal(both(text), resolver), { code: 'INVALID_POINT', message: /points\[1\]/ }, 'as a second value of the column, too')
+  }
+  for (const text of ['9007199254740994', '1152921504606846976', '1e18', '9007199254740993.0', '9007199254740993e0', '-0', '100000000000000000000'])
+    t.equal(field(text, resolver), Number(text), text)
+  for (const value of [2 ** 60, 1e17 + 16, 123456789012345680000, -(2 ** 63)])
+    t.equal(field(JSON.stringify(value), resolver), value, `${JSON.stringify(value)}: a double as JSON.stringify writes it`)
 })
 
 t.test('decimals are digits in a string', async (t) => {

@@ -4,8 +4,8 @@
  * What is malformed refuses all: the first fault throws and names its place (`points[1].fields.usage: ...`). A series that there is no room
  * for costs its points only, as with every other door. Members may come in any
  * order: a row is begun as soon as the measurement is known, and series and time are filled in when they are. Series are recognised by the
- * bytes of their tags. Numbers: a field that exists as an integer takes integers exactly; a new field becomes a float, unless its
- * first value is an integer that a double cannot hold.
+ * bytes of their tags. Numbers: a field that exists as an integer takes integers exactly, and one that is a float none that it would round;
+ * a new field becomes a float, unless its first value is an integer beyond 2^53.
  */
 import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
 import { KeyTable } from '../../kernel/decode/key-table.ts'
@@ -48,6 +48,8 @@ const SLICE_POINTS = 64
 const MAX_TAGS = 1024
 /** Of a point's tags as they are written: hashed and taken apart in one go. */
 const MAX_TAGS_BYTES = 1_048_576
+/** Doubles hold each integer up to here. */
+const EXACT = 2 ** 53
 /** In place of a measurement's number: there is no room for another one. */
 const REFUSED = -2
 /** What keeps a new series or measurement out, and not the points beside it. */
@@ -342,8 +344,9 @@ export class PointsParser {
     if (column?.has(row)) throw new JsonError('the field occurs twice', reader.at)
     if (c === MINUS || (c > 47 && c < 58)) {
       if (column === undefined || column.type !== 'float64' || column.next === 0) return this.number(reader, table, name, row)
+      const start = reader.at
       const value = reader.float()
-      if (!Number.isFinite(value)) throw new JsonError('the number is out of the range of a 64-bit float', reader.at)
+      if (!(Math.abs(value) < EXACT)) checkHeld(reader, start, reader.at, value)
       column.setF64(row, value)
     } else if (c === QUOTE) {
       const text = reader.string()
@@ -364,7 +367,7 @@ export class PointsParser {
     const known = typeOf(table, name)
     if (known === 'float64') {
       const value = floatOf(bytes, start, end)
-      if (!Number.isFinite(value)) throw new JsonError('the number is out of the range of a 64-bit float', start)
+      checkHeld(reader, start, end, value)
       table.column(name, 'float64').setF64(row, value)
       return
     }
@@ -380,8 +383,8 @@ export class PointsParser {
     }
     const value = floatOf(bytes, start, end)
     if (!Number.isFinite(value)) throw new JsonError('the number is out of the range of a 64-bit float', start)
-    if (known === undefined && integer && !Number.isSafeInteger(value) && BigInt(asciiText(bytes, start, end)) !== BigInt(value)) {
-      // A new field whose first value no double can hold.
+    if (known === undefined && integer && Math.abs(value) >= EXACT && BigInt(asciiText(bytes, start, end)) !== BigInt(Math.sign(value) * EXACT)) {
+      // A new field whose first value is where doubles no longer hold each integer.
       const signed = this.int.setSigned(bytes, digits, end, negative)
       if (signed || (!negative && this.int.setDigits(bytes, digits, end))) {
         table.column(name, signed ? 'int64' : 'uint64').setPair(row, this.int.low, this.int.high)
@@ -428,6 +431,22 @@ function typeOf(table: TableBatch, name: string): FieldType | undefined {
   if (column !== undefined && column.next > 0) return column.type
   return table.measurement?.fields.get(name)?.type
 }
+
+/** Refuses what a float64 cannot stand for: infinities, and integers that are neither exact nor the shortest text of a double. @throws JsonError */
+function checkHeld({ bytes }: JsonReader, start: number, end: number, value: number): void {
+  if (Math.abs(value) < EXACT) return
+  if (!Number.isFinite(value)) throw new JsonError('the number is out of the range of a 64-bit float', start)
+  if (!isInteger(bytes, start, end)) return
+  const text = asciiText(bytes, start, end)
+  if (BigInt(text) === BigInt(value) || digitsOf(text) === digitsOf(value.toExponential().replace(/e.*$/, '').replace('.', ''))) return
+  throw new JsonError(
+    `cannot store the integer ${text.slice(0, SHOWN)} as a float64: the nearest is ${BigInt(value)}; write it with a point to have it rounded, or into an int64 field`,
+    start,
+  )
+}
+
+/** Without the zeros at the end: writers that print doubles in full fill up with zeros. */
+const digitsOf = (text: string): string => text.replace(/0+$/, '')
 
 function isInteger(bytes: Uint8Array, start: number, end: number): boolean {
   for (let i = start; i < end; i++) if (bytes[i] === 46 || bytes[i] === 101 || bytes[i] === 69) return false

@@ -5,7 +5,7 @@ import type { NativeHistogram } from '../../kernel/histogram.ts'
 import { fuzz } from './decoder.fuzz.ts'
 import { AsciiResolver, decoding, one } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
-import { keyValue, metricOf, type WireAttributes, type WireExponential, type WireMetric, writeMetrics, writeRequest } from './wire.ts'
+import { keyValue, metricOf, type WireAttributes, type WireExponential, type WireMetric, type WireNumber, writeMetrics, writeRequest } from './wire.ts'
 
 const time = 1_700_000_000_000_000_000n
 const point = { time, attributes: { k: 'v' } }
@@ -244,7 +244,13 @@ t.test('JSON: integers of 64 bits as numbers and strings, nulls, unknown members
   const decode = (points: string, rest = '') =>
     decoder.decode(messageOfJson(Buffer.from(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"g","gauge":{"dataPoints":[${points}]}}]}]}]${rest}}`)))
   decode('{"timeUnixNano":1700000000123456789,"asInt":9007199254740993,"attributes":null,"unknown":{"a":[1]}}', ',"other":1')
-  t.match(decoder.points(), [{ time: 1700000000123456789n, fields: { gauge: 9007199254740992 } }], 'every digit of the time counts')
+  t.same(
+    decoder.points(),
+    [{ position: 0, measurement: 'g', tags: {}, time: 1700000000123456789n, fields: { gauge: 9007199254740993n } }],
+    'every digit counts',
+  )
+  decode('{"timeUnixNano":"1700000000123456789","asInt":"9007199254740993"}')
+  t.same(values(decoder), [{ gauge: 9007199254740993n }])
   decode('{"timeUnixNano":"1700000000123456789","asDouble":"1.5"},{"timeUnixNano":"1700000000123456790","asInt":"-7"},{"timeUnixNano":"5","asDouble":2}')
   t.same(values(decoder), [{ gauge: 1.5 }, { gauge: -7 }, { gauge: 2 }])
   for (const [text, reason] of [
@@ -265,6 +271,31 @@ t.test('JSON: integers of 64 bits as numbers and strings, nulls, unknown members
     code: 'BAD_REQUEST',
     message: /is nested too deep/,
   })
+})
+
+t.test('integers: exact where the field has integers, or begins beyond 2^53; else the nearest double', async (t) => {
+  const first = decoding()
+  const write = (decoder: typeof first, ...points: WireNumber[]) =>
+    decoder.decode(writeMetrics([{ name: 'm', sum: points.map((each, i) => ({ ...each, time: time + BigInt(i) })) }]))
+  for (const big of [2n ** 53n + 1n, -(2n ** 53n) - 1n, 2n ** 63n - 1n, -(2n ** 63n)]) {
+    write(first, { ...point, value: big }, { ...point, value: 5n })
+    t.same(values(first), [{ value: big }, { value: 5n }])
+  }
+  for (const small of [2n ** 53n, -(2n ** 53n), 0n, -1n]) {
+    write(first, { ...point, value: small }, { ...point, value: 2n ** 53n + 1n })
+    t.same(values(first), [{ value: Number(small) }, { value: 2 ** 53 }])
+  }
+  const declared = decoding()
+  const fields = declared.resolver.measurement('', 'm').fields
+  fields.set('value', { name: 'value', type: 'int64' })
+  const mixed = write(declared, { ...point, value: 1.5 }, { ...point, value: 7n }, { ...point, flags: 1 })
+  t.same(values(declared), [{ value: 7n }])
+  t.equal(mixed.skipped, 1, 'integers have no staleness marker')
+  t.match(reasons(mixed), [/cannot write field "value" of measurement "m": it is of type int64, the point has float64/])
+  fields.set('value', { name: 'value', type: 'uint64' })
+  const unsigned = write(declared, { ...point, value: 2n ** 63n - 1n }, { ...point, value: -1n })
+  t.same(values(declared), [{ value: 2n ** 63n - 1n }])
+  t.match(reasons(unsigned), [/it is of type uint64, the point has int64/])
 })
 
 t.test('fields in an order that no encoder writes, in parts, many of them', async (t) => {

@@ -11,7 +11,7 @@ import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'
 import type { WireMetric, WireResource } from './wire.ts'
 
-export type Cell = number | 'stale' | NativeHistogram
+export type Cell = number | bigint | 'stale' | NativeHistogram
 
 export interface Point {
   position: number
@@ -70,7 +70,10 @@ function pointsOf(batch: WriteBatch, resolver: FakeResolver): Point[] {
         if (!column.has(row)) continue
         const low = column.i32[row * 2]
         const high = column.i32[row * 2 + 1]
-        if (column.type === 'float64') fields[column.name] = low === 2 && high === 0x7ff00000 ? 'stale' : column.f64[row]
+        if (column.type === 'int64' || column.type === 'uint64') {
+          const bits = (BigInt(high) << 32n) | BigInt(low >>> 0)
+          fields[column.name] = column.type === 'int64' ? bits : BigInt.asUintN(64, bits)
+        } else if (column.type === 'float64') fields[column.name] = low === 2 && high === 0x7ff00000 ? 'stale' : column.f64[row]
         else fields[column.name] = isStaleHistogram(batch.heap.bytes, low, low + high) ? 'stale' : decodeHistogram(batch.heap.bytes, low, low + high)
       }
       points.push({ position: table.position[row], measurement: measurement.name, tags, time, fields })

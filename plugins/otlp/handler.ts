@@ -24,6 +24,15 @@ export interface WriteQuery {
   backfill?: boolean
 }
 
+/** Who writes, and how. */
+export interface Caller {
+  context: CallContext
+  backfill: boolean
+  idempotencyKey: string | undefined
+  /** Asked before each further turn: why nobody waits for the answer any more. */
+  ended(): Error | undefined
+}
+
 interface Decoded {
   outcome: Outcome
   batches: WriteBatch[]
@@ -53,7 +62,7 @@ export class OtlpHandler {
     const { max_decompressed_bytes: limit } = this.config
     const payload = compression === undefined ? body : await decodePayload(body, compression, limit)
     const message = encoding === 'json' ? await this.json.convert(payload) : payload
-    const tally = await this.store(request, message)
+    const tally = await this.store(this.callerOf(request), message)
     const refusal = refusalOf(tally)
     if (refusal === undefined) return reply.code(204).send()
     if (tally.written === 0) throw refusal
@@ -83,16 +92,18 @@ export class OtlpHandler {
       .send(statusMessage(encodingOf(contentType) ?? 'json', known))
   }
 
-  /** @throws SvcError when the request is no message, or may be sent again. */
-  private async store(request: HttpRequest, message: Uint8Array): Promise<Tally> {
+  /**
+   * Writes the data points of an ExportMetricsServiceRequest.
+   * @throws SvcError when it is none, or may be sent again.
+   */
+  async store(caller: Caller, message: Uint8Array): Promise<Tally> {
     const { svc, metrics } = this
-    const context = svc.context(request)
-    const { outcome, batches } = await this.decode(request, context.dataNamespace, message)
+    const { outcome, batches } = await this.decode(caller, message)
     metrics.exemplars.inc(outcome.exemplars)
     metrics.skipped.inc(outcome.skipped)
     svc.ingest.countNonFinite(outcome.nonFinite)
     // Both in one turn: they share a write to the log.
-    const parts = await Promise.allSettled(batches.map((batch, i) => this.hand(request, context, batch, i === 0)))
+    const parts = await Promise.allSettled(batches.map((batch, i) => this.hand(caller, batch, i === 0)))
     const results = parts.flatMap((part) => (part.status === 'fulfilled' ? [part.value] : []))
     const tally = tallyOf(outcome, results)
     metrics.written.inc(tally.written - outcome.skipped)
@@ -103,8 +114,9 @@ export class OtlpHandler {
     return tally
   }
 
-  private async decode(request: HttpRequest, namespace: string, message: Uint8Array): Promise<Decoded> {
+  private async decode({ context, ended }: Caller, message: Uint8Array): Promise<Decoded> {
     const { storage } = this.svc
+    const namespace = context.dataNamespace
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
     const batches: WriteBatch[] = []
     const open = (_name: BatchName): WriteBatch => {
@@ -116,7 +128,7 @@ export class OtlpHandler {
     try {
       const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
       const decoder = this.decoders.get(namespace)
-      const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), hungUp(request))
+      const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), ended)
       kept = true
       for (const batch of batches) if (batch.rows === 0) storage.recycle(batch)
       return { outcome, batches: batches.filter((batch) => batch.rows > 0) }
@@ -126,11 +138,16 @@ export class OtlpHandler {
   }
 
   /** @param first whether this is the batch that the request's Idempotency-Key stands for. */
-  private hand(request: HttpRequest, context: CallContext, batch: WriteBatch, first: boolean): Promise<WriteResult> {
-    const idempotencyKey = first ? (request.headers['idempotency-key'] as string | undefined) : undefined
-    const backfill = (request.query as WriteQuery).backfill === true
+  private hand({ context, backfill, idempotencyKey }: Caller, batch: WriteBatch, first: boolean): Promise<WriteResult> {
     // Only staleness markers are among them: the decoder leaves out all else that is not finite.
-    return this.svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: this.svc.id, nonFinite: true })
+    const options = { backfill, idempotencyKey: first ? idempotencyKey : undefined, surface: this.svc.id, nonFinite: true }
+    return this.svc.ingest.write(batch, context, options)
+  }
+
+  private callerOf(request: HttpRequest): Caller {
+    const backfill = (request.query as WriteQuery).backfill === true
+    const idempotencyKey = request.headers['idempotency-key'] as string | undefined
+    return { context: this.svc.context(request), backfill, idempotencyKey, ended: hungUp(request) }
   }
 
   private newDecoder(namespace: string): OtlpDecoder {

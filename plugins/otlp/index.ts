@@ -1,6 +1,8 @@
 import { Type } from 'typebox'
+import type { GrpcListener } from '../../kernel/grpc/index.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
+import { exportMethod } from './export-method.ts'
 import { OtlpHandler } from './handler.ts'
 
 const writeQuery = Type.Object({
@@ -9,13 +11,18 @@ const writeQuery = Type.Object({
 
 export default definePlugin({
   id: 'otlp',
-  summary: 'Takes OTLP metrics over HTTP, as the OpenTelemetry Collector and SDKs send them',
+  summary: 'Takes OTLP metrics over HTTP and gRPC, as the OpenTelemetry Collector and SDKs send them',
   stability: 'stable',
   config: configSchema,
   capabilities: ['points'],
+  provides: ['otlp_export'],
   setup(svc, config) {
     const handler = new OtlpHandler(svc, config)
     svc.stop(() => handler.stop())
+    const method = exportMethod(handler, config.max_decompressed_bytes)
+    // For the listener on a port of its own, and the one that is there for gRPC anyway, which begins to listen after the start phase.
+    svc.provide('otlp_export', method)
+    svc.start(() => svc.find<GrpcListener>('grpc_listener')?.add(method))
     for (const url of ['/v1/metrics', '/api/v1/otlp/metrics']) {
       svc.http.route({
         method: 'POST',

@@ -246,6 +246,8 @@ t.test('bodies that are refused, in the shape and the encoding of the request', 
       415,
       /cannot read a body of Content-Type \\"text\/plain\\": OTLP metrics come as application\/x-protobuf or application\/json/,
     ],
+    ['an empty type', message, { 'content-type': '' }, 415, /cannot read a body of Content-Type \\"\\"/],
+    ['no media type', message, { 'content-type': 'protobuf' }, 415, /Content-Type \\"protobuf\\".*application\/x-protobuf or application\/json/],
     ['no type', message, {}, 415, /cannot read a body of Content-Type \\"\\"/],
   ]
   for (const url of ['/v1/metrics', '/api/v1/otlp/metrics']) {

@@ -11,11 +11,14 @@ import type { Metric, Slot } from './metric.ts'
 import type { DecodeOptions, Outcome } from './outcome.ts'
 
 const TWO_32 = 4294967296
+const TWO_21 = 2097152
 const EXPONENT = 0x7ff00000
 /** Halves of the staleness marker. */
 const STALE_LOW = 2
 const STALE_HIGH = 0x7ff00000
 const STALE_HISTOGRAM = staleHistogram()
+
+type NumberType = 'float64' | 'int64' | 'uint64'
 
 /** Sums, histograms and summaries; and gauges. */
 export type BatchName = 'points' | 'gauges'
@@ -101,20 +104,31 @@ export class PointWriter {
   /** @param low @param high the bits of a double. */
   double(metric: Metric, gauge: boolean, series: number, timeLow: number, timeHigh: number, low: number, high: number): void {
     if (!this.finite(high)) return
-    const slot = this.slot(metric, gauge)
-    if (slot !== undefined) slot.column.setPair(slot.table.addRow(series, timeLow, timeHigh, this.position), low, high)
-  }
-
-  /** @param low @param high an int64, which becomes the nearest double. */
-  integer(metric: Metric, gauge: boolean, series: number, timeLow: number, timeHigh: number, low: number, high: number): void {
-    const slot = this.slot(metric, gauge)
-    if (slot !== undefined) slot.column.setF64(slot.table.addRow(series, timeLow, timeHigh, this.position), high * TWO_32 + (low >>> 0))
-  }
-
-  /** The end of a series of numbers. */
-  staleNumber(metric: Metric, gauge: boolean, series: number, timeLow: number, timeHigh: number): void {
-    const slot = this.slot(metric, gauge)
+    const slot = this.slot(metric, gauge, 'float64')
     if (slot === undefined) return
+    const { table, column } = slot
+    if (column.type === 'float64') column.setPair(table.addRow(series, timeLow, timeHigh, this.position), low, high)
+    else this.refuse(typeConflict(metric.ref.name, column.name, column.type, 'float64'))
+  }
+
+  /** @param low @param high an int64: exact in a field of integers, the nearest double in one of floats. */
+  integer(metric: Metric, gauge: boolean, series: number, timeLow: number, timeHigh: number, low: number, high: number): void {
+    const slot = this.slot(metric, gauge, beyondDoubles(low, high) ? 'int64' : 'float64')
+    if (slot === undefined) return
+    const { table, column } = slot
+    if (column.type === 'float64') column.setF64(table.addRow(series, timeLow, timeHigh, this.position), high * TWO_32 + (low >>> 0))
+    else if (column.type === 'uint64' && high < 0) this.refuse(typeConflict(metric.ref.name, column.name, 'uint64', 'int64'))
+    else column.setPair(table.addRow(series, timeLow, timeHigh, this.position), low, high)
+  }
+
+  /** The end of a series of numbers. Fields of integers have no marker for it. */
+  staleNumber(metric: Metric, gauge: boolean, series: number, timeLow: number, timeHigh: number): void {
+    const slot = this.slot(metric, gauge, 'float64')
+    if (slot === undefined) return
+    if (slot.column.type !== 'float64') {
+      this.outcome.skipped++
+      return
+    }
     slot.column.setPair(slot.table.addRow(series, timeLow, timeHigh, this.position), STALE_LOW, STALE_HIGH)
     this.outcome.nonFinite++
   }
@@ -154,27 +168,29 @@ export class PointWriter {
     }
   }
 
-  private slot(metric: Metric, gauge: boolean): Slot | undefined {
+  /** @param wanted of a field that is new; one that exists keeps its type. */
+  private slot(metric: Metric, gauge: boolean, wanted: NumberType): Slot | undefined {
     if (metric.serial !== this.serial) metric.begin(this.serial)
-    return (gauge ? metric.gauge : metric.sum) ?? this.newSlot(metric, gauge)
+    return (gauge ? metric.gauge : metric.sum) ?? this.newSlot(metric, gauge, wanted)
   }
 
   /** Where a metric's numbers go in this write; undefined when the point is refused. */
-  private newSlot(metric: Metric, gauge: boolean): Slot | undefined {
+  private newSlot(metric: Metric, gauge: boolean, wanted: NumberType): Slot | undefined {
     const field = gauge ? this.gaugeField : VALUE_FIELD
     const { fields } = metric.ref
     const declared = fields.get(field)?.type
     const apart = gauge && field !== VALUE_FIELD
+    const type = declared === 'int64' || declared === 'uint64' ? declared : declared === undefined ? wanted : 'float64'
     let slot: Slot | undefined
-    if (fields.size === 0 || (fields.size === 1 && declared === 'float64'))
+    if (type === 'float64' && (fields.size === 0 || (fields.size === 1 && declared === 'float64')))
       slot = apart ? (this.sharedGauges ??= shared(this.gaugesBatch(), field)) : (this.sharedSums ??= shared(this.pointsBatch(), field))
-    else slot = this.ownSlot(apart ? this.gaugesBatch() : this.pointsBatch(), metric, field, 'float64')
+    else slot = this.ownSlot(apart ? this.gaugesBatch() : this.pointsBatch(), metric, field, type)
     if (gauge) metric.gauge = slot
     else metric.sum = slot
     return slot
   }
 
-  private ownSlot(batch: WriteBatch, metric: Metric, field: string, type: 'float64' | 'histogram'): Slot | undefined {
+  private ownSlot(batch: WriteBatch, metric: Metric, field: string, type: NumberType | 'histogram'): Slot | undefined {
     const declared = metric.ref.fields.get(field)?.type
     if (declared !== undefined && declared !== type) {
       this.refuse(typeConflict(metric.ref.name, field, declared, type))
@@ -197,6 +213,11 @@ export class PointWriter {
   private gaugesBatch(): WriteBatch {
     return (this.gauges ??= this.open('gauges'))
   }
+}
+
+/** Whether an int64 is beyond 2^53 in either direction: doubles do not hold each of these. */
+function beyondDoubles(low: number, high: number): boolean {
+  return high >= 0 ? high > TWO_21 || (high === TWO_21 && low !== 0) : high < -TWO_21
 }
 
 function shared(batch: WriteBatch, field: string): Slot {

@@ -20,17 +20,18 @@ const scratch = new DataView(new ArrayBuffer(8))
 export function referenceDecode(message: Uint8Array): ReferenceResult {
   const result: ReferenceResult = { points: [], refused: 0, skipped: 0, exemplars: 0 }
   let position = 0
+  const types: Types = new Map()
   for (const resourceMetrics of messagesOf(message, 1)) {
     const all = fieldsOf(resourceMetrics)
     const resource = joined(all.filter(({ number }) => number === 1).map(blob))
     const tags = attempt(() => attributesOf(messagesOf(resource, 1)))
     for (const scope of all.filter(({ number }) => number === 2))
-      for (const metric of messagesOf(blob(scope), 2)) position = metricPoints(metric, tags, result, position)
+      for (const metric of messagesOf(blob(scope), 2)) position = metricPoints(metric, tags, types, result, position)
   }
   return result
 }
 
-function metricPoints(metric: Uint8Array, tags: Record<string, string> | undefined, result: ReferenceResult, start: number): number {
+function metricPoints(metric: Uint8Array, tags: Record<string, string> | undefined, types: Types, result: ReferenceResult, start: number): number {
   const fields = fieldsOf(metric)
   let data = 0
   let parts: Uint8Array[] = []
@@ -53,7 +54,7 @@ function metricPoints(metric: Uint8Array, tags: Record<string, string> | undefin
     result.refused += points.length
     return start + points.length
   }
-  for (const [i, bytes] of points.entries()) onePoint(bytes, data, delta, name, tags, result, start + i)
+  for (const [i, bytes] of points.entries()) onePoint(bytes, data, delta, name, tags, types, result, start + i)
   return start + points.length
 }
 
@@ -71,6 +72,7 @@ function onePoint(
   delta: boolean,
   measurement: string,
   tags: Record<string, string>,
+  types: Types,
   result: ReferenceResult,
   position: number,
 ): void {
@@ -99,20 +101,47 @@ function onePoint(
   } else cells = read as Record<string, Cell>
   if (data === 11 && !stale) cells = Object.fromEntries(Object.entries(cells).filter(([, value]) => Number.isFinite(value)))
   const own = attempt(() => attributesOf(attributes))
-  if (own === undefined) result.refused++
+  const fate = own === undefined ? 'refused' : settle(types, measurement, cells, data)
+  if (own === undefined || fate === 'refused') result.refused++
+  else if (fate === 'skipped') result.skipped++
   else result.points.push({ position, measurement, tags: withoutEmpty({ ...tags, ...own }), time, fields: cells })
+}
+
+/** By measurement and field: what a number's first value made of it, and what the measurement's own table has. */
+type Types = Map<string, 'float64' | 'int64' | 'histogram'>
+
+/** Numbers: an integer beyond 2^53 that comes first makes a field of integers, which takes no doubles and has no staleness markers. */
+function settle(types: Types, measurement: string, cells: Record<string, Cell>, data: number): 'refused' | 'skipped' | 'taken' {
+  if (data === 11) return 'taken'
+  const [[field, cell]] = Object.entries(cells)
+  const own = `own ${measurement} ${field}`
+  if (data > 7) {
+    if (types.get(own) === 'int64') return 'refused'
+    types.set(own, 'histogram')
+    return 'taken'
+  }
+  const number = `${measurement} ${field}`
+  if (!types.has(number)) {
+    const big = typeof cell === 'bigint' && (cell > 2n ** 53n || cell < -(2n ** 53n))
+    if (big && types.get(own) === 'histogram') return 'refused'
+    types.set(number, big ? 'int64' : 'float64')
+    if (big) types.set(own, 'int64')
+  }
+  if (types.get(number) === 'int64') return cell === 'stale' ? 'skipped' : typeof cell === 'bigint' ? 'taken' : 'refused'
+  if (typeof cell === 'bigint') cells[field] = Number(cell)
+  return 'taken'
 }
 
 const named = (name: string, cell: Cell | 'refused' | 'skipped') => (cell === 'refused' || cell === 'skipped' ? cell : { [name]: cell })
 
 function numberOf(fields: WireField[]): Cell | 'refused' | 'skipped' {
-  let value: number | undefined
+  let value: number | bigint | undefined
   for (const field of fields) {
     if (field.number === 4) value = double(field)
-    else if (field.number === 6) value = Number(BigInt.asIntN(64, fixed(field)))
+    else if (field.number === 6) value = BigInt.asIntN(64, fixed(field))
   }
   if (value === undefined) return 'refused'
-  return Number.isFinite(value) ? value : 'skipped'
+  return typeof value === 'bigint' || Number.isFinite(value) ? value : 'skipped'
 }
 
 function common(fields: WireField[]): { count: bigint; sum: number } {
@@ -128,7 +157,12 @@ function common(fields: WireField[]): { count: bigint; sum: number } {
   return { count, sum }
 }
 
-function histogram(schema: number, { count, sum }: { count: bigint; sum: number }, delta: boolean, most: Partial<Exclude<Cell, number | 'stale'>>): Cell {
+function histogram(
+  schema: number,
+  { count, sum }: { count: bigint; sum: number },
+  delta: boolean,
+  most: Partial<Exclude<Cell, number | bigint | 'stale'>>,
+): Cell {
   const none = new Float64Array(0)
   return {
     schema,

@@ -151,7 +151,7 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
     const got = await get(node, path, fields)
     t.equal(got.status, status, `${path} ${form(fields)}`)
     t.match(got.json, { status: 'error', errorType, error }, path)
-    t.same(Object.keys(got.json), ['status', 'errorType', 'error'])
+    t.same(Object.keys(got.json), ['status', 'errorType', 'error', 'code'])
   }
   t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/series' })).statusCode, 405)
   t.match((await node.inject('/api/v1/nowhere')).json(), { code: 'NOT_FOUND' }, "unknown paths are the kernel's")
@@ -240,7 +240,7 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   const build = (await get(node, '/status/buildinfo')).json.data
   t.match(build.version, /^3\.\d+\.\d+$/)
   t.notOk('features' in build, 'what has features is taken for Mimir')
-  t.match((await get(node, '/status/runtimeinfo')).json.data, { startTime: /^2\d{3}-.*Z$/, reloadConfigSuccess: true })
+  t.match((await get(node, '/status/runtimeinfo')).json.data, { startTime: /^2\d{3}-.*Z$/, reloadConfigSuccess: true, CWD: process.cwd() })
   t.match((await get(node, '/status/flags')).json.data, { 'query.lookback-delta': '300s' })
   t.match((await get(node, '/status/config')).json.data.yaml, /^global:/)
   t.same((await get(node, '/status/walreplay')).json.data, { min: 0, max: 0, current: 0 })

@@ -198,6 +198,7 @@ t.test('bodies: empty ones, snappy and zstd under either name, and what is neith
     ['much in little zstd', zstdCompressSync(Buffer.alloc(5000)), zstd, 413, /remote_write.max_decompressed_bytes/],
     ['gzip', message, { ...V1, 'content-encoding': 'gzip' }, 415, /Content-Encoding "gzip".*prometheus.WriteRequest.*io.prometheus.write.v2.Request.*snappy/],
     ['JSON', message, { 'content-type': 'application/json' }, 415, /Content-Type "application\/json".*prometheus.WriteRequest.*io.prometheus.write.v2.Request/],
+    ['no media type', message, { 'content-type': 'protobuf' }, 415, /Content-Type "protobuf".*prometheus.WriteRequest.*io.prometheus.write.v2.Request/],
     ['another message', message, { ...V1, 'content-type': 'application/x-protobuf;proto=x.Y' }, 415, /proto=x.Y/],
   ]
   for (const [name, body, headers, status, text] of bad) {

@@ -137,7 +137,7 @@ t.test('a caller who leaves stops the query', async (t) => {
   const { port, hostname } = new URL(node.url)
   const body = JSON.stringify({ query: HEAVY })
   const socket = connect(Number(port), hostname)
-  socket.write(`POST /api/v1/svc/sql HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  socket.write(`POST /api/v1/svc/sql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
   await new Promise((resolve) => setTimeout(resolve, 200))
   socket.destroy()
   t.same((await sql('SELECT count(*) FROM cpu')).json().rows, [[600]])

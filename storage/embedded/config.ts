@@ -7,6 +7,7 @@ import { admissionKeys } from '../common/limits.ts'
 import type { CompactionLimits } from './compaction-plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import type { PressureLimits } from './pressure.ts'
+import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
 const MIB = 1 << 20
@@ -14,7 +15,10 @@ const MIB = 1 << 20
 const LONGEST_TIMER_SECS = 2_147_483
 
 export const configSchema = Type.Object({
-  data_dir: Type.String({ default: './svc-data', description: 'Where the data lies; one server at a time' }),
+  data_dir: Type.String({
+    default: './svc-data',
+    description: 'Where the data lies; one server at a time. A relative path is from the folder the process runs in',
+  }),
   preset: Type.Union([Type.Literal('default'), Type.Literal('small')], {
     default: 'default',
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
@@ -94,7 +98,38 @@ export const configSchema = Type.Object({
     default: 256 * MIB,
     minimum: 64 * MIB,
     maximum: 2 ** 40,
-    description: 'Bytes an engine thread may use for its queries',
+    description: 'Bytes an engine thread may use for its queries, and an engine process for the one statement it runs (engine_processes)',
+  }),
+  engine_processes: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 256,
+    description:
+      'SQL statements whose memory or time the rows they read do not bound run in processes of their own, which end at a limit: this many at once, the others wait; 0 = one for each query thread, at least 2',
+  }),
+  max_scratch_size: Type.Integer({
+    default: 4096 * MIB,
+    minimum: MIB,
+    maximum: 2 ** 44,
+    description: 'Bytes of scratch space on disk that the statements of one query thread may use, and each statement in an engine process',
+  }),
+  sql_max_text_bytes: Type.Integer({
+    default: DEFAULT_LIMITS.textBytes,
+    minimum: 1024,
+    maximum: MIB,
+    description: 'Bytes of an SQL statement; the parser takes about a thousand times as much memory for the longest of them',
+  }),
+  sql_max_depth: Type.Integer({
+    default: DEFAULT_LIMITS.depth,
+    minimum: 16,
+    maximum: 1000,
+    description: 'Levels of expressions, subqueries and set operations within each other in an SQL statement',
+  }),
+  sql_max_nodes: Type.Integer({
+    default: DEFAULT_LIMITS.nodes,
+    minimum: 100,
+    maximum: 1_000_000,
+    description: 'Parts of an SQL statement (expressions, tables, queries), its common table expressions written out wherever they are read',
   }),
   sample_cache_size: Type.Integer({
     default: 256 * MIB,
@@ -209,17 +244,29 @@ export function explain(config: Record<string, unknown>): string[] {
 }
 
 export const queryThreads = (config: DatabaseConfig): number => config.query_threads || Math.max(1, Math.min(4, availableParallelism() - 1))
-export const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
+const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
 
-/** What an engine thread is told of the configuration. @param threads of DuckDB. */
-export function workerConfig(config: DatabaseConfig, threads: number) {
+/** Engine processes that one query thread may have. */
+function processesOfThread(config: DatabaseConfig): number {
+  const threads = queryThreads(config)
+  return Math.max(1, Math.round((config.engine_processes || Math.max(2, threads)) / threads))
+}
+
+/** What an engine thread is told of the configuration. */
+export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenance') {
+  const limits = {
+    maxScratchBytes: config.max_scratch_size,
+    engineProcesses: processesOfThread(config),
+    sqlLimits: { textBytes: config.sql_max_text_bytes, depth: config.sql_max_depth, nodes: config.sql_max_nodes },
+  }
   return {
     niceness: config.engine_niceness,
-    duckdbThreads: threads,
+    duckdbThreads: role === 'query' ? queryParallelism(config) : 1,
     memoryLimitBytes: config.per_query_memory_limit,
     sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
     rowGroupRows: config.row_group_rows,
     compression: config.compression,
     zstdLevel: config.zstd_level,
+    ...(role === 'query' ? limits : {}),
   }
 }

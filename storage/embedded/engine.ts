@@ -44,7 +44,7 @@ import { Catalog } from './catalog.ts'
 import { loadCatalog } from './catalog-load.ts'
 import { dropUnusedSymbols } from './catalog-symbols.ts'
 import { Changes } from './changes.ts'
-import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryParallelism, queryThreads, resolveConfig, workerConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, resolveConfig, workerConfig } from './config.ts'
 import { LogNotes } from './damage/log-note.ts'
 import { Scrubber } from './damage/scrubber.ts'
 import { directoriesAbove, holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
@@ -138,7 +138,7 @@ export class EmbeddedEngine implements StorageEngine {
     this.resolver = protectTags(seriesResolver(this.schema, this.index, limits), Object.keys(this.config.field_encryption?.columns ?? {}))
     this.exports = new Exports(
       this.dataDir,
-      () => this.workerConfig(1),
+      () => this.workerConfig('maintenance'),
       (...job) => this.run<ExportResult>(...job),
       fs,
     )
@@ -194,6 +194,8 @@ export class EmbeddedEngine implements StorageEngine {
     const above = directoriesAbove(this.dataDir, fs)
     for (const dir of [this.dataDir, this.paths.wal, this.paths.segments]) fs.mkdirSync(dir)
     this.lock.acquire()
+    // Older versions left the directory open to all.
+    fs.ownerOnlySync(this.dataDir)
     fs.rmSync(this.paths.temp)
     fs.mkdirSync(this.paths.temp)
     const began = timers.monotonic()
@@ -214,7 +216,7 @@ export class EmbeddedEngine implements StorageEngine {
         shared: this.shared,
         queryThreads: queryThreads(this.config),
         maxJobs: this.config.max_concurrent_queries,
-        config: { query: { ...this.workerConfig(queryParallelism(this.config)), ...this.encryption.query }, maintenance: this.workerConfig(1) },
+        config: { query: { ...this.workerConfig('query'), ...this.encryption.query }, maintenance: this.workerConfig('maintenance') },
         state: () => stateEvents({ schema, index, lifetime, writes }, [...(this.manifest?.segments.values() ?? [])].flat()),
         maintenanceDied: (cause) => {
           metrics.maintenancePanics.inc()
@@ -290,7 +292,8 @@ export class EmbeddedEngine implements StorageEngine {
     index.tally((measurement) => schema.any(measurement)?.namespace)
     this.maintenance = maintenance
     const policy = fsyncPolicy(config.wal_fsync_policy)
-    engineGauges(context.metrics, { policy, writes: this.writes, index: this.index, manifest, pressure: this.pressure, catalog, pool: this.pool, scrubber })
+    const parts = { policy, writes, index, manifest, pressure, catalog, pool, scrubber, temp: this.paths.temp }
+    engineGauges(context.metrics, parts)
     context.log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
     const { records, rows, bytes, torn } = replayed
     if (records > 0 || torn > 0) context.log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
@@ -490,7 +493,7 @@ export class EmbeddedEngine implements StorageEngine {
     }
   }
 
-  private workerConfig(threads: number): WorkerConfig {
-    return { ...workerConfig(this.config, threads), tempDir: this.paths.temp, regexTimeoutMs: this.limits.regexTimeoutMs, ...this.encryption.worker }
+  private workerConfig(role: 'query' | 'maintenance'): WorkerConfig {
+    return { ...workerConfig(this.config, role), tempDir: this.paths.temp, regexTimeoutMs: this.limits.regexTimeoutMs, ...this.encryption.worker }
   }
 }

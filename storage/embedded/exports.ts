@@ -2,7 +2,7 @@
  * Exports as the main thread sees them: where the file goes, that no two write the same one, and that nothing of an export that a crash cut off stays
  * for good. The work is done beside the engine (worker/export.ts).
  */
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { SvcError } from '../../kernel/errors.ts'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from '../../kernel/storage.ts'
 import type { WorkerConfig } from './layout.ts'
@@ -39,7 +39,7 @@ export class Exports {
   async export(request: ExportRequest, options?: JobOptions): Promise<ExportResult> {
     const path = resolve(this.directory, request.path)
     if (this.writing.has(path) || this.fs.existsSync(path))
-      throw new SvcError('CONFLICT', `cannot export to "${path}": the file exists or is being written; choose another name or remove it`)
+      throw new SvcError('CONFLICT', `cannot export to "${basename(path)}": the file exists or is being written; choose another name or remove it`)
     this.sweep(dirname(path))
     this.writing.add(path)
     const { compression, zstdLevel, memoryLimitBytes, tempDir, encryption } = this.config()

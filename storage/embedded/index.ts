@@ -2,6 +2,7 @@
 import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
 import { EmbeddedEngine } from './engine.ts'
 
+export { check } from './check.ts'
 export { configSchema, explain, presets } from './config.ts'
 export { capabilities } from './engine.ts'
 export { openState } from './state-file.ts'

@@ -1,7 +1,6 @@
 /**
  * The key-value store under the catalog: ordered text keys, bytes as values, batches that are one atomic and durable commit. LMDB is the real one.
  */
-import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { checkPages } from './catalog-pages.ts'
@@ -27,7 +26,7 @@ export interface KeyValueStore {
 /** LMDB trusts its pages: they are checked before it sees them. The data directory's lock keeps other processes out meanwhile. */
 export function openLmdb(dir: string): RootDatabase<unknown, string> {
   const file = join(dir, 'data.mdb')
-  ownerOnly(dir)
+  realFileSystem.ownerOnlySync(dir)
   try {
     if (realFileSystem.existsSync(file)) checkPages(file)
   } catch (error) {
@@ -38,15 +37,5 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
     return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
   } catch (error) {
     throw damagedCatalog('LMDB cannot open it', error)
-  }
-}
-
-/** Hashes of keys are among the plugins' state; older versions left the directory open to all. */
-function ownerOnly(dir: string): void {
-  try {
-    chmodSync(dir, 0o700)
-  } catch (error) {
-    // Somebody else's, who has let us write: it is for them to say.
-    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
   }
 }

@@ -256,6 +256,12 @@ export interface WorkerConfig {
   noSpill?: true
   /** Where archived segments are read, by key. */
   archiveDirectory?: string
+  /** Bytes of scratch space on disk for all its statements; as much as there is when absent. */
+  maxScratchBytes?: number
+  /** How large a statement may be; DEFAULT_LIMITS of the SQL layer when absent. */
+  sqlLimits?: { textBytes: number; depth: number; nodes: number }
+  /** Engine processes it may have at once; without any, every statement runs on the thread. */
+  engineProcesses?: number
   /** What a regular expression of a condition may take; REGEX_TIMEOUT_MS when absent. */
   regexTimeoutMs?: number
   /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */

@@ -1,4 +1,6 @@
 /** The engine's metrics. */
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
 import type { Catalog } from './catalog.ts'
 import type { Scrubber } from './damage/scrubber.ts'
@@ -74,6 +76,8 @@ export interface GaugedParts {
   catalog: Catalog
   pool: WorkerPool
   scrubber: Scrubber
+  /** Directory of scratch space. */
+  temp: string
 }
 
 /** About what one manifest entry takes in the main thread, and again in each engine thread. */
@@ -92,7 +96,7 @@ export function durabilityInfo(metrics: Metrics, policy: FsyncPolicy): void {
 
 /** Gauges read from the parts at each scrape. */
 export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { policy, writes, index, manifest, pressure, catalog, pool, scrubber } = parts
+  const { policy, writes, index, manifest, pressure, catalog, pool, scrubber, temp } = parts
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
@@ -101,6 +105,7 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)
   gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
+  gauge('scratch_bytes', 'Bytes of scratch space on disk that statements use now', () => bytesBelow(temp))
   gauge('sample_cache_bytes', 'Bytes of samples that the query threads keep decoded', () => pool.sampleBytes)
   gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => writes.wal.memory)
   gauge(
@@ -117,4 +122,17 @@ export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
   gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () => (pool.readers === 0 ? 0 : local().length + manifest.retired))
   gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
   gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => manifest.retired)
+}
+
+function bytesBelow(directory: string): number {
+  try {
+    return readdirSync(directory, { withFileTypes: true }).reduce((sum, entry) => {
+      const path = join(directory, entry.name)
+      return sum + (entry.isDirectory() ? bytesBelow(path) : (statSync(path, { throwIfNoEntry: false })?.size ?? 0))
+    }, 0)
+  } catch (error) {
+    // It may go while it is looked at.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+    throw error
+  }
 }

@@ -33,7 +33,7 @@ before(async () => {
     'plugins = ["native", "namespaces", "api_keys", "catalog_auth"]',
     '[server]\nmulti_tenancy = true\nlog_level = "debug"',
     `[tls]\ncert = ${JSON.stringify(certificate)}\nkey = ${JSON.stringify(join(folder, 'key.pem'))}`,
-    key('root', keys.admin, 'admin = true'),
+    key('root', keys.admin, 'admin = true\nnamespaces = ["*"]'),
     key('nora', keys.north, 'namespaces = ["north"]'),
     key('bo', keys.both, 'namespaces = ["north", "south"]'),
   ]

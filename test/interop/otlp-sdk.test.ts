@@ -10,20 +10,20 @@ import { vector } from './promql/compare.ts'
 interface Sdk {
   skip: string | false
   encodings: string[]
-  run(url: string, encoding: string, temporality: string): Promise<Ended>
+  run(doors: Doors, encoding: string, temporality: string): Promise<Ended>
 }
 
 const installed = existsSync(join(import.meta.dirname, 'node_modules/@opentelemetry/sdk-metrics'))
 const SDKS: Record<string, Sdk> = {
   Python: {
     skip: lackingPython('opentelemetry'),
-    encodings: ['proto'],
-    run: (url, ...how) => execute(PYTHON, [client('otlp_sdk.py'), url, ...how]),
+    encodings: ['proto', 'grpc'],
+    run: ({ url, grpc }, encoding, ...how) => execute(PYTHON, [client('otlp_sdk.py'), encoding === 'grpc' ? grpc : url, encoding, ...how]),
   },
   JavaScript: {
     skip: installed ? false : 'the packages of OpenTelemetry are not installed',
     encodings: ['proto', 'json'],
-    run: (url, ...how) => execute(process.execPath, [client('otlp-sdk.mjs'), url, ...how]),
+    run: ({ url }, ...how) => execute(process.execPath, [client('otlp-sdk.mjs'), url, ...how]),
   },
 }
 
@@ -69,32 +69,34 @@ for (const [name, sdk] of Object.entries(SDKS)) {
   for (const encoding of sdk.encodings) {
     for (const temporality of ['cumulative', 'delta']) {
       test(`OpenTelemetry SDK for ${name}, ${encoding}, ${temporality}`, { skip: sdk.skip }, async (t) => {
-        const doors = await startDoors(['otlp'])
+        const doors = await startDoors(['otlp', 'grpc'])
         t.after(() => doors.stop())
-        const { code, stderr } = await sdk.run(doors.url, encoding, temporality)
+        const { code, stderr } = await sdk.run(doors, encoding, temporality)
         assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
         await stored(doors, temporality)
       })
     }
   }
 
-  test(`OpenTelemetry SDK for ${name}: a full disk and a full memtable are tried again`, { skip: sdk.skip }, async (t) => {
-    const doors = await startDoors(['otlp'])
-    t.after(() => doors.stop())
-    for (const [index, code] of ['STORAGE_FULL', 'BACKPRESSURE'].entries()) {
-      await doors.fail(code, 1)
-      const ended = await sdk.run(doors.url, 'proto', 'cumulative')
-      assert.equal(ended.code, 0, ended.stderr)
-      assert.equal(await doors.failed(), 1)
-      assert.equal((await sql(doors, `SELECT 1 FROM "app.requests" WHERE route = '/b'`)).length, 2 * (index + 1))
-    }
-  })
+  for (const encoding of sdk.encodings) {
+    test(`OpenTelemetry SDK for ${name}, ${encoding}: a full disk and a full memtable are tried again`, { skip: sdk.skip }, async (t) => {
+      const doors = await startDoors(['otlp', 'grpc'])
+      t.after(() => doors.stop())
+      for (const [index, code] of ['STORAGE_FULL', 'BACKPRESSURE'].entries()) {
+        await doors.fail(code, 1)
+        const ended = await sdk.run(doors, encoding, 'cumulative')
+        assert.equal(ended.code, 0, ended.stderr)
+        assert.equal(await doors.failed(), 1)
+        assert.equal((await sql(doors, `SELECT 1 FROM "app.requests" WHERE route = '/b'`)).length, 2 * (index + 1))
+      }
+    })
+  }
 
   test(`OpenTelemetry SDK for ${name}: of a partial write the good points stay, and it is told`, { skip: sdk.skip }, async (t) => {
-    const doors = await startDoors(['otlp'])
+    const doors = await startDoors(['otlp', 'grpc'])
     t.after(() => doors.stop())
     await doors.write(['app.queue value="text"'])
-    const { code, stderr } = await sdk.run(doors.url, 'proto', 'cumulative')
+    const { code, stderr } = await sdk.run(doors, 'proto', 'cumulative')
     assert.equal(code, 0, stderr)
     assert.deepEqual(await sql(doors, 'SELECT gauge FROM "app.temperature" ORDER BY _time'), [[21.5], [19.25]])
     if (name === 'JavaScript') assert.match(stderr, /partial success/i)

@@ -33,7 +33,7 @@ const node = await boot({
     server: { multi_tenancy: true },
     auth: {
       api_keys: [
-        { name: 'root', key: ROOT, admin: true },
+        { name: 'root', key: ROOT, admin: true, namespaces: ['*'] },
         { name: 'red-admin', key: RED_ADMIN, admin: true, namespaces: ['red'], roles: ['operator'] },
         { name: 'red', key: RED, namespaces: ['red'] },
         { name: 'blue', key: BLUE, namespaces: ['blue'] },
@@ -192,7 +192,8 @@ t.test('an admin of some namespaces does not reach beyond them', async (t) => {
 
 t.test('nobody makes or takes a key that reaches further than their own', async (t) => {
   const wanted: [object, number][] = [
-    [{ name: 'k', namespaces: [], admin: true }, 403],
+    [{ name: 'k', namespaces: [], admin: true }, 400],
+    [{ name: 'k', namespaces: ['*'], admin: true }, 403],
     [{ name: 'k', admin: true }, 400],
     [{ name: 'k', namespaces: ['red', 'blue'] }, 403],
     [{ name: 'k', namespaces: ['red'], roles: ['superuser'] }, 403],
@@ -228,8 +229,9 @@ t.test('claims of tokens', async (t) => {
     { ...red, sub: 'a\nb' },
   ])
     t.equal(await status(token(claims)), 401, JSON.stringify(claims))
-  t.equal(await status(token({ ...red, namespaces: [] })), 403)
-  const all = { sub: 'eve', exp, admin: true }
+  t.equal(await status(token({ ...red, namespaces: [] })), 401)
+  t.equal(await status(token({ sub: 'eve', exp, admin: true }), KEYS), 401, 'an admin of all namespaces says so')
+  const all = { sub: 'eve', exp, admin: true, namespaces: '*' }
   t.equal(await status(token(all), KEYS), 200)
   for (const forged of [
     `${part({ alg: 'none' })}.${part(all)}.`,

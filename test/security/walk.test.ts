@@ -12,13 +12,19 @@ import { LET_ALONE } from './sections.ts'
 const ADMIN = `svc_${'a'.repeat(43)}`
 const READER = `svc_${'r'.repeat(43)}`
 /** What needs no credentials, and nothing else. DoPut and Handshake ask for them themselves, once they know what is asked of them. */
-const EXEMPT = ['/health', '/healthz', '/ready', '/readyz', '/ping']
+const EXEMPT = ['/', '/settings', '/health', '/healthz', '/ready', '/readyz', '/ping']
 const EXEMPT_METHODS = [/^\/grpc\.health\.v1\.Health\//, /^\/grpc\.reflection\./]
 const UNAUTHENTICATED = 16
 const PERMISSION_DENIED = 7
 const UNIMPLEMENTED = 12
 /** Certificates need TLS, the archive a place of its own. */
 const LEFT_OUT = ['mtls', 'cold_archive']
+
+interface JsonSchema {
+  type?: string
+  properties?: object
+  additionalProperties?: boolean
+}
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-walk-'))
 await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);')
@@ -141,6 +147,30 @@ t.test('gRPC and Flight SQL: each method', async (t) => {
       if (!path.endsWith('/Handshake')) t.notOk([UNAUTHENTICATED, PERMISSION_DENIED].includes(known), `${path} lets the reader in: ${known}`)
     }
   }
+})
+
+t.test('no route that takes JSON takes members that it does not know', async (t) => {
+  const { paths } = (await node.inject({ url: '/api/v1/openapi.json', headers: { authorization: `Bearer ${ADMIN}` } })).json()
+  let bodies = 0
+  for (const [path, methods] of Object.entries(
+    paths as Record<string, Record<string, { requestBody?: { content: Record<string, { schema?: JsonSchema }> } }>>,
+  )) {
+    for (const [method, { requestBody }] of Object.entries(methods)) {
+      const schema = requestBody?.content['application/json']?.schema
+      if (schema?.type !== 'object' || schema.properties === undefined) continue
+      bodies++
+      t.equal(schema.additionalProperties, false, `${method} ${path}`)
+    }
+  }
+  t.ok(bodies > 10, `${bodies} bodies`)
+  const answer = await node.inject({
+    method: 'PUT',
+    url: '/api/v1/admin/log-level',
+    headers: { authorization: `Bearer ${ADMIN}` },
+    payload: { level: 'info', x: 1 },
+  })
+  t.match(answer.json(), { code: 'INVALID_BODY', error: 'body.x is not a known member' })
+  t.equal(answer.statusCode, 422)
 })
 
 t.test('no key that was used is in what the server has logged', async (t) => {

@@ -1,7 +1,17 @@
 /** Failures in the shape of the Prometheus API: `{status, errorType, error}`, with the status of the type. */
-import { classify, publicText, SvcError } from '../../../kernel/errors.ts'
+import { type ErrorCode, publicText, SvcError } from '../../../kernel/errors.ts'
 
-export type ErrorType = 'bad_data' | 'execution' | 'timeout' | 'canceled' | 'unavailable' | 'internal' | 'not_found'
+export type ErrorType =
+  | 'bad_data'
+  | 'execution'
+  | 'timeout'
+  | 'canceled'
+  | 'unavailable'
+  | 'internal'
+  | 'not_found'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'too_many_requests'
 
 const STATUS: Record<ErrorType, number> = {
   bad_data: 400,
@@ -11,7 +21,13 @@ const STATUS: Record<ErrorType, number> = {
   timeout: 503,
   unavailable: 503,
   internal: 500,
+  unauthorized: 401,
+  forbidden: 403,
+  too_many_requests: 429,
 }
+
+/** The body's size and type, and the method, are told apart by their own status. */
+const OWN_STATUS: ReadonlySet<string> = new Set(['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'METHOD_NOT_ALLOWED'] satisfies ErrorCode[])
 
 const DETAIL = 'errorType'
 
@@ -27,12 +43,6 @@ export function invalidParameter(name: string, reason: string): SvcError {
   return apiError('bad_data', `invalid parameter ${JSON.stringify(name)}: ${reason}`)
 }
 
-/** Errors that keep the kernel's own answer: who may call, and how often, is not PromQL's to say. */
-export function isKernels(error: unknown): boolean {
-  const { code } = classify(error)
-  return code === 'UNAUTHORIZED' || code === 'FORBIDDEN' || code === 'RATE_LIMITED'
-}
-
 export interface ErrorAnswer {
   status: number
   type: ErrorType
@@ -46,8 +56,7 @@ export function answerOf(error: SvcError): ErrorAnswer {
   return {
     type,
     text: publicText(error),
-    // The body's size and type are told apart by their own status.
-    status: error.code === 'PAYLOAD_TOO_LARGE' || error.code === 'UNSUPPORTED_MEDIA_TYPE' ? kind.http : STATUS[type],
+    status: OWN_STATUS.has(error.code) ? kind.http : STATUS[type],
     ...(kind.retryAfter === undefined ? {} : { retryAfter: kind.retryAfter }),
   }
 }
@@ -64,6 +73,12 @@ function typeOf(error: SvcError): ErrorType {
       return 'unavailable'
     case 'NOT_FOUND':
       return 'not_found'
+    case 'UNAUTHORIZED':
+      return 'unauthorized'
+    case 'FORBIDDEN':
+      return 'forbidden'
+    case 'RATE_LIMITED':
+      return 'too_many_requests'
     default:
       return error.kind.http < 500 ? 'bad_data' : 'internal'
   }

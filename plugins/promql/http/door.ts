@@ -7,7 +7,7 @@ import type { HttpRequest, Svc } from '../../../kernel/plugin.ts'
 import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
-import { answerOf, isKernels } from './api-error.ts'
+import { answerOf } from './api-error.ts'
 import { describeParameters, type ParameterName } from './parameters.ts'
 import { Params } from './params.ts'
 import { WarmUpSchedule } from './warm-up-schedule.ts'
@@ -44,6 +44,7 @@ export class Door {
   constructor(svc: Svc) {
     this.svc = svc
     this.metrics = promqlMetrics(svc.metrics)
+    svc.http.errorsBelow('/api/v1/prom/', (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply))
   }
 
   /** Serves `path` under both prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
@@ -125,15 +126,16 @@ export class Door {
   /** @param gone nobody waits for the answer any more. */
   private fail(error: unknown, gone: boolean, reply: FastifyReply): void {
     const known = toSvcError(error)
-    if (isKernels(known)) throw error
     const { status, type, text, retryAfter } = answerOf(known)
     this.metrics.failures.inc({ type: gone ? 'canceled' : type })
     if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: known.cause ?? known, code: known.code }, 'request failed')
-    if (retryAfter !== undefined) reply.header('retry-after', retryAfter)
+    if (known.headers !== undefined) reply.headers(known.headers)
+    if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter)
+    if (status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
     reply
       .code(status)
       .type(JSON_TYPE)
-      .send(JSON.stringify({ status: 'error', errorType: type, error: text }))
+      .send(JSON.stringify({ status: 'error', errorType: type, error: text, code: known.code }))
   }
 }
 

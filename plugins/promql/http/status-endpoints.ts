@@ -1,5 +1,7 @@
 /** What tools ask a Prometheus server about itself. Answers are those of a server that scrapes nothing and has no rules. */
 import { availableParallelism, hostname } from 'node:os'
+import { administersServer } from '../../../kernel/auth.ts'
+import type { HttpRequest } from '../../../kernel/plugin.ts'
 import { VERSION } from '../../../kernel/version.ts'
 import type { PromqlConfig } from '../config.ts'
 import type { CountsArgs } from '../counts-job.ts'
@@ -16,7 +18,8 @@ const MOST_COUNTS = 10_000
 
 export function statusEndpoints(door: Door, config: PromqlConfig): void {
   const { svc } = door
-  const get = (path: string, summary: string, data: () => unknown): void => door.serve(path, { summary, methods: ['GET'] }, data)
+  const get = (path: string, summary: string, data: (params: unknown, request: HttpRequest) => unknown): void =>
+    door.serve(path, { summary, methods: ['GET'] }, data)
 
   get('/status/buildinfo', 'The version of Prometheus that this is compatible with', () => ({
     version: COMPATIBLE_VERSION,
@@ -28,21 +31,23 @@ export function statusEndpoints(door: Door, config: PromqlConfig): void {
   }))
 
   const startTime = new Date(svc.clock.now()).toISOString()
-  get('/status/runtimeinfo', 'The process', () => ({
-    startTime,
-    CWD: process.cwd(),
-    hostname: hostname(),
-    serverTime: new Date(svc.clock.now()).toISOString(),
-    reloadConfigSuccess: true,
-    lastConfigTime: startTime,
-    corruptionCount: 0,
-    goroutineCount: 0,
-    GOMAXPROCS: availableParallelism(),
-    GOMEMLIMIT: 0,
-    GOGC: '',
-    GODEBUG: '',
-    storageRetention: '',
-  }))
+  get('/status/runtimeinfo', 'The process', (_params, request) => {
+    const ofMachine = administersServer(svc.context(request)) ? { CWD: process.cwd(), hostname: hostname() } : { CWD: '', hostname: '' }
+    return {
+      startTime,
+      ...ofMachine,
+      serverTime: new Date(svc.clock.now()).toISOString(),
+      reloadConfigSuccess: true,
+      lastConfigTime: startTime,
+      corruptionCount: 0,
+      goroutineCount: 0,
+      GOMAXPROCS: availableParallelism(),
+      GOMEMLIMIT: 0,
+      GOGC: '',
+      GODEBUG: '',
+      storageRetention: '',
+    }
+  })
 
   get('/status/flags', "Settings under the names of Prometheus' flags", () => ({
     'query.lookback-delta': `${config.lookback_delta_secs}s`,

@@ -99,6 +99,8 @@ export class SimulatedFiles implements FileSystem {
     })
   }
 
+  ownerOnlySync(): void {}
+
   realpathSync(path: string): string {
     return path
   }

@@ -23,6 +23,7 @@ import { type Bucketing, bucketOf } from './bucket.ts'
 import { type BucketSpec, bucketingOf } from './bucket-sql.ts'
 import { registerHistogramFunctions } from './histogram-functions.ts'
 import { stl } from './stl.ts'
+import { registerTimeFunctions } from './time-functions.ts'
 
 type Validity = { itemValid(i: number): boolean }
 type Flat<T> = { items: T; validity: Validity }
@@ -49,7 +50,9 @@ function define(connection: DuckDBConnection, name: string, parameterTypes: Duck
 }
 
 export function registerSqlFunctions(connection: DuckDBConnection): void {
-  registerHistogramFunctions((connection as unknown as { connection: duckdb.Connection }).connection)
+  const raw = (connection as unknown as { connection: duckdb.Connection }).connection
+  registerHistogramFunctions(raw)
+  registerTimeFunctions(raw)
   define(connection, '__svc_bucket', [BIGINT, VARCHAR], BIGINT, bucketColumn)
   define(connection, '__svc_mahalanobis', [DOUBLE, DOUBLE, DOUBLE], DOUBLE, (chunk, rows, set) => {
     const [a, b, r] = [0, 1, 2].map((i) => flat<Float64Array>(chunk, i))

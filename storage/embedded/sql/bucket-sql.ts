@@ -48,7 +48,8 @@ function lowerBound(time: Node, scope: Scope): bigint | undefined {
   return time.class === 'COLUMN_REF' ? resolve(time.column_names, scope)?.source.time[0] : undefined
 }
 
-function floorTo(ns: string, step: bigint, anchor: bigint, low: bigint | undefined): string {
+/** @param low no time is earlier: from the anchor on, the remainder needs no correction. */
+export function floorTo(ns: string, step: bigint, anchor: bigint, low: bigint | undefined): string {
   if (step === 1n) return ns
   const rest = anchor === 0n ? `${ns} % ${step}` : `(${ns} - ${anchor}) % ${step}`
   if (low !== undefined && low >= anchor) return `${ns} - ${rest}`

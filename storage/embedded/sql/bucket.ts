@@ -7,6 +7,7 @@
  */
 import { SvcError } from '../../../kernel/errors.ts'
 import { civilFromDays, daysFromCivil, floorDiv, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { fixedLength, parseSpan, type Span } from './width.ts'
 import { type Zone, zoneOf } from './zone.ts'
 
@@ -31,7 +32,7 @@ export function bucketing(width: Span | string, zoneName: string, origin: string
   if (span.months < 0 || span.days < 0 || span.ns < 0n || (span.months === 0 && span.days === 0 && span.ns === 0n)) throw bad('the width must be positive')
   const zone = zoneOf(zoneName === '' ? 'UTC' : zoneName)
   if (zone === undefined) throw bad(`unknown time zone "${zoneName}"; use a name of the IANA database such as "Europe/Berlin"`)
-  const utc = zoneName === '' || ['utc', 'etc/utc', 'gmt', 'z'].includes(zoneName.toLowerCase())
+  const utc = zoneName === '' || ['utc', 'etc/utc', 'gmt', 'z'].includes(foldName(zoneName))
   if (span.months > 0) {
     if (span.days !== 0 || span.ns !== 0n) throw bad('a width of months or years cannot be combined with other units')
     return monthly(span.months, zone, origin)

@@ -1,6 +1,6 @@
 /** What SHOW, DESCRIBE and information_schema answer: the namespace's measurements and nothing of DuckDB's own. */
 import { literal } from './ast.ts'
-import { duckType, type SqlMeasurement } from './host.ts'
+import { duckType, type SqlMeasurement, type SqlMeasurementColumn } from './host.ts'
 
 function values(columns: readonly string[], rows: readonly (string | number | null)[][]): string {
   const cell = (value: string | number | null): string => (value === null ? 'NULL' : typeof value === 'number' ? String(value) : literal(value))
@@ -19,9 +19,12 @@ export function showTables(measurements: readonly SqlMeasurement[]): string {
 export function showColumns(measurement: SqlMeasurement): string {
   return values(
     ['column_name', 'data_type', 'is_nullable', 'role'],
-    measurement.columns.map((column) => [column.name, duckType(column), nullable(column.role), column.role]),
+    measurement.columns.map((column) => [column.name, duckType(column), nullable(column.role), roleName(column.role)]),
   )
 }
+
+/** As schemas say it on every surface. */
+const roleName = (role: SqlMeasurementColumn['role']): string => (role === 'time' ? 'timestamp' : role)
 
 const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')
 
@@ -31,19 +34,20 @@ export function catalogName(namespace: string): string {
 }
 
 /** @param view tables, columns or schemata. */
-export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): string {
+export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): { sql: string; columns: string[] } {
   const catalog = catalogName(namespace)
-  if (view === 'schemata') return values(['catalog_name', 'schema_name'], [[catalog, 'main']])
+  const answer = (columns: string[], rows: (string | number | null)[][]): { sql: string; columns: string[] } => ({ sql: values(columns, rows), columns })
+  if (view === 'schemata') return answer(['catalog_name', 'schema_name'], [[catalog, 'main']])
   if (view === 'tables') {
-    return values(
+    return answer(
       ['table_catalog', 'table_schema', 'table_name', 'table_type'],
       measurements.map((m) => [catalog, 'main', m.name, 'BASE TABLE']),
     )
   }
-  return values(
+  return answer(
     ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
     measurements.flatMap((m) =>
-      m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), column.role]),
+      m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
     ),
   )
 }

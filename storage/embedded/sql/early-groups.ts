@@ -8,7 +8,8 @@
  * Only plain shapes qualify: one measurement, keys that are tags or computed from `_time` alone with a tag among them, select items that are keys
  * or aggregates that combine, conditions that look at tags alone or not at all. Everything else is printed as it stands.
  */
-import { constantInteger, ident, type Node, walk } from './ast.ts'
+import { constantInteger, type Node, walk } from './ast.ts'
+import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolveHere, type Scope, type Source } from './scope.ts'
 
@@ -51,7 +52,7 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
     columns,
     time: source.time,
     tags: source.tags,
-    enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(name.toLowerCase()) === false),
+    enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(foldName(name)) === false),
   }
   const parts = p.host.split(request)
   if (parts === undefined) return undefined
@@ -69,14 +70,17 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
     })
     return step.outer(names)
   })
-  const alias = ident(source.alias)
+  const alias = p.ident(source.alias)
+  const columnOf = new Map(source.measurement.columns.map((column) => [column.name, column]))
+  const listed = (tags: boolean): string =>
+    ['_series', ...columns.filter((name) => (columnOf.get(name)?.role === 'tag') === tags).map((name) => p.ident(name))].join(', ')
   const where = (side: boolean): string => {
     const chosen = conditions.filter((_, i) => (sides[i] === 'tag') === side).map((condition) => p.expr(condition, scope))
     return chosen.length === 0 ? '' : ` WHERE ${chosen.join(' AND ')}`
   }
   return {
     items: texts,
-    from: `(SELECT ${inner.join(', ')} FROM (${parts.rows}) AS ${alias}${where(false)} GROUP BY ALL) AS p JOIN (${parts.tags}) AS ${alias} ON ${alias}._series = p.s`,
+    from: `(SELECT ${inner.join(', ')} FROM (${parts.rows}) AS ${alias}(${listed(false)})${where(false)} GROUP BY ALL) AS p JOIN (${parts.tags}) AS ${alias}(${listed(true)}) ON ${alias}._series = p.s`,
     where: where(true),
     group: ` GROUP BY ${[...timeKeys.map((_, i) => `p.k${i}`), ...tagKeys.map((key) => p.expr(key, scope))].join(', ')}`,
   }
@@ -138,7 +142,7 @@ function combiner(item: Node): string | undefined {
   if (item.class !== 'FUNCTION' || item.distinct === true || item.filter !== undefined || ((item.order_bys?.orders ?? []) as Node[]).length > 0)
     return undefined
   if (item.schema !== undefined && item.schema !== 'main') return undefined
-  const name = String(item.function_name).toLowerCase()
+  const name = foldName(String(item.function_name))
   return COMBINERS.has(name) ? name : undefined
 }
 

@@ -1,12 +1,16 @@
 /** DuckDB's errors, sorted into the caller's and ours. */
 import { SvcError } from '../../../kernel/errors.ts'
 import { raised } from '../worker/raised.ts'
+import type { Names } from './names.ts'
 
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
 
-/** @returns an SvcError whose text names neither files nor the rewritten statement; what is not DuckDB's error passes unchanged. */
-export function sqlError(error: unknown, signal?: AbortSignal): unknown {
+/**
+ * @param names of the statement, which DuckDB's texts have in their generated form.
+ * @returns an SvcError whose text names neither files nor the rewritten statement; what is not DuckDB's error passes unchanged.
+ */
+export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): unknown {
   if (signal?.aborted)
     return signal.reason instanceof SvcError ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
   if (!(error instanceof Error) || error instanceof SvcError) return error
@@ -24,7 +28,7 @@ export function sqlError(error: unknown, signal?: AbortSignal): unknown {
       { cause: error },
     )
   }
-  if (CALLERS.test(text)) return new SvcError('SQL_ERROR', `cannot run this query: ${clean(text)}`, { cause: error })
+  if (CALLERS.test(text)) return new SvcError('SQL_ERROR', `cannot run this query: ${clean(names?.publicText(text) ?? text)}`, { cause: error })
   return new SvcError('DATABASE_ERROR', text, { cause: error })
 }
 

@@ -1,29 +1,18 @@
 /** Expressions. Every class, and every member of it, is named: what is not is refused. */
 import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
-import { foldInstant } from './fold.ts'
+import { columnRef } from './columns.ts'
+import { COMPARISONS, printBetween, printComparison, printInList } from './comparison.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
-import { parseInstant, parseTime } from './instant.ts'
+import { fits, parseInstant, parseTime } from './instant.ts'
+import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
-import { kindOf, resolve, type Scope } from './scope.ts'
+import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
+import { star, starPattern } from './star.ts'
+import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
 import { printType } from './types.ts'
 import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
-
-const COMPARISONS: Record<string, string> = {
-  COMPARE_EQUAL: '=',
-  COMPARE_NOTEQUAL: '<>',
-  COMPARE_LESSTHAN: '<',
-  COMPARE_GREATERTHAN: '>',
-  COMPARE_LESSTHANOREQUALTO: '<=',
-  COMPARE_GREATERTHANOREQUALTO: '>=',
-  COMPARE_DISTINCT_FROM: 'IS DISTINCT FROM',
-  COMPARE_NOT_DISTINCT_FROM: 'IS NOT DISTINCT FROM',
-}
-
-/** The times DuckDB's TIMESTAMP_NS has a literal for; beyond them epoch_ns is compared, which is exact everywhere. */
-const FIRST_LITERAL = -9_223_286_400_000_000_000n
-const LAST_LITERAL = 9_223_372_036_854_775_806n
 
 export function printExpr(p: Printer, node: Node, scope: Scope): string {
   return p.put(print(p, node, scope))
@@ -36,16 +25,16 @@ function print(p: Printer, node: Node, scope: Scope): string {
 function printNode(p: Printer, node: Node, scope: Scope): string {
   switch (node.class) {
     case 'COLUMN_REF':
-      return columnRef(p, node)
+      return printClock(p, node, scope) ?? columnRef(p, node, scope)
     case 'CONSTANT':
       members(node, ['class', 'type', 'alias', 'value'])
       return constant(node.value)
     case 'CAST':
       return cast(p, node, scope)
     case 'COMPARISON':
-      return comparison(p, node, scope)
+      return printComparison(p, node, scope)
     case 'BETWEEN':
-      return between(p, node, scope)
+      return printBetween(p, node, scope)
     case 'CONJUNCTION':
       members(node, ['class', 'type', 'alias', 'children'])
       return `(${list(p, node.children, scope, node.type === 'CONJUNCTION_OR' ? ' OR ' : ' AND ')})`
@@ -72,19 +61,12 @@ function printNode(p: Printer, node: Node, scope: Scope): string {
       members(node, ['class', 'type', 'alias', 'index'])
       return `#${Number(node.index)}`
     default:
-      throw refuse(`cannot run this query: expressions of kind "${String(node.class).toLowerCase()}" are not supported here`)
+      throw refuse(`cannot run this query: expressions of kind "${foldName(String(node.class))}" are not supported here`)
   }
 }
 
 function list(p: Printer, nodes: Node[] | undefined, scope: Scope, separator = ', '): string {
   return (nodes ?? []).map((node) => printExpr(p, node, scope)).join(separator)
-}
-
-function columnRef(p: Printer, node: Node): string {
-  members(node, ['class', 'type', 'alias', 'column_names'])
-  let names = node.column_names as string[]
-  if (names.length > 2 && names[0].toLowerCase() === 'main') names = names.slice(1)
-  return names.map((name) => p.ident(name)).join('.')
 }
 
 function constant(value: Node): string {
@@ -118,63 +100,30 @@ function cast(p: Printer, node: Node, scope: Scope): string {
   if (time !== undefined && (time.offset !== undefined || time.fractionDigits > 6)) {
     p.rewrites++
     const ns = parseInstant(text as string) as bigint
-    if (time.fractionDigits > 6 && ns >= FIRST_LITERAL && ns <= LAST_LITERAL) return `make_timestamp_ns(${ns})`
+    if (time.fractionDigits > 6 && fits(ns)) return `make_timestamp_ns(${ns})`
     return `make_timestamp(${ns / 1000n})`
   }
-  return `${node.try_cast === true ? 'TRY_CAST' : 'CAST'}(${printExpr(p, node.child, scope)} AS ${printType(node.cast_type)})`
-}
-
-/** `other` as it is compared with a time: exact nanoseconds if it can be read off the tree. */
-function instant(p: Printer, other: Node): bigint | undefined {
-  return p.plain ? undefined : foldInstant(other, p.now)
-}
-
-const fits = (ns: bigint): boolean => ns >= FIRST_LITERAL && ns <= LAST_LITERAL
-
-function comparison(p: Printer, node: Node, scope: Scope): string {
-  members(node, ['class', 'type', 'alias', 'left', 'right'])
-  const sign = COMPARISONS[node.type]
-  if (sign === undefined) throw refuse(`cannot run this query: the comparison "${node.type}" is not supported here`)
-  const left = printExpr(p, node.left, scope)
-  const right = printExpr(p, node.right, scope)
-  const time = (side: Node): boolean => side.class !== 'CONSTANT' && kindOf(side, scope) === 'time'
-  if (time(node.left)) return `(${timeCompared(p, left, sign, right, instant(p, node.right), false)})`
-  if (time(node.right)) return `(${timeCompared(p, right, sign, left, instant(p, node.left), true)})`
-  return `(${left} ${sign} ${right})`
-}
-
-function timeCompared(p: Printer, time: string, sign: string, other: string, ns: bigint | undefined, swapped: boolean): string {
-  let [a, b] = [time, other]
-  if (ns !== undefined) {
-    p.rewrites++
-    if (fits(ns)) b = `make_timestamp_ns(${ns})`
-    else [a, b] = [`epoch_ns(${time})`, `(${ns})`]
-  }
-  return swapped ? `${b} ${sign} ${a}` : `${a} ${sign} ${b}`
-}
-
-function between(p: Printer, node: Node, scope: Scope): string {
-  members(node, ['class', 'type', 'alias', 'input', 'lower', 'upper'])
-  const input = printExpr(p, node.input, scope)
-  const [lower, upper] = [printExpr(p, node.lower, scope), printExpr(p, node.upper, scope)]
-  if (kindOf(node.input, scope) !== 'time') return `(${input} BETWEEN ${lower} AND ${upper})`
-  const low = timeCompared(p, input, '>=', lower, instant(p, node.lower), false)
-  return `(${low} AND ${timeCompared(p, input, '<=', upper, instant(p, node.upper), false)})`
+  const type = printType(node.cast_type)
+  if (type === 'INTERVAL' && text !== undefined) checkInterval(text)
+  const timed = printTimeCast(p, node, type, scope)
+  if (timed !== undefined) return timed
+  return `${node.try_cast === true ? 'TRY_CAST' : 'CAST'}(${printExpr(p, node.child, scope)} AS ${type})`
 }
 
 function caseExpr(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'case_checks', 'else_expr'])
-  const checks = (node.case_checks as Node[]).map((check) => {
-    members(check, ['when_expr', 'then_expr'])
-    return ` WHEN ${printExpr(p, check.when_expr, scope)} THEN ${printExpr(p, check.then_expr, scope)}`
-  })
-  return `CASE${checks.join('')} ELSE ${node.else_expr === undefined ? 'NULL' : printExpr(p, node.else_expr, scope)} END`
+  const checks = node.case_checks as Node[]
+  for (const check of checks) members(check, ['when_expr', 'then_expr'])
+  const results = alike(p, [...checks.map((check) => check.then_expr), ...(node.else_expr === undefined ? [] : [node.else_expr])], scope)
+  const cases = checks.map((check, i) => ` WHEN ${printExpr(p, check.when_expr, scope)} THEN ${results[i]}`)
+  return `CASE${cases.join('')} ELSE ${node.else_expr === undefined ? 'NULL' : results[checks.length]} END`
 }
 
 function operator(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'children'])
+  if (node.type === 'COMPARE_IN' || node.type === 'COMPARE_NOT_IN') return printInList(p, node, scope)
   const children = node.children as Node[]
-  const args = children.map((child) => printExpr(p, child, scope))
+  const args = node.type === 'OPERATOR_COALESCE' ? alike(p, children, scope) : children.map((child) => printExpr(p, child, scope))
   switch (node.type) {
     case 'OPERATOR_NOT':
       return `(NOT ${args[0]})`
@@ -196,28 +145,17 @@ function operator(p: Printer, node: Node, scope: Scope): string {
       return `GROUPING(${args.join(', ')})`
     case 'ARRAY_CONSTRUCTOR':
       return `[${args.join(', ')}]`
-    case 'COMPARE_IN':
-    case 'COMPARE_NOT_IN':
-      return inList(p, node, args, scope)
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported here`)
   }
-}
-
-function inList(p: Printer, node: Node, args: string[], scope: Scope): string {
-  const word = node.type === 'COMPARE_IN' ? 'IN' : 'NOT IN'
-  if (kindOf(node.children[0], scope) !== 'time') return `(${args[0]} ${word} (${args.slice(1).join(', ')}))`
-  const times = (node.children.slice(1) as Node[]).map((child) => instant(p, child))
-  if (times.some((ns) => ns !== undefined)) p.rewrites++
-  if (times.every((ns) => ns !== undefined)) return `(epoch_ns(${args[0]}) ${word} (${times.map((ns) => `(${ns})`).join(', ')}))`
-  const values = times.map((ns, i) => (ns !== undefined && fits(ns) ? `make_timestamp_ns(${ns})` : args[i + 1]))
-  return `(${args[0]} ${word} (${values.join(', ')}))`
 }
 
 const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'children', 'filter', 'order_bys', 'distinct', 'is_operator']
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
+  const starred = starPattern(p, node, scope)
+  if (starred !== undefined) return starred
   const name = checkName(p, node)
   if (ANALYTIC_WINDOWS.has(name)) throw refuse(`cannot call ${name}: it is a window function and needs OVER (...)`)
   if (name === 'time_bucket' && !p.plain) {
@@ -238,7 +176,12 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
   checkAggregateName(name, children)
   if (isDivision(name) && children.length === 2) return division(p, name, children, scope)
   if (OPERATORS.has(name)) return operatorCall(p, name, children, scope)
-  const args = children.map((child) => argument(p, child, LAMBDA_TAKERS.has(name), scope))
+  const timed =
+    printClock(p, node, scope) ??
+    printTimeCall(p, name, children, scope) ??
+    printTimeAggregate(p, name, children, node.distinct === true, () => filterOf(p, node, scope), scope)
+  if (timed !== undefined) return timed
+  const args = children.map((child) => argument(p, child, name, scope))
   if (BY_EXTREME.has(name) && args.length === 2 && !p.plain && isTimeColumn(children[1], scope)) {
     // DuckDB has a fast path for integers but none for TIMESTAMP_NS.
     p.rewrites++
@@ -258,7 +201,7 @@ const unknown = (name: string): Error => refuse(`cannot call function "${name}":
 
 /** The function's name in lower case; a qualified one only if the qualifier is the built-in schema. */
 function checkName(p: Printer, node: Node): string {
-  const name = String(node.function_name).toLowerCase()
+  const name = foldName(String(node.function_name))
   if (node.catalog !== undefined || (node.schema !== undefined && node.schema !== 'main'))
     throw unknown([node.catalog, node.schema, name].filter(Boolean).join('.'))
   const alias = p.plain ? undefined : ALIASES.get(name)
@@ -270,17 +213,29 @@ function checkName(p: Printer, node: Node): string {
 /** list_aggregate(l, 'sum') reaches a function by a string: it must be a constant that names an allowed aggregate. */
 function checkAggregateName(name: string, children: Node[]): void {
   if (!BY_NAME.has(name)) return
-  const text = constantText(children[1])?.toLowerCase()
-  if (text === undefined || !AGGREGATES.has(text))
-    throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
+  const text = foldName(constantText(children[1]) ?? '')
+  if (!AGGREGATES.has(text)) throw refuse(`cannot call ${name}: its second argument must be the name of an aggregate function, written as a string`)
 }
 
-function argument(p: Printer, node: Node, lambda: boolean, scope: Scope): string {
-  const named = node.alias === undefined ? '' : `${ident(String(node.alias))} := `
+/** Functions whose arguments' names are keys of the value they make. */
+const STRUCT_MAKERS = new Set(['struct_pack', 'struct_insert', 'struct_update', 'union_value'])
+const NAMED_ARGUMENTS = new Set(['recursive', 'max_depth'])
+
+function argument(p: Printer, node: Node, call: string, scope: Scope): string {
+  const key = node.alias ?? (STRUCT_MAKERS.has(call) && node.class === 'COLUMN_REF' && !p.plain ? node.column_names.at(-1) : undefined)
+  if (STRUCT_MAKERS.has(call) && node.class === 'STAR') throw refuse(`cannot call ${call} with a star: write its members one by one`)
+  const named = key === undefined ? '' : `${argumentName(String(key), call)} := `
+  const lambda = LAMBDA_TAKERS.has(call)
   return `${named}${lambda && node.class === 'LAMBDA' ? lambdaText(p, node, scope) : printExpr(p, node, scope)}`
 }
 
-function lambdaText(p: Printer, node: Node, scope: Scope): string {
+function argumentName(name: string, call: string): string {
+  if (STRUCT_MAKERS.has(call)) return ident(name)
+  if (!NAMED_ARGUMENTS.has(foldName(name))) throw refuse(`cannot call ${call}: it has no argument "${name}" that can be named`)
+  return foldName(name)
+}
+
+export function lambdaText(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'lhs', 'expr'])
   const left = node.lhs as Node
   const parameters = left.class === 'COLUMN_REF' ? [left] : left.function_name === 'row' ? (left.children as Node[]) : []
@@ -288,7 +243,7 @@ function lambdaText(p: Printer, node: Node, scope: Scope): string {
     throw refuse('cannot read a lambda: its parameters must be plain names')
   }
   const names = parameters.map((each) => String(each.column_names[0]))
-  const hidden = new Set(names.map((name) => name.toLowerCase()))
+  const hidden = new Set(names.map(foldName))
   scope.hidden.push(hidden)
   const body = printExpr(p, node.expr, scope)
   scope.hidden.splice(scope.hidden.indexOf(hidden), 1)
@@ -296,27 +251,12 @@ function lambdaText(p: Printer, node: Node, scope: Scope): string {
 }
 
 function operatorCall(p: Printer, name: string, children: Node[], scope: Scope): string {
+  const sum = name === '+' || name === '-' ? printSum(p, name, children, scope) : undefined
+  if (sum !== undefined) return sum
   const args = children.map((child) => printExpr(p, child, scope))
   if (name === '!__postfix') return `factorial(${args[0]})`
   if (args.length === 1) return `(${name} ${args[0]})`
-  if (name === '-' && !p.plain) return timeDifference(p, children, args, scope)
   return `(${args[0]} ${name} ${args[1]})`
-}
-
-/** now() - _time: DuckDB has no such operator over TIMESTAMP_NS and an instant with a zone. */
-function timeDifference(p: Printer, children: Node[], args: string[], scope: Scope): string {
-  for (const [i, j] of [
-    [0, 1],
-    [1, 0],
-  ]) {
-    if (children[j].class === 'CONSTANT' || kindOf(children[i], scope) !== 'time') continue
-    const ns = instant(p, children[j])
-    if (ns === undefined || !fits(ns)) continue
-    p.rewrites++
-    args[j] = `make_timestamp_ns(${ns})`
-    break
-  }
-  return `(${args[0]} - ${args[1]})`
 }
 
 const isDivision = (name: string): boolean => name === '/' || name === '//' || name === '%' || name === 'mod' || name === 'divide'
@@ -395,6 +335,8 @@ function windowCall(p: Printer, node: Node, scope: Scope): string {
     p.rewrites++
     return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter === '' ? undefined : filter, ` ${over}`)
   }
+  const timed = printTimeAggregate(p, name, children, node.distinct === true, () => `${filter === '' ? '' : ` FILTER (WHERE ${filter})`} ${over}`, scope)
+  if (timed !== undefined) return timed
   const star = name === 'count_star'
   if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name) && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
     throw unknown(name)
@@ -429,7 +371,9 @@ function subquery(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'subquery_type', 'subquery', 'child', 'comparison_type'])
   if (p.plain) return '(subquery)'
   members(node.subquery, ['node'])
-  const text = `(${p.query(node.subquery.node, scope)})`
+  const query = p.query(node.subquery.node, scope)
+  const text = `(${query.text})`
+  noteSubquery(node, query.outputs)
   switch (node.subquery_type) {
     case 'SCALAR':
       return text
@@ -445,46 +389,4 @@ function subquery(p: Printer, node: Node, scope: Scope): string {
     default:
       throw refuse('cannot run this query: this kind of subquery is not supported here')
   }
-}
-
-export function star(p: Printer, node: Node, scope: Scope): string {
-  members(node, [
-    'class',
-    'type',
-    'alias',
-    'relation_name',
-    'exclude_list',
-    'qualified_exclude_list',
-    'replace_list',
-    'rename_list',
-    'columns',
-    'expr',
-    'unpacked',
-  ])
-  if (node.columns === true && node.expr !== undefined) return `${node.unpacked === true ? '*' : ''}COLUMNS(${columnsArgument(p, node.expr, scope)})`
-  const exclude = [
-    ...((node.exclude_list ?? []) as string[]).map(ident),
-    ...((node.qualified_exclude_list ?? []) as Node[]).map((each) => [each.table, each.column].filter(Boolean).map(ident).join('.')),
-  ]
-  const replace = ((node.replace_list ?? []) as Node[]).map((each) => `${printExpr(p, each.value, scope)} AS ${ident(each.key)}`)
-  const rename = ((node.rename_list ?? []) as Node[]).map((each) => {
-    members(each.key, ['table', 'column'])
-    return `${[each.key.table, each.key.column].filter(Boolean).map(ident).join('.')} AS ${ident(each.value)}`
-  })
-  const parts = [
-    `${node.relation_name === undefined ? '' : `${ident(node.relation_name)}.`}*`,
-    exclude.length > 0 ? `EXCLUDE (${exclude.join(', ')})` : '',
-    replace.length > 0 ? `REPLACE (${replace.join(', ')})` : '',
-    rename.length > 0 ? `RENAME (${rename.join(', ')})` : '',
-  ]
-  const text = parts.filter((part) => part !== '').join(' ')
-  return node.columns === true ? `COLUMNS(${text})` : text
-}
-
-/** COLUMNS(lambda c: ...) is list_filter over the star of the columns' names. */
-function columnsArgument(p: Printer, node: Node, scope: Scope): string {
-  const [first, second] = (node.children ?? []) as Node[]
-  if (node.class === 'FUNCTION' && String(node.function_name) === 'list_filter' && first?.class === 'STAR' && second?.class === 'LAMBDA')
-    return lambdaText(p, second, scope)
-  return printExpr(p, node, scope)
 }

@@ -114,6 +114,28 @@ for (const sql of [
   refused(sql)
 }
 
+// Names that DuckDB knows, or reads as a file, where a caller could have them taken for a CTE's: __m0 is a table that is no measurement.
+const KELVIN = '\u212a'
+for (const name of ['__m0', 'duckdb_tables', 'duckdb_views', 'sqlite_master', 'pragma_database_list', 'pg_tables', '/etc/passwd.csv', '/tmp/*/*.parquet']) {
+  refused(
+    `WITH RECURSIVE "${name}" AS (SELECT * FROM "${name}" UNION ALL SELECT * FROM "${name}" WHERE false) SELECT * FROM "${name}"`,
+    /there is none of that name/,
+  )
+  refused(`WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT (SELECT count(*) FROM "${name}") FROM a) SELECT * FROM a`, /there is none of that name/)
+  refused(`WITH "${name}" AS (SELECT * FROM "${name}") SELECT * FROM "${name}"`, /there is none of that name/)
+  refused(`WITH a AS (SELECT * FROM "${name}"), "${name}" AS (SELECT 1) SELECT * FROM a`, /there is none of that name/)
+  refused(`SELECT * FROM (WITH "${name}" AS (SELECT 1) SELECT 1) x, "${name}"`, /there is none of that name/)
+}
+for (const [cte, name] of [
+  [`duc${KELVIN}db_tables`, 'duckdb_tables'],
+  ['duckdb_tables', `duc${KELVIN}db_tables`],
+  [`DUC${KELVIN}DB_TABLES`, 'duckdb_tables'],
+  [`/tmp/[1-9${KELVIN}].parquet`, '/tmp/[1-9k].parquet'],
+]) {
+  refused(`WITH "${cte}" AS (SELECT 1) SELECT * FROM "${name}"`, /there is none of that name/)
+  refused(`SELECT "${name}".* FROM (SELECT 1) AS "${cte}"`)
+}
+
 // Statements that are no queries, and more than one.
 for (const sql of [
   'DROP TABLE cpu',
@@ -204,6 +226,16 @@ t.test('what is allowed is answered', async (t) => {
   t.equal(await first('SELECT count(*) FROM "a ""b"".c"'), 1n)
   t.equal(await first('WITH cpu AS (SELECT 1 AS x) SELECT count(*) FROM cpu'), 1n, 'a CTE hides a measurement')
   t.equal(await first('WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i)::INT FROM n'), 5 * 3)
+  t.equal(await first('WITH RECURSIVE mixed AS (SELECT count(*) AS n FROM mixed UNION ALL SELECT n + 1 FROM mixed WHERE n < 3) SELECT max(n) FROM mixed'), 3n)
+  t.equal(
+    await first(
+      'WITH RECURSIVE a AS (WITH b AS (SELECT 1 AS n) SELECT n FROM b UNION SELECT n FROM (SELECT n + 1 AS n FROM A) WHERE n < 4) SELECT max(n) FROM a',
+    ),
+    3,
+  )
+  t.equal(await first('WITH a AS (SELECT 1 AS n), b AS (WITH A AS (SELECT n + 1 AS n FROM a) SELECT n FROM a) SELECT b.n * 10 + A.n FROM a, b'), 21)
+  t.equal(await first('WITH "sqlite_master" AS (SELECT 7) SELECT * FROM "SQLITE_Master"'), 7, 'a CTE may have any name')
+  t.equal(await first('WITH cte_2 AS (SELECT 1 AS n), cte_1 AS (SELECT 2 AS n) SELECT cte_1.n * 10 + cte_2.n FROM cte_1, cte_2'), 21)
   t.equal(await first('VALUES (42)'), 42)
   t.equal(await first('TABLE mixed'), 1n)
   t.equal(await first('FROM mixed'), 1n)
@@ -239,7 +271,7 @@ t.test('SHOW, DESCRIBE and information_schema list the measurements of the names
   t.same((await host.query('show tables ;')).rows.flat(), names)
   t.same((await host.query('SELECT table_name FROM information_schema.tables ORDER BY 1')).rows.flat(), names)
   const columns = (await host.query('SHOW COLUMNS FROM cpu')).rows
-  t.same(columns[0], ['_time', 'TIMESTAMP_NS', 'NO', 'time'])
+  t.same(columns[0], ['_time', 'TIMESTAMP_NS', 'NO', 'timestamp'])
   t.same(columns[1], ['hostname', 'VARCHAR', 'YES', 'tag'])
   t.same(columns.at(-1), ['price', 'DECIMAL(38,4)', 'YES', 'field'])
   t.same((await host.query('DESCRIBE cpu')).rows, columns)

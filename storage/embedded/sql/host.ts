@@ -1,6 +1,8 @@
 /** What the SQL layer needs from the engine thread it runs in. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { FieldType } from '../../../kernel/storage.ts'
+import type { SqlLimits } from '../sql-limits.ts'
+import type { StatementRunner } from './statement.ts'
 
 /** A column as SQL sees it: `name` is its name in SQL and in the relation. */
 export interface SqlMeasurementColumn {
@@ -38,8 +40,18 @@ export interface RelationRequest {
   enumTags?: readonly string[]
 }
 
+/** What a statement that is not bounded is printed for, and run by. */
+export interface SqlApart {
+  host: SqlHost
+  runner: StatementRunner
+}
+
 export interface SqlHost {
   connection: DuckDBConnection
+  /** Of statements; DEFAULT_LIMITS when absent. */
+  limits?: Readonly<SqlLimits>
+  /** Called for a statement whose memory or time is not bounded by the rows it reads. Absent: it runs on the connection as well. */
+  apart?(): SqlApart
   measurements(namespace: string): SqlMeasurement[]
   /**
    * SQL text that can stand behind FROM in parentheses: a SELECT with exactly the requested columns. `_time` is TIMESTAMP_NS; tags are

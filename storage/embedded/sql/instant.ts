@@ -2,6 +2,14 @@
 
 const DATE_TIME = /^\s*([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d{1,2}(?::?\d{2})?|UTC)?\s*$/
 
+/** The times DuckDB's TIMESTAMP_NS has a literal for; beyond them epoch_ns is compared, which is exact everywhere. */
+const FIRST_LITERAL = -9_223_286_400_000_000_000n
+const LAST_LITERAL = 9_223_372_036_854_775_806n
+
+export const OUT_OF_RANGE = 'cannot compute a time: the result is outside 1677-09-21 to 2262-04-11, which nanoseconds in 64 bits can hold'
+
+export const fits = (ns: bigint): boolean => ns >= FIRST_LITERAL && ns <= LAST_LITERAL
+
 export interface ParsedTime {
   /** Wall-clock nanoseconds, as if the zone were UTC. */
   local: bigint

@@ -1,12 +1,18 @@
 /** A caller's text to the statement that runs: sort it, parse it, bind values, print it. */
 import type { SqlParameter } from '../../../kernel/storage.ts'
-import { parse, refuse } from './ast.ts'
+import { DEFAULT_LIMITS } from '../sql-limits.ts'
+import { type Node, parse, refuse } from './ast.ts'
+import { isBounded } from './bounds.ts'
 import { showColumns, showTables } from './catalog.ts'
 import { printExpr } from './expr.ts'
 import type { SqlHost } from './host.ts'
+import { checkText, checkTree } from './limits.ts'
+import { mentionedNames } from './mentions.ts'
+import type { Names } from './names.ts'
 import { bindParameters, checkCount, parameterNames } from './parameters.ts'
-import { Printer, type Printers, type Scan } from './printer.ts'
-import { mentionedNames, printQuery } from './select.ts'
+import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type Scan } from './printer.ts'
+import { printQuery } from './select.ts'
+import { runnerOn, type StatementRunner } from './statement.ts'
 import { classifyStatement, type Explain } from './tokens.ts'
 
 export interface PreparedSql {
@@ -17,6 +23,12 @@ export interface PreparedSql {
   scans: Scan[]
   /** Names of the parameters by number; undefined for one that the text does not use. */
   parameters: readonly (string | undefined)[]
+  /** Where the statement has generated names; none where all of its text is ours. */
+  names?: Names
+  /** It answers names: the first column of its rows. */
+  describes?: true
+  /** Where it is to run, if not on the host's connection: it is not bounded by the rows it reads. */
+  runner?: StatementRunner | undefined
 }
 
 export interface PrepareOptions {
@@ -28,16 +40,15 @@ export interface PrepareOptions {
 
 const PRINTERS: Printers = { expr: printExpr, query: printQuery }
 
-/** Texts longer than this are refused unread. */
-export const MAX_QUERY_LENGTH = 1 << 20
-
 /** @throws SQL_ERROR with a reason the caller can act on. */
 export async function prepareSql(host: SqlHost, namespace: string, text: string, { parameters, enumResults }: PrepareOptions = {}): Promise<PreparedSql> {
-  if (text.length > MAX_QUERY_LENGTH) throw refuse(`cannot run a query of ${text.length} characters: at most ${MAX_QUERY_LENGTH} are allowed`)
+  const limits = host.limits ?? DEFAULT_LIMITS
+  checkText(text, limits)
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
   const statement = classifyStatement(text)
   if (statement.kind === 'tables' || statement.kind === 'columns') checkCount([], parameters ?? [])
-  const bare = (): Printer => new Printer(host, namespace, { columns: new Map(), rows: new Set(), worked: undefined }, PRINTERS)
+  const bare = (): Printer =>
+    new Printer(host, namespace, '', { columns: new Map(), rows: new Set(), worked: undefined, expressions: false }, PRINTERS, new Map())
   switch (statement.kind) {
     case 'tables':
       return { sql: showTables(bare().all()), explain: statement.explain, scans: [], parameters: [] }
@@ -48,12 +59,47 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
       const names = parameterNames(map)
       if (parameters !== undefined) checkCount(names, parameters)
       bindParameters(tree, names, parameters ?? [])
-      const printer = new Printer(host, namespace, mentionedNames(tree), PRINTERS)
-      if (enumResults === true && statement.kind === 'query') printer.answer = tree
-      const { text: sql } = printQuery(printer, tree, undefined)
-      if (statement.kind === 'query') return { sql, explain: statement.explain, scans: printer.scans, parameters: names }
+      const bounded = isBounded(tree, checkTree(tree, limits))
+      const enums = enumResults === true && statement.kind === 'query'
+      const { sql, printer, runner } = await printed(host, namespace, statement.text, tree, enums, bounded)
+      const query = { explain: statement.explain, parameters: names, names: printer.names, runner }
+      if (statement.kind === 'query') return { ...query, sql, scans: printer.scans }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`
-      return { sql: described, explain: statement.explain, scans: [], parameters: names }
+      return { ...query, sql: described, scans: [], describes: true }
+    }
+  }
+}
+
+interface Printed {
+  sql: string
+  printer: Printer
+  runner: StatementRunner | undefined
+}
+
+async function onlyValue<T>(runner: StatementRunner, sql: string): Promise<T> {
+  const statement = await runner.open(sql, { textBytes: false, histograms: () => false })
+  let value: T | undefined
+  for await (const { columns } of statement.rows()) value = columns[0].values[0] as T
+  return value as T
+}
+
+/** As often as a statement may ask which names satisfy a condition. */
+const MAX_MATCHES = 64
+
+async function printed(host: SqlHost, namespace: string, text: string, tree: Node, enums: boolean, bounded: boolean): Promise<Printed> {
+  const mentioned: Mentioned = mentionedNames(tree)
+  const matches: Matches = new Map()
+  for (;;) {
+    const apart = bounded ? undefined : host.apart?.()
+    const printer = new Printer(apart?.host ?? host, namespace, text, mentioned, PRINTERS, matches)
+    if (enums) printer.answer = tree
+    try {
+      return { sql: printQuery(printer, tree, undefined).text, printer, runner: apart?.runner }
+    } catch (error) {
+      if (!(error instanceof NamesWanted)) throw error
+      if (matches.size >= MAX_MATCHES) throw refuse(`cannot run this query: more than ${MAX_MATCHES} patterns of columns are not allowed`)
+      // The condition is the caller's as well.
+      matches.set(error.sql, await onlyValue<string[]>(host.apart?.().runner ?? runnerOn(host.connection), error.sql))
     }
   }
 }

@@ -4,8 +4,9 @@
  * `expr.ts` prints expressions, `select.ts` queries; this file holds what they share.
  */
 import { inNamespace } from '../../common/names.ts'
-import { ident, type Node, refuse } from './ast.ts'
+import { ident, literal, type Node, refuse } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
+import { foldName, Names } from './names.ts'
 import type { Output, Scope } from './scope.ts'
 
 /** A scan of the statement, for EXPLAIN. */
@@ -18,20 +19,37 @@ export interface Mentioned {
   rows: ReadonlySet<string>
   /** Columns that an expression works on as text, so that an ENUM in their place could show; undefined: any column. */
   worked: ReadonlySet<string> | undefined
+  /** One of the names may be what DuckDB calls an expression: `max(x)`. */
+  expressions: boolean
 }
 
 export interface Cte {
+  /** As it is compared. */
   name: string
+  /** What DuckDB calls it: generated, and used once in a statement. */
+  readonly relation: string
   outputs: Output[] | undefined
 }
 
 /** The text of one statement may not grow beyond this: a guard against expressions that multiply when they are rewritten. */
 export const MAX_PRINTED = 8 << 20
 
+/** Which of some names satisfy a lambda: DuckDB is asked, the statement printed again with the answer. */
+export class NamesWanted extends Error {
+  readonly sql: string
+
+  constructor(sql: string) {
+    super('the names that satisfy a condition are not known yet')
+    this.sql = sql
+  }
+}
+
+export type Matches = Map<string, readonly string[]>
+
 /** What prints expressions and queries, which nest in each other: given to the printer, so that the modules need not import each other. */
 export interface Printers {
   expr(p: Printer, node: Node, scope: Scope): string
-  query(p: Printer, node: Node, parent: Scope | undefined): { text: string }
+  query(p: Printer, node: Node, parent: Scope | undefined): { text: string; outputs: Output[] | undefined }
 }
 
 export class Printer {
@@ -40,7 +58,11 @@ export class Printer {
   readonly namespace: string
   readonly now: bigint
   readonly mentioned: Mentioned
+  /** Of this statement. */
+  readonly names: Names
+  private readonly matches: Matches
   readonly scans: Scan[] = []
+  /** Those visible where the printer is, the innermost last. */
   readonly ctes: Cte[] = []
   /** Counts rewritten nodes: a select item that was rewritten keeps the name it had. */
   rewrites = 0
@@ -53,13 +75,17 @@ export class Printer {
   /** Mentions in conditions that are not printed, because a scan settles them. */
   private readonly settled = new Map<string, number>()
   private printed = 0
+  private cteCount = 0
 
-  constructor(host: SqlHost, namespace: string, mentioned: Mentioned, printers: Printers) {
+  /** @param matches what was asked for so far; `NamesWanted` asks for more. */
+  constructor(host: SqlHost, namespace: string, text: string, mentioned: Mentioned, printers: Printers, matches: Matches) {
     this.printers = printers
     this.host = host
     this.namespace = namespace
     this.now = host.now()
     this.mentioned = mentioned
+    this.names = new Names(text)
+    this.matches = matches
   }
 
   /** An expression within another part of the statement. */
@@ -68,8 +94,13 @@ export class Printer {
   }
 
   /** A query within an expression. */
-  query(node: Node, parent: Scope): string {
-    return this.printers.query(this, node, parent).text
+  query(node: Node, parent: Scope): { text: string; outputs: Output[] | undefined } {
+    return this.printers.query(this, node, parent)
+  }
+
+  /** A CTE that is not visible yet. */
+  newCte(name: string): Cte {
+    return { name: foldName(name), relation: `cte_${++this.cteCount}`, outputs: undefined }
   }
 
   /** The measurement of that name: exactly, else without regard to case if there is only one such. */
@@ -77,7 +108,7 @@ export class Printer {
     this.index()
     const exact = this.byName!.get(name)
     if (exact !== undefined) return exact
-    const similar = this.byLower!.get(name.toLowerCase()) ?? []
+    const similar = this.byLower!.get(foldName(name)) ?? []
     if (similar.length === 1) return similar[0]
     if (similar.length > 1)
       throw refuse(`cannot read measurement "${name}": ${similar.map((m) => `"${m.name}"`).join(' and ')} differ from it in case only; write the exact name`)
@@ -95,7 +126,7 @@ export class Printer {
     this.byLower = new Map()
     for (const measurement of this.host.measurements(this.namespace)) {
       this.byName.set(measurement.name, measurement)
-      const lower = measurement.name.toLowerCase()
+      const lower = foldName(measurement.name)
       const same = this.byLower.get(lower)
       if (same === undefined) this.byLower.set(lower, [measurement])
       else same.push(measurement)
@@ -104,7 +135,7 @@ export class Printer {
 
   /** Whether a column of that name is needed beyond what the scans settle. */
   mentions(name: string): boolean {
-    const lower = name.toLowerCase()
+    const lower = foldName(name)
     return (this.mentioned.columns.get(lower) ?? 0) > (this.settled.get(lower) ?? 0)
   }
 
@@ -112,8 +143,18 @@ export class Printer {
     for (const [name, times] of names) this.settled.set(name, (this.settled.get(name) ?? 0) + times)
   }
 
+  /** A name as DuckDB is given it; in plain text as it was. */
   ident(name: string): string {
-    return this.plain && /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : ident(name)
+    if (!this.plain) return this.names.of(name)
+    return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : ident(name)
+  }
+
+  /** The names that satisfy a lambda. @throws NamesWanted */
+  matching(names: readonly string[], lambda: string): readonly string[] {
+    const sql = `SELECT list_filter([${names.map(literal).join(', ')}]::VARCHAR[], ${lambda})`
+    const found = this.matches.get(sql)
+    if (found === undefined) throw new NamesWanted(sql)
+    return found
   }
 
   /** Accounts for text that was put into the statement. */

@@ -9,6 +9,7 @@ import { constantText, type Node } from './ast.ts'
 import { foldInstant } from './fold.ts'
 import { MAX_TIME, MIN_TIME } from './host.ts'
 import { resolveHere, type Scope, type Source } from './scope.ts'
+import { type TimeTerm, timeTerm, valueFor } from './time-term.ts'
 
 /** FROM as far as pruning must know it. */
 export type FromPlan =
@@ -62,8 +63,8 @@ function restrict(source: Source, condition: Node, scope: Scope, now: bigint): b
 
 /** A plain comparison of the time with instants; of BETWEEN both ends must be known, and a list is only one value. */
 function saysARange(node: Node, isTime: (node: Node) => boolean, now: bigint): boolean {
-  if (node.class === 'COMPARISON') return true
-  if (node.class === 'BETWEEN') return foldInstant(node.lower, now) !== undefined && foldInstant(node.upper, now) !== undefined
+  if (node.class === 'COMPARISON') return isTime(node.left) || isTime(node.right)
+  if (node.class === 'BETWEEN') return isTime(node.input) && foldInstant(node.lower, now) !== undefined && foldInstant(node.upper, now) !== undefined
   return node.class === 'OPERATOR' && node.children.length === 2 && isTime(node.children[0])
 }
 
@@ -75,21 +76,27 @@ function refersTo(node: Node, source: Source, scope: Scope, role: 'time' | 'tag'
 
 /** The times for which the condition can hold; undefined: any. */
 export function rangeOf(node: Node, isTime: (node: Node) => boolean, now: bigint): Range | undefined {
+  const range = (type: string, of: Node, other: Node): Range | undefined => {
+    const term = timeTerm(of, isTime)
+    return term === undefined ? undefined : compared(type, term, valueFor(term, other, now))
+  }
   switch (node.class) {
-    case 'COMPARISON': {
-      if (isTime(node.left)) return compared(node.type, foldInstant(node.right, now))
-      if (isTime(node.right)) return compared(MIRROR[node.type] ?? node.type, foldInstant(node.left, now))
-      return undefined
-    }
+    case 'COMPARISON':
+      return range(node.type, node.left, node.right) ?? range(MIRROR[node.type] ?? node.type, node.right, node.left)
     case 'BETWEEN': {
-      if (!isTime(node.input)) return undefined
-      const low = compared('COMPARE_GREATERTHANOREQUALTO', foldInstant(node.lower, now)) ?? FULL
-      const high = compared('COMPARE_LESSTHANOREQUALTO', foldInstant(node.upper, now)) ?? FULL
-      return intersect(low, high)
+      const low = range('COMPARE_GREATERTHANOREQUALTO', node.input, node.lower)
+      const high = range('COMPARE_LESSTHANOREQUALTO', node.input, node.upper)
+      if (low !== undefined || high !== undefined) return intersect(low ?? FULL, high ?? FULL)
+      // An instant between two times of the row.
+      return intersect(
+        range('COMPARE_LESSTHANOREQUALTO', node.lower, node.input) ?? FULL,
+        range('COMPARE_GREATERTHANOREQUALTO', node.upper, node.input) ?? FULL,
+      )
     }
     case 'OPERATOR': {
-      if (node.type !== 'COMPARE_IN' || !isTime(node.children[0])) return undefined
-      return hull((node.children.slice(1) as Node[]).map((child) => compared('COMPARE_EQUAL', foldInstant(child, now))))
+      const [of, ...values] = (node.children ?? []) as Node[]
+      if (node.type !== 'COMPARE_IN' || timeTerm(of, isTime) === undefined) return undefined
+      return hull(values.map((value) => range('COMPARE_EQUAL', of, value)))
     }
     case 'CONJUNCTION': {
       const parts = (node.children as Node[]).map((child) => rangeOf(child, isTime, now))
@@ -108,15 +115,16 @@ const MIRROR: Record<string, string> = {
   COMPARE_GREATERTHANOREQUALTO: 'COMPARE_LESSTHANOREQUALTO',
 }
 
-function compared(type: string, at: bigint | undefined): Range | undefined {
-  if (at === undefined) return undefined
+function compared(type: string, { shift, slack }: TimeTerm, value: bigint | undefined): Range | undefined {
+  if (value === undefined) return undefined
+  const at = value - shift
   switch (type) {
     case 'COMPARE_EQUAL':
-      return clamp(at, at)
+      return clamp(at, at + slack)
     case 'COMPARE_LESSTHAN':
-      return clamp(MIN_TIME, at - 1n)
+      return clamp(MIN_TIME, at + slack - 1n)
     case 'COMPARE_LESSTHANOREQUALTO':
-      return clamp(MIN_TIME, at)
+      return clamp(MIN_TIME, at + slack)
     case 'COMPARE_GREATERTHAN':
       return clamp(at + 1n, MAX_TIME)
     case 'COMPARE_GREATERTHANOREQUALTO':

@@ -1,12 +1,17 @@
 /** Names: what FROM brings in, which column a reference means, and what kind of value an expression surely has. */
 import { constantInteger, type Node } from './ast.ts'
 import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
+import { foldName } from './names.ts'
+import { kindOfTimeCall, kindOfTimeCast, kindOfWord, mixed, type TimeKind } from './time-kind.ts'
 
 /** What is known of a value without DuckDB's binder: enough to type literals and to tell float from exact division. */
-export type Kind = 'time' | 'float' | 'exact' | 'text' | 'bool' | 'other'
+export type Kind = TimeKind | 'float' | 'exact' | 'text' | 'bool' | 'other'
 
 export interface SourceColumn {
+  /** Of a measurement's column its own. */
   name: string
+  /** The one that the statement knows it by. */
+  public: string
   kind: Kind | undefined
   column?: SqlMeasurementColumn
 }
@@ -40,15 +45,26 @@ export interface Scope {
   inner: boolean
   /** Names that mean something else for now: lambda parameters, and in ORDER BY and the like the aliases of the select list. */
   hidden: Set<string>[]
+  /** Of the select list: after the columns of FROM they are in reach of other clauses. */
+  aliases: ReadonlySet<string>
 }
 
 export function newScope(parent: Scope | undefined): Scope {
-  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [] }
+  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], aliases: new Set() }
+}
+
+/** Whether some relation in reach surely has a column of that name, or a lambda a parameter. */
+export function isKnownColumn(name: string, scope: Scope | undefined): boolean {
+  const folded = foldName(name)
+  for (let at = scope; at !== undefined; at = at.parent) {
+    if (at.hidden.some((hidden) => hidden.has(folded)) || at.aliases.has(folded) || at.sources.some((source) => source.columns.has(folded))) return true
+  }
+  return false
 }
 
 /** The sources of this scope alone that a reference can mean; several only for a column that USING has merged. */
 export function resolveHere(names: readonly string[], scope: Scope): { source: Source; column: SourceColumn }[] {
-  const lower = names.map((name) => name.toLowerCase())
+  const lower = names.map(foldName)
   if (lower.length === 3 && lower[0] === 'main') lower.shift()
   if (lower.length === 2) {
     const found = scope.sources.filter((source) => source.alias === lower[0])
@@ -67,7 +83,7 @@ export function resolveHere(names: readonly string[], scope: Scope): { source: S
 /** The column a reference means, looked for from the inside out; undefined when it is not certain. */
 export function resolve(names: readonly string[], scope: Scope | undefined): { source: Source; column: SourceColumn } | undefined {
   for (let at = scope; at !== undefined; at = at.parent) {
-    if (names.length === 1 && at.hidden.some((hidden) => hidden.has(names[0].toLowerCase()))) return undefined
+    if (names.length === 1 && at.hidden.some((hidden) => hidden.has(foldName(names[0])))) return undefined
     const found = resolveHere(names, at)
     if (found.length > 0) return found[0]
     if (at.sources.some((source) => !source.complete)) return undefined
@@ -113,30 +129,67 @@ export function kindOfColumn(column: SqlMeasurementColumn): Kind {
   }
 }
 
+/** Whether the name of a clock, such as current_date, surely is that: no column and no parameter of a lambda can be meant. */
+export function isClockWord(names: readonly string[], scope: Scope): boolean {
+  if (kindOfWord(names) === undefined) return false
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
+    if (at.hidden.some((hidden) => hidden.has(foldName(names[0]))) || at.sources.some((source) => !source.complete)) return false
+  }
+  return resolve(names, scope) === undefined
+}
+
+/** What a scalar subquery answers, known once it is printed. */
+const subqueryKinds = new WeakMap<Node, Kind>()
+
+export function noteSubquery(node: Node, outputs: readonly Output[] | undefined): void {
+  const kind = outputs?.length === 1 && node.subquery_type === 'SCALAR' ? outputs[0].kind : undefined
+  if (kind !== undefined) subqueryKinds.set(node, kind)
+}
+
 /** Undefined when only the binder can tell. */
 export function kindOf(node: Node, scope: Scope): Kind | undefined {
   switch (node.class) {
-    case 'COLUMN_REF':
+    case 'COLUMN_REF': {
+      if (isClockWord(node.column_names, scope)) return kindOfWord(node.column_names)
       return resolve(node.column_names, scope)?.column.kind
+    }
     case 'CONSTANT':
       if (constantInteger(node) !== undefined) return 'exact'
       return kindOfType(node.value?.type?.id)
     case 'CAST':
-      return kindOfType(node.cast_type?.id)
+      return kindOfType(node.cast_type?.id) ?? kindOfTimeCast(node)
+    case 'CASE': {
+      const results = [...(node.case_checks as Node[]).map((check) => check.then_expr as Node), node.else_expr as Node | undefined]
+      return mixed(
+        results.filter((result) => result !== undefined),
+        (result) => kindOf(result, scope),
+      )
+    }
+    case 'OPERATOR':
+      return node.type === 'OPERATOR_COALESCE' ? mixed(node.children, (child) => kindOf(child, scope)) : undefined
+    case 'SUBQUERY':
+      return subqueryKinds.get(node)
     case 'COMPARISON':
     case 'CONJUNCTION':
     case 'BETWEEN':
       return 'bool'
     case 'FUNCTION':
     case 'WINDOW': {
-      const name = String(node.function_name).toLowerCase()
+      const name = foldName(String(node.function_name))
+      const children = (node.children ?? []) as Node[]
+      // Each child once, or the time would double with every level.
+      const known = new Map<Node, Kind | undefined>()
+      const kind = (child: Node): Kind | undefined => {
+        if (!known.has(child)) known.set(child, kindOf(child, scope))
+        return known.get(child)
+      }
+      const timed = kindOfTimeCall(name, children, kind)
+      if (timed !== undefined) return timed
       if (FLOAT_FUNCTIONS.has(name)) return 'float'
       if (EXACT_FUNCTIONS.has(name)) return 'exact'
-      if (name === 'time_bucket' || name === 'make_timestamp_ns') return 'time'
-      const children = (node.children ?? []) as Node[]
-      if (SAME_KIND.has(name) && children.length > 0) return kindOf(children[0], scope)
+      if (SAME_KIND.has(name) && children.length > 0) return kind(children[0])
       if (ARITHMETIC.has(name)) {
-        const kinds = children.map((child) => kindOf(child, scope))
+        const kinds = children.map(kind)
         if (kinds.includes('float') && kinds.every((kind) => kind === 'float' || kind === 'exact' || kind === undefined)) return 'float'
         return kinds.every((kind) => kind === 'exact') ? 'exact' : undefined
       }
@@ -149,7 +202,6 @@ export function kindOf(node: Node, scope: Scope): Kind | undefined {
 
 function kindOfType(id: string | undefined): Kind | undefined {
   if (id === 'DOUBLE' || id === 'FLOAT') return 'float'
-  if (id === 'TIMESTAMP_NS') return 'time'
   if (id === 'VARCHAR') return 'text'
   if (id === 'BOOLEAN') return 'bool'
   return id !== undefined && EXACT_TYPES.has(id) ? 'exact' : undefined

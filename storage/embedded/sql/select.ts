@@ -1,13 +1,17 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
-import { constantInteger, ident, members, type Node, refuse, walk } from './ast.ts'
+import { constantInteger, members, type Node, refuse } from './ast.ts'
 import { catalogName, informationSchema } from './catalog.ts'
+import { isField } from './columns.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
-import { orderText, printExpr, star } from './expr.ts'
+import { orderText, printExpr } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
-import type { Mentioned, Printer } from './printer.ts'
+import { columnMentions } from './mentions.ts'
+import { foldName } from './names.ts'
+import type { Cte, Printer } from './printer.ts'
 import { conjuncts, type FromPlan, prune } from './prune.ts'
-import { kindOf, kindOfColumn, newScope, type Output, resolveHere, type Scope, type Source, type SourceColumn } from './scope.ts'
+import { kindOf, kindOfColumn, newScope, type Output, resolve, resolveHere, type Scope, type Source, type SourceColumn } from './scope.ts'
+import { star, starOutputs } from './star.ts'
 
 export interface PrintedQuery {
   text: string
@@ -17,24 +21,25 @@ export interface PrintedQuery {
 
 const QUERY = ['type', 'modifiers', 'cte_map']
 
-export function printQuery(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+/** @param self the CTE that the query is, if it is a recursive one. */
+export function printQuery(p: Printer, node: Node, parent: Scope | undefined, self?: Cte): PrintedQuery {
   const visible = p.ctes.length
   const prefix = printCtes(p, node.cte_map, parent)
-  const query = printBody(p, node, parent)
+  const query = printBody(p, node, parent, self)
   p.ctes.length = visible
   return { text: p.put(prefix + query.text), outputs: query.outputs }
 }
 
-function printBody(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+function printBody(p: Printer, node: Node, parent: Scope | undefined, self: Cte | undefined): PrintedQuery {
   switch (node.type) {
     case 'SELECT_NODE':
       return printSelect(p, node, parent)
     case 'SET_OPERATION_NODE':
       return printSetOperation(p, node, parent)
     case 'RECURSIVE_CTE_NODE':
-      return printRecursive(p, node, parent)
+      return printRecursive(p, node, parent, self)
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported here`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported here`)
   }
 }
 
@@ -46,26 +51,27 @@ function printCtes(p: Printer, map: Node | undefined, parent: Scope | undefined)
     members(value, ['query', 'aliases', 'materialized'])
     members(value.query, ['node'])
     const inner = value.query.node as Node
-    const name = String(key)
     const aliases = (value.aliases ?? []) as string[]
     const isRecursive = inner.type === 'RECURSIVE_CTE_NODE'
     recursive ||= isRecursive
-    const at = p.ctes.length
-    // A recursive query sees itself; what its columns hold is known only when its first part is printed.
-    if (isRecursive) p.ctes.push({ name: name.toLowerCase(), outputs: undefined })
-    const query = printQuery(p, inner, parent)
-    p.ctes.length = at
-    p.ctes.push({ name: name.toLowerCase(), outputs: renamed(query.outputs, aliases) })
+    const cte = p.newCte(String(key))
+    const query = printQuery(p, inner, parent, isRecursive ? cte : undefined)
+    cte.outputs = renamed(query.outputs, aliases)
+    p.ctes.push(cte)
     const materialized = { CTE_MATERIALIZE_ALWAYS: ' MATERIALIZED', CTE_MATERIALIZE_NEVER: ' NOT MATERIALIZED' }[String(value.materialized)] ?? ''
-    return `${ident(name)}${columnList(aliases)} AS${materialized} (${query.text})`
+    return `${cte.relation}${p.names.list(aliases)} AS${materialized} (${query.text})`
   })
   return items.length === 0 ? '' : `WITH ${recursive ? 'RECURSIVE ' : ''}${items.join(', ')} `
 }
 
-function printRecursive(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
+/** The name is that of the CTE in the recursive part alone: in the first part it is what it would be without the CTE. */
+function printRecursive(p: Printer, node: Node, parent: Scope | undefined, self: Cte | undefined): PrintedQuery {
   members(node, [...QUERY, 'cte_name', 'union_all', 'left', 'right', 'aliases'])
+  if (self === undefined) throw refuse('cannot run this query: a recursive query must be a CTE')
   const left = printQuery(p, node.left, parent)
+  const visible = p.ctes.push(self)
   const right = printQuery(p, node.right, parent)
+  p.ctes.length = visible - 1
   return { text: `(${left.text}) UNION ${node.union_all === true ? 'ALL ' : ''}(${right.text})${modifiers(p, node, newScope(parent))}`, outputs: undefined }
 }
 
@@ -116,6 +122,7 @@ const SELECT = [...QUERY, 'select_list', 'from_table', 'where_clause', 'group_ex
 function printSelect(p: Printer, node: Node, parent: Scope | undefined): PrintedQuery {
   members(node, SELECT)
   const scope = newScope(parent)
+  scope.aliases = aliasesOf(node)
   const from = planFrom(p, node.from_table, scope)
   const settled = prune(from.plan, conjuncts(node.where_clause), scope, p.now)
   for (const condition of settled) p.settle(columnMentions(condition))
@@ -131,7 +138,7 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.map((condition) => printExpr(p, condition, scope)).join(' AND ')}`
   const group = groupBy(p, node, scope)
   const source = from.print(starred)
-  hideAliases(node, scope)
+  hideAliases(scope)
   const having = node.having === undefined ? '' : ` HAVING ${printExpr(p, node.having, scope)}`
   const qualify = node.qualify === undefined ? '' : ` QUALIFY ${printExpr(p, node.qualify, scope)}`
   const tail = modifiers(p, node, scope)
@@ -143,19 +150,23 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
 }
 
 function earlySelect(p: Printer, node: Node, scope: Scope, items: Item[], early: EarlyGroups): PrintedQuery {
-  hideAliases(node, scope)
+  hideAliases(scope)
   const tail = modifiers(p, node, scope)
   const list = ((node.select_list ?? []) as Node[]).map((item, i) => {
     const name =
       item.alias ?? (item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : (items[i].outputs?.[0].name ?? plainName(p, item, scope)))
-    return `${early.items[i]} AS ${ident(String(name))}`
+    return `${early.items[i]} AS ${p.ident(String(name))}`
   })
   return { text: `SELECT ${list.join(', ')} FROM ${early.from}${early.where}${early.group}${tail}`, outputs: items.flatMap((item) => item.outputs ?? []) }
 }
 
 /** Aliases of the select list may stand in for columns from here on. */
-function hideAliases(node: Node, scope: Scope): void {
-  scope.hidden.push(new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [item.alias.toLowerCase()] : []))))
+function hideAliases(scope: Scope): void {
+  scope.hidden.push(new Set(scope.aliases))
+}
+
+function aliasesOf(node: Node): ReadonlySet<string> {
+  return new Set(((node.select_list ?? []) as Node[]).flatMap((item) => (typeof item.alias === 'string' ? [foldName(item.alias)] : [])))
 }
 
 function printDistinct(p: Printer, node: Node, scope: Scope): string {
@@ -172,13 +183,34 @@ interface Item {
 }
 
 function selectItem(p: Printer, item: Node, scope: Scope): Item {
-  if (item.class === 'STAR') return { text: star(p, item, scope), outputs: starOutputs(item, scope) }
+  if (item.class === 'STAR') {
+    const text = star(p, item, scope)
+    return { text: item.alias === undefined ? text : `${text} AS ${p.ident(item.alias)}`, outputs: starOutputs(item, scope) }
+  }
   const before = p.rewrites
   const text = printExpr(p, item, scope)
-  let name = item.alias as string | undefined
-  if (name === undefined && p.rewrites > before) name = plainName(p, item, scope)
   const last = item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : undefined
-  return { text: name === undefined ? text : `${text} AS ${ident(name)}`, outputs: [{ name: name ?? last, kind: kindOf(item, scope) }] }
+  let name = item.alias as string | undefined
+  if (name === undefined && last !== undefined && (isField(p, item, scope) || p.rewrites > before)) name = last
+  else if (name === undefined && last === undefined && p.rewrites > before) name = plainName(p, item, scope)
+  else if (name === undefined && last === undefined) name = mentionedName(p, item, scope)
+  return {
+    text: name === undefined ? text : `${text} AS ${p.ident(name)}`,
+    outputs: [{ name: name ?? declaredName(item, scope) ?? last, kind: kindOf(item, scope) }],
+  }
+}
+
+/** What DuckDB calls an expression without a name, if the statement refers to it by that: its own text then has generated names in it. */
+function mentionedName(p: Printer, item: Node, scope: Scope): string | undefined {
+  if (!p.mentioned.expressions) return undefined
+  const plain = plainName(p, item, scope)
+  const names = [plain, `(${plain})`, ...(item.function_name === 'count_star' ? ['count_star()'] : [])]
+  return names.find((name) => p.mentioned.columns.has(foldName(name)))
+}
+
+/** As the relation spells it. */
+function declaredName(item: Node, scope: Scope): string | undefined {
+  return item.class === 'COLUMN_REF' ? resolve(item.column_names, scope)?.column.public : undefined
 }
 
 /** The name a rewritten expression would have had. */
@@ -200,23 +232,6 @@ function balanced(text: string): boolean {
     else if (text[i] === ')' && --depth === 0) return i === text.length - 1
   }
   return false
-}
-
-function starOutputs(item: Node, scope: Scope): Output[] | undefined {
-  if (
-    item.columns === true ||
-    item.replace_list !== undefined ||
-    item.rename_list !== undefined ||
-    item.exclude_list !== undefined ||
-    item.qualified_exclude_list !== undefined
-  ) {
-    return undefined
-  }
-  if (scope.using.size > 0 || scope.natural) return undefined
-  const relation = typeof item.relation_name === 'string' ? item.relation_name.toLowerCase() : undefined
-  const sources = scope.sources.filter((source) => relation === undefined || source.alias === relation)
-  if (sources.length === 0 || sources.some((source) => !source.complete)) return undefined
-  return sources.flatMap((source) => [...source.columns.values()].map(({ name, kind }) => ({ name, kind })))
 }
 
 function groupBy(p: Printer, node: Node, scope: Scope): string {
@@ -269,8 +284,9 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
       members(node, ['type', 'alias', 'subquery', 'column_name_alias'])
       members(node.subquery, ['node'])
       const query = printQuery(p, node.subquery.node, scope)
-      addOpaque(scope, node.alias, renamed(query.outputs, node.column_name_alias ?? []))
-      return fixedFrom(`(${query.text})${aliasOf(node)}`)
+      const columns = listed(query.outputs, node.column_name_alias)
+      addOpaque(scope, node.alias ?? 'unnamed_subquery', renamed(query.outputs, columns))
+      return fixedFrom(`(${query.text})${named(p, node.alias ?? 'unnamed_subquery', columns)}`)
     }
     case 'JOIN':
       return join(p, node, scope)
@@ -279,8 +295,10 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
     case 'EXPRESSION_LIST': {
       members(node, ['type', 'alias', 'values', 'column_name_alias'])
       const rows = (node.values as Node[][]).map((row) => `(${row.map((value) => printExpr(p, value, scope)).join(', ')})`)
-      addOpaque(scope, node.alias, undefined)
-      return fixedFrom(`(VALUES ${rows.join(', ')})${aliasOf(node)}`)
+      const alias = String(node.alias ?? 'valueslist')
+      const columns = defaults((node.column_name_alias ?? []) as string[], rows.length === 0 ? [] : (node.values as Node[][])[0].map((_, i) => `col${i}`))
+      addOpaque(scope, alias, columns.map(unknownKind))
+      return fixedFrom(`(VALUES ${rows.join(', ')})${named(p, alias, columns)}`)
     }
     case 'PIVOT':
       throw refuse('cannot run this query: PIVOT and UNPIVOT are not supported; use FILTER clauses or UNION ALL')
@@ -289,18 +307,44 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
         'cannot run this statement: only SHOW TABLES, SHOW COLUMNS FROM <measurement>, DESCRIBE <measurement> and DESCRIBE <query> are supported, as statements of their own',
       )
     default:
-      throw refuse(`cannot run this query: "${String(node.type).toLowerCase()}" is not supported behind FROM`)
+      throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported behind FROM`)
   }
 }
 
 const fixedFrom = (text: string): From => ({ plan: { kind: 'other' }, print: () => text })
 
-function aliasOf(node: Node): string {
-  return node.alias === undefined ? '' : ` AS ${ident(String(node.alias))}${columnList(node.column_name_alias ?? [])}`
+function named(p: Printer, alias: string, columns: readonly string[]): string {
+  return ` AS ${p.ident(String(alias))}${p.names.list(columns)}`
 }
 
-function columnList(names: readonly string[]): string {
-  return names.length === 0 ? '' : `(${names.map(ident).join(', ')})`
+const unknownKind = (name: string): Output => ({ name, kind: undefined })
+
+/** The first columns have the names given, the others their own. */
+function defaults(given: readonly string[], own: readonly string[]): string[] {
+  return [...given, ...own.slice(given.length)]
+}
+
+/** Columns that must be listed behind the alias: those given, and those that DuckDB would tell apart by a number of its own. */
+function listed(outputs: readonly Output[] | undefined, given: readonly string[] = []): readonly string[] {
+  const own = outputs?.map(({ name }) => name)
+  if (own === undefined || own.includes(undefined)) return given
+  const names = defaults(given, own as string[])
+  const distinct = distinctNames(names)
+  return distinct.some((name, i) => name !== names[i]) ? distinct : given
+}
+
+/** As DuckDB numbers the columns of a subquery that have one name: a, a_1, a_2. */
+function distinctNames(names: readonly string[]): string[] {
+  const seen = new Map<string, number>()
+  return names.map((name) => {
+    let distinct = name
+    for (let count = seen.get(foldName(name)); count !== undefined; count = seen.get(foldName(distinct))) {
+      seen.set(foldName(name), count + 1)
+      distinct = `${name}_${count}`
+    }
+    seen.set(foldName(distinct), 1)
+    return distinct
+  })
 }
 
 function renamed(outputs: Output[] | undefined, aliases: readonly string[]): Output[] | undefined {
@@ -312,11 +356,11 @@ function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | 
   const columns = new Map<string, SourceColumn>()
   let complete = outputs !== undefined
   for (const { name, kind } of outputs ?? []) {
-    const lower = name?.toLowerCase()
+    const lower = name === undefined ? undefined : foldName(name)
     if (lower === undefined) complete = false
-    else columns.set(lower, { name: name as string, kind: columns.has(lower) ? undefined : kind })
+    else columns.set(lower, { name: name as string, public: name as string, kind: columns.has(lower) ? undefined : kind })
   }
-  scope.sources.push({ alias: (alias ?? '').toLowerCase(), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
+  scope.sources.push({ alias: foldName(alias ?? ''), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
 }
 
 const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
@@ -324,23 +368,25 @@ const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
 function baseTable(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'schema_name', 'table_name', 'catalog_name', 'column_name_alias'])
   const table = String(node.table_name)
-  const schema = node.schema_name === undefined ? '' : String(node.schema_name).toLowerCase()
+  const schema = node.schema_name === undefined ? '' : foldName(String(node.schema_name))
   // Tools write the whole name, as information_schema has it.
-  if (node.catalog_name !== undefined && String(node.catalog_name).toLowerCase() !== catalogName(p.namespace).toLowerCase())
+  if (node.catalog_name !== undefined && foldName(String(node.catalog_name)) !== foldName(catalogName(p.namespace)))
     throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here`)
-  if (schema === 'information_schema' && INFORMATION_SCHEMA.has(table.toLowerCase())) {
-    addOpaque(scope, node.alias ?? table, undefined)
-    const text = informationSchema(table.toLowerCase(), p.all(), p.namespace)
-    return fixedFrom(`(${text}) AS ${ident(String(node.alias ?? table))}${columnList(node.column_name_alias ?? [])}`)
+  if (schema === 'information_schema' && INFORMATION_SCHEMA.has(foldName(table))) {
+    const { sql, columns: own } = informationSchema(foldName(table), p.all(), p.namespace)
+    const columns = defaults((node.column_name_alias ?? []) as string[], own)
+    addOpaque(scope, node.alias ?? table, columns.map(unknownKind))
+    return fixedFrom(`(${sql})${named(p, node.alias ?? table, columns)}`)
   }
   if (schema !== '' && schema !== 'main')
     throw refuse(
       `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none, and information_schema has tables, columns and schemata`,
     )
-  const cte = schema === '' ? p.ctes.findLast((each) => each.name === table.toLowerCase()) : undefined
+  const cte = schema === '' ? p.ctes.findLast((each) => each.name === foldName(table)) : undefined
   if (cte !== undefined) {
-    addOpaque(scope, node.alias ?? table, renamed(cte.outputs, node.column_name_alias ?? []))
-    return fixedFrom(`${ident(table)}${aliasOf(node)}`)
+    const columns = listed(cte.outputs, node.column_name_alias)
+    addOpaque(scope, node.alias ?? table, renamed(cte.outputs, columns))
+    return fixedFrom(`${cte.relation}${named(p, node.alias ?? table, columns)}`)
   }
   return measurementTable(p, node, p.measurement(table), scope)
 }
@@ -351,9 +397,9 @@ function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, s
   const columns = new Map<string, SourceColumn>()
   measurement.columns.forEach((column, i) => {
     const name = aliases[i] ?? column.name
-    columns.set(name.toLowerCase(), { name: column.name, kind: kindOfColumn(column), column })
+    columns.set(foldName(name), { name: column.name, public: name, kind: kindOfColumn(column), column })
   })
-  const source: Source = { alias: alias.toLowerCase(), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
+  const source: Source = { alias: foldName(alias), columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
   scope.sources.push(source)
   const print = (starred: ReadonlySet<Source>): string => {
     const all = starred.has(source) || aliases.length > 0 || scope.natural || p.mentioned.rows.has(source.alias)
@@ -364,10 +410,10 @@ function measurementTable(p: Printer, node: Node, measurement: SqlMeasurement, s
       columns,
       time: source.time,
       tags: source.tags,
-      enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(name.toLowerCase()) === false),
+      enumTags: columns.filter((name) => source.grouped.has(name) && p.mentioned.worked?.has(foldName(name)) === false),
     }
     p.scans.push(request)
-    return `(${p.host.relation(request)}) AS ${ident(alias)}${columnList(aliases)}`
+    return `(${p.host.relation(request)})${named(p, alias, defaults(aliases, columns))}`
   }
   return { plan: { kind: 'source', source }, print }
 }
@@ -383,7 +429,7 @@ function markStarred(part: unknown, scope: Scope, starred: Set<Source>): void {
     const each = node as Node
     if (each.class === 'SUBQUERY') return
     if (each.class === 'STAR') {
-      const relation = each.relation_name === undefined ? undefined : String(each.relation_name).toLowerCase()
+      const relation = each.relation_name === undefined ? undefined : foldName(String(each.relation_name))
       for (const source of scope.sources) if (relation === undefined || source.alias === relation) starred.add(source)
     }
     for (const key in each) visit(each[key])
@@ -402,14 +448,14 @@ function join(p: Printer, node: Node, scope: Scope): From {
   if (node.join_type !== 'INNER' || (ref !== 'REGULAR' && ref !== 'CROSS')) scope.inner = false
   if (ref === 'NATURAL') scope.natural = true
   const using = (node.using_columns ?? []) as string[]
-  for (const name of using) scope.using.add(name.toLowerCase())
+  for (const name of using) scope.using.add(foldName(name))
   const left = planFrom(p, node.left, scope)
   const right = planFrom(p, node.right, scope)
   const joined = ref === 'CROSS' ? 'CROSS JOIN' : ref === 'POSITIONAL' ? 'POSITIONAL JOIN' : ref === 'REGULAR' ? word : `${ref} ${word}`
   return {
     plan: { kind: 'join', left: left.plan, right: right.plan, type: node.join_type, ref, on: node.condition },
     print: (starred) => {
-      const on = node.condition !== undefined ? ` ON ${printExpr(p, node.condition, scope)}` : using.length > 0 ? ` USING (${using.map(ident).join(', ')})` : ''
+      const on = node.condition !== undefined ? ` ON ${printExpr(p, node.condition, scope)}` : using.length > 0 ? ` USING ${p.names.list(using)}` : ''
       return `(${left.print(starred)} ${joined} ${right.print(starred)}${on})`
     },
   }
@@ -419,46 +465,14 @@ function tableFunction(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'function', 'column_name_alias', 'with_ordinality'])
   const call = node.function as Node
   members(call, ['class', 'type', 'alias', 'function_name', 'schema', 'children', 'order_bys'])
-  const name = String(call.function_name).toLowerCase()
+  const name = foldName(String(call.function_name))
   if (!TABLE_FUNCTIONS.has(name) || (call.schema !== undefined && call.schema !== 'main')) {
     throw refuse(`cannot call table function "${[call.schema, name].filter(Boolean).join('.')}": only ${[...TABLE_FUNCTIONS].sort().join(', ')} are allowed`)
   }
   const args = ((call.children ?? []) as Node[]).map((child) => printExpr(p, child, scope))
-  addOpaque(scope, node.alias ?? name, undefined)
-  return fixedFrom(`${name}(${args.join(', ')})${node.with_ordinality === 'WITH_ORDINALITY' ? ' WITH ORDINALITY' : ''}${aliasOf(node)}`)
+  if (((call.children ?? []) as Node[]).some((child) => child.alias !== undefined)) throw refuse(`cannot call ${name} behind FROM with arguments by name`)
+  const ordinality = node.with_ordinality === 'WITH_ORDINALITY'
+  const columns = defaults((node.column_name_alias ?? []) as string[], ordinality ? [name, 'ordinality'] : [name])
+  addOpaque(scope, node.alias ?? name, columns.map(unknownKind))
+  return fixedFrom(`${name}(${args.join(', ')})${ordinality ? ' WITH ORDINALITY' : ''}${named(p, node.alias ?? name, columns)}`)
 }
-
-/** What the statement mentions anywhere, lower case: the columns a scan must bring. More than needed is harmless. */
-export function mentionedNames(tree: Node): Mentioned {
-  const rows = new Set<string>()
-  const worked = new Set<string>()
-  let typed = false
-  walk(tree, (node) => {
-    if (node.class === 'COLUMN_REF') {
-      if (node.column_names.length === 1) rows.add(String(node.column_names[0]).toLowerCase())
-    }
-    if (node.class === 'STAR' && node.relation_name !== undefined) rows.add(String(node.relation_name).toLowerCase())
-    const name = String(node.function_name).toLowerCase()
-    if (name === 'typeof' || name === 'hash' || node.class === 'COLLATE') typed = true
-    if (TEXT_WORK.has(node.class) && !ENUM_SAFE.has(name)) {
-      for (const child of [...((node.children ?? []) as Node[]), node.child, node.lhs, node.expr, node.default_expr]) {
-        if (child?.class === 'COLUMN_REF') worked.add(String(child.column_names.at(-1)).toLowerCase())
-      }
-    }
-  })
-  return { columns: columnMentions(tree), rows, worked: typed ? undefined : worked }
-}
-
-/** Parts of column references and of USING lists, lower case, and how often each occurs. */
-function columnMentions(tree: Node): Map<string, number> {
-  const counts = new Map<string, number>()
-  const add = (name: string): void => void counts.set(name.toLowerCase(), (counts.get(name.toLowerCase()) ?? 0) + 1)
-  walk(tree, (node) => {
-    if (node.class === 'COLUMN_REF') (node.column_names as string[]).forEach(add)
-    if (node.type === 'JOIN') ((node.using_columns ?? []) as string[]).forEach(add)
-  })
-  return counts
-}
-
-const TEXT_WORK = new Set(['FUNCTION', 'WINDOW', 'CAST', 'COLLATE', 'LAMBDA'])
-const ENUM_SAFE = new Set(['count', 'min', 'max', 'approx_count_distinct'])

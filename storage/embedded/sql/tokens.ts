@@ -1,4 +1,5 @@
 /** Enough of SQL's lexical grammar to read the words a statement begins with: comments, quotes, the rest by character. */
+import { foldName } from './names.ts'
 
 export interface Token {
   kind: 'word' | 'quoted' | 'string' | 'other'
@@ -99,7 +100,7 @@ export function classifyStatement(source: string): Statement {
 }
 
 function isWord(token: Token | undefined, word: string): boolean {
-  return token?.kind === 'word' && token.text.toLowerCase() === word
+  return token?.kind === 'word' && foldName(token.text) === word
 }
 
 /** Up to `most` tokens without the semicolon at the end. */
@@ -115,6 +116,6 @@ function tokens(source: string, most: number): Token[] {
 
 /** A measurement's name, alone or behind `main.`. */
 function plainName(words: Token[]): string | undefined {
-  if (words.length === 3 && words[0].text.toLowerCase() === 'main' && words[1].text === '.') words = words.slice(2)
+  if (words.length === 3 && foldName(words[0].text) === 'main' && words[1].text === '.') words = words.slice(2)
   return words.length === 1 && (words[0].kind === 'word' || words[0].kind === 'quoted') ? words[0].text : undefined
 }

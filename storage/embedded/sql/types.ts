@@ -1,6 +1,7 @@
 /** Types: printing those of a CAST, and the Arrow names of a result's columns. */
 import { type DuckDBType, DuckDBTypeId } from '@duckdb/node-api'
 import { ident, members, type Node, refuse } from './ast.ts'
+import { foldName } from './names.ts'
 
 const PLAIN = new Set(
   'BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT DOUBLE VARCHAR BLOB BIT DATE TIME TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS INTERVAL UUID'.split(
@@ -31,7 +32,7 @@ export function printType(type: Node): string {
       return `MAP(${printType(key?.second)}, ${printType(value?.second)})`
     }
     case 'UNBOUND':
-      if (String(info?.name).toLowerCase() === 'json') return 'JSON'
+      if (foldName(String(info?.name)) === 'json') return 'JSON'
       throw refuse(`cannot cast to type "${info?.name}": there is no such type`)
     default:
       throw refuse(`cannot cast to type "${id}": it is not supported here`)

@@ -1,4 +1,5 @@
 /** Spans of time: the width grammar of `time_bucket` and the text of INTERVAL literals (spec 001, "Rollup": width units). */
+import { foldName } from './names.ts'
 
 /** Calendar parts apart from the fixed one, since a month has no length and a day may have 23 or 25 hours. */
 export interface Span {
@@ -30,8 +31,12 @@ define(['months', 12n], 'y yr yrs year years')
 define(['months', 120n], 'decade decades')
 define(['months', 1200n], 'century centuries')
 
+/** Of an INTERVAL: 32 bits of months and of days; longer numbers mean nothing. */
+const MAX_CALENDAR = 2 ** 31 - 1
+const MAX_DIGITS = 20
+
 const ITEM = /\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)/y
-const CLOCK = /\s*([+-]?)(\d+):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?/y
+const CLOCK = /\s*([+-]?)(\d{1,12}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?/y
 
 /** Reads '5m', '1 hour 30 minutes', '1 day 02:00:00'. Undefined when the text is anything else; fractions only of fixed units. */
 export function parseSpan(text: string): Span | undefined {
@@ -51,7 +56,7 @@ export function parseSpan(text: string): Span | undefined {
     }
     ITEM.lastIndex = at
     const item = ITEM.exec(source)
-    const unit = item === null ? undefined : UNITS[item[2].toLowerCase()]
+    const unit = item === null ? undefined : UNITS[foldName(item[2])]
     if (item === null || unit === undefined) return undefined
     if (!addTo(span, item[1], unit)) return undefined
     at = ITEM.lastIndex
@@ -62,11 +67,12 @@ export function parseSpan(text: string): Span | undefined {
 function addTo(span: Span, digits: string, [part, size]: Part): boolean {
   const dot = digits.indexOf('.')
   if (dot < 0) {
+    if (digits.length > MAX_DIGITS) return false
     if (part === 'ns') span.ns += BigInt(digits) * size
     else span[part] += Number(digits) * Number(size)
-    return true
+    return Math.abs(span.months) <= MAX_CALENDAR && Math.abs(span.days) <= MAX_CALENDAR
   }
-  if (part !== 'ns') return false
+  if (part !== 'ns' || digits.length > 2 * MAX_DIGITS) return false
   const decimals = digits.length - dot - 1
   const scaled = BigInt(digits.replace('.', '')) * size
   const divisor = 10n ** BigInt(decimals)

@@ -1,5 +1,6 @@
 /** The calls the engine's main thread makes to the file system, so that tests and the simulator can put another in their place. */
 import {
+  chmodSync,
   close,
   closeSync,
   existsSync,
@@ -34,6 +35,8 @@ export interface FileSystem {
   existsSync(path: string): boolean
   /** With the directories above it. */
   mkdirSync(path: string): void
+  /** Takes a directory away from other accounts; what lies below it is then out of their reach too. */
+  ownerOnlySync(path: string): void
   realpathSync(path: string): string
   /** A file or a whole directory; nothing when there is none. */
   rmSync(path: string): void
@@ -51,7 +54,7 @@ export interface FileSystem {
 }
 
 export interface FilePromises {
-  /** @param mode of a new file; by default what the umask leaves. */
+  /** @param mode of a new file; by default its owner's only. */
   open(path: string, flags: string, mode?: number): Promise<OpenFile>
   /** @returns the first directory made, when `recursive`. */
   mkdir(path: string, options?: { recursive?: boolean }): Promise<string | undefined>
@@ -104,8 +107,21 @@ export function syncDirectory(path: string, fs: Pick<FileSystem, 'openSync' | 'f
   }
 }
 
+/** What is stored is its owner's only, whatever the umask. */
+const OWN_FILE = 0o600
+const OWN_DIRECTORY = 0o700
+
+function ownerOnlySync(path: string): void {
+  try {
+    chmodSync(path, OWN_DIRECTORY)
+  } catch (error) {
+    // Somebody else's, who has let us write: it is for them to say.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
+  }
+}
+
 export const realFileSystem: FileSystem = {
-  openSync: (path, flags) => openSync(path, flags),
+  openSync: (path, flags) => openSync(path, flags, OWN_FILE),
   closeSync,
   writeSync: (fd, bytes) => writeSync(fd, bytes),
   fsyncSync,
@@ -114,7 +130,8 @@ export const realFileSystem: FileSystem = {
   unlinkSync,
   truncateSync,
   existsSync,
-  mkdirSync: (path) => void mkdirSync(path, { recursive: true }),
+  mkdirSync: (path) => void mkdirSync(path, { recursive: true, mode: OWN_DIRECTORY }),
+  ownerOnlySync,
   realpathSync: (path) => realpathSync(path),
   rmSync: (path) => rmSync(path, { recursive: true, force: true }),
   sizeSync: (path) => statSync(path, { throwIfNoEntry: false })?.size,
@@ -131,8 +148,8 @@ export const realFileSystem: FileSystem = {
   ftruncate: (fd, length, done) => ftruncate(fd, length, done),
   close: (fd, done) => close(fd, done),
   promises: {
-    open: (path, flags, mode) => open(path, flags, mode),
-    mkdir: (path, options) => mkdir(path, options),
+    open: (path, flags, mode = OWN_FILE) => open(path, flags, mode),
+    mkdir: (path, options) => mkdir(path, { ...options, mode: OWN_DIRECTORY }),
     rename,
     rm,
     unlink,

@@ -74,6 +74,7 @@ export class Duck {
       threads: String(config.duckdbThreads),
       memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
       temp_directory: config.noSpill ? '' : config.tempDir,
+      ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
       allow_community_extensions: 'false',
@@ -95,7 +96,7 @@ export class Duck {
       await connection.run(statement)
     }
     const sources = new Map<string, RowSource>()
-    registerSources(rawConnection(connection), sources)
+    registerSources(connection, sources)
     const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     registerEncrypted(rawConnection(connection), encrypted, logicalType)
     const duck = new Duck(instance, sources, encrypted, config.archiveDirectory)
@@ -215,7 +216,8 @@ function rawConnection(connection: DuckDBConnection): duckdb.Connection {
   return (connection as unknown as { connection: duckdb.Connection }).connection
 }
 
-function registerSources(connection: duckdb.Connection, sources: Map<string, RowSource>): void {
+/** Makes the sources scannable by their keys. */
+export function registerSources(connection: DuckDBConnection, sources: ReadonlyMap<string, RowSource>): void {
   const fn = duckdb.create_table_function()
   duckdb.table_function_set_name(fn, SOURCE_FUNCTION)
   duckdb.table_function_add_parameter(fn, duckdb.create_logical_type(duckdb.Type.VARCHAR))
@@ -247,7 +249,7 @@ function registerSources(connection: duckdb.Connection, sources: Map<string, Row
     }
   })
   duckdb.table_function_supports_projection_pushdown(fn, true)
-  duckdb.register_table_function(connection, fn)
+  duckdb.register_table_function(rawConnection(connection), fn)
 }
 
 /** What a failure of DuckDB means to a caller. */

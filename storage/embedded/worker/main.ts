@@ -2,6 +2,7 @@
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { SvcError } from '../../../kernel/errors.ts'
+import { ProcessPool } from '../engine-process/pool.ts'
 import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts'
 import { archiveDay, daysBefore } from './archive-writer.ts'
 import { collectGarbage } from './collect.ts'
@@ -31,7 +32,10 @@ state.applied = eventsTold
 const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
 const units = new SampleUnits(config.sampleCacheBytes)
-const context: RelationContext = { state, duck, dictionaries: new TagDictionaries(state.series), dataDir, units, verifier }
+const { sqlLimits, maxScratchBytes } = config
+const processes = new ProcessPool(config)
+const dictionaries = new TagDictionaries(state.series)
+const context: RelationContext = { state, duck, dictionaries, dataDir, units, verifier, sqlLimits, maxScratchBytes, processes }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
@@ -50,6 +54,7 @@ function maintain(chain: keyof typeof chains, id: number, work: () => Promise<Fr
 
 async function close(): Promise<void> {
   jobs.cancelAll()
+  processes.close()
   await Promise.all(Object.values(chains))
   while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
   await duck.settled()

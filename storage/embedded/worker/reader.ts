@@ -16,11 +16,13 @@ import type {
   SqlRequest,
 } from '../../../kernel/storage.ts'
 import { inNamespace } from '../../common/names.ts'
-import { markEncrypted } from '../encryption/open.ts'
+import { encryptedField, markEncrypted } from '../encryption/open.ts'
+import type { ProcessPool } from '../engine-process/pool.ts'
 import type { Selection } from '../jobs/select-job.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
-import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
+import { duckType, type RelationRequest, type SqlApart, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
+import { apart } from './apart.ts'
 import { interruptOn, sqlName } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
@@ -159,9 +161,10 @@ export class EngineReader implements Reader {
 
   /** @param wanted collects segments that have to be verified before the statement can be tried again. */
   private host(namespace: string, connection: DuckDBConnection, wanted: SegmentMeta[]): SqlHost {
-    const { state } = this.context
-    return {
+    const { state, processes } = this.context
+    const host: SqlHost = {
       connection,
+      limits: this.context.sqlLimits,
       measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
@@ -176,6 +179,42 @@ export class EngineReader implements Reader {
       },
       now: () => BigInt(Date.now()) * NS_PER_MS,
     }
+    return processes?.enabled === true ? { ...host, apart: () => this.apart(namespace, host, processes) } : host
+  }
+
+  private apart(namespace: string, host: SqlHost, pool: ProcessPool): SqlApart {
+    const { state, duck, verifier, maxScratchBytes = Number.MAX_SAFE_INTEGER } = this.context
+    const { signal } = this
+    const defOf = ({ measurement }: RelationRequest): MeasurementDef => state.measurement(namespace, measurement) as MeasurementDef
+    return apart(host, {
+      pool,
+      namespace,
+      connection: host.connection,
+      maxScratchBytes,
+      signal,
+      select: async (request) => {
+        for (;;) {
+          const missing: SegmentMeta[] = []
+          try {
+            return noting(missing, () => this.relationSql(defOf(request), request))
+          } catch (error) {
+            if (missing.length === 0) throw error
+            await verifier?.ensure(missing, signal)
+          }
+        }
+      },
+      secret: (request) => {
+        const { fields, tables } = defOf(request)
+        const wanted = fields.filter(({ column }) => request.columns.includes(column))
+        return (
+          encryptedField(
+            duck.encrypted.keys.columns,
+            wanted,
+            tables.flatMap((id) => state.segments.get(id) ?? []),
+          ) !== undefined
+        )
+      },
+    })
   }
 
   private relationSql(def: MeasurementDef, request: RelationRequest): string {

@@ -1,5 +1,6 @@
 /** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
-import type { MeasurementDef } from '../layout.ts'
+import type { ProcessPool } from '../engine-process/pool.ts'
+import type { MeasurementDef, WorkerConfig } from '../layout.ts'
 import { type Duck, sqlName, sqlText } from './duck.ts'
 import { type Extent, hiddenOf, hidesAll } from './hidden.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from './memtable-source.ts'
@@ -17,6 +18,12 @@ export interface RelationContext {
   units: SampleUnits
   /** Absent where every segment is trusted. */
   verifier?: SegmentGate
+  /** How large a statement of SQL may be. */
+  sqlLimits?: WorkerConfig['sqlLimits']
+  /** Where statements run that are not bounded by the rows they read; without it, here. */
+  processes?: ProcessPool
+  /** Bytes of scratch space for one of these. */
+  maxScratchBytes?: number
 }
 
 export interface RelationArgs {

@@ -1,8 +1,6 @@
-"""The OpenTelemetry SDK of Python sends what otlp-sdk.test.ts knows of. Arguments: the URL, `proto`, `cumulative` or `delta`."""
+"""The OpenTelemetry SDK of Python sends what otlp-sdk.test.ts knows of. Arguments: the URL, or `host:port` with `grpc`; `proto` or `grpc`; `cumulative` or `delta`."""
 import sys
 
-from opentelemetry.exporter.otlp.proto.http import Compression
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.metrics import Observation
 from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider, ObservableCounter
 from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
@@ -10,9 +8,18 @@ from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation
 from opentelemetry.sdk.resources import Resource
 
 url, encoding, temporality = sys.argv[1:4]
-assert encoding == 'proto', encoding
 preferred = {kind: AggregationTemporality[temporality.upper()] for kind in (Counter, ObservableCounter, Histogram)}
-exporter = OTLPMetricExporter(endpoint=f'{url}/v1/metrics', compression=Compression.Gzip, preferred_temporality=preferred)
+if encoding == 'grpc':
+    from grpc import Compression
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+
+    exporter = OTLPMetricExporter(endpoint=f'http://{url}', insecure=True, compression=Compression.Gzip, preferred_temporality=preferred)
+else:
+    assert encoding == 'proto', encoding
+    from opentelemetry.exporter.otlp.proto.http import Compression
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    exporter = OTLPMetricExporter(endpoint=f'{url}/v1/metrics', compression=Compression.Gzip, preferred_temporality=preferred)
 provider = MeterProvider(
     resource=Resource({'service.name': 'shop', 'service.instance.id': 'i-1'}),
     metric_readers=[PeriodicExportingMetricReader(exporter, export_interval_millis=3_600_000)],

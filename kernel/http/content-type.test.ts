@@ -1,0 +1,110 @@
+/** Over raw sockets: clients' libraries would tidy the headers up. */
+import { connect as connectHttp2 } from 'node:http2'
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
+import { Type } from 'typebox'
+import { definePlugin } from '../plugin.ts'
+import { boot } from '../testkit/index.ts'
+
+const probe = definePlugin({
+  id: 'probe',
+  summary: 'Routes for the tests',
+  stability: 'experimental',
+  setup(svc) {
+    svc.http.post('/any', { config: { rawBody: true } }, async (request) => ({
+      type: request.headers['content-type'] ?? null,
+      text: String(request.body ?? ''),
+    }))
+    svc.http.post('/json', { schema: { body: Type.Object({ a: Type.Integer() }) } }, async (request) => request.body)
+    svc.http.post('/bytes', { config: { rawBody: ['application/json'] } }, async (request) => ({ length: request.body.length }))
+    svc.http.post('/bare', async (request) => ({ body: request.body ?? null }))
+    svc.http.post('/two', { config: { rawBody: true } }, async () => ({ took: 'all others' }))
+    svc.http.route({ method: 'POST', url: '/two', constraints: { mediaType: 'a/b' }, config: { rawBody: true }, handler: async () => ({ took: 'a/b' }) })
+  },
+})
+
+async function start(t: Test) {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  return node
+}
+
+function exchange(url: string, bytes: string | Buffer): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(bytes))
+    const chunks: Buffer[] = []
+    socket.on('data', (chunk) => chunks.push(chunk))
+    socket.on('end', () => resolve(Buffer.concat(chunks).toString('latin1')))
+    socket.on('error', reject)
+  })
+}
+
+async function post(url: string, path: string, header: string, body = 'x') {
+  const length = Buffer.byteLength(body)
+  const answer = await exchange(url, `POST ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${header}Content-Length: ${length}\r\n\r\n${body}`)
+  return { status: Number(answer.slice(9, 12)), body: answer.slice(answer.indexOf('\r\n\r\n') + 4) }
+}
+
+t.test('an empty Content-Type is as none', async (t) => {
+  const { url } = await start(t)
+  for (const header of ['', 'Content-Type:\r\n', 'Content-Type: \r\n', 'content-type:\t \r\n']) {
+    t.same(await post(url, '/any', header), { status: 200, body: '{"type":null,"text":"x"}' }, JSON.stringify(header))
+    t.same(await post(url, '/bare', header, ''), { status: 200, body: '{"body":null}' })
+    t.same(await post(url, '/two', header), { status: 200, body: '{"took":"all others"}' })
+    for (const path of ['/json', '/bytes']) {
+      t.match(await post(url, path, header, '{"a":1}'), { status: 415, body: /Content-Type \\"\\": this endpoint takes application\/json/ })
+    }
+  }
+})
+
+t.test('a Content-Type that is no media type is left to whoever reads the body', async (t) => {
+  const { url } = await start(t)
+  for (const type of ['text', 'undefined', '/', 'text/', 'text plain', 'a/b c', '"text/plain"', 'text/plain, text/plain', '\x80/\x81', 'multipart']) {
+    const header = `Content-Type: ${type}\r\n`
+    t.match(await post(url, '/any', header), { status: 200, body: /"text":"x"/ }, type)
+    t.match(await post(url, '/two', header), { status: 200, body: /all others/ }, type)
+    for (const path of ['/json', '/bytes']) {
+      const { status, body } = await post(url, path, header, '{"a":1}')
+      t.equal(status, 415, type)
+      t.match(JSON.parse(Buffer.from(body, 'latin1').toString()), {
+        code: 'UNSUPPORTED_MEDIA_TYPE',
+        error: /^cannot read a body of Content-Type ".+": this endpoint takes application\/json$/,
+      })
+    }
+  }
+})
+
+t.test('a byte order mark before JSON is skipped', async (t) => {
+  const { url } = await start(t)
+  const type = 'Content-Type: application/json\r\n'
+  t.same(await post(url, '/json', type, '\ufeff{"a":1}'), { status: 200, body: '{"a":1}' })
+  t.same(await post(url, '/bytes', type, '\ufeff{"a":1}'), { status: 200, body: '{"length":7}' })
+})
+
+t.test('HTTP/2 without asking is refused with a reason, asking for it is answered in HTTP/1.1', async (t) => {
+  const { url } = await start(t)
+  const session = connectHttp2(url)
+  session.on('error', () => {})
+  const goaway = new Promise<[number, number, string]>((resolve) => {
+    session.on('goaway', (code, last, data) => resolve([code, last, String(data)]))
+  })
+  session.request({ ':path': '/health' }).on('error', () => {})
+  const [code, last, reason] = await goaway
+  t.equal(code, 0x0d, 'HTTP_1_1_REQUIRED')
+  t.equal(last, 0, 'no stream was looked at')
+  t.match(reason, /this port answers HTTP\/1\.1 only.*grpc\.addr/)
+  const upgrade = 'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n'
+  t.match(await exchange(url, `GET /health HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n`), /^HTTP\/1\.1 200 OK/)
+})
+
+t.test('GET / answers a page that loads nothing, HEAD too', async (t) => {
+  const node = await start(t)
+  const page = await node.inject('/')
+  t.equal(page.statusCode, 200)
+  t.match(page.headers, { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': /default-src 'none'/ })
+  t.match(page.body, /time-series database/)
+  t.notMatch(page.body, /https?:|<script|<style|<img|<link/)
+  const head = await node.inject({ method: 'HEAD', url: '/' })
+  t.equal(head.statusCode, 200)
+  t.equal(head.body, '')
+})

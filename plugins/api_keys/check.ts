@@ -1,0 +1,25 @@
+/** For `svc check`: whether a start would let anybody in, as far as it can be seen without one. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { CheckCall } from '../../kernel/command.ts'
+import type { ApiKeysConfig } from './config.ts'
+import { placeOf, recordsOf } from './generate-key.ts'
+import { RUNTIME, STORED } from './kept-keys.ts'
+import { noKey } from './start.ts'
+
+/** @throws Error as the start does: for an encryption key that cannot be had, or where there is no key at all. */
+export async function checkKeys(call: CheckCall): Promise<void> {
+  const config = call.section as ApiKeysConfig
+  const place = placeOf(config, call.dataDir, { env: call.env, err: () => {} })
+  if (config.auth.api_keys.length > 0 || call.plugins.some((id) => id === 'jwt' || id === 'mtls')) return
+  // Of older versions; the start imports it.
+  if (call.dataDir !== undefined && existsSync(join(call.dataDir, 'auth', 'api_keys.json'))) return
+  if (place !== undefined && (await recordsOf(place, call.openState)).length > 0) return
+  const open = await call.openState()
+  try {
+    for (const prefix of [RUNTIME, STORED]) for (const _ of open?.state.list({ prefix }) ?? []) return
+  } finally {
+    await open?.close()
+  }
+  throw noKey(config)
+}

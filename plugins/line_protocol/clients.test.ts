@@ -1,0 +1,46 @@
+/** What particular clients send that is not as the documents have it. */
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { boot, type TestNode } from '../../kernel/testkit/index.ts'
+import plugin from './index.ts'
+
+const node: TestNode = await boot({ plugins: [plugin] })
+t.teardown(() => node.stop())
+
+const now = () => BigInt(Date.now()) * 1_000_000n
+const write = (payload: string | Buffer, path = '/write', headers: Record<string, string> = {}) => node.inject({ method: 'POST', url: path, payload, headers })
+
+async function stored(measurement: string): Promise<{ tags: Record<string, string>; time: bigint; values: Record<string, unknown> }[]> {
+  const rows = []
+  for await (const chunk of node.storage.scan({ namespace: '', measurement })) {
+    for (const [i, time] of chunk.times.entries()) {
+      rows.push({ tags: chunk.tags, time, values: Object.fromEntries(chunk.columns.filter((c) => c.validity?.[i] !== 0).map((c) => [c.name, c.values[i]])) })
+    }
+  }
+  return rows
+}
+
+t.test('the Content-Type is not looked at: some clients send it empty, others without sense', async (t) => {
+  const at = now()
+  const paths = ['/write', '/api/v2/write', '/api/v1/write/influx']
+  for (const [i, type] of ['', ' ', 'text', 'undefined', 'application/json', 'text/plain;', '\x80'].entries()) {
+    for (const [j, path] of paths.entries()) {
+      const answer = await write(`typed,n=${i}.${j} v=1 ${at}`, path, { 'content-type': type })
+      t.equal(answer.statusCode, 204, `${JSON.stringify(type)}: ${answer.body}`)
+    }
+    const query = await node.inject({ method: 'POST', url: '/query', payload: 'q=CREATE+DATABASE+x', headers: { 'content-type': type } })
+    t.equal(query.statusCode, 200, query.body)
+  }
+  t.equal((await stored('typed')).length, 21)
+})
+
+t.test('a byte order mark before the first line is skipped', async (t) => {
+  const body = Buffer.from(`\ufeffmarked v=1 ${now()}\nmarked,\ufeffa=b v=2 ${now()}\n`)
+  t.equal((await write(body)).statusCode, 204)
+  t.equal((await write(gzipSync(Buffer.from('\ufeff# only a comment\n')), '/write', { 'content-encoding': 'gzip' })).statusCode, 204)
+  t.same(
+    (await stored('marked')).map((row) => row.tags),
+    [{}, { '\ufeffa': 'b' }],
+    'elsewhere it is a character',
+  )
+})

@@ -1,0 +1,84 @@
+/** POST /api/v2/delete: points of a time range and a predicate, of the measurements that the bucket stands for. */
+import type { FastifyReply } from 'fastify'
+import { SvcError } from '../../kernel/errors.ts'
+import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { Matcher } from '../../kernel/storage.ts'
+import type { LineProtocolConfig } from './config.ts'
+import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
+import { DEFAULT_LIMITS } from './limits.ts'
+import { requireSelected } from './namespace-source.ts'
+import { type Predicate, parsePredicate } from './predicate.ts'
+import { nanosOf } from './rfc3339.ts'
+
+export interface DeleteBody {
+  start: string
+  stop: string
+  predicate?: string
+}
+
+/** No point lies here, so a range that ends before it holds all. */
+const AFTER_ALL = 2n ** 63n - 1n
+
+export class DeleteHandler {
+  private readonly svc: Svc
+  private readonly config: LineProtocolConfig
+
+  constructor(svc: Svc, config: LineProtocolConfig) {
+    this.svc = svc
+    this.config = config
+  }
+
+  /** One measurement after the other; a request that fails on the way may be sent again. */
+  async delete(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { svc } = this
+    const body = request.body as DeleteBody
+    const [start, stop] = [timeOf('start', body.start), timeOf('stop', body.stop)]
+    if (start > stop) throw new SvcError('BAD_REQUEST', `cannot delete from "${body.start}" to "${body.stop}": start is after stop`)
+    const predicate = parsePredicate(body.predicate ?? '')
+    const { namespace, dataNamespace } = svc.context(request)
+    const matchers = [...this.ofBucket(request.query, namespace, predicate), ...predicate.matchers]
+    const end = stop === AFTER_ALL ? stop : stop + 1n
+    let skipped = 0
+    for (const measurement of this.chosen(dataNamespace, predicate)) {
+      const { segmentsSkipped } = await svc.storage.delete({ namespace: dataNamespace, measurement, matchers, start, end })
+      skipped += segmentsSkipped
+    }
+    if (skipped > 0)
+      throw new SvcError(
+        'OVERLOADED',
+        `cannot delete all of it: ${skipped} segments with points of the range are out of service; send the delete again when they are repaired`,
+      )
+    return reply.code(204).send()
+  }
+
+  /** Tags that points of the bucket have. @throws BAD_REQUEST for a bucket that cannot be followed. */
+  private ofBucket(query: Record<string, unknown>, namespace: string, predicate: Predicate): Matcher[] {
+    const { database, database_tag, retention_policy_tag } = this.config
+    const named = databaseName(parametersOf(query))
+    if (named.database === undefined) throw new SvcError('BAD_REQUEST', 'cannot delete: the parameter "bucket", or "db", is missing')
+    if (database === 'namespace') requireSelected(named.database, namespace)
+    if (database === 'tag') {
+      const tags = databaseTags(named, { database: database_tag, retentionPolicy: retention_policy_tag }, DEFAULT_LIMITS.maxTagValueBytes)
+      return tags.flatMap((tag, i) => (i % 2 === 0 ? [{ tag, op: '=' as const, value: tags[i + 1] }] : []))
+    }
+    // What is asked for is one bucket, and what would go is all of them.
+    if (database === 'ignored' && !predicate.measurements.some(({ equal }) => equal))
+      throw new SvcError(
+        'BAD_REQUEST',
+        `cannot delete from bucket ${shown(named.database)} as a whole: line_protocol.database is "ignored", so that all buckets share their measurements; name one by _measurement="...", or set it to "tag" or "namespace"`,
+      )
+    return []
+  }
+
+  private chosen(namespace: string, { measurements: rules }: Predicate): string[] {
+    const names = this.svc.storage.measurements(namespace).map(({ name }) => name)
+    return names.filter((each) => rules.every(({ equal, name }) => (each === name) === equal))
+  }
+}
+
+function timeOf(what: 'start' | 'stop', text: string): bigint {
+  const nanos = nanosOf(text)
+  if (nanos === undefined)
+    throw new SvcError('BAD_REQUEST', `cannot use ${what} ${shown(text)}: it is no time as RFC 3339 has it, such as "2026-01-31T00:00:00Z"`)
+  return nanos
+}

@@ -1,0 +1,7 @@
+import { type Static, Type } from 'typebox'
+import { grpcListenerKeys } from '../../kernel/grpc/index.ts'
+
+/** What a request may hold is said by [otlp]. */
+export const configSchema = Type.Object(grpcListenerKeys(4317))
+
+export type OtlpGrpcConfig = Static<typeof configSchema>

@@ -1,0 +1,85 @@
+/** Which statements run on an engine thread, and which are refused for their size. */
+import t from 'tap'
+import { DEFAULT_LIMITS } from '../sql-limits.ts'
+import { parse } from './ast.ts'
+import { isBounded } from './bounds.ts'
+import { checkText, checkTree } from './limits.ts'
+import { CPU, CPU_ROWS, testHost } from './test-host.ts'
+
+const host = await testHost([[CPU, CPU_ROWS]])
+t.after(() => host.close())
+
+const bounded = async (query: string): Promise<boolean> => {
+  const { tree } = await parse(host, query)
+  return isBounded(tree, checkTree(tree, DEFAULT_LIMITS))
+}
+
+t.test('statements of dashboards are bounded by the rows they read', async (t) => {
+  for (const query of [
+    'SELECT 1',
+    'SELECT * FROM cpu WHERE hostname = ? ORDER BY _time DESC LIMIT 10',
+    "SELECT time_bucket('5m', _time) AS t, hostname, avg(usage_user), max(usage_idle) FROM cpu WHERE _time > now() - INTERVAL '1 hour' GROUP BY 1, 2 ORDER BY 1",
+    'SELECT DISTINCT ON (hostname) hostname, last(usage_user, _time), count(DISTINCT region) FROM cpu GROUP BY hostname HAVING count(*) > 3',
+    'SELECT a.hostname, b.usage_user FROM cpu a JOIN cpu b ON a.hostname = b.hostname AND a._time = b._time',
+    'SELECT * FROM cpu a JOIN cpu b USING (hostname, _time)',
+    "SELECT upper(hostname) || ':' || region, round(usage_user / procs * 100, 2) FROM cpu WHERE hostname LIKE 'web%' AND region ~ '^eu'",
+    'SELECT lag(usage_user) OVER (PARTITION BY hostname ORDER BY _time), rolling_mean(usage_user, 5) OVER (ORDER BY _time) FROM cpu',
+    'WITH a AS (SELECT hostname, avg(usage_user) u FROM cpu GROUP BY 1) SELECT * FROM a WHERE u > (SELECT avg(u) FROM a)',
+    'SELECT i FROM range(1000) r(i)',
+    `SELECT * FROM cpu WHERE hostname IN (${Array.from({ length: 1000 }, (_, i) => `'h${i}'`).join(', ')})`,
+  ])
+    t.equal(await bounded(query), true, query)
+})
+
+t.test('what has no bound but itself is not', async (t) => {
+  for (const query of [
+    'SELECT len(range(1000000000))',
+    "SELECT repeat('x', 1000000000)",
+    'SELECT [range(1000000) FOR x IN range(1000)]',
+    "SELECT lpad('x', 2000000000, 'y')",
+    "SELECT printf('%2000000000d', 1)",
+    "SELECT bitstring('1', 2000000000)",
+    'SELECT map(range(5000000), range(5000000))',
+    'SELECT list(usage_user) FROM cpu',
+    "SELECT string_agg(hostname, ',') FROM cpu",
+    'SELECT quantile_cont(usage_user, 0.9) FROM cpu',
+    'SELECT first(usage_user ORDER BY _time) FROM cpu',
+    'SELECT count(DISTINCT hostname) OVER () FROM cpu',
+    "SELECT levenshtein(repeat('a', 100000), 'b')",
+    'SELECT list_transform([1], x -> x + 1)',
+    'SELECT * FROM cpu a, cpu b',
+    'SELECT * FROM cpu a CROSS JOIN cpu b',
+    'SELECT * FROM cpu a JOIN cpu b ON a.usage_user < b.usage_user',
+    'SELECT * FROM range(1000000000)',
+    "SELECT * FROM generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2025-01-01', INTERVAL 1 SECOND)",
+    'WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r) SELECT * FROM r',
+    'SELECT hostname || hostname || hostname || hostname || hostname || hostname FROM cpu',
+    "SELECT * FROM cpu WHERE hostname LIKE '%a_a_a%'",
+    'SELECT * FROM cpu WHERE hostname LIKE region',
+    'SELECT regexp_matches(hostname, region) FROM cpu',
+    'SELECT ewm(usage_user, 0.5) OVER (ORDER BY _time) FROM cpu',
+    'SELECT rate(usage_user, _time) FROM cpu',
+    'SELECT usage_user / procs / procs / procs / procs FROM cpu',
+    'SELECT max(COLUMNS(*)) FROM cpu',
+    "SELECT CAST('[1]' AS INTEGER[])",
+    `SELECT ${'1 = 1 AND '.repeat(2000)} 1 = 1`,
+    'SELECT sum(usage_user) FROM cpu GROUP BY CUBE (hostname, region, procs, price, usage_idle)',
+  ])
+    t.equal(await bounded(query), false, query)
+})
+
+t.test('what is too large is refused with the limit and its key', async (t) => {
+  const refused = async (query: string, limits = DEFAULT_LIMITS) => {
+    checkText(query, limits)
+    checkTree((await parse(host, query)).tree, limits)
+  }
+  await t.rejects(refused(`SELECT '${'é'.repeat(70_000)}'`), { code: 'SQL_ERROR', message: /140009 bytes: at most 131072 .* sql_max_text_bytes/ })
+  await t.rejects(refused(`SELECT ${'1 + '.repeat(300)} 1`), { code: 'SQL_ERROR', message: /more than 256 levels.* sql_max_depth/ })
+  await t.rejects(refused(`SELECT 1 ${'INTERSECT SELECT 1 '.repeat(300)}`), { code: 'SQL_ERROR', message: /more than 256 levels/ })
+  await t.rejects(refused(`SELECT 1 ${'UNION ALL SELECT 1 '.repeat(6000)}`), { code: 'SQL_ERROR', message: /more than 20000 parts.* sql_max_nodes/ })
+  const twice = Array.from({ length: 30 }, (_, i) => `c${i + 1} AS (SELECT * FROM c${i}, c${i})`)
+  await t.rejects(refused(`WITH c0 AS (SELECT 1), ${twice.join(', ')} SELECT * FROM c30`), { code: 'SQL_ERROR', message: /written out/ })
+  await refused(`WITH c0 AS (SELECT 1), ${twice.slice(0, 5).join(', ')} SELECT * FROM c5`)
+  await t.rejects(host.query(`SELECT ${'1 + '.repeat(300)} 1`), { message: /levels deep/ }, 'also when it is run')
+  await t.rejects(refused('SELECT 1, 2', { ...DEFAULT_LIMITS, nodes: 2 }), { message: /more than 2 parts/ })
+})

@@ -1,0 +1,172 @@
+/**
+ * Which statements are bounded by the rows they read: they may run on an engine thread, beside others. All of their memory is in buffers that DuckDB
+ * counts, or a small constant for each group or row, and no step of theirs takes longer than an interruption may wait. Everything that is not known to
+ * be so runs in an engine process, which can be ended from outside. A list of what is allowed, chosen by hand: what a newer DuckDB or a change of ours
+ * adds is not on it.
+ */
+import { constantInteger, constantText, type Node } from './ast.ts'
+import { foldName } from './names.ts'
+
+const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
+
+/** Scalar functions whose result is no longer than their longest argument, and whose cost is linear in it. */
+const SCALARS = words(`
+  abs acos acosh add age asin asinh atan atan2 atanh cbrt ceil ceiling century char_length character_length cos cosh cot current_date
+  current_localtime current_localtimestamp date_add date_bin date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname
+  dayofmonth dayofweek dayofyear days_in_month decade degrees divide ends_with epoch epoch_ms epoch_ns epoch_us era even exp floor get_current_time
+  get_current_timestamp greatest hash histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev histogram_stdvar histogram_sum
+  hour instr isfinite isinf isnan isodow isoyear julian last_day lcase least left len length ln log log10 log2 lower ltrim make_date make_time
+  make_timestamp make_timestamp_ms make_timestamp_ns make_timestamptz microsecond millennium millisecond minute mod month monthname multiply nanosecond
+  now nullif octet_length ord pi position pow power prefix quarter radians random right round round_even roundbankers rtrim second sign signbit sin sinh
+  split_part sqrt starts_with strlen strpos substr substring subtract suffix tan tanh time_bucket timezone timezone_hour timezone_minute to_days to_hours
+  to_microseconds to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp trim trunc typeof
+  ucase unicode upper week weekday weekofyear xor year yearweek
+`)
+
+const OPERATORS = words('% & * ** + - / // << >> ^ ^@ | ~ && @')
+
+/** Aggregates whose state is a constant, or one value. */
+const AGGREGATES = words(`
+  any_value arbitrary arg_max arg_max_null arg_min arg_min_null argmax argmin avg bit_and bit_or bit_xor bool_and bool_or corr count count_if count_star
+  countif covar_pop covar_samp favg first fsum kahan_sum kurtosis kurtosis_pop last max max_by mean min min_by product regr_avgx regr_avgy regr_count
+  regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy sem skewness stddev stddev_pop stddev_samp sum sum_no_overflow sumkahan var_pop var_samp
+  variance
+`)
+
+const WINDOWS = words(`
+  anomaly_score correlation cume_dist dense_rank diff first_value lag last_value lead nth_value ntile pct_change percent_rank rank rank_dense rolling_corr
+  rolling_mean rolling_std row_number zscore
+`)
+
+const CASTS: ReadonlySet<string> = new Set([
+  ...'BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE DECIMAL VARCHAR DATE TIME INTERVAL'.split(' '),
+  ...['TIMESTAMP', 'TIMESTAMP_S', 'TIMESTAMP_MS', 'TIMESTAMP_NS', 'TIMESTAMP WITH TIME ZONE', 'TIME WITH TIME ZONE'],
+])
+
+const EXPRESSIONS = words('COLUMN_REF CONSTANT CAST COMPARISON BETWEEN CONJUNCTION CASE OPERATOR FUNCTION WINDOW SUBQUERY STAR POSITIONAL_REFERENCE PARAMETER')
+const OPERATOR_TYPES = words(
+  'OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_TRY GROUPING_FUNCTION COMPARE_IN COMPARE_NOT_IN STRUCT_EXTRACT',
+)
+/** With a constant pattern; the costs of others are not linear, or a pattern is compiled for each row. */
+const PATTERNS = words('~~ !~~ ~~* !~~* contains')
+const REGEXES = words('~ regexp_matches regexp_full_match regexp_extract')
+const FORMATS = words('strftime strptime try_strptime')
+const CONCATENATIONS = words('|| concat concat_ws')
+const DIVISIONS = words('/ // % mod divide')
+const SERIES = words('range generate_series')
+
+/** Statements of dashboards have some 20 to 200 nodes; the binder and the optimizer take up to some 50 ms for these (measured). */
+const MAX_NODES = 3000
+const MAX_SELECTS = 24
+const MAX_JOINS = 8
+const MAX_SUBQUERIES = 8
+const MAX_GROUPING_SETS = 16
+/** Each may double a text, if its argument is such a text twice. */
+const MAX_CONCATENATIONS = 4
+/** A division by an unknown number is printed with its operands several times. */
+const MAX_NESTED_DIVISIONS = 3
+const MAX_CONSTANT_LENGTH = 16_384
+const MAX_PATTERN_LENGTH = 256
+const MAX_SERIES_ROWS = 100_000n
+
+/** @param nodes of the tree, as `checkTree` counts them. */
+export function isBounded(tree: Node, nodes: number): boolean {
+  return nodes <= MAX_NODES && new Bounds().allows(tree, 0)
+}
+
+class Bounds {
+  private selects = 0
+  private joins = 0
+  private subqueries = 0
+  private concatenations = 0
+
+  allows(part: unknown, divisions: number): boolean {
+    if (typeof part !== 'object' || part === null) return true
+    if (Array.isArray(part)) return part.every((each) => this.allows(each, divisions))
+    const node = part as Node
+    if (node.type === 'TABLE_FUNCTION') return isShortSeries(node.function)
+    if (typeof node.class === 'string' ? !this.expression(node) : typeof node.type === 'string' && !this.query(node)) return false
+    const inner = DIVISIONS.has(String(node.function_name)) ? divisions + 1 : divisions
+    if (inner > MAX_NESTED_DIVISIONS) return false
+    for (const key in node) if (typeof node[key] === 'object' && !this.allows(node[key], inner)) return false
+    return true
+  }
+
+  /** Parts of queries, and of what stands behind FROM. */
+  private query(node: Node): boolean {
+    switch (node.type) {
+      case 'SELECT_NODE':
+        return ++this.selects <= MAX_SELECTS && ((node.group_sets ?? []) as unknown[]).length <= MAX_GROUPING_SETS
+      case 'JOIN':
+        return ++this.joins <= MAX_JOINS && isEquiJoin(node)
+      case 'RECURSIVE_CTE_NODE':
+      case 'PIVOT':
+      case 'LIMIT_PERCENT_MODIFIER':
+        return false
+      default:
+        return true
+    }
+  }
+
+  private expression(node: Node): boolean {
+    if (!EXPRESSIONS.has(node.class)) return false
+    switch (node.class) {
+      case 'CONSTANT':
+        return typeof node.value?.value !== 'string' || node.value.value.length <= MAX_CONSTANT_LENGTH
+      case 'CAST':
+        return CASTS.has(String(node.cast_type?.id))
+      case 'OPERATOR':
+        return OPERATOR_TYPES.has(node.type)
+      case 'SUBQUERY':
+        return ++this.subqueries <= MAX_SUBQUERIES
+      case 'STAR':
+        return node.columns !== true
+      case 'FUNCTION':
+        return this.call(node)
+      case 'WINDOW':
+        return isBoundedWindow(node)
+      default:
+        return true
+    }
+  }
+
+  private call(node: Node): boolean {
+    const name = foldName(String(node.function_name))
+    const children = (node.children ?? []) as Node[]
+    if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
+    if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS
+    if (PATTERNS.has(name)) return isPlainPattern(constantText(children[1]))
+    if (REGEXES.has(name)) return (constantText(children[1])?.length ?? Number.POSITIVE_INFINITY) <= MAX_PATTERN_LENGTH
+    if (FORMATS.has(name)) return children.some((child) => (constantText(child)?.length ?? Number.POSITIVE_INFINITY) <= MAX_PATTERN_LENGTH)
+    return SCALARS.has(name) || OPERATORS.has(name)
+  }
+}
+
+/** Without `_`, which makes DuckDB try every way to match, and without escapes. */
+function isPlainPattern(pattern: string | undefined): boolean {
+  return pattern !== undefined && !/[_\\]/.test(pattern)
+}
+
+/** The whole partition, or rows around each one; not what needs a sorted copy for each row. */
+function isBoundedWindow(node: Node): boolean {
+  const name = foldName(String(node.function_name))
+  if (node.distinct === true || node.arg_orders !== undefined || node.exclude_clause !== undefined) return false
+  return WINDOWS.has(name) || AGGREGATES.has(name)
+}
+
+/** Rows of two tables meet only where columns of theirs are equal. */
+function isEquiJoin({ ref_type: ref, condition, using_columns: using }: Node): boolean {
+  if (ref === 'NATURAL' || (using as unknown[] | undefined)?.length) return true
+  if (ref !== 'REGULAR' && ref !== 'ASOF') return false
+  const parts = condition?.type === 'CONJUNCTION_AND' ? (condition.children as Node[]) : [condition]
+  return parts.some((part) => part?.type === 'COMPARE_EQUAL' && part.left?.class === 'COLUMN_REF' && part.right?.class === 'COLUMN_REF')
+}
+
+/** range(n), generate_series(from, to [, step]) of few constant integers. */
+function isShortSeries(call: Node | undefined): boolean {
+  if (!SERIES.has(foldName(String(call?.function_name)))) return false
+  const numbers = ((call?.children ?? []) as Node[]).map(constantInteger)
+  if (numbers.length === 0 || numbers.some((each) => each === undefined)) return false
+  const [from, to] = (numbers.length === 1 ? [0n, ...numbers] : numbers) as bigint[]
+  return to - from <= MAX_SERIES_ROWS && from - to <= MAX_SERIES_ROWS
+}

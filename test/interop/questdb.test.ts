@@ -1,0 +1,30 @@
+/** @questdb/nodejs-client: it asks for the versions of the line protocol, and takes that which the server reads. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { startNode } from './node.ts'
+
+// Not typed here: the package is installed by `run` only.
+const questdb = await import('@questdb/nodejs-client' as string).catch(() => undefined)
+const skip = questdb === undefined ? 'the package is not installed' : false
+
+test('the client for JavaScript negotiates, and its values arrive', { skip }, async (t) => {
+  const node = await startNode()
+  t.after(() => node.stop())
+  const sender = await questdb.Sender.fromConfig(`http::addr=${new URL(node.url).host};`)
+  // Whole seconds, which a number of JSON holds exactly.
+  const at = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
+  await sender
+    .table('trades')
+    .symbol('pair', 'ETH USD')
+    .floatColumn('price', 2615.54)
+    .intColumn('amount', 7)
+    .stringColumn('note', 'a "b"')
+    .booleanColumn('buy', true)
+    .at(at, 'ns')
+  await sender.flush()
+  await sender.close()
+  const rows = await node.arrived('trades', 1)
+  assert.deepEqual(rows[0].tags, { pair: 'ETH USD' })
+  assert.deepEqual(rows[0].fields, { price: 2615.54, amount: 7, note: 'a "b"', buy: true })
+  assert.equal(BigInt(rows[0].timestamp), at)
+})

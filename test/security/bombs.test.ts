@@ -1,0 +1,69 @@
+/** Statements meant to do harm, several at once, against the real server: what they may cost, and that nobody else notices. */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { BOMBS, family, QUERY_MEMORY_MIB, Target, TIMEOUT_SECS } from './bombs.ts'
+
+const READERS = 4
+const OTHERS_MIB = 256
+/** They cost nothing: what they describe does not run, or is large and does nothing. */
+const HARMLESS = new Set(['describe', 'shortConjunction'])
+const skip = process.platform === 'linux' ? false : 'memory and processor time are read from /proc'
+
+t.test('bombs end by an error that names a limit, others go on, and nothing is left at work', { skip }, async (t) => {
+  const target = await Target.start()
+  t.teardown(() => target.stop())
+  const bombs = Object.entries(BOMBS)
+  let readers = READERS
+  const others = { queries: 0, writes: 0, slowest: 0 }
+
+  const reader = async (): Promise<void> => {
+    for (let bomb = bombs.shift(); bomb !== undefined; bomb = bombs.shift()) {
+      const [name, sql] = bomb
+      const { status, body, ms } = await target.query(sql)
+      if (HARMLESS.has(name) && status === 200) continue
+      t.ok(status === 400 || status === 504, `${name}: ${status} ${body.slice(0, 200)}`)
+      t.match(body, /per_query_memory_limit|sql_query_timeout_secs|sql_max_|max_scratch_size|only compare the name/, name)
+      t.ok(ms < TIMEOUT_SECS * 1000 + 3000, `${name}: after ${Math.round(ms)} ms`)
+    }
+    readers--
+  }
+  const bystander = async (): Promise<void> => {
+    while (readers > 0) {
+      const { status, body, ms } = await target.query('SELECT host, count(*) FROM load WHERE v < 1000 GROUP BY host ORDER BY host')
+      if (status !== 200) t.fail(body)
+      others.slowest = Math.max(others.slowest, ms)
+      others.queries++
+      if ((await target.write(`other v=${others.writes}`)) === 204) others.writes++
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+  await Promise.all([...Array.from({ length: READERS }, reader), bystander()])
+
+  t.ok(others.queries > 20, `${others.queries} other queries were answered, the slowest in ${Math.round(others.slowest)} ms`)
+  t.equal(others.writes, others.queries, 'and as many writes')
+  const peak = Math.round(target.peak() / (1 << 20))
+  t.ok(peak < QUERY_MEMORY_MIB + OTHERS_MIB, `memory grew by ${peak} MiB at most`)
+  const before = target.processorMs()
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  const after = target.processorMs() - before
+  t.ok(after < 250, `${after} ms of processor time in the half second after the last answer`)
+  const files = readdirSync(join(target.server.dataDir, 'tmp'), { recursive: true, encoding: 'utf8' })
+  t.same(
+    files.filter((name) => /parquet|tmp$/.test(name)),
+    [],
+    'no rows are left in the scratch space',
+  )
+})
+
+t.test('SIGTERM ends the node in time while bombs run', { skip }, async (t) => {
+  const target = await Target.start()
+  const running = Promise.allSettled([target.query(BOMBS.levenshtein), target.query(BOMBS.join), target.query(BOMBS.lambdas)])
+  while (family(target.server.pid).length < 3) await new Promise((resolve) => setTimeout(resolve, 20))
+  const processes = family(target.server.pid)
+  const began = performance.now()
+  t.equal(await target.stop(), 0)
+  t.ok(performance.now() - began < 8000, `after ${Math.round(performance.now() - began)} ms`)
+  await running
+  for (const pid of processes) t.throws(() => process.kill(pid, 0), `process ${pid} has ended`)
+})
