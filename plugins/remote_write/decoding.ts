@@ -22,10 +22,10 @@ export function decoding({ maxCacheBytes = 1 << 20, maxBuckets = 100, maxSeries 
     floats,
     histograms,
     said,
-    message: (version: Version, message: Uint8Array, maxSamples = 1e9): Outcome => {
+    message: (version: Version, message: Uint8Array, maxSamples = 1e9, skipNonFinite = false): Outcome => {
       floats.reset()
       histograms.reset()
-      const options = { maxSamples, maxFailures: 3, keepBoth: false }
+      const options = { maxSamples, maxFailures: 3, keepBoth: false, skipNonFinite }
       return atOnce(
         decoder.decode(
           version,

@@ -110,6 +110,7 @@ export class WriteHandler {
       maxSamples: this.config.max_samples_per_write,
       maxFailures: this.config.max_reported_errors,
       keepBoth: this.config.float_and_histogram === 'keep_both',
+      skipNonFinite: this.config.non_finite === 'skip',
     }
     let kept = false
     try {
