@@ -1,7 +1,7 @@
 /** /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
 import type { FastifyReply } from 'fastify'
 import { sendOutput } from '../../kernel/http/output.ts'
-import type { Counter } from '../../kernel/metrics.ts'
+import { type Counter, truncatedResults } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
@@ -24,7 +24,7 @@ export class SqlHandler {
   constructor(svc: Svc) {
     this.svc = svc
     this.queries = svc.metrics.counter('sql_queries_total', 'SQL statements answered')
-    this.truncated = svc.metrics.counter('sql_results_truncated_total', 'SQL results cut at server.sql_max_rows')
+    this.truncated = truncatedResults(svc.metrics)
   }
 
   /** @param query the statement, from the body or the address. */

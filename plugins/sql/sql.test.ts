@@ -117,6 +117,27 @@ t.test('after a flush the same answers come from segments', async (t) => {
   t.notMatch(plan, /svc-test|segments|shard_|parquet\b/)
 })
 
+t.test('no name makes the node read a file or a catalogue', async (t) => {
+  await node.storage.flush()
+  const segments = `${node.dataDir}/segments`
+  for (const name of [`${segments}/*/*.parquet`, `${segments}/**`, 'duckdb_tables', 'sqlite_master', 'pragma_database_list']) {
+    const folded = name.replace('k', '\u212a').replace('*', '[1-9\u212a]*')
+    const plain = folded.replaceAll('\u212a', 'k')
+    for (const query of [
+      `WITH RECURSIVE "${name}" AS (SELECT * FROM "${name}" UNION ALL SELECT * FROM "${name}" WHERE false) SELECT * FROM "${name}"`,
+      ...(plain === folded ? [] : [`WITH "${folded}" AS (SELECT 1) SELECT * FROM "${plain}"`]),
+      `SELECT * FROM "${name}"`,
+      `DESCRIBE SELECT * FROM "${name}"`,
+    ]) {
+      const answer = await post({ query })
+      t.equal(answer.statusCode, 400, query)
+      t.match(answer.json(), { code: 'SQL_ERROR', error: /there is none of that name/ }, query)
+    }
+  }
+  t.same((await sql('WITH "sqlite_master" AS (SELECT max(idle) AS m FROM cpu) SELECT m FROM "SQLITE_MASTER"')).json().rows, [[599]])
+  t.equal(await metric('svc_sql_refused_plans_total'), 0, 'the last guard had nothing to do')
+})
+
 t.test('sql_max_rows cuts, says so and counts it', async (t) => {
   const cut = (await sql('SELECT idle FROM cpu ORDER BY idle')).json()
   t.equal(cut.row_count, 500)

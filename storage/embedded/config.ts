@@ -181,6 +181,7 @@ const SMALL: Partial<DatabaseConfig> = {
   per_query_memory_limit: 64 * MIB,
   sample_cache_size: 16 * MIB,
   query_threads: 1,
+  engine_processes: 1,
   query_parallelism: 1,
   row_group_rows: 16_384,
 }

@@ -3,7 +3,7 @@ import { ident, literal, members, type Node, refuse } from './ast.ts'
 import { catalogName, isSchema } from './catalog.ts'
 import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
-import { isKnownColumn, type Scope, type Source } from './scope.ts'
+import { isKnownColumn, type Scope, type Source, type SourceColumn } from './scope.ts'
 import { printSessionWord } from './session-functions.ts'
 
 /** Functions that are written without parentheses, where there is no column of that name. */
@@ -44,7 +44,7 @@ function isRelation(name: string, scope: Scope | undefined): boolean {
   return scope !== undefined && (scope.sources.some(({ alias }) => alias === foldName(name)) || isRelation(name, scope.parent))
 }
 
-/** Whether the first of several parts names a relation: from the inside out, a relation that may have the column goes before a column of that name. */
+/** Whether the first of several parts names a relation: from the inside out, a relation that may have the column goes before a column that may have fields. */
 function isQualified([first, second]: readonly string[], scope: Scope): boolean {
   const [alias, column] = [foldName(first), foldName(second)]
   let seen = false
@@ -52,10 +52,12 @@ function isQualified([first, second]: readonly string[], scope: Scope): boolean 
     const own = at.sources.filter((source) => source.alias === alias)
     if (own.some((source) => !source.complete || source.columns.has(column))) return true
     if (own.length > 0) seen = true
-    if (at.hidden.some((hidden) => hidden.has(alias)) || at.aliases.has(alias) || at.sources.some((source) => source.columns.has(alias))) return false
+    if (at.parameters.some((names) => names.has(alias)) || at.sources.some((source) => mayHaveFields(source.columns.get(alias)))) return false
   }
   return seen
 }
+
+const mayHaveFields = (column: SourceColumn | undefined): boolean => column !== undefined && (column.kind === undefined || column.kind === 'other')
 
 /** The relation whose whole row a single name means: one that no column and no alias of the select list has. */
 function rowOf(name: string, scope: Scope): Source | undefined {
@@ -63,15 +65,14 @@ function rowOf(name: string, scope: Scope): Source | undefined {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     if (at.hidden.some((hidden) => hidden.has(folded)) || at.sources.some((source) => source.columns.has(folded))) return undefined
     const own = at.sources.find((source) => source.alias === folded)
-    if (own !== undefined) return own
     if (at.sources.some((source) => !source.complete)) return undefined
+    if (own !== undefined) return own
   }
   return undefined
 }
 
 /** A row as a struct, whose keys are public: text of the answer. */
 function wholeRow(p: Printer, source: Source): string {
-  if (!source.complete) throw refuse(`cannot read the whole row of "${source.alias}": its columns are not known here; write them one by one`)
   p.rewrites++
   const columns = [...source.columns.values()].map(({ public: name }) => `${ident(name)} := ${p.ident(source.alias)}.${p.ident(name)}`)
   return `struct_pack(${columns.join(', ')})`

@@ -248,8 +248,10 @@ export function lambdaText(p: Printer, node: Node, scope: Scope): string {
   const names = parameters.map((each) => String(each.column_names[0]))
   const hidden = new Set(names.map(foldName))
   scope.hidden.push(hidden)
+  scope.parameters.push(hidden)
   const body = printExpr(p, node.expr, scope)
   scope.hidden.splice(scope.hidden.indexOf(hidden), 1)
+  scope.parameters.pop()
   return `lambda ${names.map((name) => p.ident(name)).join(', ')}: ${body}`
 }
 

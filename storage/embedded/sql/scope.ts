@@ -46,12 +46,14 @@ export interface Scope {
   inner: boolean
   /** Names that mean something else for now: lambda parameters, and in ORDER BY and the like the aliases of the select list. */
   hidden: Set<string>[]
+  /** Those of `hidden` that are parameters of lambdas. */
+  parameters: Set<string>[]
   /** Of the select list: after the columns of FROM they are in reach of other clauses. */
   aliases: ReadonlySet<string>
 }
 
 export function newScope(parent: Scope | undefined): Scope {
-  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], aliases: new Set() }
+  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set() }
 }
 
 /** Whether some relation in reach surely has a column of that name, or a lambda a parameter. */

@@ -54,7 +54,7 @@ function printCtes(p: Printer, map: Node | undefined, parent: Scope | undefined)
     const aliases = (value.aliases ?? []) as string[]
     const isRecursive = inner.type === 'RECURSIVE_CTE_NODE'
     recursive ||= isRecursive
-    const cte = p.newCte(String(key))
+    const cte = p.newCte(String(key), aliases)
     const query = printQuery(p, inner, parent, isRecursive ? cte : undefined)
     cte.outputs = renamed(query.outputs, aliases)
     p.ctes.push(cte)
@@ -69,6 +69,8 @@ function printRecursive(p: Printer, node: Node, parent: Scope | undefined, self:
   members(node, [...QUERY, 'cte_name', 'union_all', 'left', 'right', 'aliases'])
   if (self === undefined) throw refuse('cannot run this query: a recursive query must be a CTE')
   const left = printQuery(p, node.left, parent)
+  // The recursive part may widen a column's type.
+  self.outputs = renamed(left.outputs, self.aliases)?.map(({ name }) => ({ name, kind: undefined }))
   const visible = p.ctes.push(self)
   const right = printQuery(p, node.right, parent)
   p.ctes.length = visible - 1
