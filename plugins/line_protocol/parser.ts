@@ -7,7 +7,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { TableBatch, WriteBatch } from '../../kernel/batch.ts'
 import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
 import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
@@ -24,7 +24,6 @@ const SPACE = 32
 const QUOTE = 34
 const HASH = 35
 const COMMA = 44
-const PLUS = 43
 const MINUS = 45
 const POINT = 46
 const BACKSLASH = 92
@@ -280,7 +279,7 @@ export class LineParser {
       const c = bytes[at]
       if ((c < 58 && c > 47) || c === MINUS || c === POINT) at = this.number(at, slot, table, row)
       else if (c === QUOTE) at = this.string(at + 1, slot, table, row)
-      else at = c === PLUS ? this.plusDecimal(at, slot, table, row) : this.boolean(at, slot, table, row)
+      else at = c === 43 ? this.decimal(at, decimalEnd(bytes, at + 1), slot, table, row) : this.boolean(at, slot, table, row)
       if (at < 0) return -1
       if (bytes[at] !== COMMA) return this.rest(at, table, row)
       at++
@@ -379,17 +378,8 @@ export class LineParser {
     return end + 1
   }
 
-  /** A sign that only the decimals of this server have: the field's other numbers are those of InfluxDB. */
-  private plusDecimal(start: number, slot: FieldSlot, table: TableBatch, row: number): number {
-    const bytes = this.bytes
-    let [at, digits, points] = [start + 1, 0, 0]
-    for (; (bytes[at] < 58 && bytes[at] > 47) || bytes[at] === POINT; at++) bytes[at] === POINT ? points++ : digits++
-    if (digits === 0 || points > 1 || bytes[at] !== 100) return this.fail('invalid number: only a decimal (suffix d) may have a plus sign')
-    return this.decimal(start, at, slot, table, row)
-  }
-
   private decimal(start: number, end: number, slot: FieldSlot, table: TableBatch, row: number): number {
-    if (!this.endsValue(end + 1)) return this.fail('invalid number')
+    if (end < 0 || !this.endsValue(end + 1)) return this.fail('invalid number')
     if ((slot.serial !== this.serial || slot.kind !== DECIMAL) && !this.bind(slot, DECIMAL, table)) return -1
     if (!storeDecimal(this.bytes, start, end, slot.column!, row)) return this.fail('invalid number: a decimal has at most 38 digits')
     return end + 1
