@@ -55,6 +55,11 @@ export class SampleWriter {
     return ++this.serial
   }
 
+  /** How many more samples and histograms the request may hold. */
+  get room(): number {
+    return this.options.maxSamples - this.offered
+  }
+
   /** Announces samples and histograms. @throws BAD_REQUEST when they are more than one request may hold. */
   offer(count: number): void {
     this.offered += count

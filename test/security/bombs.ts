@@ -9,7 +9,7 @@ import { seeded } from '../../kernel/testkit/random.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 
 const MIB = 1 << 20
-export const TIMEOUT_SECS = 2
+export const TIMEOUT_SECS = 4
 /** One query thread, two engine processes. */
 export const QUERY_MEMORY_MIB = 3 * 64
 const TICK_MS = 10

@@ -8,7 +8,7 @@ import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf } from './api-error.ts'
-import { describeParameters, type ParameterName } from './parameters.ts'
+import { ANSWERS, describeParameters, type ParameterName, READ_ANSWERS } from './parameters.ts'
 import { Params } from './params.ts'
 import { WarmUpSchedule } from './warm-up-schedule.ts'
 
@@ -59,7 +59,7 @@ export class Door {
           method,
           url: `${prefix}${path}`,
           config,
-          schema: { summary, querystring: describeParameters(parameters) } as never,
+          schema: { summary, querystring: describeParameters(parameters), response: encodedBody === undefined ? ANSWERS : READ_ANSWERS } as never,
           validatorCompiler: unchecked,
           errorHandler: (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply),
           handler: (request, reply) => this.answer(name, endpoint, request, reply),
