@@ -23,10 +23,10 @@ export async function leastConfig(ids: readonly string[], exempt: readonly strin
   const folder = await mkdtemp(join(tmpdir(), 'svc-least-'))
   const config: Tree = {}
   const auth: Record<string, unknown> = exempt.length === 0 ? {} : { exempt_paths: ['/health', '/ready', ...exempt] }
-  if (ids.includes('api_keys')) auth.api_keys = [{ name: 'least', key: LEAST_KEY, admin: true }]
+  if (ids.includes('api_keys')) auth.api_keys = [{ name: 'least', key: LEAST_KEY, admin: true, namespaces: ['*'] }]
   if (ids.includes('jwt')) auth.jwt = { secret: 'a secret that is longer than thirty-two bytes' }
   if (ids.includes('mtls')) {
-    auth.mtls = { clients: [{ name: 'client' }] }
+    auth.mtls = { clients: [{ name: 'client', namespaces: ['default'] }] }
     config.tls = {
       cert: join(CERTIFICATES, 'first.pem'),
       key: join(CERTIFICATES, 'first.key'),

@@ -7,7 +7,7 @@ import { admissionKeys } from '../common/limits.ts'
 import type { CompactionLimits } from './compaction-plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import type { PressureLimits } from './pressure.ts'
-import { DEFAULT_LIMITS } from './sql/limits.ts'
+import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 
 const MIB = 1 << 20

@@ -12,7 +12,7 @@ import { LET_ALONE } from './sections.ts'
 const ADMIN = `svc_${'a'.repeat(43)}`
 const READER = `svc_${'r'.repeat(43)}`
 /** What needs no credentials, and nothing else. DoPut and Handshake ask for them themselves, once they know what is asked of them. */
-const EXEMPT = ['/health', '/healthz', '/ready', '/readyz', '/ping']
+const EXEMPT = ['/', '/settings', '/health', '/healthz', '/ready', '/readyz', '/ping']
 const EXEMPT_METHODS = [/^\/grpc\.health\.v1\.Health\//, /^\/grpc\.reflection\./]
 const UNAUTHENTICATED = 16
 const PERMISSION_DENIED = 7

@@ -1,8 +1,9 @@
 /** Which statements run on an engine thread, and which are refused for their size. */
 import t from 'tap'
+import { DEFAULT_LIMITS } from '../sql-limits.ts'
 import { parse } from './ast.ts'
 import { isBounded } from './bounds.ts'
-import { checkText, checkTree, DEFAULT_LIMITS } from './limits.ts'
+import { checkText, checkTree } from './limits.ts'
 import { CPU, CPU_ROWS, testHost } from './test-host.ts'
 
 const host = await testHost([[CPU, CPU_ROWS]])

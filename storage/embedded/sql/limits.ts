@@ -2,19 +2,9 @@
  * How large a statement may be, before anything works on it. DuckDB's parser, its serializer and its binder take memory that no limit of DuckDB counts
  * and do not look at interrupts, so what is too large is refused: the text before it is parsed, the tree before it is printed or bound.
  */
+import type { SqlLimits } from '../sql-limits.ts'
 import { type Node, refuse } from './ast.ts'
 import { foldName } from './names.ts'
-
-export interface SqlLimits {
-  /** Bytes of UTF-8. */
-  textBytes: number
-  /** Levels of expressions, subqueries and set operations within each other. */
-  depth: number
-  /** Nodes of the syntax tree, where each reference to a common table expression counts as often as it is repeated. */
-  nodes: number
-}
-
-export const DEFAULT_LIMITS: Readonly<SqlLimits> = { textBytes: 131_072, depth: 256, nodes: 20_000 }
 
 /** The parser takes a quarter of a megabyte for each level of these, and half a second for a thousand. */
 const NESTED_OPERATION = /\b(?:intersect|except)\b/gi

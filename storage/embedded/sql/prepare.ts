@@ -1,11 +1,12 @@
 /** A caller's text to the statement that runs: sort it, parse it, bind values, print it. */
 import type { SqlParameter } from '../../../kernel/storage.ts'
+import { DEFAULT_LIMITS } from '../sql-limits.ts'
 import { type Node, parse, refuse } from './ast.ts'
 import { isBounded } from './bounds.ts'
 import { showColumns, showTables } from './catalog.ts'
 import { printExpr } from './expr.ts'
 import type { SqlHost } from './host.ts'
-import { checkText, checkTree, DEFAULT_LIMITS } from './limits.ts'
+import { checkText, checkTree } from './limits.ts'
 import { mentionedNames } from './mentions.ts'
 import type { Names } from './names.ts'
 import { bindParameters, checkCount, parameterNames } from './parameters.ts'
