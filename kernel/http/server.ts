@@ -141,8 +141,8 @@ export class HttpServer {
     app.addHook('preValidation', (request, _reply, done) => {
       const { schema, config } = request.routeOptions
       // A body without a Content-Type, or no body at all, where JSON is expected.
-      if (schema?.body !== undefined && config.rawBody === undefined && request.body === undefined)
-        return done(unsupportedType(undefined, ['application/json']))
+      if (schema?.body !== undefined && config.rawBody !== true && request.body === undefined)
+        return done(unsupportedType(undefined, config.rawBody ?? ['application/json']))
       done()
     })
     app.removeAllContentTypeParsers()
@@ -186,6 +186,11 @@ export class HttpServer {
     const own = paths.errorHandler(request.url.split('?', 1)[0])
     if (own === undefined) sendError(error, request, reply, this.parts.log)
     else own(error, request, reply)
+  }
+
+  /** Answers with an error in the kernel's shape. */
+  fail(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    sendError(error, request, reply, this.parts.log)
   }
 
   /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */

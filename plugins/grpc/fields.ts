@@ -3,13 +3,12 @@
  * so that the column which comes next is tried before a name is looked up.
  */
 import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
-import { asciiText, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { asciiText, DECIMAL, storeDecimal } from '../../kernel/decode/numbers.ts'
 import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { textOf } from '../../kernel/decode/protobuf-text.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldType } from '../../kernel/storage.ts'
 
-const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
 const SHOWN = 64
 /** First bytes of a point's `fields`, of their `key` and `value`, and of what is in those. */
 const FIELD = 0x1a

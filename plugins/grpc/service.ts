@@ -29,12 +29,12 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[]
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
   const measurements = ({ context }: GrpcCall): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)
   return [
-    unary('Write', 'write', (request, call) => writer.write(request, call)),
+    unary('Write', 'write', (request, call) => svc.ingest.attempt(call.context, () => writer.write(request, call))),
     {
       path: `/${SERVICE}/StreamWrite`,
       action: 'write',
       kind: 'client_stream',
-      handle: (requests, call) => new StreamWrite(writer, call, keys).run(requests),
+      handle: (requests, call) => svc.ingest.attempt(call.context, () => new StreamWrite(writer, call, keys).run(requests)),
     },
     { path: `/${SERVICE}/Query`, action: 'read', kind: 'server_stream', handle: (request, call, send) => queries.query(request, call, send) },
     unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),

@@ -22,6 +22,7 @@ const SPACE = 32
 const QUOTE = 34
 const HASH = 35
 const COMMA = 44
+const PLUS = 43
 const MINUS = 45
 const POINT = 46
 const EQUALS = 61
@@ -269,7 +270,7 @@ export class LineParser {
       const c = bytes[at]
       if ((c < 58 && c > 47) || c === MINUS || c === POINT) at = this.number(at, slot, table, row)
       else if (c === QUOTE) at = this.string(at + 1, slot, table, row)
-      else at = this.boolean(at, slot, table, row)
+      else at = c === PLUS ? this.plusDecimal(at, slot, table, row) : this.boolean(at, slot, table, row)
       if (at < 0) return -1
       if (bytes[at] !== COMMA) return this.rest(at, table, row)
       at++
@@ -378,6 +379,15 @@ export class LineParser {
     if ((slot.serial !== this.serial || slot.kind !== kind) && !this.bind(slot, kind, table)) return -1
     slot.column!.setPair(row, this.int.low, this.int.high)
     return end + 1
+  }
+
+  /** A sign that only the decimals of this server have: the field's other numbers are those of InfluxDB. */
+  private plusDecimal(start: number, slot: FieldSlot, table: TableBatch, row: number): number {
+    const bytes = this.bytes
+    let [at, digits, points] = [start + 1, 0, 0]
+    for (; (bytes[at] < 58 && bytes[at] > 47) || bytes[at] === POINT; at++) bytes[at] === POINT ? points++ : digits++
+    if (digits === 0 || points > 1 || bytes[at] !== 100) return this.fail('invalid number: only a decimal (suffix d) may have a plus sign')
+    return this.decimal(start, at, slot, table, row)
   }
 
   private decimal(start: number, end: number, slot: FieldSlot, table: TableBatch, row: number): number {

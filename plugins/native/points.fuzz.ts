@@ -21,7 +21,7 @@ function value(random: Random): unknown {
   if (shape < 0.6) return pick(random, [0, 1, -1, 0.1, 1.5e-9, 123456789.123, -4.35, 1e21, 5e-324, random() * 1000, Math.round(random() * 1e6)])
   if (shape < 0.75) return random() < 0.5
   if (shape < 0.95) return pick(random, WORDS)
-  return { decimal: pick(random, ['1', '-0.50', '12.340']) }
+  return { decimal: pick(random, ['1', '-0.50', '12.340', '+.5', '.5', '5.', '+-1']) }
 }
 
 function point(random: Random): Record<string, unknown> {
@@ -60,7 +60,7 @@ function reference(body: string): DecodedPoint[] | undefined {
       const type = types.get(key) ?? typeof field
       if (type !== typeof field || field === Number.POSITIVE_INFINITY || field === Number.NEGATIVE_INFINITY) return undefined
       if (isObject(field)) {
-        if (!/^-?(\d+\.?\d*|\.\d+)$/.test(field.decimal as string)) return undefined
+        if (!/^[+-]?(\d+\.?\d*|\.\d+)$/.test(field.decimal as string)) return undefined
         field.decimal = decimalText(field.decimal as string)
       }
       types.set(key, type)
@@ -79,7 +79,7 @@ function reference(body: string): DecodedPoint[] | undefined {
 
 /** Without needless leading zeros and minus zero, as the batch gives it back. */
 function decimalText(text: string): string {
-  const [whole, fraction = ''] = text.replace('-', '').split('.')
+  const [whole, fraction = ''] = text.replace(/^[-+]/, '').split('.')
   const body = `${whole.replace(/^0+(?=.)/, '') || '0'}${fraction === '' ? '' : `.${fraction}`}`
   return text.startsWith('-') && /[1-9]/.test(text) ? `-${body}` : body
 }

@@ -88,11 +88,22 @@ t.test('an integer that no double stands for is not rounded into a float field',
 
 t.test('decimals are digits in a string', async (t) => {
   t.same(field('{"decimal":"12.340"}'), { decimal: '12.340' })
+  for (const [text, stored] of [
+    ['+.5', '0.5'],
+    ['.5', '0.5'],
+    ['-.50', '-0.50'],
+    ['+5.', '5'],
+    ['+0', '0'],
+  ])
+    t.same(field(`{"decimal":"${text}"}`), { decimal: stored }, text)
   t.same(field('{"decimal":"-99999999999999999999999999999999999999"}'), { decimal: '-99999999999999999999999999999999999999' })
   for (const [text, reason] of [
     ['{"decimal":12.34}', /a string of digits, not a number/],
     ['{"decimal":"1e5"}', /"1e5" is not a decimal/],
     ['{"decimal":""}', /is not a decimal/],
+    ['{"decimal":"+"}', /is not a decimal/],
+    ['{"decimal":"+-1"}', /is not a decimal/],
+    ['{"decimal":"+."}', /is not a decimal/],
     ['{"decimal":"100000000000000000000000000000000000000"}', /at most 38 digits/],
     ['{"decimal":"1","x":1}', /expected "}"/],
     ['{"value":"1"}', /an object here is/],

@@ -9,7 +9,7 @@
  */
 import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
 import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, floatOf, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { asciiText, DECIMAL, floatOf, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
@@ -39,7 +39,6 @@ const CLOSE_ARRAY = 93
 const QUOTE = 34
 const COLON = 58
 const MINUS = 45
-const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
 const SHOWN = 64
 /** Doubles hold each integer up to here. */
 const EXACT = 2 ** 53

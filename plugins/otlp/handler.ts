@@ -35,6 +35,8 @@ interface Decoded {
   batches: WriteBatch[]
 }
 
+const NO_BYTES = Buffer.alloc(0)
+
 export class OtlpHandler {
   private readonly svc: Svc
   private readonly config: OtlpConfig
@@ -53,10 +55,11 @@ export class OtlpHandler {
   async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const encoding = requireEncoding(request.headers['content-type'])
     const compression = compressionOf(request.headers['content-encoding'])
-    const body = request.body as Buffer | undefined
-    if (body === undefined || body.length === 0) return reply.code(204).send()
+    const body = (request.body as Buffer | undefined) ?? NO_BYTES
+    // Of protobuf, nothing is a message without members; of JSON, it is no text at all.
+    if (body.length === 0 && encoding === 'protobuf') return reply.code(204).send()
     const { max_decompressed_bytes: limit } = this.config
-    const payload = compression === undefined ? body : await decodePayload(body, compression, limit)
+    const payload = compression === undefined || body.length === 0 ? body : await decodePayload(body, compression, limit)
     const message = encoding === 'json' ? messageOfJson(payload) : payload
     const tally = await this.store(this.callerOf(request), message)
     const refusal = refusalOf(tally)
@@ -89,6 +92,15 @@ export class OtlpHandler {
    * @throws SvcError when it is none, or may be sent again.
    */
   async store(caller: Caller, message: Uint8Array): Promise<Tally> {
+    const { ingest } = this.svc
+    const tally = await ingest.attempt(caller.context, () => this.writeAll(caller, message))
+    // Exporters are answered success all the same when a part was written.
+    const refusal = refusalOf(tally)
+    if (refusal !== undefined) ingest.failed(caller.context, refusal)
+    return tally
+  }
+
+  private async writeAll(caller: Caller, message: Uint8Array): Promise<Tally> {
     const { svc, metrics } = this
     const { context } = caller
     const { outcome, batches } = this.decode(context.dataNamespace, message)

@@ -225,6 +225,7 @@ export class EmbeddedEngine implements StorageEngine {
         trust: scrubber.trust,
         damaged: (segment, cause) => scrubber.report(segment, cause),
         prefetched: (bytes) => (bytes > 0 ? metrics.prefetchedBytes.inc(bytes) : metrics.prefetchErrors.inc()),
+        refusedPlan: () => metrics.refusedPlans.inc(),
         fetch: (job, objects) => this.archive.fetch(job, objects),
         ended: (job) => this.archive.jobEnded(job),
         environment: this.environment,

@@ -340,6 +340,8 @@ export type FromWorker =
   | { kind: 'damaged'; segment: number; cause: string }
   /** A segment's file was read whole ahead of a query; 0 bytes when it could not be. */
   | { kind: 'prefetched'; bytes: number }
+  /** A statement of SQL whose plan would have read what is not its own. */
+  | { kind: 'refused-plan'; namespace: string; reason: string }
   /** What the thread keeps of samples, when it has changed. */
   | { kind: 'samples-kept'; bytes: number }
 

@@ -32,6 +32,7 @@ export interface EngineMetrics {
   segmentsAwaitingRollup: Counter
   segmentsRetired: Counter
   prefetchedBytes: Counter
+  refusedPlans: Counter
   prefetchErrors: Counter
 }
 
@@ -54,6 +55,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'segment_prefetch_bytes_total',
       'Bytes of segment files read whole ahead of the first query that needs them, to check them',
     ),
+    refusedPlans: metrics.counter('sql_refused_plans_total', 'Statements refused because their plan would have read what is not theirs: a fault to report'),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
     shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time of which retention has removed points'),
     deleteSegmentsSkipped: metrics.counter('delete_segments_skipped_total', 'Segments that deletes could not reach; such a delete has to be sent again'),

@@ -36,6 +36,8 @@ export interface PoolSettings {
   damaged(segment: number, cause: string): void
   /** A segment's file was read ahead of a query; 0 bytes when it could not be. */
   prefetched(bytes: number): void
+  /** A statement's plan was refused: it would have read what is not the statement's own. */
+  refusedPlan(): void
   /** Makes archived segments readable for a job, until `ended` is called with it. */
   fetch(job: number, objects: readonly ArchivedObject[]): Promise<void>
   ended(job: number): void
@@ -56,6 +58,7 @@ class EngineThread {
   private readonly log: StorageContext['log']
   private readonly damaged: PoolSettings['damaged']
   private readonly prefetched: PoolSettings['prefetched']
+  private readonly refusedPlan: PoolSettings['refusedPlan']
   private readonly fetch: PoolSettings['fetch']
 
   constructor(
@@ -78,6 +81,7 @@ class EngineThread {
     }
     this.damaged = settings.damaged
     this.prefetched = settings.prefetched
+    this.refusedPlan = settings.refusedPlan
     this.fetch = settings.fetch
     this.timers = settings.environment.timers
     this.worker = settings.environment.startThread(workerData)
@@ -119,6 +123,9 @@ class EngineThread {
         return this.damaged(message.segment, message.cause)
       case 'prefetched':
         return this.prefetched(message.bytes)
+      case 'refused-plan':
+        this.log.error({ namespace: message.namespace, reason: message.reason }, 'a statement was refused: its plan would have read what is not its own')
+        return this.refusedPlan()
       case 'samples-kept':
         this.sampleBytes = message.bytes
         return

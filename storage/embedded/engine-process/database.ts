@@ -4,6 +4,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import type { SqlChunk } from '../../../kernel/storage.ts'
 import { registerSqlFunctions } from '../sql/analytic-functions.ts'
 import { ident, literal } from '../sql/ast.ts'
+import { guardPlan, type PlanBounds } from '../sql/plan-guard.ts'
 import { runnerOn, type Statement } from '../sql/statement.ts'
 import { type RowSource, registerSources, SOURCE_FUNCTION } from '../worker/duck.ts'
 import { type FromProcess, type ProcessSettings, type ToProcess, type View, WINDOW_BYTES } from './messages.ts'
@@ -21,6 +22,9 @@ export interface ProcessDatabase {
   taken(bytes: number): void
   close(): Promise<void>
 }
+
+/** Before rows are handed over the views read nothing, and the statement must not either. */
+const NOTHING: Omit<PlanBounds, 'refused'> = { source: SOURCE_FUNCTION, isFile: () => false, isSource: () => false }
 
 export async function openDatabase(settings: ProcessSettings, send: (message: FromProcess) => void): Promise<ProcessDatabase> {
   const { scratch, threads, bufferBytes, scratchBytes, noSpill } = settings
@@ -43,6 +47,7 @@ export async function openDatabase(settings: ProcessSettings, send: (message: Fr
     `SET TimeZone = 'UTC'`,
     `SET preserve_insertion_order = true`,
     `SET streaming_buffer_size = '128KB'`,
+    `SET explain_output = 'all'`,
     `SET allowed_directories = [${literal(scratch)}]`,
     `SET enable_external_access = false`,
     `SET lock_configuration = true`,
@@ -70,6 +75,7 @@ export async function openDatabase(settings: ProcessSettings, send: (message: Fr
       for (const { name, columns } of message.views)
         await view(name, `SELECT ${columns.map((column) => `NULL::${column.type} AS ${ident(column.name)}`).join(', ')} WHERE false`)
       statement = await prepare(message)
+      await guardPlan(message.sql, { ...NOTHING, refused: (reason) => send({ kind: 'refused-plan', id: message.id, reason }) }, connection)
       const { columns, columnsKnown, parameterTypes } = statement
       send({ kind: 'opened', id: message.id, columns, columnsKnown, parameterTypes })
     },

@@ -42,6 +42,8 @@ export type FromProcess =
   | { kind: 'chunk'; id: number; chunk: SqlChunk; bytes: number; dictionaries?: (readonly string[] | undefined)[] }
   | { kind: 'end'; id: number }
   | { kind: 'plans'; id: number; plans: [string, string][] }
+  /** The statement's plan would have read what was not handed over; it fails as well. */
+  | { kind: 'refused-plan'; id: number; reason: string }
   /** Without a code: as DuckDB said it. */
   | { kind: 'failed'; id: number; message: string; code?: string }
 

@@ -1,9 +1,10 @@
 /** References to columns: what the parts of a dotted name mean, by our own rules, and their generated names. docs/decisions/042-*.md lists the rules. */
 import { ident, literal, members, type Node, refuse } from './ast.ts'
-import { catalogName } from './catalog.ts'
+import { catalogName, isSchema } from './catalog.ts'
 import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
-import { isKnownColumn, type Scope, type Source } from './scope.ts'
+import { isKnownColumn, type Scope, type Source, type SourceColumn } from './scope.ts'
+import { printSessionWord } from './session-functions.ts'
 
 /** Functions that are written without parentheses, where there is no column of that name. */
 const VALUE_FUNCTIONS = new Set(
@@ -12,11 +13,11 @@ const VALUE_FUNCTIONS = new Set(
 
 export function columnRef(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'column_names'])
-  const names = withoutSchema(p, node.column_names as string[])
+  const names = withoutSchema(p, node.column_names as string[], scope)
   if (p.plain) return names.map((name) => p.ident(name)).join('.')
   const [first] = names
   if (names.length === 1) {
-    if (VALUE_FUNCTIONS.has(foldName(first)) && !isKnownColumn(first, scope)) return foldName(first)
+    if (VALUE_FUNCTIONS.has(foldName(first)) && !isKnownColumn(first, scope)) return printSessionWord(p, first) ?? foldName(first)
     const row = rowOf(first, scope)
     return row === undefined ? p.ident(first) : wholeRow(p, row)
   }
@@ -29,16 +30,21 @@ export function columnRef(p: Printer, node: Node, scope: Scope): string {
 
 /** Whether a reference means a field of a struct: its answer is called by the field. */
 export function isField(p: Printer, node: Node, scope: Scope): boolean {
-  const names = withoutSchema(p, node.column_names as string[])
+  const names = withoutSchema(p, node.column_names as string[], scope)
   return names.length > 2 || (names.length === 2 && !isQualified(names, scope))
 }
 
-function withoutSchema(p: Printer, names: string[]): string[] {
-  if (names.length > 2 && foldName(names[0]) === 'main') return names.slice(1)
-  return names.length > 3 && foldName(names[0]) === foldName(catalogName(p.namespace)) && foldName(names[1]) === 'main' ? names.slice(2) : names
+/** A relation that is called like the schema, as an alias may be, goes before it. */
+function withoutSchema(p: Printer, names: string[], scope: Scope): string[] {
+  if (names.length > 2 && isSchema(names[0]) && !isRelation(names[0], scope)) return names.slice(1)
+  return names.length > 3 && foldName(names[0]) === foldName(catalogName(p.namespace)) && isSchema(names[1]) ? names.slice(2) : names
 }
 
-/** Whether the first of several parts names a relation: from the inside out, a relation that may have the column goes before a column of that name. */
+function isRelation(name: string, scope: Scope | undefined): boolean {
+  return scope !== undefined && (scope.sources.some(({ alias }) => alias === foldName(name)) || isRelation(name, scope.parent))
+}
+
+/** Whether the first of several parts names a relation: from the inside out, a relation that may have the column goes before a column that may have fields. */
 function isQualified([first, second]: readonly string[], scope: Scope): boolean {
   const [alias, column] = [foldName(first), foldName(second)]
   let seen = false
@@ -46,10 +52,12 @@ function isQualified([first, second]: readonly string[], scope: Scope): boolean 
     const own = at.sources.filter((source) => source.alias === alias)
     if (own.some((source) => !source.complete || source.columns.has(column))) return true
     if (own.length > 0) seen = true
-    if (at.hidden.some((hidden) => hidden.has(alias)) || at.aliases.has(alias) || at.sources.some((source) => source.columns.has(alias))) return false
+    if (at.parameters.some((names) => names.has(alias)) || at.sources.some((source) => mayHaveFields(source.columns.get(alias)))) return false
   }
   return seen
 }
+
+const mayHaveFields = (column: SourceColumn | undefined): boolean => column !== undefined && (column.kind === undefined || column.kind === 'other')
 
 /** The relation whose whole row a single name means: one that no column and no alias of the select list has. */
 function rowOf(name: string, scope: Scope): Source | undefined {
@@ -57,15 +65,14 @@ function rowOf(name: string, scope: Scope): Source | undefined {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     if (at.hidden.some((hidden) => hidden.has(folded)) || at.sources.some((source) => source.columns.has(folded))) return undefined
     const own = at.sources.find((source) => source.alias === folded)
-    if (own !== undefined) return own
     if (at.sources.some((source) => !source.complete)) return undefined
+    if (own !== undefined) return own
   }
   return undefined
 }
 
 /** A row as a struct, whose keys are public: text of the answer. */
 function wholeRow(p: Printer, source: Source): string {
-  if (!source.complete) throw refuse(`cannot read the whole row of "${source.alias}": its columns are not known here; write them one by one`)
   p.rewrites++
   const columns = [...source.columns.values()].map(({ public: name }) => `${ident(name)} := ${p.ident(source.alias)}.${p.ident(name)}`)
   return `struct_pack(${columns.join(', ')})`

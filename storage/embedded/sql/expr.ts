@@ -9,6 +9,7 @@ import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
+import { printSessionCall } from './session-functions.ts'
 import { star, starPattern } from './star.ts'
 import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
 import { printType } from './types.ts'
@@ -154,6 +155,8 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
+  const session = printSessionCall(p, node)
+  if (session !== undefined) return session
   const starred = starPattern(p, node, scope)
   if (starred !== undefined) return starred
   const name = checkName(p, node)
@@ -245,8 +248,10 @@ export function lambdaText(p: Printer, node: Node, scope: Scope): string {
   const names = parameters.map((each) => String(each.column_names[0]))
   const hidden = new Set(names.map(foldName))
   scope.hidden.push(hidden)
+  scope.parameters.push(hidden)
   const body = printExpr(p, node.expr, scope)
   scope.hidden.splice(scope.hidden.indexOf(hidden), 1)
+  scope.parameters.pop()
   return `lambda ${names.map((name) => p.ident(name)).join(', ')}: ${body}`
 }
 

@@ -2,6 +2,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { FieldType } from '../../../kernel/storage.ts'
 import type { SqlLimits } from '../sql-limits.ts'
+import type { PlanBounds } from './plan-guard.ts'
 import type { StatementRunner } from './statement.ts'
 
 /** A column as SQL sees it: `name` is its name in SQL and in the relation. */
@@ -63,6 +64,8 @@ export interface SqlHost {
    * the tags requested. Undefined when grouping rows by series first would gain nothing: few rows a series.
    */
   split?(request: RelationRequest): { rows: string; tags: string } | undefined
+  /** What the relations given so far may read, and nothing else. */
+  bounds: PlanBounds
   /** Wall clock for now(), nanoseconds. */
   now(): bigint
 }

@@ -4,6 +4,7 @@ import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest } from '../../../kernel
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
 import type { Names } from './names.ts'
+import { guardPlan } from './plan-guard.ts'
 import { type PreparedSql, prepareSql } from './prepare.ts'
 import type { Scan } from './printer.ts'
 import { runnerOn, type Statement, type StatementRunner } from './statement.ts'
@@ -42,10 +43,15 @@ const runnerOf = (host: SqlHost, { runner }: PreparedSql): StatementRunner => ru
 
 async function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean): Promise<Statement> {
   const { sql, scans, names, describes } = prepared
-  const statement = await runnerOf(host, prepared).open(sql, { textBytes: textBytes && !describes, histograms: () => readsHistograms(host, namespace, scans) })
+  // An engine process has a DuckDB of its own, and the guard beside it.
+  if (prepared.runner === undefined) await guardPlan(describes ?? sql, host.bounds, host.connection)
+  const statement = await runnerOf(host, prepared).open(sql, {
+    textBytes: textBytes && describes === undefined,
+    histograms: () => readsHistograms(host, namespace, scans),
+  })
   if (names === undefined) return statement
   const columns = statement.columns.map((column) => ({ ...column, name: names.publicColumn(column.name) }))
-  return { ...statement, columns, ...(describes ? { rows: () => withPublicColumns(statement.rows(), names) } : {}) }
+  return { ...statement, columns, ...(describes === undefined ? {} : { rows: () => withPublicColumns(statement.rows(), names) }) }
 }
 
 /** @param rows of a statement that describes another: names are what its first column has. */

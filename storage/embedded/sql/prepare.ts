@@ -25,8 +25,8 @@ export interface PreparedSql {
   parameters: readonly (string | undefined)[]
   /** Where the statement has generated names; none where all of its text is ours. */
   names?: Names
-  /** It answers names: the first column of its rows. */
-  describes?: true
+  /** A statement that is described and not run: the answer's first column has its names. */
+  describes?: string
   /** Where it is to run, if not on the host's connection: it is not bounded by the rows it reads. */
   runner?: StatementRunner | undefined
 }
@@ -65,7 +65,7 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
       const query = { explain: statement.explain, parameters: names, names: printer.names, runner }
       if (statement.kind === 'query') return { ...query, sql, scans: printer.scans }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`
-      return { ...query, sql: described, scans: [], describes: true }
+      return { ...query, sql: described, scans: [], describes: sql }
     }
   }
 }

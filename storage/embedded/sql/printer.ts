@@ -28,6 +28,8 @@ export interface Cte {
   name: string
   /** What DuckDB calls it: generated, and used once in a statement. */
   readonly relation: string
+  /** The names given to its columns. */
+  readonly aliases: readonly string[]
   outputs: Output[] | undefined
 }
 
@@ -99,8 +101,8 @@ export class Printer {
   }
 
   /** A CTE that is not visible yet. */
-  newCte(name: string): Cte {
-    return { name: foldName(name), relation: `cte_${++this.cteCount}`, outputs: undefined }
+  newCte(name: string, aliases: readonly string[]): Cte {
+    return { name: foldName(name), relation: `cte_${++this.cteCount}`, aliases, outputs: undefined }
   }
 
   /** The measurement of that name: exactly, else without regard to case if there is only one such. */

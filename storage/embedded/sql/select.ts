@@ -1,6 +1,6 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
 import { constantInteger, members, type Node, refuse } from './ast.ts'
-import { catalogName, informationSchema } from './catalog.ts'
+import { catalogName, informationSchema, isSchema } from './catalog.ts'
 import { isField } from './columns.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr } from './expr.ts'
@@ -54,7 +54,7 @@ function printCtes(p: Printer, map: Node | undefined, parent: Scope | undefined)
     const aliases = (value.aliases ?? []) as string[]
     const isRecursive = inner.type === 'RECURSIVE_CTE_NODE'
     recursive ||= isRecursive
-    const cte = p.newCte(String(key))
+    const cte = p.newCte(String(key), aliases)
     const query = printQuery(p, inner, parent, isRecursive ? cte : undefined)
     cte.outputs = renamed(query.outputs, aliases)
     p.ctes.push(cte)
@@ -69,6 +69,8 @@ function printRecursive(p: Printer, node: Node, parent: Scope | undefined, self:
   members(node, [...QUERY, 'cte_name', 'union_all', 'left', 'right', 'aliases'])
   if (self === undefined) throw refuse('cannot run this query: a recursive query must be a CTE')
   const left = printQuery(p, node.left, parent)
+  // The recursive part may widen a column's type.
+  self.outputs = renamed(left.outputs, self.aliases)?.map(({ name }) => ({ name, kind: undefined }))
   const visible = p.ctes.push(self)
   const right = printQuery(p, node.right, parent)
   p.ctes.length = visible - 1
@@ -378,9 +380,9 @@ function baseTable(p: Printer, node: Node, scope: Scope): From {
     addOpaque(scope, node.alias ?? table, columns.map(unknownKind))
     return fixedFrom(`(${sql})${named(p, node.alias ?? table, columns)}`)
   }
-  if (schema !== '' && schema !== 'main')
+  if (schema !== '' && !isSchema(schema))
     throw refuse(
-      `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none, and information_schema has tables, columns and schemata`,
+      `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none or main (also called public and default), and information_schema has tables, columns and schemata`,
     )
   const cte = schema === '' ? p.ctes.findLast((each) => each.name === foldName(table)) : undefined
   if (cte !== undefined) {

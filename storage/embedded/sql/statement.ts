@@ -83,7 +83,10 @@ async function plansOf(connection: DuckDBConnection, sql: string, analyze: boole
   const statement = `EXPLAIN ${analyze ? 'ANALYZE ' : ''}${sql}`
   const reader = await connection.runAndReadAll(statement)
   // EXPLAIN ANALYZE repeats the statement, as it was rewritten.
-  return reader.getRows().map((row) => [String(row[0]), withoutPaths(String(row[1]).replaceAll(statement, ''))])
+  return reader
+    .getRows()
+    .filter(([kind]) => !String(kind).startsWith('logical_'))
+    .map((row) => [String(row[0]), withoutPaths(String(row[1]).replaceAll(statement, ''))])
 }
 
 /** Blanks the boxes' lists of file names: DuckDB draws plans as boxes and breaks long names over lines. */

@@ -8,6 +8,8 @@ import { openSql } from './open.ts'
 
 export interface TestHost extends SqlHost {
   requests: RelationRequest[]
+  /** What the plan guard has refused. */
+  refusals: string[]
   clock: bigint
   close(): void
   /** Columns and rows, times and integers as bigint. */
@@ -32,10 +34,19 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
   const instance = await DuckDBInstance.create(':memory:', { threads: '2' })
   const connection = await instance.connect()
   await connection.run("SET TimeZone = 'UTC'")
+  await connection.run("SET explain_output = 'all'")
   registerSqlFunctions(connection)
   for (const [i, [, select]] of tables.entries()) await connection.run(`CREATE TABLE __m${i} AS ${select}`)
   const host: TestHost = {
     connection,
+    refusals: [],
+    bounds: {
+      source: 'svc_source',
+      isFile: () => false,
+      isSource: () => false,
+      tables: new Set(tables.map((_, i) => `memory.main.__m${i}`)),
+      refused: (reason) => host.refusals.push(reason),
+    },
     requests: [],
     clock: 1_767_225_600_000_000_000n, // 2026-01-01
     now: () => host.clock,

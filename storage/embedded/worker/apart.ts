@@ -25,6 +25,8 @@ export interface ApartSettings {
   signal: AbortSignal | undefined
   /** A SELECT of the rows on the connection. */
   select(request: RelationRequest): Promise<string>
+  /** A plan was refused in the process. */
+  refusedPlan(reason: string): void
   /** Whether they must not be written to a file. */
   secret(request: RelationRequest): boolean
 }
@@ -112,7 +114,8 @@ class Session {
       if (message.kind === 'failed') {
         this.refused = !OUT_OF_MEMORY.test(message.message)
         this.fail(message.code === undefined ? new Error(message.message) : new SvcError(message.code as ErrorCode, message.message))
-      } else this.received.push(message)
+      } else if (message.kind === 'refused-plan') settings.refusedPlan(message.reason)
+      else this.received.push(message)
       this.wake?.()
     }
     process.whenDead((error) => this.fail(error))

@@ -42,6 +42,8 @@ const INTERRUPT_EVERY_MS = 20
  * 2 kB that nobody reads holds 120 MB. At this it is as fast (measured with 20 million rows of three numbers).
  */
 const STREAM_AHEAD = '128KB'
+/** Every plan is shown: the one before optimization says what a statement reads (sql/plan-guard.ts). */
+const CONNECTION_SETTINGS = [`SET streaming_buffer_size = '${STREAM_AHEAD}'`, "SET explain_output = 'all'"]
 export const SOURCE_FUNCTION = 'svc_source'
 /** DuckDB gives ENOSPC and EDQUOT as text only. */
 const FULL_DISK = /No space left on device|Disk quota exceeded/i
@@ -88,10 +90,10 @@ export class Duck {
       `CREATE SCHEMA svc_tags`,
       `SET allowed_directories = [${[segments, config.tempDir, config.archiveDirectory ?? []].flat().map(sqlText).join(', ')}]`,
       `SET enable_external_access = false`,
-      // It is a connection's own, and there is no default of it to set. Statements of clients cannot set anything: prepare refuses them.
-      `SET allowed_configs = ['streaming_buffer_size']`,
+      // They are a connection's own, and there are no defaults of them to set. Statements of clients cannot set anything: prepare refuses them.
+      `SET allowed_configs = ['streaming_buffer_size', 'explain_output']`,
       `SET lock_configuration = true`,
-      `SET streaming_buffer_size = '${STREAM_AHEAD}'`,
+      ...CONNECTION_SETTINGS,
     ]) {
       await connection.run(statement)
     }
@@ -139,7 +141,7 @@ export class Duck {
     const idle = this.idle.pop()
     if (idle !== undefined) return idle
     const connection = await this.instance.connect()
-    await connection.run(`SET streaming_buffer_size = '${STREAM_AHEAD}'`)
+    for (const statement of CONNECTION_SETTINGS) await connection.run(statement)
     return connection
   }
 

@@ -32,10 +32,11 @@ state.applied = eventsTold
 const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
 const units = new SampleUnits(config.sampleCacheBytes)
+const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })
 const { sqlLimits, maxScratchBytes } = config
 const processes = new ProcessPool(config)
 const dictionaries = new TagDictionaries(state.series)
-const context: RelationContext = { state, duck, dictionaries, dataDir, units, verifier, sqlLimits, maxScratchBytes, processes }
+const context: RelationContext = { state, duck, dictionaries, dataDir, units, verifier, sqlLimits, maxScratchBytes, processes, refusedPlan }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */

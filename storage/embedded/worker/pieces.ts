@@ -101,7 +101,7 @@ function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: r
     }
     const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment, [piece])}`
     const key = [head, storedTypes(request, piece.segment), ...conditions].join('\n')
-    const file = pathOf(request, piece.segment)
+    const file = segmentPathOf(request.duck, request.dataDir, piece.segment)
     const group = groups.get(key)
     if (group === undefined) groups.set(key, { files: [file], head, conditions, bounds: new Set(bounds) })
     else {
@@ -134,7 +134,7 @@ function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: re
     branches.push(
       piece.segment === undefined
         ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, order)}${tail}`
-        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([pathOf(request, piece.segment)])}${tail}`,
+        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([segmentPathOf(request.duck, request.dataDir, piece.segment)])}${tail}`,
     )
   }
   if (branches.length === 0) return undefined
@@ -150,7 +150,8 @@ function memtableCall(request: UnionRequest, piece: Piece, order: bigint): strin
   return call
 }
 
-function pathOf({ duck, dataDir }: UnionRequest, { file, archived }: SegmentMeta): string {
+/** A segment's path as statements name it. */
+export function segmentPathOf(duck: Duck, dataDir: string, { file, archived }: SegmentMeta): string {
   return join(archived ? (duck.archiveDirectory ?? '') : dataDir, file)
 }
 

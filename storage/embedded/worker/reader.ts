@@ -22,9 +22,11 @@ import type { Selection } from '../jobs/select-job.ts'
 import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../layout.ts'
 import { duckType, type RelationRequest, type SqlApart, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
+import type { PlanBounds } from '../sql/plan-guard.ts'
 import { apart } from './apart.ts'
-import { interruptOn, sqlName } from './duck.ts'
+import { interruptOn, SOURCE_FUNCTION, sqlName } from './duck.ts'
 import { type ExportTask, exportMeasurement } from './export.ts'
+import { segmentPathOf } from './pieces.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
@@ -162,17 +164,21 @@ export class EngineReader implements Reader {
   /** @param wanted collects segments that have to be verified before the statement can be tried again. */
   private host(namespace: string, connection: DuckDBConnection, wanted: SegmentMeta[]): SqlHost {
     const { state, processes } = this.context
+    const read = new Set<MeasurementDef>()
     const host: SqlHost = {
       connection,
       limits: this.context.sqlLimits,
+      bounds: this.boundsOf(namespace, read),
       measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
         if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
+        read.add(def)
         return noting(wanted, () => this.relationSql(def, request))
       },
       split: (request) => {
         const def = state.measurement(namespace, request.measurement)
+        if (def !== undefined) read.add(def)
         const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request)))
         this.sources.push(...(parts?.sources ?? []))
         return parts
@@ -203,6 +209,7 @@ export class EngineReader implements Reader {
           }
         }
       },
+      refusedPlan: (reason) => this.context.refusedPlan?.(namespace, reason),
       secret: (request) => {
         const { fields, tables } = defOf(request)
         const wanted = fields.filter(({ column }) => request.columns.includes(column))
@@ -215,6 +222,18 @@ export class EngineReader implements Reader {
         )
       },
     })
+  }
+
+  /** @param read the measurements that the statement has asked for by now. */
+  private boundsOf(namespace: string, read: ReadonlySet<MeasurementDef>): PlanBounds {
+    const { context, snapshot } = this
+    let files: Set<string> | undefined
+    return {
+      source: SOURCE_FUNCTION,
+      isFile: (path) => (files ??= filesOf(context, snapshot, read)).has(path),
+      isSource: (call) => this.sources.includes(call),
+      refused: (reason) => context.refusedPlan?.(namespace, reason),
+    }
   }
 
   private relationSql(def: MeasurementDef, request: RelationRequest): string {
@@ -246,6 +265,12 @@ export class EngineReader implements Reader {
       ],
     }
   }
+}
+
+/** Paths of the segments that hold rows of the measurements. */
+function filesOf({ duck, dataDir }: RelationContext, snapshot: Snapshot, measurements: ReadonlySet<MeasurementDef>): Set<string> {
+  const tables = new Set([...measurements].flatMap((def) => def.tables))
+  return new Set([...tables].flatMap((id) => snapshot.table(id).segments.map((segment) => segmentPathOf(duck, dataDir, segment))))
 }
 
 /** Answers like the host, with measurements that have no rows. */

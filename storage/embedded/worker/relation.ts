@@ -16,6 +16,8 @@ export interface RelationContext {
   dictionaries: TagDictionaries
   dataDir: string
   units: SampleUnits
+  /** A statement's plan that would have read what is not its own was refused. */
+  refusedPlan?(namespace: string, reason: string): void
   /** Absent where every segment is trusted. */
   verifier?: SegmentGate
   /** How large a statement of SQL may be. */

@@ -1,0 +1,38 @@
+import t from 'tap'
+import { Random } from '../../conformance/random.ts'
+import { GateHarness } from './gate-harness.ts'
+
+let harness: GateHarness
+t.before(async () => {
+  harness = await GateHarness.open(t.testdir())
+})
+t.after(() => harness.close())
+
+const STATEMENTS = 250
+
+for (const hostile of [true, false]) {
+  t.test(hostile ? "no statement reads what is not the caller's, whatever it calls things" : 'statements answer what DuckDB answers', async (t) => {
+    const seed = Math.floor(Math.random() * 2 ** 31)
+    t.comment(`seed ${seed}`)
+    const random = new Random(seed)
+    let answered = 0
+    for (let i = 0; i < STATEMENTS; i++) {
+      const { sql, outcome, problem } = await harness.tryOne(random, hostile)
+      if (outcome === 'answered') answered++
+      if (problem !== undefined) t.fail(`seed ${seed}, statement ${i}: ${problem}\n${sql}`)
+    }
+    t.ok(answered > STATEMENTS / 10, `${answered} of ${STATEMENTS} were answered`)
+  })
+}
+
+t.test('the harness finds what a hole would let through', async (t) => {
+  const open = harness as unknown as { host: { relation(request: { measurement: string; columns: string[] }): string } }
+  const { relation } = open.host
+  t.teardown(() => {
+    open.host.relation = relation
+  })
+  open.host.relation = ({ columns }) => `SELECT ${columns.map((name) => `"${name}"`).join(', ')} FROM __theirs_cpu`
+  const { outcome, problem } = await harness.try('SELECT v FROM cpu', true)
+  t.equal(outcome, 'refused')
+  t.match(problem, /the guard had to refuse it: scan SEQ_SCAN memory\.main\.__theirs_cpu/)
+})
