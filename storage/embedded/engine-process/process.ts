@@ -6,11 +6,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { WorkerConfig } from '../layout.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
-const MAIN = new URL('./main.ts', import.meta.url).pathname
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 /** Data segment of a process that is ready: 722 MB with two threads of DuckDB (measured), most of it reserved by V8 for code and never used. */
 const BASE_DATA_BYTES = 768 << 20
 const THREAD_DATA_BYTES = 24 << 20
