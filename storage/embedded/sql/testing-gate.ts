@@ -8,10 +8,10 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { Random } from '../../conformance/random.ts'
 import { sqlText } from '../worker/duck.ts'
 import { ident, type Node } from './ast.ts'
-import { StatementGenerator } from './gate-generator.ts'
 import type { SqlHost, SqlMeasurement } from './host.ts'
 import { openSql } from './open.ts'
 import { prepareSql } from './prepare.ts'
+import { StatementGenerator } from './testing-statements.ts'
 
 const KELVIN = '\u212a'
 const MINE = ['cpu', 'Mem', 'k']
