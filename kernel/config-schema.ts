@@ -23,6 +23,14 @@ export const serverSchema = Type.Object({
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  max_control_body_size: count(
+    1_048_576,
+    1024,
+    1_073_741_824,
+    'The same for bodies that carry no points to write, such as statements, plans and deletes, and for such requests over gRPC; above: 413',
+  ),
+  max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
+  max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),
   compression_min_bytes: count(
     1024,
     0,

@@ -166,6 +166,16 @@ export function decimalText(unscaled: bigint, scale: number): string {
 /** Digits with an optional sign and point: what `storeDecimal` takes. */
 export const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)$/
 
+/** Where the suffix `d` of the digits at `start` stands, behind a sign; -1 when there are no digits or no suffix. */
+export function decimalEnd(bytes: Uint8Array, start: number): number {
+  let [at, digits, points] = [start, 0, 0]
+  for (; (bytes[at] < 58 && bytes[at] > 47) || bytes[at] === 46; at++) {
+    if (bytes[at] === 46) points++
+    else digits++
+  }
+  return digits > 0 && points < 2 && bytes[at] === 100 ? at : -1
+}
+
 /**
  * Stores [+-]digits[.digits] as a decimal of its own scale; false when it has more than 38 digits.
  * Leading zeros do not count; trailing zeros do: 1.50 has scale 2.

@@ -30,7 +30,7 @@ export class Queries {
   }
 
   async query(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
-    const { limit, rows, ...plan } = queryPlan(request)
+    const { limit, rows, ...plan } = queryPlan(request, this.svc.server.max_body_members)
     const maxRows = this.svc.server.sql_max_rows
     if (limit > maxRows) {
       throw new SvcError('BAD_REQUEST', `cannot answer query: limit ${limit} is above server.sql_max_rows, which is ${maxRows}; ask for fewer rows at once`)

@@ -59,7 +59,11 @@ export default definePlugin({
         consumes: ['text/plain'],
         response: { 204: NOTHING },
       }
-      svc.http.post(path, { config: { rawBody: true, ingest: true }, schema, onSend: addInfluxHeaders }, (request, reply) => handler.write(request, reply))
+      svc.http.post(
+        path,
+        { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, onSend: addInfluxHeaders },
+        (request, reply) => handler.write(request, reply),
+      )
     }
     const schema = { tags: ['write'], summary: 'Answers what InfluxDB 1 clients ask before they write', querystring: statementQuery }
     const answer = async (request: HttpRequest) => {

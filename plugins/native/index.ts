@@ -44,8 +44,10 @@ export default definePlugin({
       body: pointsBody,
       response: { 204: nothing },
     }
-    svc.http.post('/api/v1/write', { config: { ...JSON_BODY, ingest: true }, schema: write, validatorCompiler: uncheckedBody }, (request, reply) =>
-      writer.write(request, reply),
+    svc.http.post(
+      '/api/v1/write',
+      { config: { ...JSON_BODY, ingest: true }, bodyLimit: svc.server.max_body_size, schema: write, validatorCompiler: uncheckedBody },
+      (request, reply) => writer.write(request, reply),
     )
 
     const query = { tags: ['query'], summary: 'Rows of one measurement, by time and then series', body: planBody, response: { 200: rows } }

@@ -2,9 +2,11 @@
  * Random JSON bodies through the column parser and through JSON.parse. node plugins/native/points.fuzz.ts [seconds] [seed]
  * Values are small enough for JSON.parse to be right; what a double cannot hold is in points.test.ts.
  */
+
 import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { PointsParser } from './points.ts'
@@ -111,7 +113,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       let found: DecodedPoint[] | undefined
       let message = ''
       try {
-        parser.parse(Buffer.from(body), batch, { now: NOW, maxPoints: 100, maxFields: 100 })
+        atOnce(parser.parse(Buffer.from(body), batch, { now: NOW, maxPoints: 100, maxFields: 100 }))
         found = pointsOf(batch, resolver)
       } catch (error) {
         if (!(error instanceof SvcError)) throw error

@@ -28,6 +28,7 @@ export default definePlugin({
   provides: ['otlp_export'],
   setup(svc, config) {
     const handler = new OtlpHandler(svc, config)
+    svc.stop(() => handler.stop())
     const method = exportMethod(handler, config.max_decompressed_bytes)
     // For the listener on a port of its own, and the one that is there for gRPC anyway, which begins to listen after the start phase.
     svc.provide('otlp_export', method)
@@ -37,6 +38,7 @@ export default definePlugin({
         method: 'POST',
         url,
         config: { rawBody: true, encodedBody: true, ingest: true },
+        bodyLimit: svc.server.max_body_size,
         schema: {
           tags: ['write'],
           summary: 'OTLP metrics: an ExportMetricsServiceRequest',

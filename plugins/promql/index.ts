@@ -17,7 +17,7 @@ export default definePlugin({
   config: configSchema,
   capabilities: ['points', 'jobs', 'delete'],
   setup(svc, config) {
-    svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8')))
+    svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8'), svc.server.max_body_members))
     const door = new Door(svc)
     queryEndpoints(door, config)
     discoveryEndpoints(door, config)

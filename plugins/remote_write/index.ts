@@ -52,7 +52,7 @@ export default definePlugin({
       consumes: ['application/x-protobuf'],
       response: { 200: version, 204: NOTHING },
     }
-    const options = { config: { rawBody: true as const, encodedBody: true as const, ingest: true as const }, schema }
+    const options = { config: { rawBody: true as const, encodedBody: true as const, ingest: true as const }, bodyLimit: svc.server.max_body_size, schema }
     svc.http.post('/api/v1/prom/write', options, (request, reply) => handler.write(request, reply))
     // Where Prometheus and VictoriaMetrics themselves take it, and where other doors take other types.
     const shared = { ...options, schema: { ...schema, hide: true }, constraints: { mediaType: 'application/x-protobuf' } }
