@@ -13,7 +13,7 @@ import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 /** Data segment of a process that is ready: 722 MB with two threads of DuckDB (measured), most of it reserved by V8 for code and never used. */
-const BASE_DATA_BYTES = 768 << 20
+const BASE_DATA_BYTES = 896 << 20
 const THREAD_DATA_BYTES = 24 << 20
 /** Of a statement's memory; the rest is for what DuckDB does not count. With more, sorts that spill are ended for their memory (measured). */
 const BUFFER_SHARE = 0.5
