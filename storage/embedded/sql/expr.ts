@@ -5,6 +5,7 @@ import { columnRef } from './columns.ts'
 import { COMPARISONS, printBetween, printComparison, printInList } from './comparison.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { fits, parseInstant, parseTime } from './instant.ts'
+import { lambdaText } from './lambda.ts'
 import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
@@ -233,23 +234,6 @@ function argumentName(name: string, call: string): string {
   if (STRUCT_MAKERS.has(call)) return ident(name)
   if (!NAMED_ARGUMENTS.has(foldName(name))) throw refuse(`cannot call ${call}: it has no argument "${name}" that can be named`)
   return foldName(name)
-}
-
-export function lambdaText(p: Printer, node: Node, scope: Scope): string {
-  members(node, ['class', 'type', 'alias', 'lhs', 'expr'])
-  const left = node.lhs as Node
-  const parameters = left.class === 'COLUMN_REF' ? [left] : left.function_name === 'row' ? (left.children as Node[]) : []
-  if (parameters.length === 0 || parameters.some((each) => each.class !== 'COLUMN_REF' || each.column_names.length !== 1)) {
-    throw refuse('cannot read a lambda: its parameters must be plain names')
-  }
-  const names = parameters.map((each) => String(each.column_names[0]))
-  const hidden = new Set(names.map(foldName))
-  scope.hidden.push(hidden)
-  scope.parameters.push(hidden)
-  const body = printExpr(p, node.expr, scope)
-  scope.hidden.splice(scope.hidden.indexOf(hidden), 1)
-  scope.parameters.pop()
-  return `lambda ${names.map((name) => p.ident(name)).join(', ')}: ${body}`
 }
 
 function operatorCall(p: Printer, name: string, children: Node[], scope: Scope): string {

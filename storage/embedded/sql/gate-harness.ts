@@ -5,10 +5,9 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import type { Random } from '../../conformance/random.ts'
 import { sqlText } from '../worker/duck.ts'
 import { ident, type Node } from './ast.ts'
-import { StatementGenerator } from './gate-generator.ts'
+import { type Draws, StatementGenerator } from './gate-generator.ts'
 import type { SqlHost, SqlMeasurement } from './host.ts'
 import { openSql } from './open.ts'
 import { prepareSql } from './prepare.ts'
@@ -80,7 +79,7 @@ export class GateHarness {
     const plainInstance = await DuckDBInstance.create(':memory:', { threads: '1' })
     const plain = await plainInstance.connect()
     const rows = (from: number): string =>
-      `SELECT make_timestamp_ns(i) AS _time, ${COLUMNS.map((name, n) => `(i * ${n + 1} % 7 + ${from})::BIGINT AS ${name}`).join(', ')} FROM range(5) r(i)`
+      `SELECT make_timestamp_ns(i) AS _time, ${COLUMNS.map((name, n) => `(i * ${n + 1} % 7 + ${from})::BIGINT AS ${name}`).join(', ')} FROM range(4) r(i)`
     for (const name of MINE) {
       await connection.run(`CREATE TABLE __mine_${name} AS ${rows(0)}`)
       await connection.run(`CREATE TABLE __theirs_${name} AS ${rows(FOREIGN * 10)}`)
@@ -115,7 +114,7 @@ export class GateHarness {
   }
 
   /** A statement by chance. @param hostile with names that DuckDB knows. */
-  async tryOne(random: Random, hostile: boolean): Promise<Tried> {
+  async tryOne(random: Draws, hostile: boolean): Promise<Tried> {
     const pool = [...PLAIN_NAMES, ...MINE, ...COLUMNS, ...(hostile ? this.hostile : [])]
     const sql = new StatementGenerator(random, { measurements: new Map(MINE.map((name) => [name, COLUMNS])), pool }).statement()
     return this.try(sql, hostile)

@@ -1,7 +1,7 @@
 /** `*`, `m.*`, COLUMNS(...): lists of columns by pattern are made here, because DuckDB does not see the names that a pattern is about. */
 import { constantText, literal, members, type Node, refuse, walk } from './ast.ts'
 import { columnNames, columnsIn } from './columns.ts'
-import { lambdaText, printExpr } from './expr.ts'
+import { lambdaText } from './lambda.ts'
 import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
 import type { Output, Scope } from './scope.ts'
@@ -18,7 +18,7 @@ export function star(p: Printer, node: Node, scope: Scope): string {
     ...((node.exclude_list ?? []) as string[]).map((name) => p.ident(name)),
     ...((node.qualified_exclude_list ?? []) as Node[]).map((each) => qualified(p, each)),
   ]
-  const replace = ((node.replace_list ?? []) as Node[]).map((each) => `${printExpr(p, each.value, scope)} AS ${p.ident(each.key)}`)
+  const replace = ((node.replace_list ?? []) as Node[]).map((each) => `${p.expr(each.value, scope)} AS ${p.ident(each.key)}`)
   const rename = ((node.rename_list ?? []) as Node[]).map((each) => {
     members(each.key, ['table', 'column'])
     return `${qualified(p, each.key)} AS ${p.ident(each.value)}`
@@ -43,7 +43,7 @@ const qualified = (p: Printer, { table, column }: Node): string =>
 function plainStar(p: Printer, node: Node, scope: Scope): string {
   const text = `${node.relation_name === undefined ? '' : `${p.ident(node.relation_name)}.`}*`
   if (node.columns !== true) return text
-  return `COLUMNS(${node.expr === undefined ? text : printExpr(p, node.expr, scope)})`
+  return `COLUMNS(${node.expr === undefined ? text : p.expr(node.expr, scope)})`
 }
 
 /** Operators of `* LIKE 'pattern'`, as functions of a name and the pattern. */
