@@ -15,7 +15,7 @@ const KEPT_TABLES = 64
  * Rows times columns of one table, set or not: a small body that names ever new fields must not reserve memory without end. A body of
  * 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
  */
-const MAX_CELLS = 2 ** 25
+const MAX_CELLS = 2 ** 24
 const encoder = new TextEncoder()
 
 /** Bytes of strings and histograms of one batch; a value is (offset, length). */

@@ -3,7 +3,7 @@ import { SvcNode } from './boot.ts'
 import { commandOf, type Io, parseWords, VALUED } from './cli-words.ts'
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from './config.ts'
 import { OVERRIDES } from './config-schema.ts'
-import { describe, listPlugins, warnings } from './config-text.ts'
+import { describe, listPlugins, notes, warnings } from './config-text.ts'
 import { LateError } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { didYouMean } from './nearest.ts'
@@ -77,6 +77,7 @@ const KILL_GRACE_MS = 1000
 async function serve(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
+  for (const note of notes(config)) log.info(note)
   const up = (async () => {
     await node.setup()
     await node.start()
@@ -103,6 +104,7 @@ async function check(config: NodeConfig, io: Io): Promise<number> {
     await node.setup()
     await checkPlugins(config, io.env)
     io.out(describe(config))
+    for (const note of notes(config)) io.out(`note: ${note}\n`)
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
   } finally {
     await node.stop()

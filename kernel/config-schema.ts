@@ -2,6 +2,7 @@
 
 import { type Static, Type } from 'typebox'
 import { LISTENS } from './addresses.ts'
+import { alsoNamed } from './config-names.ts'
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts'
 
 const seconds = (value: number, description: string, minimum = 0) => Type.Number({ default: value, minimum, maximum: 86_400, description })
@@ -22,6 +23,14 @@ export const serverSchema = Type.Object({
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  max_control_body_size: count(
+    1_048_576,
+    1024,
+    1_073_741_824,
+    'The same for bodies that carry no points to write, such as statements, plans and deletes, and for such requests over gRPC; above: 413',
+  ),
+  max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
+  max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),
   compression_min_bytes: count(
     1024,
     0,
@@ -47,8 +56,15 @@ export const serverSchema = Type.Object({
   write_timeout_secs: seconds(30, 'Time limit of one write; 0 = none'),
   dedup_window_secs: seconds(300, 'How long an Idempotency-Key is remembered; 0 = keys are ignored'),
   max_dedup_entries: count(1_000_000, 4, 100_000_000, 'Idempotency keys remembered at once; when full the oldest quarter goes'),
-  sql_query_timeout_secs: seconds(30, 'Time limit of one query; 0 = none'),
+  sql_query_timeout_secs: seconds(30, 'Time limit of one SQL statement; 0 = none'),
   sql_max_rows: count(100_000, 1, 100_000_000, 'Rows of one query answer'),
+  query_timeout_secs: Type.Number({
+    ...alsoNamed('database.query_timeout_secs'),
+    default: 60,
+    minimum: 0,
+    maximum: 86_400,
+    description: 'Time limit of one query that is a plan (native, gRPC Query); 0 = none. Also database.query_timeout_secs',
+  }),
   prom_query_timeout_secs: seconds(30, 'Time limit of one PromQL query, discovery or remote read; 0 = none'),
   prom_series_limit: count(10_000, 1, 100_000_000, 'Series, label names or values of one PromQL answer; what is over it is left out, with a warning'),
   prom_max_result_bytes: count(268_435_456, 1024, 17_179_869_184, 'Bytes of one PromQL answer, and of what a remote read holds in memory; above: 422'),

@@ -31,6 +31,11 @@ export function describe(config: NodeConfig): string {
   return `${lines.join('\n')}\n\n`
 }
 
+/** Keys that were written by another name. */
+export function notes({ renamed, file }: NodeConfig): string[] {
+  return renamed.map(({ alias, key }) => `"${alias}" in ${file} is "${key}"`)
+}
+
 /** @param open whether nothing authenticates. */
 export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
   return listeners.flatMap(({ key, address }) => {

@@ -7,6 +7,7 @@ import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
 import { type TProperties, Type } from 'typebox'
 import { addressesOf, addressProblems, type ListenAddress } from './addresses.ts'
+import { type Renamed, refuseNeedless, renameKeys } from './config-names.ts'
 import {
   type AuthConfig,
   authSchema,
@@ -57,6 +58,8 @@ export interface NodeConfig {
   storage: StorageConfig | undefined
   /** Where it listens, HTTP first. */
   listeners: ListenAddress[]
+  /** Keys that were written by another name. */
+  renamed: Renamed[]
 }
 
 export class ConfigError extends Error {
@@ -125,10 +128,15 @@ export interface ResolveOptions {
 export async function resolveConfig(source: ConfigSource, options: ResolveOptions = {}): Promise<NodeConfig> {
   const problems: string[] = []
   const { plugins: listed = [], ...rest } = structuredClone(source.tree)
-  const origin: Origin = (key) => source.overrides.get(key)?.from ?? source.file
 
   const selected = [...(options.plugins ?? []), ...(await loadSelected(listed, source, problems))]
   const plugins = startOrder(withoutRepeats(selected, source.file, problems), problems)
+
+  const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
+  refuseNeedless(rest, source.file, problems)
+  const renamed = renameKeys(rest, [{ section: 'server', schema: serverSchema as Schema }, ...mounts], source.file, problems)
+
+  const origin: Origin = (key) => source.overrides.get(key)?.from ?? nameOf(source.file, renamed, key)
 
   const needsStorage = plugins.some((plugin) => (plugin.capabilities ?? []).length > 0)
   problems.push(...overridesWithoutSection(rest, source))
@@ -139,7 +147,6 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
 
   // Plugins first: one may own a section within [database].
   const configs = new Map<string, unknown>()
-  const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
   sections.share('auth', Object.keys(authSchema.properties))
   for (const mount of mounts) {
     const claim = sections.claimOf(mount)
@@ -174,7 +181,13 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   ]
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
-  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners }
+  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners, renamed }
+}
+
+/** Where a key stands in the file, which may have it by another name. */
+function nameOf(file: string, renamed: readonly Renamed[], key: string): string {
+  const other = renamed.find((each) => each.key === key)
+  return other === undefined ? file : `${file}, where it is "${other.alias}"`
 }
 
 function overridesWithoutSection(tree: Tree, { file, overrides }: ConfigSource): string[] {

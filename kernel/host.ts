@@ -6,7 +6,7 @@ import type { HttpServer } from './http/server.ts'
 import type { IngestGate } from './ingest.ts'
 import type { Logs } from './log.ts'
 import type { MetricsRegistry } from './metrics.ts'
-import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, Svc } from './plugin.ts'
+import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
 import type { Storage } from './storage.ts'
 
 export interface SharedParts {
@@ -44,7 +44,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     id,
     log: shared.logs.child(id),
     metrics,
-    http: routesOf(id, scope, shared.http),
+    http: routesOf(id, scope, shared),
     server: shared.server,
     tls: shared.tls,
     clock: shared.clock,
@@ -121,17 +121,27 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
   }
 }
 
-function routesOf(id: string, scope: FastifyInstance, http: HttpServer): HttpRoutes {
+function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedParts): HttpRoutes {
+  /** Failures of routes that write points are counted wherever they come from: the body, the handler, the storage. */
+  const counting = <T extends { config?: RouteConfig; errorHandler?: unknown }>(options: T): T => {
+    if (options.config?.ingest === undefined) return options
+    const answer = (options.errorHandler ?? http.fail.bind(http)) as HttpServer['fail']
+    const errorHandler: HttpServer['fail'] = (error, request, reply) => {
+      if (request.svcContext !== null) ingest.failed(request.svcContext, error)
+      return answer(error, request, reply)
+    }
+    return { ...options, errorHandler }
+  }
   const add = (method: 'GET' | 'POST' | 'PUT' | 'DELETE') => (path: string, options: HttpOptions | HttpHandler, handler?: HttpHandler) => {
     const [given, handle] = typeof options === 'function' ? [{}, options] : [options, handler as HttpHandler]
-    scope.route({ ...given, schema: tagged(id, given.schema), method, url: path, handler: wrap(handle) as never })
+    scope.route({ ...counting(given), schema: tagged(id, given.schema), method, url: path, handler: wrap(handle) as never })
   }
   return {
     get: add('GET'),
     post: add('POST'),
     put: add('PUT'),
     delete: add('DELETE'),
-    route: (options) => void scope.route({ ...options, schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
+    route: (options) => void scope.route({ ...counting(options), schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
     parser(contentType, parse) {
       http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },

@@ -30,6 +30,10 @@ export interface Ingest {
   admit(check: Admit): void
   /** Counts values from the wire that are NaN, infinite or staleness markers. */
   countNonFinite(values: number): void
+  /** Counts a call as a failed write, unless one of its writes was counted so: for what is refused before it gets to the gate. HTTP routes that say `ingest` need it for answers of success only. */
+  failed(context: CallContext, error: unknown): void
+  /** Runs a call that writes, and counts it when it fails: for listeners of a plugin's own. */
+  attempt<T>(context: CallContext, work: () => Promise<T>): Promise<T>
   /** Frees the keys of a namespace that is gone. */
   forget(namespace: string): void
 }
@@ -50,13 +54,15 @@ export class IngestGate implements Ingest {
   private readonly errors: Counter
   private readonly backfilled: Counter
   private readonly nonFinite: Counter
+  /** Calls of which a write was counted as failed. */
+  private readonly counted = new WeakSet<CallContext>()
 
   /** @param storage the open storage; called for each write. */
   constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, monotonic: () => number) {
     this.storage = storage
     this.limits = limits
     this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, monotonic)
-    this.errors = metrics.counter('write_errors_total', 'Writes that failed, by reason', ['reason'])
+    this.errors = metrics.counter('write_errors_total', 'Writes that failed, whole or in part, by reason', ['reason'])
     for (const reason of ['storage_full', 'timeout', 'rejected', 'panic']) this.errors.inc({ reason }, 0)
     this.backfilled = metrics.counter('backfill_points_total', 'Points written with backfill')
     this.nonFinite = metrics.counter(
@@ -71,6 +77,24 @@ export class IngestGate implements Ingest {
 
   countNonFinite(values: number): void {
     this.nonFinite.inc(values)
+  }
+
+  failed(context: CallContext, error: unknown): void {
+    if (!this.counted.has(context)) this.count(context, reasonOf(classify(error)))
+  }
+
+  async attempt<T>(context: CallContext, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      this.failed(context, error)
+      throw error
+    }
+  }
+
+  private count(context: CallContext, reason: string): void {
+    this.counted.add(context)
+    this.errors.inc({ reason })
   }
 
   forget(namespace: string): void {
@@ -98,14 +122,14 @@ export class IngestGate implements Ingest {
       const written = storage.write(batch, { backfill, nonFinite })
       const result = await (this.limits.writeTimeoutMs > 0 ? within(written, this.limits.writeTimeoutMs) : written)
       if (backfill) this.backfilled.inc(result.written)
-      if (result.rejected > 0) this.errors.inc({ reason: 'rejected' })
+      if (result.rejected > 0) this.count(context, 'rejected')
       // Nothing was stored: the caller may correct the points and try again under the same key.
       if (key !== undefined && result.written === 0 && result.rejected > 0) this.keys.release(key)
       return result
     } catch (error) {
       if (owned) storage.recycle(batch)
       if (key !== undefined) this.keys.release(key)
-      this.errors.inc({ reason: reasonOf(classify(error)) })
+      this.count(context, reasonOf(classify(error)))
       throw error
     }
   }

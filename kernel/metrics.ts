@@ -90,6 +90,11 @@ export class Metrics {
     )
   }
 
+  /** A counter that several plugins count in; it is the kernel's. */
+  commonCounter(name: string, help: string, labelNames: readonly string[] = []): Counter {
+    return this.shared.child('kernel').counter(name, help, labelNames)
+  }
+
   /** @param collect sets the value at each scrape. */
   gauge(name: string, help: string, labelNames: readonly string[] = [], collect?: (gauge: Gauge) => void | Promise<void>): Gauge {
     return this.shared.claim(this.owner, name, (fullName) => {
@@ -112,4 +117,9 @@ export class Metrics {
       (fullName) => new Histogram({ name: fullName, help, labelNames: [...labelNames], buckets: [...buckets], registers: [this.shared.registry] }),
     )
   }
+}
+
+/** SQL results that were cut, whichever listener they went out by. */
+export function truncatedResults(metrics: Metrics): Counter {
+  return metrics.commonCounter('sql_results_truncated_total', 'SQL results cut at server.sql_max_rows')
 }

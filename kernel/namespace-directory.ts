@@ -1,6 +1,14 @@
 /** The namespaces there are. Whoever defines them provides the service NAMESPACES, a `NamespaceLifecycle`; others find it and ask. */
 export const NAMESPACES = 'namespaces'
 
+/** The service of whoever may hold callers to `max_request_rps` and `max_request_burst` of quotas, a `RequestLimits`. */
+export const REQUEST_LIMITS = 'request_limits'
+
+export interface RequestLimits {
+  /** False where limits are switched off. */
+  readonly enforced: boolean
+}
+
 /** Bounds of one namespace; 0 = none. */
 export interface NamespaceQuota {
   max_series_count: number

@@ -90,6 +90,8 @@ export interface RouteConfig {
   rawBody?: true | readonly string[]
   /** With `rawBody`: the bytes as they were sent; decoding them by Content-Encoding, and bounding what comes out, is the handler's. */
   encodedBody?: true
+  /** The route writes points: calls that fail, whatever refuses them, count in svc_write_errors_total. */
+  ingest?: true
 }
 
 export interface HttpOptions extends Omit<RouteShorthandOptions, 'config'> {

@@ -1,6 +1,7 @@
 /** The tables of a config file: each is taken out by its owner, and what nobody owns is refused, saying whose it would be. */
 import { Type } from 'typebox'
 import type { ConfigSource, Tree } from './config.ts'
+import { aliasesOf } from './config-names.ts'
 import { builtinPlugins, loadPlugin } from './loader.ts'
 import { didYouMean } from './nearest.ts'
 import type { Plugin } from './plugin.ts'
@@ -186,9 +187,10 @@ async function sectionOwners(): Promise<Map<string, string>> {
   const owners = new Map<string, string>()
   for (const id of builtinPlugins()) {
     try {
-      for (const { section, keys } of mountsOf(await loadPlugin(id, process.cwd()))) {
+      for (const { section, schema, keys } of mountsOf(await loadPlugin(id, process.cwd()))) {
         owners.set(section, id)
         for (const key of keys) owners.set(`${section}.${key}`, id)
+        for (const { alias } of aliasesOf({ section, schema })) owners.set(alias, id)
       }
     } catch {
       owners.set(id, id) // it fails when selected; here only its name matters

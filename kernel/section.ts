@@ -15,6 +15,8 @@ export interface Schema {
   enum?: unknown[]
   description?: string
   default?: unknown
+  /** Another name of the key, with its section. */
+  alias?: string
 }
 
 /** Where a value came from, for messages: the file, an environment variable, a flag. */

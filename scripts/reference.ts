@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { join } from 'node:path'
+import { NEEDLESS } from '../kernel/config-names.ts'
 import { authSchema, engineSchema, OVERRIDES, serverSchema, tlsSchema } from '../kernel/config-schema.ts'
 import { ERRORS, type ErrorKind } from '../kernel/errors.ts'
 import type { EngineModule } from '../kernel/loader.ts'
@@ -86,6 +87,14 @@ function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, Eng
   add('[auth]', authSchema as Schema, 'The other keys of the section belong to the plugins that authenticate.')
   for (const plugin of plugins)
     for (const { section, schema } of mountsOf(plugin)) add(`[${section}]`, schema, `Of plugin \`${plugin.id}\`: ${plugin.summary}.`)
+  lines.push(
+    '',
+    '## Keys of the documented interface that are refused',
+    '',
+    'Each with the reason; what takes its place is named where there is something.',
+    '',
+  )
+  lines.push('| Key or section | Why |', '|---|---|', ...Object.entries(NEEDLESS).map(([key, why]) => row(code(key.includes('.') ? key : `[${key}]`), why)))
   return `${lines.join('\n')}\n`
 }
 
@@ -121,6 +130,9 @@ function errorsPage(): string {
     '',
     'Every failure over HTTP is `{"error": "...", "code": "..."}` with the status below; a partial write adds `written` and `rejected`. Where the text is withheld the',
     'answer says `<CODE>: an internal error occurred`, and the log has the rest under the same request id.',
+    '',
+    'Three interfaces have shapes of their own, for clients that know no other: [PromQL](../../plugins/promql/README.md#errors) (`status`, `errorType`, `error`, and `code` beside them),',
+    '[OTLP](../../plugins/otlp/README.md#errors) (`google.rpc.Status`, whose `message` begins with the code), and the [catalog](../../plugins/catalog_auth/README.md#errors) (`{"error": {"message", "type", "code"}}`).',
     '',
     '| Code | HTTP | gRPC | Retry-After, s | Text |',
     '|---|---|---|---|---|',

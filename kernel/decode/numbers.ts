@@ -163,12 +163,25 @@ export function decimalText(unscaled: bigint, scale: number): string {
   return unscaled < 0n ? `-${text}` : text
 }
 
+/** Digits with an optional sign and point: what `storeDecimal` takes. */
+export const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)$/
+
+/** Where the suffix `d` of the digits at `start` stands, behind a sign; -1 when there are no digits or no suffix. */
+export function decimalEnd(bytes: Uint8Array, start: number): number {
+  let [at, digits, points] = [start, 0, 0]
+  for (; (bytes[at] < 58 && bytes[at] > 47) || bytes[at] === 46; at++) {
+    if (bytes[at] === 46) points++
+    else digits++
+  }
+  return digits > 0 && points < 2 && bytes[at] === 100 ? at : -1
+}
+
 /**
- * Stores -?digits[.digits] as a decimal of its own scale; false when it has more than 38 digits.
+ * Stores [+-]digits[.digits] as a decimal of its own scale; false when it has more than 38 digits.
  * Leading zeros do not count; trailing zeros do: 1.50 has scale 2.
  */
 export function storeDecimal(bytes: Uint8Array, start: number, end: number, column: Column, row: number): boolean {
-  let at = bytes[start] === 45 ? start + 1 : start
+  let at = bytes[start] === 45 || bytes[start] === 43 ? start + 1 : start
   let digits = ''
   let scale = 0
   let point = false

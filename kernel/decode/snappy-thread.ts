@@ -32,7 +32,7 @@ interface Slot {
   size: number
   length: number
   /** Takes what was decoded; undefined while the slot is free. */
-  done: ((decoded: Uint8Array) => void) | undefined
+  done: ((decoded: Uint8Array) => unknown) | undefined
   failed: (error: unknown) => void
 }
 
@@ -53,10 +53,10 @@ export class SnappyThread {
   }
 
   /**
-   * @param read called with what the block decodes to, which is good until it returns; what it returns or throws comes back.
+   * @param read called with what the block decodes to, which is good until it returns, or until what it returns is settled; that comes back.
    * @returns undefined when the block is better decoded by the caller: too small, too large, or there is no slot. @throws BAD_REQUEST, later as well.
    */
-  decode<T>(block: Uint8Array, read: (decoded: Uint8Array) => T): Promise<T> | undefined {
+  decode<T>(block: Uint8Array, read: (decoded: Uint8Array) => T | Promise<T>): Promise<T> | undefined {
     const length = checkedLength(block)
     if (length < SMALLEST || length > LARGEST || block.length > LARGEST || this.over || this.slots.length === 0) return undefined
     if (!this.ready) return this.start()
@@ -67,7 +67,11 @@ export class SnappyThread {
     slot.size = block.length
     slot.length = length
     const result = new Promise<T>((resolve, reject) => {
-      slot.done = (decoded) => resolve(read(decoded))
+      slot.done = (decoded) => {
+        const result = read(decoded)
+        resolve(result)
+        return result
+      }
       slot.failed = reject
     })
     this.post({ slot: slot.number, size: block.length, length })
@@ -112,13 +116,15 @@ export class SnappyThread {
   private finish(slot: Slot, good: boolean): void {
     const { input, output, size, length, done, failed } = slot
     slot.done = undefined
+    const free = (): void => void this.free.push(slot)
     try {
       if (!good) fill(input.subarray(0, size), output, new DataView(output.buffer), length)
-      done?.(output.subarray(0, length))
+      const result = done?.(output.subarray(0, length))
+      if (result instanceof Promise) result.then(free, free)
+      else free()
     } catch (error) {
       failed(error)
-    } finally {
-      this.free.push(slot)
+      free()
     }
   }
 }

@@ -8,12 +8,11 @@ export { snappyLength } from './snappy-fill.ts'
 /** Below this the thread pool costs more than it saves. */
 const SMALL = 64 * 1024
 
-/** @param limit bytes after decoding; what is longer is refused before any memory is taken. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
-export async function decodeSnappy(bytes: Uint8Array, limit: number): Promise<Uint8Array> {
+/** @param limit bytes after decoding; what is longer is refused before any memory is taken. @param setting the key that sets it, for the message. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
+export async function decodeSnappy(bytes: Uint8Array, limit: number, setting = 'server.max_body_size'): Promise<Uint8Array> {
   const length = snappyLength(bytes)
   if (length < 0) throw damaged('it does not begin with a length')
-  if (length > limit)
-    throw new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${limit} bytes when decoded; send smaller batches or raise server.max_body_size`)
+  if (length > limit) throw new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${limit} bytes when decoded; send less at once or raise ${setting}`)
   let decoded: Uint8Array
   try {
     decoded = (length < SMALL ? uncompressSync(bytes) : await uncompress(bytes)) as Uint8Array

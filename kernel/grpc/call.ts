@@ -28,6 +28,8 @@ export interface CallParts {
   /** The section that limits are set in, for messages. */
   section: string
   maxReceiveBytes: number
+  /** Of a message that carries no points. */
+  maxControlBytes: number
   maxSendBytes: number
   sendBufferBytes: number
   /** What the calls of the listener hold. */
@@ -143,12 +145,13 @@ export class Call implements GrpcCall, Holder {
   }
 
   private inboxOptions(encoding: string): InboxOptions {
-    const { memory, turn, section, maxReceiveBytes, method } = this.parts
-    const { maxRequestBytes } = method
-    const own = maxRequestBytes !== undefined && maxRequestBytes < maxReceiveBytes
+    const { memory, turn, section, maxReceiveBytes, maxControlBytes, method } = this.parts
+    const { carriesPoints, maxRequestBytes = Number.POSITIVE_INFINITY } = method
+    const control = carriesPoints !== true && maxControlBytes < maxReceiveBytes
+    const maxBytes = control ? maxControlBytes : maxReceiveBytes
     return {
-      maxBytes: own ? maxRequestBytes : maxReceiveBytes,
-      setting: own ? undefined : `${section}.max_receive_bytes`,
+      maxBytes: Math.min(maxBytes, maxRequestBytes),
+      setting: maxRequestBytes < maxBytes ? undefined : control ? 'server.max_control_body_size' : `${section}.max_receive_bytes`,
       encoding,
       turn,
       hold: (bytes) => (bytes < 0 ? memory.give(this, -bytes) : memory.take(this, bytes)),

@@ -1,11 +1,14 @@
 /** The keys of a gRPC listener, for the schema of a plugin's section. */
 import { type TInteger, type TNumber, type TString, Type } from 'typebox'
 import { LISTENS } from '../addresses.ts'
+import { alsoNamed } from '../config-names.ts'
 
 const MIB = 1_048_576
 const bytes = (value: number, minimum: number, maximum: number, description: string): TInteger =>
   Type.Integer({ default: value, minimum, maximum, description })
-const seconds = (value: number, minimum: number, description: string): TNumber => Type.Number({ default: value, minimum, maximum: 86_400, description })
+const also = (alias: string | undefined): string => (alias === undefined ? '' : `; also ${alias}`)
+const seconds = (value: number, minimum: number, description: string, alias?: string): TNumber =>
+  Type.Number({ ...alsoNamed(alias), default: value, minimum, maximum: 86_400, description: description + also(alias) })
 
 /** As in a plugin's section. */
 export interface GrpcConfig {
@@ -21,13 +24,19 @@ export interface GrpcConfig {
   keepalive_timeout_secs: number
 }
 
-/** Members for `Type.Object`. */
+/** Members for `Type.Object`. @param aliases other names of keys, with their section. */
 export function grpcListenerKeys(
   port: number,
+  aliases: Partial<Record<keyof GrpcConfig, string>> = {},
 ): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `keepalive${string}`>, TInteger> &
   Record<'keepalive_secs' | 'keepalive_timeout_secs', TNumber> {
   return {
-    addr: Type.String({ ...LISTENS, default: `127.0.0.1:${port}`, description: 'Address of the listener, host:port; port 0 takes any free one' }),
+    addr: Type.String({
+      ...LISTENS,
+      ...alsoNamed(aliases.addr),
+      default: `127.0.0.1:${port}`,
+      description: `Address of the listener, host:port; port 0 takes any free one${also(aliases.addr)}`,
+    }),
     max_receive_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message from a client, also after decompression; above: RESOURCE_EXHAUSTED'),
     max_send_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message to a client; above: RESOURCE_EXHAUSTED'),
     max_concurrent_streams: bytes(256, 1, 1_000_000, 'Calls that one connection may have under way; clients hold further ones back'),
@@ -40,7 +49,7 @@ export function grpcListenerKeys(
       Number.MAX_SAFE_INTEGER,
       'Bytes that all calls together hold of messages not sent whole or being worked on, and of answers not taken; above, the call whose client was idle longest ends as UNAVAILABLE. Keep it above max_receive_bytes and max_send_bytes',
     ),
-    keepalive_secs: seconds(60, 0, 'Time between pings to a client; 0 = none'),
-    keepalive_timeout_secs: seconds(20, 0.01, 'A client that does not answer a ping for this long is cut off'),
+    keepalive_secs: seconds(60, 0, 'Time between pings to a client; 0 = none', aliases.keepalive_secs),
+    keepalive_timeout_secs: seconds(20, 0.01, 'A client that does not answer a ping for this long is cut off', aliases.keepalive_timeout_secs),
   }
 }

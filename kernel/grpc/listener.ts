@@ -219,6 +219,7 @@ export class GrpcListener {
       surface: this.surface,
       section: svc.id,
       maxReceiveBytes: config.max_receive_bytes,
+      maxControlBytes: svc.server.max_control_body_size,
       maxSendBytes: config.max_send_bytes,
       sendBufferBytes: config.send_buffer_bytes,
       memory: this.memory,

@@ -29,7 +29,9 @@ interface Common {
   path: string
   /** `public` needs no credentials. */
   action: Action
-  /** Bytes of one request message where that is less than the listener takes. */
+  /** Its messages carry points to write: they may be as large as the listener takes, those of other methods as `server.max_control_body_size` says. */
+  carriesPoints?: true
+  /** Bytes of one request message where that is less. */
   maxRequestBytes?: number
   /** gRPC status number of an error, where the protocol wants another than the table of error codes has. */
   statusOf?(error: SvcError): number

@@ -74,4 +74,4 @@ export function unary(client: Client, path: string, message: Uint8Array, metadat
   })
 }
 
-export const echo: GrpcMethod = { path: '/t.S/Echo', action: 'read', kind: 'unary', handle: (request) => request }
+export const echo: GrpcMethod = { path: '/t.S/Echo', action: 'read', carriesPoints: true, kind: 'unary', handle: (request) => request }

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { BodyPool, readBody } from './body.ts'
 
-const LIMIT = 1 << 20
+const LIMIT = { bytes: 1 << 20, setting: 'server.max_body_size' }
 
 function request(body: Buffer, encoding?: string): IncomingMessage {
   const headers = { 'content-length': String(body.length), ...(encoding === undefined ? {} : { 'content-encoding': encoding }) }

@@ -39,21 +39,28 @@ export class BodyPool {
   }
 }
 
+export interface BodyLimit {
+  /** Before and after decompression. */
+  bytes: number
+  /** The key that sets it, for the message. */
+  setting: string
+}
+
 export interface Body {
   bytes: Buffer
   /** What to give back to the pool when the request is over. */
   pooled: Buffer | undefined
 }
 
-/** @param limit bytes, before and after decompression. @param encoded leaves the bytes as they were sent. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
-export async function readBody(request: IncomingMessage, limit: number, pool: BodyPool, encoded = false): Promise<Body> {
+/** @param encoded leaves the bytes as they were sent. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
+export async function readBody(request: IncomingMessage, limit: BodyLimit, pool: BodyPool, encoded = false): Promise<Body> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   const declared = Number(request.headers['content-length'] ?? -1)
-  if (declared > limit) throw tooLarge(limit)
+  if (declared > limit.bytes) throw tooLarge(limit)
   const collected = declared >= 0 ? await collectKnown(request, declared, pool) : await collectChunks(request, limit)
   if (encoded || encoding === 'identity' || encoding === '') return collected
   try {
-    return { bytes: await decompress(collected.bytes, encoding, limit), pooled: undefined }
+    return { bytes: await decompress(collected.bytes, encoding, limit.bytes, limit.setting), pooled: undefined }
   } finally {
     if (collected.pooled !== undefined) pool.give(collected.pooled)
   }
@@ -72,13 +79,13 @@ function collectKnown(request: IncomingMessage, length: number, pool: BodyPool):
   })
 }
 
-function collectChunks(request: IncomingMessage, limit: number): Promise<Body> {
+function collectChunks(request: IncomingMessage, limit: BodyLimit): Promise<Body> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
     request.on('data', (chunk: Buffer) => {
       length += chunk.length
-      if (length <= limit) return void chunks.push(chunk)
+      if (length <= limit.bytes) return void chunks.push(chunk)
       chunks.length = 0
       reject(tooLarge(limit))
     })
@@ -100,8 +107,8 @@ export function withoutBom(bytes: Buffer): Buffer {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
 }
 
-/** @throws SvcError as `readBody`. */
-export async function decompress(bytes: Buffer, encoding: string, limit: number): Promise<Buffer> {
+/** @param setting the key that sets the limit, for the message. @throws SvcError as `readBody`. */
+export async function decompress(bytes: Buffer, encoding: string, limit: number, setting = 'server.max_body_size'): Promise<Buffer> {
   if (bytes.length === 0) return bytes
   const options = { maxOutputLength: limit, chunkSize: outputHint(bytes, encoding, limit) }
   try {
@@ -119,7 +126,7 @@ export async function decompress(bytes: Buffer, encoding: string, limit: number)
         return (await decoders.zstd(bytes, options)) as Buffer
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(limit)
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge({ bytes: limit, setting })
     throw new SvcError('BAD_REQUEST', `cannot decompress the body as ${encoding}: ${(error as Error).message}`, { cause: error })
   }
   throw new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Encoding "${encoding}": use gzip, deflate, zstd or identity`)
@@ -131,6 +138,6 @@ function outputHint(bytes: Buffer, encoding: string, limit: number): number {
   return Math.max(1024, Math.min(guess, limit + 1, bytes.length * MOST_EXPANSION))
 }
 
-function tooLarge(limit: number): SvcError {
-  return new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${limit} bytes; send smaller batches or raise server.max_body_size`)
+function tooLarge({ bytes, setting }: BodyLimit): SvcError {
+  return new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${bytes} bytes; send less at once or raise ${setting}`)
 }

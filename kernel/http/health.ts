@@ -5,6 +5,7 @@ import { SvcError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
 import type { MetricsRegistry } from '../metrics.ts'
 import { INDEX_PAGE, INDEX_POLICY } from './index-page.ts'
+import { NOTHING } from './openapi.ts'
 
 export interface Health {
   version: string
@@ -18,6 +19,24 @@ export interface Health {
 /** The InfluxDB whose write API is spoken: clients choose their dialect by it. */
 export const INFLUX_VERSION = '1.8.10-svc'
 
+const uptime = Type.Integer({ description: 'Seconds since the start' })
+const up = Type.Object({
+  name: Type.String(),
+  status: Type.String(),
+  message: Type.String(),
+  checks: Type.Array(Type.Unknown()),
+  version: Type.String(),
+  uptime_secs: uptime,
+})
+const readiness = {
+  200: Type.Object(
+    { ready: Type.Boolean(), status: Type.String(), started: Type.String(), up: Type.String(), uptime_secs: uptime },
+    { description: 'It does' },
+  ),
+  503: Type.Object({ ready: Type.Boolean(), reason: Type.String() }, { description: 'It does not, and why' }),
+}
+const levels = Type.Object({ previous: Type.String(), current: Type.String() })
+
 // Exempt by [auth] exempt_paths, unless that says otherwise.
 const open = { action: 'read' as const }
 
@@ -28,13 +47,13 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
   })
   // Both as InfluxDB 2 answers them as well: its clients take `name`, `status` "pass", `started` and `up` for granted.
   for (const path of ['/health', '/healthz']) {
-    http.get(path, { config: open, schema: { tags: ['health'], summary: 'Answers while the process runs' } }, async () => {
+    http.get(path, { config: open, schema: { tags: ['health'], summary: 'Answers while the process runs', response: { 200: up } } }, async () => {
       const message = health.notReady() ?? 'ready for queries and writes'
       return { name: 'svc', status: 'pass', message, checks: [], version: health.version, uptime_secs: health.uptimeSecs() }
     })
   }
   for (const path of ['/ready', '/readyz']) {
-    http.get(path, { config: open, schema: { tags: ['health'], summary: 'Whether the node accepts writes' } }, async (_request, reply) => {
+    http.get(path, { config: open, schema: { tags: ['health'], summary: 'Whether the node accepts writes', response: readiness } }, async (_request, reply) => {
       const reason = health.notReady()
       if (reason !== undefined) return reply.code(503).send({ ready: false, reason })
       const uptime = health.uptimeSecs()
@@ -45,7 +64,7 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
   // InfluxDB clients ask for it and read the two headers.
   http.get(
     '/ping',
-    { config: open, schema: { tags: ['health'], summary: 'Empty answer with the InfluxDB version that is spoken' } },
+    { config: open, schema: { tags: ['health'], summary: 'Empty answer with the InfluxDB version that is spoken', response: { 204: NOTHING } } },
     async (_request, reply) => {
       return reply.code(204).header('x-influxdb-version', INFLUX_VERSION).header('x-influxdb-build', 'svc').send()
     },
@@ -65,6 +84,7 @@ export function addLogLevelRoute(http: FastifyInstance, logs: Logs): void {
     tags: ['admin'],
     summary: 'Changes the log level until the next start',
     body: Type.Object({ level: Type.String() }, { additionalProperties: false }),
+    response: { 200: levels },
   }
   http.put<{ Body: { level: string } }>('/api/v1/admin/log-level', { config: { action: 'admin' }, schema }, async (request) => {
     const { level } = request.body

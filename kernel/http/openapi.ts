@@ -1,9 +1,13 @@
 /** The OpenAPI 3.1 description of the routes that are loaded, and a page to browse it. */
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
+import { Type } from 'typebox'
 import type { Auth } from '../auth.ts'
 import type { RouteConfig } from '../plugin.ts'
 import { docsPage } from './docs-page.ts'
+
+/** For the description of an answer without a body. */
+export const NOTHING = Type.Null({ description: 'Done' })
 
 export interface DescriptionOptions {
   version: string

@@ -6,6 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, 
 import { parseAddress } from '../addresses.ts'
 import type { Auth, CallContext } from '../auth.ts'
 import type { ServerConfig, TlsConfig } from '../config-schema.ts'
+import { checkJsonBounds } from '../decode/json-bounds.ts'
 import { SvcError } from '../errors.ts'
 import { HostGuard } from '../host-guard.ts'
 import type { Logger } from '../log.ts'
@@ -80,7 +81,8 @@ export class HttpServer {
       // A child for each request would cost more than the request's own logging, which is at debug.
       childLoggerFactory: (logger) => logger,
       genReqId: (request) => requestIdOf(request.headers['x-request-id']),
-      bodyLimit: server.max_body_size,
+      // Routes that take points ask for more.
+      bodyLimit: Math.min(server.max_control_body_size, server.max_body_size),
       routerOptions: { maxParamLength: MAX_PARAM_LENGTH, constraints: { mediaType: byMediaType } },
       keepAliveTimeout: server.keep_alive_timeout_secs * 1000,
       requestTimeout: server.request_timeout_secs * 1000,
@@ -141,8 +143,8 @@ export class HttpServer {
     app.addHook('preValidation', (request, _reply, done) => {
       const { schema, config } = request.routeOptions
       // A body without a Content-Type, or no body at all, where JSON is expected.
-      if (schema?.body !== undefined && config.rawBody === undefined && request.body === undefined)
-        return done(unsupportedType(undefined, ['application/json']))
+      if (schema?.body !== undefined && config.rawBody !== true && request.body === undefined)
+        return done(unsupportedType(undefined, config.rawBody ?? ['application/json']))
       done()
     })
     app.removeAllContentTypeParsers()
@@ -161,7 +163,9 @@ export class HttpServer {
         return rawBody === true ? bytes : withoutBom(bytes)
       }
       if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json', ...(this.parsed.get(request.server) ?? [])])
-      const text = withoutBom(await this.body(request)).toString('utf8')
+      const body = withoutBom(await this.body(request))
+      checkJsonBounds(body, { depth: server.max_body_depth, members: server.max_body_members })
+      const text = body.toString('utf8')
       return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
     })
   }
@@ -174,8 +178,9 @@ export class HttpServer {
 
   /** The decoded body; the buffer goes back to the pool once the answer is sent. */
   async body(request: FastifyRequest): Promise<Buffer> {
-    const { bodyLimit, config } = request.routeOptions
-    const { bytes, pooled } = await readBody(request.raw, bodyLimit ?? this.parts.server.max_body_size, this.pool, config.encodedBody)
+    const { bodyLimit: bytesAllowed = 0, config } = request.routeOptions
+    const setting = bytesAllowed === this.parts.server.max_control_body_size ? 'server.max_control_body_size' : 'server.max_body_size'
+    const { bytes, pooled } = await readBody(request.raw, { bytes: bytesAllowed, setting }, this.pool, config.encodedBody)
     if (pooled !== undefined) request.pooledBody = pooled
     return bytes
   }
@@ -186,6 +191,11 @@ export class HttpServer {
     const own = paths.errorHandler(request.url.split('?', 1)[0])
     if (own === undefined) sendError(error, request, reply, this.parts.log)
     else own(error, request, reply)
+  }
+
+  /** Answers with an error in the kernel's shape. */
+  fail(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    sendError(error, request, reply, this.parts.log)
   }
 
   /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */

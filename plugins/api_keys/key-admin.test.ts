@@ -7,7 +7,7 @@ import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { seeded } from '../../kernel/testkit/random.ts'
 import { newKey } from './new-key.ts'
-import { faultyState, folder, keyText, legacyFile, start } from './testing.ts'
+import { faultyState, folder, keyText, legacyFile, PATH, start } from './testing.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -191,6 +191,53 @@ t.test('keys and revocations outlast a restart', async (t) => {
 
   await t.rejects(start({ keys: [...keys, { name: 'made', key: keyText() }], dir }), /two keys with the name "made", of the config and the runtime/)
   await t.rejects(start({ keys: [{ name: 'user', key: user }], dir: join(dir, 'no', 'such'), config: { server: { multi_tenancy: true } } }), /"user"/)
+})
+
+t.test("a tenant's admin takes no name from others, and does not learn which there are", async (t) => {
+  const [red, blue, both] = [keyText(), keyText(), keyText()]
+  const dir = await folder(t)
+  const keys = [
+    { ...admin, namespaces: ['*'] },
+    { name: 'red-admin', key: red, admin: true, namespaces: ['red'] },
+    { name: 'blue-admin', key: blue, admin: true, namespaces: ['blue'] },
+    { name: 'both-admin', key: both, admin: true, namespaces: ['blue', 'red'] },
+    { name: 'shared', key: keyText(), namespaces: ['blue'] },
+  ]
+  const options = { keys, dir, config: { server: { multi_tenancy: true } } }
+  const node = await start(options)
+  const asBoth = (method: 'POST' | 'DELETE', path: string, payload?: object) =>
+    node.inject({
+      method,
+      url: PATH + path,
+      headers: { authorization: `Bearer ${both}`, 'x-namespace': 'red' },
+      ...(payload === undefined ? {} : { payload }),
+    })
+  const make = (by: string, name: string, namespaces: string[]) => node.call('POST', by, '', { name, namespaces })
+  const names = async (by: string): Promise<string[]> => (await node.call('GET', by)).body.items.map(({ name }: { name: string }) => name)
+  t.match(await make(ADMIN, 'global', ['red']), { status: 201 })
+  const ofRed = await make(red, 'ci', ['red'])
+  t.match(ofRed, { status: 201, body: { name: 'ci' } })
+  for (const name of ['ci', 'shared', 'root', 'red-admin', 'global']) t.match(await make(blue, name, ['blue']), { status: name === 'shared' ? 409 : 201 }, name)
+  t.match(await make(red, 'shared', ['red']), { status: 201, body: { name: 'shared' } })
+  for (const name of ['ci', 'global', 'red-admin'])
+    t.match(await make(red, name, ['red']), { status: 409, body: { error: new RegExp(`"${name}": the name is in use`) } })
+  t.match(await node.who(ofRed.body.key, { 'x-namespace': 'red' }), { principal: 'red/ci' }, 'nobody is taken for another')
+  t.same(await names(red), ['ci', 'global', 'red-admin', 'shared'])
+  t.match(await names(ADMIN), ['blue-admin', 'blue/ci', 'blue/global'])
+  t.match(await asBoth('POST', '', { name: 'ci', namespaces: ['red', 'blue'] }), { statusCode: 409 }, 'who sees the key may know of its name')
+  t.equal((await asBoth('POST', '', { name: 'wide', namespaces: ['red', 'blue'] })).json().name, 'blue/wide')
+  t.match(await make(red, 'x'.repeat(126), ['red']), { status: 400, body: { error: /130 characters; 1 to 128/ } })
+
+  t.equal((await node.call('DELETE', blue, '/root')).status, 204, "blue's own")
+  t.equal((await node.call('DELETE', blue, '/root')).status, 404, 'not that of the server')
+  t.equal((await asBoth('DELETE', '/blue%2Fwide')).statusCode, 204)
+  t.equal((await node.call('DELETE', red, '/global')).status, 204, "a key of red that the server's admin has made")
+  t.equal((await node.call('DELETE', ADMIN, '/blue%2Fci')).status, 204)
+  await node.stop()
+  const again = await start(options)
+  t.teardown(() => again.stop())
+  t.match(await again.who(ofRed.body.key, { 'x-namespace': 'red' }), { status: 200, principal: 'red/ci' })
+  t.equal((await again.call('DELETE', red, '/ci')).status, 204)
 })
 
 t.test('a key made before multi_tenancy was switched on is refused at start', async (t) => {

@@ -9,6 +9,7 @@ import { type ApiKey, hasExpired, isFullAdmin, isHomeless, nameProblem, namespac
 import type { KeySources } from './key-sources.ts'
 import { newKey } from './new-key.ts'
 import type { CreateBody, KeyView } from './schemas.ts'
+import { candidateNames, keptName, shownName } from './scoped-name.ts'
 import { Serial } from './serial.ts'
 
 export interface AdminParts {
@@ -45,14 +46,17 @@ export class KeyAdmin {
     const wanted = this.wanted(body, context)
     return this.serial.run(async () => {
       await sources.refresh()
-      if (sources.isNameTaken(wanted.name))
-        throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: the name is in use; choose another, or revoke that key first`)
+      if (sources.isNameTaken(wanted.name) || this.find(this.shown(wanted.name, context), context) !== undefined)
+        throw new SvcError(
+          'CONFLICT',
+          `cannot make API key ${JSON.stringify(this.shown(wanted.name, context))}: the name is in use; choose another, or revoke that key first`,
+        )
       if (sources.isFull())
         throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: there are ${MAX_KEYS}, which is the limit; revoke some`)
       const { text, record } = await newKey(wanted, prefix, clock.now())
       const key = await this.change('api_key_create', { ...wanted, id: record.id }, context, () => sources.add(record))
       this.parts.log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key made')
-      return { key: text, ...viewOf(key) }
+      return { key: text, ...this.viewOf(key, context) }
     })
   }
 
@@ -60,9 +64,9 @@ export class KeyAdmin {
     const { sources } = this.parts
     requireAdmin(context)
     await sources.refresh()
-    const seen = sources.keyring.values().filter((key) => isWithin(key, context))
-    seen.sort((a, b) => (a.name < b.name ? -1 : 1))
-    return { items: seen.slice(offset, offset + limit).map(viewOf), total: seen.length, offset, limit }
+    const within = sources.keyring.values().filter((key) => isWithin(key, context))
+    const seen = within.map((key) => ({ key, name: this.shown(key.name, context) })).sort((a, b) => (a.name < b.name ? -1 : 1))
+    return { items: seen.slice(offset, offset + limit).map(({ key }) => this.viewOf(key, context)), total: seen.length, offset, limit }
   }
 
   revoke(name: string, context: CallContext): Promise<void> {
@@ -70,13 +74,27 @@ export class KeyAdmin {
     requireAdmin(context)
     return this.serial.run(async () => {
       await sources.refresh()
-      const key = sources.keyring.get(name)
-      if (key === undefined || !isWithin(key, context))
-        throw new SvcError('NOT_FOUND', `cannot revoke API key ${JSON.stringify(name.slice(0, 128))}: there is no such key`)
+      const key = this.find(name, context)
+      if (key === undefined) throw new SvcError('NOT_FOUND', `cannot revoke API key ${JSON.stringify(name.slice(0, 128))}: there is no such key`)
       this.refuseLastAdmin(key)
       await this.change('api_key_revoke', key, context, () => sources.remove(key))
       log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key revoked')
     })
+  }
+
+  /** The key that the caller calls so, if it may know of it. */
+  private find(name: string, context: CallContext): ApiKey | undefined {
+    const { keyring } = this.parts.sources
+    const found = candidateNames(name, context, this.parts.multiTenancy).map((candidate) => keyring.get(candidate))
+    return found.find((key) => key !== undefined && isWithin(key, context))
+  }
+
+  private shown(name: string, context: CallContext): string {
+    return shownName(name, context, this.parts.multiTenancy)
+  }
+
+  private viewOf(key: ApiKey, context: CallContext): KeyView {
+    return { ...viewOf(key), name: this.shown(key.name, context) }
   }
 
   /** What the body asks for, once it is known to be allowed. */
@@ -89,7 +107,10 @@ export class KeyAdmin {
     if (expiresAt !== undefined && hasExpired({ expiresAt }, clock.now())) throw refused('expires_at has passed; it is in Unix seconds')
     if (multiTenancy && isHomeless({ admin, namespaces: namespaces ?? [] }))
       throw refused('server.multi_tenancy needs namespaces; name those that the key may use, or ["*"] with "admin": true for all')
-    const wanted = { name, namespaces: namespaces ?? [], roles, admin, ...(expiresAt === undefined ? {} : { expiresAt }) }
+    const kept = keptName(name, namespaces ?? [], context, multiTenancy)
+    const tooLong = nameProblem(kept)
+    if (tooLong !== undefined) throw new SvcError('BAD_REQUEST', tooLong)
+    const wanted = { name: kept, namespaces: namespaces ?? [], roles, admin, ...(expiresAt === undefined ? {} : { expiresAt }) }
     if (!isWithin(wanted, context))
       throw new SvcError(
         'FORBIDDEN',

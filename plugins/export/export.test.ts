@@ -102,7 +102,7 @@ t.test('what is refused', async (t) => {
     [{ measurement: 'unheard' }, 404, 'NOT_FOUND'],
     [{ measurement: 'cpu', compression: 'zstd' }, 400, 'INVALID_REQUEST'],
     [{ measurement: 'cpu', output_path: '..' }, 400, 'INVALID_REQUEST'],
-    [{}, 400, 'INVALID_REQUEST'],
+    [{}, 422, 'INVALID_BODY'],
     ['{', 400, 'INVALID_REQUEST'],
   ]
   for (const [body, status, code] of cases) {

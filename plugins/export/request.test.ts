@@ -20,7 +20,7 @@ t.test('what cannot be read is refused, naming the member', (t) => {
     ['\xff{}', /body is not JSON/],
     ['[]', /the body is not an object/],
     ['1', /the body is not an object/],
-    ['{}', /"measurement" is missing/],
+    ['{"measurement":""}', /"measurement" is empty/],
     ['{"measurement":1}', /"measurement" is not a string/],
     ['{"measurement":"m","table":"x"}', /"table" is not a known member/],
     ['{"measurement":"m","__proto__":1}', /"__proto__" is not a known member/],
@@ -35,6 +35,7 @@ t.test('what cannot be read is refused, naming the member', (t) => {
     ['{"measurement":"m","output_path":{}}', /"output_path" is not a string/],
   ] as const)
     t.throws(() => parseExport(Buffer.from(body, 'latin1')), { code: 'INVALID_REQUEST', message }, body)
+  t.throws(() => parseExport(Buffer.from('{}')), { code: 'INVALID_BODY', message: /"measurement" is missing/ })
   t.end()
 })
 

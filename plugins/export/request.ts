@@ -28,7 +28,7 @@ class Digits {
 
 type Members = Record<string, unknown>
 
-/** @throws INVALID_REQUEST naming the member. */
+/** @throws INVALID_REQUEST naming the member, INVALID_BODY where one is missing. */
 export function parseExport(body: Uint8Array): ExportPlan {
   const all = members(parseJson(body), '')
   const plan: ExportPlan = { measurement: '' }
@@ -44,7 +44,8 @@ export function parseExport(body: Uint8Array): ExportPlan {
       }
     } else throw refusal(name.slice(0, SHOWN), 'is not a known member; an export has measurement, range, start, end and output_path')
   }
-  if (plan.measurement === '') throw refusal('measurement', 'is missing; name the measurement to export')
+  if (all.measurement === undefined) throw new SvcError('INVALID_BODY', 'cannot export: "measurement" is missing; name the measurement to export')
+  if (plan.measurement === '') throw refusal('measurement', 'is empty; name the measurement to export')
   if (plan.start !== undefined && plan.end !== undefined && plan.start > plan.end) throw refusal('start', 'is after end')
   return plan
 }

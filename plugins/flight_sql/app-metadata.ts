@@ -1,9 +1,14 @@
 /** What a client may say beside the record batches it puts. */
 import { SvcError } from '../../kernel/errors.ts'
 
+/** There is one key. */
+const MOST_BYTES = 4096
+
 /** `{"backfill": true}`; undefined when there is no metadata. @throws BAD_REQUEST for anything else. */
 export function backfillOf(appMetadata: Uint8Array): boolean | undefined {
   if (appMetadata.length === 0) return undefined
+  if (appMetadata.length > MOST_BYTES)
+    throw new SvcError('BAD_REQUEST', `cannot read app_metadata: it has ${appMetadata.length} bytes; send {"backfill": true} or nothing`)
   let members: unknown
   try {
     members = JSON.parse(Buffer.from(appMetadata.buffer, appMetadata.byteOffset, appMetadata.length).toString('utf8'))

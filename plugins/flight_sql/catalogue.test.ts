@@ -26,6 +26,11 @@ t.test('catalogue commands', async (t) => {
     ] as const) {
       t.equal((await flight.read(command('CommandGetDbSchemas', fields))).rows.length, count, JSON.stringify(fields))
     }
+    const [{ catalog_name: catalog, db_schema_name: schema }] = schemas.rows
+    const asked = `SELECT count("${catalog}"."${schema}"."cpu"."n") AS n, current_database() AS catalog, current_schema() AS schema, version() AS version
+      FROM "${catalog}"."${schema}"."cpu"`
+    const { rows } = await flight.read(command('CommandStatementQuery', { 1: asked }))
+    t.match(rows, [{ n: 1n, catalog, schema, version: `svc ${VERSION}` }], 'SQL takes the names, and says the same of itself')
     const types = await flight.read(command('CommandGetTableTypes'))
     t.same(schemaOf(types.table), ['table_type: Utf8 not null'])
     t.same(types.rows, [{ table_type: 'TABLE' }])

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { grpcListenerKeys } from '../../kernel/grpc/index.ts'
 
 export const configSchema = Type.Object({
-  ...grpcListenerKeys(4244),
+  ...grpcListenerKeys(4244, { addr: 'server.flight_addr' }),
   batch_rows: Type.Integer({
     default: 65_536,
     minimum: 1,

@@ -48,7 +48,13 @@ export default definePlugin({
       { path: `${SERVICE}ListFlights`, action: 'read', kind: 'server_stream', handle: (request, call, send) => handler.listFlights(request, call, send) },
       { path: `${SERVICE}DoAction`, action: 'read', kind: 'server_stream', handle: (request, call, send) => actions.run(request, call, send) },
       { path: `${SERVICE}ListActions`, action: 'read', kind: 'server_stream', handle: (_request, _call, send) => actions.list(send) },
-      { path: `${SERVICE}DoPut`, action: 'public', kind: 'bidi_stream', handle: (requests, call, send) => puts.doPut(requests, call, send) },
+      {
+        path: `${SERVICE}DoPut`,
+        action: 'public',
+        carriesPoints: true,
+        kind: 'bidi_stream',
+        handle: (requests, call, send) => puts.doPut(requests, call, send),
+      },
     ]
     const listener = new GrpcListener(svc, config, methods, 'flight', (given) => sessions.resolve(given))
     svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => statements.forget(namespace)))

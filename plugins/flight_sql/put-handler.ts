@@ -48,7 +48,8 @@ export class PutHandler {
       return send(writePreparedResult(Buffer.from(command.handle)))
     }
     if (writer instanceof SvcError) throw writer
-    await send(writeUpdateResult(await this.write(this.targetOf(command, writer), writer, first.value, messages, call.signal)))
+    const write = async () => this.write(this.targetOf(command, writer), writer, first.value, messages, call.signal)
+    await send(writeUpdateResult(await this.svc.ingest.attempt(writer, write)))
   }
 
   /** The caller as one who writes, or why it may not. @throws UNAUTHORIZED. */

@@ -1,17 +1,38 @@
 import { type Static, Type } from 'typebox'
+import { alsoNamed } from '../../kernel/config-names.ts'
 import { grpcListenerKeys } from '../../kernel/grpc/config.ts'
 
 export const configSchema = Type.Object({
-  ...grpcListenerKeys(4243),
-  reflection: Type.Boolean({ default: false, description: 'Lets clients ask for the proto file (grpc.reflection.v1 and v1alpha), without credentials' }),
-  stream_batch_size: Type.Integer({ default: 10_000, minimum: 1, maximum: 10_000_000, description: 'Points of a StreamWrite that are written together' }),
+  ...grpcListenerKeys(4243, {
+    addr: 'server.grpc_addr',
+    keepalive_secs: 'server.grpc_keepalive_secs',
+    keepalive_timeout_secs: 'server.grpc_keepalive_timeout_secs',
+  }),
+  reflection: Type.Boolean({
+    ...alsoNamed('server.grpc_reflection'),
+    default: false,
+    description: 'Lets clients ask for the proto file (grpc.reflection.v1 and v1alpha), without credentials; also server.grpc_reflection',
+  }),
+  stream_batch_size: Type.Integer({
+    ...alsoNamed('server.stream_batch_size'),
+    default: 10_000,
+    minimum: 1,
+    maximum: 10_000_000,
+    description: 'Points of a StreamWrite that are written together; also server.stream_batch_size',
+  }),
   stream_batch_bytes: Type.Integer({
     default: 8_388_608,
     minimum: 1024,
     maximum: 1_073_741_824,
     description: 'Bytes of messages of a StreamWrite that are written together',
   }),
-  stream_batch_interval_ms: Type.Integer({ default: 100, minimum: 1, maximum: 60_000, description: 'How long points of a StreamWrite wait for others' }),
+  stream_batch_interval_ms: Type.Integer({
+    ...alsoNamed('server.stream_batch_interval_ms'),
+    default: 100,
+    minimum: 1,
+    maximum: 60_000,
+    description: 'How long points of a StreamWrite wait for others; also server.stream_batch_interval_ms',
+  }),
   backpressure_wait_secs: Type.Integer({
     default: 30,
     minimum: 0,

@@ -2,14 +2,14 @@
  * The fields of a point, from where a reader stands into the columns of a row. Points of a measurement mostly have the same fields in the same order,
  * so that the column which comes next is tried before a name is looked up.
  */
+import { isAscii } from 'node:buffer'
 import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
-import { asciiText, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { asciiText, DECIMAL, storeDecimal } from '../../kernel/decode/numbers.ts'
 import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { textOf } from '../../kernel/decode/protobuf-text.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldType } from '../../kernel/storage.ts'
 
-const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
 const SHOWN = 64
 /** First bytes of a point's `fields`, of their `key` and `value`, and of what is in those. */
 const FIELD = 0x1a
@@ -22,6 +22,8 @@ const BOOLEAN_TAG = 0x20
 const STRING_TAG = 0x2a
 /** Lengths up to here take one byte, with all that is around them. */
 const SHORT = 100
+/** What an engine can be set to take at most (`database.max_string_bytes`). */
+const MAX_STRING_BYTES = 16_777_216
 
 const FLOAT64 = 1
 const UINT64 = 3
@@ -183,7 +185,14 @@ export class FieldReader {
   private text(batch: WriteBatch, column: Column, row: number, start: number, end: number): void {
     const { bytes } = this.reader
     const { heap } = batch
+    if (end - start > MAX_STRING_BYTES) throw refused(`a string has ${end - start} bytes; one has at most ${MAX_STRING_BYTES}`)
     const at = heap.reserve(end - start)
+    if (end - start > SHORT) {
+      const text = bytes.subarray(start, end)
+      heap.bytes.set(text, at)
+      if (!isAscii(text)) textOf(this.reader, start, end, 'string')
+      return column.setPair(row, at, end - start)
+    }
     let all = 0
     for (let i = start, to = at; i < end; i++, to++) {
       const byte = bytes[i]

@@ -149,7 +149,7 @@ t.test('many rows come in many messages, and no more than allowed', async (t) =>
 })
 
 t.test('a client that does not read does not keep its query beyond its time', async (t) => {
-  const { client, node } = await setUp(t, { config: { server: { sql_query_timeout_secs: 1 } }, section: { send_buffer_bytes: 65_536 } })
+  const { client, node } = await setUp(t, { config: { server: { query_timeout_secs: 1 } }, section: { send_buffer_bytes: 65_536 } })
   const points = Array.from({ length: 1000 }, (_, i) => point('long', NOW + BigInt(i), {}, { text: 'x'.repeat(30_000) }))
   await client.call('Write', { points })
   const stream = client.service.Query({ measurement: 'long', format: 'ROWS' })
@@ -252,6 +252,19 @@ t.test('schemas, deletes, drops, the server', async (t) => {
   await client.call('DropMeasurement', { measurement: 'm' })
   t.match(await errorOf(client.query({ measurement: 'm' })), { code: 5 })
   t.match(await errorOf(client.call('DropMeasurement', { measurement: 'm' })), { code: 5 })
+})
+
+t.test('decimals: sign and point are optional', async (t) => {
+  const { client } = await setUp(t)
+  const written = ['+.5', '.5', '-.50', '+5.', '5']
+  await client.call('Write', { points: written.map((decimal, i) => point('m', NOW + BigInt(i), {}, { d: { decimal } })) })
+  const rows = await rowsOf(client, { measurement: 'm' })
+  t.same(
+    rows.map(({ fields }) => Number(fields[0].value.decimal)),
+    [0.5, 0.5, -0.5, 5, 5],
+  )
+  for (const decimal of ['+', '+-1', '.', '+.'])
+    t.match(await errorOf(client.call('Write', { points: [point('m', NOW, {}, { d: { decimal } })] })), { code: 3, details: /is not a decimal/ }, decimal)
 })
 
 t.test('SQL: scalars of their own kind, json for the rest', async (t) => {

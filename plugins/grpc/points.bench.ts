@@ -1,7 +1,9 @@
 /** Points a second from protobuf to columns on one core, 10 fields each: node plugins/grpc/points.bench.ts [points] */
+
 import type { ServiceDefinition } from '@grpc/grpc-js'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { PointsDecoder } from './points.ts'
 import { packageDefinition, point } from './testing.ts'
 
@@ -38,7 +40,7 @@ function run(name: string, input: Buffer): void {
   const decoder = new PointsDecoder(resolver, 'default', 1 << 26, 7)
   const batch = new WriteBatch(resolver)
   const decode = () => {
-    const { rows } = decoder.decode(input, batch, { now: 0n, maxFields: 1024, maxFailures: 16 })
+    const { rows } = atOnce(decoder.decode(input, batch, { now: 0n, maxFields: 1024, maxFailures: 16 }))
     batch.reset()
     return rows
   }

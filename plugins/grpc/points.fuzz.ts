@@ -2,11 +2,13 @@
  * Random writes, whole and damaged, through the column decoder and a plain one; whole ones also through protobufjs.
  * node plugins/grpc/points.fuzz.ts [seconds] [seed]
  */
+
 import { deepStrictEqual, strictEqual } from 'node:assert'
 import type { ServiceDefinition } from '@grpc/grpc-js'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
 import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { PointsDecoder, type PointsOutcome } from './points.ts'
@@ -23,6 +25,10 @@ const DECIMALS = [
   '12.3400',
   '.5',
   '-.5',
+  '+.5',
+  '+5',
+  '+-5',
+  '+',
   '5.',
   '00.10',
   '-0',
@@ -154,7 +160,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       try {
         let outcome: PointsOutcome | undefined
         try {
-          outcome = decoder.decode(message, batch, { now: NOW, maxFields: 1000, maxFailures: 1000 })
+          outcome = atOnce(decoder.decode(message, batch, { now: NOW, maxFields: 1000, maxFailures: 1000 }))
         } catch (error) {
           if (!(error instanceof SvcError) || error.code !== 'BAD_REQUEST') throw error
           strictEqual(batch.rows, 0, 'what was appended is taken back')

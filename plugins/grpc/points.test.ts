@@ -3,6 +3,7 @@ import t from 'tap'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
 import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { fuzz } from './points.fuzz.ts'
 import { PointsDecoder } from './points.ts'
 import { type Message, packageDefinition, point } from './testing.ts'
@@ -18,11 +19,11 @@ function parts() {
 t.test('a series is taken apart once, whatever the order of the series', async (t) => {
   const { resolver, decoder, batch } = parts()
   const hosts = (order: number[]) => encode(order.map((i) => point('cpu', i + 1, { host: `h${i}` }, { v: i })))
-  decoder.decode(hosts([0, 1, 2, 3]), batch, OPTIONS)
+  atOnce(decoder.decode(hosts([0, 1, 2, 3]), batch, OPTIONS))
   t.equal(resolver.calls, 4)
   for (const order of [[0, 1, 2, 3], [3, 1, 0, 2, 2], [2]]) {
     batch.reset()
-    decoder.decode(hosts(order), batch, OPTIONS)
+    atOnce(decoder.decode(hosts(order), batch, OPTIONS))
     t.same(
       pointsOf(batch, resolver).map(({ tags, fields }) => [tags.host, fields.v]),
       order.map((i) => [`h${i}`, i]),
@@ -31,7 +32,7 @@ t.test('a series is taken apart once, whatever the order of the series', async (
   t.equal(resolver.calls, 4)
   resolver.epoch++
   batch.reset()
-  decoder.decode(hosts([0]), batch, OPTIONS)
+  atOnce(decoder.decode(hosts([0]), batch, OPTIONS))
   t.equal(resolver.calls, 5, 'numbers of series that have become invalid are forgotten')
 })
 
@@ -67,7 +68,7 @@ t.test('members in any order', async (t) => {
     for (const part of order) part()
     writer.close(mark)
   }
-  t.match(decoder.decode(writer.take(), batch, OPTIONS), { rows: 10, rejected: 0 })
+  t.match(atOnce(decoder.decode(writer.take(), batch, OPTIONS)), { rows: 10, rejected: 0 })
   t.match(
     pointsOf(batch, resolver),
     Array.from({ length: 10 }, (_, position) => ({ position, ...expected })),
@@ -77,12 +78,12 @@ t.test('members in any order', async (t) => {
 t.test('what a cut message has begun is taken back', async (t) => {
   const { resolver, decoder, batch } = parts()
   const good = encode([point('cpu', 1, {}, { v: 1, s: 'a' })])
-  decoder.decode(good, batch, OPTIONS)
+  atOnce(decoder.decode(good, batch, OPTIONS))
   const more = encode([point('cpu', 2, {}, { v: 2 }), point('mem', 2, {}, { v: true }), point('cpu', 3, {}, { v: 3, w: 3 })])
   for (let length = good.length; length < more.length; length++) {
     let failed = false
     try {
-      decoder.decode(more.subarray(0, length), batch, OPTIONS, 1)
+      atOnce(decoder.decode(more.subarray(0, length), batch, OPTIONS, 1))
     } catch {
       failed = true
     }
@@ -93,7 +94,7 @@ t.test('what a cut message has begun is taken back', async (t) => {
       for (const table of batch.tables) while (table.rows > (table.measurement?.name === 'cpu' ? 1 : 0)) table.dropRow()
     }
   }
-  t.match(decoder.decode(more, batch, OPTIONS, 1), { rows: 3 })
+  t.match(atOnce(decoder.decode(more, batch, OPTIONS, 1)), { rows: 3 })
   t.same(
     pointsOf(batch, resolver).map(({ position, fields }) => [position, fields]),
     [
@@ -107,7 +108,7 @@ t.test('what a cut message has begun is taken back', async (t) => {
 
 t.test('no more reasons than wanted', async (t) => {
   const { decoder, batch } = parts()
-  const { rejected, rejections } = decoder.decode(encode(Array.from({ length: 30 }, () => point('cpu', 1, {}, {}))), batch, OPTIONS)
+  const { rejected, rejections } = atOnce(decoder.decode(encode(Array.from({ length: 30 }, () => point('cpu', 1, {}, {}))), batch, OPTIONS))
   t.same([rejected, rejections.length], [30, 10])
 })
 

@@ -10,6 +10,7 @@ import { KeyTable } from '../../kernel/decode/key-table.ts'
 import { Int64 } from '../../kernel/decode/numbers.ts'
 import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { readText } from '../../kernel/decode/protobuf-text.ts'
+import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
 import { FieldReader, refused } from './fields.ts'
@@ -32,6 +33,12 @@ export interface PointsOutcome {
 }
 
 const SHOWN = 64
+/** Between two places where the work can be interrupted. */
+const SLICE_POINTS = 64
+/** Of measurement and tags as they are sent: hashed and taken apart in one go. */
+const MAX_KEY_BYTES = 1_048_576
+/** What an engine can be set to take at most (`database.max_tags_per_series`). */
+const MAX_TAGS = 1024
 /** First bytes of a point's `measurement` and `tags`. */
 const MEASUREMENT = 0x0a
 const TAG = 0x12
@@ -39,6 +46,7 @@ const TAG = 0x12
 const OF_POINTS: ReadonlySet<string> = new Set(['INVALID_POINT', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED', 'RATE_LIMITED'])
 
 export class PointsDecoder {
+  readonly turns = new OneByOne()
   private readonly resolver: SeriesResolver
   private readonly namespace: string
   private readonly keys: KeyTable
@@ -63,11 +71,11 @@ export class PointsDecoder {
   }
 
   /**
-   * Appends the points of a message whose field 1 they are.
+   * Appends the points of a message whose field 1 they are, in turns; until it is done the decoder does nothing else (`turns`).
    * @param firstPosition what the first point is called in rejections.
    * @throws BAD_REQUEST for bytes that are no such message; rows appended until then are taken back.
    */
-  decode(message: Uint8Array, batch: WriteBatch, options: PointsOptions, firstPosition = 0): PointsOutcome {
+  *decode(message: Uint8Array, batch: WriteBatch, options: PointsOptions, firstPosition = 0): Work<PointsOutcome> {
     if (this.epoch !== this.resolver.epoch) this.forget()
     this.now.setBigInt(options.now)
     const marks = batch.tables.map(({ rows }) => rows)
@@ -84,6 +92,9 @@ export class PointsDecoder {
         const outer = reader.enter()
         this.point(batch, index++, options, outcome)
         reader.leave(outer)
+        if (index % SLICE_POINTS !== 0) continue
+        yield
+        if (this.epoch !== this.resolver.epoch) this.forget()
       }
       return outcome
     } catch (error) {
@@ -167,6 +178,7 @@ export class PointsDecoder {
       reader.skip()
     }
     const keyEnd = reader.at
+    if (keyEnd - start > MAX_KEY_BYTES) throw refused(`its measurement and tags have ${keyEnd - start} bytes; they have at most ${MAX_KEY_BYTES}`)
     const hash = keys.hashOf(view, start, keyEnd)
     const entry = keys.find(view, start, keyEnd, hash)
     if (entry >= 0) {
@@ -218,6 +230,7 @@ export class PointsDecoder {
     while (reader.next()) {
       if (reader.field === 1) measurement = readText(reader, 'measurement')
       else if (reader.field === 2) {
+        if (seen.size === MAX_TAGS) throw refused(`it has more than ${MAX_TAGS} tags`)
         const { key, value } = readTag(reader)
         if (seen.has(key)) throw refused(`tag "${key.slice(0, SHOWN)}" occurs twice`)
         seen.add(key)

@@ -3,13 +3,13 @@ import { SvcError } from '../../kernel/errors.ts'
 import { forward } from '../../kernel/grpc/forward.ts'
 import type { GrpcCall, SendMessage } from '../../kernel/grpc/method.ts'
 import { GrpcStatusError, UNIMPLEMENTED } from '../../kernel/grpc/status.ts'
-import type { Counter } from '../../kernel/metrics.ts'
+import { type Counter, truncatedResults } from '../../kernel/metrics.ts'
 import type { Svc } from '../../kernel/plugin.ts'
 import type { JobOptions, RunningJob, ScanRequest } from '../../kernel/storage.ts'
 import type { GrpcPluginConfig } from './config.ts'
 import type { QueryArgs } from './query-job.ts'
 import { queryPlan, sqlText } from './requests.ts'
-import type { SqlArgs } from './sql-job.ts'
+import type { SqlArgs, SqlOutcome } from './sql-job.ts'
 
 const QUERY = new URL('./query-job.ts', import.meta.url)
 const SQL = new URL('./sql-job.ts', import.meta.url)
@@ -20,22 +20,24 @@ export class Queries {
   private readonly svc: Svc
   private readonly config: GrpcPluginConfig
   private readonly answered: Counter
+  private readonly truncated: Counter
 
   constructor(svc: Svc, config: GrpcPluginConfig) {
     this.svc = svc
     this.config = config
     this.answered = svc.metrics.counter('grpc_queries_total', 'Queries and SQL statements answered over gRPC')
+    this.truncated = truncatedResults(svc.metrics)
   }
 
   async query(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
-    const { limit, rows, ...plan } = queryPlan(request)
+    const { limit, rows, ...plan } = queryPlan(request, this.svc.server.max_body_members)
     const maxRows = this.svc.server.sql_max_rows
     if (limit > maxRows) {
       throw new SvcError('BAD_REQUEST', `cannot answer query: limit ${limit} is above server.sql_max_rows, which is ${maxRows}; ask for fewer rows at once`)
     }
     const scan: ScanRequest = { namespace: call.context.dataNamespace, ...plan }
     const args: QueryArgs = { request: scan, rows, limit, maxRows, messageBytes: Math.min(MESSAGE_BYTES, this.config.max_send_bytes >> 1) }
-    await forward(this.run(QUERY, args, call), send)
+    await forward(this.run<number>(QUERY, args, call, 'query_timeout_secs'), send)
     this.answered.inc()
   }
 
@@ -44,15 +46,21 @@ export class Queries {
     const { max_send_bytes: maxBytes } = this.config
     const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
     const pieces: Uint8Array[] = []
-    const job = this.run(SQL, args, call)
+    const job = this.run<SqlOutcome>(SQL, args, call, 'sql_query_timeout_secs')
     job.result.catch(() => {}) // the output fails with the same error
     for await (const piece of job.output) pieces.push(piece)
+    if ((await job.result).truncated) this.truncated.inc()
     this.answered.inc()
     return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
   }
 
-  private run(module: URL, args: QueryArgs | SqlArgs, { context, signal }: GrpcCall): RunningJob<number> {
-    const limit: JobOptions = { timeoutMs: this.svc.server.sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
-    return this.svc.storage.run<number>(module, args, { namespace: context.dataNamespace, signal, ...limit })
+  private run<R>(
+    module: URL,
+    args: QueryArgs | SqlArgs,
+    { context, signal }: GrpcCall,
+    setting: 'query_timeout_secs' | 'sql_query_timeout_secs',
+  ): RunningJob<R> {
+    const limit: JobOptions = { timeoutMs: this.svc.server[setting] * 1000, timeoutSetting: `server.${setting}` }
+    return this.svc.storage.run<R>(module, args, { namespace: context.dataNamespace, signal, ...limit })
   }
 }

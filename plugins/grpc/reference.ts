@@ -183,8 +183,8 @@ function fieldValue(bytes: Buffer): Value {
 }
 
 function decimal(given: string): Value {
-  if (given.length > 64 || !/^-?(?:\d+\.?\d*|\.\d+)$/.test(given)) return undefined
-  const [whole, fraction = ''] = given.replace('-', '').split('.')
+  if (given.length > 64 || !/^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(given)) return undefined
+  const [whole, fraction = ''] = given.replace(/^[+-]/, '').split('.')
   const digits = `${whole}${fraction}`.replace(/^0+/, '')
   if (digits.length > 38 || fraction.length > 38) return undefined
   const body = `${whole.replace(/^0+(?=.)/, '') || '0'}${fraction === '' ? '' : `.${fraction}`}`

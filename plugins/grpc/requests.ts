@@ -1,4 +1,5 @@
 /** The messages of svc.proto that ask for something. */
+import { tooManyMembers } from '../../kernel/decode/json-bounds.ts'
 import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { readText } from '../../kernel/decode/protobuf-text.ts'
 import { SvcError } from '../../kernel/errors.ts'
@@ -25,20 +26,25 @@ export interface QueryPlan extends Omit<ScanRequest, 'namespace'> {
 
 const reader = new ProtobufReader()
 
-/** Calls `field` for each field of a message; what it does not read is skipped. @throws BAD_REQUEST for what is no message. */
-function each(message: Uint8Array, field: (number: number) => boolean | undefined): void {
+/** Calls `field` for each field of a message; what it does not read is skipped. @throws BAD_REQUEST for what is no message, or has more than `most` fields. */
+function each(message: Uint8Array, field: (number: number) => boolean | undefined, most = Number.POSITIVE_INFINITY): void {
+  let count = 0
   try {
     reader.begin(message)
-    while (reader.next()) if (field(reader.field) !== true) reader.skip()
+    while (reader.next()) {
+      if (++count > most) throw tooManyMembers(most, 'request')
+      if (field(reader.field) !== true) reader.skip()
+    }
   } finally {
     reader.release()
   }
 }
 
-export function writeEnvelope(message: Uint8Array): WriteEnvelope {
+/** @throws BAD_REQUEST for more than `most` points. */
+export function writeEnvelope(message: Uint8Array, most = Number.POSITIVE_INFINITY): WriteEnvelope {
   const envelope: WriteEnvelope = { points: 0, backfill: false }
   each(message, (number) => {
-    if (number === 1) envelope.points++
+    if (number === 1 && ++envelope.points > most) throw tooManyPoints(most)
     if (number !== 2) return
     reader.int64()
     envelope.backfill = (reader.low | reader.high) !== 0
@@ -47,15 +53,20 @@ export function writeEnvelope(message: Uint8Array): WriteEnvelope {
   return envelope
 }
 
-export function streamEnvelope(message: Uint8Array): StreamEnvelope {
+/** @throws BAD_REQUEST for more than `most` points. */
+export function streamEnvelope(message: Uint8Array, most = Number.POSITIVE_INFINITY): StreamEnvelope {
   const envelope: StreamEnvelope = { points: 0, dedupKey: '' }
   each(message, (number) => {
-    if (number === 1) envelope.points++
+    if (number === 1 && ++envelope.points > most) throw tooManyPoints(most)
     if (number !== 2) return
     envelope.dedupKey = readText(reader, 'dedup_key')
     return true
   })
   return envelope
+}
+
+function tooManyPoints(most: number): SvcError {
+  return new SvcError('BAD_REQUEST', `cannot write more than ${most} points at once: server.max_write_batch_size is ${most}; send smaller messages`)
 }
 
 /** SchemaRequest, DropMeasurementRequest. @throws BAD_REQUEST without a name. */
@@ -73,39 +84,48 @@ export function nothing(message: Uint8Array): void {
   each(message, () => undefined)
 }
 
-export function queryPlan(message: Uint8Array): QueryPlan {
+/** @param most fields, such as conditions and names. */
+export function queryPlan(message: Uint8Array, most?: number): QueryPlan {
   const plan: QueryPlan = { measurement: '', matchers: [], limit: 0, rows: false }
   const fields: string[] = []
-  each(message, (number) => {
-    if (number === 1) plan.measurement = readText(reader, 'measurement')
-    else if (number === 2) Object.assign(plan, range())
-    else if (number === 3) plan.matchers.push(matcher())
-    else if (number === 4) fields.push(readText(reader, 'name of a field'))
-    else if (number === 5) {
-      reader.int64()
-      plan.limit = reader.unsigned
-    } else if (number === 6) {
-      const format = reader.int32()
-      if (format !== 0 && format !== 1) throw new SvcError('BAD_REQUEST', `cannot answer query: there is no format ${format}; use ARROW or ROWS`)
-      plan.rows = format === 1
-    } else return
-    return true
-  })
+  each(
+    message,
+    (number) => {
+      if (number === 1) plan.measurement = readText(reader, 'measurement')
+      else if (number === 2) Object.assign(plan, range())
+      else if (number === 3) plan.matchers.push(matcher())
+      else if (number === 4) fields.push(readText(reader, 'name of a field'))
+      else if (number === 5) {
+        reader.int64()
+        plan.limit = reader.unsigned
+      } else if (number === 6) {
+        const format = reader.int32()
+        if (format !== 0 && format !== 1) throw new SvcError('BAD_REQUEST', `cannot answer query: there is no format ${format}; use ARROW or ROWS`)
+        plan.rows = format === 1
+      } else return
+      return true
+    },
+    most,
+  )
   named(plan.measurement)
   return fields.length === 0 ? plan : { ...plan, fields }
 }
 
-export function deleteRequest(message: Uint8Array): Omit<DeleteRequest, 'namespace'> {
+export function deleteRequest(message: Uint8Array, most?: number): Omit<DeleteRequest, 'namespace'> {
   const matchers: Matcher[] = []
   let measurement = ''
   let bounds = {}
-  each(message, (number) => {
-    if (number === 1) measurement = readText(reader, 'measurement')
-    else if (number === 2) matchers.push(matcher())
-    else if (number === 3) bounds = range()
-    else return
-    return true
-  })
+  each(
+    message,
+    (number) => {
+      if (number === 1) measurement = readText(reader, 'measurement')
+      else if (number === 2) matchers.push(matcher())
+      else if (number === 3) bounds = range()
+      else return
+      return true
+    },
+    most,
+  )
   return { measurement: named(measurement), matchers, ...bounds }
 }
 

@@ -29,12 +29,13 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[]
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
   const measurements = ({ context }: GrpcCall): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)
   return [
-    unary('Write', 'write', (request, call) => writer.write(request, call)),
+    { ...unary('Write', 'write', (request, call) => svc.ingest.attempt(call.context, () => writer.write(request, call))), carriesPoints: true },
     {
       path: `/${SERVICE}/StreamWrite`,
       action: 'write',
+      carriesPoints: true,
       kind: 'client_stream',
-      handle: (requests, call) => new StreamWrite(writer, call, keys).run(requests),
+      handle: (requests, call) => svc.ingest.attempt(call.context, () => new StreamWrite(writer, call, keys).run(requests)),
     },
     { path: `/${SERVICE}/Query`, action: 'read', kind: 'server_stream', handle: (request, call, send) => queries.query(request, call, send) },
     unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),
@@ -54,7 +55,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[]
       return serverInfoResponse(VERSION, Math.floor((svc.clock.monotonic() - startedAt) / 1000), measurements(call).length)
     }),
     unary('Delete', 'delete', async (request, { context }) => {
-      return deleteResponse(await svc.storage.delete({ namespace: context.dataNamespace, ...deleteRequest(request) }))
+      return deleteResponse(await svc.storage.delete({ namespace: context.dataNamespace, ...deleteRequest(request, svc.server.max_body_members) }))
     }),
     unary('DropMeasurement', 'delete', async (request, { context }) => {
       await svc.storage.drop(context.dataNamespace, measurementName(request), { final: svc.server.multi_tenancy })

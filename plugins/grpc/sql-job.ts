@@ -13,9 +13,14 @@ export interface SqlArgs {
   maxBytes: number
 }
 
+export interface SqlOutcome {
+  rows: number
+  truncated: boolean
+}
+
 const EMIT_BYTES = 1 << 18
 
-export async function runSql(reader: Reader, { namespace, query, maxRows, maxBytes }: SqlArgs, io: JobIo): Promise<number> {
+export async function runSql(reader: Reader, { namespace, query, maxRows, maxBytes }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
   const cursor = await reader.sql({ namespace, query })
   const rowWriter = new SqlRows(cursor.columns)
   const writer = new ProtobufWriter(EMIT_BYTES)
@@ -50,7 +55,7 @@ export async function runSql(reader: Reader, { namespace, query, maxRows, maxByt
   writer.int(3, rows)
   writer.int(4, truncated ? 1 : 0)
   await emit()
-  return rows
+  return { rows, truncated }
 }
 
-export default runSql satisfies Job<SqlArgs, number>
+export default runSql satisfies Job<SqlArgs, SqlOutcome>

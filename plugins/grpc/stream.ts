@@ -62,6 +62,9 @@ export class StreamWrite {
   private readonly backfill: boolean
   private gathered: Gathered | undefined
   private timer: NodeJS.Timeout | undefined
+  /** A message is being read, and the batch is due since. */
+  private reading = false
+  private due = false
   /** Resolves when the batch before is written, or was not; never rejects. */
   private writing: Promise<void> = Promise.resolve()
   private failure: unknown
@@ -111,25 +114,30 @@ export class StreamWrite {
     const { config } = this.writer
     let gathered: Gathered
     try {
-      const { points, dedupKey } = streamEnvelope(message)
-      this.writer.checkCount(points)
+      const { points, dedupKey } = streamEnvelope(message, this.writer.svc.server.max_write_batch_size)
       const key = dedupKey === '' ? undefined : await this.claim(dedupKey)
       if (key === null) return
-      gathered = this.gather(message, number, points, key)
+      gathered = await this.gather(message, number, points, key)
     } catch (error) {
       throw error instanceof SvcError ? new SvcError(error.code, `messages[${number}]: ${error.message}`, { cause: error }) : error
     }
-    if (gathered.rejected > 0 || gathered.rows >= config.stream_batch_size || gathered.bytes >= config.stream_batch_bytes) await this.flush()
-    else this.timer ??= setTimeout(() => void this.flush(), config.stream_batch_interval_ms)
+    if (this.due || gathered.rejected > 0 || gathered.rows >= config.stream_batch_size || gathered.bytes >= config.stream_batch_bytes) await this.flush()
+    else this.timer ??= setTimeout(() => this.late(), config.stream_batch_interval_ms)
   }
 
-  private gather(message: Uint8Array, number: number, points: number, key: string | undefined): Gathered {
-    const { dataNamespace } = this.call.context
+  /** What is gathered has waited for long enough. It is not written while a message is being read into it. */
+  private late(): void {
+    if (this.reading) this.due = true
+    else void this.flush()
+  }
+
+  private async gather(message: Uint8Array, number: number, points: number, key: string | undefined): Promise<Gathered> {
     const gathered = this.open()
+    this.reading = true
     try {
       const from = gathered.points
       const options = this.writer.options()
-      const outcome = this.writer.decoder(dataNamespace).decode(message, gathered.batch, options, from)
+      const outcome = await this.writer.decode(message, gathered.batch, options, from, this.call)
       gathered.messages.push({ from, number, message, options })
       gathered.rows += outcome.rows
       gathered.points += points
@@ -139,6 +147,8 @@ export class StreamWrite {
     } catch (error) {
       if (key !== undefined) this.keys.seen?.release(key)
       throw error
+    } finally {
+      this.reading = false
     }
     if (key !== undefined) {
       gathered.keys.push(key)
@@ -176,6 +186,7 @@ export class StreamWrite {
   private flush(): Promise<void> {
     clearTimeout(this.timer)
     this.timer = undefined
+    this.due = false
     const { gathered, writing } = this
     if (gathered === undefined) return writing
     this.gathered = undefined
@@ -221,7 +232,7 @@ export class StreamWrite {
     const { svc, config } = this.writer
     const { context, signal } = this.call
     const until = svc.clock.monotonic() + config.backpressure_wait_secs * 1000
-    for (let { batch } = gathered; ; batch = this.again(gathered)) {
+    for (let { batch } = gathered; ; batch = await this.again(gathered)) {
       try {
         return await svc.ingest.write(batch, context, { backfill: this.backfill, surface: svc.id })
       } catch (error) {
@@ -232,11 +243,11 @@ export class StreamWrite {
   }
 
   /** The same rows in another batch. */
-  private again({ messages }: Gathered): WriteBatch {
+  private async again({ messages }: Gathered): Promise<WriteBatch> {
     const { dataNamespace } = this.call.context
     const batch = this.writer.svc.storage.batch(dataNamespace)
     try {
-      for (const { message, options, from } of messages) this.writer.decoder(dataNamespace).decode(message, batch, options, from)
+      for (const { message, options, from } of messages) await this.writer.decode(message, batch, options, from, this.call)
       return batch
     } catch (error) {
       this.writer.svc.storage.recycle(batch)

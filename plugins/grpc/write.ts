@@ -1,7 +1,7 @@
 /** Write: one message, one batch. */
 import { randomInt } from 'node:crypto'
+import type { WriteBatch } from '../../kernel/batch.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
-import { SvcError } from '../../kernel/errors.ts'
 import type { GrpcCall } from '../../kernel/grpc/method.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import { partialWrite, type Refused } from '../../kernel/partial-write.ts'
@@ -29,12 +29,11 @@ export class PointWriter {
   async write(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
     const { svc } = this
     const { context } = call
-    const { points, backfill } = writeEnvelope(request)
-    this.checkCount(points)
+    const { backfill } = writeEnvelope(request, svc.server.max_write_batch_size)
     const batch = svc.storage.batch(context.dataNamespace)
     let handedOver = false
     try {
-      const outcome = this.decoder(context.dataNamespace).decode(request, batch, this.options())
+      const outcome = await this.decode(request, batch, this.options(), 0, call)
       let result: WriteResult = { written: 0, rejected: 0, rejections: [] }
       if (outcome.rows > 0) {
         handedOver = true
@@ -50,19 +49,23 @@ export class PointWriter {
     }
   }
 
-  /** @throws BAD_REQUEST when there are more points than one message may have. */
-  checkCount(points: number): void {
-    const limit = this.svc.server.max_write_batch_size
-    if (points <= limit) return
-    throw new SvcError('BAD_REQUEST', `cannot write more than ${limit} points at once: server.max_write_batch_size is ${limit}; send smaller messages`)
-  }
-
   options(): PointsOptions {
     return { now: this.svc.clock.nowNanos(), maxFields: this.config.max_fields_per_point, maxFailures: this.config.max_reported_errors }
   }
 
-  decoder(namespace: string): PointsDecoder {
-    return this.decoders.get(namespace)
+  /** In turns; `batch` is nobody else's until it is done. @throws as PointsDecoder.decode, and why the call has ended. */
+  decode(
+    message: Uint8Array,
+    batch: WriteBatch,
+    options: PointsOptions,
+    firstPosition: number,
+    { context, signal }: GrpcCall,
+  ): PointsOutcome | Promise<PointsOutcome> {
+    const decoder = this.decoders.get(context.dataNamespace)
+    return decoder.turns.run(
+      () => decoder.decode(message, batch, options, firstPosition),
+      () => (signal.aborted ? signal.reason : undefined),
+    )
   }
 }
 

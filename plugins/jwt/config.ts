@@ -23,6 +23,18 @@ export const jwtSchema = Type.Object(
     role_claim: claim('roles', 'Claim with the roles: a list of texts, or one text; dots lead into objects, as in realm_access.roles'),
     principal_claim: claim('sub', 'Claim with the name that the caller goes by; dots lead into objects'),
     jwks_cache_ttl_secs: seconds(3600, 1, 86_400, 'How long a fetched key set counts; a key that the issuer withdrew is refused after at most this long'),
+    jwks_wait_secs: seconds(
+      2,
+      0.01,
+      60,
+      'How long a call waits for the issuer when the key set is fetched again, from the beginning of the fetch; then the keys that are there decide',
+    ),
+    jwks_unknown_key_secs: seconds(
+      10,
+      1,
+      3600,
+      'How long a key that the issuer does not have is refused without asking again, and no fetch begins for another such key',
+    ),
     clock_skew_secs: seconds(30, 0, 600, 'How far the clocks of the issuer and of this server may differ when exp and nbf are looked at'),
     reject_replayed_jti: Type.Boolean({
       default: false,

@@ -1,20 +1,29 @@
 /**
  * The key set of an issuer, kept for a time to live. A refresh is one fetch for all who wait, and replaces the set as a whole. While refreshing
- * fails, the old set serves on, tried again in the background, until it is a day old.
+ * fails, the old set serves on, tried again in the background, until it is a day old. Calls wait for a refresh for a bounded time from its beginning:
+ * while an issuer hangs, nobody else waits for it.
  */
 import type { KeySet } from './key-set.ts'
 import { TokenRefused } from './refusal.ts'
 
 /** Keys that are older verify nothing any more. */
 const MAX_AGE_MS = 24 * 3_600_000
-/** At least this long from one failed refresh to the next, and between refreshes for keys that the set does not have. */
+/** At least this long from one failed refresh to the next. */
 const RETRY_MS = 10_000
 /** A failure that is older says nothing about the issuer; calls wait for the next attempt then. */
 const RECENT_MS = 60_000
+/** Names of keys that are remembered as unknown; the oldest goes for the next. */
+const MAX_UNKNOWN = 1024
+/** Characters of a name that are remembered. */
+const MAX_NAME = 256
 
 export interface IssuerKeysOptions {
   load(): Promise<KeySet>
   ttlMs: number
+  /** How long a call waits for a refresh, from the refresh's beginning. */
+  waitMs: number
+  /** How long a key that the set does not have is not asked for again, and no refresh begins for another. */
+  unknownMs: number
   /** Milliseconds that never go back. */
   monotonic(): number
   /** Awaited before another set takes over; when it throws, the refresh has failed. */
@@ -31,6 +40,9 @@ export class IssuerKeys {
   private failedAt: number | undefined
   private soughtAt = Number.NEGATIVE_INFINITY
   private pending: Promise<void> | undefined
+  private beganAt = 0
+  /** Until when; the oldest first. */
+  private readonly unknown = new Map<string, number>()
 
   constructor(options: IssuerKeysOptions) {
     this.options = options
@@ -38,6 +50,10 @@ export class IssuerKeys {
 
   get size(): number {
     return this.set?.keys.length ?? 0
+  }
+
+  get unknownNames(): number {
+    return this.unknown.size
   }
 
   /** Since the set was fetched; 0 without one. */
@@ -65,27 +81,51 @@ export class IssuerKeys {
     const expiredAt = this.fetchedAt + ttlMs
     const sinceFailure = this.failedAt === undefined || this.failedAt < expiredAt ? Number.POSITIVE_INFINITY : monotonic() - this.failedAt
     const refresh = this.pending ?? (sinceFailure >= RETRY_MS ? this.refresh() : undefined)
-    const settled = refresh?.catch(() => {})
+    refresh?.catch(() => {})
     // An issuer that is down must not hold up calls that the old keys can answer.
-    if (sinceFailure >= RECENT_MS || this.ageMs >= MAX_AGE_MS) await settled
+    if (sinceFailure >= RECENT_MS || this.ageMs >= MAX_AGE_MS) await this.bounded(refresh)
     if (this.set === undefined || this.ageMs >= MAX_AGE_MS) throw new TokenRefused('no_keys')
     return this.set
   }
 
-  /** The set after a refresh for a key that it does not have, if one is due. */
-  async sought(): Promise<KeySet | undefined> {
-    const now = this.options.monotonic()
-    if (this.pending === undefined && now - this.soughtAt >= RETRY_MS) {
+  /** The set after a refresh for a key that it does not have, if one is due. @param kid the key's name, if it is known. */
+  async sought(kid = ''): Promise<KeySet | undefined> {
+    const { monotonic, unknownMs } = this.options
+    const now = monotonic()
+    const name = kid.slice(0, MAX_NAME)
+    if (now < (this.unknown.get(name) ?? Number.NEGATIVE_INFINITY)) return this.set
+    if (this.pending === undefined && now - this.soughtAt >= unknownMs) {
       this.soughtAt = now
-      await this.refresh().catch(() => {})
-    } else {
-      await this.pending?.catch(() => {})
+      this.refresh().catch(() => {})
     }
+    await this.bounded(this.pending)
+    if (this.set?.named(kid) === undefined) this.remember(name, now + unknownMs)
     return this.set
   }
 
+  private remember(name: string, until: number): void {
+    this.unknown.delete(name)
+    if (this.unknown.size >= MAX_UNKNOWN) this.unknown.delete(this.unknown.keys().next().value as string)
+    this.unknown.set(name, until)
+  }
+
+  /** Waits for a refresh as long as calls may, whether it succeeds or not. */
+  private async bounded(refresh: Promise<void> | undefined): Promise<void> {
+    const { waitMs, monotonic } = this.options
+    const left = this.beganAt + waitMs - monotonic()
+    if (refresh === undefined || left <= 0) return
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, left)
+    })
+    await Promise.race([refresh.catch(() => {}), late])
+    clearTimeout(timer)
+  }
+
   private refresh(): Promise<void> {
-    this.pending ??= this.replace().finally(() => {
+    if (this.pending !== undefined) return this.pending
+    this.beganAt = this.options.monotonic()
+    this.pending = this.replace().finally(() => {
       this.pending = undefined
     })
     return this.pending

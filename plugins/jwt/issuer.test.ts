@@ -4,6 +4,8 @@ import { SvcError } from '../../kernel/errors.ts'
 import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
 import { boot } from '../../kernel/testkit/index.ts'
 import jwt from './index.ts'
+import { IssuerKeys } from './issuer-keys.ts'
+import { parseKeySet } from './key-set.ts'
 import { claimsOf, jwkOf, makeKey, sign, startIssuer, startNode, type TestIssuer, type TestKey } from './testing.ts'
 
 const HOUR = 3600
@@ -11,7 +13,7 @@ const [first, second, third] = ['first', 'second', 'third'].map((kid) => makeKey
 
 /** Until it is so; a test whose condition never comes runs into tap's own limit. */
 async function until(condition: () => unknown): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5))
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 function startFailure(section: Record<string, unknown>): Promise<string> {
@@ -259,6 +261,65 @@ t.test('an unknown name leads to one fetch in ten seconds, however many ask', as
   clock.forward(2)
   await strangers(5)
   t.equal(issuer.fetches, 3)
+})
+
+t.test('while the issuer hangs nobody waits for longer than jwks_wait_secs from the beginning of the one fetch', async (t) => {
+  const issuer = await startIssuer(t, jwkOf(first))
+  const { who, clock, metric } = await startNode(t, { jwks_url: issuer.jwksUrl, jwks_wait_secs: 0.2 })
+  const known = async () => sign(first, claimsOf({ jti: String(Math.random()), exp: Date.now() / 1000 + 100 * HOUR }))
+  let release = (): void => {}
+  let givenUp = false
+  issuer.answer = (_, response) => {
+    response.on('close', () => {
+      givenUp ||= !response.writableFinished
+    })
+    release = () => void response.end(JSON.stringify({ keys: [jwkOf(first), jwkOf(second)] }))
+  }
+  const stranger = await sign(second)
+  const refused = { status: 401, error: /no key that this server trusts/ }
+  t.match(await who(stranger), refused)
+  for (let i = 0; i < 20; i++) t.match(await who(await sign({ ...third, kid: `stranger ${i}` })), refused)
+  t.match(await who(await known()), { status: 200 })
+  clock.forward(HOUR + 1)
+  t.match(await who(await known()), { status: 200 }, 'also when the time to live of the keys is over')
+  t.equal(issuer.fetches, 2, 'there is one fetch at a time')
+  t.equal(givenUp, false, 'which is still under way')
+  t.equal(await metric('svc_jwt_unknown_keys'), 21)
+  release()
+  await until(async () => (await metric('svc_jwt_keys')) === 2)
+  t.match(await who(stranger), { status: 200 }, 'what was unknown is known now')
+})
+
+t.test('names of unknown keys that are remembered are bounded', async (t) => {
+  let now = 0
+  let loads = 0
+  const set = parseKeySet({ keys: [jwkOf(first)] })
+  const load = async () => {
+    loads++
+    return set
+  }
+  const keys = new IssuerKeys({
+    load,
+    ttlMs: HOUR * 1000,
+    waitMs: 100,
+    unknownMs: 10_000,
+    monotonic: () => now,
+    rotating: async () => {},
+    refreshed() {},
+    failed() {},
+  })
+  await keys.open()
+  for (let i = 0; i < 5000; i++) await keys.sought(`${i}`.padStart(300, 'x'))
+  t.ok(keys.unknownNames <= 1024)
+  t.equal(loads, 2)
+  now += 9999
+  await keys.sought('another')
+  t.equal(loads, 2)
+  now += 1
+  await keys.sought('another')
+  t.equal(loads, 2, 'it was asked for a moment ago')
+  await keys.sought('one more')
+  t.equal(loads, 3)
 })
 
 t.test('all who wait for a refresh share one fetch', async (t) => {

@@ -10,6 +10,8 @@ import { publicKey, secretKey } from './static-key.ts'
 
 export interface KeysOptions {
   ttlMs: number
+  waitMs: number
+  unknownMs: number
   metrics: JwtMetrics
   /** The issuer's keys were fetched again. */
   refreshed(): void
@@ -28,11 +30,13 @@ export async function openKeys(svc: Svc, { keys, algorithms }: Settings, options
   return { ...(staticKey && { staticKey }), ...(issuerKeys && { issuerKeys }) }
 }
 
-async function openIssuer(svc: Svc, source: KeySetSource, { ttlMs, metrics, refreshed }: KeysOptions): Promise<IssuerKeys> {
+async function openIssuer(svc: Svc, source: KeySetSource, { ttlMs, waitMs, unknownMs, metrics, refreshed }: KeysOptions): Promise<IssuerKeys> {
   let failures = 0
   const keys = new IssuerKeys({
     load: () => loadKeySet(source, svc.stopping),
     ttlMs,
+    waitMs,
+    unknownMs,
     monotonic: () => svc.clock.monotonic(),
     rotating: (from, to) => recordRotation(svc, from, to),
     refreshed() {

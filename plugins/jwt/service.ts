@@ -35,7 +35,13 @@ export function openJwt(svc: Svc, { jwt, chain_auth: chained }: AuthConfig): Jwt
     async start() {
       for (const warning of settings.warnings) svc.log.warn(warning)
       const refreshed = () => authenticator.forget()
-      const keys = await openKeys(svc, settings, { ttlMs: jwt.jwks_cache_ttl_secs * 1000, metrics, refreshed })
+      const keys = await openKeys(svc, settings, {
+        ttlMs: jwt.jwks_cache_ttl_secs * 1000,
+        waitMs: jwt.jwks_wait_secs * 1000,
+        unknownMs: jwt.jwks_unknown_key_secs * 1000,
+        metrics,
+        refreshed,
+      })
       issuerKeys = keys.issuerKeys
       authenticator.open(keys)
     },

@@ -74,7 +74,16 @@ async function fixture(): Promise<Fixture> {
   const now = () => NOW * 1000
   const common = { clockSkewSecs: 30, now }
   const set = parseKeySet({ keys: KEYS.map((key) => jwkOf(key)) })
-  const issuerKeys = new IssuerKeys({ load: async () => set, ttlMs: 3.6e6, monotonic: () => 0, rotating: async () => {}, refreshed() {}, failed() {} })
+  const issuerKeys = new IssuerKeys({
+    load: async () => set,
+    ttlMs: 3.6e6,
+    waitMs: 2000,
+    unknownMs: 10_000,
+    monotonic: () => 0,
+    rotating: async () => {},
+    refreshed() {},
+    failed() {},
+  })
   await issuerKeys.open()
   const hmac = new Verifier({ ...common, algorithms: new Set(['HS256']), staticKey: await secretKey(new Secret(SECRET), 'HS256') })
   const asymmetric = new Verifier({ ...common, algorithms: new Set(['ES256', 'EdDSA', 'RS256']), issuerKeys })

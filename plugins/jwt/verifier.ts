@@ -42,7 +42,7 @@ export class Verifier {
     const claims = await this.trySet(token, header, set)
     if (claims !== undefined) return claims
     // A key that is new at the issuer: named in the token, or the token names none.
-    const newer = await issuerKeys.sought()
+    const newer = await issuerKeys.sought(header.kid)
     const late = newer === undefined || newer === set ? undefined : await this.trySet(token, header, newer)
     if (late !== undefined) return late
     throw new TokenRefused('unknown_key')

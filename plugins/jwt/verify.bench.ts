@@ -27,6 +27,8 @@ async function authenticatorOf(algorithm: Algorithm, set?: KeySet): Promise<Toke
   }
   const issuerKeys = new IssuerKeys({
     load: async () => set,
+    waitMs: 2000,
+    unknownMs: 10_000,
     ttlMs: 3.6e6,
     monotonic: systemClock.monotonic,
     rotating: async () => {},

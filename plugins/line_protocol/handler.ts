@@ -5,6 +5,7 @@ import type { CallContext } from '../../kernel/auth.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { withoutBom } from '../../kernel/http/body.ts'
+import { hungUp } from '../../kernel/http/hung-up.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import { nothingParsed, refusal, tooManyPoints } from './answer.ts'
@@ -57,7 +58,9 @@ export class WriteHandler {
     const batch = svc.storage.batch(context.dataNamespace)
     let handedOver = false
     try {
-      const outcome = this.parsers.get(key).parse(body, batch, { precision, now: svc.clock.nowNanos(), maxPoints })
+      const options = { precision, now: svc.clock.nowNanos(), maxPoints }
+      const parser = this.parsers.get(key)
+      const outcome = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
       if (outcome.rows === 0) {
         if (outcome.rejected > 0) throw nothingParsed(outcome)

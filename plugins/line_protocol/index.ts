@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { NOTHING } from '../../kernel/http/openapi.ts'
 import { definePlugin, type HttpRequest } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
@@ -11,9 +12,11 @@ import { answerStatement } from './statement.ts'
 const writeQuery = Type.Object({
   precision: Type.Optional(Type.String({ description: 'Unit of the times: ns (default), us, ms, s; also n, u, m, h' })),
   backfill: Type.Optional(Type.Boolean({ description: 'Admits points older than the live window' })),
-  db: Type.Optional(
-    Type.String({ description: 'What it means says line_protocol.database; so do bucket and rp. Others, such as org and consistency, are ignored' }),
-  ),
+  db: Type.Optional(Type.String({ description: 'A database of InfluxDB 1; what it means says line_protocol.database' })),
+  rp: Type.Optional(Type.String({ description: 'A retention policy of it; as for db' })),
+  bucket: Type.Optional(Type.String({ description: 'A bucket of InfluxDB 2; as for db' })),
+  org: Type.Optional(Type.String({ description: 'Ignored' })),
+  consistency: Type.Optional(Type.String({ description: 'Ignored' })),
 })
 const WRITE_PATHS = ['/write', '/api/v2/write', '/api/v1/write/influx']
 const QUERY_PATH = '/query'
@@ -49,8 +52,18 @@ export default definePlugin({
     if (byName) svc.auth.source(namespaceSource(new Set([...WRITE_PATHS, QUERY_PATH, DELETE_PATH])))
     const handler = new WriteHandler(svc, config)
     for (const path of WRITE_PATHS) {
-      const schema = { tags: ['write'], summary: 'Writes points in line protocol', querystring: writeQuery, consumes: ['text/plain'] }
-      svc.http.post(path, { config: { rawBody: true }, schema, onSend: addInfluxHeaders }, (request, reply) => handler.write(request, reply))
+      const schema = {
+        tags: ['write'],
+        summary: 'Writes points in line protocol',
+        querystring: writeQuery,
+        consumes: ['text/plain'],
+        response: { 204: NOTHING },
+      }
+      svc.http.post(
+        path,
+        { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, onSend: addInfluxHeaders },
+        (request, reply) => handler.write(request, reply),
+      )
     }
     const schema = { tags: ['write'], summary: 'Answers what InfluxDB 1 clients ask before they write', querystring: statementQuery }
     const answer = async (request: HttpRequest) => {

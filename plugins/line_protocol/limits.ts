@@ -17,3 +17,9 @@ export const DEFAULT_LIMITS: LineLimits = {
   maxFields: 1024,
   maxStringBytes: 16_777_216,
 }
+
+/** A field that was left out shifts the others by one; so many places ahead are tried before the name is looked up. */
+export const LOOK_AHEAD = 3
+/** Between two places where a parse can be interrupted: some hundred microseconds, if all series are new. */
+export const SLICE_LINES = 64
+export const SLICE_BYTES = 65_536

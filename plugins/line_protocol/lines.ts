@@ -11,11 +11,50 @@ const QUOTED_LENGTH = 512
 
 /** The line at `start` as text, cut where it is long. */
 export function quotedLine(bytes: Uint8Array, start: number, limit: number): string {
+  // Where a line is cut need not be known to the byte, nor looked for through all of it.
+  if (bytes.indexOf(NEWLINE, start) - start > QUOTED_LENGTH * 2) return cutText(bytes, start)
   let end = endOfLine(bytes, start, limit)
   if (bytes[end - 1] === RETURN) end--
-  const cut = end - start > QUOTED_LENGTH
-  const text = Buffer.from(bytes.subarray(start, cut ? start + QUOTED_LENGTH : end)).toString('utf8')
-  return cut ? `${text}...` : text
+  return end - start > QUOTED_LENGTH ? cutText(bytes, start) : Buffer.from(bytes.subarray(start, end)).toString('utf8')
+}
+
+function cutText(bytes: Uint8Array, start: number): string {
+  return `${Buffer.from(bytes.subarray(start, start + QUOTED_LENGTH)).toString('utf8')}...`
+}
+
+/** Newlines in [start, end). */
+export function newlines(bytes: Uint8Array, start: number, end: number): number {
+  let count = 0
+  for (let at = bytes.indexOf(NEWLINE, start); at >= 0 && at < end; at = bytes.indexOf(NEWLINE, at + 1)) count++
+  return count
+}
+
+/** Of measurement and tags as they are written: hashed and taken apart in one go. */
+const MAX_KEY_BYTES = 1_048_576
+const COMMA = 44
+
+/** Index of the space that ends the series key at `start`, or why there is none. */
+export function keyEnd(bytes: Uint8Array, start: number): number | string {
+  const far = start + MAX_KEY_BYTES
+  let at = start
+  while (at < far) {
+    const c = bytes[at]
+    if (c === SPACE) return at
+    if (c === NEWLINE) return bytes[start] === COMMA ? 'missing measurement' : 'missing fields'
+    at += c === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
+  }
+  return `series key is longer than ${MAX_KEY_BYTES} bytes`
+}
+
+/** Index of the equals sign that ends the field name at `start`, or why there is none. */
+export function nameEnd(bytes: Uint8Array, start: number): number | string {
+  let at = start
+  for (;;) {
+    const c = bytes[at]
+    if (c === EQUALS) return at === start ? 'missing field key' : at
+    if (c === COMMA || c === SPACE || c === NEWLINE) return 'invalid field format'
+    at += c === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Rows and bytes a second through the parser on one core: node plugins/line_protocol/parser.bench.ts [rows] */
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
 import { LineParser } from './parser.ts'
 
@@ -33,7 +34,7 @@ function run(name: string, input: Buffer[]): void {
   let rows = 0
   let bytes = 0
   const parse = (body: Buffer) => {
-    const outcome = parser.parse(body, batch, { precision: 'ns', now: 0n, maxPoints: 1_000_000 })
+    const outcome = atOnce(parser.parse(body, batch, { precision: 'ns', now: 0n, maxPoints: 1_000_000 }))
     if (outcome.rejected > 0) throw new Error(outcome.failures[0].message)
     batch.reset()
     rows += outcome.rows

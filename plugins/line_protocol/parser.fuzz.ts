@@ -5,6 +5,7 @@
 import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
 import type { Precision } from './outcome.ts'
@@ -101,7 +102,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       const body = Array.from({ length: 1 + Math.floor(random() * 12) }, () => (random() < 0.5 ? pick(random, pool) : line(random))).join('\n')
       const precision = pick(random, ['ns', 'us', 'ms', 's', 'm', 'h'] as Precision[])
       const expected = referenceParse(body, precision, NOW, LIMITS)
-      const outcome = parser.parse(Buffer.from(body), batch, { precision, now: NOW, maxPoints: 1e9 })
+      const outcome = atOnce(parser.parse(Buffer.from(body), batch, { precision, now: NOW, maxPoints: 1e9 }))
       try {
         deepStrictEqual(pointsOf(batch, resolver), expected.points)
         deepStrictEqual(

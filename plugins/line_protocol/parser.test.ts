@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { DEFAULT_LIMITS, type LineLimits } from './limits.ts'
 import type { ParseOutcome, Precision } from './outcome.ts'
 import { fuzz } from './parser.fuzz.ts'
@@ -27,7 +28,7 @@ function parse(body: string | Uint8Array, setup: Setup = {}): { points: DecodedP
   })
   const batch = new WriteBatch(resolver)
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
-  const outcome = parser.parse(bytes, batch, { precision: setup.precision ?? 'ns', now: NOW, maxPoints: setup.maxPoints ?? 1000 })
+  const outcome = atOnce(parser.parse(bytes, batch, { precision: setup.precision ?? 'ns', now: NOW, maxPoints: setup.maxPoints ?? 1000 }))
   return { points: pointsOf(batch, resolver), outcome }
 }
 
@@ -87,6 +88,9 @@ t.test('values keep their type and every bit', async (t) => {
     ['12.340d', { decimal: '12.340' }],
     ['-99999999999999999999999999999999999999d', { decimal: '-99999999999999999999999999999999999999' }],
     ['0.00000000000000000000000000000000000001d', { decimal: '0.00000000000000000000000000000000000001' }],
+    ['+.5d', { decimal: '0.5' }],
+    ['+12.d', { decimal: '12' }],
+    ['-.50d', { decimal: '-0.50' }],
     ['t', true],
     ['TRUE', true],
     ['False', false],
@@ -121,7 +125,12 @@ t.test('a bad line says why and leaves the others', async (t) => {
     ['cpu v=1x', 'invalid number'],
     ['cpu v=1e', 'invalid number'],
     ['cpu v=-', 'invalid number'],
-    ['cpu v=+1', 'invalid boolean'],
+    ['cpu v=+1', 'invalid number'],
+    ['cpu v=+d', 'invalid number'],
+    ['cpu v=+1.2.3d', 'invalid number'],
+    ['cpu v=+-1d', 'invalid number'],
+    ['cpu v=++1d', 'invalid number'],
+    ['cpu v=+1dx', 'invalid number'],
     ['cpu v=0x10', 'invalid number'],
     ['cpu v=1_000', 'invalid number'],
     ['cpu v=1e999', 'invalid number: out of the range of a 64-bit float'],
@@ -260,7 +269,7 @@ t.test('a known series is not taken apart again, until the resolver says that nu
   const parser = new LineParser(resolver, 'default', { limits: DEFAULT_LIMITS, maxInternedBytes: 1 << 20, maxFailures: 1, seed: 1 })
   const batch = new WriteBatch(resolver)
   const body = Buffer.from('m,a=1 v=1\nm,a=2 v=1\nm,a=2 v=2\nm,a=1 v=2\n')
-  const run = () => parser.parse(body, batch, { precision: 'ns', now: NOW, maxPoints: 10 })
+  const run = () => atOnce(parser.parse(body, batch, { precision: 'ns', now: NOW, maxPoints: 10 }))
   run()
   run()
   t.equal(resolver.calls, 2)

@@ -7,14 +7,16 @@
 import { isUtf8 } from 'node:buffer'
 import type { TableBatch, WriteBatch } from '../../kernel/batch.ts'
 import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
-import type { LineLimits } from './limits.ts'
-import { endOfLine, quotedLine } from './lines.ts'
+import { type LineLimits, LOOK_AHEAD, SLICE_BYTES, SLICE_LINES } from './limits.ts'
+import { endOfLine, keyEnd, nameEnd, newlines, quotedLine } from './lines.ts'
 import { type ParseOptions, type ParseOutcome, type ParserOptions, TIME_UNITS } from './outcome.ts'
 import { nameFault, readPlainKey, readSeriesKey, unescapeName } from './series-key.ts'
+import { truthOf } from './truth.ts'
 
 const NEWLINE = 10
 const RETURN = 13
@@ -24,13 +26,14 @@ const HASH = 35
 const COMMA = 44
 const MINUS = 45
 const POINT = 46
-const EQUALS = 61
 const BACKSLASH = 92
 const MAX_SAFE = 9007199254740992
 const EMPTY = new Uint8Array(0)
-/** A field that was left out shifts the others by one; so many places ahead are tried before the name is looked up. */
-const LOOK_AHEAD = 3
+/** Up to here bytes are copied one by one: a call costs more. */
+const SHORT_STRING = 64
+
 export class LineParser {
+  readonly turns = new OneByOne()
   private readonly resolver: SeriesResolver
   private readonly namespace: string
   private readonly limits: LineLimits
@@ -73,13 +76,28 @@ export class LineParser {
     this.epoch = resolver.epoch
   }
 
-  /** Appends the points of `body` to `batch`. */
-  parse(body: Uint8Array, batch: WriteBatch, options: ParseOptions): ParseOutcome {
+  /** Appends the points of `body` to `batch`, in turns; until it is done the parser does nothing else (`turns`). */
+  *parse(body: Uint8Array, batch: WriteBatch, options: ParseOptions): Work<ParseOutcome> {
     this.begin(body, batch, options)
     const outcome: ParseOutcome = { rows: 0, rejected: 0, failures: [], tooMany: false }
+    try {
+      for (let at = this.some(0, options.maxPoints, outcome); at < this.end; at = this.some(at, options.maxPoints, outcome)) {
+        yield
+        if (this.epoch !== this.resolver.epoch) this.forget()
+      }
+      return outcome
+    } finally {
+      this.bytes = EMPTY // the body may be large and is not ours
+    }
+  }
+
+  /** Some lines from `at` on. @returns where to go on, the end when all is done. */
+  private some(start: number, maxPoints: number, outcome: ParseOutcome): number {
     const { bytes, end } = this
-    let at = 0
-    while (at < end) {
+    let at = start
+    const enough = outcome.rows + outcome.rejected + SLICE_LINES
+    const far = start + SLICE_BYTES
+    while (at < end && at < far && outcome.rows + outcome.rejected < enough) {
       const c = bytes[at]
       if (c === NEWLINE) this.line++
       if (c === NEWLINE || c === SPACE || c === 9 || c === RETURN) {
@@ -90,26 +108,20 @@ export class LineParser {
         at = bytes.indexOf(NEWLINE, at)
         continue
       }
-      if (outcome.rows + outcome.rejected >= options.maxPoints) {
+      if (outcome.rows + outcome.rejected >= maxPoints) {
         outcome.tooMany = true
-        break
+        return end
       }
       const next = this.point(at)
       if (next >= 0) outcome.rows++
       else this.note(outcome, at)
       at = next >= 0 ? next : this.lineEnd(at)
     }
-    this.bytes = EMPTY // the body may be large and is not ours
-    return outcome
+    return at
   }
 
   private begin(body: Uint8Array, batch: WriteBatch, options: ParseOptions): void {
-    if (this.epoch !== this.resolver.epoch) {
-      this.keys.clear()
-      this.measurements.length = 0
-      this.byName.clear()
-      this.epoch = this.resolver.epoch
-    }
+    if (this.epoch !== this.resolver.epoch) this.forget()
     // Always the same class of array (a Buffer is another), and always a newline at the end.
     if (body.length > 0 && body[body.length - 1] === NEWLINE) this.bytes = new Uint8Array(body.buffer, body.byteOffset, body.length)
     else {
@@ -127,6 +139,15 @@ export class LineParser {
     this.tailFactor = POW10[9 - unit.tailDigits]
     this.leadFactor = unit.leadFactor
     this.now.setBigInt(options.now)
+  }
+
+  /** Numbers of series and measurements were given back. */
+  private forget(): void {
+    this.keys.clear()
+    this.last = -1
+    this.measurements.length = 0
+    this.byName.clear()
+    this.epoch = this.resolver.epoch
   }
 
   /** Parses the point at `start`; returns where the next line begins, or -1 with the reason noted. */
@@ -158,8 +179,9 @@ export class LineParser {
     let at = keys.matchEnd(entry, view, start)
     // The same bytes and then a space are the same key, since the entry was ended by a space too.
     if (at < 0 || this.bytes[at] !== SPACE) {
-      at = this.keyEnd(start)
-      if (at < 0) return -1
+      const end = keyEnd(this.bytes, start)
+      if (typeof end === 'string') return this.fail(end)
+      at = end
       const hash = keys.hashOf(view, start, at)
       entry = keys.find(view, start, at, hash)
       if (entry < 0) return this.intern(start, at, hash) ? at : -1
@@ -169,18 +191,6 @@ export class LineParser {
     this.series = keys.series[entry]
     this.group = keys.group[entry]
     return at
-  }
-
-  /** Index of the space that ends the series key, or -1. */
-  private keyEnd(start: number): number {
-    const bytes = this.bytes
-    let at = start
-    for (;;) {
-      const c = bytes[at]
-      if (c === SPACE) return at
-      if (c === NEWLINE) return this.fail(bytes[start] === COMMA ? 'missing measurement' : 'missing fields')
-      at += c === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
-    }
   }
 
   /** Takes a new key apart and asks for its numbers; false when it is refused. */
@@ -258,8 +268,8 @@ export class LineParser {
         place += matched + 1
         at += slot.raw.length
       } else {
-        const end = this.nameEnd(at)
-        if (end < 0) return -1
+        const end = nameEnd(bytes, at)
+        if (typeof end === 'string') return this.fail(end)
         slot = state.find(bytes, at, end + 1) ?? this.newSlot(state, at, end)
         if (slot === undefined) return -1
         order[place++] = slot
@@ -269,22 +279,10 @@ export class LineParser {
       const c = bytes[at]
       if ((c < 58 && c > 47) || c === MINUS || c === POINT) at = this.number(at, slot, table, row)
       else if (c === QUOTE) at = this.string(at + 1, slot, table, row)
-      else at = this.boolean(at, slot, table, row)
+      else at = c === 43 ? this.decimal(at, decimalEnd(bytes, at + 1), slot, table, row) : this.boolean(at, slot, table, row)
       if (at < 0) return -1
       if (bytes[at] !== COMMA) return this.rest(at, table, row)
       at++
-    }
-  }
-
-  /** Index of the equals sign that ends the field name at `start`, or -1. */
-  private nameEnd(start: number): number {
-    const bytes = this.bytes
-    let at = start
-    for (;;) {
-      const c = bytes[at]
-      if (c === EQUALS) return at === start ? this.fail('missing field key') : at
-      if (c === COMMA || c === SPACE || c === NEWLINE) return this.fail('invalid field format')
-      at += c === BACKSLASH && bytes[at + 1] !== NEWLINE ? 2 : 1
     }
   }
 
@@ -381,7 +379,7 @@ export class LineParser {
   }
 
   private decimal(start: number, end: number, slot: FieldSlot, table: TableBatch, row: number): number {
-    if (!this.endsValue(end + 1)) return this.fail('invalid number')
+    if (end < 0 || !this.endsValue(end + 1)) return this.fail('invalid number')
     if ((slot.serial !== this.serial || slot.kind !== DECIMAL) && !this.bind(slot, DECIMAL, table)) return -1
     if (!storeDecimal(this.bytes, start, end, slot.column!, row)) return this.fail('invalid number: a decimal has at most 38 digits')
     return end + 1
@@ -398,21 +396,30 @@ export class LineParser {
     const heap = this.batch.heap
     let close = start
     let newlines = 0
+    let escapes = 0
     let bits = 0
     while (close < end && bytes[close] !== QUOTE) {
       const c = bytes[close]
       if (c === NEWLINE) newlines++
       bits |= c
-      close += c === BACKSLASH && (bytes[close + 1] === QUOTE || bytes[close + 1] === BACKSLASH) ? 2 : 1
+      if (c === BACKSLASH && (bytes[close + 1] === QUOTE || bytes[close + 1] === BACKSLASH)) {
+        escapes++
+        close++
+      }
+      close++
     }
     if (close >= end) return this.fail('unbalanced quotes')
     const at = heap.reserve(close - start)
     const target = heap.bytes
     let length = at
-    for (let i = start; i < close; i++) {
-      if (bytes[i] === BACKSLASH && (bytes[i + 1] === QUOTE || bytes[i + 1] === BACKSLASH)) i++
-      target[length++] = bytes[i]
-    }
+    if (escapes === 0 && close - start > SHORT_STRING) {
+      target.set(bytes.subarray(start, close), at)
+      length += close - start
+    } else
+      for (let i = start; i < close; i++) {
+        if (bytes[i] === BACKSLASH && (bytes[i + 1] === QUOTE || bytes[i + 1] === BACKSLASH)) i++
+        target[length++] = bytes[i]
+      }
     heap.length = length
     if (length - at > this.limits.maxStringBytes) return this.fail(`string is longer than ${this.limits.maxStringBytes} bytes`)
     if (bits > 127 && !isUtf8(target.subarray(at, length))) return this.fail('invalid UTF-8 in string')
@@ -427,9 +434,8 @@ export class LineParser {
     let at = start
     while (!this.endsValue(at)) at++
     if (at === start) return this.fail('missing field value')
-    const word = at - start > 5 ? '' : asciiText(this.bytes, start, at)
-    const truth = TRUTH.get(word)
-    if (truth === undefined) return this.fail(NOT_FINITE.test(word) ? 'invalid number: NaN and infinities are not stored' : 'invalid boolean')
+    const truth = truthOf(at - start > 5 ? '' : asciiText(this.bytes, start, at))
+    if (typeof truth === 'string') return this.fail(truth)
     if ((slot.serial !== this.serial || slot.kind !== BOOL) && !this.bind(slot, BOOL, table)) return -1
     slot.column!.setBool(row, truth)
     return at
@@ -488,13 +494,7 @@ export class LineParser {
   /** Where the line after the failed one at `start` begins; counts the lines passed. */
   private lineEnd(start: number): number {
     const end = endOfLine(this.bytes, start, this.end)
-    for (let i = start; i <= end; i++) if (this.bytes[i] === NEWLINE) this.line++
+    this.line += newlines(this.bytes, start, end + 1)
     return end + 1
   }
 }
-
-const TRUTH = new Map([
-  ...['t', 'T', 'true', 'True', 'TRUE'].map((word): [string, boolean] => [word, true]),
-  ...['f', 'F', 'false', 'False', 'FALSE'].map((word): [string, boolean] => [word, false]),
-])
-const NOT_FINITE = /^[-+]?(nan|inf)/i

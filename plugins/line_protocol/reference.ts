@@ -88,7 +88,7 @@ function typedValue(text: string): { type: string; value: DecodedPoint['fields']
   if (/^(f|F|false|False|FALSE)$/.test(text)) return { type: 'bool', value: false }
   if (/^-?\d+i$/.test(text)) return { type: 'int64', value: inRange(BigInt(text.slice(0, -1)), -(2n ** 63n), 2n ** 63n) }
   if (/^\d+u$/.test(text)) return { type: 'uint64', value: inRange(BigInt(text.slice(0, -1)), 0n, 2n ** 64n) }
-  if (!/^-?(\d+\.?\d*|\.\d+)(d|([eE][-+]?\d+)?)$/.test(text)) throw new Bad('number')
+  if (!/^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/.test(text) && !/^[-+]?(\d+\.?\d*|\.\d+)d$/.test(text)) throw new Bad('number')
   if (text.endsWith('d')) return { type: 'decimal', value: { decimal: decimal(text.slice(0, -1)) } }
   const value = Number(text)
   if (!Number.isFinite(value)) throw new Bad('finite')
@@ -102,7 +102,7 @@ function inRange(value: bigint, from: bigint, end: bigint): bigint {
 
 /** Normal form: no needless leading zeros, all fractional digits, no minus zero. */
 function decimal(text: string): string {
-  const [whole, fraction = ''] = text.replace('-', '').split('.')
+  const [whole, fraction = ''] = text.replace(/^[-+]/, '').split('.')
   const digits = `${whole}${fraction}`.replace(/^0+/, '')
   if (digits.length > 38 || fraction.length > 38) throw new Bad('decimal')
   const body = `${whole.replace(/^0+(?=.)/, '') || '0'}${fraction === '' ? '' : `.${fraction}`}`

@@ -3,11 +3,11 @@
 import { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from '../../kernel/audit-trail.ts'
 import { namespaceProblem } from '../../kernel/auth.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import type { NamespaceDefinition, NamespaceQuota } from '../../kernel/namespace-directory.ts'
+import { type NamespaceDefinition, type NamespaceQuota, REQUEST_LIMITS, type RequestLimits } from '../../kernel/namespace-directory.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { Deletion } from './deletion.ts'
 import { type Directory, unknownNamespace } from './directory.ts'
-import { quotaMembers } from './quota.ts'
+import { limiterProblem, quotaMembers } from './quota.ts'
 import type { QuotaGuard } from './quota-guard.ts'
 
 interface Usage {
@@ -39,6 +39,7 @@ export class NamespacesHandler {
     if (this.directory.get(name) !== undefined)
       throw new SvcError('CONFLICT', `cannot create namespace "${name}": it exists; PUT /api/v1/namespaces/${name}/quota changes its quota`)
     const quota = quotaIn(request)
+    this.requireLimiter(quota)
     await audited(this.trail, this.entry(request, 'namespace_create', name, quota), () =>
       this.directory.create({ name, description, owner, auto: false, quota }),
     )
@@ -67,6 +68,7 @@ export class NamespacesHandler {
     const name = nameIn(request)
     this.known(name)
     const quota = quotaIn(request)
+    this.requireLimiter(quota)
     await audited(this.trail, this.entry(request, 'quota_change', name, quota), () => this.directory.setQuota(name, quota))
     return this.shown(this.known(name))
   }
@@ -76,6 +78,12 @@ export class NamespacesHandler {
     await this.deletion.delete(name, () => this.trail?.record(this.entry(request, 'namespace_delete', name)))
     const what = this.svc.server.multi_tenancy ? 'with its data' : 'its data is kept: the server does not keep namespaces apart'
     return { ok: true, message: `namespace "${name}" is deleted, ${what}` }
+  }
+
+  /** @throws INVALID_REQUEST for limits that nothing would enforce. */
+  private requireLimiter(quota: Partial<NamespaceQuota>): void {
+    const problem = limiterProblem(quota, this.svc.find<RequestLimits>(REQUEST_LIMITS))
+    if (problem !== undefined) throw new SvcError('INVALID_REQUEST', `cannot set "max_request_rps": ${problem}`)
   }
 
   private known(name: string): NamespaceDefinition {

@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import { namespaceProblem } from '../../kernel/auth.ts'
-import { NAMESPACES } from '../../kernel/namespace-directory.ts'
+import { NAMESPACES, REQUEST_LIMITS, type RequestLimits } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { Deletion } from './deletion.ts'
 import { Directory } from './directory.ts'
 import { NamespacesHandler } from './handler.ts'
 import { namespacesMetrics } from './metrics.ts'
+import { limiterProblem } from './quota.ts'
 import { QuotaGuard } from './quota-guard.ts'
 import { Registry } from './registry.ts'
 import { createBody, deleted, listing, namePath, quotaBody, record, usageAnswer } from './schemas.ts'
@@ -41,8 +42,18 @@ export default definePlugin({
     // A limiter makes every call wait a turn: none where it would refuse nothing.
     if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })
     svc.start(async () => {
+      const limits = svc.find<RequestLimits>(REQUEST_LIMITS)
+      const { default_max_request_rps: max_request_rps, default_max_request_burst: max_request_burst } = settings
+      const problem = limiterProblem({ max_request_rps, max_request_burst }, limits)
+      if (problem !== undefined) throw new Error(`cannot use namespaces.default_max_request_rps: ${problem}`)
       await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE))
       svc.storage.guard(guard)
+      const unlimited = directory.list().filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
+      if (unlimited.length > 0)
+        log.warn(
+          { namespaces: unlimited.slice(0, 10).map(({ name }) => name) },
+          'max_request_rps of these namespaces has no effect: rate_limit is not selected, or off',
+        )
       if (!multiTenancy) return
       // Written to before the plugin was selected, or in the moment of a crash.
       const unknown = svc.storage.namespaces().filter((name) => namespaceProblem(name) === undefined && registry.get(name) === undefined)

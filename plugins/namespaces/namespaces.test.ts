@@ -8,6 +8,7 @@ import { definePlugin } from '../../kernel/plugin.ts'
 import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
+import rateLimit from '../rate_limit/index.ts'
 import plugin from './index.ts'
 import { type FolderNode, openNode } from './testing.ts'
 
@@ -70,7 +71,7 @@ t.test('created, listed, shown, bounded, deleted', async (t) => {
   t.ok(usage.body.usage.storage_bytes > 0)
   const changed = await call(node, 'PUT', `${PATH}/acme/quota`, { max_measurements: 3 })
   t.same([changed.status, changed.body.quota], [200, { ...acme.quota, max_measurements: 3 }])
-  t.match(await call(node, 'PUT', `${PATH}/default/quota`, { max_request_rps: 9 }), { status: 200, body: { name: 'default', quota: { max_request_rps: 9 } } })
+  t.match(await call(node, 'PUT', `${PATH}/default/quota`, { max_models: 9 }), { status: 200, body: { name: 'default', quota: { max_models: 9 } } })
   t.equal(await metric(node, 'svc_namespaces'), 2)
 
   t.match(await call(node, 'DELETE', `${PATH}/acme`), { status: 200, body: { ok: true, message: /"acme" is deleted/ } })
@@ -314,11 +315,41 @@ t.test('other plugins ask for what there is', async (t) => {
     setup: (svc) => svc.ready(() => void (seen = svc.find<NamespaceDirectory>(NAMESPACES))),
   })
   const node = await started(t, TENANTS, { plugins: [plugin, reader] })
-  await call(node, 'POST', PATH, { name: 'acme', max_request_rps: 5, max_request_burst: 6 })
-  t.match(seen?.get('acme'), { name: 'acme', quota: { max_request_rps: 5, max_request_burst: 6 } })
+  await call(node, 'POST', PATH, { name: 'acme', max_measurements: 5, max_models: 6 })
+  t.match(seen?.get('acme'), { name: 'acme', quota: { max_measurements: 5, max_models: 6 } })
   t.equal(seen?.get('nope'), undefined)
   t.same(
     seen?.list().map(({ name }) => name),
     ['acme', 'default'],
+  )
+})
+
+t.test('limits on requests are refused where nothing enforces them', async (t) => {
+  const config = (enabled?: boolean) => ({
+    ...TENANTS,
+    ...(enabled === undefined ? {} : { rate_limit: { enabled, requests_per_second: 0, track_auth_failures: false } }),
+  })
+  for (const [plugins, enabled, why] of [
+    [[plugin], undefined, /add the plugin "rate_limit" to plugins/],
+    [[plugin, rateLimit], false, /rate_limit\.enabled is false/],
+  ] as const) {
+    const node = await started(t, config(enabled), { plugins: [...plugins] })
+    for (const quota of [{ max_request_rps: 5 }, { max_request_burst: 5 }]) {
+      t.match(await call(node, 'POST', PATH, { name: 'acme', ...quota }), { status: 400, body: { code: 'INVALID_REQUEST', error: why } })
+      t.match(await call(node, 'PUT', `${PATH}/default/quota`, quota), { status: 400, body: { error: why } })
+    }
+    t.equal((await call(node, 'GET', `${PATH}/acme`)).status, 404, 'nothing was made')
+    t.equal((await call(node, 'POST', PATH, { name: 'acme', max_request_rps: 0 })).status, 201)
+    const set = { ...config(enabled), namespaces: { default_max_request_rps: 5 } }
+    await t.rejects(boot({ plugins: [...plugins], config: set as never }), { message: why })
+  }
+  const node = await started(t, { ...config(true), namespaces: { default_max_request_rps: 500 } }, { plugins: [plugin, rateLimit] })
+  t.match(await call(node, 'POST', PATH, { name: 'acme', max_request_rps: 1, max_request_burst: 1 }), { status: 201 })
+  const as = { 'x-namespace': 'acme' }
+  const answers = [await call(node, 'GET', `${PATH}/acme`, undefined, as), await call(node, 'GET', `${PATH}/acme`, undefined, as)]
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 429],
+    'and here it is',
   )
 })

@@ -1,5 +1,5 @@
 /** Quotas: their members and bounds. Pure. */
-import type { NamespaceQuota } from '../../kernel/namespace-directory.ts'
+import type { NamespaceQuota, RequestLimits } from '../../kernel/namespace-directory.ts'
 
 const TIB = 2 ** 40
 
@@ -29,4 +29,15 @@ export function quotaMembers(given: Record<string, unknown>): Partial<NamespaceQ
     quota[member] = value
   }
   return quota
+}
+
+/** Why limits on requests would have no effect, or undefined. @param limits what enforces them, where something is selected. */
+export function limiterProblem(
+  { max_request_rps: rps = 0, max_request_burst: burst = 0 }: Partial<NamespaceQuota>,
+  limits: RequestLimits | undefined,
+): string | undefined {
+  if (rps + burst === 0 || limits?.enforced) return undefined
+  return limits === undefined
+    ? 'nothing limits requests here; add the plugin "rate_limit" to plugins'
+    : 'rate_limit.enabled is false; set it to true for requests to be limited'
 }

@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../../kernel/errors.ts'
 import type { DeleteRequest } from '../../kernel/storage.ts'
-import { each, nanos, SHOWN } from './json-members.ts'
+import { each, MissingMember, nanos, SHOWN } from './json-members.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
 
 export type Deletion = Omit<DeleteRequest, 'namespace'>
@@ -12,7 +12,7 @@ export type Deletion = Omit<DeleteRequest, 'namespace'>
 /** No point lies here, so a range that ends before it holds all. */
 const AFTER_ALL = 2n ** 63n - 1n
 
-/** @throws BAD_REQUEST naming the member. */
+/** @throws BAD_REQUEST naming the member, INVALID_BODY where one is missing. */
 export function parseDelete(body: Uint8Array): Deletion {
   return parse(body, (reader, at) => deletion(reader, '', at))
 }
@@ -21,9 +21,11 @@ export function parseDelete(body: Uint8Array): Deletion {
 export function parseDeleteBatch(body: Uint8Array, maxDeletes: number): Deletion[] {
   return parse(body, (reader, at) => {
     const deletions: Deletion[] = []
+    let listed = false
     each(reader, (name) => {
       at(name)
       if (name !== 'deletes') throw new JsonError('unknown key; a batch has deletes', reader.at)
+      listed = true
       reader.expect(91)
       while (reader.more(93, deletions.length === 0)) {
         at('deletes')
@@ -35,6 +37,7 @@ export function parseDeleteBatch(body: Uint8Array, maxDeletes: number): Deletion
       }
     })
     at('deletes')
+    if (!listed) throw new MissingMember('a batch needs a list of deletes', reader.at)
     if (deletions.length === 0) throw new JsonError('a batch needs at least one', reader.at)
     return deletions
   })
@@ -54,12 +57,14 @@ function parse<T>(body: Uint8Array, read: (reader: JsonReader, at: Place) => T):
     return result
   } catch (error) {
     if (!(error instanceof JsonError)) throw error
-    throw new SvcError('BAD_REQUEST', `cannot read delete: ${path === '' ? '' : `${path}: `}${error.message}`, { cause: error })
+    throw new SvcError(error instanceof MissingMember ? error.code : 'BAD_REQUEST', `cannot read delete: ${path === '' ? '' : `${path}: `}${error.message}`, {
+      cause: error,
+    })
   }
 }
 
 function deletion(reader: JsonReader, prefix: string, at: Place): Deletion {
-  let measurement = ''
+  let measurement: string | undefined
   let start: bigint | undefined
   let end: bigint | undefined
   const tags = new Map<string, string>()
@@ -87,6 +92,7 @@ function deletion(reader: JsonReader, prefix: string, at: Place): Deletion {
     } else throw new JsonError('unknown key; a delete has measurement, tags, and range or start and end', reader.at)
   })
   at(`${prefix}measurement`)
+  if (measurement === undefined) throw new MissingMember('a delete needs the name of a measurement', reader.at)
   if (measurement === '') throw new JsonError('a delete needs the name of a measurement', reader.at)
   at(`${prefix}range`)
   if (start !== undefined && end !== undefined && start > end) throw new JsonError('start is after end', reader.at)

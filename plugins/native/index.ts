@@ -37,8 +37,18 @@ export default definePlugin({
     const reader = new QueryHandler(svc)
     const remover = new DeleteHandler(svc, config)
 
-    const write = { tags: ['write'], summary: 'Writes points, all or none of what can be parsed', querystring: writeQuery, body: pointsBody }
-    svc.http.post('/api/v1/write', { config: JSON_BODY, schema: write, validatorCompiler: uncheckedBody }, (request, reply) => writer.write(request, reply))
+    const write = {
+      tags: ['write'],
+      summary: 'Writes points, all or none of what can be parsed',
+      querystring: writeQuery,
+      body: pointsBody,
+      response: { 204: nothing },
+    }
+    svc.http.post(
+      '/api/v1/write',
+      { config: { ...JSON_BODY, ingest: true }, bodyLimit: svc.server.max_body_size, schema: write, validatorCompiler: uncheckedBody },
+      (request, reply) => writer.write(request, reply),
+    )
 
     const query = { tags: ['query'], summary: 'Rows of one measurement, by time and then series', body: planBody, response: { 200: rows } }
     // Rows are written as bytes: nothing may serialise them again.

@@ -2,6 +2,11 @@
 import { asciiText } from '../../kernel/decode/numbers.ts'
 import { JsonError, type JsonReader } from './json-reader.ts'
 
+/** A member that must be there is not. */
+export class MissingMember extends JsonError {
+  readonly code = 'INVALID_BODY'
+}
+
 /** Characters of a caller's text that an error repeats. */
 export const SHOWN = 64
 const QUOTE = 34

@@ -22,6 +22,10 @@ const COLON = 58
 const BACKSLASH = 92
 /** Nesting that `skip` follows; deeper values are refused rather than risking the stack. */
 const MAX_DEPTH = 64
+/** Bytes from which on text is handed to JSON.parse as a whole. */
+const LONG_TEXT = 4096
+/** Of a number: all its digits are read, and more say nothing. */
+const MAX_NUMBER_BYTES = 4096
 const ESCAPES: Record<number, string> = { 34: '"', 92: '\\', 47: '/', 98: '\b', 102: '\f', 110: '\n', 114: '\r', 116: '\t' }
 
 export class JsonReader {
@@ -118,6 +122,13 @@ export class JsonReader {
 
   private unescape(start: number, end: number): string {
     const { bytes } = this
+    if (end - start > LONG_TEXT && bytes.subarray(start, end).includes(BACKSLASH)) {
+      // Text that is all escapes would take a string for each. What is wrong with it is found out below.
+      const quoted = utf8(bytes, start - 1, end + 1)
+      try {
+        return JSON.parse(quoted) as string
+      } catch {}
+    }
     let text = ''
     let from = start
     for (let i = start; i < end; i++) {
@@ -157,6 +168,7 @@ export class JsonReader {
       while (bytes[i] > 47 && bytes[i] < 58) i++
       if (i === exponent) throw new JsonError(`bad number at byte ${start}`, start)
     }
+    if (i - start > MAX_NUMBER_BYTES) throw new JsonError(`the number at byte ${start} is longer than ${MAX_NUMBER_BYTES} bytes`, start)
     this.at = i
     return i
   }

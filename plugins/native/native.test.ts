@@ -74,7 +74,7 @@ t.test('a plan that cannot be read is a 400 that names the key', async (t) => {
     ['{"measurement":"m","limit":-1}', /limit: -1 is not a count/],
     ['{"measurement":"m","tags":{"a":1}}', /tags\.a: expected a string/],
     ['{"measurement":"m","fields":[1]}', /fields\[0\]: expected a string/],
-    ['{"limit":1}', /measurement: a query needs the name/],
+    ['{"measurement":""}', /measurement: a query needs the name/],
     ['[]', /expected an object/],
     ['', /found the end of the body/],
   ] as const) {
@@ -82,6 +82,9 @@ t.test('a plan that cannot be read is a 400 that names the key', async (t) => {
     t.equal(answer.statusCode, 400, plan)
     t.match(answer.json(), { code: 'BAD_REQUEST', error: message }, plan)
   }
+  const nameless = await query('{"limit":1}')
+  t.equal(nameless.statusCode, 422)
+  t.match(nameless.json(), { code: 'INVALID_BODY', error: /measurement: a query needs the name/ })
   t.equal((await query('{"measurement":"unheard"}')).statusCode, 404)
   t.equal((await post('/api/v1/svc/query', '{}', 'text/plain')).statusCode, 415)
 })

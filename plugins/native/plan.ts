@@ -1,6 +1,6 @@
 /** The native query plan: parsed from the body's bytes, because its times are integers that a double cannot hold. */
 import { SvcError } from '../../kernel/errors.ts'
-import { count, each, nanos, SHOWN } from './json-members.ts'
+import { count, each, MissingMember, nanos, SHOWN } from './json-members.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
 
 export interface Plan {
@@ -15,14 +15,18 @@ export interface Plan {
   offset: number
 }
 
-/** @throws BAD_REQUEST naming the member. */
+/** @throws BAD_REQUEST naming the member, INVALID_BODY where one is missing. */
 export function parsePlan(body: Uint8Array): Plan {
   let path = ''
+  let named = false
   try {
     const reader = new JsonReader(body)
     const plan: Plan = { measurement: '', tags: Object.create(null) as Record<string, string>, offset: 0 }
     const members: Record<string, () => void> = Object.assign(Object.create(null), {
-      measurement: () => (plan.measurement = reader.string()),
+      measurement: () => {
+        named = true
+        plan.measurement = reader.string()
+      },
       range: () => {
         each(reader, (name) => {
           path = `range.${name.slice(0, SHOWN)}`
@@ -57,12 +61,14 @@ export function parsePlan(body: Uint8Array): Plan {
     path = ''
     reader.end()
     path = 'measurement'
-    if (plan.measurement === '') throw new JsonError('a query needs the name of a measurement', 0)
+    if (plan.measurement === '') throw new (named ? JsonError : MissingMember)('a query needs the name of a measurement', 0)
     path = 'range'
     if (plan.start !== undefined && plan.end !== undefined && plan.start > plan.end) throw new JsonError('start is after end', 0)
     return plan
   } catch (error) {
     if (!(error instanceof JsonError)) throw error
-    throw new SvcError('BAD_REQUEST', `cannot read query: ${path === '' ? '' : `${path}: `}${error.message}`, { cause: error })
+    throw new SvcError(error instanceof MissingMember ? error.code : 'BAD_REQUEST', `cannot read query: ${path === '' ? '' : `${path}: `}${error.message}`, {
+      cause: error,
+    })
   }
 }

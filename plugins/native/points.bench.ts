@@ -1,6 +1,8 @@
 /** Points and bytes a second through the JSON parser on one core: node plugins/native/points.bench.ts [points] */
+
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { PointsParser } from './points.ts'
 
 const HOSTS = 1000
@@ -32,7 +34,7 @@ function run(name: string, input: Buffer): void {
   const parser = new PointsParser(resolver, 'default', 1 << 26, 7)
   const batch = new WriteBatch(resolver)
   const parse = () => {
-    const { points } = parser.parse(input, batch, { now: 0n, maxPoints: 1_000_000, maxFields: 1024 })
+    const { points } = atOnce(parser.parse(input, batch, { now: 0n, maxPoints: 1_000_000, maxFields: 1024 }))
     batch.reset()
     return points
   }

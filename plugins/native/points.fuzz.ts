@@ -2,9 +2,11 @@
  * Random JSON bodies through the column parser and through JSON.parse. node plugins/native/points.fuzz.ts [seconds] [seed]
  * Values are small enough for JSON.parse to be right; what a double cannot hold is in points.test.ts.
  */
+
 import { deepStrictEqual } from 'node:assert'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { PointsParser } from './points.ts'
@@ -21,7 +23,7 @@ function value(random: Random): unknown {
   if (shape < 0.6) return pick(random, [0, 1, -1, 0.1, 1.5e-9, 123456789.123, -4.35, 1e21, 5e-324, random() * 1000, Math.round(random() * 1e6)])
   if (shape < 0.75) return random() < 0.5
   if (shape < 0.95) return pick(random, WORDS)
-  return { decimal: pick(random, ['1', '-0.50', '12.340']) }
+  return { decimal: pick(random, ['1', '-0.50', '12.340', '+.5', '.5', '5.', '+-1']) }
 }
 
 function point(random: Random): Record<string, unknown> {
@@ -60,7 +62,7 @@ function reference(body: string): DecodedPoint[] | undefined {
       const type = types.get(key) ?? typeof field
       if (type !== typeof field || field === Number.POSITIVE_INFINITY || field === Number.NEGATIVE_INFINITY) return undefined
       if (isObject(field)) {
-        if (!/^-?(\d+\.?\d*|\.\d+)$/.test(field.decimal as string)) return undefined
+        if (!/^[+-]?(\d+\.?\d*|\.\d+)$/.test(field.decimal as string)) return undefined
         field.decimal = decimalText(field.decimal as string)
       }
       types.set(key, type)
@@ -79,7 +81,7 @@ function reference(body: string): DecodedPoint[] | undefined {
 
 /** Without needless leading zeros and minus zero, as the batch gives it back. */
 function decimalText(text: string): string {
-  const [whole, fraction = ''] = text.replace('-', '').split('.')
+  const [whole, fraction = ''] = text.replace(/^[-+]/, '').split('.')
   const body = `${whole.replace(/^0+(?=.)/, '') || '0'}${fraction === '' ? '' : `.${fraction}`}`
   return text.startsWith('-') && /[1-9]/.test(text) ? `-${body}` : body
 }
@@ -111,7 +113,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       let found: DecodedPoint[] | undefined
       let message = ''
       try {
-        parser.parse(Buffer.from(body), batch, { now: NOW, maxPoints: 100, maxFields: 100 })
+        atOnce(parser.parse(Buffer.from(body), batch, { now: NOW, maxPoints: 100, maxFields: 100 }))
         found = pointsOf(batch, resolver)
       } catch (error) {
         if (!(error instanceof SvcError)) throw error

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { fuzz } from './points.fuzz.ts'
 import { PointsParser } from './points.ts'
@@ -10,7 +11,7 @@ const OPTIONS = { now: 42n, maxPoints: 100, maxFields: 100 }
 function parse(body: string | Uint8Array, resolver = new FakeResolver(), options = OPTIONS): DecodedPoint[] {
   const batch = new WriteBatch(resolver)
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
-  new PointsParser(resolver, 'default', 1 << 20, 1).parse(bytes, batch, options)
+  atOnce(new PointsParser(resolver, 'default', 1 << 20, 1).parse(bytes, batch, options))
   return pointsOf(batch, resolver)
 }
 
@@ -88,11 +89,22 @@ t.test('an integer that no double stands for is not rounded into a float field',
 
 t.test('decimals are digits in a string', async (t) => {
   t.same(field('{"decimal":"12.340"}'), { decimal: '12.340' })
+  for (const [text, stored] of [
+    ['+.5', '0.5'],
+    ['.5', '0.5'],
+    ['-.50', '-0.50'],
+    ['+5.', '5'],
+    ['+0', '0'],
+  ])
+    t.same(field(`{"decimal":"${text}"}`), { decimal: stored }, text)
   t.same(field('{"decimal":"-99999999999999999999999999999999999999"}'), { decimal: '-99999999999999999999999999999999999999' })
   for (const [text, reason] of [
     ['{"decimal":12.34}', /a string of digits, not a number/],
     ['{"decimal":"1e5"}', /"1e5" is not a decimal/],
     ['{"decimal":""}', /is not a decimal/],
+    ['{"decimal":"+"}', /is not a decimal/],
+    ['{"decimal":"+-1"}', /is not a decimal/],
+    ['{"decimal":"+."}', /is not a decimal/],
     ['{"decimal":"100000000000000000000000000000000000000"}', /at most 38 digits/],
     ['{"decimal":"1","x":1}', /expected "}"/],
     ['{"value":"1"}', /an object here is/],
@@ -151,7 +163,7 @@ t.test('a series that there is no room for costs its points only', async (t) => 
     return `{"measurement":"m",${fieldsFirst ? `${fields},${tags}` : `${tags},${fields}`}}`
   }
   const body = `[${one('a', true)},${one('b', true)},${one('c', false)},${one('a', false)}]`
-  const parsed = new PointsParser(resolver, 'default', 1 << 20, 1).parse(Buffer.from(body), batch, OPTIONS)
+  const parsed = atOnce(new PointsParser(resolver, 'default', 1 << 20, 1).parse(Buffer.from(body), batch, OPTIONS))
   t.match(parsed, { points: 4, rejected: 2 })
   t.same(
     parsed.rejections.map(({ code, position }) => [code, position]),

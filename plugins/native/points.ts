@@ -9,7 +9,8 @@
  */
 import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
 import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, floatOf, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { asciiText, DECIMAL, floatOf, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
+import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
@@ -39,8 +40,13 @@ const CLOSE_ARRAY = 93
 const QUOTE = 34
 const COLON = 58
 const MINUS = 45
-const DECIMAL = /^-?(?:\d+\.?\d*|\.\d+)$/
 const SHOWN = 64
+/** Between two places where the work can be interrupted. */
+const SLICE_POINTS = 64
+/** What an engine can be set to take at most (`database.max_tags_per_series`). */
+const MAX_TAGS = 1024
+/** Of a point's tags as they are written: hashed and taken apart in one go. */
+const MAX_TAGS_BYTES = 1_048_576
 /** Doubles hold each integer up to here. */
 const EXACT = 2 ** 53
 /** In place of a measurement's number: there is no room for another one. */
@@ -49,6 +55,7 @@ const REFUSED = -2
 const OF_POINTS: ReadonlySet<string> = new Set(['CARDINALITY_EXCEEDED', 'RATE_LIMITED'])
 
 export class PointsParser {
+  readonly turns = new OneByOne()
   private readonly resolver: SeriesResolver
   private readonly namespace: string
   private readonly keys: KeyTable
@@ -74,14 +81,12 @@ export class PointsParser {
     this.epoch = resolver.epoch
   }
 
-  /** Appends the points to `batch`. @throws SvcError with the place; the batch is then to be thrown away. */
-  parse(body: Uint8Array, batch: WriteBatch, options: PointsOptions): ParsedPoints {
-    if (this.epoch !== this.resolver.epoch) {
-      this.keys.clear()
-      this.measurements.length = 0
-      this.byName.clear()
-      this.epoch = this.resolver.epoch
-    }
+  /**
+   * Appends the points to `batch`, in turns; until it is done the parser does nothing else (`turns`).
+   * @throws SvcError with the place; the batch is then to be thrown away.
+   */
+  *parse(body: Uint8Array, batch: WriteBatch, options: PointsOptions): Work<ParsedPoints> {
+    if (this.epoch !== this.resolver.epoch) this.forget()
     this.now.setBigInt(options.now)
     this.outcome = { points: 0, rejected: 0, rejections: [] }
     this.index = -1
@@ -106,6 +111,9 @@ export class PointsParser {
         this.field = undefined
         this.point(reader, view, batch, options.maxFields)
         this.index = -1
+        if (count % SLICE_POINTS !== 0) continue
+        yield
+        if (this.epoch !== this.resolver.epoch) this.forget()
       }
       reader.end()
       this.outcome.points = count
@@ -113,6 +121,15 @@ export class PointsParser {
     } catch (error) {
       throw this.placed(error)
     }
+  }
+
+  /** Numbers of series and measurements were given back. */
+  private forget(): void {
+    this.keys.clear()
+    this.last = -1
+    this.measurements.length = 0
+    this.byName.clear()
+    this.epoch = this.resolver.epoch
   }
 
   private point(reader: JsonReader, view: DataView, batch: WriteBatch, maxFields: number): void {
@@ -148,6 +165,7 @@ export class PointsParser {
         } else {
           reader.skip()
           tagsEnd = reader.at
+          if (tagsEnd - tagsAt > MAX_TAGS_BYTES) throw new JsonError(`the tags have more than ${MAX_TAGS_BYTES} bytes`, tagsAt)
         }
       } else if (bit === 8) {
         timed = true
@@ -259,6 +277,7 @@ export class PointsParser {
       this.path = '.tags'
       const key = reader.key()
       this.path = `.tags.${key.slice(0, SHOWN)}`
+      if (seen.size === MAX_TAGS) throw new JsonError(`more than ${MAX_TAGS} tags`, reader.at)
       if (seen.has(key)) throw new JsonError('the tag occurs twice', reader.at)
       seen.add(key)
       if (reader.peek() !== QUOTE) throw reader.unexpected('a string')

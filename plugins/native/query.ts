@@ -22,12 +22,12 @@ export class QueryHandler {
   async query(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { svc } = this
     const plan = this.plan(request)
-    const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
+    const { sql_max_rows: maxRows, query_timeout_secs: timeout } = svc.server
     const args: QueryArgs = { request: this.scan(request, plan), offset: plan.offset, maxRows, ...(plan.limit === undefined ? {} : { limit: plan.limit }) }
     const job = svc.storage.run<number>(JOB, args, {
       namespace: args.request.namespace,
       timeoutMs: timeout * 1000,
-      timeoutSetting: 'server.sql_query_timeout_secs',
+      timeoutSetting: 'server.query_timeout_secs',
     })
     await sendOutput(request, reply, job, () => {
       this.queries.inc()

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
+import { hungUp } from '../../kernel/http/hung-up.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import { partialWrite } from '../../kernel/partial-write.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
@@ -31,7 +32,8 @@ export class WriteHandler {
     let handedOver = false
     try {
       const options = { now: svc.clock.nowNanos(), maxPoints: svc.server.max_write_batch_size, maxFields: this.config.max_fields_per_point }
-      const parsed = this.parsers.get(context.dataNamespace).parse(body, batch, options)
+      const parser = this.parsers.get(context.dataNamespace)
+      const parsed = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (parsed.points === 0) return reply.code(204).send()
       if (parsed.rejected === parsed.points) throw partialWrite({ ...parsed, written: 0 })
       handedOver = true

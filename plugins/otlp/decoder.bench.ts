@@ -1,7 +1,9 @@
 /** Data points a second of processor time, decoder alone, and of the clock through the engine: node plugins/otlp/decoder.bench.ts [points] */
+
 import { gzipSync } from 'node:zlib'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { boot } from '../../kernel/testkit/index.ts'
 import { OtlpDecoder } from './decoder.ts'
 import { messageOfJson } from './json-request.ts'
@@ -81,11 +83,13 @@ function decoding(resolver: FakeResolver): { run(message: Uint8Array): number } 
   const batches = { points: new WriteBatch(resolver), gauges: new WriteBatch(resolver) }
   return {
     run(message) {
-      const outcome = decoder.decode(
-        message,
-        (name) => batches[name],
-        () => {},
-        { maxPoints: 1e9, maxFailures: 1 },
+      const outcome = atOnce(
+        decoder.decode(
+          message,
+          (name) => batches[name],
+          () => {},
+          { maxPoints: 1e9, maxFailures: 1 },
+        ),
       )
       if (outcome.refused > 0) throw new Error(outcome.failures[0].message)
       batches.points.reset()

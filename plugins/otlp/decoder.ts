@@ -1,5 +1,6 @@
 /** Everything that one namespace's requests share: what was seen before, and the parts that read a request. */
 import type { WriteBatch } from '../../kernel/batch.ts'
+import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
 import { VALUE_FIELD } from '../../kernel/metric-fields.ts'
 import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
@@ -23,6 +24,7 @@ export interface DecoderOptions {
 }
 
 export class OtlpDecoder {
+  readonly turns = new OneByOne()
   private readonly writer: PointWriter
   private readonly request: MetricsRequest
 
@@ -33,13 +35,13 @@ export class OtlpDecoder {
   }
 
   /**
-   * Appends what a request holds to batches. @param open called at most once for each batch, when there is a point for it;
+   * Appends what a request holds to batches, in turns; until it is done the decoder does nothing else (`turns`). @param open called at most once for each batch, when there is a point for it;
    * @param note for each metric met for the first time.
    * @throws BAD_REQUEST when the bytes are not the message, or it holds more than is allowed: then nothing of it should be written.
    */
-  decode(message: Uint8Array, open: (name: BatchName) => WriteBatch, note: (entry: MetricMetadataEntry) => void, options: DecodeOptions): Outcome {
+  *decode(message: Uint8Array, open: (name: BatchName) => WriteBatch, note: (entry: MetricMetadataEntry) => void, options: DecodeOptions): Work<Outcome> {
     this.writer.begin(open, options)
-    this.request.read(message, note)
+    yield* this.request.read(message, note)
     return this.writer.outcome
   }
 }

@@ -1,7 +1,9 @@
 /** For tests: a decoder with what it needs, and what it made of a request in plain values. */
+
 import { WriteBatch } from '../../kernel/batch.ts'
 import { decodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import type { NativeHistogram } from '../../kernel/histogram.ts'
 import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
 import type { MeasurementRef } from '../../kernel/storage.ts'
@@ -44,11 +46,13 @@ export function decoding(options: Partial<DecoderOptions> = {}, limits = { maxPo
     decode(message: Uint8Array): Outcome {
       batches.points.reset()
       batches.gauges.reset()
-      return decoder.decode(
-        message,
-        (name) => batches[name],
-        (entry) => said.push(entry),
-        limits,
+      return atOnce(
+        decoder.decode(
+          message,
+          (name) => batches[name],
+          (entry) => said.push(entry),
+          limits,
+        ),
       )
     },
     points: (): Point[] => [...pointsOf(batches.points, resolver), ...pointsOf(batches.gauges, resolver)].sort((a, b) => a.position - b.position),

@@ -11,12 +11,18 @@ export function exportMethod(handler: OtlpHandler, maxRequestBytes: number): Grp
   return {
     path: '/opentelemetry.proto.collector.metrics.v1.MetricsService/Export',
     action: 'write',
+    carriesPoints: true,
     kind: 'unary',
     maxRequestBytes,
     statusOf,
     async handle(request, call) {
       if (request.length === 0) return NOTHING
-      const caller = { context: call.context, backfill: call.metadata('x-backfill') === 'true', idempotencyKey: call.metadata('idempotency-key') }
+      const caller = {
+        context: call.context,
+        backfill: call.metadata('x-backfill') === 'true',
+        idempotencyKey: call.metadata('idempotency-key'),
+        ended: () => (call.signal.aborted ? call.signal.reason : undefined),
+      }
       const tally = await handler.store(caller, request)
       const refusal = refusalOf(tally)
       if (refusal === undefined) return NOTHING

@@ -6,6 +6,7 @@ import type { WriteBatch } from '../../kernel/batch.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
 import type { ErrorKind } from '../../kernel/errors.ts'
 import { toSvcError } from '../../kernel/http/errors.ts'
+import { hungUp } from '../../kernel/http/hung-up.ts'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
@@ -13,7 +14,7 @@ import { errorAnswer, partialSuccess, refusalOf, statusMessage, type Tally } fro
 import type { OtlpConfig } from './config.ts'
 import { answerType, compressionOf, encodingOf, requireEncoding } from './content.ts'
 import { OtlpDecoder } from './decoder.ts'
-import { messageOfJson } from './json-request.ts'
+import { JsonThread } from './json-thread.ts'
 import { type OtlpMetrics, otlpMetrics } from './metrics.ts'
 import type { Outcome } from './outcome.ts'
 import { decodePayload } from './payload.ts'
@@ -28,6 +29,8 @@ export interface Caller {
   context: CallContext
   backfill: boolean
   idempotencyKey: string | undefined
+  /** Asked before each further turn: why nobody waits for the answer any more. */
+  ended(): Error | undefined
 }
 
 interface Decoded {
@@ -35,12 +38,15 @@ interface Decoded {
   batches: WriteBatch[]
 }
 
+const NO_BYTES = Buffer.alloc(0)
+
 export class OtlpHandler {
   private readonly svc: Svc
   private readonly config: OtlpConfig
   private readonly metrics: OtlpMetrics
   private readonly dropped: ReadonlySet<string>
   private readonly decoders: PerNamespace<OtlpDecoder>
+  private readonly json = new JsonThread()
 
   constructor(svc: Svc, config: OtlpConfig) {
     this.svc = svc
@@ -53,11 +59,12 @@ export class OtlpHandler {
   async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const encoding = requireEncoding(request.headers['content-type'])
     const compression = compressionOf(request.headers['content-encoding'])
-    const body = request.body as Buffer | undefined
-    if (body === undefined || body.length === 0) return reply.code(204).send()
+    const body = (request.body as Buffer | undefined) ?? NO_BYTES
+    // Of protobuf, nothing is a message without members; of JSON, it is no text at all.
+    if (body.length === 0 && encoding === 'protobuf') return reply.code(204).send()
     const { max_decompressed_bytes: limit } = this.config
-    const payload = compression === undefined ? body : await decodePayload(body, compression, limit)
-    const message = encoding === 'json' ? messageOfJson(payload) : payload
+    const payload = compression === undefined || body.length === 0 ? body : await decodePayload(body, compression, limit)
+    const message = encoding === 'json' ? await this.json.convert(payload) : payload
     const tally = await this.store(this.callerOf(request), message)
     const refusal = refusalOf(tally)
     if (refusal === undefined) return reply.code(204).send()
@@ -66,6 +73,10 @@ export class OtlpHandler {
       .code(200)
       .type(answerType(request.headers['content-type']))
       .send(partialSuccess(encoding, tally.rejected, refusal.message))
+  }
+
+  stop(): Promise<void> {
+    return this.json.stop()
   }
 
   /** Errors in the shape of OTLP, whatever they come from: exporters know no other. */
@@ -89,9 +100,17 @@ export class OtlpHandler {
    * @throws SvcError when it is none, or may be sent again.
    */
   async store(caller: Caller, message: Uint8Array): Promise<Tally> {
+    const { ingest } = this.svc
+    const tally = await ingest.attempt(caller.context, () => this.writeAll(caller, message))
+    // Exporters are answered success all the same when a part was written.
+    const refusal = refusalOf(tally)
+    if (refusal !== undefined) ingest.failed(caller.context, refusal)
+    return tally
+  }
+
+  private async writeAll(caller: Caller, message: Uint8Array): Promise<Tally> {
     const { svc, metrics } = this
-    const { context } = caller
-    const { outcome, batches } = this.decode(context.dataNamespace, message)
+    const { outcome, batches } = await this.decode(caller, message)
     metrics.exemplars.inc(outcome.exemplars)
     metrics.skipped.inc(outcome.skipped)
     svc.ingest.countNonFinite(outcome.nonFinite)
@@ -107,8 +126,9 @@ export class OtlpHandler {
     return tally
   }
 
-  private decode(namespace: string, message: Uint8Array): Decoded {
+  private async decode({ context, ended }: Caller, message: Uint8Array): Promise<Decoded> {
     const { storage } = this.svc
+    const namespace = context.dataNamespace
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
     const batches: WriteBatch[] = []
     const open = (_name: BatchName): WriteBatch => {
@@ -119,7 +139,8 @@ export class OtlpHandler {
     let kept = false
     try {
       const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
-      const outcome = this.decoders.get(namespace).decode(message, open, (entry) => metadata?.note?.(namespace, entry), options)
+      const decoder = this.decoders.get(namespace)
+      const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), ended)
       kept = true
       for (const batch of batches) if (batch.rows === 0) storage.recycle(batch)
       return { outcome, batches: batches.filter((batch) => batch.rows > 0) }
@@ -137,7 +158,8 @@ export class OtlpHandler {
 
   private callerOf(request: HttpRequest): Caller {
     const backfill = (request.query as WriteQuery).backfill === true
-    return { context: this.svc.context(request), backfill, idempotencyKey: request.headers['idempotency-key'] as string | undefined }
+    const idempotencyKey = request.headers['idempotency-key'] as string | undefined
+    return { context: this.svc.context(request), backfill, idempotencyKey, ended: hungUp(request) }
   }
 
   private newDecoder(namespace: string): OtlpDecoder {

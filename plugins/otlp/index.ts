@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { GrpcListener } from '../../kernel/grpc/index.ts'
+import { NOTHING } from '../../kernel/http/openapi.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { exportMethod } from './export-method.ts'
@@ -8,6 +9,15 @@ import { OtlpHandler } from './handler.ts'
 const writeQuery = Type.Object({
   backfill: Type.Optional(Type.Boolean({ description: 'Admits points older than the live window' })),
 })
+
+const partial = Type.Object(
+  { partialSuccess: Type.Object({ rejectedDataPoints: Type.String(), errorMessage: Type.String() }) },
+  { description: 'Some data points were refused: an ExportMetricsServiceResponse, in the encoding of the request' },
+)
+const failure = Type.Object(
+  { code: Type.Integer(), message: Type.String(), details: Type.Array(Type.Unknown()) },
+  { description: 'Any failure: google.rpc.Status, in the encoding of the request' },
+)
 
 export default definePlugin({
   id: 'otlp',
@@ -18,6 +28,7 @@ export default definePlugin({
   provides: ['otlp_export'],
   setup(svc, config) {
     const handler = new OtlpHandler(svc, config)
+    svc.stop(() => handler.stop())
     const method = exportMethod(handler, config.max_decompressed_bytes)
     // For the listener on a port of its own, and the one that is there for gRPC anyway, which begins to listen after the start phase.
     svc.provide('otlp_export', method)
@@ -26,12 +37,14 @@ export default definePlugin({
       svc.http.route({
         method: 'POST',
         url,
-        config: { rawBody: true, encodedBody: true },
+        config: { rawBody: true, encodedBody: true, ingest: true },
+        bodyLimit: svc.server.max_body_size,
         schema: {
           tags: ['write'],
           summary: 'OTLP metrics: an ExportMetricsServiceRequest',
           querystring: writeQuery,
           consumes: ['application/x-protobuf', 'application/json'],
+          response: { 200: partial, 204: NOTHING, default: failure } as never,
         },
         errorHandler: (error, request, reply) => handler.fail(error, request, reply),
         handler: (request, reply) => handler.write(request, reply),

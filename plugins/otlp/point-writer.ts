@@ -51,6 +51,11 @@ export class PointWriter {
     this.serial++
   }
 
+  /** How many more data points the request may hold. */
+  get room(): number {
+    return this.options.maxPoints - this.position - 1
+  }
+
   /** Steps to the next data point. @throws BAD_REQUEST when there are more than one request may hold. */
   next(): void {
     this.position++
@@ -66,9 +71,12 @@ export class PointWriter {
   }
 
   private checkLimit(): void {
+    if (this.position >= this.options.maxPoints) throw this.tooMany()
+  }
+
+  tooMany(): SvcError {
     const limit = this.options.maxPoints
-    if (this.position < limit) return
-    throw new SvcError('BAD_REQUEST', `cannot write more than ${limit} data points at once: otlp.max_points_per_write is ${limit}; send smaller batches`)
+    return new SvcError('BAD_REQUEST', `cannot write more than ${limit} data points at once: otlp.max_points_per_write is ${limit}; send smaller batches`)
   }
 
   /** Notes why data points are left out. */

@@ -5,6 +5,11 @@ const POINTS = 1
 const TEMPORALITY = 2
 const MONOTONIC = 3
 const POINT_TAG = 0x0a
+/** Of a metric, beside its points: nobody defines as many, and each costs. */
+export const MAX_FIELDS = 4096
+/** Between two places where the work can be interrupted. */
+const SLICE_POINTS = 64
+const SLICE_BYTES = 65_536
 
 export interface PointsReader {
   /** Takes the data point in [start, end); the reader's place is the callee's to change. */
@@ -12,18 +17,28 @@ export interface PointsReader {
 }
 
 export class PointsMessage {
+  private readonly mostBytes: number
+  private readonly refuse: (bytes: number) => void
+
   /** What `scan` found. */
   points = 0
   temporality = 0
   monotonic = false
 
-  /** Counts the points in [start, end), and checks that they are fields of a message. */
-  scan(reader: ProtobufReader, start: number, end: number): void {
+  /** @param mostBytes of a data point, which is read in one go. @param refuse called in place of the reader for a larger one. */
+  constructor(mostBytes: number, refuse: (bytes: number) => void) {
+    this.mostBytes = mostBytes
+    this.refuse = refuse
+  }
+
+  /** Counts the points in [start, end), and checks that they are fields of a message. @param most ends the count: there are more. */
+  scan(reader: ProtobufReader, start: number, end: number, most: number): void {
     const { bytes } = reader
     this.points = this.temporality = 0
     this.monotonic = false
+    let others = 0
     let at = start
-    while (at < end) {
+    while (at < end && this.points <= most) {
       const next = shortPoint(bytes, at, end)
       if (next > 0) {
         this.points++
@@ -36,7 +51,8 @@ export class PointsMessage {
       if (reader.field === POINTS) {
         reader.span()
         this.points++
-      } else if (reader.field === TEMPORALITY && reader.wire === VARINT) this.temporality = reader.int32()
+      } else if (++others > MAX_FIELDS) throw reader.fault('a metric has too many fields', at)
+      else if (reader.field === TEMPORALITY && reader.wire === VARINT) this.temporality = reader.int32()
       else if (reader.field === MONOTONIC && reader.wire === VARINT) {
         reader.int64()
         this.monotonic = reader.low !== 0 || reader.high !== 0
@@ -45,11 +61,12 @@ export class PointsMessage {
     }
   }
 
-  /** Hands out the points in [start, end), which has been scanned. */
-  read(reader: ProtobufReader, start: number, end: number, into: PointsReader): void {
+  /** Hands out points of [start, end), which has been scanned, until that was some work. @returns where to go on, the end when all are out. */
+  read(reader: ProtobufReader, start: number, end: number, into: PointsReader): number {
     const { bytes } = reader
+    const far = start + SLICE_BYTES
     let at = start
-    while (at < end) {
+    for (let left = SLICE_POINTS; at < end && at < far && left > 0; left--) {
       const next = shortPoint(bytes, at, end)
       if (next > 0) {
         into.point(bytes[at + 1] < 0x80 ? at + 2 : at + 3, next)
@@ -62,12 +79,14 @@ export class PointsMessage {
       if (reader.field === POINTS) {
         const from = reader.span()
         at = reader.at
-        into.point(from, at)
+        if (at - from > this.mostBytes) this.refuse(at - from)
+        else into.point(from, at)
       } else {
         reader.skip()
         at = reader.at
       }
     }
+    return at
   }
 }
 

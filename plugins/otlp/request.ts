@@ -1,6 +1,7 @@
 /** ExportMetricsServiceRequest from bytes to columns: down to the metrics; their points are read by kind. */
 import { BYTES, ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import type { Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
 import { AttributeRun } from './attribute-run.ts'
@@ -9,13 +10,18 @@ import { ExplicitPoints, ExponentialPoints } from './histogram-points.ts'
 import { DELTA, EXPONENTIAL, GAUGE, HISTOGRAM, isPoints, type MetricHeader, SUM, SUMMARY } from './metric-header.ts'
 import { NumberPoints } from './number-points.ts'
 import type { PointWriter } from './point-writer.ts'
-import { PointsMessage, type PointsReader } from './points-of.ts'
+import { MAX_FIELDS, PointsMessage, type PointsReader } from './points-of.ts'
 import type { Bytes, Stream, Streams } from './streams.ts'
 import { SummaryPoints } from './summary-points.ts'
 
 const NAME = 1
 const DESCRIPTION = 2
 const UNIT = 3
+/** Between two places where the work can be interrupted. */
+const SLICE_MESSAGES = 16
+/** Of a data point: of all but its buckets, and of one of those, with its boundary. */
+const POINT_BYTES = 1_048_576
+const BUCKET_BYTES = 16
 
 export interface RequestOptions {
   scopeTags: boolean
@@ -26,7 +32,7 @@ export interface RequestOptions {
 export class MetricsRequest {
   private readonly reader = new ProtobufReader()
   private readonly attributes = new AttributeRun()
-  private readonly message = new PointsMessage()
+  private readonly message: PointsMessage
   private readonly numbers: NumberPoints
   private readonly explicit: ExplicitPoints
   private readonly exponential: ExponentialPoints
@@ -41,6 +47,13 @@ export class MetricsRequest {
     this.writer = writer
     this.streams = streams
     this.options = options
+    const mostBytes = POINT_BYTES + options.maxBuckets * BUCKET_BYTES
+    this.message = new PointsMessage(mostBytes, (bytes) => {
+      writer.next()
+      writer.refuse(
+        new SvcError('INVALID_POINT', `cannot write a data point of ${bytes} bytes: it has at most ${mostBytes}; give it fewer attributes or buckets`),
+      )
+    })
     this.numbers = new NumberPoints(reader, writer, streams, attributes)
     this.explicit = new ExplicitPoints(reader, writer, streams, attributes, options.maxBuckets)
     this.exponential = new ExponentialPoints(reader, writer, streams, attributes, options.maxBuckets)
@@ -48,13 +61,13 @@ export class MetricsRequest {
   }
 
   /** @throws BAD_REQUEST for what is no such message. */
-  read(message: Uint8Array, note: (entry: MetricMetadataEntry) => void): void {
+  *read(message: Uint8Array, note: (entry: MetricMetadataEntry) => void): Work<void> {
     const { reader } = this
     this.note = note
     this.streams.begin()
     try {
       reader.begin(message)
-      this.each(0, reader.end, 1, (start, end) => this.resourceMetrics(start, end))
+      yield* this.each(0, reader.end, 1, (start, end) => this.resourceMetrics(start, end))
       this.writer.outcome.points = this.writer.position + 1
     } finally {
       reader.release() // the request may be large and is not ours
@@ -64,19 +77,21 @@ export class MetricsRequest {
   }
 
   /** ResourceMetrics: the resource may come behind what it is the resource of. */
-  private resourceMetrics(start: number, end: number): void {
-    const resource = this.streams.resource(this.single(start, end, 1))
-    this.each(start, end, 2, (from, to) => this.scopeMetrics(resource, from, to))
+  private *resourceMetrics(start: number, end: number): Work<void> {
+    const resource = this.streams.resource(yield* this.single(start, end, 1))
+    yield* this.each(start, end, 2, (from, to) => this.scopeMetrics(resource, from, to))
   }
 
-  private scopeMetrics(resource: number, start: number, end: number): void {
-    const origin = this.options.scopeTags ? this.streams.scope(resource, this.single(start, end, 1)) : resource
-    this.each(start, end, 2, (from, to) => this.metric(origin, from, to))
+  private *scopeMetrics(resource: number, start: number, end: number): Work<void> {
+    const origin = this.options.scopeTags ? this.streams.scope(resource, yield* this.single(start, end, 1)) : resource
+    yield* this.each(start, end, 2, (from, to) => this.metric(origin, from, to))
   }
 
-  private metric(origin: number, start: number, end: number): void {
+  /** @returns what is left to do: its points when they are many. */
+  private metric(origin: number, start: number, end: number): Work<void> | undefined {
     const { reader } = this
     let data = 0
+    let fields = 0
     let from = start
     let to = start
     let headerEnd = start
@@ -85,6 +100,7 @@ export class MetricsRequest {
     reader.end = end
     for (let tag = start; reader.next(); tag = reader.at) {
       const { field } = reader
+      if (++fields > MAX_FIELDS) throw reader.fault('a metric has too many fields', tag)
       if (isPoints(field)) {
         usual = usual && data === 0
         data = field
@@ -97,14 +113,15 @@ export class MetricsRequest {
       }
     }
     if (!usual) return this.reordered(origin, start, end)
-    if (data !== 0) this.points(origin, { bytes: reader.bytes, view: reader.view, start, end: headerEnd }, data, from, to)
+    return data === 0 ? undefined : this.points(origin, { bytes: reader.bytes, view: reader.view, start, end: headerEnd }, data, from, to)
   }
 
   /** @param header name, description and unit. @param start @param end of the message with the points. */
-  private points(origin: number, header: Bytes, data: number, start: number, end: number): void {
+  private points(origin: number, header: Bytes, data: number, start: number, end: number): Work<void> | undefined {
     const { reader, message, writer, streams } = this
-    message.scan(reader, start, end)
+    message.scan(reader, start, end, writer.room)
     const { points, temporality, monotonic } = message
+    if (points > writer.room) throw writer.tooMany()
     if (points === 0) return // nothing to store, so there is no metric to begin
     const delta = temporality === DELTA && data !== GAUGE && data !== SUMMARY
     const kind = data * 4 + (delta ? 2 : 0) + (monotonic && data === SUM ? 1 : 0)
@@ -115,10 +132,27 @@ export class MetricsRequest {
       if (delta && this.options.refuseDelta) throw deltaRefused(stream.metric.ref.name)
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'BAD_REQUEST') throw error
-      return writer.refuseAll(error, points)
+      writer.refuseAll(error, points)
+      return
     }
     writer.outcome.metrics.push({ position, name: stream.metric.ref.name })
-    message.read(reader, start, end, this.reading(stream, data, delta))
+    const into = this.reading(stream, data, delta)
+    const at = message.read(reader, start, end, into)
+    return at < end ? this.further(at, end, into) : undefined
+  }
+
+  private *further(start: number, end: number, into: PointsReader): Work<void> {
+    let at = start
+    while (at < end) {
+      yield* this.pause()
+      at = this.message.read(this.reader, at, end, into)
+    }
+  }
+
+  /** A place where the work can be interrupted. */
+  private *pause(): Work<void> {
+    yield
+    this.streams.resume()
   }
 
   private reading(stream: Stream, data: number, delta: boolean): PointsReader {
@@ -175,7 +209,7 @@ export class MetricsRequest {
   }
 
   /** A metric whose fields come in an order, or a number, that no encoder writes, though the format allows it: read again in the usual one. */
-  private reordered(origin: number, start: number, end: number): void {
+  private *reordered(origin: number, start: number, end: number): Work<void> {
     const { reader } = this
     const whole = reader.bytes
     const out = new ProtobufWriter(end - start)
@@ -204,15 +238,17 @@ export class MetricsRequest {
     out.blob(data, Buffer.concat(parts))
     const message = out.take()
     reader.begin(message)
-    this.metric(origin, 0, message.length)
+    const more = this.metric(origin, 0, message.length)
+    if (more !== undefined) yield* more
     reader.begin(whole)
   }
 
   /** Calls back for each of the messages in a repeated field; the reader's place is the callee's to change. */
-  private each(start: number, end: number, field: number, read: (start: number, end: number) => void): void {
+  private *each(start: number, end: number, field: number, read: (start: number, end: number) => Work<void> | undefined): Work<void> {
     const { reader } = this
     let at = start
-    while (at < end) {
+    for (let count = 1; at < end; count++) {
+      if (count % SLICE_MESSAGES === 0) yield* this.pause()
       reader.at = at
       reader.end = end
       reader.next()
@@ -223,20 +259,30 @@ export class MetricsRequest {
       }
       const from = reader.span()
       at = reader.at
-      read(from, at)
+      const more = read(from, at)
+      if (more !== undefined) yield* more
     }
   }
 
   /** Where the one message of a field lies; the parts of one that is sent in parts are joined. */
-  private single(start: number, end: number, field: number): Bytes {
+  private *single(start: number, end: number, field: number): Work<Bytes> {
     const { reader } = this
     const { bytes, view } = reader
-    const parts: [number, number][] = []
-    this.each(start, end, field, (from, to) => void parts.push([from, to]))
-    if (parts.length === 0) return { bytes, view, start: 0, end: 0 }
-    if (parts.length === 1) return { bytes, view, start: parts[0][0], end: parts[0][1] }
-    const joined = Buffer.concat(parts.map(([from, to]) => bytes.subarray(from, to)))
-    return { bytes: joined, view: new DataView(joined.buffer, joined.byteOffset, joined.length), start: 0, end: joined.length }
+    let parts = 0
+    let first = 0
+    let last = 0
+    let joined: ProtobufWriter | undefined
+    yield* this.each(start, end, field, (from, to) => {
+      if (parts++ === 0) [first, last] = [from, to]
+      else {
+        if (joined === undefined) (joined = new ProtobufWriter()).append(bytes.subarray(first, last))
+        joined.append(bytes.subarray(from, to))
+      }
+      return undefined
+    })
+    if (joined === undefined) return { bytes, view, start: first, end: last }
+    const whole = joined.take()
+    return { bytes: whole, view: new DataView(whole.buffer, whole.byteOffset, whole.length), start: 0, end: whole.length }
   }
 }
 

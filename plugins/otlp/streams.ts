@@ -18,6 +18,8 @@ import { type Attributes, joinedTags, resourceTags, tagsOf } from './tag-set.ts'
 const SPARE = 65_536
 /** Of a resource or a data point: the most tags that an engine can be set to take; it decides on the rest. */
 const MAX_ATTRIBUTES = 1024
+/** Of a resource, a scope, a metric's header, the attributes of a data point: they are hashed, kept and taken apart in one go. */
+const MAX_TAG_BYTES = 1_048_576
 /** Field of the message Resource. */
 const RESOURCE_ATTRIBUTES = 1
 /** Kinds and flags of a metric are below this. */
@@ -92,6 +94,11 @@ export class Streams {
     this.epoch = this.resolver.epoch
   }
 
+  /** Call when others had their turn: numbers of series may have been given back. What was handed out of the rest stays good until the next request. */
+  resume(): void {
+    if (this.epoch !== this.resolver.epoch) this.series.clear()
+  }
+
   /** Lets go of a request's bytes. */
   release(): void {
     this.reader.release()
@@ -99,6 +106,10 @@ export class Streams {
 
   /** The number of a resource. @param at the message Resource. @throws BAD_REQUEST when it is none. */
   resource(at: Bytes): number {
+    if (at.end - at.start > MAX_TAG_BYTES) {
+      const problem = `the attributes of the resource have ${at.end - at.start} bytes; they have at most ${MAX_TAG_BYTES}`
+      return this.origins.push({ problem, tags: new Map() }) - 1
+    }
     const known = this.resources.find(at.view, at.start, at.end, 0)
     if (known >= 0) return known
     return this.keep(this.resources, at, 0, this.origins.push(this.resourceOrigin(at)) - 1)
@@ -106,6 +117,7 @@ export class Streams {
 
   /** The number of a resource together with a scope. @param at the message InstrumentationScope. */
   scope(resource: number, at: Bytes): number {
+    if (at.end - at.start > MAX_TAG_BYTES) throw new SvcError('BAD_REQUEST', `cannot read the message: a scope has more than ${MAX_TAG_BYTES} bytes`)
     const known = this.scopes.find(at.view, at.start, at.end, resource)
     if (known >= 0) return known
     const { problem, tags } = this.origins[resource]
@@ -115,6 +127,8 @@ export class Streams {
 
   /** The stream of a metric. @param at the bytes of its name, description and unit. @throws INVALID_POINT when its points cannot be stored. */
   stream(origin: number, at: Bytes, kind: number, header: () => MetricHeader, note: (entry: MetricMetadataEntry) => void): Stream {
+    if (at.end - at.start > MAX_TAG_BYTES)
+      throw new SvcError('INVALID_POINT', `cannot write points of a metric: its name, description and unit have more than ${MAX_TAG_BYTES} bytes`)
     const parent = origin * KINDS + kind
     const known = this.metrics.find(at.view, at.start, at.end, parent)
     if (known >= 0) return this.list[known]
@@ -139,6 +153,8 @@ export class Streams {
    * @throws SvcError when it is refused; BAD_REQUEST: the whole message is.
    */
   seriesOf(stream: Stream, at: Bytes): number {
+    if (at.end - at.start > MAX_TAG_BYTES)
+      throw new SvcError('INVALID_POINT', `cannot write point of metric "${stream.metric.ref.name}": its attributes have more than ${MAX_TAG_BYTES} bytes`)
     const known = this.series.find(at.view, at.start, at.end, stream.id)
     if (known >= 0) return known
     const series = this.newSeries(stream, at)
@@ -213,7 +229,11 @@ export class Streams {
       }
       const { at, end: whole } = reader
       try {
-        if (++count > MAX_ATTRIBUTES) throw new AttributeError(`there are more than ${MAX_ATTRIBUTES}`)
+        if (++count > MAX_ATTRIBUTES) {
+          problem ??= new AttributeError(`there are more than ${MAX_ATTRIBUTES}`)
+          reader.span() // the rest must be a message all the same
+          continue
+        }
         const { key, start: from, end: to } = keyValueAt(reader)
         if (!this.options.dropped.has(key)) attributes.set(key, from < 0 ? '' : attributeText(reader, from, to))
       } catch (error) {

@@ -41,6 +41,10 @@ export const configSchema = Type.Object({
     maximum: 67_108_864,
     description: 'Bytes of one frame of a streamed remote read, exceeded by at most a chunk',
   }),
+  admin_api: Type.Union([Type.Literal('off'), Type.Literal('on')], {
+    default: 'off',
+    description: 'Whether /api/v1/admin/tsdb/delete_series is answered, to callers that may delete; off: 503, as by Prometheus without --web.enable-admin-api',
+  }),
   warm_up_queries: Type.Integer({
     default: 300,
     minimum: 0,

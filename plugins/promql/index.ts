@@ -1,5 +1,6 @@
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
+import { adminEndpoints } from './http/admin-endpoints.ts'
 import { discoveryEndpoints } from './http/discovery-endpoints.ts'
 import { Door } from './http/door.ts'
 import { metadataEndpoint } from './http/metadata-endpoint.ts'
@@ -14,9 +15,9 @@ export default definePlugin({
   summary: 'Answers PromQL over the Prometheus HTTP API, and remote read',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['points', 'jobs'],
+  capabilities: ['points', 'jobs', 'delete'],
   setup(svc, config) {
-    svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8')))
+    svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8'), svc.server.max_body_members))
     const door = new Door(svc)
     queryEndpoints(door, config)
     discoveryEndpoints(door, config)
@@ -24,6 +25,7 @@ export default definePlugin({
     textEndpoints(door, config)
     statusEndpoints(door, config)
     readEndpoint(door, config)
+    adminEndpoints(door, config)
     if (config.warm_up_queries > 0) door.warmUp(config.warm_up_queries, config.warm_up_after_secs * 1000)
   },
 })

@@ -1,4 +1,5 @@
 import { namespaceProblem } from '../../kernel/auth.ts'
+import { REQUEST_LIMITS, type RequestLimits } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { Guard } from './guard.ts'
@@ -13,6 +14,7 @@ export default definePlugin({
   summary: 'Bounds how often callers may ask, by address, namespace and principal, and shuts out those whose credentials fail',
   stability: 'stable',
   section: '',
+  provides: [REQUEST_LIMITS],
   config: configSchema,
   setup(svc, { rate_limit, server }) {
     const section = { ...rate_limit, ...server }
@@ -22,6 +24,7 @@ export default definePlugin({
     const everybody = proxies.find((network) => network.endsWith('/0'))
     if (everybody !== undefined)
       throw new Error(`cannot use rate_limit.trusted_proxies "${everybody}": callers would be proxies too, and claim any address; list the proxies`)
+    svc.provide(REQUEST_LIMITS, { enforced: enabled } satisfies RequestLimits)
     const guard = new Guard(svc, section)
     const handler = new BanHandler(guard, svc.clock)
     const list = { tags, summary: 'Addresses that are shut out after failed authentications', querystring: listQuery, response: { 200: banList } }

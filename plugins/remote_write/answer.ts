@@ -18,8 +18,8 @@ export interface Tally {
 export function tallyOf(outcome: Outcome, floats: WriteResult, histograms: WriteResult): Tally {
   const { samplesAsHistograms, histogramsAsSamples } = outcome
   return {
-    samples: floats.written + samplesAsHistograms - histogramsAsSamples,
-    histograms: histograms.written + histogramsAsSamples - samplesAsHistograms,
+    samples: floats.written + samplesAsHistograms - histogramsAsSamples + outcome.skippedSamples,
+    histograms: histograms.written + histogramsAsSamples - samplesAsHistograms + outcome.skippedHistograms,
     rejected: outcome.refusedSamples + outcome.refusedHistograms + floats.rejected + histograms.rejected,
   }
 }

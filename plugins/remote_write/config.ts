@@ -37,6 +37,11 @@ export const configSchema = Type.Object({
     description:
       'What becomes of native histograms under the name of a float metric, and the other way round: refuse (a type conflict), or keep_both (in a field of their own beside the first, "value:histogram" or "value:float"; PromQL sees one metric)',
   }),
+  non_finite: Type.Union([Type.Literal('store'), Type.Literal('skip')], {
+    default: 'store',
+    description:
+      'What becomes of NaN, infinities and staleness markers: store (PromQL sees them as Prometheus does, SQL and native answers leave them out), or skip (counted, answered as written, and seen by nobody)',
+  }),
   exemplars_written: Type.Union([Type.Literal('none'), Type.Literal('accepted')], {
     default: 'none',
     description:

@@ -1,7 +1,9 @@
 /** Samples a second of processor time, decoder alone, and of the clock through the engine: node plugins/remote_write/decoder.bench.ts [samples] */
+
 import { compressSync } from 'snappy'
 import { WriteBatch } from '../../kernel/batch.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { boot } from '../../kernel/testkit/index.ts'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
@@ -49,13 +51,15 @@ function decode(name: string, version: Version, each: number): void {
   let samples = 0
   let bytes = 0
   const run = (body: Buffer) => {
-    const outcome = decoder.decode(
-      version,
-      body,
-      batch,
-      () => batch,
-      () => {},
-      { maxSamples: 1e9, maxFailures: 1, keepBoth: false },
+    const outcome = atOnce(
+      decoder.decode(
+        version,
+        body,
+        batch,
+        () => batch,
+        () => {},
+        { maxSamples: 1e9, maxFailures: 1, keepBoth: false },
+      ),
     )
     if (outcome.refusedSamples > 0) throw new Error(outcome.failures[0].message)
     batch.reset()

@@ -8,6 +8,7 @@ import { WriteBatch } from '../../kernel/batch.ts'
 import { Int64 } from '../../kernel/decode/numbers.ts'
 import { FakeResolver } from '../../kernel/decode/testing.ts'
 import { Message } from '../../kernel/decode/testing-protobuf.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { RequestDecoder } from './decoder.ts'
 import { type ReferencePoint, type ReferenceResult, referenceDecode } from './reference.ts'
@@ -122,7 +123,7 @@ function compare(version: 1 | 2, message: Buffer, decoder: RequestDecoder, batch
   let histograms = 0
   try {
     const open = () => new WriteBatch(resolver)
-    const outcome = decoder.decode(version, message, batch, open, () => {}, { maxSamples: 1e9, maxFailures: 1e9, keepBoth: false })
+    const outcome = atOnce(decoder.decode(version, message, batch, open, () => {}, { maxSamples: 1e9, maxFailures: 1e9, keepBoth: false }))
     histograms = outcome.histogramRows + outcome.refusedHistograms
     found = { points: sorted(pointsOf(batch, resolver)), refused: outcome.refusedSamples }
   } catch (error) {

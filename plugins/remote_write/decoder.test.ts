@@ -1,6 +1,7 @@
 import t from 'tap'
 import { pointsOf } from '../../kernel/decode/testing.ts'
 import { Message } from '../../kernel/decode/testing-protobuf.ts'
+import { NOTHING_WRITTEN, tallyOf } from './answer.ts'
 import { fuzz } from './decoder.fuzz.ts'
 import { decoding, encode } from './decoding.ts'
 import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
@@ -78,6 +79,21 @@ for (const version of [1, 2] as const) {
     t.same(one, [0, 0x3ff00000])
     t.same(rest, [[2, 0x7ff00000], ...Array(3).fill([1, 0x7ff80000]), [0, 0x7ff00000], [0, 0xfff00000]])
     t.match(outcome, { floatRows: 7, nonFinite: 6 })
+  })
+
+  t.test(`version ${version}: what is not finite is left out where the config says so`, async (t) => {
+    const b = decoding()
+    const labels: WireSeries['labels'] = [['__name__', 'm']]
+    const values = [STALE, 0x3ff0000000000000n, 0x7ff0000000000000n, 0x7ff8000000000001n]
+    const floats: WireSeries = { labels, samples: values.map((value, i) => ({ ms: MS + i, value })) }
+    const histograms: WireSeries = { labels: [['__name__', 'h']], histograms: [{ ms: MS, sumBits: STALE }] }
+    const outcome = b.message(version, encode(version, [floats, histograms]), 1e9, true)
+    t.match(outcome, { floatRows: 1, histogramRows: 0, nonFinite: 4, skippedSamples: 3, skippedHistograms: 1, failures: [] })
+    t.match(tallyOf(outcome, { written: 1, rejected: 0, rejections: [] }, NOTHING_WRITTEN), { samples: 4, histograms: 1, rejected: 0 }, 'they were taken')
+    t.same(
+      b.points().map(([, , , value]) => value),
+      [1],
+    )
   })
 
   t.test(`version ${version}: a staleness marker before any sample of its metric does not settle its type`, async (t) => {

@@ -1,6 +1,7 @@
 /** Everything that one namespace's requests share: what was seen before, and the parts that read a request. */
 import type { WriteBatch } from '../../kernel/batch.ts'
 import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
 import type { SeriesResolver } from '../../kernel/storage.ts'
 import type { Version } from './content.ts'
 import { HistogramMessage } from './histogram-message.ts'
@@ -23,6 +24,7 @@ export interface DecoderOptions {
 }
 
 export class RequestDecoder {
+  readonly turns = new OneByOne()
   private readonly reader = new ProtobufReader()
   private readonly writer = new SampleWriter()
   private readonly v1: RequestV1
@@ -39,14 +41,14 @@ export class RequestDecoder {
   }
 
   /**
-   * Appends what a request holds to batches. @param histograms called when there is the first histogram; @param note for each piece of metadata.
+   * Appends what a request holds to batches, in turns; until it is done the decoder does nothing else (`turns`). @param histograms called when there is the first histogram; @param note for each piece of metadata.
    * @throws BAD_REQUEST when the bytes are not the message, or it holds more than is allowed: then nothing of it should be written.
    */
-  decode(version: Version, message: Uint8Array, floats: WriteBatch, histograms: () => WriteBatch, note: NoteMetadata, options: DecodeOptions): Outcome {
+  *decode(version: Version, message: Uint8Array, floats: WriteBatch, histograms: () => WriteBatch, note: NoteMetadata, options: DecodeOptions): Work<Outcome> {
     const write = this.writer.begin(floats, histograms, options)
     try {
-      if (version === 1) this.v1.read(message, note)
-      else this.v2.read(message, note, write)
+      if (version === 1) yield* this.v1.read(message, note)
+      else yield* this.v2.read(message, note, write)
       return this.writer.outcome
     } finally {
       this.reader.release() // the request may be large and is not ours

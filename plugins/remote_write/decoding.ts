@@ -1,7 +1,9 @@
 /** For tests: a decoder with what it needs, and what it made of a request in plain values. */
+
 import { WriteBatch } from '../../kernel/batch.ts'
 import { decodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram.ts'
 import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
+import { atOnce } from '../../kernel/decode/turns.ts'
 import type { NativeHistogram } from '../../kernel/histogram.ts'
 import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
 import type { Version } from './content.ts'
@@ -20,17 +22,19 @@ export function decoding({ maxCacheBytes = 1 << 20, maxBuckets = 100, maxSeries 
     floats,
     histograms,
     said,
-    message: (version: Version, message: Uint8Array, maxSamples = 1e9): Outcome => {
+    message: (version: Version, message: Uint8Array, maxSamples = 1e9, skipNonFinite = false): Outcome => {
       floats.reset()
       histograms.reset()
-      const options = { maxSamples, maxFailures: 3, keepBoth: false }
-      return decoder.decode(
-        version,
-        message,
-        floats,
-        () => histograms,
-        (entry) => said.push(entry),
-        options,
+      const options = { maxSamples, maxFailures: 3, keepBoth: false, skipNonFinite }
+      return atOnce(
+        decoder.decode(
+          version,
+          message,
+          floats,
+          () => histograms,
+          (entry) => said.push(entry),
+          options,
+        ),
       )
     },
     points: () => pointsOf(floats, resolver).map(({ measurement, tags, time, fields }) => [measurement, tags, time, fields.value]),

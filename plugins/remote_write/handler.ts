@@ -4,6 +4,8 @@ import type { FastifyReply } from 'fastify'
 import type { CallContext } from '../../kernel/auth.ts'
 import type { WriteBatch } from '../../kernel/batch.ts'
 import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
+import { hungUp } from '../../kernel/http/hung-up.ts'
+import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
 import type { Counter } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { WriteResult } from '../../kernel/storage.ts'
@@ -97,11 +99,10 @@ export class WriteHandler {
     if (refused !== undefined) throw refused
   }
 
-  private decode(request: HttpRequest, version: Version, message: Uint8Array): Decoded {
+  private async decode(request: HttpRequest, version: Version, message: Uint8Array): Promise<Decoded> {
     const { storage } = this.svc
     const context = this.svc.context(request)
     const namespace = context.dataNamespace
-    const { metadata } = this
     const floats = storage.batch(namespace)
     let histograms: WriteBatch | undefined
     const open = () => (histograms = storage.batch(namespace))
@@ -109,19 +110,28 @@ export class WriteHandler {
       maxSamples: this.config.max_samples_per_write,
       maxFailures: this.config.max_reported_errors,
       keepBoth: this.config.float_and_histogram === 'keep_both',
+      skipNonFinite: this.config.non_finite === 'skip',
     }
-    const { dropped } = metadata
     let kept = false
     try {
-      const outcome = this.decoders.get(namespace).decode(version, message, floats, open, (entry) => metadata.note(namespace, entry), options)
+      const decoder = this.decoders.get(namespace)
+      const outcome = await decoder.turns.run(
+        () => decoder.decode(version, message, floats, open, (entry) => this.note(namespace, entry), options),
+        hungUp(request),
+      )
       kept = true
       if (outcome.floatRows === 0) storage.recycle(floats)
       return { context, outcome, ...(outcome.floatRows > 0 && { floats }), ...(histograms !== undefined && { histograms }) }
     } finally {
       if (!kept) for (const batch of [floats, histograms]) if (batch !== undefined) storage.recycle(batch)
-      this.droppedMetadata.inc(metadata.dropped - dropped)
       this.keeper.schedule()
     }
+  }
+
+  private note(namespace: string, entry: MetricMetadataEntry): void {
+    const { dropped } = this.metadata
+    this.metadata.note(namespace, entry)
+    if (this.metadata.dropped > dropped) this.droppedMetadata.inc(this.metadata.dropped - dropped)
   }
 
   /** @param first whether this is the batch that the request's Idempotency-Key stands for. */

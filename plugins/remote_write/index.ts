@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { NOTHING } from '../../kernel/http/openapi.ts'
 import { METRIC_METADATA, type MetricMetadata } from '../../kernel/metric-metadata.ts'
 import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
 import { definePlugin } from '../../kernel/plugin.ts'
@@ -11,6 +12,8 @@ const writeQuery = Type.Object({
   backfill: Type.Optional(Type.Boolean({ description: 'Admits samples older than the live window' })),
   get_vm_proto_version: Type.Optional(Type.String({ description: 'Asked by older vmagents; the answer is 1' })),
 })
+
+const version = Type.String({ description: 'Asked with get_vm_proto_version: 1' })
 
 export default definePlugin({
   id: 'remote_write',
@@ -42,8 +45,14 @@ export default definePlugin({
       await handler.stop()
       await keeper.stop()
     })
-    const schema = { tags: ['write'], summary: 'Prometheus remote write 1.0 and 2.0', querystring: writeQuery, consumes: ['application/x-protobuf'] }
-    const options = { config: { rawBody: true as const, encodedBody: true as const }, schema }
+    const schema = {
+      tags: ['write'],
+      summary: 'Prometheus remote write 1.0 and 2.0',
+      querystring: writeQuery,
+      consumes: ['application/x-protobuf'],
+      response: { 200: version, 204: NOTHING },
+    }
+    const options = { config: { rawBody: true as const, encodedBody: true as const, ingest: true as const }, bodyLimit: svc.server.max_body_size, schema }
     svc.http.post('/api/v1/prom/write', options, (request, reply) => handler.write(request, reply))
     // Where Prometheus and VictoriaMetrics themselves take it, and where other doors take other types.
     const shared = { ...options, schema: { ...schema, hide: true }, constraints: { mediaType: 'application/x-protobuf' } }

@@ -8,6 +8,8 @@ import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
 const METRIC_NAME = Uint8Array.from('__name__', (c) => c.charCodeAt(0))
 /** The most that an engine can be set to take (`database.max_tags_per_series`); it decides on the rest. */
 export const MAX_LABELS = 1024
+/** Of one series, as they are sent: they are hashed and taken apart in one go. */
+export const MAX_LABELS_BYTES = 1_048_576
 const SHOWN = 64
 const NO_BYTES = new Uint8Array(0)
 
@@ -35,6 +37,12 @@ export class LabelSet {
   /** Says why the labels cannot be read; the first reason stays. */
   fail(problem: string): void {
     this.problem ??= problem
+  }
+
+  /** Whether labels of so many bytes are taken apart at all. */
+  fits(bytes: number): boolean {
+    if (bytes > MAX_LABELS_BYTES) this.fail(`its labels have more than ${MAX_LABELS_BYTES} bytes`)
+    return bytes <= MAX_LABELS_BYTES
   }
 
   add(nameStart: number, nameEnd: number, valueStart: number, valueEnd: number): void {

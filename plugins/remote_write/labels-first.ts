@@ -2,7 +2,11 @@
 import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
 import { LABELS } from './series-body.ts'
 
+/** Of a series that is read twice, in one go. */
+const MAX_BYTES = 4_194_304
+
 export function labelsFirst(reader: ProtobufReader, start: number, end: number): Uint8Array {
+  if (end - start > MAX_BYTES) throw reader.fault('the labels of a large series do not come first', start)
   const ordered = new Uint8Array(end - start)
   let length = 0
   for (const labels of [true, false]) {

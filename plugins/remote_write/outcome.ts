@@ -7,6 +7,8 @@ export interface DecodeOptions {
   maxFailures: number
   /** Floats and histograms under one name are both stored. */
   keepBoth: boolean
+  /** NaN, infinities and staleness markers are counted and left out. */
+  skipNonFinite?: boolean
 }
 
 export interface Failure {
@@ -23,6 +25,9 @@ export interface Outcome {
   /** Staleness markers sent as floats that became rows of histograms, and the other way round. */
   samplesAsHistograms: number
   histogramsAsSamples: number
+  /** Not finite, and left out: taken all the same. */
+  skippedSamples: number
+  skippedHistograms: number
   refusedSamples: number
   refusedHistograms: number
   exemplars: number

@@ -1,14 +1,20 @@
 /** Compressed bodies to messages, in bounded memory. */
+import { decodeSnappy } from '../../kernel/decode/snappy.ts'
 import { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
 import { snappyLength } from '../../kernel/decode/snappy-fill.ts'
 import { SnappyThread } from '../../kernel/decode/snappy-thread.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { decompress } from '../../kernel/http/body.ts'
 
+/** Too large for the thread's slots, and too long for the main thread: the library's thread pool does it, in memory that it takes anew. */
+const LARGE = 4 * 1024 * 1024
+
 export class Payloads {
   private readonly limit: number
   private readonly here = new SnappyBlockDecoder()
   private readonly beside: SnappyThread
+  /** `here` is in use. */
+  private reading = false
 
   /** @param limit bytes after decompression. @param slots large snappy blocks that a thread decodes at a time. @param gone told when that thread fails. */
   constructor(limit: number, slots: number, gone: (error: Error) => void) {
@@ -19,13 +25,25 @@ export class Payloads {
   /**
    * Snappy or zstd, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
    * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
-   * @param read called with the message, which is good until it returns. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
+   * @param read called with the message, which is good until what it returns is settled. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
    */
-  async read<T>(body: Buffer, read: (message: Uint8Array) => T): Promise<T> {
+  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>): Promise<T> {
     if (body.length === 0) return read(body)
     if (isZstd(body)) return read(await decodeZstd(body, this.limit))
     if (snappyLength(body) > this.limit) throw tooLarge(this.limit)
-    return this.beside.decode(body, read) ?? read(this.here.decode(body))
+    if (snappyLength(body) > LARGE) return read(await decodeSnappy(body, this.limit))
+    return this.beside.decode(body, read) ?? this.readHere(body, read)
+  }
+
+  /** The buffer that is kept is for one message at a time: while one is being read, others have memory of their own. */
+  private async readHere<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>): Promise<T> {
+    if (this.reading) return read(new SnappyBlockDecoder().decode(body))
+    this.reading = true
+    try {
+      return await read(this.here.decode(body))
+    } finally {
+      this.reading = false
+    }
   }
 
   stop(): Promise<void> {

@@ -2,19 +2,23 @@
  * prometheus.WriteRequest, remote write 1.0, from bytes to columns. A series is recognised by its labels as they lie in the message.
  */
 import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
-import type { LabelSet } from './label-set.ts'
+import { type LabelSet, MAX_LABELS_BYTES } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import type { NoteMetadata } from './metadata.ts'
 import { METRIC_TYPES } from './metadata.ts'
+import type { Metric } from './metric.ts'
 import type { SampleWriter } from './sample-writer.ts'
-import { type BodyFields, LABELS, SAMPLE_TAG, type SeriesBody } from './series-body.ts'
+import { type BodyFields, LABELS, SAMPLE_TAG, type SeriesBody, SLICE_BYTES } from './series-body.ts'
 import type { SeriesCache } from './series-cache.ts'
 
 export const FIELDS_V1: BodyFields = { exemplars: 3, histograms: 4, metadata: 0 }
 
 const TIMESERIES = 1
 const METADATA = 3
+/** Between two places where the work can be interrupted. */
+const SLICE_SERIES = 64
 /** Field 1, length-delimited: of the request a series, of a series a label. */
 const SERIES_TAG = 0x0a
 const LABEL_TAG = 0x0a
@@ -35,13 +39,22 @@ export class RequestV1 {
   }
 
   /** @throws BAD_REQUEST for what is no such message. */
-  read(message: Uint8Array, note: NoteMetadata): void {
+  *read(message: Uint8Array, note: NoteMetadata): Work<void> {
     const { reader, cache, writer } = this
     cache.begin()
     reader.begin(message)
     const { bytes, end } = reader
     let position = 0
+    let left = SLICE_SERIES
+    let far = SLICE_BYTES
     while (reader.at < end) {
+      if (--left === 0 || reader.at > far) {
+        const { at } = reader
+        yield
+        cache.begin()
+        left = SLICE_SERIES
+        far = at + SLICE_BYTES
+      }
       // As nearly all series begin: the tag, and a length of two bytes.
       const { at } = reader
       if (at + 3 <= end && bytes[at] === SERIES_TAG && bytes[at + 1] >= 0x80 && bytes[at + 2] < 0x80) {
@@ -49,7 +62,8 @@ export class RequestV1 {
         const after = start + ((bytes[at + 1] & 0x7f) | (bytes[at + 2] << 7))
         if (after <= end) {
           writer.position = position++
-          this.series(start, after)
+          const more = this.series(start, after)
+          if (more !== undefined) yield* more
           reader.at = after
           reader.end = end
           continue
@@ -60,7 +74,8 @@ export class RequestV1 {
         writer.position = position++
         const start = reader.span()
         const after = reader.at
-        this.series(start, after)
+        const more = this.series(start, after)
+        if (more !== undefined) yield* more
         reader.at = after
         reader.end = end
       } else if (reader.field === METADATA) this.metadata(note)
@@ -68,7 +83,8 @@ export class RequestV1 {
     }
   }
 
-  private series(start: number, end: number): void {
+  /** @returns what is left to do: its samples when they are many. */
+  private series(start: number, end: number): Work<void> | undefined {
     const { reader, cache, body, writer } = this
     const { bytes, view } = reader
     let known = true
@@ -77,14 +93,14 @@ export class RequestV1 {
     if (labelsEnd >= 0 && labelsEnd <= end && (labelsEnd === end || (bytes[labelsEnd] >>> 3 !== LABELS && bytes[labelsEnd] < 0x80))) cache.takeExpected()
     else {
       labelsEnd = this.endOfLabels(start, end)
-      known = cache.find(view, start, labelsEnd)
+      known = labelsEnd - start <= MAX_LABELS_BYTES && cache.find(view, start, labelsEnd)
     }
     if (known && bytes[labelsEnd] === SAMPLE_TAG && bytes[labelsEnd + 1] < 0x80 && labelsEnd + 2 + bytes[labelsEnd + 1] === end) {
       writer.offer(1)
       body.sample(labelsEnd + 2, end, cache.metric, cache.series)
       return
     }
-    body.scan(labelsEnd, end)
+    body.scan(labelsEnd, end, writer.room)
     if (body.scattered) return this.reordered(start, end)
     writer.outcome.exemplars += body.exemplars
     const samples = body.samples
@@ -92,7 +108,18 @@ export class RequestV1 {
     if (samples + histograms === 0) return // nothing to store, so there is no series to begin
     writer.offer(samples + histograms)
     if (!known && !this.intern(start, labelsEnd, samples, histograms)) return
-    body.read(labelsEnd, end, cache.metric, cache.series)
+    const { metric, series } = cache
+    const at = body.read(labelsEnd, end, metric, series)
+    return at < end ? this.further(at, end, metric, series) : undefined
+  }
+
+  private *further(start: number, end: number, metric: Metric, series: number): Work<void> {
+    let at = start
+    while (at < end) {
+      yield
+      at = this.body.read(at, end, metric, series)
+    }
+    this.cache.begin()
   }
 
   /** Takes the labels of a new series apart; false when they are refused. */
@@ -101,7 +128,7 @@ export class RequestV1 {
     labels.begin(reader.bytes)
     reader.at = start
     reader.end = end
-    while (reader.next()) this.label()
+    if (labels.fits(end - start)) while (reader.next()) this.label()
     try {
       this.cache.add(labels, reader.bytes, reader.view, start, end)
       return true
@@ -147,11 +174,12 @@ export class RequestV1 {
     }
   }
 
-  private reordered(start: number, end: number): void {
+  private *reordered(start: number, end: number): Work<void> {
     const { reader } = this
     const whole = reader.bytes
     reader.begin(labelsFirst(reader, start, end))
-    this.series(0, reader.end)
+    const more = this.series(0, reader.end)
+    if (more !== undefined) yield* more
     reader.begin(whole)
   }
 

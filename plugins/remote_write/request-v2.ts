@@ -2,13 +2,14 @@
  * io.prometheus.write.v2.Request, remote write 2.0, from bytes to columns. A series is recognised by the numbers of its labels' symbols.
  */
 import { BYTES, type ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { Work } from '../../kernel/decode/turns.ts'
 import { SvcError } from '../../kernel/errors.ts'
 import { type LabelSet, MAX_LABELS } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
 import type { Metric } from './metric.ts'
 import type { SampleWriter } from './sample-writer.ts'
-import { type BodyFields, LABELS, type SeriesBody } from './series-body.ts'
+import { type BodyFields, LABELS, type SeriesBody, SLICE_BYTES } from './series-body.ts'
 import type { SeriesCache } from './series-cache.ts'
 import { NO_NUMBER, type Symbols } from './symbols.ts'
 
@@ -16,6 +17,13 @@ export const FIELDS_V2: BodyFields = { histograms: 3, exemplars: 4, metadata: 5 
 
 const SYMBOLS = 4
 const TIMESERIES = 5
+/** One by one; a series with more of them refuses the request, and not itself. */
+const MAX_SURPLUS = 65_536
+/** Between two places where the work can be interrupted. */
+const SLICE_FIELDS = 2048
+const SLICE_SERIES = 64
+/** As many as the largest request of samples that all begin a series would have for their values. */
+const MAX_SYMBOLS = 2 ** 20
 /** Bytes, and so at most as many references, that the labels of a series may take: no engine takes more labels than fit. */
 const MAX_REFS = MAX_LABELS * 2 * 5
 
@@ -35,6 +43,8 @@ export class RequestV2 {
   /** Whether all symbols have numbers. */
   private keyed = true
   private tooMany = false
+  /** References beyond those. */
+  private surplus = 0
   private note!: NoteMetadata
   private write = 0
 
@@ -48,17 +58,25 @@ export class RequestV2 {
   }
 
   /** @param write its number. @throws BAD_REQUEST for what is no such message. */
-  read(message: Uint8Array, note: NoteMetadata, write: number): void {
+  *read(message: Uint8Array, note: NoteMetadata, write: number): Work<void> {
     const { reader, writer, symbols } = this
     this.note = note
     this.write = write
     this.cache.begin()
     reader.begin(message)
-    this.readSymbols()
+    yield* this.readSymbols()
     reader.begin(message)
     const { end } = reader
     let position = 0
+    let left = SLICE_SERIES
+    let far = SLICE_BYTES
     while (reader.next()) {
+      if (--left === 0 || reader.at > far) {
+        yield
+        this.cache.begin()
+        left = SLICE_SERIES
+        far = reader.at + SLICE_BYTES
+      }
       if (reader.field !== TIMESERIES) {
         reader.skip()
         continue
@@ -66,7 +84,8 @@ export class RequestV2 {
       writer.position = position++
       const start = reader.span()
       const after = reader.at
-      this.series(start, after)
+      const more = this.series(start, after)
+      if (more !== undefined) yield* more
       reader.at = after
       reader.end = end
     }
@@ -74,25 +93,28 @@ export class RequestV2 {
   }
 
   /** Wherever they stand in the message: the format has no order. */
-  private readSymbols(): void {
+  private *readSymbols(): Work<void> {
     const { reader, symbols } = this
     symbols.begin(reader.bytes, reader.view)
-    while (reader.next()) {
+    for (let fields = 1; reader.next(); fields++) {
+      if (fields % SLICE_FIELDS === 0) yield
       if (reader.field !== SYMBOLS) {
         reader.skip()
         continue
       }
       const start = reader.span()
       if (symbols.count === 0 && start < reader.at) throw reader.fault('the first symbol is not the empty string', start)
+      if (symbols.count === MAX_SYMBOLS) throw reader.fault(`there are more than ${MAX_SYMBOLS} symbols`, start)
       symbols.push(start, reader.at)
     }
     if (symbols.makeRoom()) this.cache.clear()
   }
 
-  private series(start: number, end: number): void {
+  /** @returns what is left to do: its samples when they are many. */
+  private series(start: number, end: number): Work<void> | undefined {
     const { cache, body, writer } = this
     const labelsEnd = this.readRefs(start, end)
-    body.scan(labelsEnd, end)
+    body.scan(labelsEnd, end, writer.room)
     if (body.scattered) return this.reordered(start, end)
     writer.outcome.exemplars += body.exemplars
     const { samples, histograms, metadataStart, metadataEnd } = body
@@ -100,13 +122,24 @@ export class RequestV2 {
     writer.offer(samples + histograms)
     if (!this.find() && !this.intern(samples, histograms)) return
     if (metadataStart >= 0 && cache.metric.saidIn !== this.write) this.metadata(metadataStart, metadataEnd, cache.metric)
-    body.read(labelsEnd, end, cache.metric, cache.series)
+    const { metric, series } = cache
+    const at = body.read(labelsEnd, end, metric, series)
+    return at < end ? this.further(at, end, metric, series) : undefined
+  }
+
+  private *further(start: number, end: number, metric: Metric, series: number): Work<void> {
+    let at = start
+    while (at < end) {
+      yield
+      at = this.body.read(at, end, metric, series)
+    }
+    this.cache.begin()
   }
 
   /** Reads the references at `start`, makes the key of them, and returns where they end. */
   private readRefs(start: number, end: number): number {
     const { reader } = this
-    this.refCount = 0
+    this.refCount = this.surplus = 0
     this.keyed = true
     this.tooMany = false
     reader.at = start
@@ -162,6 +195,7 @@ export class RequestV2 {
 
   private pushRef(ref: number): void {
     if (this.refCount === MAX_REFS) {
+      if (++this.surplus > MAX_SURPLUS) throw this.reader.fault('a series has too many label references', this.reader.at)
       this.tooMany = true
       return
     }
@@ -225,11 +259,12 @@ export class RequestV2 {
     }
   }
 
-  private reordered(start: number, end: number): void {
+  private *reordered(start: number, end: number): Work<void> {
     const { reader } = this
     const whole = reader.bytes
     reader.begin(labelsFirst(reader, start, end))
-    this.series(0, reader.end)
+    const more = this.series(0, reader.end)
+    if (more !== undefined) yield* more
     reader.begin(whole)
   }
 

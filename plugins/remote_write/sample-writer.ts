@@ -55,6 +55,11 @@ export class SampleWriter {
     return ++this.serial
   }
 
+  /** How many more samples and histograms the request may hold. */
+  get room(): number {
+    return this.options.maxSamples - this.offered
+  }
+
   /** Announces samples and histograms. @throws BAD_REQUEST when they are more than one request may hold. */
   offer(count: number): void {
     this.offered += count
@@ -91,6 +96,11 @@ export class SampleWriter {
   float(metric: Metric, series: number, ms: number, low: number, high: number): void {
     if (metric.serial !== this.serial) metric.begin(this.serial)
     if (!this.time(ms)) return this.refuse(1, 0, 'INVALID_POINT', timeText(metric, ms))
+    if (this.options.skipNonFinite && (high & EXPONENT) === EXPONENT) {
+      this.outcome.nonFinite++
+      this.outcome.skippedSamples++
+      return
+    }
     const column = metric.floatColumn ?? this.floatColumn(metric, low, high)
     if (column === undefined) {
       if (metric.holds === HISTOGRAMS && isStale(low, high)) {
@@ -107,6 +117,11 @@ export class SampleWriter {
   histogram(metric: Metric, series: number, ms: number, histogram: NativeHistogram | undefined): void {
     if (metric.serial !== this.serial) metric.begin(this.serial)
     if (!this.time(ms)) return this.refuse(0, 1, 'INVALID_POINT', timeText(metric, ms))
+    if (this.options.skipNonFinite && histogram === undefined) {
+      this.outcome.nonFinite++
+      this.outcome.skippedHistograms++
+      return
+    }
     if (metric.holds === NOTHING) metric.holds = HISTOGRAMS
     if (metric.holds === HISTOGRAMS || (metric.holds === FLOATS && histogram !== undefined && this.options.keepBoth))
       return this.histogramRow(metric, series, histogram)
@@ -187,6 +202,8 @@ function noOutcome(): Outcome {
     histogramRows: 0,
     samplesAsHistograms: 0,
     histogramsAsSamples: 0,
+    skippedSamples: 0,
+    skippedHistograms: 0,
     refusedSamples: 0,
     refusedHistograms: 0,
     exemplars: 0,

@@ -14,6 +14,10 @@ const TIME_TAG = 0x10
 /** The continuation bits of four bytes. */
 const CONTINUED = 0x80808080 | 0
 const TWO_28 = 268435456
+/** Exemplars, and fields that are not known: nobody sends as many, and each costs. */
+const MAX_OTHERS = 262_144
+/** Between two places where the work can be interrupted: some thousand samples. */
+export const SLICE_BYTES = 65_536
 
 /** Numbers of the other fields; 0 = the version has none. */
 export interface BodyFields {
@@ -44,15 +48,16 @@ export class SeriesBody {
     this.fields = fields
   }
 
-  /** Counts what there is in [start, end), and checks that it is a message. */
-  scan(start: number, end: number): void {
+  /** Counts what there is in [start, end), and checks that it is a message. @param most samples and histograms: with one more the count ends. */
+  scan(start: number, end: number, most: number): void {
     const { reader, fields } = this
     const { bytes } = reader
     this.samples = this.histograms = this.exemplars = 0
     this.metadataStart = -1
     this.scattered = false
+    let others = 0
     let at = start
-    while (at < end) {
+    while (at < end && this.samples + this.histograms <= most) {
       if (bytes[at] === SAMPLE_TAG && bytes[at + 1] < 0x80 && at + 2 + bytes[at + 1] <= end) {
         this.samples++
         at += 2 + bytes[at + 1]
@@ -62,6 +67,7 @@ export class SeriesBody {
       reader.end = end
       reader.next()
       const { field } = reader
+      if (field !== SAMPLES && field !== fields.histograms && ++others > MAX_OTHERS) throw reader.fault('a series has too many fields', at)
       if (field === SAMPLES || field === fields.histograms || field === fields.exemplars || field === fields.metadata) {
         const from = reader.span()
         if (field === SAMPLES) this.samples++
@@ -79,12 +85,13 @@ export class SeriesBody {
     }
   }
 
-  /** Hands the samples and histograms in [start, end), which has been scanned, to the writer. */
-  read(start: number, end: number, metric: Metric, series: number): void {
+  /** Hands samples and histograms in [start, end), which has been scanned, to the writer, until that was some work. @returns where to go on, the end when it is done. */
+  read(start: number, end: number, metric: Metric, series: number): number {
     const { reader, fields } = this
     const { bytes } = reader
+    const far = start + SLICE_BYTES
     let at = start
-    while (at < end) {
+    while (at < end && at < far) {
       if (bytes[at] === SAMPLE_TAG && bytes[at + 1] < 0x80) {
         const from = at + 2
         at = from + bytes[at + 1]
@@ -105,6 +112,7 @@ export class SeriesBody {
         at = reader.at
       }
     }
+    return at
   }
 
   /** The message Sample in [start, end). */

@@ -1,12 +1,20 @@
-/** POST /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
+/** /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
 import type { FastifyReply } from 'fastify'
 import { sendOutput } from '../../kernel/http/output.ts'
-import type { Counter } from '../../kernel/metrics.ts'
+import { type Counter, truncatedResults } from '../../kernel/metrics.ts'
 import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
-import type { SqlArgs, SqlOutcome } from './sql-job.ts'
+import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
 const JOB = new URL('./sql-job.ts', import.meta.url)
 const WARM_UP = new URL('./warm-up.ts', import.meta.url)
+
+const TYPES: Record<SqlFormat, string> = { json: 'application/json; charset=utf-8', csv: 'text/csv; charset=utf-8; header=present' }
+
+/** CSV for who names it before any JSON in Accept; a browser or curl, which take anything, get JSON. */
+function formatOf({ headers }: HttpRequest): SqlFormat {
+  const wanted = /(?:^|,)\s*(text\/csv|application\/json)\s*(?:[;,]|$)/i.exec(headers.accept ?? '')
+  return wanted?.[1].toLowerCase() === 'text/csv' ? 'csv' : 'json'
+}
 
 export class SqlHandler {
   private readonly svc: Svc
@@ -16,14 +24,15 @@ export class SqlHandler {
   constructor(svc: Svc) {
     this.svc = svc
     this.queries = svc.metrics.counter('sql_queries_total', 'SQL statements answered')
-    this.truncated = svc.metrics.counter('sql_results_truncated_total', 'SQL results cut at server.sql_max_rows')
+    this.truncated = truncatedResults(svc.metrics)
   }
 
-  async query(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+  /** @param query the statement, from the body or the address. */
+  async query(request: HttpRequest, reply: FastifyReply, query: string, format = formatOf(request)): Promise<FastifyReply> {
     const { svc } = this
     const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
     const namespace = svc.context(request).dataNamespace
-    const args: SqlArgs = { namespace, query: request.body.query as string, maxRows }
+    const args: SqlArgs = { namespace, query, maxRows, format }
     const job = svc.storage.run<SqlOutcome>(JOB, args, { namespace, timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
     job.result.then(
       (outcome) => {
@@ -33,7 +42,7 @@ export class SqlHandler {
     )
     await sendOutput(request, reply, job, () => {
       this.queries.inc()
-      reply.type('application/json; charset=utf-8')
+      reply.type(TYPES[format])
     })
     return reply
   }

@@ -1,7 +1,7 @@
 import { definePlugin } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { SqlHandler } from './handler.ts'
-import { sqlAnswer, sqlBody } from './schemas.ts'
+import { sqlAnswer, sqlBody, sqlQuery } from './schemas.ts'
 
 export default definePlugin({
   id: 'sql',
@@ -13,6 +13,11 @@ export default definePlugin({
     const handler = new SqlHandler(svc)
     const schema = { tags: ['query'], summary: 'Runs one SQL query', body: sqlBody, response: { 200: sqlAnswer } }
     if (statements > 0) svc.ready(() => handler.warmUp(statements))
-    svc.http.post('/api/v1/svc/sql', { config: { action: 'read' }, schema }, (request, reply) => handler.query(request, reply))
+    svc.http.post('/api/v1/svc/sql', { config: { action: 'read' }, schema }, (request, reply) => handler.query(request, reply, request.body.query as string))
+    const read = { tags: ['query'], summary: 'Runs one SQL query that stands in the address', querystring: sqlQuery, response: { 200: sqlAnswer } }
+    svc.http.get('/api/v1/svc/sql', { config: { action: 'read' }, schema: read }, (request, reply) => {
+      const { q, format } = request.query as { q: string; format?: 'json' | 'csv' }
+      return handler.query(request, reply, q, format)
+    })
   },
 })

@@ -6,6 +6,16 @@ export const sqlBody = Type.Object(
   { additionalProperties: false },
 )
 
+export const sqlQuery = Type.Object(
+  {
+    q: Type.String({ minLength: 1, description: 'The statement' }),
+    format: Type.Optional(
+      Type.Union([Type.Literal('json'), Type.Literal('csv')], { description: 'Default: csv where Accept names text/csv first, else json' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
 export const sqlAnswer = Type.Object({
   columns: Type.Array(Type.Object({ name: Type.String(), data_type: Type.String({ description: 'Arrow type name' }) })),
   rows: Type.Array(Type.Array(Type.Any())),

@@ -1,13 +1,18 @@
-/** A SQL statement beside the data: runs it and emits the answer's JSON in pieces. */
+/** A SQL statement beside the data: runs it and emits the answer, JSON or CSV, as it comes. */
 import { JsonRowEncoder } from '../../kernel/decode/sql-json.ts'
-import type { Job, JobIo, Reader } from '../../kernel/storage.ts'
+import { SvcError } from '../../kernel/errors.ts'
+import type { Job, JobIo, Reader, SqlChunk, SqlColumn } from '../../kernel/storage.ts'
+import { CsvEncoder } from './csv.ts'
 
 export interface SqlArgs {
   namespace: string
   query: string
   /** server.sql_max_rows. */
   maxRows: number
+  format: SqlFormat
 }
+
+export type SqlFormat = 'json' | 'csv'
 
 export interface SqlOutcome {
   rows: number
@@ -17,16 +22,47 @@ export interface SqlOutcome {
 /** Text gathered before it is handed over; a first failure before that still gets a status of its own. */
 const EMIT_LENGTH = 65_536
 
-export async function runSql(reader: Reader, { namespace, query, maxRows }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
+interface Writer {
+  readonly head: string
+  rows(chunk: SqlChunk, to: number, before: number): string
+  tail(rows: number, truncated: boolean): string
+}
+
+function jsonWriter(columns: readonly SqlColumn[]): Writer {
+  const encoder = new JsonRowEncoder(columns)
+  return {
+    head: `{"columns":${JSON.stringify(columns.map(({ name, type }) => ({ name, data_type: type })))},"rows":[`,
+    rows: (chunk, to, before) => (before > 0 ? ',\n' : '') + encoder.rows(chunk, 0, to),
+    tail: (rows, truncated) => `],"row_count":${rows},"truncated":${truncated}}`,
+  }
+}
+
+/** CSV has no word for an answer that was cut, which would pass for the whole: it is refused. */
+function csvWriter(columns: readonly SqlColumn[], maxRows: number): Writer {
+  const encoder = new CsvEncoder(columns)
+  return {
+    head: encoder.header,
+    rows: (chunk, to) => encoder.rows(chunk, 0, to),
+    tail(_, truncated) {
+      if (!truncated) return ''
+      throw new SvcError(
+        'SQL_ERROR',
+        `cannot answer in CSV: the result has more than ${maxRows} rows (server.sql_max_rows); add a LIMIT or narrow the time range`,
+      )
+    },
+  }
+}
+
+export async function runSql(reader: Reader, { namespace, query, maxRows, format }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
   const cursor = await reader.sql({ namespace, query })
-  const encoder = new JsonRowEncoder(cursor.columns)
-  let text = `{"columns":${JSON.stringify(cursor.columns.map(({ name, type }) => ({ name, data_type: type })))},"rows":[`
+  const writer = format === 'csv' ? csvWriter(cursor.columns, maxRows) : jsonWriter(cursor.columns)
+  let text = writer.head
   let rows = 0
   let truncated = false
   for await (const chunk of cursor) {
     io.signal.throwIfAborted()
     const take = Math.min(chunk.rows, maxRows - rows)
-    if (take > 0) text += (rows > 0 ? ',\n' : '') + encoder.rows(chunk, 0, take)
+    if (take > 0) text += writer.rows(chunk, take, rows)
     rows += take
     truncated = take < chunk.rows
     if (truncated) break
@@ -35,7 +71,7 @@ export async function runSql(reader: Reader, { namespace, query, maxRows }: SqlA
       text = ''
     }
   }
-  await io.emit(Buffer.from(`${text}],"row_count":${rows},"truncated":${truncated}}`))
+  await io.emit(Buffer.from(text + writer.tail(rows, truncated)))
   return { rows, truncated }
 }
 

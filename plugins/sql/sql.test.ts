@@ -52,6 +52,34 @@ t.test('the shape of an answer, values exact', async (t) => {
   t.same(kinds.rows, [[[1.5, null], { a: 1 }, [{ key: 'k', value: 1 }], { months: 0, days: 1, nanoseconds: 0 }, 'QQ==', null, 1, '1.50', 1_000_000]])
 })
 
+t.test('by GET, and as CSV', async (t) => {
+  const get = (query: Record<string, string>, headers: Record<string, string> = {}) =>
+    node.inject({ url: `/api/v1/svc/sql?${new URLSearchParams(query)}`, headers })
+  t.same((await get({ q: 'SELECT 1 AS a' })).json().rows, [[1]])
+  t.equal((await get({ q: 'SELECT 1 AS a', format: 'csv' })).body, 'a\r\n1\r\n')
+  const csv = await get(
+    {
+      q: `SELECT * FROM (VALUES (1, 'plain', 1.5::DOUBLE, 1.250::DECIMAL(5, 3), true, [1, 2], TIMESTAMP_NS '1970-01-01 00:00:00.000000005'),
+        (NULL, '', 'nan'::DOUBLE, NULL, false, [], NULL), (3, 'a,"b"' || chr(13) || chr(10) || 'c', '-inf'::DOUBLE, -0.5, NULL, NULL, NULL)) v("n,m", s, f, d, b, l, t)`,
+    },
+    { accept: 'text/csv, */*' },
+  )
+  t.equal(csv.headers['content-type'], 'text/csv; charset=utf-8; header=present')
+  t.equal(csv.body, '"n,m",s,f,d,b,l,t\r\n1,plain,1.5,1.250,true,"[1,2]",5\r\n,"",NaN,,false,[],\r\n3,"a,""b""\r\nc",-Infinity,-0.500,,,\r\n')
+  const posted = await post({ query: "SELECT '\\x41'::BLOB AS b, interval '1 day' AS i WHERE true" }, { accept: 'text/csv' })
+  t.equal(posted.body, 'b,i\r\nQQ==,"{""months"":0,""days"":1,""nanoseconds"":0}"\r\n')
+  t.equal((await get({ q: 'SELECT 1 AS a WHERE false', format: 'csv' })).body, 'a\r\n')
+  for (const accept of ['*/*', 'application/json, text/csv', 'text/html'])
+    t.match((await get({ q: 'SELECT 1' }, { accept })).headers['content-type'], /^application\/json/, accept)
+  t.match((await get({ q: 'SELECT 1', format: 'json' }, { accept: 'text/csv' })).headers['content-type'], /^application\/json/)
+  const cut = await get({ q: 'SELECT * FROM range(501)', format: 'csv' })
+  t.match([cut.statusCode, cut.json()], [400, { code: 'SQL_ERROR', error: /more than 500 rows/ }])
+  t.equal((await get({ q: 'SELECT * FROM range(500)', format: 'csv' })).body.split('\r\n').length, 502)
+  t.match((await get({ q: 'SELEC 1', format: 'csv' })).json(), { code: 'SQL_ERROR' })
+  for (const query of [{}, { q: '' }, { q: 'SELECT 1', format: 'xml' }, { q: 'SELECT 1', x: '1' }] as Record<string, string>[])
+    t.ok([400, 422].includes((await get(query)).statusCode), JSON.stringify(query))
+})
+
 t.test('groups, buckets and analytic functions over stored points', async (t) => {
   const grouped = (
     await sql(`SELECT time_bucket('5m', _time) AS t, host, count(*), avg("user") FROM cpu WHERE _time >= ${base} GROUP BY 1, 2 ORDER BY 1, 2`)

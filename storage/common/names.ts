@@ -10,6 +10,9 @@ import type { Limits } from './limits.ts'
 /** Columns that every measurement has in SQL or on disk. */
 export const RESERVED_NAMES: ReadonlySet<string> = new Set(['_time', '_series', '_measurement'])
 
+/** The tag that stands for the namespace, which no point has of its own: the credentials say it. */
+const NAMESPACE_TAG = '__namespace__'
+
 type NameLimits = Pick<Limits, 'maxNameBytes'>
 type TagLimits = Pick<Limits, 'maxNameBytes' | 'maxTagValueBytes' | 'maxTagsPerSeries'>
 
@@ -25,6 +28,7 @@ export function checkMeasurementName(name: string, limits: NameLimits): void {
 export function checkTagKey(key: string, limits: NameLimits): void {
   checkName('tag key', key, limits.maxNameBytes)
   checkReserved('tag key', key)
+  if (key === NAMESPACE_TAG) throw refuse('tag key', key, 'the name is reserved for the namespace, which X-Namespace says; choose another')
 }
 
 export function checkFieldName(name: string, limits: NameLimits): void {

@@ -12,6 +12,7 @@ import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, boundsOf, TOO_OLD, verdict, type Window } from '../common/window.ts'
 import type { FieldDef } from './layout.ts'
+import { type MostNew, tooManyDefinitions, tooManySeries } from './new-bounds.ts'
 import { Owners } from './owners.ts'
 import { NOT_DURABLE, UNKNOWN } from './provisional-series.ts'
 import { copyRows, type Rows } from './rows.ts'
@@ -40,21 +41,26 @@ export class Admission {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
+  private readonly most: MostNew
   private readonly owners: Owners
 
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits) {
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, most: MostNew) {
     this.schema = schema
     this.index = index
     this.limits = limits
+    this.most = most
     this.owners = new Owners(schema, index)
   }
 
-  /** @param window of the batch's namespace. @param cutoffs where retention ends. */
+  /** @param window of the batch's namespace. @param cutoffs where retention ends. @throws BAD_REQUEST for a batch that begins too much; nothing has changed then. */
   admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, cutoffs: AdmissionCutoffs): Admitted {
-    const work = new Work(this.schema, this.index, this.limits, this.owners, nonFinite)
+    const work = new Work(this.schema, this.index, this.limits, this.most, this.owners, nonFinite)
     const bounds = window.open(nowMs, backfill, cutoffs)
     let admitted: Admitted
     try {
+      // Each of these begins a field at least: a batch of far too many is found out before any of them is begun.
+      const fresh = batch.tables.reduce((sum, { measurement, rows }) => sum + (rows > 0 && measurement?.fields.size === 0 ? 2 : 0), 0)
+      if (fresh > this.most.definitions) throw tooManyDefinitions(this.most.definitions)
       for (const table of batch.tables) {
         if (table.rows === 0) continue
         const refused = judge(table, bounds, window, work, (row) => this.nameOf(table, row))
@@ -63,7 +69,7 @@ export class Admission {
       }
       admitted = work.finish()
     } catch (error) {
-      work.takeBack() // no memory
+      work.takeBack() // it begins too much, or there is no memory
       throw error
     }
     if (admitted.rows === 0) work.takeBack()
@@ -123,6 +129,7 @@ class Work {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
+  private readonly most: MostNew
   private readonly nonFinite: boolean
   private readonly definitions: Definitions = {}
   private readonly undo: Undo = []
@@ -139,10 +146,11 @@ class Work {
   private lastSeries = -1
 
   /** @param nonFinite NaN and infinities are admitted. */
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits, owners: Owners, nonFinite: boolean) {
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, most: MostNew, owners: Owners, nonFinite: boolean) {
     this.schema = schema
     this.index = index
     this.limits = limits
+    this.most = most
     this.owners = owners
     this.nonFinite = nonFinite
   }
@@ -194,6 +202,7 @@ class Work {
     for (const { name, type } of columns) {
       if (!measurement.fields.has(name)) this.schema.addField(measurement, name, type, scales.get(name) ?? 0, this.definitions, this.undo)
     }
+    this.requireRoom()
     this.pending.push({ owners: [measurement], rows: good, columns })
   }
 
@@ -216,6 +225,7 @@ class Work {
       for (const measurement of left) {
         this.schema.keep(measurement, this.definitions, this.undo)
         if (measurement.list.length === 0) this.schema.addField(measurement, column.name, column.type, column.scale, this.definitions, this.undo)
+        this.requireRoom()
       }
       this.pending.push({ owners: left, rows: good, columns: [column] })
       return
@@ -250,6 +260,7 @@ class Work {
 
   private settle(measurement: Measurement, rows: Rows, columns: Column[]): void {
     const table = this.schema.settle(measurement, this.definitions, this.undo)
+    this.requireRoom()
     const fields = columns.map((column) => (table.measurement < 0 ? table.fields[0] : (measurement.fields.get(column.name) as FieldDef)))
     for (const [i, column] of columns.entries()) if (column.type === 'decimal') rescaleColumn(column, fields[i].scale)
     this.store(table, rows, columns, fields)
@@ -289,6 +300,12 @@ class Work {
     this.tables.push({ table: table.id, rows: left.rows, series: left.series, time: left.time, columns: kept, fields })
   }
 
+  private requireRoom(): void {
+    const { measurements, fields, tables } = this.definitions
+    const total = (measurements?.length ?? 0) + (fields?.length ?? 0) + (tables?.length ?? 0)
+    if (total > this.most.definitions) throw tooManyDefinitions(this.most.definitions)
+  }
+
   /** The number of a series from a decoder, given now if it has none; UNKNOWN for one that was called in. */
   private durable(series: number): number {
     const { index } = this
@@ -301,6 +318,7 @@ class Work {
     const next = index.count
     const number = index.promote(series)
     if (number < next) return number
+    if (this.promoted.length === this.most.series) throw tooManySeries(this.most.series)
     this.promoted.push(series)
     this.series.push({ series: number, measurement: index.measurementOf(number) })
     return number

@@ -51,6 +51,19 @@ export const configSchema = Type.Object({
     maximum: 2 ** 38,
     description: 'Bytes of all memtables above which writes answer 503 BACKPRESSURE',
   }),
+  max_new_definitions_per_write: Type.Integer({
+    default: 12_000,
+    minimum: 16,
+    maximum: 10_000_000,
+    description:
+      'Measurements, fields and tables (one for each measurement of several fields) that one write may begin; above: 400. 12,000 take some 50 ms, in which nothing else is done',
+  }),
+  max_new_series_per_write: Type.Integer({
+    default: 100_000,
+    minimum: 16,
+    maximum: 100_000_000,
+    description: 'Series that one write may begin; above: 400. 100,000 take some 40 ms, in which nothing else is done',
+  }),
   maintenance_interval_secs: Type.Integer({
     default: 30,
     minimum: 1,
@@ -181,6 +194,7 @@ const SMALL: Partial<DatabaseConfig> = {
   per_query_memory_limit: 64 * MIB,
   sample_cache_size: 16 * MIB,
   query_threads: 1,
+  engine_processes: 1,
   query_parallelism: 1,
   row_group_rows: 16_384,
 }

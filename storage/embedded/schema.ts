@@ -38,10 +38,24 @@ export class Measurement implements MeasurementRef {
   /** Defined by a durable record. */
   durable = false
 
+  /** Names of columns that a new field cannot have, in lower case. */
+  private taken = new Set<string>()
+
   constructor(id: number, namespace: string, name: string) {
     this.id = id
     this.namespace = namespace
     this.name = name
+  }
+
+  /** Names of columns that a new field cannot have; who takes one adds it. Made anew only when fields came or went in another way. */
+  columnNames(): Set<string> {
+    if (this.taken.size !== RESERVED_COLUMNS.length + this.list.length)
+      this.taken = new Set([...RESERVED_COLUMNS, ...this.list.map(({ column }) => column.toLowerCase())])
+    return this.taken
+  }
+
+  forgetColumnNames(): void {
+    this.taken = new Set()
   }
 
   /** As durable records define it. */
@@ -163,7 +177,7 @@ export class Schema {
 
   addField(measurement: Measurement, name: string, type: FieldType, scale: number, definitions: Definitions, undo: Undo): FieldDef {
     const id = measurement.list.reduce((next, known) => Math.max(next, known.id + 1), 0)
-    const field: FieldDef = { id, name, type, scale, column: columnName(name, measurement.list) }
+    const field: FieldDef = { id, name, type, scale, column: columnName(name, measurement.columnNames()) }
     measurement.list.push(field)
     measurement.fields.set(name, field)
     ;(definitions.fields ??= []).push({ measurement: measurement.id, field })
@@ -331,7 +345,7 @@ export class Schema {
   private shared(field: FieldDef, definitions: Definitions, undo: Undo): Table {
     const known = this.sharedTables.get(sharedKey(field))
     if (known !== undefined) return known
-    const table = this.newTable(-1, [{ ...field, id: 0, column: columnName(field.name, []) }], definitions, undo)
+    const table = this.newTable(-1, [{ ...field, id: 0, column: columnName(field.name, new Set(RESERVED_COLUMNS)) }], definitions, undo)
     this.sharedTables.set(sharedKey(field), table)
     ;(definitions.sharedFields ??= []).push({ table: table.id, field: table.fields[0] })
     undo.push(() => this.sharedTables.delete(sharedKey(field)))
@@ -366,6 +380,7 @@ export class Schema {
 function removeField(owner: Measurement, field: FieldDef): void {
   for (const list of [owner.list, owner.durableFields]) if (list.includes(field)) list.splice(list.indexOf(field), 1)
   owner.fields.delete(field.name)
+  owner.forgetColumnNames()
 }
 
 /** @param tags its tag keys, ordered. */
@@ -378,10 +393,11 @@ export function describe(measurement: Measurement, tags: string[]): MeasurementI
 const RESERVED_COLUMNS = ['_time', '_series', '_measurement', '_order']
 
 /** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart, or it is reserved. */
-function columnName(name: string, earlier: readonly FieldDef[]): string {
-  const taken = new Set([...RESERVED_COLUMNS, ...earlier.map((field) => field.column.toLowerCase())])
+/** @param taken in lower case; the name is added. */
+function columnName(name: string, taken: Set<string>): string {
   let column = name
   for (let n = 2; taken.has(column.toLowerCase()); n++) column = `${name}_${n}`
+  taken.add(column.toLowerCase())
   return column
 }
 

@@ -80,7 +80,8 @@ export class WritePath {
   constructor(parts: WritePathParts) {
     this.parts = parts
     this.windows = new Windows(parts.limits)
-    this.admission = new Admission(parts.schema, parts.index, parts.limits)
+    const { max_new_definitions_per_write: definitions, max_new_series_per_write: series } = parts.config
+    this.admission = new Admission(parts.schema, parts.index, parts.limits, { definitions, series })
   }
 
   batch(namespace: string): WriteBatch {

@@ -1,5 +1,5 @@
 /** One set of rules, whichever door points come in by; and what comes in by one is seen through all. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
@@ -56,8 +56,24 @@ async function flightRows(query: string): Promise<unknown[]> {
   return (await flightClient.sql(query)).rows.map(({ host, value }) => [host, value])
 }
 
-for (const door of DOORS) {
-  t.test(door.name, async (t) => {
+async function refusedWrites(node: TestNode): Promise<number> {
+  return Number(/^svc_write_errors_total\{reason="rejected"\} (\d+)$/m.exec((await node.inject('/metrics')).body)?.[1])
+}
+
+/** Whatever refuses a write, in part or whole, it is one failed write. */
+const counting = (t: Test, { name, write }: Door): Door => ({
+  name,
+  async write(node, measurement, ...more) {
+    const before = await refusedWrites(node)
+    const answer = await write(node, measurement, ...more)
+    t.equal((await refusedWrites(node)) - before, answer.ok ? 0 : 1, `${answer.text.slice(0, 60)}: counted once`)
+    return answer
+  },
+})
+
+for (const plain of DOORS) {
+  t.test(plain.name, async (t) => {
+    const door = counting(t, plain)
     const listeners = { grpc: { addr: `127.0.0.1:${grpcPort}` }, flight_sql: { addr: `127.0.0.1:${flightPort}` } }
     const config = { ...listeners, database: { max_series_cardinality: 6 } }
     const node = await boot({ plugins: PLUGINS, storage: 'embedded', config })

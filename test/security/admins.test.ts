@@ -47,6 +47,7 @@ async function started(t: Test, multiTenancy: boolean) {
       ...LET_ALONE,
       grpc: { addr: '127.0.0.1:0' },
       flight_sql: { addr: '127.0.0.1:0' },
+      otlp_grpc: { addr: '127.0.0.1:0' },
     },
   })
   t.teardown(() => node.stop())

@@ -101,8 +101,8 @@ t.before(async () => {
 t.test('headers that are almost right', async (t) => {
   const base64 = (text: string | Buffer) => Buffer.from(text).toString('base64')
   const cases: [string, string, number][] = [
-    ['the first of two counts, here the right one', `Authorization: Bearer ${RED}\r\nAuthorization: Bearer x\r\n`, 200],
-    ['here the wrong one', `Authorization: Bearer x\r\nAuthorization: Bearer ${RED}\r\n`, 401],
+    ['two, the right one first', `Authorization: Bearer ${RED}\r\nAuthorization: Bearer x\r\n`, 400],
+    ['the wrong one first', `Authorization: Bearer x\r\nAuthorization: Bearer ${RED}\r\n`, 400],
     ['blanks', `Authorization: bEaReR      ${RED}    \r\n`, 200],
     ['a tab', `Authorization: Bearer\t${RED}\r\n`, 401],
     ['folded', `Authorization: Bearer\r\n ${RED}\r\n`, 400],
@@ -200,10 +200,13 @@ t.test('nobody makes or takes a key that reaches further than their own', async 
     [{ name: 'k', namespaces: ['red'], admin: 'true' }, 422],
     [{ name: 'k', namespaces: ['red'], tenant: 'blue' }, 422],
     [{ name: 'k', namespaces: { 0: 'red', length: 1 } }, 422],
-    [{ name: 'root', namespaces: ['red'] }, 409],
+    [{ name: 'red', namespaces: ['red'] }, 409],
   ]
   for (const [body, status] of wanted) t.equal((await ask(RED_ADMIN, KEYS, 'POST', body)).statusCode, status, JSON.stringify(body))
   for (const name of ['root', 'blue', 'nobody']) t.equal((await ask(RED_ADMIN, `${KEYS}/${name}`, 'DELETE')).statusCode, 404, name)
+  t.equal((await ask(RED_ADMIN, KEYS, 'POST', { name: 'root', namespaces: ['red'] })).statusCode, 201, 'a name below its own namespace, whoever else has it')
+  t.equal((await ask(RED_ADMIN, `${KEYS}/root`, 'DELETE')).statusCode, 204, 'its own')
+  t.equal((await ask(ROOT, '/api/v1/measurements')).statusCode, 200, 'that of the server stands')
   const seen = (await ask(RED_ADMIN, KEYS)).json().items.map(({ name }: { name: string }) => name)
   t.same(seen, ['red', 'red-admin'])
   for (const method of ['GET', 'POST'] as const) t.equal((await ask(RED, KEYS, method, method === 'POST' ? { name: 'k' } : undefined)).statusCode, 403)

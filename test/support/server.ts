@@ -15,6 +15,8 @@ export interface RunOptions {
   /** Where kernel/main.ts is. */
   main?: string
   env?: Record<string, string>
+  /** Options of node. */
+  nodeArgs?: readonly string[]
   /** Leaves the data where it is when the server stops, until `remove`. */
   keepData?: boolean
 }
@@ -44,10 +46,14 @@ export async function runServer(config: string, options: RunOptions = {}): Promi
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-run-'))
   const began = performance.now()
   const env = { SVC_BIND: '127.0.0.1:0', SVC_GRPC_BIND: '127.0.0.1:0', SVC_FLIGHT_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env }
-  const child: ChildProcess = spawn('env', bare(env, process.execPath, options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config), {
-    cwd: options.cwd ?? ROOT,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  const child: ChildProcess = spawn(
+    'env',
+    bare(env, process.execPath, ...(options.nodeArgs ?? []), options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config),
+    {
+      cwd: options.cwd ?? ROOT,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
   let output = ''
   const exited = once(child, 'close').then(([code]) => code as number | null)
   let found: (url: string) => void = () => {}

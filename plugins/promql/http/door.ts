@@ -3,12 +3,12 @@ import type { FastifyReply } from 'fastify'
 import type { ErrorKind } from '../../../kernel/errors.ts'
 import { toSvcError } from '../../../kernel/http/errors.ts'
 import { sendOutput } from '../../../kernel/http/output.ts'
-import type { HttpRequest, Svc } from '../../../kernel/plugin.ts'
+import type { Action, HttpRequest, Svc } from '../../../kernel/plugin.ts'
 import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf } from './api-error.ts'
-import { describeParameters, type ParameterName } from './parameters.ts'
+import { ANSWERS, describeParameters, type ParameterName, READ_ANSWERS } from './parameters.ts'
 import { Params } from './params.ts'
 import { WarmUpSchedule } from './warm-up-schedule.ts'
 
@@ -23,7 +23,9 @@ export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyRepl
 
 export interface EndpointOptions {
   summary: string
-  methods: readonly ('GET' | 'POST')[]
+  methods: readonly ('GET' | 'POST' | 'PUT')[]
+  /** Default: read. */
+  action?: Action
   parameters?: readonly ParameterName[]
   /** The body's bytes as they were sent, instead of a form. */
   encodedBody?: true
@@ -48,16 +50,16 @@ export class Door {
   }
 
   /** Serves `path` under both prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
-  serve(path: string, { summary, methods, parameters = [], encodedBody }: EndpointOptions, endpoint: Endpoint): void {
+  serve(path: string, { summary, methods, action = 'read', parameters = [], encodedBody }: EndpointOptions, endpoint: Endpoint): void {
     const name = path.split('/', 2)[1]
-    const config = { action: 'read' as const, ...(encodedBody === undefined ? {} : { rawBody: true as const, encodedBody }) }
+    const config = { action, ...(encodedBody === undefined ? {} : { rawBody: true as const, encodedBody }) }
     for (const prefix of PREFIXES) {
       for (const method of methods) {
         this.svc.http.route({
           method,
           url: `${prefix}${path}`,
           config,
-          schema: { summary, querystring: describeParameters(parameters) } as never,
+          schema: { summary, querystring: describeParameters(parameters), response: encodedBody === undefined ? ANSWERS : READ_ANSWERS } as never,
           validatorCompiler: unchecked,
           errorHandler: (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply),
           handler: (request, reply) => this.answer(name, endpoint, request, reply),

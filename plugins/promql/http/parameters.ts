@@ -20,6 +20,18 @@ const ALL = {
   type: text('alert or record'),
 }
 
+const failure = Type.Object(
+  { status: Type.String(), errorType: Type.String(), error: Type.String(), code: Type.String() },
+  { description: 'Any failure, in the shape of Prometheus; code is that of the other endpoints' },
+)
+const success = Type.Object(
+  { status: Type.String(), data: Type.Unknown(), warnings: texts('What was left out or may be wrong'), infos: texts('What may not be meant') },
+  { description: 'The answer in data' },
+)
+/** For the description only: answers are written as text. */
+export const ANSWERS = { 200: success, default: failure }
+export const READ_ANSWERS = { 200: Type.String({ description: 'A ReadResponse in snappy, or a stream of ChunkedReadResponse' }), default: failure }
+
 export type ParameterName = keyof typeof ALL
 
 export function describeParameters(names: readonly ParameterName[]): TObject {

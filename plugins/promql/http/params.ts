@@ -1,5 +1,6 @@
 /** Parameters as the Prometheus API reads them: from the URL and, with POST, from a form, which comes first. */
 import { parse } from 'node:querystring'
+import { tooManyMembers } from '../../../kernel/decode/json-bounds.ts'
 import { invalidParameter } from './api-error.ts'
 
 type Fields = Record<string, string | string[] | undefined>
@@ -8,7 +9,10 @@ type Fields = Record<string, string | string[] | undefined>
 export class Form {
   readonly fields: Fields
 
-  constructor(text: string) {
+  /** @param most fields. @throws BAD_REQUEST when there are more. */
+  constructor(text: string, most = Number.POSITIVE_INFINITY) {
+    let count = 1
+    for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', at + 1)) if (++count > most) throw tooManyMembers(most, 'form')
     this.fields = parse(text, '&', '=', { maxKeys: 0 })
   }
 }

@@ -15,7 +15,7 @@ export function readEndpoint(door: Door, config: PromqlConfig): void {
     const body = (request.body as Uint8Array | undefined) ?? new Uint8Array(0)
     const args: ReadArgs = {
       namespace: door.svc.context(request).dataNamespace,
-      request: readRequest(await decodeSnappy(body, server.max_body_size)),
+      request: readRequest(await decodeSnappy(body, server.max_control_body_size, 'server.max_control_body_size'), server.max_body_members),
       sampleLimit: config.remote_read_sample_limit,
       maxBytesInFrame: config.remote_read_max_bytes_in_frame,
       maxBytes: server.prom_max_result_bytes,

@@ -1,4 +1,5 @@
 /** A remote read request: ReadRequest of prometheus/prompb. */
+import { tooManyMembers } from '../../../kernel/decode/json-bounds.ts'
 import { BYTES, ProtobufReader } from '../../../kernel/decode/protobuf.ts'
 import type { MatcherOp } from '../../../kernel/storage.ts'
 import type { LabelMatcher } from '../ast.ts'
@@ -23,15 +24,19 @@ const STREAMED_XOR_CHUNKS = 1
 /** As far as nanoseconds fit 64 bits. */
 const MOST_MS = 9_223_372_036_854
 
-/** @throws SvcError for bytes that are no such message, or that want an answer of another kind. */
-export function readRequest(bytes: Uint8Array): ReadRequest {
+/** @param members the most queries, matchers and types. @throws SvcError for bytes that are no such message, have more, or want an answer of another kind. */
+export function readRequest(bytes: Uint8Array, members = Number.POSITIVE_INFINITY): ReadRequest {
   const reader = new ProtobufReader()
   reader.begin(bytes)
   const queries: ReadQuery[] = []
   const accepted: number[] = []
+  let left = members
+  const count = (): void => {
+    if (--left < 0) throw tooManyMembers(members, 'remote read')
+  }
   while (reader.next()) {
-    if (reader.field === 1) queries.push(query(reader))
-    else if (reader.field === 2) acceptedTypes(reader, accepted)
+    if (reader.field === 1) queries.push(query(reader, count))
+    else if (reader.field === 2) acceptedTypes(reader, accepted, count)
     else reader.skip()
   }
   const type = accepted.length === 0 ? SAMPLES : accepted.find((one) => one === SAMPLES || one === STREAMED_XOR_CHUNKS)
@@ -44,24 +49,31 @@ export function readRequest(bytes: Uint8Array): ReadRequest {
 }
 
 /** Packed or one by one. */
-function acceptedTypes(reader: ProtobufReader, accepted: number[]): void {
-  if (reader.wire !== BYTES) return void accepted.push(reader.int32())
+function acceptedTypes(reader: ProtobufReader, accepted: number[], count: () => void): void {
+  if (reader.wire !== BYTES) {
+    count()
+    return void accepted.push(reader.int32())
+  }
   const outer = reader.enter()
   while (reader.at < reader.end) {
+    count()
     reader.varint()
     accepted.push(reader.low)
   }
   reader.leave(outer)
 }
 
-function query(reader: ProtobufReader): ReadQuery {
+function query(reader: ProtobufReader, count: () => void): ReadQuery {
+  count()
   const out: ReadQuery = { start: 0, end: 0, matchers: [] }
   const outer = reader.enter()
   while (reader.next()) {
     if (reader.field === 1) out.start = time(reader)
     else if (reader.field === 2) out.end = time(reader)
-    else if (reader.field === 3) out.matchers.push(matcher(reader))
-    else reader.skip()
+    else if (reader.field === 3) {
+      count()
+      out.matchers.push(matcher(reader))
+    } else reader.skip()
   }
   reader.leave(outer)
   return out

@@ -6,16 +6,19 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { SvcError } from '../../../kernel/errors.ts'
 import type { WorkerConfig } from '../layout.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
-const MAIN = new URL('./main.ts', import.meta.url).pathname
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 /** Data segment of a process that is ready: 722 MB with two threads of DuckDB (measured), most of it reserved by V8 for code and never used. */
 const BASE_DATA_BYTES = 768 << 20
 const THREAD_DATA_BYTES = 24 << 20
-/** Of a process' memory; the rest is for what DuckDB does not count. */
-const BUFFER_SHARE = 0.7
+/** Of a statement's memory; the rest is for what DuckDB does not count. With more, sorts that spill are ended for their memory (measured). */
+const BUFFER_SHARE = 0.5
+/** Of DuckDB's threads and of JavaScript, whatever the statement. */
+const OWN_BYTES = 32 << 20
 /** So much further behind than engine threads: about a third of their share of a processor. */
 const FURTHER_BACK = 5
 /** What it needs of the environment, which may hold secrets. */
@@ -45,7 +48,7 @@ export class EngineProcess {
       scratch,
       threads: config.duckdbThreads,
       bufferBytes: Math.floor(config.memoryLimitBytes * BUFFER_SHARE),
-      growthBytes: config.memoryLimitBytes,
+      growthBytes: config.memoryLimitBytes + OWN_BYTES,
       scratchBytes: config.maxScratchBytes ?? Number.MAX_SAFE_INTEGER,
       noSpill: config.noSpill === true,
     }

@@ -48,9 +48,13 @@ function lowerBound(time: Node, scope: Scope): bigint | undefined {
   return time.class === 'COLUMN_REF' ? resolve(time.column_names, scope)?.source.time[0] : undefined
 }
 
+/** Longer texts are not repeated within an expression: nested in each other they would multiply. */
+export const REPEATED = 256
+
 /** @param low no time is earlier: from the anchor on, the remainder needs no correction. */
 export function floorTo(ns: string, step: bigint, anchor: bigint, low: bigint | undefined): string {
   if (step === 1n) return ns
+  if (ns.length > REPEATED) return `__svc_floor(${ns}, (${step}), (${anchor}))`
   const rest = anchor === 0n ? `${ns} % ${step}` : `(${ns} - ${anchor}) % ${step}`
   if (low !== undefined && low >= anchor) return `${ns} - ${rest}`
   return `${ns} - (${rest}) - CASE WHEN (${rest}) < 0 THEN ${step} ELSE 0 END`

@@ -1,6 +1,7 @@
 /** What SHOW, DESCRIBE and information_schema answer: the namespace's measurements and nothing of DuckDB's own. */
 import { literal } from './ast.ts'
 import { duckType, type SqlMeasurement, type SqlMeasurementColumn } from './host.ts'
+import { foldName } from './names.ts'
 
 function values(columns: readonly string[], rows: readonly (string | number | null)[][]): string {
   const cell = (value: string | number | null): string => (value === null ? 'NULL' : typeof value === 'number' ? String(value) : literal(value))
@@ -28,6 +29,13 @@ const roleName = (role: SqlMeasurementColumn['role']): string => (role === 'time
 
 const nullable = (role: string): string => (role === 'time' ? 'NO' : 'YES')
 
+/** The one schema, as information_schema and Flight SQL name it. */
+export const SCHEMA = 'main'
+/** Names that tools write for it: PostgreSQL's, and the one that means no other. */
+const SCHEMA_NAMES = new Set([SCHEMA, 'public', 'default'])
+
+export const isSchema = (name: string): boolean => SCHEMA_NAMES.has(foldName(name))
+
 /** The one database that a namespace sees; without tenants the namespace is empty. */
 export function catalogName(namespace: string): string {
   return namespace === '' ? 'svc' : namespace
@@ -37,17 +45,17 @@ export function catalogName(namespace: string): string {
 export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): { sql: string; columns: string[] } {
   const catalog = catalogName(namespace)
   const answer = (columns: string[], rows: (string | number | null)[][]): { sql: string; columns: string[] } => ({ sql: values(columns, rows), columns })
-  if (view === 'schemata') return answer(['catalog_name', 'schema_name'], [[catalog, 'main']])
+  if (view === 'schemata') return answer(['catalog_name', 'schema_name'], [[catalog, SCHEMA]])
   if (view === 'tables') {
     return answer(
       ['table_catalog', 'table_schema', 'table_name', 'table_type'],
-      measurements.map((m) => [catalog, 'main', m.name, 'BASE TABLE']),
+      measurements.map((m) => [catalog, SCHEMA, m.name, 'BASE TABLE']),
     )
   }
   return answer(
     ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
     measurements.flatMap((m) =>
-      m.columns.map((column, i) => [catalog, 'main', m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
+      m.columns.map((column, i) => [catalog, SCHEMA, m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
     ),
   )
 }

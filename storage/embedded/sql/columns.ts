@@ -1,9 +1,10 @@
 /** References to columns: what the parts of a dotted name mean, by our own rules, and their generated names. docs/decisions/042-*.md lists the rules. */
 import { ident, literal, members, type Node, refuse } from './ast.ts'
-import { catalogName } from './catalog.ts'
+import { catalogName, isSchema } from './catalog.ts'
 import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
 import { isKnownColumn, type Scope, type Source, type SourceColumn } from './scope.ts'
+import { printSessionWord } from './session-functions.ts'
 
 /** Functions that are written without parentheses, where there is no column of that name. */
 const VALUE_FUNCTIONS = new Set(
@@ -12,11 +13,11 @@ const VALUE_FUNCTIONS = new Set(
 
 export function columnRef(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'column_names'])
-  const names = withoutSchema(p, node.column_names as string[])
+  const names = withoutSchema(p, node.column_names as string[], scope)
   if (p.plain) return names.map((name) => p.ident(name)).join('.')
   const [first] = names
   if (names.length === 1) {
-    if (VALUE_FUNCTIONS.has(foldName(first)) && !isKnownColumn(first, scope)) return foldName(first)
+    if (VALUE_FUNCTIONS.has(foldName(first)) && !isKnownColumn(first, scope)) return printSessionWord(p, first) ?? foldName(first)
     const row = rowOf(first, scope)
     return row === undefined ? p.ident(first) : wholeRow(p, row)
   }
@@ -29,13 +30,18 @@ export function columnRef(p: Printer, node: Node, scope: Scope): string {
 
 /** Whether a reference means a field of a struct: its answer is called by the field. */
 export function isField(p: Printer, node: Node, scope: Scope): boolean {
-  const names = withoutSchema(p, node.column_names as string[])
+  const names = withoutSchema(p, node.column_names as string[], scope)
   return names.length > 2 || (names.length === 2 && !isQualified(names, scope))
 }
 
-function withoutSchema(p: Printer, names: string[]): string[] {
-  if (names.length > 2 && foldName(names[0]) === 'main') return names.slice(1)
-  return names.length > 3 && foldName(names[0]) === foldName(catalogName(p.namespace)) && foldName(names[1]) === 'main' ? names.slice(2) : names
+/** A relation that is called like the schema, as an alias may be, goes before it. */
+function withoutSchema(p: Printer, names: string[], scope: Scope): string[] {
+  if (names.length > 2 && isSchema(names[0]) && !isRelation(names[0], scope)) return names.slice(1)
+  return names.length > 3 && foldName(names[0]) === foldName(catalogName(p.namespace)) && isSchema(names[1]) ? names.slice(2) : names
+}
+
+function isRelation(name: string, scope: Scope | undefined): boolean {
+  return scope !== undefined && (scope.sources.some(({ alias }) => alias === foldName(name)) || isRelation(name, scope.parent))
 }
 
 /** Whether the first of several parts names a relation: from the inside out, a relation that may have the column goes before a column that may have fields. */

@@ -49,7 +49,7 @@ export function printInList(p: Printer, node: Node, scope: Scope): string {
   const [input, ...values] = (node.children as Node[]).map((child) => operand(p, child, scope))
   const timed = !p.plain && (input.kind === 'time' || (isTimeKind(input.kind) && values.some(({ kind }) => kind === 'time')))
   if (!timed) return `(${input.text} ${word} (${values.map(({ text }) => text).join(', ')}))`
-  const times = values.map((value) => instant(p, value.node))
+  const times = values.map((value) => instant(p, value))
   p.rewrites++
   const time = asTime(p, input)
   if (times.every((ns) => ns !== undefined)) return `(epoch_ns(${time}) ${word} (${times.map((ns) => `(${ns})`).join(', ')}))`
@@ -58,8 +58,8 @@ export function printInList(p: Printer, node: Node, scope: Scope): string {
 }
 
 /** As it is compared with a time: exact nanoseconds if it can be read off the tree. */
-function instant(p: Printer, node: Node): bigint | undefined {
-  return p.plain ? undefined : foldInstant(node, p.now)
+function instant(p: Printer, { node, constant }: Operand): bigint | undefined {
+  return p.plain || !constant ? undefined : foldInstant(node, p.now)
 }
 
 function compared(p: Printer, left: Operand, sign: string, right: Operand): string {
@@ -76,7 +76,7 @@ function unzoned(p: Printer, operand: Operand, other: Operand): string {
 }
 
 function timeCompared(p: Printer, time: Operand, sign: string, other: Operand, swapped: boolean): string {
-  const ns = instant(p, other.node)
+  const ns = instant(p, other)
   if (ns !== undefined) p.rewrites++
   const [a, b] = ns === undefined ? [time.text, asTime(p, other)] : fits(ns) ? [time.text, `make_timestamp_ns(${ns})`] : [`epoch_ns(${time.text})`, `(${ns})`]
   return swapped ? `${b} ${sign} ${a}` : `${a} ${sign} ${b}`

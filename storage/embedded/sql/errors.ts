@@ -21,6 +21,13 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
   if (/No space left on device/i.test(text)) {
     return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
   }
+  if (/max_temp_directory_size/.test(text)) {
+    return new SvcError(
+      'SQL_ERROR',
+      'cannot run this query: it needs more scratch space than max_scratch_size allows; narrow the time range, group less finely, or raise [database] max_scratch_size or per_query_memory_limit',
+      { cause: error },
+    )
+  }
   if (/^Out of Memory Error/i.test(text)) {
     return new SvcError(
       'SQL_ERROR',

@@ -10,6 +10,7 @@ import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
+import { printSessionCall } from './session-functions.ts'
 import { star, starPattern } from './star.ts'
 import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
 import { printType } from './types.ts'
@@ -155,6 +156,8 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
+  const session = printSessionCall(p, node)
+  if (session !== undefined) return session
   const starred = starPattern(p, node, scope)
   if (starred !== undefined) return starred
   const name = checkName(p, node)

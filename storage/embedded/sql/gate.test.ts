@@ -85,7 +85,6 @@ for (const sql of [
   `SELECT getvariable('x')`,
   `SELECT nextval('s')`,
   `SELECT currval('s')`,
-  `SELECT "current_database"()`,
   `SELECT current_query()`,
   `SELECT current_schemas(true)`,
   `SELECT pg_get_viewdef(1)`,
@@ -97,7 +96,6 @@ for (const sql of [
   `SELECT error('x')`,
   `SELECT json_serialize_sql('SELECT 1')`,
   `SELECT json_deserialize_sql('{}')`,
-  `SELECT version()`,
   `SELECT create_sort_key(1, 'ASC')`,
   `SELECT in_search_path('a', 'b')`,
   `SELECT __svc_rate([1.0], [1], 0)`,
@@ -282,6 +280,44 @@ t.test('SHOW, DESCRIBE and information_schema list the measurements of the names
   ])
   t.same((await host.query(`SELECT column_name FROM information_schema.columns WHERE table_name = 'cpu' AND role = 'tag'`)).rows.flat(), ['hostname', 'region'])
   t.same((await host.query('SELECT schema_name FROM information_schema.schemata')).rows, [['main']])
+})
+
+t.test('what tools ask about the server and the session are constants of svc', async (t) => {
+  const one = async (expression: string) => (await host.query(`SELECT ${expression} AS x`)).rows[0][0]
+  t.match(await one('version()'), /^svc \d+\.\d+\.\d+/)
+  t.equal(await one('pg_catalog.version()'), await one('version()'))
+  for (const schema of ['current_schema()', 'current_schema', 'CURRENT_SCHEMA()', 'main.current_schema()']) t.equal(await one(schema), 'main')
+  for (const catalog of ['current_database()', 'current_catalog']) t.equal(await one(catalog), 'default', 'the catalog of the namespace')
+  for (const user of ['current_user', 'user', 'session_user', 'current_role', 'current_user()']) t.equal(await one(user), 'svc')
+  t.equal(await one("current_setting('TimeZone')"), 'UTC')
+  t.equal(await one("current_setting('search_path')"), await one('current_schema()'))
+  t.same((await host.query("SELECT version(), current_user, current_setting('timezone')")).columns, [
+    'version()',
+    'current_user',
+    "current_setting('timezone')",
+  ])
+  t.same((await host.query("SELECT u.current_user FROM (SELECT 'x' AS current_user) u")).rows, [['x']], 'a column goes first')
+  for (const sql of [
+    `SELECT current_setting('memory_limit')`,
+    `SELECT current_setting('data_directory')`,
+    'SELECT current_setting(hostname) FROM cpu',
+    'SELECT current_setting()',
+  ]) {
+    await t.rejects(host.query(sql), { code: 'SQL_ERROR', message: /current_setting|setting "/ }, sql)
+  }
+  await t.rejects(host.query('SELECT other.version()'), { code: 'SQL_ERROR' })
+})
+
+t.test('the schema by the names that tools have for it', async (t) => {
+  const wanted = (await host.query('SELECT count(*), max(procs) FROM cpu')).rows
+  for (const name of ['main.cpu', '"main"."cpu"', 'public.cpu', '"default"."cpu"', '"default"."main"."cpu"', '"default"."public"."cpu"', 'PUBLIC.cpu']) {
+    t.same((await host.query(`SELECT count(*), max(procs) FROM ${name}`)).rows, wanted, name)
+  }
+  t.same((await host.query('SELECT count(*), max(public.cpu.procs) FROM public.cpu')).rows, wanted)
+  t.same((await host.query('SELECT count("default"."cpu"."procs"), max(cpu.procs) FROM "default"."cpu"')).rows, wanted)
+  t.same((await host.query("SELECT public.a.b FROM (SELECT {'b': 7} AS a) public")).rows, [[7]], 'an alias that is called like the schema goes before it')
+  t.same((await host.query('SHOW COLUMNS FROM public.cpu')).rows, (await host.query('SHOW COLUMNS FROM cpu')).rows)
+  await t.rejects(host.query('SELECT * FROM other.cpu'), { code: 'SQL_ERROR', message: /there is no such schema/ })
 })
 
 t.test('another namespace has its own measurements', async (t) => {

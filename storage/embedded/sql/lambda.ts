@@ -1,4 +1,4 @@
-/** Lambdas: their parameters hide what else has their names. */
+/** Lambdas of list functions and of COLUMNS: their parameters go before columns of the same names. */
 import { members, type Node, refuse } from './ast.ts'
 import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
 import { CPU, CPU_ROWS, testHost } from './test-host.ts'
 
 t.test('BETWEEN with an end that is no constant is asked of every row', async (t) => {
@@ -10,4 +11,16 @@ t.test('BETWEEN with an end that is no constant is asked of every row', async (t
   t.equal(await count('_time BETWEEN 0 AND _time - INTERVAL 1 SECOND'), 0)
   t.equal(await count('_time BETWEEN _time + INTERVAL 1 SECOND AND 4102444800000000000'), 0)
   t.equal(await count('_time BETWEEN 0 AND _time'), all)
+})
+
+t.test('a column that is called like a clock is no constant', async (t) => {
+  const columns: SqlMeasurement['columns'] = [
+    { name: '_time', role: 'time' },
+    { name: 'current_date', role: 'field', type: 'string' },
+  ]
+  const host = await testHost([[{ name: 'm', columns }, "SELECT make_timestamp_ns(5) AS _time, '1970-01-01 00:00:00.000000004' AS current_date"]])
+  t.teardown(() => host.close())
+  t.same((await host.query('SELECT count(*) FROM m WHERE _time > current_date::TIMESTAMP_NS')).rows, [[1n]])
+  t.same((await host.query('SELECT count(*) FROM (SELECT * FROM m) m WHERE _time > current_date::TIMESTAMP_NS')).rows, [[1n]])
+  t.same(host.requests[0].time, [MIN_TIME, MAX_TIME])
 })

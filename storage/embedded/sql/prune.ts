@@ -8,7 +8,7 @@
 import { constantText, type Node } from './ast.ts'
 import { foldInstant } from './fold.ts'
 import { MAX_TIME, MIN_TIME } from './host.ts'
-import { resolveHere, type Scope, type Source } from './scope.ts'
+import { readsClockColumn, resolveHere, type Scope, type Source } from './scope.ts'
 import { type TimeTerm, timeTerm, valueFor } from './time-term.ts'
 
 /** FROM as far as pruning must know it. */
@@ -54,7 +54,7 @@ export function conjuncts(node: Node | undefined): Node[] {
 /** @returns whether the range or the hint says all that the condition says. */
 function restrict(source: Source, condition: Node, scope: Scope, now: bigint): boolean {
   const isTime = (node: Node): boolean => refersTo(node, source, scope, 'time') !== undefined
-  const range = rangeOf(condition, isTime, now)
+  const range = readsClockColumn(condition, scope) ? undefined : rangeOf(condition, isTime, now)
   if (range !== undefined) source.time = intersect(source.time, range)
   const hint = tagHint(condition, source, scope)
   if (hint !== undefined) source.tags.push(hint)

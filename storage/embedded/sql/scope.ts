@@ -1,5 +1,6 @@
 /** Names: what FROM brings in, which column a reference means, and what kind of value an expression surely has. */
-import { constantInteger, type Node } from './ast.ts'
+import { constantInteger, type Node, walk } from './ast.ts'
+import { isSchema } from './catalog.ts'
 import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
 import { foldName } from './names.ts'
 import { kindOfTimeCall, kindOfTimeCast, kindOfWord, mixed, type TimeKind } from './time-kind.ts'
@@ -67,7 +68,7 @@ export function isKnownColumn(name: string, scope: Scope | undefined): boolean {
 /** The sources of this scope alone that a reference can mean; several only for a column that USING has merged. */
 export function resolveHere(names: readonly string[], scope: Scope): { source: Source; column: SourceColumn }[] {
   const lower = names.map(foldName)
-  if (lower.length === 3 && lower[0] === 'main') lower.shift()
+  if (lower.length === 3 && isSchema(lower[0]) && !scope.sources.some(({ alias }) => alias === lower[0])) lower.shift()
   if (lower.length === 2) {
     const found = scope.sources.filter((source) => source.alias === lower[0])
     const column = found.length === 1 ? found[0].columns.get(lower[1]) : undefined
@@ -138,6 +139,15 @@ export function isClockWord(names: readonly string[], scope: Scope): boolean {
     if (at.hidden.some((hidden) => hidden.has(foldName(names[0]))) || at.sources.some((source) => !source.complete)) return false
   }
   return resolve(names, scope) === undefined
+}
+
+/** Whether the expression reads a column that is called like a clock (`current_date`): then it is no constant. */
+export function readsClockColumn(node: Node, scope: Scope): boolean {
+  let found = false
+  walk(node, (each) => {
+    if (each.class === 'COLUMN_REF' && kindOfWord(each.column_names) !== undefined && isKnownColumn(each.column_names[0], scope)) found = true
+  })
+  return found
 }
 
 /** What a scalar subquery answers, known once it is printed. */

@@ -1,6 +1,6 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
 import { constantInteger, members, type Node, refuse } from './ast.ts'
-import { catalogName, informationSchema } from './catalog.ts'
+import { catalogName, informationSchema, isSchema } from './catalog.ts'
 import { isField } from './columns.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr } from './expr.ts'
@@ -380,9 +380,9 @@ function baseTable(p: Printer, node: Node, scope: Scope): From {
     addOpaque(scope, node.alias ?? table, columns.map(unknownKind))
     return fixedFrom(`(${sql})${named(p, node.alias ?? table, columns)}`)
   }
-  if (schema !== '' && schema !== 'main')
+  if (schema !== '' && !isSchema(schema))
     throw refuse(
-      `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none, and information_schema has tables, columns and schemata`,
+      `cannot read "${node.schema_name}.${table}": there is no such schema; measurements need none or main (also called public and default), and information_schema has tables, columns and schemata`,
     )
   const cte = schema === '' ? p.ctes.findLast((each) => each.name === foldName(table)) : undefined
   if (cte !== undefined) {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { SqlParameter } from '../../../kernel/storage.ts'
 import { MAX_TIME } from './host.ts'
+import { prepareSql } from './prepare.ts'
 import { type TestHost, testHost } from './test-host.ts'
 
 const SECOND = 1_000_000_000n
@@ -242,6 +243,22 @@ t.test('a time that 64 bits cannot hold is refused, never wrapped', async (t) =>
   await refused("SELECT date_trunc('fortnight', _time) FROM m", /fortnight/)
   await refused("SELECT date_trunc('fortnight', ([_time])[1]) FROM m", /fortnight/)
   await refused('SELECT quantile_cont(_time, 0.3) FROM m', /quantile_disc/)
+})
+
+t.test('nested rounding grows with its depth, not faster', async (t) => {
+  const nested = (depth: number, wrap: (inner: string) => string, inner = '_time'): string => (depth === 0 ? inner : nested(depth - 1, wrap, wrap(inner)))
+  for (const wrap of [
+    (inner: string) => `date_trunc('second', ${inner})`,
+    (inner: string) => `time_bucket('1s', ${inner} + INTERVAL '0 days')`,
+    (inner: string) => `make_timestamp_ns(epoch_us(${inner}) * 1000)`,
+    (inner: string) => `date_trunc('second', CASE WHEN n = -1 THEN ${inner} ELSE _time END)`,
+  ]) {
+    const length = async (depth: number) => (await prepareSql(host, 'default', `SELECT ${nested(depth, wrap)} AS x FROM m`)).sql.length
+    const [ten, thirty] = [await length(10), await length(30)]
+    t.ok(thirty < 4 * ten, `${ten} and ${thirty} characters`)
+    const [[value]] = await rowsOf(`SELECT ${nested(30, wrap)} AS x FROM m ORDER BY _time LIMIT 1`)
+    t.equal((value as bigint) - ((value as bigint) % 1000n), START - 1n)
+  }
 })
 
 t.test('now is one instant in a statement', async (t) => {

@@ -4,11 +4,11 @@
  * not know a type. Where a function of DuckDB takes microseconds, times are rounded down to them: a cast would round towards 1970.
  */
 import { constantText, literal, type Node, refuse } from './ast.ts'
-import { floorTo } from './bucket-sql.ts'
+import { floorTo, REPEATED } from './bucket-sql.ts'
 import { foldClock, foldInstant, foldSpan, foldTime } from './fold.ts'
 import { fits, OUT_OF_RANGE } from './instant.ts'
 import type { Printer } from './printer.ts'
-import { isClockWord, type Kind, kindOf, resolve, type Scope } from './scope.ts'
+import { isClockWord, type Kind, kindOf, readsClockColumn, resolve, type Scope } from './scope.ts'
 import { isTimeKind, mixed } from './time-kind.ts'
 import { type Truncation, truncationOf } from './truncation.ts'
 import { fixedLength, parseSpan } from './width.ts'
@@ -18,15 +18,19 @@ export interface Operand {
   readonly node: Node
   readonly text: string
   readonly kind: Kind | undefined
+  /** If it can be read off the tree, it is that: no column is called like a clock. */
+  readonly constant: boolean
 }
 
 /** What can be read off the tree is printed only when that is asked for: as a time it may have nanoseconds that DuckDB's types have not. */
 export function operand(p: Printer, node: Node, scope: Scope): Operand {
-  if (p.plain || foldTime(node, p.now) === undefined) {
+  const constant = p.plain || !readsClockColumn(node, scope)
+  if (p.plain || !constant || foldTime(node, p.now) === undefined) {
     const text = p.expr(node, scope)
-    return { node, text, kind: kindOf(node, scope) }
+    return { node, text, kind: kindOf(node, scope), constant }
   }
   return {
+    constant,
     node,
     get text() {
       return p.expr(node, scope)
@@ -39,7 +43,7 @@ export function operand(p: Printer, node: Node, scope: Scope): Operand {
 export function asTime(p: Printer, operand: Operand): string {
   if (operand.kind !== 'zoned' || p.plain) return operand.text
   p.rewrites++
-  const ns = foldInstant(operand.node, p.now)
+  const ns = operand.constant ? foldInstant(operand.node, p.now) : undefined
   return ns !== undefined && fits(ns) ? `make_timestamp_ns(${ns})` : `CAST(CAST(${operand.text} AS TIMESTAMP) AS TIMESTAMP_NS)`
 }
 
@@ -147,6 +151,7 @@ export function microseconds(p: Printer, node: Node, scope: Scope): string {
   const low = node.class === 'COLUMN_REF' ? resolve(node.column_names, scope)?.source.time[0] : undefined
   if (low !== undefined && low >= 0n) return `CAST(${text} AS TIMESTAMP)`
   const ns = `epoch_ns(${text})`
+  if (ns.length > REPEATED) return `__svc_microseconds(${text})`
   return p.put(`make_timestamp(${ns} // 1000 - CASE WHEN ${ns} % 1000 < 0 THEN 1 ELSE 0 END)`)
 }
 

@@ -41,6 +41,25 @@ interface Overload {
 }
 
 const OVERLOADS: Overload[] = [
+  // What the printer writes as arithmetic where the time is a short text.
+  {
+    names: ['__svc_floor'],
+    parameters: [Type.BIGINT, Type.BIGINT, Type.BIGINT],
+    returns: Type.BIGINT,
+    open([ns, step, anchor], n) {
+      const [values, steps, anchors] = [ns, step, anchor].map((column) => times(column, n))
+      return (row) => checked(floorDiv(values[row] - anchors[row], steps[row]) * steps[row] + anchors[row])
+    },
+  },
+  {
+    names: ['__svc_microseconds'],
+    parameters: [Type.TIMESTAMP_NS],
+    returns: Type.TIMESTAMP,
+    open([t], n) {
+      const time = times(t, n)
+      return (row) => floorDiv(time[row], 1000n)
+    },
+  },
   {
     names: ['+', 'add'],
     parameters: [Type.TIMESTAMP_NS, Type.INTERVAL],

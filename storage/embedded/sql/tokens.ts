@@ -1,4 +1,5 @@
 /** Enough of SQL's lexical grammar to read the words a statement begins with: comments, quotes, the rest by character. */
+import { isSchema } from './catalog.ts'
 import { foldName } from './names.ts'
 
 export interface Token {
@@ -114,8 +115,8 @@ function tokens(source: string, most: number): Token[] {
   return found
 }
 
-/** A measurement's name, alone or behind `main.`. */
+/** A measurement's name, alone or behind the schema's, `main.`. */
 function plainName(words: Token[]): string | undefined {
-  if (words.length === 3 && foldName(words[0].text) === 'main' && words[1].text === '.') words = words.slice(2)
+  if (words.length === 3 && isSchema(words[0].text) && words[1].text === '.') words = words.slice(2)
   return words.length === 1 && (words[0].kind === 'word' || words[0].kind === 'quoted') ? words[0].text : undefined
 }

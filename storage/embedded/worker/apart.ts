@@ -232,16 +232,13 @@ class Session {
     try {
       await connection.run(`COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${ROW_GROUP_ROWS})`)
     } catch (error) {
-      if (!tooLarge) throw this.failure ?? error
-      throw new SvcError(
-        'SQL_ERROR',
-        `cannot run this query: the rows it reads take more than ${maxScratchBytes} bytes of scratch space; narrow its time range, or raise [database] max_scratch_size`,
-      )
+      throw tooLarge ? exceeds(maxScratchBytes) : (this.failure ?? error)
     } finally {
       clearInterval(timer)
       this.copying = false
     }
     if (this.failure !== undefined) throw this.failure
+    if (before + size() > maxScratchBytes) throw exceeds(maxScratchBytes)
     this.process.send({ kind: 'file', view: name, path })
     return size()
   }
@@ -255,4 +252,11 @@ class Session {
     }
     this.process.send({ kind: 'rows', view, chunk: undefined })
   }
+}
+
+function exceeds(maxScratchBytes: number): SvcError {
+  return new SvcError(
+    'SQL_ERROR',
+    `cannot run this query: the rows it reads take more than ${maxScratchBytes} bytes of scratch space; narrow its time range, or raise [database] max_scratch_size`,
+  )
 }

@@ -5,12 +5,13 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type { Random } from '../../conformance/random.ts'
 import { sqlText } from '../worker/duck.ts'
 import { ident, type Node } from './ast.ts'
-import { type Draws, StatementGenerator } from './gate-generator.ts'
 import type { SqlHost, SqlMeasurement } from './host.ts'
 import { openSql } from './open.ts'
 import { prepareSql } from './prepare.ts'
+import { StatementGenerator } from './testing-statements.ts'
 
 const KELVIN = '\u212a'
 const MINE = ['cpu', 'Mem', 'k']
@@ -114,7 +115,7 @@ export class GateHarness {
   }
 
   /** A statement by chance. @param hostile with names that DuckDB knows. */
-  async tryOne(random: Draws, hostile: boolean): Promise<Tried> {
+  async tryOne(random: Random, hostile: boolean): Promise<Tried> {
     const pool = [...PLAIN_NAMES, ...MINE, ...COLUMNS, ...(hostile ? this.hostile : [])]
     const sql = new StatementGenerator(random, { measurements: new Map(MINE.map((name) => [name, COLUMNS])), pool }).statement()
     return this.try(sql, hostile)

@@ -2,15 +2,9 @@
  * Statements by chance, for the gate's tests: nested and recursive CTEs, correlated subqueries, LATERAL, joins, set operations and whole rows, over
  * names that are shadowed, quoted, spelled in several cases or folded by Unicode, or that DuckDB knows as something else.
  */
+import type { Random } from '../../conformance/random.ts'
 import { ident } from './ast.ts'
 import { foldName } from './names.ts'
-
-/** What decides. */
-export interface Draws {
-  below(n: number): number
-  chance(p: number): boolean
-  pick<T>(items: readonly T[]): T
-}
 
 export interface GeneratorNames {
   /** Measurements that the caller has, with integer columns. */
@@ -31,12 +25,12 @@ const WIDTH = 2
 const KELVIN = '\u212a'
 
 export class StatementGenerator {
-  private readonly random: Draws
+  private readonly random: Random
   private readonly names: GeneratorNames
   private readonly ctes: Relation[][] = []
   private room = 0
 
-  constructor(random: Draws, names: GeneratorNames) {
+  constructor(random: Random, names: GeneratorNames) {
     this.random = random
     this.names = names
   }

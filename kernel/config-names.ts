@@ -1,0 +1,92 @@
+/**
+ * Names that configurations of the documented interface have for keys: those that are called otherwise here, which a schema says with `alias`,
+ * and those that there is no need for. A file with such names runs, or is refused with what to write instead.
+ */
+import type { Tree } from './config.ts'
+import type { Schema } from './section.ts'
+
+/** For the schema of a key: `Type.Integer({ ...alsoNamed('server.stream_batch_size'), default: 10 })`. */
+export function alsoNamed(alias: string | undefined): { alias?: string } {
+  return alias === undefined ? {} : { alias }
+}
+
+export interface Renamed {
+  /** As it is written: `server.grpc_addr`. */
+  alias: string
+  /** What it is: `grpc.addr`. */
+  key: string
+}
+
+/** A section of the file and the schema of its keys. */
+export interface NamedSection {
+  section: string
+  schema: Schema
+}
+
+const NO_CONNECTORS = 'this version has no connectors; have a collector write over HTTP'
+const NO_MODELS = 'this version has no analytics models'
+const LAST_VALUES = 'the last values of series are found without a cache; leave the key out'
+
+/** Why a documented key or section has no meaning here. */
+export const NEEDLESS: Readonly<Record<string, string>> = {
+  'server.connector_start_retries': NO_CONNECTORS,
+  'server.connector_start_retry_backoff_ms': NO_CONNECTORS,
+  'database.compaction_concurrency': 'segments are merged by one thread, which steps back behind ingest; see database.engine_niceness, compaction_fan_in',
+  'database.max_query_result_bytes':
+    "answers are sent while they are made and are not held; server.sql_max_rows bounds their rows, server.prom_max_result_bytes PromQL's answers, database.per_query_memory_limit what a query holds",
+  'database.float_encoding': 'the encoding of floats is chosen for each column by its values; leave the key out',
+  'database.zstd_dict_training': 'row groups are compressed whole and gain nothing from a dictionary; leave the key out, or raise database.zstd_level',
+  'database.enable_last_value_cache': LAST_VALUES,
+  'database.lvc_measurements': LAST_VALUES,
+  'database.cdc_capacity': 'this version has no stream of changes',
+  'database.max_forecast_horizon': NO_MODELS,
+  'database.max_training_points': NO_MODELS,
+  triggers: 'this version has no triggers',
+  tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
+  cluster: 'a server is alone in this version',
+  kafka: NO_CONNECTORS,
+  mqtt: NO_CONNECTORS,
+}
+
+/** The aliases of a section's keys. */
+export function aliasesOf({ section, schema }: NamedSection): Renamed[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, { alias }]) => (alias === undefined ? [] : [{ alias, key: `${section}.${key}` }]))
+}
+
+/** Moves what is written under an alias to its key. @param problems gets a line for each key that is given by both names. */
+export function renameKeys(tree: Tree, sections: readonly NamedSection[], file: string, problems: string[]): Renamed[] {
+  return sections.flatMap(aliasesOf).filter(({ alias, key }) => {
+    const from = placeOf(tree, alias)
+    if (from === undefined || !Object.hasOwn(from.table, from.name)) return false
+    const value = from.table[from.name]
+    delete from.table[from.name]
+    const to = placeOf(tree, key, true)
+    if (to === undefined) return false // no table: the check of that section says so
+    if (Object.hasOwn(to.table, to.name)) {
+      problems.push(`cannot use "${alias}" beside "${key}" in ${file}: they are two names of one key; remove one`)
+      return false
+    }
+    to.table[to.name] = value
+    return true
+  })
+}
+
+/** Takes keys that have no meaning out. @param problems gets a line for each. */
+export function refuseNeedless(tree: Tree, file: string, problems: string[]): void {
+  for (const [key, why] of Object.entries(NEEDLESS)) {
+    const isSection = !key.includes('.')
+    const at = isSection ? { table: tree, name: key } : placeOf(tree, key)
+    if (at === undefined || !Object.hasOwn(at.table, at.name)) continue
+    delete at.table[at.name]
+    problems.push(`cannot use ${isSection ? `section "[${key}]"` : `"${key}"`} in ${file}: ${why}`)
+  }
+}
+
+/** @param make whether the table is made where there is none. */
+function placeOf(tree: Tree, path: string, make = false): { table: Tree; name: string } | undefined {
+  const dot = path.lastIndexOf('.')
+  const section = path.slice(0, dot)
+  if (make) tree[section] ??= {}
+  const table = tree[section]
+  return typeof table === 'object' && table !== null && !Array.isArray(table) ? { table: table as Tree, name: path.slice(dot + 1) } : undefined
+}

@@ -1,0 +1,78 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { atOnce, inTurns, OneByOne, type Work } from './turns.ts'
+
+/** Holds the loop for about so many milliseconds, a millisecond between two places to interrupt it. */
+function* busy<T>(ms: number, result: T, log: string[] = [], done = () => {}): Work<T> {
+  try {
+    for (let i = 0; i < ms; i++) {
+      const until = performance.now() + 1
+      while (performance.now() < until);
+      log.push(String(result))
+      yield
+    }
+    return result
+  } finally {
+    done()
+  }
+}
+
+t.test('what is short is done at once, what is long lets others have turns', async (t) => {
+  t.equal(inTurns(busy(1, 'short')), 'short')
+  t.equal(atOnce(busy(30, 'whole')), 'whole')
+  let turns = 0
+  let over = false
+  const others = (async () => {
+    for (; !over; turns++) await turn()
+  })()
+  t.equal(await inTurns(busy(60, 'long')), 'long')
+  over = true
+  await others
+  t.ok(turns >= 3, `${turns} turns`)
+})
+
+t.test('of several that are long, one goes on in a turn, each in its order', async (t) => {
+  const log: string[] = []
+  await Promise.all(['a', 'b', 'c'].map((name) => inTurns(busy(40, name, log))))
+  const order = log.filter((name, i) => name !== log[i - 1]).join('')
+  t.match(order, /^abcabc/)
+})
+
+t.test('work that nobody waits for is given up, and cleans up', async (t) => {
+  let cleaned = false
+  const work = busy(1000, 'x', [], () => {
+    cleaned = true
+  })
+  await t.rejects(Promise.resolve(inTurns(work, () => new Error('gone'))), { message: 'gone' })
+  t.ok(cleaned)
+})
+
+t.test('one by one: in order of arrival, also after a failure', async (t) => {
+  const turns = new OneByOne()
+  const log: string[] = []
+  const failing = function* (): Work<string> {
+    yield
+    throw new Error('bad')
+  }
+  const results = [
+    turns.run(() => busy(30, 'a', log)),
+    turns.run(() => busy(2, 'b', log)),
+    turns.run(failing),
+    turns.run(
+      () => busy(2, 'c', log),
+      () => new Error('left'),
+    ),
+    turns.run(() => busy(2, 'd', log)),
+  ]
+  const settled = await Promise.allSettled(results)
+  t.same(
+    settled.map((each) => (each.status === 'fulfilled' ? each.value : (each.reason as Error).message)),
+    ['a', 'b', 'bad', 'left', 'd'],
+  )
+  t.equal(log.join(''), `${'a'.repeat(30)}bbdd`)
+  t.equal(
+    turns.run(() => busy(1, 'e')),
+    'e',
+    'at once again',
+  )
+})

@@ -1,0 +1,60 @@
+/** The TSDB admin API of Prometheus, as far as there is something to do by it; off unless `admin_api` says otherwise, as there. */
+import { type PromqlConfig, parseLimits } from '../config.ts'
+import { parseSelector } from '../parser/parse.ts'
+import { ParseError } from '../parser/parse-error.ts'
+import { type Removal, removalsOf } from '../removal.ts'
+import { nanoseconds } from '../storage-source.ts'
+import { apiError, invalidParameter } from './api-error.ts'
+import type { Door, Endpoint } from './door.ts'
+
+/** Selectors are parsed in one go, here: more than anybody writes. */
+const MAX_SELECTOR_LENGTH = 65_536
+const METHODS = ['POST', 'PUT'] as const
+
+export function adminEndpoints(door: Door, config: PromqlConfig): void {
+  const { svc } = door
+  const limits = { ...parseLimits(config), maxLength: Math.min(config.max_query_length, MAX_SELECTOR_LENGTH) }
+  const enabled =
+    (endpoint: Endpoint): Endpoint =>
+    (params, request, reply) => {
+      if (config.admin_api !== 'on') throw apiError('unavailable', 'admin APIs disabled: promql.admin_api is "off"')
+      return endpoint(params, request, reply)
+    }
+  const selectorOf = (text: string) => {
+    try {
+      return parseSelector(text, limits)
+    } catch (error) {
+      throw error instanceof ParseError ? invalidParameter('match[]', error.message) : error
+    }
+  }
+
+  const remove = enabled(async (params, request, reply) => {
+    const selectors = params.all('match[]')
+    if (selectors.length === 0) throw apiError('bad_data', 'no match[] parameter provided')
+    const [start, end] = [params.time('start'), params.time('end')]
+    if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
+    const namespace = svc.context(request).dataNamespace
+    const refuse = (reason: string) => apiError('bad_data', `cannot delete series: ${reason}`)
+    const removals: Removal[] = removalsOf(selectors.map(selectorOf), svc.storage.measurements(namespace), refuse)
+    const range = { ...(start === undefined ? {} : { start: nanoseconds(start) }), ...(end === undefined ? {} : { end: nanoseconds(end) + 1n }) }
+    let skipped = 0
+    for (const removal of removals) skipped += (await svc.storage.delete({ namespace, ...removal, ...range })).segmentsSkipped
+    if (skipped > 0) throw apiError('unavailable', `${skipped} segments with such samples are out of service; send the delete again when they are repaired`)
+    reply.code(204).send()
+  })
+  door.serve(
+    '/admin/tsdb/delete_series',
+    { summary: 'Deletes series that match', methods: METHODS, action: 'delete', parameters: ['match[]', 'start', 'end'] },
+    remove,
+  )
+  const instead = (path: string, reason: string) =>
+    door.serve(
+      path,
+      { summary: 'Is refused, with a reason', methods: METHODS, action: 'admin' },
+      enabled(() => {
+        throw apiError('unavailable', reason)
+      }),
+    )
+  instead('/admin/tsdb/snapshot', 'snapshots are backups here: POST /api/v1/admin/backup, of the plugin backup')
+  instead('/admin/tsdb/clean_tombstones', 'the space of deleted samples is freed by compaction, which runs by itself')
+}

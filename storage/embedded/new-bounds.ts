@@ -1,0 +1,20 @@
+/** What one write may begin: a batch is admitted, encoded and defined in one turn of the event loop, and what is new costs far more than rows do. */
+import { SvcError } from '../../kernel/errors.ts'
+
+export interface MostNew {
+  /** Measurements, fields and tables. */
+  definitions: number
+  series: number
+}
+
+export function tooManyDefinitions(most: number): SvcError {
+  return refusal(`${most} measurements, fields and tables`, 'max_new_definitions_per_write')
+}
+
+export function tooManySeries(most: number): SvcError {
+  return refusal(`${most} series`, 'max_new_series_per_write')
+}
+
+function refusal(most: string, key: string): SvcError {
+  return new SvcError('BAD_REQUEST', `cannot write: the batch would begin more than ${most} at once; send smaller batches or raise database.${key}`)
+}
