@@ -8,7 +8,7 @@ t.before(async () => {
 })
 t.after(() => harness.close())
 
-const STATEMENTS = 250
+const STATEMENTS = 150
 
 for (const hostile of [true, false]) {
   t.test(hostile ? "no statement reads what is not the caller's, whatever it calls things" : 'statements answer what DuckDB answers', async (t) => {

@@ -80,7 +80,7 @@ export class GateHarness {
     const plainInstance = await DuckDBInstance.create(':memory:', { threads: '1' })
     const plain = await plainInstance.connect()
     const rows = (from: number): string =>
-      `SELECT make_timestamp_ns(i) AS _time, ${COLUMNS.map((name, n) => `(i * ${n + 1} % 7 + ${from})::BIGINT AS ${name}`).join(', ')} FROM range(5) r(i)`
+      `SELECT make_timestamp_ns(i) AS _time, ${COLUMNS.map((name, n) => `(i * ${n + 1} % 7 + ${from})::BIGINT AS ${name}`).join(', ')} FROM range(4) r(i)`
     for (const name of MINE) {
       await connection.run(`CREATE TABLE __mine_${name} AS ${rows(0)}`)
       await connection.run(`CREATE TABLE __theirs_${name} AS ${rows(FOREIGN * 10)}`)

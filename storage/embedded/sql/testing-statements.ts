@@ -37,8 +37,8 @@ export class StatementGenerator {
 
   statement(): string {
     this.ctes.length = 0
-    this.room = 2 + this.random.below(14)
-    return this.query(1 + this.random.below(3), []).text
+    this.room = 2 + this.random.below(8)
+    return this.query(1 + this.random.below(2), []).text
   }
 
   private name(): string {
