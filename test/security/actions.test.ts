@@ -31,6 +31,11 @@ const ACTIONS: Record<string, string> = {
   'POST /api/v1/delete': 'delete',
   'POST /api/v1/delete_batch': 'delete',
   'DELETE /api/v1/measurements/:name': 'delete',
+  'POST /api/v2/delete': 'delete',
+  'POST /api/v1/admin/tsdb/delete_series': 'delete',
+  'PUT /api/v1/admin/tsdb/delete_series': 'delete',
+  'POST /api/v1/prom/admin/tsdb/delete_series': 'delete',
+  'PUT /api/v1/prom/admin/tsdb/delete_series': 'delete',
   'POST /api/v1/svc/sql': 'read',
   'POST /api/v1/svc/query': 'read',
   'POST /api/v1/svc/query/explain': 'read',
@@ -47,9 +52,9 @@ const ACTIONS: Record<string, string> = {
     ),
   ),
 }
-const ADMINS = /^\w+ \/api\/v1\/(admin\/|namespaces)/
+const ADMINS = /^\w+ \/api\/v1\/((prom\/)?admin\/(?!tsdb\/delete_series)|namespaces)/
 const CATALOG = /^\w+ \/(v1\/(config|namespaces)|auth\/context)/
-const EXEMPT = /^\w+ \/(health|healthz|ready|readyz|ping)$/
+const EXEMPT = /^\w+ \/(health|healthz|ready|readyz|ping|settings)?$/
 
 const names = ['reader', 'writer', 'remover', 'operator'] as const
 const keyOf = (name: string) => `svc_${name.padEnd(43, 'k')}`
@@ -84,6 +89,7 @@ const node = await boot({
     },
     authorization: { policy_dir: folder },
     ...LET_ALONE,
+    promql: { admin_api: 'on' },
     grpc: { addr: `127.0.0.1:${grpcPort}` },
     flight_sql: { addr: `127.0.0.1:${flightPort}` },
   },

@@ -23,7 +23,8 @@ export function httpRoutes(app: FastifyInstance): HttpRoute[] {
     // The second handler of a path, chosen by a constraint, is printed with the whole path again.
     const again = !line.includes('── ')
     const depth = indent.length / 4
-    const path = again || depth === 0 ? part : parents[depth - 1] + part
+    // Below a root of its own, "/", that path lacks the slash.
+    const path = again ? `/${part.replace(/^\//, '')}` : depth === 0 ? part : parents[depth - 1] + part
     if (!again) parents[depth] = path
     for (const method of methods.split(', ')) routes.set(`${method} ${path}`, { method, path })
   }

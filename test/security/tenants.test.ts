@@ -36,6 +36,7 @@ const config = {
   rate_limit: { requests_per_second: 0, default_rps: 0, track_auth_failures: false },
   grpc: { addr: `127.0.0.1:${grpcPort}` },
   flight_sql: { addr: `127.0.0.1:${flightPort}` },
+  promql: { admin_api: 'on' },
   // Tricks do not count.
   namespaces: { default_max_ingestion_rate: 0 },
 }
