@@ -33,6 +33,9 @@ const RUNS: Run[] = [
   { run: ['test/crash/bit-flips.ts', '5'] },
   { run: ['test/crash/backup-loop.ts', '20'] },
   { run: ['test/crash/churn.ts', '1000000', '4'] },
+  { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'] },
+  { run: ['test/security/bombs.ts', '200'] },
+  { run: ['test/security/loop-delay.ts'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },
 ]
 

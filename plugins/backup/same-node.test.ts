@@ -23,7 +23,7 @@ function open(dir: string, persistent: boolean): Promise<TestNode> {
       auth: {
         persistent_api_keys: persistent,
         api_keys: [
-          { name: 'root', key: ROOT, admin: true },
+          { name: 'root', key: ROOT, admin: true, namespaces: ['*'] },
           { name: 'old', key: OLD, namespaces: ['acme'] },
           { name: 'program', key: HANDED_OUT, namespaces: ['acme'] },
         ],
