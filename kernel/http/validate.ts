@@ -13,6 +13,9 @@ export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpP
     const value = validator.Default(isBody ? data : validator.Convert(data))
     if (validator.Check(value)) return { value }
     const [first] = validator.Errors(value)
+    const name = first?.instancePath.slice(1) ?? ''
+    if (httpPart === 'querystring' && Array.isArray((data as Record<string, unknown>)[name]))
+      return { error: new Error(`cannot use parameter "${name}": it is there more than once; send it once`) }
     return { error: new Error(describe(httpPart ?? 'request', first)) }
   }
 }
