@@ -75,7 +75,13 @@ export default definePlugin({
     svc.http.get(QUERY_PATH, { schema, onSend: addInfluxHeaders }, answer)
     svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, onSend: addInfluxHeaders }, answer)
     const remover = new DeleteHandler(svc, config)
-    const removal = { tags: ['delete'], summary: 'Deletes points by time and predicate, as InfluxDB 2 does', querystring: deleteQuery, body: deleteBody }
+    const removal = {
+      tags: ['delete'],
+      summary: 'Deletes points by time and predicate, as InfluxDB 2 does',
+      querystring: deleteQuery,
+      body: deleteBody,
+      response: { 204: NOTHING },
+    }
     const deletes = { config: { action: 'delete' as const }, schema: removal, onSend: addInfluxHeaders }
     svc.http.post(DELETE_PATH, deletes, (request, reply) => remover.delete(request, reply))
     const list = { tags: ['write'], summary: 'Buckets that can be written to, as InfluxDB 2 lists them', querystring: bucketQuery }

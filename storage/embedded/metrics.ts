@@ -57,7 +57,10 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     ),
     refusedPlans: metrics.counter('sql_refused_plans_total', 'Statements refused because their plan would have read what is not theirs: a fault to report'),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
-    shardsDropped: metrics.counter('retention_shards_dropped_total', 'Shards of time of which retention has removed points, as far as the first and last times of files and memtables tell'),
+    shardsDropped: metrics.counter(
+      'retention_shards_dropped_total',
+      'Shards of time of which retention has removed points, as far as the first and last times of files and memtables tell',
+    ),
     deleteSegmentsSkipped: metrics.counter('delete_segments_skipped_total', 'Segments that deletes could not reach; such a delete has to be sent again'),
     seriesReleased: metrics.counter('series_released_total', 'Series given back because deletes, drops or retention left them without points'),
     segmentsAwaitingRollup: metrics.counter(

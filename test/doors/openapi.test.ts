@@ -87,6 +87,7 @@ const GOOD: Record<string, Ask[]> = {
   'POST /api/v1/svc/sql': [json({ query: 'SELECT 1' })],
   'POST /api/v1/export/parquet': [json({ measurement: 'air' })],
   'POST /api/v1/delete': [json({ measurement: 'air', tags: { room: 'none' } })],
+  'POST /api/v2/delete': [json({ start: '1970-01-01T00:00:00Z', stop: '1970-01-02T00:00:00Z', predicate: '_measurement="air" AND room="none"' })],
   'POST /api/v1/delete_batch': [json({ deletes: [{ measurement: 'air', tags: { room: 'none' } }] })],
   'GET /api/v1/measurements/{name}/schema': [{ url: '/api/v1/measurements/air/schema' }],
   'POST /api/v1/measurements/{name}/schema/fields': [{ url: '/api/v1/measurements/air/schema/fields', ...json({ name: 'price', type: 'decimal', scale: 2 }) }],

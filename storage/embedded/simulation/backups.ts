@@ -4,6 +4,8 @@ import type { Scanned } from './scan.ts'
 
 export interface Backup {
   directory: string
+  /** Events before it. */
+  begun: number
   states: State[]
   /** Values that each key of the state store may have. */
   values: Map<string, Set<number | undefined>>

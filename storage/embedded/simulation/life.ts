@@ -107,7 +107,8 @@ export class Life {
   /** Opens the engine, with the archive's store attached. */
   async open(): Promise<void> {
     await this.engine.open()
-    this.engine.archive.attach(simulatedObjects(this.world.objects, this.machine, this.fs))
+    const { objects, removed, scheduler } = this.world
+    this.engine.archive.attach(simulatedObjects(objects, (key) => removed.set(key, scheduler.steps), this.machine, this.fs))
   }
 
   /** First time that retention keeps of a measurement, at the latest. */

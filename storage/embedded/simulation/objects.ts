@@ -4,8 +4,8 @@ import type { ObjectStore } from '../../../kernel/storage.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 import type { Machine } from './machine.ts'
 
-/** @param objects outlive the process. */
-export function simulatedObjects(objects: Map<string, Uint8Array>, machine: Machine, fs: FileSystem): ObjectStore {
+/** @param objects outlive the process. @param removed is called with the key of each that is removed. */
+export function simulatedObjects(objects: Map<string, Uint8Array>, removed: (key: string) => void, machine: Machine, fs: FileSystem): ObjectStore {
   const operation = <T>(name: string, effect: () => T): Promise<T> =>
     machine.promise(`object ${name}`, () => {
       const fails = machine.alive && machine.strikes('object')
@@ -31,6 +31,9 @@ export function simulatedObjects(objects: Map<string, Uint8Array>, machine: Mach
       }
     },
     size: (key) => operation(`size ${key}`, () => objects.get(key)?.length),
-    remove: (key) => operation(`remove ${key}`, () => void objects.delete(key)),
+    remove: (key) =>
+      operation(`remove ${key}`, () => {
+        if (objects.delete(key)) removed(key)
+      }),
   }
 }

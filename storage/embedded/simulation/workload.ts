@@ -317,10 +317,11 @@ export class Client {
     const values = world.stateHistory.copying()
     // A new one takes the place of what was there.
     world.backups.delete(directory)
+    const begun = world.scheduler.steps
     try {
       await life.engine.backup.create(directory)
       if (life.over) return
-      world.backups.set(directory, { directory, states: world.history.states(reading, life.cutoff), values: values() })
+      world.backups.set(directory, { directory, begun, states: world.history.states(reading, life.cutoff), values: values() })
     } catch (error) {
       world.history.giveUp(reading)
       this.unexpected(error, 'backup')

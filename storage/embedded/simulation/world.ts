@@ -39,6 +39,8 @@ export class World {
   readonly recent: Point[] = []
   /** What the archive's store holds. */
   readonly objects = new Map<string, Uint8Array>()
+  /** What was removed from it, with the event at which it was. */
+  readonly removed = new Map<string, number>()
   readonly backups = new Map<string, Backup>()
   /** A process beside the one under test, for restored backups. */
   private side: Life | undefined
@@ -207,11 +209,17 @@ export class World {
     const failure = await this.settledOf(life, 'use of a restored backup', use())
     this.side = undefined
     if (life.over) return
-    if (failure !== undefined) this.violation('a restored backup cannot be used', failure)
+    if (failure !== undefined && !this.removedSince(backup, failure)) this.violation('a restored backup cannot be used', failure)
     if (problem !== undefined) this.violation(`a restored backup: ${problem}`)
     other.over = true
     other.machine.end()
     for (const file of disk.below(disk.directory(target, 'clean'))) disk.unlink(`${target}/${file}`)
+  }
+
+  /** A backup names archived objects and does not copy them: what retention or deletes have removed since is missing to what is restored from it. */
+  private removedSince(backup: Backup, failure: unknown): boolean {
+    const key = /there is no object "([^"]+)"/.exec(String(failure))?.[1]
+    return key !== undefined && (this.removed.get(key) ?? 0) > backup.begun
   }
 
   private async close(life: Life): Promise<void> {
