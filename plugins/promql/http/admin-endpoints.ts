@@ -6,6 +6,7 @@ import { type Removal, removalsOf } from '../removal.ts'
 import { nanoseconds } from '../storage-source.ts'
 import { apiError, invalidParameter } from './api-error.ts'
 import type { Door, Endpoint } from './door.ts'
+import { DONE, REFUSED } from './parameters.ts'
 
 /** Selectors are parsed in one go, here: more than anybody writes. */
 const MAX_SELECTOR_LENGTH = 65_536
@@ -44,13 +45,13 @@ export function adminEndpoints(door: Door, config: PromqlConfig): void {
   })
   door.serve(
     '/admin/tsdb/delete_series',
-    { summary: 'Deletes series that match', methods: METHODS, action: 'delete', parameters: ['match[]', 'start', 'end'] },
+    { summary: 'Deletes series that match', methods: METHODS, action: 'delete', parameters: ['match[]', 'start', 'end'], answers: DONE },
     remove,
   )
   const instead = (path: string, reason: string) =>
     door.serve(
       path,
-      { summary: 'Is refused, with a reason', methods: METHODS, action: 'admin' },
+      { summary: 'Is refused, with a reason', methods: METHODS, action: 'admin', answers: REFUSED },
       enabled(() => {
         throw apiError('unavailable', reason)
       }),

@@ -8,7 +8,7 @@ import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf } from './api-error.ts'
-import { ANSWERS, describeParameters, type ParameterName, READ_ANSWERS } from './parameters.ts'
+import { ANSWERS, describeParameters, type ParameterName } from './parameters.ts'
 import { Params } from './params.ts'
 import { WarmUpSchedule } from './warm-up-schedule.ts'
 
@@ -29,6 +29,8 @@ export interface EndpointOptions {
   parameters?: readonly ParameterName[]
   /** The body's bytes as they were sent, instead of a form. */
   encodedBody?: true
+  /** For the description, by status. Default: data in the API's envelope. */
+  answers?: object
 }
 
 export interface SendOptions {
@@ -50,7 +52,7 @@ export class Door {
   }
 
   /** Serves `path` under both prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
-  serve(path: string, { summary, methods, action = 'read', parameters = [], encodedBody }: EndpointOptions, endpoint: Endpoint): void {
+  serve(path: string, { summary, methods, action = 'read', parameters = [], encodedBody, answers = ANSWERS }: EndpointOptions, endpoint: Endpoint): void {
     const name = path.split('/', 2)[1]
     const config = { action, ...(encodedBody === undefined ? {} : { rawBody: true as const, encodedBody }) }
     for (const prefix of PREFIXES) {
@@ -59,7 +61,7 @@ export class Door {
           method,
           url: `${prefix}${path}`,
           config,
-          schema: { summary, querystring: describeParameters(parameters), response: encodedBody === undefined ? ANSWERS : READ_ANSWERS } as never,
+          schema: { summary, querystring: describeParameters(parameters), response: answers } as never,
           validatorCompiler: unchecked,
           errorHandler: (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply),
           handler: (request, reply) => this.answer(name, endpoint, request, reply),

@@ -1,5 +1,7 @@
 /** What the OpenAPI description says of parameters. They are read by `Params`, which answers faults in the API's shape; nothing is validated from here. */
+
 import { type TObject, Type } from 'typebox'
+import { NOTHING } from '../../../kernel/http/openapi.ts'
 
 const text = (description: string) => Type.Optional(Type.String({ description }))
 const texts = (description: string) => Type.Optional(Type.Array(Type.String(), { description }))
@@ -30,6 +32,9 @@ const success = Type.Object(
 )
 /** For the description only: answers are written as text. */
 export const ANSWERS = { 200: success, default: failure }
+/** Of what succeeds without an answer, and of what never succeeds. */
+export const DONE = { 204: NOTHING, default: failure }
+export const REFUSED = { 503: failure, default: failure }
 export const READ_ANSWERS = { 200: Type.String({ description: 'A ReadResponse in snappy, or a stream of ChunkedReadResponse' }), default: failure }
 
 export type ParameterName = keyof typeof ALL

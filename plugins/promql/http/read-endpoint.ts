@@ -1,9 +1,11 @@
 /** /read: remote read. */
+
 import { decodeSnappy } from '../../../kernel/decode/snappy.ts'
 import type { PromqlConfig } from '../config.ts'
 import type { ReadArgs } from '../remote-read/answer-read.ts'
 import { readRequest } from '../remote-read/request.ts'
 import type { Door } from './door.ts'
+import { READ_ANSWERS } from './parameters.ts'
 
 const JOB = new URL('../read-job.ts', import.meta.url)
 const SAMPLES_TYPE = 'application/x-protobuf'
@@ -11,15 +13,19 @@ const CHUNKS_TYPE = 'application/x-streamed-protobuf; proto=prometheus.ChunkedRe
 
 export function readEndpoint(door: Door, config: PromqlConfig): void {
   const { server } = door.svc
-  door.serve('/read', { summary: 'Remote read: snappy, protobuf', methods: ['POST'], encodedBody: true }, async (_params, request, reply) => {
-    const body = (request.body as Uint8Array | undefined) ?? new Uint8Array(0)
-    const args: ReadArgs = {
-      namespace: door.svc.context(request).dataNamespace,
-      request: readRequest(await decodeSnappy(body, server.max_control_body_size, 'server.max_control_body_size'), server.max_body_members),
-      sampleLimit: config.remote_read_sample_limit,
-      maxBytesInFrame: config.remote_read_max_bytes_in_frame,
-      maxBytes: server.prom_max_result_bytes,
-    }
-    await door.send<void>(request, reply, JOB, args, args.request.streamed ? { type: CHUNKS_TYPE } : { type: SAMPLES_TYPE, encoding: 'snappy' })
-  })
+  door.serve(
+    '/read',
+    { summary: 'Remote read: snappy, protobuf', methods: ['POST'], encodedBody: true, answers: READ_ANSWERS },
+    async (_params, request, reply) => {
+      const body = (request.body as Uint8Array | undefined) ?? new Uint8Array(0)
+      const args: ReadArgs = {
+        namespace: door.svc.context(request).dataNamespace,
+        request: readRequest(await decodeSnappy(body, server.max_control_body_size, 'server.max_control_body_size'), server.max_body_members),
+        sampleLimit: config.remote_read_sample_limit,
+        maxBytesInFrame: config.remote_read_max_bytes_in_frame,
+        maxBytes: server.prom_max_result_bytes,
+      }
+      await door.send<void>(request, reply, JOB, args, args.request.streamed ? { type: CHUNKS_TYPE } : { type: SAMPLES_TYPE, encoding: 'snappy' })
+    },
+  )
 }

@@ -201,10 +201,13 @@ export class World {
     let problem: string | undefined
     const use = async (): Promise<void> => {
       await other.open()
-      const observed = await other.observe()
-      problem = backupProblem(backup, observed, other.engine.state('simulation').list<number>(), other.cutoff)
-      problem ??= other.doubled()
-      await other.engine.close()
+      try {
+        const observed = await other.observe()
+        problem = backupProblem(backup, observed, other.engine.state('simulation').list<number>(), other.cutoff)
+        problem ??= other.doubled()
+      } finally {
+        await other.engine.close()
+      }
     }
     const failure = await this.settledOf(life, 'use of a restored backup', use())
     this.side = undefined
