@@ -39,6 +39,8 @@ export function parseEntry(line: string): Entry | string {
   const { principal, action, resource, source_ip: sourceIp, request_id: requestId } = members as Record<string, string>
   // With them the same hash would stand for entries that say different things.
   if ([principal, action, resource, ...pairs.flat()].some((text) => text.includes('|'))) return 'it has a value with "|", which separates values under the hash'
+  // Half of a surrogate pair is hashed as U+FFFD is.
+  if ([principal, action, resource, ...pairs.flat()].some((text) => !text.isWellFormed())) return 'it has a value that is no Unicode text'
   if (pairs.some(([key]) => key.includes('='))) return 'metadata has a key with "=", which separates it from its value under the hash'
   const copies = metadata as Record<string, string>
   for (const name of ['source_ip', 'request_id'] as const) {
