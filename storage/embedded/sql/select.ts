@@ -70,11 +70,12 @@ function printRecursive(p: Printer, node: Node, parent: Scope | undefined, self:
   if (self === undefined) throw refuse('cannot run this query: a recursive query must be a CTE')
   const left = printQuery(p, node.left, parent)
   // The recursive part may widen a column's type.
-  self.outputs = renamed(left.outputs, self.aliases)?.map(({ name }) => ({ name, kind: undefined }))
+  const outputs = left.outputs?.map(({ name }) => ({ name, kind: undefined }))
+  self.outputs = renamed(outputs, self.aliases)
   const visible = p.ctes.push(self)
   const right = printQuery(p, node.right, parent)
   p.ctes.length = visible - 1
-  return { text: `(${left.text}) UNION ${node.union_all === true ? 'ALL ' : ''}(${right.text})${modifiers(p, node, newScope(parent))}`, outputs: undefined }
+  return { text: `(${left.text}) UNION ${node.union_all === true ? 'ALL ' : ''}(${right.text})${modifiers(p, node, newScope(parent))}`, outputs }
 }
 
 const SET_OPERATIONS: Record<string, string> = { UNION: 'UNION', UNION_BY_NAME: 'UNION', EXCEPT: 'EXCEPT', INTERSECT: 'INTERSECT' }
