@@ -1,4 +1,5 @@
 /** The body of an export, and the name of the file it asks for. */
+import { checkJsonBounds } from '../../kernel/decode/json-bounds.ts'
 import { SvcError } from '../../kernel/errors.ts'
 
 export interface ExportPlan {
@@ -16,6 +17,8 @@ const MEASUREMENT_CHARACTERS = 100
 const MAX_INT64 = 2n ** 63n - 1n
 const MIN_INT64 = -(2n ** 63n)
 const SHOWN = 100
+/** Far more than an export has: parsing with a reviver costs much for each member. */
+const BOUNDS = { depth: 8, members: 256 }
 
 /** An integer as it was written. */
 class Digits {
@@ -30,6 +33,7 @@ type Members = Record<string, unknown>
 
 /** @throws INVALID_REQUEST naming the member, INVALID_BODY where one is missing. */
 export function parseExport(body: Uint8Array): ExportPlan {
+  checkJsonBounds(body, BOUNDS, 'an export has measurement, range, start, end and output_path')
   const all = members(parseJson(body), '')
   const plan: ExportPlan = { measurement: '' }
   for (const [name, value] of Object.entries(all)) {
