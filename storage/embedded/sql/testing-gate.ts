@@ -52,6 +52,9 @@ export interface Tried {
   problem?: string
 }
 
+/** Chance makes products of everything with everything: what takes longer is not compared. */
+const STATEMENT_MS = 3000
+
 export class GateHarness {
   private readonly instance: DuckDBInstance
   private readonly host: SqlHost
@@ -125,13 +128,14 @@ export class GateHarness {
     this.given.clear()
     const own = await this.answer(sql)
     const outcome = own instanceof Error ? 'refused' : 'answered'
-    const problem = (await this.stray(sql)) ?? leak(own) ?? (hostile ? undefined : await this.difference(sql, own))
+    const late = own instanceof Error && 'code' in own && own.code === 'QUERY_TIMEOUT'
+    const problem = (await this.stray(sql)) ?? leak(own) ?? (hostile || late ? undefined : await this.difference(sql, own))
     return { sql, outcome, ...(problem === undefined ? {} : { problem }) }
   }
 
   private async answer(query: string): Promise<Rows | Error> {
     try {
-      const cursor = await openSql(this.host, { namespace: 'mine', query })
+      const cursor = await openSql(this.host, { namespace: 'mine', query }, AbortSignal.timeout(STATEMENT_MS))
       const rows: unknown[][] = []
       for await (const chunk of cursor) {
         for (let i = 0; i < chunk.rows; i++) rows.push(chunk.columns.map(({ values, validity }) => (validity?.[i] === 0 ? null : values[i])))
@@ -160,18 +164,23 @@ export class GateHarness {
   }
 
   private async difference(sql: string, own: Rows | Error): Promise<string | undefined> {
+    const timer = setTimeout(() => this.plain.interrupt(), STATEMENT_MS)
     const direct = await this.plain.runAndReadAll(sql).catch((error: Error) => error)
+    clearTimeout(timer)
+    if (direct instanceof Error && /interrupt/i.test(direct.message)) return undefined
     if (own instanceof Error || direct instanceof Error) {
       // DuckDB does not look into a CTE that nothing reads, knows which columns have no fields before it looks for a relation further out, and tells a
-      // table's own name from an alias of the same spelling.
+      // table's own name from an alias of the same spelling, also where two relations of a semi join have one alias.
       if (
         own instanceof Error === direct instanceof Error ||
-        /there is none of that name|Cannot extract field|duplicate alias|raise \[database\]/.test(String(own))
+        /there is none of that name|Cannot extract field|duplicate alias|Referenced table|raise \[database\]/.test(String(own))
       )
         return undefined
       return own instanceof Error ? `refused, and DuckDB answers: ${own.message}` : `answered, and DuckDB refuses: ${(direct as Error).message}`
     }
     const [got, wanted] = [sorted(own.rows), sorted(direct.getRows())]
+    // A whole row of a relation whose columns only DuckDB knows has generated keys.
+    if (got !== wanted && /\{column_\d+:/i.test(got)) return undefined
     if (got !== wanted) return `answers ${got}, DuckDB ${wanted}`
     const names = direct.columnNames()
     return String(own.names) === String(names) ? undefined : `its columns are ${own.names}, those of DuckDB ${names}`
