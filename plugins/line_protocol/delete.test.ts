@@ -49,6 +49,8 @@ t.test('points go by time, measurement and tags, and nothing else', async (t) =>
   t.same(await remove('b', { ...ALL, predicate: '_measurement="none"' }), { status: 204 }, 'a measurement that is not there')
   t.same(await remove('b', { ...ALL, predicate: '_measurement="cpu" AND _measurement="mem"' }), { status: 204 }, 'one that cannot be')
   t.equal((await points(node)).length, 7)
+  t.match(await remove('b', { ...ALL, predicat: '_measurement="cpu"' }), { status: 422, error: /predicat is not a known member/ }, 'no delete of everything')
+  t.equal((await points(node)).length, 7)
   t.same(await remove('b', { start: '0001-01-01T00:00:00Z', stop: '9999-12-31T23:59:59Z', predicate: '_measurement="cpu"' }), { status: 204 })
   t.same(await points(node), ['mem host=a 1', 'mem host=a 2', 'mem host=a 3'])
 })

@@ -25,11 +25,15 @@ const statementQuery = Type.Object({ q: Type.Optional(Type.String({ description:
 const deleteQuery = Type.Object({
   bucket: Type.Optional(Type.String({ description: 'What it means says line_protocol.database; org is ignored' })),
 })
-const deleteBody = Type.Object({
-  start: Type.String({ description: 'First time, RFC 3339' }),
-  stop: Type.String({ description: 'Last time, RFC 3339' }),
-  predicate: Type.Optional(Type.String({ description: '_measurement="cpu" AND host="a"; operators are = and !=' })),
-})
+/** Strict: a misspelled predicate would be a delete of the whole range. */
+const deleteBody = Type.Object(
+  {
+    start: Type.String({ description: 'First time, RFC 3339' }),
+    stop: Type.String({ description: 'Last time, RFC 3339' }),
+    predicate: Type.Optional(Type.String({ description: '_measurement="cpu" AND host="a"; operators are = and !=' })),
+  },
+  { additionalProperties: false },
+)
 const bucketQuery = Type.Object({
   name: Type.Optional(Type.String()),
   id: Type.Optional(Type.String()),

@@ -7,9 +7,9 @@ import { emptyParts, type HistogramParts } from '../../../kernel/histogram/bucke
 import { histogramJson } from '../../../kernel/histogram/json.ts'
 import { PartsDecoder } from '../../../kernel/histogram/parts.ts'
 import { fraction, mean, quantile, variance } from '../../../kernel/histogram/quantile.ts'
-import { raise } from '../worker/raised.ts'
 import { copyValidity, copyValues, writeTexts } from '../worker/vector-writer.ts'
 import { bytesOfRows, readValidity } from '../worker/vectors.ts'
+import { defineScalar } from './scalar-function.ts'
 
 const { Type } = duckdb
 /** Rows of a DuckDB vector. */
@@ -31,7 +31,7 @@ export function registerHistogramFunctions(connection: duckdb.Connection): void 
   const rows = new HistogramRows()
   const values = new Float64Array(VECTOR_ROWS)
   for (const [name, { arguments: numbers, of }] of Object.entries(NUMBERS)) {
-    define(connection, name, numbers, Type.DOUBLE, (input, output, n) => {
+    defineScalar(connection, name, [...Array<duckdb.Type>(numbers).fill(Type.DOUBLE), Type.BLOB], Type.DOUBLE, (input, output, n) => {
       rows.start(n)
       const [a, b] = [0, 1].map((i) => (i < numbers ? doubles(input, i, n, rows) : values))
       rows.each(input, numbers, (h, i) => {
@@ -44,7 +44,7 @@ export function registerHistogramFunctions(connection: duckdb.Connection): void 
     })
   }
   const texts: Uint8Array[] = []
-  define(connection, 'histogram_json', 0, Type.VARCHAR, (input, output, n) => {
+  defineScalar(connection, 'histogram_json', [Type.BLOB], Type.VARCHAR, (input, output, n) => {
     rows.start(n)
     rows.each(input, 0, (h, i) => {
       texts[i] = encoder.encode(histogramJson(h))
@@ -95,24 +95,4 @@ function doubles(input: duckdb.DataChunk, column: number, n: number, rows: Histo
   if (validity !== undefined) for (let i = 0; i < n; i++) if (validity[i] === 0) rows.clear(i)
   const data = duckdb.vector_get_data(vector, n * 8)
   return new Float64Array(data.buffer, data.byteOffset, n)
-}
-
-type Fill = (input: duckdb.DataChunk, output: duckdb.Vector, rows: number) => void
-
-function define(connection: duckdb.Connection, name: string, numbers: number, returns: duckdb.Type, fill: Fill): void {
-  const fn = duckdb.create_scalar_function()
-  duckdb.scalar_function_set_name(fn, name)
-  for (let i = 0; i < numbers; i++) duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(Type.DOUBLE))
-  duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(Type.BLOB))
-  duckdb.scalar_function_set_return_type(fn, duckdb.create_logical_type(returns))
-  duckdb.scalar_function_set_function(fn, (info, input, output) => {
-    try {
-      const n = duckdb.data_chunk_get_size(input)
-      if (n > 0) fill(input, output, n)
-    } catch (error) {
-      duckdb.scalar_function_set_error(info, raise(error))
-    }
-  })
-  duckdb.register_scalar_function(connection, fn)
-  duckdb.destroy_scalar_function_sync(fn)
 }

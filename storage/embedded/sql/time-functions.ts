@@ -4,11 +4,11 @@
  */
 import duckdb from '@duckdb/node-bindings'
 import { SvcError } from '../../../kernel/errors.ts'
-import { raise } from '../worker/raised.ts'
 import { copyValidity, copyValues } from '../worker/vector-writer.ts'
 import { readValidity, textAt } from '../worker/vectors.ts'
 import { addSpan } from './fold.ts'
 import { civilFromDays, daysInMonth, floorDiv, OUT_OF_RANGE } from './instant.ts'
+import { defineScalar } from './scalar-function.ts'
 import { truncate, truncationOf } from './truncation.ts'
 
 const { Type } = duckdb
@@ -103,7 +103,7 @@ export function registerTimeFunctions(connection: duckdb.Connection): void {
   const bits = new Uint8Array(VECTOR_ROWS / 8)
   for (const { names, parameters, returns, open } of OVERLOADS) {
     for (const name of names) {
-      define(connection, name, parameters, returns, (input, output, n) => {
+      defineScalar(connection, name, parameters, returns, (input, output, n) => {
         const columns = parameters.map((_, i) => columnAt(input, i, n))
         const row = open(columns, n)
         const nulls = columns.flatMap(({ validity }) => (validity === undefined ? [] : [validity]))
@@ -191,23 +191,4 @@ function wholeMonths(from: bigint, to: bigint): number {
   const last = b.day === daysInMonth(b.year, b.month)
   const day = last && a.day > b.day ? b.day : a.day
   return b.day < day || (b.day === day && b.clock < a.clock) ? months - 1 : months
-}
-
-type Fill = (input: duckdb.DataChunk, output: duckdb.Vector, rows: number) => void
-
-function define(connection: duckdb.Connection, name: string, parameters: duckdb.Type[], returns: duckdb.Type, fill: Fill): void {
-  const fn = duckdb.create_scalar_function()
-  duckdb.scalar_function_set_name(fn, name)
-  for (const type of parameters) duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(type))
-  duckdb.scalar_function_set_return_type(fn, duckdb.create_logical_type(returns))
-  duckdb.scalar_function_set_function(fn, (info, input, output) => {
-    try {
-      const n = duckdb.data_chunk_get_size(input)
-      if (n > 0) fill(input, output, n)
-    } catch (error) {
-      duckdb.scalar_function_set_error(info, raise(error))
-    }
-  })
-  duckdb.register_scalar_function(connection, fn)
-  duckdb.destroy_scalar_function_sync(fn)
 }
