@@ -1,36 +1,45 @@
-/** The public surface: what plugins and storage engines may import. */
+/** The public surface: with the libraries `svcdb/lib/<name>`, all that plugins and storage engines may import. */
 export { type Static, Type } from 'typebox'
-export { replaceFile } from './atomic-file.ts'
-export { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from './audit-trail.ts'
-export type {
-  Authenticator,
-  Authorization,
-  Authorizer,
-  CallContext,
-  ClientCertificate,
-  Credentials,
-  Decision,
-  Identity,
-  Limiter,
-  Observer,
-  Source,
-} from './auth.ts'
-export { AUTH_RANK, administersServer, namespaceProblem } from './auth.ts'
-export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
-export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './command.ts'
-export type { ServerConfig, TlsConfig } from './config-schema.ts'
-export { IdempotencyKeys } from './dedup.ts'
-export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './errors.ts'
-export { decompress } from './http/body.ts'
-export { envelope } from './http/errors.ts'
+export {
+  ALL_NAMESPACES,
+  AUTH_RANK,
+  type Authenticator,
+  type Authorization,
+  type Authorizer,
+  administersServer,
+  type CallContext,
+  type ClientCertificate,
+  type Credentials,
+  type Decision,
+  type Identity,
+  isForAll,
+  type Limiter,
+  namespaceListProblems,
+  namespaceProblem,
+  type Observer,
+  requireStanding,
+  type Source,
+} from './auth/auth.ts'
+export { isJwtShaped, tokenOf } from './auth/token.ts'
+export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './cli/command.ts'
+export { alsoNamed } from './config/names.ts'
+export type { ServerConfig, TlsConfig } from './config/schema.ts'
+export { Secret } from './config/secret.ts'
+export type { Schema } from './config/section.ts'
+export { decompress, withoutBom } from './http/body.ts'
+export { envelope, toSvcError } from './http/errors.ts'
+export { hungUp } from './http/hung-up.ts'
+export { NOTHING } from './http/openapi.ts'
 export { sendOutput } from './http/output.ts'
 export { validatorCompiler } from './http/validate.ts'
-export type { Admit, Ingest, IngestOptions } from './ingest.ts'
+export { IdempotencyKeys } from './ingest/idempotency-keys.ts'
+export type { Admit, Ingest, IngestOptions } from './ingest/ingest.ts'
+export { partialWrite, type Refused, type RefusedTexts } from './ingest/partial-write.ts'
+export { type Column, TableBatch, type WriteBatch } from './lib/columns/index.ts'
+export type { SampleRequest, SampleSet, SeriesSet } from './lib/columns/samples.ts'
+export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './lib/errors/index.ts'
 export type { Logger } from './log.ts'
-export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './metric-metadata.ts'
-export { type Counter, type Gauge, type Histogram, type Metrics, MetricsRegistry } from './metrics.ts'
-export { NAMESPACES, type NamespaceDefinition, type NamespaceDirectory, type NamespaceQuota } from './namespace-directory.ts'
-export { partialWrite, type Refused, type RefusedTexts } from './partial-write.ts'
+export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResults } from './metrics.ts'
 export {
   type Action,
   type AuthSeam,
@@ -47,8 +56,17 @@ export {
   type Stability,
   type Svc,
 } from './plugin.ts'
-export * from './samples.ts'
-export { Secret } from './secret.ts'
-export type * from './storage.ts'
-export { isJwtShaped, tokenOf } from './token.ts'
+export { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from './services/audit-log.ts'
+export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'
+export {
+  NAMESPACES,
+  type NamespaceDefinition,
+  type NamespaceDirectory,
+  type NamespaceLifecycle,
+  type NamespaceQuota,
+  REQUEST_LIMITS,
+  type RequestLimits,
+} from './services/namespace-directory.ts'
+export { importState } from './storage/state-import.ts'
+export type * from './storage/storage.ts'
 export { VERSION } from './version.ts'

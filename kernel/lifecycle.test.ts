@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SvcError } from './errors.ts'
+import { SvcError } from './lib/errors/index.ts'
 import { Lifecycle, type Step, type TimeLimits } from './lifecycle.ts'
 import { Logs } from './log.ts'
 

@@ -3,7 +3,7 @@
  * undone, finished or not, so `stop` of a step must be safe after its own failed `run`.
  */
 import avvio from 'avvio'
-import { SvcError } from './errors.ts'
+import { SvcError } from './lib/errors/index.ts'
 import type { Logger } from './log.ts'
 
 export type Phase = 'setup' | 'start' | 'ready' | 'drain' | 'stop'

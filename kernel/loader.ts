@@ -3,11 +3,11 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { OpenState } from './command.ts'
-import { didYouMean } from './nearest.ts'
+import type { OpenState } from './cli/command.ts'
+import type { Schema } from './config/section.ts'
+import { didYouMean } from './lib/text/nearest.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
-import type { Schema } from './section.ts'
-import type { Capability, StorageContext, StorageEngine } from './storage.ts'
+import type { Capability, StorageContext, StorageEngine } from './storage/storage.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** `.ts` in the repository, `.js` in the published package. */

@@ -1,7 +1,7 @@
 import t from 'tap'
+import { seeded } from './lib/random/index.ts'
+import { printable } from './lib/text/printable.ts'
 import { LOG_FORMATS, type LogFormat, Logs } from './log.ts'
-import { printable } from './printable.ts'
-import { seeded } from './testkit/random.ts'
 
 function logged(format: LogFormat, write: (logs: Logs) => void): string {
   let text = ''

@@ -15,7 +15,7 @@ process.umask(0o077)
 // Engines run long native calls in libuv's thread pool, where the log's fdatasync must not wait behind them. libuv reads the size when
 // it first needs the pool, so it is set before anything is loaded.
 process.env.UV_THREADPOOL_SIZE ??= '16'
-const { run } = await import('./cli.ts')
+const { run } = await import('./cli/cli.ts')
 
 /** Exiting waits for threads, and they for native calls that may never return: this waits for nothing. Locks end with the process. */
 function kill(): void {

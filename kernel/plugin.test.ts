@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { Type } from 'typebox'
 import { definePlugin, type Plugin, type Svc } from './plugin.ts'
-import type { Storage, StorageEngine } from './storage.ts'
+import type { Storage, StorageEngine } from './storage/storage.ts'
 import { boot } from './testkit/index.ts'
 
 function plugin(id: string, setup: (svc: Svc) => void | Promise<void>, more: Partial<Plugin> = {}): Plugin {

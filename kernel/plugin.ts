@@ -8,13 +8,13 @@
 import type {} from '@fastify/swagger'
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth.ts'
-import type { CheckCall, Command } from './command.ts'
-import type { ServerConfig, TlsConfig } from './config-schema.ts'
-import type { Ingest } from './ingest.ts'
+import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth/auth.ts'
+import type { CheckCall, Command } from './cli/command.ts'
+import type { ServerConfig, TlsConfig } from './config/schema.ts'
+import type { Ingest } from './ingest/ingest.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
-import type { Capability, Storage } from './storage.ts'
+import type { Capability, Storage } from './storage/storage.ts'
 
 export type Stability = 'stable' | 'beta' | 'experimental'
 

@@ -1,4 +1,4 @@
-import { definePlugin, Type } from 'svc'
+import { definePlugin, Type } from 'svcdb'
 
 export default definePlugin({
   id: 'hello',

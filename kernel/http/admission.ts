@@ -1,9 +1,9 @@
 /** Who is asking, before anything of the body is read: request id, unknown paths, credentials. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
-import { plainAddress } from '../addresses.ts'
-import type { Auth, Credentials } from '../auth.ts'
+import type { Auth, Credentials } from '../auth/auth.ts'
 import type { Action } from '../plugin.ts'
+import { plainAddress } from './addresses.ts'
 import { clientCertificate } from './tls.ts'
 
 export interface AdmissionOptions {

@@ -1,8 +1,8 @@
 /** What is looked at before anything else of a request: headers that may come once only, and on an open node, who it is for and from which site. */
 import fastifyPlugin from 'fastify-plugin'
-import type { Auth } from '../auth.ts'
-import type { HostGuard } from '../host-guard.ts'
-import { refuseRepeated } from '../repeated-headers.ts'
+import type { Auth } from '../auth/auth.ts'
+import type { HostGuard } from './host-guard.ts'
+import { refuseRepeated } from './repeated-headers.ts'
 
 export const arrival = fastifyPlugin<{ auth: Auth; guard: HostGuard }>(
   async (http, { auth, guard }) => {

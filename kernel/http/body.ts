@@ -5,7 +5,7 @@
 import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import { gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib'
-import { SvcError } from '../errors.ts'
+import { SvcError } from '../lib/errors/index.ts'
 
 /** Below this a fresh allocation costs less than the bookkeeping. */
 const SMALLEST_POOLED = 64 * 1024

@@ -2,7 +2,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../errors.ts'
+import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../lib/errors/index.ts'
 import type { Logger } from '../log.ts'
 import { HTTP2_REFUSAL } from './http2-refusal.ts'
 

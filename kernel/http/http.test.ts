@@ -1,7 +1,7 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
 import { Type } from 'typebox'
-import { SvcError } from '../errors.ts'
+import { SvcError } from '../lib/errors/index.ts'
 import { definePlugin } from '../plugin.ts'
 import { boot } from '../testkit/index.ts'
 

@@ -1,6 +1,6 @@
 /** For work on a request that goes on for many turns of the event loop: whether anybody waits for it still. */
 import type { FastifyRequest } from 'fastify'
-import { SvcError } from '../errors.ts'
+import { SvcError } from '../lib/errors/index.ts'
 
 /** @returns asks why the work should end, undefined = it should not. Once the connection is gone the request's body may be in use by another. */
 export function hungUp({ raw }: FastifyRequest): () => Error | undefined {

@@ -2,7 +2,7 @@
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import type { Auth } from '../auth.ts'
+import type { Auth } from '../auth/auth.ts'
 import type { RouteConfig } from '../plugin.ts'
 import { docsPage } from './docs-page.ts'
 

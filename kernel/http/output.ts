@@ -1,7 +1,7 @@
 /** What a job emits, as the body of an answer. */
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RunningJob } from '../storage.ts'
+import type { RunningJob } from '../storage/storage.ts'
 
 /**
  * Sends a job's output as it comes; the job ends with the client's connection.

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect } from 'node:tls'
 import t, { type Test } from 'tap'
-import { echo, pluginOf } from '../grpc/testing.ts'
+import { echo, pluginOf } from '../lib/grpc/testing.ts'
 import { boot } from '../testkit/index.ts'
 
 const fixture = (name: string) => new URL(`./fixtures/${name}`, import.meta.url)

@@ -2,9 +2,9 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
-import type { ClientCertificate } from '../auth.ts'
-import type { TlsConfig } from '../config-schema.ts'
-import { SvcError } from '../errors.ts'
+import type { ClientCertificate } from '../auth/auth.ts'
+import type { TlsConfig } from '../config/schema.ts'
+import { SvcError } from '../lib/errors/index.ts'
 import type { Logger } from '../log.ts'
 
 /** @throws TLS_ERROR naming the file. */

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from 'fastify'
-import { SvcNode } from '../boot.ts'
-import { resolveConfig, type Tree } from '../config.ts'
+import { resolveConfig, type Tree } from '../config/config.ts'
 import type { EngineModule } from '../loader.ts'
 import { Logs } from '../log.ts'
+import { SvcNode } from '../node.ts'
 import type { Clock, Plugin } from '../plugin.ts'
-import type { Storage, StorageEngine } from '../storage.ts'
+import type { Storage, StorageEngine } from '../storage/storage.ts'
 
 export interface BootOptions {
   /** Plugins as objects, or as in a config file: ids, paths, package names. */
@@ -82,3 +82,14 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
 function engineOf(engine: StorageEngine): EngineModule {
   return { createEngine: () => engine, configSchema: { type: 'object', properties: {} }, capabilities: engine.capabilities }
 }
+
+export { run } from '../cli/cli.ts'
+export { type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
+export { builtinPlugins, type EngineModule, loadEngine, loadPlugin } from '../loader.ts'
+export { Logs } from '../log.ts'
+export { MetricsRegistry } from '../metrics.ts'
+export { SvcNode } from '../node.ts'
+export { systemClock } from '../plugin.ts'
+export { type DecodedPoint, FakeResolver, pointsOf } from './decoded-points.ts'
+export { mapState } from './map-state.ts'
+export { Message, varintAt, type WireField, walkFields, zigzag } from './protobuf-message.ts'

@@ -1,5 +1,5 @@
 /** A state store that is a map, for tests of what is kept in one. */
-import type { StateStore, StateTransaction } from '../storage.ts'
+import type { StateStore, StateTransaction } from '../storage/storage.ts'
 
 /** @param commit called before each transaction, and fails it by a throw. */
 export function mapState(commit: () => void = () => {}): StateStore {

@@ -1,6 +1,6 @@
 import { hash } from 'argon2'
+import { definePlugin } from 'svcdb'
 import t from 'tap'
-import { definePlugin } from '../../kernel/plugin.ts'
 import flightSql from '../flight_sql/index.ts'
 import { command, FlightClient } from '../flight_sql/testing.ts'
 import grpc from '../grpc/index.ts'

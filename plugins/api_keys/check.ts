@@ -1,7 +1,7 @@
 /** For `svc check`: whether a start would let anybody in, as far as it can be seen without one. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { CheckCall } from '../../kernel/command.ts'
+import type { CheckCall } from 'svcdb'
 import type { ApiKeysConfig } from './config.ts'
 import { placeOf, recordsOf } from './generate-key.ts'
 import { RUNTIME, STORED } from './kept-keys.ts'

@@ -1,7 +1,7 @@
 /** How tokens are verified: the cache, the limit of failures, the queue. */
 import { hash } from 'argon2'
+import { isJwtShaped } from 'svcdb'
 import t, { type Test } from 'tap'
-import { isJwtShaped } from '../../kernel/token.ts'
 import { FailureLimiter } from './failure-limiter.ts'
 import type { GateParts } from './gate.ts'
 import { type ApiKey, makeKey } from './key.ts'

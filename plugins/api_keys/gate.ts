@@ -2,10 +2,8 @@
  * Answers who a token stands for. A token that was verified a short time ago, or is a key of the config, is known by its digest at once. All others
  * are hashed, few at a time, and take the same time whether there is a key with their first characters or not.
  */
-import type { Credentials, Identity } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Clock } from '../../kernel/plugin.ts'
-import { isJwtShaped, tokenOf } from '../../kernel/token.ts'
+import { type Clock, type Credentials, type Identity, isJwtShaped, tokenOf } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { FailureLimiter } from './failure-limiter.ts'
 import { type ApiKey, hasExpired } from './key.ts'
 import { lookupOf, MAX_TOKEN_LENGTH } from './key-text.ts'

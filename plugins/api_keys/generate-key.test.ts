@@ -1,8 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'smol-toml'
+import { run } from 'svcdb/testkit'
 import t from 'tap'
-import { run } from '../../kernel/cli.ts'
 import { folder, keyText, start } from './testing.ts'
 
 async function svc(args: string[], env: Record<string, string> = {}): Promise<{ code: number; out: string; err: string }> {

@@ -1,6 +1,5 @@
 /** `svc generate-key`: prints a key once, and keeps it in the store or shows what to put into the config. */
-import { ALL_NAMESPACES } from '../../kernel/auth.ts'
-import type { Command, CommandCall, OpenState } from '../../kernel/command.ts'
+import { ALL_NAMESPACES, type Command, type CommandCall, type OpenState } from 'svcdb'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { Envelope, masterKeyOf } from './envelope.ts'
 import { RUNTIME, STORED } from './kept-keys.ts'

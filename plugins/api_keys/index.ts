@@ -1,6 +1,4 @@
-import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
-import { AUTH_RANK } from '../../kernel/auth.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { AUDIT_TRAIL, AUTH_RANK, type AuditTrail, definePlugin } from 'svcdb'
 import { checkKeys } from './check.ts'
 import { configSchema } from './config.ts'
 import { FailureLimiter } from './failure-limiter.ts'

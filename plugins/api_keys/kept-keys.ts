@@ -1,6 +1,5 @@
 /** What the state store has of keys: those made over HTTP, those that commands and others put, and who was revoked. See docs/formats/api-keys.md. */
-import { importState } from '../../kernel/state-import.ts'
-import type { StateStore } from '../../kernel/storage.ts'
+import { importState, type StateStore } from 'svcdb'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 import { decodeKeyFile, MAX_FILE_BYTES } from './runtime-file.ts'
 

@@ -1,11 +1,10 @@
 /** Keys that are made, listed and revoked over HTTP, and what is kept of them. */
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { AUDIT_TRAIL, type AuditRecord, definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { AUDIT_TRAIL, type AuditRecord } from '../../kernel/audit-trail.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { newKey } from './new-key.ts'
 import { faultyState, folder, keyText, legacyFile, PATH, start } from './testing.ts'
 

@@ -1,9 +1,6 @@
 /** Makes, lists and revokes keys for admins, who cannot reach beyond their own credential. One change at a time. */
-import { type AuditAction, type AuditTrail, audited } from '../../kernel/audit-trail.ts'
-import type { CallContext } from '../../kernel/auth.ts'
-import { classify, SvcError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/log.ts'
-import type { Clock } from '../../kernel/plugin.ts'
+import { type AuditAction, type AuditTrail, audited, type CallContext, type Clock, type Logger } from 'svcdb'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import { MAX_KEYS } from './config.ts'
 import { type ApiKey, hasExpired, isFullAdmin, isHomeless, nameProblem, namespaceProblems } from './key.ts'
 import type { KeySources } from './key-sources.ts'

@@ -7,8 +7,7 @@
  */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type FileCalls, realFileCalls, syncFolder } from '../../kernel/atomic-file.ts'
-import { readBounded } from '../../kernel/bounded-file.ts'
+import { type FileCalls, readBounded, realFileCalls, syncFolder } from 'svcdb/lib/files'
 import type { Envelope } from './envelope.ts'
 import type { KeptKeys } from './kept-keys.ts'
 import { decodeObject, idsOf, MAX_OBJECT_BYTES, parseObject } from './key-object.ts'

@@ -1,7 +1,8 @@
 /** A key as it is kept: see docs/formats/api-keys.md. */
+
+import { ALL_NAMESPACES } from 'svcdb'
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/compile'
-import { ALL_NAMESPACES } from '../../kernel/auth.ts'
 import { LATEST_SECONDS, MAX_NAMESPACES, MAX_ROLES } from './config.ts'
 import { type ApiKey, type KeySource, makeKey, nameProblem, namespaceProblems } from './key.ts'
 import { hasUsualCost, parsePhc } from './phc.ts'

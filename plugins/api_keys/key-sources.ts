@@ -1,6 +1,5 @@
 /** Where keys come from and are kept: the config, the state store, objects of their own. Fills the keyring, and keeps it as they are. */
-import type { Logger } from '../../kernel/log.ts'
-import type { Clock } from '../../kernel/plugin.ts'
+import type { Clock, Logger } from 'svcdb'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { type GivenKey, readConfigKeys } from './config-keys.ts'
 import { unreadableText } from './kept-keys.ts'

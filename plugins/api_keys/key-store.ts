@@ -4,8 +4,7 @@
  */
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type FileCalls, makeFolder, realFileCalls, replaceFile, syncFolder } from '../../kernel/atomic-file.ts'
-import { readBounded } from '../../kernel/bounded-file.ts'
+import { type FileCalls, makeFolder, readBounded, realFileCalls, replaceFile, syncFolder } from 'svcdb/lib/files'
 import { MAX_KEYS } from './config.ts'
 import type { Envelope } from './envelope.ts'
 import { decodeObject, encodeObject, idsOf, MAX_OBJECT_BYTES, parseObject } from './key-object.ts'

@@ -1,5 +1,5 @@
 /** A key as it is used: who it stands for and what it is known by. */
-import { type Identity, isForAll, namespaceListProblems } from '../../kernel/auth.ts'
+import { type Identity, isForAll, namespaceListProblems } from 'svcdb'
 import type { Phc } from './phc.ts'
 
 export type KeySource = 'config' | 'runtime' | 'store'

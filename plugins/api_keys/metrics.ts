@@ -1,4 +1,4 @@
-import type { Metrics } from '../../kernel/metrics.ts'
+import type { Metrics } from 'svcdb'
 import type { KeySource } from './key.ts'
 
 export interface KeyState {

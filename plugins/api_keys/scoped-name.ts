@@ -2,7 +2,7 @@
  * Names of keys that a tenant's admin makes. A name stands for a caller everywhere: in policies, limits and the audit log. It is therefore one of the
  * whole server, and such an admin must neither take one nor learn which are taken: below the names of its own namespace it is free to choose.
  */
-import type { CallContext } from '../../kernel/auth.ts'
+import type { CallContext } from 'svcdb'
 
 /** @returns the name as it is kept. @param namespaces those of the key. @param multiTenancy whether namespaces are kept apart. */
 export function keptName(name: string, namespaces: readonly string[], by: Pick<CallContext, 'namespaces'>, multiTenancy: boolean): string {

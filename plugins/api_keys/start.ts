@@ -1,6 +1,6 @@
 /** What is decided when the node starts. */
 import { join } from 'node:path'
-import type { Svc } from '../../kernel/plugin.ts'
+import type { Svc } from 'svcdb'
 import type { ApiKeysConfig } from './config.ts'
 import { Envelope, masterKeyOf } from './envelope.ts'
 import { KeptKeys } from './kept-keys.ts'

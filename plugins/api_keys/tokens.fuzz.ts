@@ -2,10 +2,9 @@
  * Random Authorization headers against random keys that come, go and expire: a call is let in exactly if its header carries a key that stands.
  * The hash is a stand-in, so that many are tried; all else is the plugin's. node plugins/api_keys/tokens.fuzz.ts [seconds] [seed]
  */
-import type { Identity } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
-import { tokenOf } from '../../kernel/token.ts'
+import { type Identity, tokenOf } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { type ApiKey, hasExpired, makeKey } from './key.ts'
 import { lookupOf } from './key-text.ts'
 import { Keyring } from './keyring.ts'

@@ -1,6 +1,6 @@
 /** `svc audit verify`. */
 import { isAbsolute, resolve } from 'node:path'
-import type { Command, CommandCall, OpenState } from '../../kernel/command.ts'
+import type { Command, CommandCall, OpenState } from 'svcdb'
 import type { AuditConfig } from './config.ts'
 import { sealBy } from './entry.ts'
 import { type Head, readBeginnings, readHead } from './head.ts'

@@ -5,8 +5,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { check, entriesOf, makeTrail, temporaryFolder } from './testing.ts'
 
 const { SVC_CRASH_ITERATIONS = '12', SVC_CRASH_SEED } = process.env

@@ -1,8 +1,6 @@
 /** What a decision about a call is in the trail, if it is to be there. */
-import type { AuditAction } from '../../kernel/audit-trail.ts'
-import type { Credentials, Decision } from '../../kernel/auth.ts'
-import { publicText } from '../../kernel/errors.ts'
-import { tokenOf } from '../../kernel/token.ts'
+import { type AuditAction, type Credentials, type Decision, tokenOf } from 'svcdb'
+import { publicText } from 'svcdb/lib/errors'
 import type { Recordable } from './config.ts'
 import type { DraftInput } from './draft.ts'
 

@@ -1,6 +1,6 @@
 /** What somebody wants recorded, made fit for the trail: bounded, well-formed, and without the signs that separate values under the hash. */
 import { createHash } from 'node:crypto'
-import type { AuditRecord } from '../../kernel/audit-trail.ts'
+import type { AuditRecord } from 'svcdb'
 import type { Draft } from './entry.ts'
 
 const LONGEST = { principal: 256, action: 64, resource: 1024, sourceIp: 64, requestId: 128, key: 64, value: 512 }

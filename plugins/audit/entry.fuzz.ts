@@ -3,7 +3,7 @@
  * unnoticed. node plugins/audit/entry.fuzz.ts [seconds] [seed]
  */
 import { deepStrictEqual, ok } from 'node:assert'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { ChainCheck } from './chain.ts'
 import { type DraftInput, draftOf } from './draft.ts'
 import { type Entry, encodeEntry, MAX_LINE_BYTES, sealBy, sealedText } from './entry.ts'

@@ -1,7 +1,7 @@
 /** The file of the trail: appends that are there in full or not at all, and what others do to it meanwhile. */
 import { mkdir, open, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** The calls that are made, so that tests can put faults in their place. */
 export interface Files {

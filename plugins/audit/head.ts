@@ -6,7 +6,7 @@
  * is newer. It is noted behind the call that was recorded, and not more often than every INTERVAL_MS: no call waits for it.
  */
 import { setTimeout } from 'node:timers/promises'
-import type { StateReader, StateStore, StateTransaction } from '../../kernel/storage.ts'
+import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 
 const INTERVAL_MS = 250
 const HEAD = 'head'

@@ -1,5 +1,5 @@
 /** Where the chain goes on when a server starts: after the last line, whatever a crash or somebody else did to it. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { ChainCheck } from './chain.ts'
 import { type Entry, MAX_LINE_BYTES, type Seal, sealedText } from './entry.ts'
 import type { TrailFile } from './file.ts'

@@ -1,10 +1,10 @@
 /** The trail on disks that are slow, full and failing, and what a start finds. */
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import type { AuditRecord, Clock } from 'svcdb'
+import { seeded } from 'svcdb/lib/random'
+import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
-import type { AuditRecord } from '../../kernel/audit-trail.ts'
-import { type Clock, systemClock } from '../../kernel/plugin.ts'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { sealBy } from './entry.ts'
 import { check, entriesOf, FaultyFiles, linesOf, makeTrail, metadataOf, temporaryFolder } from './testing.ts'
 import type { Trail } from './trail.ts'

@@ -1,7 +1,7 @@
 import { copyFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { run } from 'svcdb/testkit'
 import t from 'tap'
-import { run } from '../../kernel/cli.ts'
 import { sealBy } from './entry.ts'
 import { check, entriesOf, linesOf, makeTrail, temporaryFolder } from './testing.ts'
 

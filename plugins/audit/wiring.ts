@@ -1,7 +1,7 @@
 /** The plugin's parts, put together. */
+
+import { AUDIT_TRAIL, definePlugin, type Plugin } from 'svcdb'
 import { Type } from 'typebox'
-import { AUDIT_TRAIL } from '../../kernel/audit-trail.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
 import { auditCommand, trailPath } from './command.ts'
 import { configSchema } from './config.ts'
 import { recorder } from './decisions.ts'

@@ -1,5 +1,5 @@
 /** The one writer of the trail: what waits is written and synced in one go, in the order in which it came. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { draftOf } from './draft.ts'
 import { type Draft, type Entry, encodeEntry, type Seal, sealedText } from './entry.ts'
 import type { TrailFile } from './file.ts'

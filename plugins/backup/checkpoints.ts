@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Svc } from '../../kernel/plugin.ts'
+import type { Clock, Svc } from 'svcdb'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
 
 const MANIFEST = 'backup_manifest.json'

@@ -1,7 +1,7 @@
 /** Paths from requests, kept inside the backup root whatever they say and whatever links lie there. */
 import { lstat, realpath } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** @param member of the body, for messages. @returns the absolute path without links. @throws INVALID_REQUEST when it leads outside. */
 export async function confine(root: string, given: string, member: string): Promise<string> {

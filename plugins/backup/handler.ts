@@ -1,8 +1,7 @@
 /** Backups on request and by the clock: where they may lie, and what is counted. */
 import { join, resolve } from 'node:path'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Svc } from '../../kernel/plugin.ts'
-import type { BackupManifest, BackupService } from '../../kernel/storage.ts'
+import type { BackupManifest, BackupService, Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { CheckpointConfig } from './config.ts'
 import { confine } from './confine.ts'
 import { type BackupMetrics, backupMetrics } from './metrics.ts'

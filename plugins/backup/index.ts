@@ -1,4 +1,4 @@
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from 'svcdb'
 import { Checkpoints } from './checkpoints.ts'
 import { configSchema } from './config.ts'
 import { BackupHandler } from './handler.ts'

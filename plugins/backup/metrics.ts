@@ -1,4 +1,4 @@
-import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
+import type { Counter, Histogram, Metrics } from 'svcdb'
 
 /** Seconds: from a handful of links to the copy of a large database. */
 const BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]

@@ -2,8 +2,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 
 t.setTimeout(120_000)

@@ -1,6 +1,6 @@
 /** Entries on their way to the sink: what gathers while one write is under way goes out with the next. */
-import { SvcError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/log.ts'
+import type { Logger } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { AuditSink } from './audit-sink.ts'
 import type { CatalogMetrics } from './metrics.ts'
 

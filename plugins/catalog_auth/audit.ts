@@ -1,8 +1,7 @@
 /** The audit log of authentication decisions: which are written, and where. */
 import { join } from 'node:path'
-import type { CallContext, Decision } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Svc } from '../../kernel/plugin.ts'
+import type { CallContext, Decision, Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { AuditLog } from './audit-log.ts'
 import { type AuditSink, FileSink, StdoutSink } from './audit-sink.ts'
 import type { CatalogConfig } from './config.ts'

@@ -1,5 +1,5 @@
 /** What credentials stand for on the catalog's paths: a token in the URL is a bearer token, and the namespace asked for is the one in the path. */
-import type { Credentials, Source } from '../../kernel/auth.ts'
+import type { Credentials, Source } from 'svcdb'
 import { isCatalogPath, isGeneralPath, namespaceOfPath } from './paths.ts'
 
 const TOKEN = /^[\x21-\x7e]+$/

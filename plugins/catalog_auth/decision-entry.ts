@@ -1,6 +1,5 @@
 /** What the audit log says of a decision. Never a credential: only who it proved, how, and why it did not do. */
-import type { Decision } from '../../kernel/auth.ts'
-import { tokenOf } from '../../kernel/token.ts'
+import { type Decision, tokenOf } from 'svcdb'
 import { hasHeader } from './credentials.ts'
 import { tenantOf } from './principal.ts'
 

@@ -1,5 +1,5 @@
 /** Failures in the catalog's shape: `{error: {message, type, code}}`, where the code is the status. */
-import { type ErrorKind, publicText, SvcError } from '../../kernel/errors.ts'
+import { type ErrorKind, publicText, SvcError } from 'svcdb/lib/errors'
 
 const TYPES: Record<number, string> = {
   401: 'NotAuthenticatedException',

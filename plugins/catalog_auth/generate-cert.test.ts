@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, statSync, symlinkSync, writeFile
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { run } from 'svcdb/testkit'
 import t from 'tap'
-import { run } from '../../kernel/cli.ts'
 import { bearer, bootCatalog } from './testing.ts'
 
 const scratch = () => mkdtempSync(join(tmpdir(), 'svc-cert-'))

@@ -1,7 +1,7 @@
 /** `svc generate-cert`: a certificate to try TLS with, and for machines that are told to trust it. */
 import { lstat, mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import type { Command, CommandCall } from '../../kernel/command.ts'
+import type { Command, CommandCall } from 'svcdb'
 import { selfSigned } from './certificate.ts'
 import { checkCommonName, subjectNames } from './certificate-names.ts'
 

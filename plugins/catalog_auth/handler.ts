@@ -1,11 +1,17 @@
 /** The catalog's routes over the server's namespaces. They show and change nothing. */
 import type { FastifyReply } from 'fastify'
+import {
+  type CallContext,
+  type HttpHandler,
+  type HttpRequest,
+  NAMESPACES,
+  type NamespaceDefinition,
+  type NamespaceDirectory,
+  type Svc,
+  toSvcError,
+} from 'svcdb'
+import { type ErrorKind, SvcError } from 'svcdb/lib/errors'
 import type { TSchema } from 'typebox'
-import type { CallContext } from '../../kernel/auth.ts'
-import { type ErrorKind, SvcError } from '../../kernel/errors.ts'
-import { toSvcError } from '../../kernel/http/errors.ts'
-import { NAMESPACES, type NamespaceDefinition, type NamespaceDirectory } from '../../kernel/namespace-directory.ts'
-import type { HttpHandler, HttpRequest, Svc } from '../../kernel/plugin.ts'
 import type { Audit } from './audit.ts'
 import { answerOf, noSuchNamespace } from './envelope.ts'
 import { maySee, type Page, pageOf, parseList, propertiesOf, visibleNames } from './listing.ts'

@@ -1,5 +1,4 @@
-import { NAMESPACES } from '../../kernel/namespace-directory.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin, NAMESPACES } from 'svcdb'
 import { Audit } from './audit.ts'
 import { configSchema } from './config.ts'
 import { catalogSource } from './credentials.ts'

@@ -1,7 +1,6 @@
 /** Which namespaces a caller sees, and one page of them after another. */
-import { type CallContext, namespaceProblem } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { NamespaceDefinition, NamespaceDirectory } from '../../kernel/namespace-directory.ts'
+import { type CallContext, type NamespaceDefinition, type NamespaceDirectory, namespaceProblem } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export const DEFAULT_PAGE = 100
 /** A larger pageSize gets this many: the parameter is an upper bound. */

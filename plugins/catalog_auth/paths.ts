@@ -1,5 +1,5 @@
 /** The catalog's routes, and which paths are theirs. */
-import { namespaceProblem } from '../../kernel/auth.ts'
+import { namespaceProblem } from 'svcdb'
 
 export const CONFIG = '/v1/config'
 export const NAMESPACES_LIST = '/v1/namespaces'

@@ -1,5 +1,5 @@
 /** Who calls, in the catalog's words. */
-import type { CallContext, Identity } from '../../kernel/auth.ts'
+import type { CallContext, Identity } from 'svcdb'
 
 const DEFAULT_TENANT = 'default'
 /** Roles that the catalog counts as an administrator's. They open no door: what an admin may do comes from the credential. */

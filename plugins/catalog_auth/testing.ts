@@ -1,9 +1,7 @@
 /** For tests: namespaces, and an authenticator that knows a few tokens, in place of the plugins that bring them. */
-import type { Identity } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { NAMESPACES, type NamespaceDefinition, type NamespaceDirectory } from '../../kernel/namespace-directory.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
-import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { definePlugin, type Identity, NAMESPACES, type NamespaceDefinition, type NamespaceDirectory, type Plugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import catalogAuth from './index.ts'
 
 const quota = {

@@ -1,6 +1,6 @@
+import type { Identity } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import type { Identity } from '../../kernel/auth.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 import { CAPABILITIES } from './model.ts'
 import { believer, policyFolder, routesPlugin, startPolicies } from './testing.ts'

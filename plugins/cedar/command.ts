@@ -1,6 +1,6 @@
 /** `svc policy check DIR`: whether a server would take the policies. */
 import { stat } from 'node:fs/promises'
-import type { Command, CommandCall } from '../../kernel/command.ts'
+import type { Command, CommandCall } from 'svcdb'
 import { checkInThread } from './check-thread.ts'
 import { type CedarSections, MAX_POLICY_BYTES } from './config.ts'
 import { type PolicySource, readPolicies } from './policy-files.ts'

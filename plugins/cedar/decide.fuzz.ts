@@ -2,7 +2,7 @@
  * Names of users, roles and namespaces with everything that could end a string or start another, against a model of plain comparisons.
  * node plugins/cedar/decide.fuzz.ts [seconds] [seed]
  */
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { type Cedar, loadCedar } from './cedar-library.ts'
 import { type Outcome, PolicyEngine } from './engine.ts'
 import { checkPolicies } from './policy-check.ts'

@@ -1,5 +1,5 @@
+import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
 import { fuzz } from './decide.fuzz.ts'
 import type { PolicyEngine } from './engine.ts'
 import { ipOf } from './ip-address.ts'

@@ -1,8 +1,6 @@
 /** The authorizer: puts each call to the policies as a question about a namespace or about the system. */
-import type { Authorization, CallContext } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/log.ts'
-import type { Clock } from '../../kernel/plugin.ts'
+import type { Authorization, CallContext, Clock, Logger } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Evaluation, PolicyEngine } from './engine.ts'
 import type { PolicyMetrics } from './metrics.ts'
 import { type Capability, capabilityOf, DATA_ACTIONS, type DataAction } from './model.ts'

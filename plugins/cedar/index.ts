@@ -1,5 +1,4 @@
-import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { AUDIT_TRAIL, type AuditTrail, definePlugin } from 'svcdb'
 import { loadCedar } from './cedar-library.ts'
 import { policyCommand } from './command.ts'
 import { configSchema } from './config.ts'

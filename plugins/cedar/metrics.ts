@@ -1,4 +1,4 @@
-import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
+import type { Counter, Histogram, Metrics } from 'svcdb'
 
 /** Seconds; Cedar needs tens of microseconds for a few policies. */
 const EVALUATION_BUCKETS = [0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05]

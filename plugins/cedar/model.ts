@@ -1,5 +1,5 @@
 /** What policies speak of: the Cedar schema, and which capability a route of the administration needs. */
-import type { Action } from '../../kernel/plugin.ts'
+import type { Action } from 'svcdb'
 
 export type DataAction = 'Read' | 'Write' | 'Delete'
 export type Capability =

@@ -1,5 +1,5 @@
+import { run } from 'svcdb/testkit'
 import t from 'tap'
-import { run } from '../../kernel/cli.ts'
 import { checkInThread } from './check-thread.ts'
 import { MAX_LEVELS } from './policy-shape.ts'
 import { engineOf, policyFolder, problemsInThread, problemsOf, question } from './testing.ts'

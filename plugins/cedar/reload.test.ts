@@ -1,8 +1,8 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
+import type { AuditRecord } from 'svcdb'
 import t from 'tap'
-import type { AuditRecord } from '../../kernel/audit-trail.ts'
 import { readPolicies } from './policy-files.ts'
 import { type PolicyNode, policyFolder, routesPlugin, startPolicies, trailPlugin, until } from './testing.ts'
 

@@ -1,7 +1,6 @@
 /** Keeps the engine at what the files say: at the start, when they change, and on SIGHUP. */
-import type { AuditRecord, AuditTrail } from '../../kernel/audit-trail.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/log.ts'
+import type { AuditRecord, AuditTrail, Logger } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { checkInThread } from './check-thread.ts'
 import type { PolicyEngine } from './engine.ts'
 import type { PolicyMetrics } from './metrics.ts'

@@ -1,5 +1,5 @@
 /** One question to the policies, and the parts of its context: what each is to Cedar, and what it means for remembering the answer. */
-import type { CallContext } from '../../kernel/auth.ts'
+import type { CallContext } from 'svcdb'
 import { ipOf } from './ip-address.ts'
 import { type Capability, type DataAction, SYSTEM } from './model.ts'
 

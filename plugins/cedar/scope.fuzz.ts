@@ -3,7 +3,7 @@
  * Cedar decides by all of them, with the same reasons and the same failures.
  * node plugins/cedar/scope.fuzz.ts [seconds] [seed]
  */
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { type Cedar, loadCedar } from './cedar-library.ts'
 import { PolicyEngine } from './engine.ts'
 import { CAPABILITIES, DATA_ACTIONS } from './model.ts'

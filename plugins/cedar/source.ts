@@ -1,5 +1,5 @@
 /** Where the config says that the policies are. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { CedarSections } from './config.ts'
 import type { PolicySource } from './policy-files.ts'
 

@@ -1,5 +1,5 @@
+import { Secret } from 'svcdb'
 import { type Static, Type } from 'typebox'
-import { Secret } from '../../kernel/secret.ts'
 
 export const configSchema = Type.Object({
   remote_url: Type.String({

@@ -1,8 +1,8 @@
 /** A folder as an object store. An object appears whole or not at all: written under another name, synced, renamed, and its folders synced. */
 import { constants, copyFile, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { classify, SvcError } from '../../kernel/errors.ts'
-import type { ObjectStore } from '../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { classify, SvcError } from 'svcdb/lib/errors'
 
 const UNFINISHED = '.unfinished'
 

@@ -1,7 +1,6 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { definePlugin } from '../../kernel/plugin.ts'
-import type { ArchiveService } from '../../kernel/storage.ts'
+import { type ArchiveService, definePlugin } from 'svcdb'
 import { configSchema } from './config.ts'
 import { FolderStore } from './folder-store.ts'
 import { archiveMetrics } from './metrics.ts'

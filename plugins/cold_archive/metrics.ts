@@ -1,4 +1,4 @@
-import type { Counter, Metrics } from '../../kernel/metrics.ts'
+import type { Counter, Metrics } from 'svcdb'
 
 export interface ArchiveMetrics {
   runs: Counter

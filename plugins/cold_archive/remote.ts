@@ -1,6 +1,6 @@
 /** What `remote_url` and the keys beside it name. Pure. */
 import { fileURLToPath } from 'node:url'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { ColdArchiveConfig } from './config.ts'
 
 export type Remote = { kind: 'folder'; path: string } | ({ kind: 'bucket' } & Bucket)

@@ -4,8 +4,8 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import { AwsClient } from 'aws4fetch'
-import { SvcError } from '../../kernel/errors.ts'
-import type { ObjectStore } from '../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Bucket } from './remote.ts'
 
 /** Answers 429 and 5xx are repeated so often, with growing pauses from this on. */

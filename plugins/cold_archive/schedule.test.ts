@@ -1,6 +1,5 @@
+import type { ArchiveResult, ArchiveService, Svc } from 'svcdb'
 import t, { type Test } from 'tap'
-import type { Svc } from '../../kernel/plugin.ts'
-import type { ArchiveResult, ArchiveService } from '../../kernel/storage.ts'
 import type { ColdArchiveConfig } from './config.ts'
 import type { ArchiveMetrics } from './metrics.ts'
 import { Schedule } from './schedule.ts'

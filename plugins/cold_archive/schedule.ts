@@ -1,6 +1,5 @@
 /** Runs of the archive one after the other, an interval apart. */
-import type { Svc } from '../../kernel/plugin.ts'
-import type { ArchiveResult, ArchiveService } from '../../kernel/storage.ts'
+import type { ArchiveResult, ArchiveService, Svc } from 'svcdb'
 import type { ColdArchiveConfig } from './config.ts'
 import type { ArchiveMetrics } from './metrics.ts'
 

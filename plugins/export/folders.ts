@@ -1,8 +1,8 @@
 /** Where exports lie. Each namespace that is kept apart has a folder of its own: its names are nobody else's, and it holds no more than the namespace may. */
 import { readdir, rm, rmdir, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { SvcError } from '../../kernel/errors.ts'
-import type { NamespaceQuota } from '../../kernel/namespace-directory.ts'
+import type { NamespaceQuota } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** Finished, or cut off by a crash. */
 const EXPORT = /\.parquet(\.\d+\.unfinished)?$/i

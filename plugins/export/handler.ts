@@ -1,9 +1,8 @@
 /** POST /api/v1/export/parquet: limits, metrics, and the end of an export whose caller has left. */
 import { join } from 'node:path'
 import type { FastifyReply } from 'fastify'
-import { administersServer } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import { administersServer, type HttpRequest, type Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { ExportConfig } from './config.ts'
 import type { ExportFolders } from './folders.ts'
 import { type ExportMetrics, exportMetrics } from './metrics.ts'

@@ -1,5 +1,4 @@
-import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { configSchema } from './config.ts'
 import { ExportFolders } from './folders.ts'
 import { ExportHandler } from './handler.ts'

@@ -1,6 +1,6 @@
 import { basename, join, resolve, sep } from 'node:path'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { defaultName, fileName, parseExport } from './request.ts'
 
 const parse = (text: string) => parseExport(Buffer.from(text))

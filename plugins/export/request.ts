@@ -1,6 +1,6 @@
 /** The body of an export, and the name of the file it asks for. */
-import { checkJsonBounds } from '../../kernel/decode/json-bounds.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { checkJsonBounds } from 'svcdb/lib/event-loop'
 
 export interface ExportPlan {
   measurement: string

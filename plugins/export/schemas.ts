@@ -1,6 +1,7 @@
 /** Shapes of the request and the answer, for the description of the API. */
+
+import { validatorCompiler } from 'svcdb'
 import { Type } from 'typebox'
-import { validatorCompiler } from '../../kernel/http/validate.ts'
 
 const start = Type.Optional(Type.Unsafe({ type: 'integer', format: 'int64', description: 'Nanoseconds since the Unix epoch, included' }))
 const end = Type.Optional(Type.Unsafe({ type: 'integer', format: 'int64', description: 'Nanoseconds since the Unix epoch, not included' }))

@@ -1,7 +1,7 @@
 /** DoAction: prepared statements, cancelling, sessions. What there is none of, transactions first of all, is refused as UNIMPLEMENTED: drivers look for that. */
-import { ProtobufWriter } from '../../kernel/decode/index.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { type GrpcCall, GrpcStatusError, type SendMessage, UNIMPLEMENTED } from '../../kernel/grpc/index.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { type GrpcCall, GrpcStatusError, type SendMessage, UNIMPLEMENTED } from 'svcdb/lib/grpc'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { catalogOf } from './catalogue.ts'
 import { handleOf, readAny, readCommand, readText, writeAny } from './commands.ts'
 import { eachField, firstBytes, readAction, ticketsOf, wrapBytes, writeActionType } from './messages.ts'

@@ -1,5 +1,5 @@
 /** What a client may say beside the record batches it puts. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** There is one key. */
 const MOST_BYTES = 4096

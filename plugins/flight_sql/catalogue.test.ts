@@ -1,6 +1,6 @@
 import { type Table, tableFromIPC } from 'apache-arrow'
+import { VERSION } from 'svcdb'
 import t from 'tap'
-import { VERSION } from '../../kernel/version.ts'
 import { command, descriptor, type FlightClient, infoOf, message, one, rowsOf, startFlight, tableOf } from './testing.ts'
 
 const schemaOf = (table: Table) => table.schema.fields.map(({ name, type, nullable }) => `${name}: ${type}${nullable ? '' : ' not null'}`)

@@ -4,7 +4,7 @@
  */
 import { deepStrictEqual } from 'node:assert'
 import { fromJSON } from '@grpc/proto-loader'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { backfillOf } from './app-metadata.ts'
 import { readCommand, writeAny } from './commands.ts'
 import { readAction, readBasicAuth, readFlightData, readHandshake, ticketsOf } from './messages.ts'

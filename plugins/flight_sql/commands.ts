@@ -2,8 +2,8 @@
  * Commands of `arrow.flight.protocol.sql` (FlightSql.proto): in descriptors, tickets and actions they come as google.protobuf.Any, whose
  * type URL says which one it is.
  */
-import { type ProtobufReader, ProtobufWriter } from '../../kernel/decode/index.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { type ProtobufReader, ProtobufWriter } from 'svcdb/lib/protobuf'
 import { eachField } from './messages.ts'
 import { readBool, readBytes, readEntry, readNumbers, readString } from './protobuf-text.ts'
 

@@ -1,5 +1,5 @@
+import { grpcListenerKeys } from 'svcdb/lib/grpc'
 import { type Static, Type } from 'typebox'
-import { grpcListenerKeys } from '../../kernel/grpc/index.ts'
 
 export const configSchema = Type.Object({
   ...grpcListenerKeys(4244, { addr: 'server.flight_addr' }),

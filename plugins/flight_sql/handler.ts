@@ -1,7 +1,7 @@
 /** The methods of `arrow.flight.protocol.FlightService` that read, over the parts that do the work. */
-import { SvcError } from '../../kernel/errors.ts'
-import type { GrpcCall, SendMessage } from '../../kernel/grpc/index.ts'
-import type { Svc } from '../../kernel/plugin.ts'
+import type { Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import type { GrpcCall, SendMessage } from 'svcdb/lib/grpc'
 import { randomName } from './bounded-map.ts'
 import { catalogOf, fixedAnswer, schemaMatches, tableTypeMatches } from './catalogue.ts'
 import { type Command, readCommand, type TableFilter, writeTicket } from './commands.ts'

@@ -1,6 +1,5 @@
-import { GrpcListener, type GrpcMethod } from '../../kernel/grpc/index.ts'
-import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
+import { GrpcListener, type GrpcMethod } from 'svcdb/lib/grpc'
 import { Actions } from './actions.ts'
 import { configSchema } from './config.ts'
 import { FlightHandler } from './handler.ts'

@@ -1,5 +1,5 @@
 /** LIKE patterns of the catalogue commands: `%` any text, `_` one character, `\` makes the next one plain. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 const MAX_LENGTH = 1024
 

@@ -1,7 +1,6 @@
+import { definePlugin, type Identity } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
-import type { Identity } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
 import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
 
 const known = (principal: string, namespaces: string[] = []): Identity => ({ principal, method: 'api_key', claims: {}, namespaces, admin: false })

@@ -1,6 +1,6 @@
 /** Messages of `arrow.flight.protocol` (Flight.proto), to and from their bytes. */
-import { ProtobufReader, ProtobufWriter } from '../../kernel/decode/index.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { ProtobufReader, ProtobufWriter } from 'svcdb/lib/protobuf'
 import { readBytes, readString } from './protobuf-text.ts'
 
 const NOTHING: Uint8Array = new Uint8Array(0)

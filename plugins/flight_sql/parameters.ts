@@ -1,7 +1,7 @@
 /** Values that a client binds to a statement's parameters: the one row of a record batch. */
 import { type Data, type DataType, type RecordBatch, type Schema, Type } from 'apache-arrow'
-import { SvcError } from '../../kernel/errors.ts'
-import type { SqlParameter } from '../../kernel/storage.ts'
+import type { SqlParameter } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { decimalAt } from './put/fields.ts'
 
 /** Nanoseconds of Arrow's TimeUnit. */

@@ -1,5 +1,5 @@
 /** Members that messages here have in common, read from where a `ProtobufReader` stands. */
-import { BYTES, type ProtobufReader, readText, VARINT } from '../../kernel/decode/index.ts'
+import { BYTES, type ProtobufReader, readText, VARINT } from 'svcdb/lib/protobuf'
 
 export function readString(reader: ProtobufReader): string {
   return readText(reader, `text of field ${reader.field}`)

@@ -4,12 +4,8 @@
  */
 import { randomInt } from 'node:crypto'
 import type { RecordBatch, Schema } from 'apache-arrow'
-import type { CallContext } from '../../kernel/auth.ts'
-import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
-import type { Counter } from '../../kernel/metrics.ts'
-import { partialWrite } from '../../kernel/partial-write.ts'
-import type { Svc } from '../../kernel/plugin.ts'
-import type { Rejection } from '../../kernel/storage.ts'
+import { type CallContext, type Counter, partialWrite, type Rejection, type Svc } from 'svcdb'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { PutWriter } from './put/put-writer.ts'
 
 export interface PutLimits {

@@ -1,10 +1,7 @@
 /** Statements: what they will answer, and running them with limits, so that they end with their call or when they are cancelled. */
-import type { CallContext } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { CANCELLED, forward, type GrpcCall, GrpcStatusError, type SendMessage } from '../../kernel/grpc/index.ts'
-import type { Counter } from '../../kernel/metrics.ts'
-import type { Svc } from '../../kernel/plugin.ts'
-import type { JobOptions, SqlParameter } from '../../kernel/storage.ts'
+import type { CallContext, Counter, JobOptions, SqlParameter, Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { CANCELLED, forward, type GrpcCall, GrpcStatusError, type SendMessage } from 'svcdb/lib/grpc'
 import type { FlightSqlConfig } from './config.ts'
 import type { QueryArgs, QueryOutcome } from './query-job.ts'
 import type { TablesArgs } from './tables-job.ts'

@@ -1,7 +1,7 @@
 /** A SQL statement beside the data: says what it will answer, or runs it and emits its record batches as FlightData messages, ready to be sent. */
-import { ArrowEncoder, arrowSchema, frame, schemaMessage } from '../../kernel/arrow/index.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Job, SqlParameter } from '../../kernel/storage.ts'
+import type { Job, SqlParameter } from 'svcdb'
+import { ArrowEncoder, arrowSchema, frame, schemaMessage } from 'svcdb/lib/arrow'
+import { SvcError } from 'svcdb/lib/errors'
 import { flightPrefix } from './messages.ts'
 import { WideTypes } from './wide-types.ts'
 

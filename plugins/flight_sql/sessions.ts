@@ -2,8 +2,8 @@
  * Logins: Handshake takes a user name and a password, which is an API key or another token, and hands out a bearer token of this node's. A call that
  * presents it is admitted as if it had come with what the login came with: a key that is revoked ends its logins too.
  */
-import type { Credentials } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import type { Credentials } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { BoundedMap } from './bounded-map.ts'
 
 /** A JSON web token with many claims has a few thousand. */

@@ -1,5 +1,5 @@
 /** What CommandGetSqlInfo tells, by number (FlightSql.proto, SqlInfo). */
-import { VERSION } from '../../kernel/version.ts'
+import { VERSION } from 'svcdb'
 import type { SqlInfoValue } from './sql-info.ts'
 
 const words = (text: string): string[] => text.trim().split(/\s+/)

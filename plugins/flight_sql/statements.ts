@@ -1,7 +1,6 @@
 /** Prepared statements, by handle. A handle works for whoever made it, in the namespace it was made for. */
-import type { CallContext } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { SqlParameter } from '../../kernel/storage.ts'
+import type { CallContext, SqlParameter } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { BoundedMap } from './bounded-map.ts'
 
 export interface PreparedStatement {

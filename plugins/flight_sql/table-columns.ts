@@ -1,7 +1,7 @@
 /** The columns of a measurement as Flight SQL describes them: names and types of `SELECT *`, and what each is in metadata. */
 import { Field, Schema } from 'apache-arrow'
-import { dataType, fieldTypeName } from '../../kernel/arrow/index.ts'
-import type { FieldInfo, MeasurementInfo } from '../../kernel/storage.ts'
+import type { FieldInfo, MeasurementInfo } from 'svcdb'
+import { dataType, fieldTypeName } from 'svcdb/lib/arrow'
 
 interface Column {
   name: string

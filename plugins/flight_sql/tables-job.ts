@@ -1,7 +1,7 @@
 /** CommandGetTables and ListFlights beside the data: there may be many measurements, and a schema for each. */
 import { Binary, Utf8 } from 'apache-arrow'
-import { frame, schemaMessage } from '../../kernel/arrow/index.ts'
-import type { Job, MeasurementInfo, Reader } from '../../kernel/storage.ts'
+import type { Job, MeasurementInfo, Reader } from 'svcdb'
+import { frame, schemaMessage } from 'svcdb/lib/arrow'
 import { TABLE_TYPE } from './catalogue.ts'
 import { writeTicket } from './commands.ts'
 import { optional, required, schemaBytes, tableOfRows } from './flight-table.ts'

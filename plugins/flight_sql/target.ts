@@ -1,5 +1,5 @@
 /** Which measurement a bulk write goes to, by the text of an update or by the options of an ingest. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { APPEND_IF_EXISTS, CREATE_IF_ABSENT, FAIL_IF_ABSENT, FAIL_IF_EXISTS, type Ingest, REPLACE_IF_EXISTS } from './commands.ts'
 
 const QUOTED = /^"((?:[^"]|"")+)"$/

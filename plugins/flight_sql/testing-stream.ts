@@ -1,6 +1,6 @@
 /** For tests: record batches as a client puts them. */
 import { type DataType, Field, makeData, RecordBatch, Schema, Struct, Table, TimestampNanosecond, tableToIPC, vectorFromArray } from 'apache-arrow'
-import { END_OF_STREAM } from '../../kernel/arrow/index.ts'
+import { END_OF_STREAM } from 'svcdb/lib/arrow'
 import { message } from './testing.ts'
 
 export interface Column {

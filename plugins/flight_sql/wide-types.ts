@@ -2,8 +2,8 @@
  * Results in the few types that all clients read: narrow integers as Int64, Float32 as Float64, timestamps in nanoseconds. Nothing is lost by it. Grafana's
  * Flight SQL data source shows no other numbers, and takes every timestamp for nanoseconds.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 type Widen = (vector: SqlVector) => SqlVector
 

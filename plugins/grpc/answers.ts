@@ -1,6 +1,6 @@
 /** The messages of svc.proto that answer, but for rows. */
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import type { DeleteResult, FieldInfo, MeasurementInfo } from '../../kernel/storage.ts'
+import type { DeleteResult, FieldInfo, MeasurementInfo } from 'svcdb'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 const writer = new ProtobufWriter()
 

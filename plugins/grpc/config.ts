@@ -1,6 +1,6 @@
+import { alsoNamed } from 'svcdb'
+import { grpcListenerKeys } from 'svcdb/lib/grpc'
 import { type Static, Type } from 'typebox'
-import { alsoNamed } from '../../kernel/config-names.ts'
-import { grpcListenerKeys } from '../../kernel/grpc/config.ts'
 
 export const configSchema = Type.Object({
   ...grpcListenerKeys(4243, {

@@ -1,7 +1,6 @@
 /** The proto files of the folder as FileDescriptorProto messages (google/protobuf/descriptor.proto), and what is where in them. */
 import { fileURLToPath } from 'node:url'
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { readText } from '../../kernel/decode/protobuf-text.ts'
+import { ProtobufReader, readText } from 'svcdb/lib/protobuf'
 
 export interface ProtoFile {
   name: string

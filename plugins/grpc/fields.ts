@@ -3,12 +3,11 @@
  * so that the column which comes next is tried before a name is looked up.
  */
 import { isAscii } from 'node:buffer'
-import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
-import { asciiText, DECIMAL, storeDecimal } from '../../kernel/decode/numbers.ts'
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { textOf } from '../../kernel/decode/protobuf-text.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldType } from '../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
+import type { Column, TableBatch, WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { asciiText, DECIMAL, storeDecimal } from 'svcdb/lib/numbers'
+import { type ProtobufReader, textOf } from 'svcdb/lib/protobuf'
 
 const SHOWN = 64
 /** First bytes of a point's `fields`, of their `key` and `value`, and of what is in those. */

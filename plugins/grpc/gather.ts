@@ -1,6 +1,6 @@
 /** Rows of many series in the order of time, gathered into columns: `_time`, the tags, the fields. */
-import { seriesColumns } from '../../kernel/arrow/index.ts'
-import type { ColumnChunk, FieldInfo, SeriesChunk, SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
+import type { ColumnChunk, FieldInfo, SeriesChunk, SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { seriesColumns } from 'svcdb/lib/arrow'
 import { histogramText } from './rows.ts'
 
 const CAPACITY = 4096

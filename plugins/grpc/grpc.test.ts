@@ -1,8 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { tableFromIPC } from 'apache-arrow'
+import { encodeHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
-import { encodeHistogram } from '../../kernel/decode/histogram.ts'
-import type { NativeHistogram } from '../../kernel/histogram.ts'
 import { type Message, point, type StartOptions, start, TestClient } from './testing.ts'
 
 const NOW = BigInt(Date.now()) * 1_000_000n

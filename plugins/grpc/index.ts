@@ -1,6 +1,5 @@
-import { Health } from '../../kernel/grpc/health.ts'
-import { GrpcListener } from '../../kernel/grpc/listener.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from 'svcdb'
+import { GrpcListener, Health } from 'svcdb/lib/grpc'
 import { configSchema } from './config.ts'
 import { Reflection } from './reflection.ts'
 import { SERVICE, serviceMethods } from './service.ts'

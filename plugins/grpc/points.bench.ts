@@ -1,9 +1,9 @@
 /** Points a second from protobuf to columns on one core, 10 fields each: node plugins/grpc/points.bench.ts [points] */
 
 import type { ServiceDefinition } from '@grpc/grpc-js'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { FakeResolver } from 'svcdb/testkit'
 import { PointsDecoder } from './points.ts'
 import { packageDefinition, point } from './testing.ts'
 

@@ -5,14 +5,12 @@
  * after the last one is tried before anything is hashed. Fields may come in any order all the same (protobuf.dev, "Encoding"), and then cost a second pass.
  * What is no message is refused as a whole; a point that cannot be stored is left out, with the reason.
  */
-import type { TableBatch, WriteBatch } from '../../kernel/batch.ts'
-import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { Int64 } from '../../kernel/decode/numbers.ts'
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { readText } from '../../kernel/decode/protobuf-text.ts'
-import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
+import type { MeasurementRef, Rejection, SeriesResolver } from 'svcdb'
+import { KeyTable, type TableBatch, type WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
+import { Int64 } from 'svcdb/lib/numbers'
+import { ProtobufReader, readText } from 'svcdb/lib/protobuf'
 import { FieldReader, refused } from './fields.ts'
 import { readTag } from './tag.ts'
 

@@ -1,9 +1,9 @@
 /** Query beside the data: scans, merges the series by time, emits QueryResponse messages. */
-import { ArrowEncoder, type ArrowMessage, END_OF_STREAM, frame, type MessagePrefix, streamPrefix } from '../../kernel/arrow/index.ts'
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import { TimeMerge } from '../../kernel/decode/time-merge.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Job, JobIo, Reader, ScanRequest, SeriesChunk } from '../../kernel/storage.ts'
+import type { Job, JobIo, Reader, ScanRequest, SeriesChunk } from 'svcdb'
+import { ArrowEncoder, type ArrowMessage, END_OF_STREAM, frame, type MessagePrefix, streamPrefix } from 'svcdb/lib/arrow'
+import { TimeMerge } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { RowGatherer } from './gather.ts'
 import { RowEncoder } from './rows.ts'
 

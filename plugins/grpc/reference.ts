@@ -1,5 +1,5 @@
 /** The points of a write by a plain decoder, with an object for everything: what the fuzzer compares with. protobuf.dev, "Encoding". */
-import type { DecodedPoint } from '../../kernel/decode/testing.ts'
+import type { DecodedPoint } from 'svcdb/testkit'
 
 class Malformed extends Error {}
 

@@ -1,8 +1,6 @@
 /** grpc.reflection.v1 and v1alpha, which differ in their name only (grpc/reflection/v1/reflection.proto). Without credentials, as the file is public. */
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { readText } from '../../kernel/decode/protobuf-text.ts'
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import type { GrpcMethod } from '../../kernel/grpc/method.ts'
+import type { GrpcMethod } from 'svcdb/lib/grpc'
+import { ProtobufReader, ProtobufWriter, readText } from 'svcdb/lib/protobuf'
 import { Descriptors, type ProtoFile } from './descriptors.ts'
 
 const VERSIONS = ['v1', 'v1alpha']

@@ -1,7 +1,7 @@
 import type { ServiceDefinition } from '@grpc/grpc-js'
+import { SvcError } from 'svcdb/lib/errors'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { deleteRequest, measurementName, queryPlan, sqlText, streamEnvelope, writeEnvelope } from './requests.ts'
 import { type Message, packageDefinition, point } from './testing.ts'
 

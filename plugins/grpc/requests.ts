@@ -1,9 +1,8 @@
 /** The messages of svc.proto that ask for something. */
-import { tooManyMembers } from '../../kernel/decode/json-bounds.ts'
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { readText } from '../../kernel/decode/protobuf-text.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { DeleteRequest, Matcher, ScanRequest } from '../../kernel/storage.ts'
+import type { DeleteRequest, Matcher, ScanRequest } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { tooManyMembers } from 'svcdb/lib/event-loop'
+import { ProtobufReader, readText } from 'svcdb/lib/protobuf'
 import { readTag } from './tag.ts'
 
 /** What a write has beside its points. */

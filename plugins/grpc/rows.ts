@@ -1,8 +1,8 @@
 /** Rows as messages: a QueryRow for each, with the fields that are present. */
-import { decimalText } from '../../kernel/decode/numbers.ts'
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import { storedHistogramJson } from '../../kernel/histogram/json.ts'
-import type { ColumnChunk, SeriesChunk } from '../../kernel/storage.ts'
+import type { ColumnChunk, SeriesChunk } from 'svcdb'
+import { storedHistogramJson } from 'svcdb/lib/histogram'
+import { decimalText } from 'svcdb/lib/numbers'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 /** Writes one value as a FieldValue. */
 type WriteValue = (writer: ProtobufWriter, row: number) => void

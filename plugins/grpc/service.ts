@@ -1,12 +1,8 @@
 /** The methods of svc.Service. */
 
-import { IdempotencyKeys } from '../../kernel/dedup.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { GrpcCall, GrpcMethod } from '../../kernel/grpc/method.ts'
-import { NAMESPACES, type NamespaceLifecycle } from '../../kernel/namespace-directory.ts'
-import type { Action, Svc } from '../../kernel/plugin.ts'
-import type { MeasurementInfo } from '../../kernel/storage.ts'
-import { VERSION } from '../../kernel/version.ts'
+import { type Action, IdempotencyKeys, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import type { GrpcCall, GrpcMethod } from 'svcdb/lib/grpc'
 import { deleteResponse, EMPTY, listMeasurementsResponse, schemaResponse, serverInfoResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
 import { Queries } from './queries.ts'

@@ -1,7 +1,7 @@
 /** ExecuteSql beside the data: runs the statement and emits SqlResponse in pieces that are the message when joined. */
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Job, JobIo, Reader } from '../../kernel/storage.ts'
+import type { Job, JobIo, Reader } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { SqlRows } from './sql-values.ts'
 
 export interface SqlArgs {

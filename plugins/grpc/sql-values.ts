@@ -2,11 +2,10 @@
  * Values of a SQL result as SqlValue, one writer a column, made from the column's type name: native scalars where one exists, decimals as text,
  * times as integers in the unit that the type names, anything else as JSON text.
  */
-import { decimalText } from '../../kernel/decode/numbers.ts'
-import type { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import { resultType, type SimpleName } from '../../kernel/decode/result-type.ts'
-import { jsonEncoderOf } from '../../kernel/decode/sql-json.ts'
-import type { SqlChunk, SqlColumn, SqlVector } from '../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { decimalText } from 'svcdb/lib/numbers'
+import type { ProtobufWriter } from 'svcdb/lib/protobuf'
+import { jsonEncoderOf, resultType, type SimpleName } from 'svcdb/lib/sql-result'
 
 type WriteValue = (writer: ProtobufWriter, value: unknown) => void
 

@@ -1,9 +1,9 @@
 import { connect } from 'node:http2'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServiceDefinition, ServiceError } from '@grpc/grpc-js'
+import { definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
 import { type Message, packageDefinition, point, type StartOptions, start, TestClient } from './testing.ts'
 
 const NOW = BigInt(Date.now()) * 1_000_000n

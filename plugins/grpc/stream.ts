@@ -7,13 +7,10 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { requireStanding } from '../../kernel/auth.ts'
-import type { WriteBatch } from '../../kernel/batch.ts'
-import type { IdempotencyKeys } from '../../kernel/dedup.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { GrpcCall } from '../../kernel/grpc/method.ts'
-import { partialWrite } from '../../kernel/partial-write.ts'
-import type { Rejection, WriteResult } from '../../kernel/storage.ts'
+import { type IdempotencyKeys, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import type { GrpcCall } from 'svcdb/lib/grpc'
 import { streamWriteResponse } from './answers.ts'
 import type { PointsOptions } from './points.ts'
 import { streamEnvelope } from './requests.ts'

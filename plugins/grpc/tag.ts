@@ -1,6 +1,5 @@
 /** Tag of svc.proto. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { readText } from '../../kernel/decode/protobuf-text.ts'
+import { type ProtobufReader, readText } from 'svcdb/lib/protobuf'
 
 /** The Tag at hand. @throws BAD_REQUEST. */
 export function readTag(reader: ProtobufReader): { key: string; value: string } {

@@ -12,9 +12,9 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { loadSync } from '@grpc/proto-loader'
-import type { GrpcListener } from '../../kernel/grpc/listener.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
-import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
+import { definePlugin, type Plugin } from 'svcdb'
+import type { GrpcListener } from 'svcdb/lib/grpc'
+import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import grpc from './index.ts'
 
 export const PROTO = fileURLToPath(new URL('./svc.proto', import.meta.url))

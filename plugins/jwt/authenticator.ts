@@ -1,9 +1,6 @@
 /** Who a token says the caller is. */
-import type { Credentials, Identity } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/log.ts'
-import type { Clock, Svc } from '../../kernel/plugin.ts'
-import { isJwtShaped, tokenOf } from '../../kernel/token.ts'
+import { type Clock, type Credentials, type Identity, isJwtShaped, type Logger, type Svc, tokenOf } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { JwtConfig } from './config.ts'
 import { type ClaimRules, identityOf } from './identity.ts'
 import type { IssuerKeys } from './issuer-keys.ts'

@@ -1,5 +1,5 @@
+import { Secret } from 'svcdb'
 import { type Static, Type } from 'typebox'
-import { Secret } from '../../kernel/secret.ts'
 import { ALGORITHMS } from './algorithms.ts'
 
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description, ...more }))

@@ -1,5 +1,5 @@
 /** Verified claims as an identity. Pure. */
-import { ALL_NAMESPACES, type Identity, isForAll, namespaceListProblems } from '../../kernel/auth.ts'
+import { ALL_NAMESPACES, type Identity, isForAll, namespaceListProblems } from 'svcdb'
 import { TokenRefused } from './refusal.ts'
 
 const MAX_PRINCIPAL_LENGTH = 512

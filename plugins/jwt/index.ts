@@ -1,5 +1,4 @@
-import { AUTH_RANK } from '../../kernel/auth.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { AUTH_RANK, definePlugin } from 'svcdb'
 import { configSchema } from './config.ts'
 import { openJwt } from './service.ts'
 

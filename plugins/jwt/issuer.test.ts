@@ -1,8 +1,7 @@
+import { AUDIT_TRAIL, type AuditRecord, type AuditTrail, definePlugin, type Plugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { AUDIT_TRAIL, type AuditRecord, type AuditTrail } from '../../kernel/audit-trail.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import jwt from './index.ts'
 import { IssuerKeys } from './issuer-keys.ts'
 import { parseKeySet } from './key-set.ts'
@@ -155,8 +154,8 @@ t.test('a start that is given up does not wait for the issuer', async (t) => {
   const asked = new Promise<void>((resolve) => {
     issuer.answer = () => resolve()
   })
-  const { SvcNode } = await import('../../kernel/boot.ts')
-  const { resolveConfig } = await import('../../kernel/config.ts')
+  const { SvcNode } = await import('../../kernel/node.ts')
+  const { resolveConfig } = await import('../../kernel/config/config.ts')
   const tree = { server: { http_addr: '127.0.0.1:0', log_level: 'error' }, auth: { jwt: { jwks_url: issuer.jwksUrl } } }
   const node = new SvcNode(await resolveConfig({ tree, file: 'the test', folder: '.', overrides: new Map() }, { plugins: [jwt] }))
   await node.setup()

@@ -1,10 +1,7 @@
 import { join } from 'node:path'
+import type { Secret } from 'svcdb'
+import { boot, Logs, type NodeConfig, readConfig, resolveConfig, SvcNode } from 'svcdb/testkit'
 import t from 'tap'
-import { SvcNode } from '../../kernel/boot.ts'
-import { type NodeConfig, readConfig, resolveConfig } from '../../kernel/config.ts'
-import { Logs } from '../../kernel/log.ts'
-import type { Secret } from '../../kernel/secret.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import jwt from './index.ts'
 import { claimsOf, forge, makeKey, SECRET, sign, startNode } from './testing.ts'
 

@@ -1,6 +1,5 @@
 /** The keys of a node, read and fetched when it starts, and what is told about them later: log, metrics, audit trail. */
-import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
-import type { Svc } from '../../kernel/plugin.ts'
+import { AUDIT_TRAIL, type AuditTrail, type Svc } from 'svcdb'
 import { loadKeySet } from './discovery.ts'
 import { IssuerKeys } from './issuer-keys.ts'
 import type { KeySet, VerificationKey } from './key-set.ts'

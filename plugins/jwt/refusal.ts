@@ -1,5 +1,5 @@
 /** Why a token is not accepted: a word for the metric, a text for the caller. Neither has any part of the token but names of claims. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 const CAUSES = {
   malformed: 'it is no signed token of three parts; check that it was copied whole',

@@ -1,5 +1,5 @@
 /** The parts of the plugin, put together from its config. */
-import type { Svc } from '../../kernel/plugin.ts'
+import type { Svc } from 'svcdb'
 import { TokenAuthenticator } from './authenticator.ts'
 import type { AuthConfig } from './config.ts'
 import type { IssuerKeys } from './issuer-keys.ts'

@@ -1,5 +1,5 @@
 /** Which keys a node verifies with, out of its section: one kind, and algorithms that go with it. Pure. */
-import type { Secret } from '../../kernel/secret.ts'
+import type { Secret } from 'svcdb'
 import { type Algorithm, ASYMMETRIC, type HmacAlgorithm, hashBytes, isHmac } from './algorithms.ts'
 import type { JwtConfig } from './config.ts'
 

@@ -1,7 +1,7 @@
 /** The one key that the config gives: a secret, or the public key of a file. */
 import { createPublicKey, type KeyObject, webcrypto } from 'node:crypto'
-import { readBounded } from '../../kernel/bounded-file.ts'
-import type { Secret } from '../../kernel/secret.ts'
+import type { Secret } from 'svcdb'
+import { readBounded } from 'svcdb/lib/files'
 import { type Algorithm, algorithmsFor, type HmacAlgorithm } from './algorithms.ts'
 import type { VerificationKey } from './key-set.ts'
 

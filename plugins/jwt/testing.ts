@@ -3,11 +3,9 @@ import { createHmac, generateKeyPairSync, type KeyObject, randomUUID } from 'nod
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { SignJWT } from 'jose'
+import { AUTH_RANK, type CallContext, type Clock, definePlugin, type Plugin, tokenOf } from 'svcdb'
+import { boot, systemClock, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
-import { AUTH_RANK, type CallContext } from '../../kernel/auth.ts'
-import { type Clock, definePlugin, type Plugin, systemClock } from '../../kernel/plugin.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
-import { tokenOf } from '../../kernel/token.ts'
 import jwt from './index.ts'
 
 export const SECRET = '0123456789abcdef'.repeat(4)

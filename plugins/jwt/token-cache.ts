@@ -1,6 +1,6 @@
 /** Tokens that were verified a short while ago, by their SHA-256, so that a client's next call costs a hash. Failures are never kept. */
 import { hash } from 'node:crypto'
-import type { Identity } from '../../kernel/auth.ts'
+import type { Identity } from 'svcdb'
 
 const MAX_ENTRIES = 10_000
 /** A token whose key was withdrawn counts no longer than this and the key set do. */

@@ -3,10 +3,8 @@
  * node plugins/jwt/token.fuzz.ts [seconds] [seed]
  */
 import { deepStrictEqual, ok } from 'node:assert'
-import { namespaceProblem } from '../../kernel/auth.ts'
-import { Secret } from '../../kernel/secret.ts'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
-import { isJwtShaped, tokenOf } from '../../kernel/token.ts'
+import { isJwtShaped, namespaceProblem, Secret, tokenOf } from 'svcdb'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { identityOf } from './identity.ts'
 import { IssuerKeys } from './issuer-keys.ts'
 import { parseKeySet } from './key-set.ts'

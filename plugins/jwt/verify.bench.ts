@@ -1,8 +1,8 @@
 /** Calls a second that one core authenticates, by algorithm: tokens that were verified before, and new ones: node plugins/jwt/verify.bench.ts [seconds] */
+
+import { Secret } from 'svcdb'
+import { MetricsRegistry, systemClock } from 'svcdb/testkit'
 import { Value } from 'typebox/value'
-import { MetricsRegistry } from '../../kernel/metrics.ts'
-import { systemClock } from '../../kernel/plugin.ts'
-import { Secret } from '../../kernel/secret.ts'
 import type { Algorithm } from './algorithms.ts'
 import { TokenAuthenticator } from './authenticator.ts'
 import { type JwtConfig, jwtSchema } from './config.ts'

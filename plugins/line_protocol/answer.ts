@@ -1,6 +1,6 @@
 /** How a write is answered: the texts that InfluxDB clients match on, from what the parser and the storage refused. */
-import { ERRORS, type ErrorCode, SvcError } from '../../kernel/errors.ts'
-import type { WriteResult } from '../../kernel/storage.ts'
+import type { WriteResult } from 'svcdb'
+import { ERRORS, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { LineFailure, ParseOutcome } from './outcome.ts'
 
 /** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". */

@@ -1,7 +1,7 @@
 /** What particular clients send that is not as the documents have it. */
 import { gzipSync } from 'node:zlib'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 
 const node: TestNode = await boot({ plugins: [plugin] })

@@ -1,5 +1,5 @@
 /** What a request calls the database that it writes to: `db` and `rp` of InfluxDB 1, `bucket` of InfluxDB 2. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { nameFault } from './series-key.ts'
 
 /** Characters of a name that a message shows. */

@@ -1,8 +1,9 @@
 /** What db, bucket and rp mean, as `line_protocol.database` has it. */
+
+import { definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 
 const now = () => BigInt(Date.now()) * 1_000_000n

@@ -1,6 +1,7 @@
 /** What the clients of InfluxDB 2 and QuestDB call besides writes. */
+
+import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 import { parsePredicate } from './predicate.ts'
 import { nanosOf } from './rfc3339.ts'

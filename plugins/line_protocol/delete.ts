@@ -1,8 +1,7 @@
 /** POST /api/v2/delete: points of a time range and a predicate, of the measurements that the bucket stands for. */
 import type { FastifyReply } from 'fastify'
-import { SvcError } from '../../kernel/errors.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
-import type { Matcher } from '../../kernel/storage.ts'
+import type { HttpRequest, Matcher, Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
 import { DEFAULT_LIMITS } from './limits.ts'

@@ -1,7 +1,7 @@
 /** What the parser remembers of a measurement and its fields from line to line. */
-import type { Column, TableBatch } from '../../kernel/batch.ts'
-import { asciiText } from '../../kernel/decode/numbers.ts'
-import type { FieldType, MeasurementRef } from '../../kernel/storage.ts'
+import type { FieldType, MeasurementRef } from 'svcdb'
+import type { Column, TableBatch } from 'svcdb/lib/columns'
+import { asciiText } from 'svcdb/lib/numbers'
 
 /** Field types as small integers, so that the check per value is one compare. */
 export const FLOAT = 0

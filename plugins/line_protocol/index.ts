@@ -1,6 +1,5 @@
+import { definePlugin, type HttpRequest, NOTHING } from 'svcdb'
 import { Type } from 'typebox'
-import { NOTHING } from '../../kernel/http/openapi.ts'
-import { definePlugin, type HttpRequest } from '../../kernel/plugin.ts'
 import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
 import { DeleteHandler } from './delete.ts'

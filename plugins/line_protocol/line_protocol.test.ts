@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 
 let node: TestNode

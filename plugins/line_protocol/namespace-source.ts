@@ -1,7 +1,6 @@
 /** `database = "namespace"`: the database's name selects the namespace as the header X-Namespace does, before anything looks at the credentials. */
-import type { Credentials, Source } from '../../kernel/auth.ts'
-import { namespaceProblem } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { type Credentials, namespaceProblem, type Source } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { agreed, databaseName, shown } from './database-name.ts'
 
 /** @param paths those that the parameters count for. */

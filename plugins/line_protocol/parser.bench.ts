@@ -1,7 +1,7 @@
 /** Rows and bytes a second through the parser on one core: node plugins/line_protocol/parser.bench.ts [rows] */
-import { WriteBatch } from '../../kernel/batch.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { FakeResolver } from 'svcdb/testkit'
 import { DEFAULT_LIMITS } from './limits.ts'
 import { LineParser } from './parser.ts'
 

@@ -3,10 +3,10 @@
  * node plugins/line_protocol/parser.fuzz.ts [seconds] [seed]
  */
 import { deepStrictEqual } from 'node:assert'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { type Random, seeded } from 'svcdb/lib/random'
+import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import { DEFAULT_LIMITS } from './limits.ts'
 import type { Precision } from './outcome.ts'
 import { LineParser } from './parser.ts'

@@ -5,12 +5,11 @@
  * Invariants: every scan stops at the newline that ends the region; a line that fails leaves no value behind.
  */
 import { isUtf8 } from 'node:buffer'
-import type { TableBatch, WriteBatch } from '../../kernel/batch.ts'
-import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from '../../kernel/decode/numbers.ts'
-import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { SeriesResolver } from '../../kernel/storage.ts'
+import type { SeriesResolver } from 'svcdb'
+import { KeyTable, type TableBatch, type WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
+import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from 'svcdb/lib/numbers'
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import { type LineLimits, LOOK_AHEAD, SLICE_BYTES, SLICE_LINES } from './limits.ts'
 import { endOfLine, keyEnd, nameEnd, newlines, quotedLine } from './lines.ts'

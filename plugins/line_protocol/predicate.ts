@@ -2,8 +2,8 @@
  * Delete predicates of InfluxDB 2: `_measurement="cpu" AND host='a' AND (room != "b")`. Keys are plain or in double quotes, values plain or in
  * either quotes, where a backslash makes the next character ordinary. There is no OR, and nothing about fields, values and times. Pure.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { Matcher } from '../../kernel/storage.ts'
+import type { Matcher } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export interface Predicate {
   /** What the measurement's name must, or must not, be: all of them hold. */

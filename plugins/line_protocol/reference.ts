@@ -1,6 +1,6 @@
 /** The line protocol as plainly as it can be written, for the fuzzer to compare with: strings, regular expressions, bigint, no state. */
 import { Buffer } from 'node:buffer'
-import type { DecodedPoint } from '../../kernel/decode/testing.ts'
+import type { DecodedPoint } from 'svcdb/testkit'
 import type { LineLimits } from './limits.ts'
 
 const UNITS: Record<string, bigint> = { ns: 1n, us: 1000n, ms: 1_000_000n, s: 1_000_000_000n, m: 60_000_000_000n, h: 3_600_000_000_000n }

@@ -1,5 +1,5 @@
 /** What InfluxDB 1 clients ask before they write: a database is not a thing of its own here, so making one succeeds and does nothing. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 const OK = { results: [{ statement_id: 0 }] }
 const MAX_SHOWN = 128

@@ -1,7 +1,6 @@
 /** From the certificate of a connection to who it is. Once for each connection, but for its dates, which are looked at in each call. */
-import type { Authenticator, ClientCertificate, Identity } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Counter } from '../../kernel/metrics.ts'
+import type { Authenticator, ClientCertificate, Counter, Identity } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { type Certificate, readCertificate, validityProblem } from './certificate.ts'
 import type { Clients } from './clients.ts'
 import type { IdentityKind } from './config.ts'

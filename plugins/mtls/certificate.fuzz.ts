@@ -5,7 +5,7 @@
  */
 import { deepStrictEqual, ok } from 'node:assert'
 import { generateKeyPairSync } from 'node:crypto'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { alternativeNames, type Certificate, readCertificate } from './certificate.ts'
 import type { IdentityKind } from './config.ts'
 

@@ -1,5 +1,5 @@
 /** Who is known by a certificate. Pure. */
-import { type Identity, isForAll, namespaceListProblems } from '../../kernel/auth.ts'
+import { type Identity, isForAll, namespaceListProblems } from 'svcdb'
 import type { Certificate } from './certificate.ts'
 import type { ClientConfig, IdentityKind, MtlsConfig } from './config.ts'
 

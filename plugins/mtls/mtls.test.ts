@@ -1,8 +1,8 @@
 /** Who is who by certificate, over real TLS on all listeners. */
 import { X509Certificate } from 'node:crypto'
+import { definePlugin } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import mtls from './index.ts'
 import { Authority, get, type Issued, issue, keepingAgent, noOpenssl, type Outcome, startMtls, temporaryFolder } from './testing.ts'
 

@@ -1,5 +1,5 @@
+import type { NamespaceQuota } from 'svcdb'
 import { type Static, Type } from 'typebox'
-import type { NamespaceQuota } from '../../kernel/namespace-directory.ts'
 import { BOUNDS } from './quota.ts'
 
 const GIB = 2 ** 30

@@ -1,6 +1,5 @@
 /** A namespace as it is kept in the state store, and the text of the file that kept all of them before (docs/formats/namespaces.md). Pure. */
-import { namespaceProblem } from '../../kernel/auth.ts'
-import type { NamespaceQuota } from '../../kernel/namespace-directory.ts'
+import { type NamespaceQuota, namespaceProblem } from 'svcdb'
 import { quotaMembers } from './quota.ts'
 
 export const DEFAULT_NAMESPACE = 'default'

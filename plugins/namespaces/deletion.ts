@@ -3,9 +3,8 @@
  * others keep for it, then its definition.
  */
 import { setImmediate } from 'node:timers/promises'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Logger } from '../../kernel/log.ts'
-import type { Storage } from '../../kernel/storage.ts'
+import type { Logger, Storage } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { DEFAULT_NAMESPACE } from './definition.ts'
 import { type Directory, unknownNamespace } from './directory.ts'
 

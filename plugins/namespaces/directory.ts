@@ -1,8 +1,6 @@
 /** The namespaces there are, what each may hold, and how one comes and goes. The service NAMESPACES. */
-import type { CallContext } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { NamespaceDefinition, NamespaceLifecycle, NamespaceQuota } from '../../kernel/namespace-directory.ts'
-import type { Clock } from '../../kernel/plugin.ts'
+import type { CallContext, Clock, NamespaceDefinition, NamespaceLifecycle, NamespaceQuota } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { defaultQuota, type NamespacesConfig } from './config.ts'
 import { DEFAULT_NAMESPACE, type Definition } from './definition.ts'
 import { NO_QUOTA } from './quota.ts'

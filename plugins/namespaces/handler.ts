@@ -1,10 +1,20 @@
 /** /api/v1/namespaces and below. */
 
-import { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from '../../kernel/audit-trail.ts'
-import { namespaceProblem } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { type NamespaceDefinition, type NamespaceQuota, REQUEST_LIMITS, type RequestLimits } from '../../kernel/namespace-directory.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import {
+  AUDIT_TRAIL,
+  type AuditAction,
+  type AuditRecord,
+  type AuditTrail,
+  audited,
+  type HttpRequest,
+  type NamespaceDefinition,
+  type NamespaceQuota,
+  namespaceProblem,
+  REQUEST_LIMITS,
+  type RequestLimits,
+  type Svc,
+} from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Deletion } from './deletion.ts'
 import { type Directory, unknownNamespace } from './directory.ts'
 import { limiterProblem, quotaMembers } from './quota.ts'

@@ -1,7 +1,5 @@
 import { join } from 'node:path'
-import { namespaceProblem } from '../../kernel/auth.ts'
-import { NAMESPACES, REQUEST_LIMITS, type RequestLimits } from '../../kernel/namespace-directory.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits } from 'svcdb'
 import { configSchema } from './config.ts'
 import { Deletion } from './deletion.ts'
 import { Directory } from './directory.ts'

@@ -1,10 +1,7 @@
 /** Quotas on what is written: rate and bytes at the one door for writes, series and measurements where they come into being. */
-import type { CallContext } from '../../kernel/auth.ts'
-import type { WriteBatch } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Counter } from '../../kernel/metrics.ts'
-import type { Clock } from '../../kernel/plugin.ts'
-import type { NamespaceBounds, NamespaceGuard, NamespaceUsage, Storage } from '../../kernel/storage.ts'
+import type { CallContext, Clock, Counter, NamespaceBounds, NamespaceGuard, NamespaceUsage, Storage } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import type { NamespacesConfig } from './config.ts'
 import { DEFAULT_NAMESPACE } from './definition.ts'
 import type { Directory } from './directory.ts'

@@ -1,5 +1,5 @@
 /** Quotas: their members and bounds. Pure. */
-import type { NamespaceQuota, RequestLimits } from '../../kernel/namespace-directory.ts'
+import type { NamespaceQuota, RequestLimits } from 'svcdb'
 
 const TIB = 2 ** 40
 

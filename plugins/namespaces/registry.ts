@@ -2,9 +2,8 @@
  * The definitions, in memory and in the state store. A change is made to a copy, committed, and takes effect when it is durable; changes that come while
  * one is being committed share the next transaction. Only what changed is written.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import { importState } from '../../kernel/state-import.ts'
-import type { StateStore } from '../../kernel/storage.ts'
+import { importState, type StateStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { type Definition, decode, definitionOf, storedOf } from './definition.ts'
 
 /** Of the file of older versions: far above what a million namespaces take. */

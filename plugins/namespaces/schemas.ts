@@ -1,6 +1,7 @@
 /** Shapes of requests and answers. */
+
+import type { NamespaceQuota } from 'svcdb'
 import { Type } from 'typebox'
-import type { NamespaceQuota } from '../../kernel/namespace-directory.ts'
 import { MAX_DESCRIPTION, MAX_OWNER } from './definition.ts'
 import { BOUNDS } from './quota.ts'
 

@@ -1,9 +1,7 @@
 /** For tests: nodes over one data directory, one after the other. */
 import type { LightMyRequestResponse } from 'fastify'
-import { SvcNode } from '../../kernel/boot.ts'
-import { resolveConfig } from '../../kernel/config.ts'
-import { Logs } from '../../kernel/log.ts'
-import type { Plugin } from '../../kernel/plugin.ts'
+import type { Plugin } from 'svcdb'
+import { Logs, resolveConfig, SvcNode } from 'svcdb/testkit'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
 import plugin from './index.ts'

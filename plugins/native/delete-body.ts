@@ -2,8 +2,8 @@
  * Bodies of deletes, parsed from their bytes as query plans are. A range stands in `range` or beside it; both its ends are included, so that
  * the half-open range of the storage ends one nanosecond later.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { DeleteRequest } from '../../kernel/storage.ts'
+import type { DeleteRequest } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { each, MissingMember, nanos, SHOWN } from './json-members.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
 

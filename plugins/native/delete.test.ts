@@ -1,7 +1,7 @@
+import { definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { parseDelete, parseDeleteBatch } from './delete-body.ts'
 import plugin from './index.ts'
 

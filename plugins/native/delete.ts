@@ -1,7 +1,7 @@
 /** Deletes of points, drops of measurements and what undoes them. */
 import type { FastifyReply } from 'fastify'
-import { classify, publicText, SvcError } from '../../kernel/errors.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import type { HttpRequest, Svc } from 'svcdb'
+import { classify, publicText, SvcError } from 'svcdb/lib/errors'
 import type { NativeConfig } from './config.ts'
 import { type Deletion, parseDelete, parseDeleteBatch } from './delete-body.ts'
 

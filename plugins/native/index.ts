@@ -1,5 +1,5 @@
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { configSchema } from './config.ts'
 import { DeleteHandler } from './delete.ts'
 import { declaredField, view } from './measurements.ts'

@@ -1,5 +1,5 @@
 /** What the bodies of queries and deletes are made of: members of an object, each once, and integers that a double cannot hold. */
-import { asciiText } from '../../kernel/decode/numbers.ts'
+import { asciiText } from 'svcdb/lib/numbers'
 import { JsonError, type JsonReader } from './json-reader.ts'
 
 /** A member that must be there is not. */

@@ -5,7 +5,7 @@
  * JSON.parse does, and text in UTF-8 only.
  */
 import { isAscii, isUtf8 } from 'node:buffer'
-import { asciiText, floatOf, POW10 } from '../../kernel/decode/numbers.ts'
+import { asciiText, floatOf, POW10 } from 'svcdb/lib/numbers'
 
 export class JsonError extends Error {
   readonly at: number

@@ -1,6 +1,6 @@
 /** Measurements and their columns, as the API shows them. */
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldInfo, FieldType, MeasurementInfo } from '../../kernel/storage.ts'
+import type { FieldInfo, FieldType, MeasurementInfo } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export interface ColumnView {
   name: string

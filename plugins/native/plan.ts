@@ -1,5 +1,5 @@
 /** The native query plan: parsed from the body's bytes, because its times are integers that a double cannot hold. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { count, each, MissingMember, nanos, SHOWN } from './json-members.ts'
 import { JsonError, JsonReader } from './json-reader.ts'
 

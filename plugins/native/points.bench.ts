@@ -1,8 +1,8 @@
 /** Points and bytes a second through the JSON parser on one core: node plugins/native/points.bench.ts [points] */
 
-import { WriteBatch } from '../../kernel/batch.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { FakeResolver } from 'svcdb/testkit'
 import { PointsParser } from './points.ts'
 
 const HOSTS = 1000

@@ -4,11 +4,11 @@
  */
 
 import { deepStrictEqual } from 'node:assert'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { type Random, seeded } from 'svcdb/lib/random'
+import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import { PointsParser } from './points.ts'
 
 const NOW = 77n

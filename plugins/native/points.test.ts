@@ -1,8 +1,8 @@
+import { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { type DecodedPoint, FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
 import { fuzz } from './points.fuzz.ts'
 import { PointsParser } from './points.ts'
 

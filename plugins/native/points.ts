@@ -7,12 +7,11 @@
  * bytes of their tags. Numbers: a field that exists as an integer takes integers exactly, and one that is a float none that it would round;
  * a new field becomes a float, unless its first value is an integer beyond 2^53.
  */
-import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
-import { KeyTable } from '../../kernel/decode/key-table.ts'
-import { asciiText, DECIMAL, floatOf, Int64, storeDecimal } from '../../kernel/decode/numbers.ts'
-import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from '../../kernel/storage.ts'
+import type { FieldType, MeasurementRef, Rejection, SeriesResolver } from 'svcdb'
+import { type Column, KeyTable, type TableBatch, typeConflict, type WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
+import { asciiText, DECIMAL, floatOf, Int64, storeDecimal } from 'svcdb/lib/numbers'
 import { JsonError, JsonReader } from './json-reader.ts'
 
 export interface PointsOptions {

@@ -1,7 +1,7 @@
 /** The native query beside the data: scans, merges the series by time, emits a JSON array of rows. */
-import { TimeMerge } from '../../kernel/decode/time-merge.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Job, JobIo, Reader, ScanRequest } from '../../kernel/storage.ts'
+import type { Job, JobIo, Reader, ScanRequest } from 'svcdb'
+import { TimeMerge } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { RowWriter } from './row-json.ts'
 
 export interface QueryArgs {

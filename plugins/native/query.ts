@@ -1,10 +1,7 @@
 /** POST /api/v1/svc/query and its explain. */
 import type { FastifyReply } from 'fastify'
-import { SvcError } from '../../kernel/errors.ts'
-import { sendOutput } from '../../kernel/http/output.ts'
-import type { Counter } from '../../kernel/metrics.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
-import type { ScanPlan, ScanRequest } from '../../kernel/storage.ts'
+import { type Counter, type HttpRequest, type ScanPlan, type ScanRequest, type Svc, sendOutput } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { type Plan, parsePlan } from './plan.ts'
 import type { QueryArgs } from './query-job.ts'
 

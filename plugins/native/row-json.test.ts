@@ -1,6 +1,6 @@
+import type { SeriesChunk } from 'svcdb'
+import { encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
-import { encodeHistogram, staleHistogram } from '../../kernel/decode/histogram.ts'
-import type { SeriesChunk } from '../../kernel/storage.ts'
 import { RowWriter } from './row-json.ts'
 
 t.test('histograms are readable', async (t) => {

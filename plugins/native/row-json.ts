@@ -1,7 +1,7 @@
 /** A row as JSON text: 64-bit integers exactly, decimals in the shape they are written in, only the fields that are present. */
-import { decimalText } from '../../kernel/decode/numbers.ts'
-import { storedHistogramJson } from '../../kernel/histogram/json.ts'
-import type { ColumnChunk, SeriesChunk } from '../../kernel/storage.ts'
+import type { ColumnChunk, SeriesChunk } from 'svcdb'
+import { storedHistogramJson } from 'svcdb/lib/histogram'
+import { decimalText } from 'svcdb/lib/numbers'
 
 export class RowWriter {
   private chunk: SeriesChunk | undefined

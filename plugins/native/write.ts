@@ -1,12 +1,8 @@
 /** POST /api/v1/write. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { PerNamespace } from '../../kernel/decode/per-namespace.ts'
-import { hungUp } from '../../kernel/http/hung-up.ts'
-import type { Counter } from '../../kernel/metrics.ts'
-import { partialWrite } from '../../kernel/partial-write.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
-import type { Rejection } from '../../kernel/storage.ts'
+import { type Counter, type HttpRequest, hungUp, partialWrite, type Rejection, type Svc } from 'svcdb'
+import { PerNamespace } from 'svcdb/lib/columns'
 import type { NativeConfig } from './config.ts'
 import { PointsParser } from './points.ts'
 

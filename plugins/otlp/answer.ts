@@ -4,9 +4,9 @@
  * Exporters repeat a request only for 429, 502, 503 and 504, and drop it for every other error. So what may be sent again is answered with
  * one of these: a full disk, which is 507 at other doors, and the server's own faults, which are 500 there, are 503 here.
  */
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import { type ErrorKind, publicText, type SvcError } from '../../kernel/errors.ts'
-import { partialWrite, type Refused } from '../../kernel/partial-write.ts'
+import { partialWrite, type Refused } from 'svcdb'
+import { type ErrorKind, publicText, type SvcError } from 'svcdb/lib/errors'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { Encoding } from './content.ts'
 
 /** Seconds for Retry-After where the error names none. */

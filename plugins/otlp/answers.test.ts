@@ -1,8 +1,7 @@
+import { definePlugin } from 'svcdb'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
-import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { writeMetrics } from './wire.ts'
 
 const now = BigInt(Date.now()) * 1_000_000n

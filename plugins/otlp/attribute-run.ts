@@ -1,5 +1,5 @@
 /** Where the attributes of a data point lie: in the message, as nearly every encoder writes them, or joined when other fields lie between them. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { Bytes } from './streams.ts'
 
 const NO_BYTES = new Uint8Array(0)

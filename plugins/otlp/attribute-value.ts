@@ -1,5 +1,5 @@
 /** Values of attributes (the message AnyValue) as the text of a tag: a string as it is, all else as JSON. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 
 /** Lists within lists; deeper ones are refused. */
 const MAX_DEPTH = 32

@@ -1,5 +1,5 @@
 /** Dense bucket counts, as OTLP sends them, to one span of those that are populated and what lies between. Pure. */
-import type { HistogramSpan } from '../../kernel/histogram.ts'
+import type { HistogramSpan } from 'svcdb/lib/histogram'
 
 export interface Side {
   spans: HistogramSpan[]

@@ -1,5 +1,5 @@
 /** What a request is, by its headers: Content-Type names the encoding of the message, Content-Encoding the compression. Pure. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 export type Encoding = 'protobuf' | 'json'
 

@@ -1,10 +1,9 @@
 /** Data points a second of processor time, decoder alone, and of the clock through the engine: node plugins/otlp/decoder.bench.ts [points] */
 
 import { gzipSync } from 'node:zlib'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import { boot } from '../../kernel/testkit/index.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { boot, FakeResolver } from 'svcdb/testkit'
 import { OtlpDecoder } from './decoder.ts'
 import { messageOfJson } from './json-request.ts'
 import { type WireMetric, type WireResource, writeRequest } from './wire.ts'

@@ -4,8 +4,8 @@
  */
 
 import { deepStrictEqual } from 'node:assert'
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
+import { Message } from 'svcdb/testkit'
 import { AsciiResolver, decoding } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
 import { type ReferenceResult, referenceDecode } from './reference.ts'

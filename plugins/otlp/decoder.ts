@@ -1,9 +1,7 @@
 /** Everything that one namespace's requests share: what was seen before, and the parts that read a request. */
-import type { WriteBatch } from '../../kernel/batch.ts'
-import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
-import { VALUE_FIELD } from '../../kernel/metric-fields.ts'
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
-import type { SeriesResolver } from '../../kernel/storage.ts'
+import type { MetricMetadataEntry, SeriesResolver } from 'svcdb'
+import { VALUE_FIELD, type WriteBatch } from 'svcdb/lib/columns'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import type { DecodeOptions, Outcome } from './outcome.ts'
 import { type BatchName, PointWriter } from './point-writer.ts'
 import { MetricsRequest } from './request.ts'

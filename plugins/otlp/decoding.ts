@@ -1,12 +1,10 @@
 /** For tests: a decoder with what it needs, and what it made of a request in plain values. */
 
-import { WriteBatch } from '../../kernel/batch.ts'
-import { decodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import type { NativeHistogram } from '../../kernel/histogram.ts'
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
-import type { MeasurementRef } from '../../kernel/storage.ts'
+import type { MeasurementRef, MetricMetadataEntry } from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { decodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
+import { FakeResolver } from 'svcdb/testkit'
 import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'
 import type { WireMetric, WireResource } from './wire.ts'

@@ -1,6 +1,6 @@
 /** The same over gRPC: MetricsService/Export, for whichever listener answers it. */
-import type { SvcError } from '../../kernel/errors.ts'
-import type { GrpcMethod } from '../../kernel/grpc/index.ts'
+import type { SvcError } from 'svcdb/lib/errors'
+import type { GrpcMethod } from 'svcdb/lib/grpc'
 import { errorAnswer, partialSuccess, refusalOf } from './answer.ts'
 import type { OtlpHandler } from './handler.ts'
 

@@ -4,8 +4,8 @@
  * Names of members in lowerCamelCase or as in the proto files, 64-bit integers as strings or numbers, enums as numbers or names; unknown
  * members are ignored, and a null is a member that is not there (protobuf.dev, "ProtoJSON Format"; OTLP specification, "JSON Protobuf Encoding").
  */
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { bigOf, bytesOf, doubleOf, enumOf, halvesOf, intOf, textOf, truthOf } from './json-scalars.ts'
 import { parseJson } from './json-text.ts'
 import { EXPONENTIAL, GAUGE, HISTOGRAM, SUM, SUMMARY } from './metric-header.ts'

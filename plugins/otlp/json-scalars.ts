@@ -1,5 +1,5 @@
 /** Values of protobuf fields as ProtoJSON writes them. Pure; all of them throw BAD_REQUEST naming the member. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 export function textOf(value: unknown, path: string): string {
   if (typeof value !== 'string') throw wrong(path, 'a string')

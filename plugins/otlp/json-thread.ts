@@ -4,7 +4,7 @@
  * Invariants: the thread has one body at a time; what it was at when it failed is refused, the others are read by the next thread.
  */
 import { Worker } from 'node:worker_threads'
-import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { messageOfJson } from './json-request.ts'
 
 /** Below this, sending a body there and back costs more than it saves. */

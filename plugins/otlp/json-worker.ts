@@ -1,6 +1,6 @@
 /** The other side of JsonThread. */
 import { parentPort } from 'node:worker_threads'
-import { classify, publicText } from '../../kernel/errors.ts'
+import { classify, publicText } from 'svcdb/lib/errors'
 import { messageOfJson } from './json-request.ts'
 import type { FromJsonWorker } from './json-thread.ts'
 

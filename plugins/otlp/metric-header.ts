@@ -1,5 +1,5 @@
 /** What a Metric message says beside its points, and what it is called here. Pure. */
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import type { MetricMetadataEntry } from 'svcdb'
 import { prometheusName, prometheusUnit } from './names.ts'
 
 /** Numbers of the Metric's fields that hold points. */

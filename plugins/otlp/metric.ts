@@ -1,6 +1,6 @@
 /** A measurement that a decoder has met, and where its points go in the write at hand. */
-import type { Column, TableBatch } from '../../kernel/batch.ts'
-import type { MeasurementRef } from '../../kernel/storage.ts'
+import type { MeasurementRef } from 'svcdb'
+import type { Column, TableBatch } from 'svcdb/lib/columns'
 
 /** A column and the table it is in. */
 export interface Slot {

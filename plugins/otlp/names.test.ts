@@ -1,6 +1,6 @@
+import type { MetricMetadataEntry } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import { prometheusLabel, prometheusName, prometheusUnit } from './names.ts'
 import { type WireMetric, writeMetrics } from './wire.ts'
 

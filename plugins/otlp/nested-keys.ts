@@ -4,7 +4,7 @@
  * The parent's number goes into the hash by steps that lose nothing, so equal bytes have different hashes under different parents, and a key
  * that is found (its hash and its bytes compared) is the parent's.
  */
-import { KeyTable } from '../../kernel/decode/key-table.ts'
+import { KeyTable } from 'svcdb/lib/columns'
 
 export class NestedKeys {
   readonly table: KeyTable

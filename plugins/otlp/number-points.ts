@@ -1,6 +1,6 @@
 /** NumberDataPoint, of gauges and sums, from bytes to columns. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { AttributeRun } from './attribute-run.ts'
 import type { PointWriter } from './point-writer.ts'
 import type { PointsReader } from './points-of.ts'

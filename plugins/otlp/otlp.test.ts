@@ -1,7 +1,6 @@
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { type WireMetric, type WireResource, writeMetrics, writeRequest } from './wire.ts'
 import { requestJson } from './wire-json.ts'
 

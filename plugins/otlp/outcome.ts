@@ -1,5 +1,5 @@
 /** What a decode is told and what it answers. */
-import type { Rejection } from '../../kernel/storage.ts'
+import type { Rejection } from 'svcdb'
 
 export interface DecodeOptions {
   /** Data points above these end the decode. */

@@ -1,6 +1,6 @@
 /** Compressed bodies to messages, in bounded memory. */
-import { SvcError } from '../../kernel/errors.ts'
-import { decompress } from '../../kernel/http/body.ts'
+import { decompress } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
 export async function decodePayload(body: Buffer, compression: string, limit: number): Promise<Buffer> {

@@ -2,7 +2,7 @@
  * The tags of a new series without making strings: for those whose keys and values are printable ASCII and text, as nearly all are. What is
  * anything else, or says a key twice, is told by -1 and left to who does make strings.
  */
-import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { MeasurementRef, SeriesResolver } from 'svcdb'
 import type { Bytes } from './streams.ts'
 import type { Attributes } from './tag-set.ts'
 

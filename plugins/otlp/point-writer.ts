@@ -2,11 +2,9 @@
  * Data points into the columns of a write. Numbers of metrics that have one field only go into a table that all such metrics share: sums
  * into that of one batch, gauges, whose field has another name, into that of a second one.
  */
-import { type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
-import { encodeHistogramInto, staleHistogram } from '../../kernel/decode/histogram.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { NativeHistogram } from '../../kernel/histogram.ts'
-import { VALUE_FIELD } from '../../kernel/metric-fields.ts'
+import { type TableBatch, typeConflict, VALUE_FIELD, type WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { encodeHistogramInto, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import type { Metric, Slot } from './metric.ts'
 import type { DecodeOptions, Outcome } from './outcome.ts'
 

@@ -1,5 +1,5 @@
 /** The message that holds a metric's data points: all kinds have them in field 1. */
-import { type ProtobufReader, VARINT } from '../../kernel/decode/protobuf.ts'
+import { type ProtobufReader, VARINT } from 'svcdb/lib/protobuf'
 
 const POINTS = 1
 const TEMPORALITY = 2

@@ -1,9 +1,8 @@
 /** ExportMetricsServiceRequest from bytes to columns: down to the metrics; their points are read by kind. */
-import { BYTES, ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import type { Work } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import type { MetricMetadataEntry } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Work } from 'svcdb/lib/event-loop'
+import { BYTES, ProtobufReader, ProtobufWriter } from 'svcdb/lib/protobuf'
 import { AttributeRun } from './attribute-run.ts'
 import { AttributeError, textAt } from './attribute-value.ts'
 import { ExplicitPoints, ExponentialPoints } from './histogram-points.ts'

@@ -3,10 +3,9 @@
  * that their attributes stand for. A stream is one metric, of one kind, of one resource (and scope, where that counts).
  */
 
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
-import type { SeriesResolver } from '../../kernel/storage.ts'
+import type { MetricMetadataEntry, SeriesResolver } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { ProtobufReader } from 'svcdb/lib/protobuf'
 import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
 import { Metric } from './metric.ts'
 import { type MetricHeader, metadataOf, metricName } from './metric-header.ts'

@@ -1,6 +1,6 @@
 /** SummaryDataPoint, to the fields count, sum and one for each quantile. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { AttributeRun } from './attribute-run.ts'
 import { NO_RECORDED_VALUE } from './number-points.ts'
 import type { PointWriter } from './point-writer.ts'

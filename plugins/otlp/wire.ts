@@ -1,5 +1,5 @@
 /** For tests and benches: the request as plain values, written field by field as protobuf and as JSON. Read by nobody but the decoder. */
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
+import { Message } from 'svcdb/testkit'
 
 export type WireValue = string | number | bigint | boolean | Uint8Array | WireValue[] | Map<string, WireValue> | null
 export type WireAttributes = Record<string, WireValue>

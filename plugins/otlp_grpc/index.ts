@@ -1,4 +1,4 @@
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from 'svcdb'
 import { configSchema } from './config.ts'
 import { metricsListener } from './listener.ts'
 

@@ -1,10 +1,9 @@
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import { definePlugin } from 'svcdb'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import type { GrpcListener } from 'svcdb/lib/grpc'
+import { type BootOptions, boot, Message, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
-import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
-import type { GrpcListener } from '../../kernel/grpc/index.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { type BootOptions, boot, type TestNode } from '../../kernel/testkit/index.ts'
 
 const EXPORT = '/opentelemetry.proto.collector.metrics.v1.MetricsService/Export'
 const now = BigInt(Date.now()) * 1_000_000n

@@ -1,5 +1,5 @@
 /** Labels, label values and series beside the data: parses the selectors, asks, writes the answer of the HTTP API. */
-import type { JobIo } from '../../kernel/storage.ts'
+import type { JobIo } from 'svcdb'
 import { TRUNCATED } from './answer-query.ts'
 import type { LabelMatcher } from './ast.ts'
 import type { DiscoverRequest, Discovery } from './discovery-contract.ts'

@@ -1,5 +1,5 @@
+import type { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
-import type { SvcError } from '../../kernel/errors.ts'
 import { answerQuery, type QueryArgs } from './answer-query.ts'
 import { FloatHistogram } from './histogram/float-histogram.ts'
 import { Labels } from './labels.ts'

@@ -1,6 +1,6 @@
 /** A query beside the data: parses, evaluates, writes the answer of the HTTP API. */
-import { TooManySamplesError } from '../../kernel/samples.ts'
-import type { JobIo } from '../../kernel/storage.ts'
+import type { JobIo } from 'svcdb'
+import { TooManySamplesError } from 'svcdb/lib/columns'
 import type { Expr } from './ast.ts'
 import { ExecutionError, ExpressionError, QueryStoppedError } from './errors.ts'
 import { Annotations } from './eval/annotations.ts'

@@ -2,7 +2,7 @@
  * The syntax tree of a PromQL expression, as the parser leaves it: types checked, defaults not yet filled in.
  * Durations and times are milliseconds; `pos` is in UTF-16 units of the query text, end exclusive.
  */
-import type { MatcherOp } from '../../kernel/storage.ts'
+import type { MatcherOp } from 'svcdb'
 
 export interface Pos {
   start: number

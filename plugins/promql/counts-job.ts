@@ -1,5 +1,5 @@
 /** What /status/tsdb tells of the database. */
-import type { Job } from '../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 import { storageDiscovery } from './discover.ts'
 import type { DatabaseCounts } from './discovery-contract.ts'
 

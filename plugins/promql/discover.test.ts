@@ -1,8 +1,9 @@
 /** What the storage has, by name and label: over both engines, and over a storage that changes meanwhile. */
+
+import type { Reader } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Reader } from '../../kernel/storage.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import native from '../native/index.ts'
 import { storageDiscovery } from './discover.ts'
 import plugin from './index.ts'

@@ -1,6 +1,6 @@
 /** Label names, label values and series of the storage that have samples in a time range. */
-import type { SampleRequest, SeriesSet } from '../../kernel/samples.ts'
-import type { Reader } from '../../kernel/storage.ts'
+import type { Reader } from 'svcdb'
+import type { SampleRequest, SeriesSet } from 'svcdb/lib/columns'
 import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
 import { Pacer } from './eval/context.ts'

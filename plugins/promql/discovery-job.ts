@@ -1,4 +1,4 @@
-import type { Job } from '../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 import { answerDiscovery, type DiscoveryArgs, type DiscoveryOutcome } from './answer-discovery.ts'
 import { storageDiscovery } from './discover.ts'
 

@@ -1,4 +1,4 @@
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from 'svcdb'
 import { configSchema } from './config.ts'
 import { adminEndpoints } from './http/admin-endpoints.ts'
 import { discoveryEndpoints } from './http/discovery-endpoints.ts'

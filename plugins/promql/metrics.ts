@@ -1,4 +1,4 @@
-import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
+import type { Counter, Histogram, Metrics } from 'svcdb'
 
 export interface PromqlMetrics {
   seconds: Histogram

@@ -1,4 +1,4 @@
-import type { Job } from '../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 import { answerQuery, type QueryArgs, type QueryOutcome, SAMPLE_BYTES } from './answer-query.ts'
 import { storageSource } from './storage-source.ts'
 

@@ -1,4 +1,4 @@
-import type { Job } from '../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 import { SAMPLE_BYTES } from './answer-query.ts'
 import { answerRead, type ReadArgs } from './remote-read/answer-read.ts'
 import { storageSource } from './storage-source.ts'

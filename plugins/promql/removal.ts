@@ -2,7 +2,7 @@
  * What a delete of series by selectors comes to in points. Points have all fields of a measurement, and are deleted as wholes, so that a metric
  * that is one field of several cannot go alone. Pure.
  */
-import type { DeleteRequest, MeasurementFields } from '../../kernel/storage.ts'
+import type { DeleteRequest, MeasurementFields } from 'svcdb'
 import type { LabelMatcher } from './ast.ts'
 import { MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 

@@ -1,6 +1,6 @@
+import type { MeasurementFields, Reader } from 'svcdb'
+import type { SampleSet } from 'svcdb/lib/columns'
 import t from 'tap'
-import type { SampleSet } from '../../kernel/samples.ts'
-import type { MeasurementFields, Reader } from '../../kernel/storage.ts'
 import { storageDiscovery } from './discover.ts'
 import { storageSource } from './storage-source.ts'
 

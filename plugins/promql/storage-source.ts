@@ -1,7 +1,7 @@
 /** The storage as the evaluator reads it: metric names become measurements and fields, label matchers conditions on tags. */
-import type { SampleRows } from '../../kernel/samples.ts'
-import type { Reader } from '../../kernel/storage.ts'
-import { TextPattern } from '../../kernel/text-pattern.ts'
+import type { Reader } from 'svcdb'
+import type { SampleRows } from 'svcdb/lib/columns'
+import { TextPattern } from 'svcdb/lib/regex'
 import type { LabelMatcher } from './ast.ts'
 import { Pacer } from './eval/context.ts'
 import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'

@@ -1,5 +1,5 @@
 /** What is done with a query's text alone; beside the data, since a long text takes its time. */
-import type { Job } from '../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 import { parsed } from './answer-query.ts'
 import type { ParseLimits } from './parser/cursor.ts'
 import { toJson } from './parser/json.ts'

@@ -1,7 +1,8 @@
 /** The warm-up: its queries are ones that the server answers, and they end when they are told to. */
+
+import type { Reader } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import type { Reader } from '../../kernel/storage.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import lineProtocol from '../line_protocol/index.ts'
 import plugin from './index.ts'
 import warmUp from './warm-up.ts'

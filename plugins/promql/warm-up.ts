@@ -1,6 +1,6 @@
 /** Queries nobody has asked, so that code is compiled before somebody waits for it. */
-import type { SampleRequest, SampleSet } from '../../kernel/samples.ts'
-import type { Job, JobIo, Matcher, Reader } from '../../kernel/storage.ts'
+import type { Job, JobIo, Matcher, Reader } from 'svcdb'
+import type { SampleRequest, SampleSet } from 'svcdb/lib/columns'
 import { answerDiscovery } from './answer-discovery.ts'
 import { answerQuery } from './answer-query.ts'
 import { storageDiscovery } from './discover.ts'

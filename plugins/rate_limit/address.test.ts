@@ -1,6 +1,6 @@
 import { isIP, SocketAddress } from 'node:net'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { callerOf, Networks, plainAddress, readCaller } from './address.ts'
 
 t.test('one caller is an IPv4 address or the /64 of an IPv6 address', async (t) => {

@@ -1,8 +1,7 @@
+import { type AuditRecord, definePlugin, type Plugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { type BootOptions, boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import type { AuditRecord } from '../../kernel/audit-trail.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
-import { type BootOptions, boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 import { fakeClock, keys, routes, trail } from './testing.ts'
 

@@ -4,7 +4,7 @@
  * node plugins/rate_limit/forwarded.fuzz.ts [seconds] [seed]
  */
 import { isIP } from 'node:net'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { callerOf, Networks, plainAddress } from './address.ts'
 import { ForwardedAddress, type ProxyHeader } from './forwarded.ts'
 

@@ -1,5 +1,5 @@
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { fullBucket, rateOf, remaining, take, waitOf } from './gcra.ts'
 
 /** A token bucket as one would write it down: tokens in units of the interval between two, so that all of it is whole numbers. */

@@ -1,10 +1,17 @@
 /** The limits and bans as the auth seam asks for them. */
 import { setImmediate as turn } from 'node:timers/promises'
-import { AUDIT_TRAIL, type AuditTrail } from '../../kernel/audit-trail.ts'
-import type { Authorization, CallContext, Credentials, Decision } from '../../kernel/auth.ts'
-import type { SvcError } from '../../kernel/errors.ts'
-import { NAMESPACES, type NamespaceDirectory } from '../../kernel/namespace-directory.ts'
-import type { Svc } from '../../kernel/plugin.ts'
+import {
+  AUDIT_TRAIL,
+  type AuditTrail,
+  type Authorization,
+  type CallContext,
+  type Credentials,
+  type Decision,
+  NAMESPACES,
+  type NamespaceDirectory,
+  type Svc,
+} from 'svcdb'
+import type { SvcError } from 'svcdb/lib/errors'
 import { callerOf, Networks, plainAddress } from './address.ts'
 import type { RateLimitConfig } from './config.ts'
 import { ForwardedAddress } from './forwarded.ts'

@@ -1,7 +1,6 @@
 /** The routes of operators: who is shut out, and letting in again. */
-import type { CallContext } from '../../kernel/auth.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Clock } from '../../kernel/plugin.ts'
+import type { CallContext, Clock } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { readCaller } from './address.ts'
 import type { Guard } from './guard.ts'
 

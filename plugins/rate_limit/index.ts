@@ -1,6 +1,4 @@
-import { namespaceProblem } from '../../kernel/auth.ts'
-import { REQUEST_LIMITS, type RequestLimits } from '../../kernel/namespace-directory.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin, namespaceProblem, REQUEST_LIMITS, type RequestLimits } from 'svcdb'
 import { configSchema } from './config.ts'
 import { Guard } from './guard.ts'
 import { BanHandler } from './handler.ts'

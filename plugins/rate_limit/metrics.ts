@@ -1,4 +1,4 @@
-import type { Counter, Metrics } from '../../kernel/metrics.ts'
+import type { Counter, Metrics } from 'svcdb'
 import { LAYERS, type Layer } from './limits.ts'
 
 interface Incremented {

@@ -1,7 +1,6 @@
+import { AUTH_RANK, type Credentials, definePlugin, type Plugin } from 'svcdb'
+import { type BootOptions, boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { AUTH_RANK, type Credentials } from '../../kernel/auth.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
-import { type BootOptions, boot } from '../../kernel/testkit/index.ts'
 import plugin from './index.ts'
 import { configOf, directory, fakeClock, keys, routes } from './testing.ts'
 

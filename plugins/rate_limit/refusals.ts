@@ -1,5 +1,5 @@
 /** What a caller who is turned away is told. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Layer, Refusal } from './limits.ts'
 import type { Ban } from './lockout.ts'
 

@@ -1,8 +1,6 @@
 /** For tests: a clock that is moved by hand, keys, an audit trail that is looked into, and routes that answer. */
-import { AUDIT_TRAIL, type AuditRecord } from '../../kernel/audit-trail.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { NAMESPACES, type NamespaceDefinition } from '../../kernel/namespace-directory.ts'
-import { type Clock, definePlugin, type Plugin } from '../../kernel/plugin.ts'
+import { AUDIT_TRAIL, type AuditRecord, type Clock, definePlugin, NAMESPACES, type NamespaceDefinition, type Plugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export interface FakeClock extends Clock {
   /** Milliseconds later. */

@@ -1,7 +1,6 @@
 /** How a write is answered: counts of what was written of each kind, and what was refused. Pure. */
-import type { SvcError } from '../../kernel/errors.ts'
-import { partialWrite } from '../../kernel/partial-write.ts'
-import type { WriteResult } from '../../kernel/storage.ts'
+import { partialWrite, type WriteResult } from 'svcdb'
+import type { SvcError } from 'svcdb/lib/errors'
 import type { Failure, Outcome } from './outcome.ts'
 
 /** What the storage did with the rows of a batch that had none. */

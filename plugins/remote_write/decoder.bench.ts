@@ -1,10 +1,9 @@
 /** Samples a second of processor time, decoder alone, and of the clock through the engine: node plugins/remote_write/decoder.bench.ts [samples] */
 
 import { compressSync } from 'snappy'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import { boot } from '../../kernel/testkit/index.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { boot, FakeResolver } from 'svcdb/testkit'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
 import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'

@@ -4,12 +4,11 @@
  */
 
 import { deepStrictEqual } from 'node:assert'
-import { WriteBatch } from '../../kernel/batch.ts'
-import { Int64 } from '../../kernel/decode/numbers.ts'
-import { FakeResolver } from '../../kernel/decode/testing.ts'
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import { type Random, seeded } from '../../kernel/testkit/random.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { Int64 } from 'svcdb/lib/numbers'
+import { type Random, seeded } from 'svcdb/lib/random'
+import { FakeResolver, Message } from 'svcdb/testkit'
 import { RequestDecoder } from './decoder.ts'
 import { type ReferencePoint, type ReferenceResult, referenceDecode } from './reference.ts'
 import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'

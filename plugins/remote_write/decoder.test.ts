@@ -1,6 +1,5 @@
+import { Message, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
-import { pointsOf } from '../../kernel/decode/testing.ts'
-import { Message } from '../../kernel/decode/testing-protobuf.ts'
 import { NOTHING_WRITTEN, tallyOf } from './answer.ts'
 import { fuzz } from './decoder.fuzz.ts'
 import { decoding, encode } from './decoding.ts'

@@ -1,8 +1,8 @@
 /** Everything that one namespace's requests share: what was seen before, and the parts that read a request. */
-import type { WriteBatch } from '../../kernel/batch.ts'
-import { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import { OneByOne, type Work } from '../../kernel/decode/turns.ts'
-import type { SeriesResolver } from '../../kernel/storage.ts'
+import type { SeriesResolver } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
+import { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { Version } from './content.ts'
 import { HistogramMessage } from './histogram-message.ts'
 import { LabelSet } from './label-set.ts'

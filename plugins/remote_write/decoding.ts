@@ -1,11 +1,10 @@
 /** For tests: a decoder with what it needs, and what it made of a request in plain values. */
 
-import { WriteBatch } from '../../kernel/batch.ts'
-import { decodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram.ts'
-import { FakeResolver, pointsOf } from '../../kernel/decode/testing.ts'
-import { atOnce } from '../../kernel/decode/turns.ts'
-import type { NativeHistogram } from '../../kernel/histogram.ts'
-import type { MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import type { MetricMetadataEntry } from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { decodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
+import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'

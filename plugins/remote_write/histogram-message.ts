@@ -1,8 +1,7 @@
 /** The message Histogram, the same in both versions, to a histogram as storage takes it. */
-import { checkHistogram, reduceToKept, schemaProblem } from '../../kernel/decode/histogram-check.ts'
-import { NumberList } from '../../kernel/decode/number-list.ts'
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import type { CounterResetHint, HistogramSpan, NativeHistogram } from '../../kernel/histogram.ts'
+import { NumberList } from 'svcdb/lib/columns'
+import { type CounterResetHint, checkHistogram, type HistogramSpan, type NativeHistogram, reduceToKept, schemaProblem } from 'svcdb/lib/histogram'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import { isStale } from './sample-writer.ts'
 
 const HINTS: readonly CounterResetHint[] = ['unknown', 'reset', 'not_reset', 'gauge']

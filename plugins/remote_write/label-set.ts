@@ -2,8 +2,8 @@
  * The labels of a series seen for the first time, taken apart: where they lie in the request, and what is wrong with them.
  * The rules are Prometheus': any order, names and values in UTF-8, each name once, a name for the metric; a label without a value is none.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { MeasurementRef, SeriesResolver } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 const METRIC_NAME = Uint8Array.from('__name__', (c) => c.charCodeAt(0))
 /** The most that an engine can be set to take (`database.max_tags_per_series`); it decides on the rest. */

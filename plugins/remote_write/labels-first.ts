@@ -1,5 +1,5 @@
 /** A series message whose fields come in an order that no encoder writes, though the format allows it, in the usual one: its labels first. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import { LABELS } from './series-body.ts'
 
 /** Of a series that is read twice, in one go. */

@@ -1,6 +1,5 @@
 /** Metadata on disk: read at start, written some seconds after it changed and at stop. */
-import type { Logger } from '../../kernel/log.ts'
-import type { StateStore } from '../../kernel/storage.ts'
+import type { Logger, StateStore } from 'svcdb'
 import type { MetadataStore, MetricRecord } from './metadata.ts'
 
 const PREFIX = 'metadata/'

@@ -1,5 +1,5 @@
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { boot } from '../../kernel/testkit/index.ts'
 import { familyOf, MetadataStore, type MetricRecord } from './metadata.ts'
 import { MetadataKeeper } from './metadata-keeper.ts'
 

@@ -1,7 +1,7 @@
 /**
  * What senders say of their metrics, bounded: the service `metric_metadata`. Pure; `metadata-keeper.ts` puts it on disk.
  */
-import type { MetricMetadata, MetricMetadataEntry } from '../../kernel/metric-metadata.ts'
+import type { MetricMetadata, MetricMetadataEntry } from 'svcdb'
 
 export type NoteMetadata = (entry: MetricMetadataEntry) => void
 

@@ -1,7 +1,6 @@
 /** The metrics that a decoder has met, and where their samples go in the write at hand. */
-import type { Column, TableBatch } from '../../kernel/batch.ts'
-import { VALUE_FIELD } from '../../kernel/metric-fields.ts'
-import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { MeasurementRef, SeriesResolver } from 'svcdb'
+import { type Column, type TableBatch, VALUE_FIELD } from 'svcdb/lib/columns'
 
 /** What the field `value` of a metric holds. */
 export const NOTHING = 0

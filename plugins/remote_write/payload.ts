@@ -1,10 +1,7 @@
 /** Compressed bodies to messages, in bounded memory. */
-import { decodeSnappy } from '../../kernel/decode/snappy.ts'
-import { SnappyBlockDecoder } from '../../kernel/decode/snappy-block.ts'
-import { snappyLength } from '../../kernel/decode/snappy-fill.ts'
-import { SnappyThread } from '../../kernel/decode/snappy-thread.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import { decompress } from '../../kernel/http/body.ts'
+import { decompress } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { decodeSnappy, SnappyBlockDecoder, SnappyThread, snappyLength } from 'svcdb/lib/snappy'
 
 /** Too large for the thread's slots, and too long for the main thread: the library's thread pool does it, in memory that it takes anew. */
 const LARGE = 4 * 1024 * 1024

@@ -1,5 +1,5 @@
 /** The decoder's oracle for tests: both messages read field by field into objects, with BigInts and no shortcuts. Floats only. */
-import { varintAt, type WireField, walkFields } from '../../kernel/decode/testing-protobuf.ts'
+import { varintAt, type WireField, walkFields } from 'svcdb/testkit'
 
 export interface ReferencePoint {
   position: number

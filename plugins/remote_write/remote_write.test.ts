@@ -1,9 +1,8 @@
 import { zstdCompressSync } from 'node:zlib'
 import { compressSync } from 'snappy'
+import { definePlugin, type MetricMetadata } from 'svcdb'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import type { MetricMetadata } from '../../kernel/metric-metadata.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
 
 const URL = '/api/v1/prom/write'

@@ -1,9 +1,9 @@
 /**
  * prometheus.WriteRequest, remote write 1.0, from bytes to columns. A series is recognised by its labels as they lie in the message.
  */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import type { Work } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Work } from 'svcdb/lib/event-loop'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import { type LabelSet, MAX_LABELS_BYTES } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import type { NoteMetadata } from './metadata.ts'

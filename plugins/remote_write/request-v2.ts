@@ -1,9 +1,9 @@
 /**
  * io.prometheus.write.v2.Request, remote write 2.0, from bytes to columns. A series is recognised by the numbers of its labels' symbols.
  */
-import { BYTES, type ProtobufReader } from '../../kernel/decode/protobuf.ts'
-import type { Work } from '../../kernel/decode/turns.ts'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Work } from 'svcdb/lib/event-loop'
+import { BYTES, type ProtobufReader } from 'svcdb/lib/protobuf'
 import { type LabelSet, MAX_LABELS } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'

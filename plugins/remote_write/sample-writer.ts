@@ -2,12 +2,9 @@
  * Samples into the columns of a write: floats of all metrics in one table, as long as `value` is the only field they have, histograms in
  * the tables of their metrics. The two go into batches of their own, so that what the storage refuses of each can be told apart.
  */
-import type { Column, WriteBatch } from '../../kernel/batch.ts'
-import { typeConflict } from '../../kernel/batch.ts'
-import { encodeHistogramInto, staleHistogram } from '../../kernel/decode/histogram.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { NativeHistogram } from '../../kernel/histogram.ts'
-import { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from '../../kernel/metric-fields.ts'
+import { type Column, FLOATS_BESIDE, HISTOGRAMS_BESIDE, typeConflict, VALUE_FIELD, type WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { encodeHistogramInto, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import { FLOATS, HISTOGRAMS, type Metric, NOTHING } from './metric.ts'
 import type { DecodeOptions, Outcome } from './outcome.ts'
 

@@ -1,5 +1,5 @@
 /** What follows the labels of a series: samples and histograms into the batch, exemplars counted. */
-import type { ProtobufReader } from '../../kernel/decode/protobuf.ts'
+import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { HistogramMessage } from './histogram-message.ts'
 import type { Metric } from './metric.ts'
 import type { SampleWriter } from './sample-writer.ts'

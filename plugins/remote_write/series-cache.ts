@@ -2,8 +2,8 @@
  * Series recognised by the bytes that stand for their labels in a request, to their number and metric. One for each namespace and version.
  * Senders repeat their order, so the series that came after the last one is tried before anything is hashed.
  */
-import { KeyTable } from '../../kernel/decode/key-table.ts'
-import type { SeriesResolver } from '../../kernel/storage.ts'
+import type { SeriesResolver } from 'svcdb'
+import { KeyTable } from 'svcdb/lib/columns'
 import type { LabelSet } from './label-set.ts'
 import { type Metric, Metrics } from './metric.ts'
 

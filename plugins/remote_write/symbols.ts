@@ -2,7 +2,7 @@
  * The symbols of one request of version 2, and numbers for their texts that stay the same from request to request: the labels of a
  * series become a short row of such numbers. Only symbols that labels or metadata use get one; those of exemplars are all different.
  */
-import { KeyTable } from '../../kernel/decode/key-table.ts'
+import { KeyTable } from 'svcdb/lib/columns'
 
 const UNKNOWN = -2
 /** The text cannot be kept: the table has no place for it. */

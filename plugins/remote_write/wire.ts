@@ -1,5 +1,5 @@
 /** For tests and benches: both messages written plainly, field by field, and read by nobody but the decoder. */
-import { Message, zigzag } from '../../kernel/decode/testing-protobuf.ts'
+import { Message, zigzag } from 'svcdb/testkit'
 
 export interface WireHistogram {
   ms?: number

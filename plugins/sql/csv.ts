@@ -2,8 +2,8 @@
  * Rows as CSV (RFC 4180): a header, CRLF after every line, quotes around what needs them. Values are those of the JSON answer without its quotes: NULL is
  * nothing, the empty text is "", lists and structs are their JSON.
  */
-import { jsonEncoderOf } from '../../kernel/decode/sql-json.ts'
-import type { SqlChunk, SqlColumn } from '../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn } from 'svcdb'
+import { jsonEncoderOf } from 'svcdb/lib/sql-result'
 
 export class CsvEncoder {
   readonly header: string

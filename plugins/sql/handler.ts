@@ -1,8 +1,6 @@
 /** /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
 import type { FastifyReply } from 'fastify'
-import { sendOutput } from '../../kernel/http/output.ts'
-import { type Counter, truncatedResults } from '../../kernel/metrics.ts'
-import type { HttpRequest, Svc } from '../../kernel/plugin.ts'
+import { type Counter, type HttpRequest, type Svc, sendOutput, truncatedResults } from 'svcdb'
 import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
 const JOB = new URL('./sql-job.ts', import.meta.url)

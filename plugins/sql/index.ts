@@ -1,4 +1,4 @@
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from 'svcdb'
 import { configSchema } from './config.ts'
 import { SqlHandler } from './handler.ts'
 import { sqlAnswer, sqlBody, sqlQuery } from './schemas.ts'

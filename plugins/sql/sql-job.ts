@@ -1,7 +1,7 @@
 /** A SQL statement beside the data: runs it and emits the answer, JSON or CSV, as it comes. */
-import { JsonRowEncoder } from '../../kernel/decode/sql-json.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Job, JobIo, Reader, SqlChunk, SqlColumn } from '../../kernel/storage.ts'
+import type { Job, JobIo, Reader, SqlChunk, SqlColumn } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { JsonRowEncoder } from 'svcdb/lib/sql-result'
 import { CsvEncoder } from './csv.ts'
 
 export interface SqlArgs {

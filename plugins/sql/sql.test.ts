@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
+import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import line from '../line_protocol/index.ts'
 import plugin from './index.ts'
 

@@ -1,5 +1,5 @@
 /** Runs statements that need no data through the whole path, beside the engine. Their texts differ: equal ones would be remembered, not parsed. */
-import type { Job } from '../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 import { runSql } from './sql-job.ts'
 
 const warmUp: Job<{ statements: number }, void> = async (reader, { statements }, io) => {

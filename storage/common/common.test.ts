@@ -1,5 +1,5 @@
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
 import { formatDecimal, parseDecimal, rescale } from './decimal.ts'
 import { limitsOf } from './limits.ts'
 import { canonicalTags, checkFieldName, checkMeasurementName, checkTagKey } from './names.ts'

@@ -2,7 +2,7 @@
  * Exact decimals: an unscaled integer and the number of digits behind the point, at most 38 digits in all. Digits are kept as
  * they were written ("1.50" has scale 2); no value passes through a float.
  */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 export const MAX_DIGITS = 38
 const BOUND = 10n ** BigInt(MAX_DIGITS)

@@ -17,9 +17,10 @@
  * the newest is the one that `restore` means. A drop that was final or whose deadline has passed leaves its name behind, so that
  * `restore` can say why it cannot help; the newest `KEPT_ENDED_DROPS` names are remembered.
  */
+
+import type { RetentionHold } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'typebox'
-import { SvcError } from '../../kernel/errors.ts'
-import type { RetentionHold } from '../../kernel/storage.ts'
 import type { Limits } from './limits.ts'
 import { shown } from './names.ts'
 import { earlier, floorDiv, INT64_MIN, later } from './time.ts'

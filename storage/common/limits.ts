@@ -2,8 +2,9 @@
  * The admission keys of [database] that every engine shares, with what bounds its conditions, and their values as the rules of this folder take them.
  * Engines spread `admissionKeys` into their own configuration schema.
  */
+
+import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
 import { Type } from 'typebox'
-import { REGEX_TIMEOUT_MS } from '../../kernel/text-pattern.ts'
 
 export const admissionKeys = {
   shard_duration_secs: Type.Integer({

@@ -1,8 +1,8 @@
 /** Tag conditions as predicates. */
-import type { Matcher } from '../../kernel/storage.ts'
-import { TextPattern } from '../../kernel/text-pattern.ts'
+import type { Matcher } from 'svcdb'
+import { TextPattern } from 'svcdb/lib/regex'
 
-export { compileRegex } from '../../kernel/regex.ts'
+export { compileRegex } from 'svcdb/lib/regex'
 
 /** A condition on a tag's value. */
 export interface Condition {

@@ -4,7 +4,7 @@
  * NUL and 0x01 are identity separators (specification, Point rule 5). Half a surrogate pair has no UTF-8 form: two different
  * strings would become one series, so text that is not well-formed is refused as well.
  */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from './limits.ts'
 
 /** Columns that every measurement has in SQL or on disk. */

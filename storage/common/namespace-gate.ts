@@ -1,5 +1,5 @@
 /** Where an engine asks the guard of namespaces, if there is one. */
-import type { NamespaceGuard } from '../../kernel/storage.ts'
+import type { NamespaceGuard } from 'svcdb'
 
 export class NamespaceGate {
   guard: NamespaceGuard | undefined

@@ -15,7 +15,7 @@
  * Use: `open` once a write, `verdict` for each row (two integer comparisons, no BigInt), `advance` with the newest admitted time. The bounds of
  * `open` are the narrowest: a row that they call too old is judged again by those of its measurement (`boundsOf`).
  */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { ADMITS_ALL, type AdmissionCutoff, type AdmissionCutoffs, wallClock } from './lifetime.ts'
 import type { Limits } from './limits.ts'
 import { before, earlier, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, later, lowHalf, toNs } from './time.ts'

@@ -1,6 +1,6 @@
 /** What the suite asks of an engine's test file, and the surroundings it gives the engine. */
-import { type Metrics, MetricsRegistry } from '../../kernel/metrics.ts'
-import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
+import type { Metrics, StorageContext, StorageEngine } from 'svcdb'
+import { MetricsRegistry } from 'svcdb/testkit'
 
 export interface EngineUnderTest {
   /** Open. */

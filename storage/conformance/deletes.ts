@@ -1,6 +1,6 @@
 /** What a delete removes, what it leaves, and that it does not reach what is written after it. */
 import { setTimeout } from 'node:timers/promises'
-import type { DeleteRequest, DeleteResult, Matcher } from '../../kernel/storage.ts'
+import type { DeleteRequest, DeleteResult, Matcher } from 'svcdb'
 import { INT64_MIN } from '../common/time.ts'
 import { type Life, type LifeRule, listen, seen } from './life.ts'
 import { dec, f64, fill, HOUR, hist, lines, MINUTE, NOW, str, type TestPoint, write } from './points.ts'

@@ -5,8 +5,9 @@
  * the fixed first one, SVC_STEPS=<n> operations in each. SVC_LIVES=all runs each rule about what goes with everything that can
  * happen between its steps; otherwise each has its turn with one of it, for every run makes and ends engines by the dozen.
  */
+
+import type { StorageEngine } from 'svcdb'
 import t, { type Test } from 'tap'
-import type { StorageEngine } from '../../kernel/storage.ts'
 import { admissionConfig, admissionRules } from './admission.ts'
 import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'

@@ -1,7 +1,7 @@
 /** The surroundings of rules about what goes: a clock that moves, and something that happens between two steps. */
 import { setTimeout } from 'node:timers/promises'
+import type { Change, StorageEngine } from 'svcdb'
 import type { Test } from 'tap'
-import type { Change, StorageEngine } from '../../kernel/storage.ts'
 import type { EngineUnderTest } from './context.ts'
 import { lines } from './points.ts'
 

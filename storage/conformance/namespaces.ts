@@ -1,6 +1,6 @@
 /** What a namespace holds, and what its guard keeps out of it. */
-import { SvcError } from '../../kernel/errors.ts'
-import type { NamespaceBounds, NamespaceUsage, StorageEngine } from '../../kernel/storage.ts'
+import type { NamespaceBounds, NamespaceUsage, StorageEngine } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Life, LifeRule } from './life.ts'
 import { f64, fill, lines, NOW, type TestPoint, write } from './points.ts'
 

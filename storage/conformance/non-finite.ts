@@ -1,5 +1,5 @@
 /** NaN and infinities: stored where the writer says so, and no value to readers of points. */
-import type { Change } from '../../kernel/storage.ts'
+import type { Change } from 'svcdb'
 import type { LifeRule } from './life.ts'
 import { bits, f64, INFINITE, lines, NAN, NEGATIVE_INFINITE, NOW, STALE, str, type TestPoint, write } from './points.ts'
 

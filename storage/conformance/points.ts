@@ -1,7 +1,7 @@
 /** Points as a test writes them, into and out of the columns of the storage interface. */
-import type { WriteBatch } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { ColumnChunk, FieldType, Rejection, ScanRequest, SeriesChunk, Storage, WriteResult } from '../../kernel/storage.ts'
+import type { ColumnChunk, FieldType, Rejection, ScanRequest, SeriesChunk, Storage, WriteResult } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { formatDecimal, parseDecimal } from '../common/decimal.ts'
 import { highHalf, lowHalf } from '../common/time.ts'
 

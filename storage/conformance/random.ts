@@ -1,7 +1,7 @@
 /** Random operations by seed, on the engine and on the oracle at once; everything the two answer must be the same. */
-import type { SampleRequest } from '../../kernel/samples.ts'
-import type { DeleteRequest, Matcher, MeasurementInfo, ScanRequest, StorageEngine, WriteResult } from '../../kernel/storage.ts'
-import { seeded } from '../../kernel/testkit/random.ts'
+import type { DeleteRequest, Matcher, MeasurementInfo, ScanRequest, StorageEngine, WriteResult } from 'svcdb'
+import type { SampleRequest } from 'svcdb/lib/columns'
+import { seeded } from 'svcdb/lib/random'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { createEngine as createOracle } from '../memory/index.ts'
 import { type MakeEngine, testContext } from './context.ts'

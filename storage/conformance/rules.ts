@@ -1,6 +1,7 @@
 /** What a point is, who it merges with, and how it is read. */
+
+import type { StorageEngine } from 'svcdb'
 import type { Test } from 'tap'
-import type { StorageEngine } from '../../kernel/storage.ts'
 import { INT64_MIN } from '../common/time.ts'
 import { bool, dec, f64, HOUR, hist, i64, lines, MINUTE, NOW, str, type TestPoint, u64, write } from './points.ts'
 

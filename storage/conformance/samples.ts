@@ -1,6 +1,6 @@
 /** Samples as evaluators read them, from the engine and from the oracle. */
-import type { SampleRequest } from '../../kernel/samples.ts'
-import type { Storage } from '../../kernel/storage.ts'
+import type { Storage } from 'svcdb'
+import type { SampleRequest } from 'svcdb/lib/columns'
 import { jobModule } from './context.ts'
 
 interface Answer {

@@ -1,6 +1,6 @@
 /** Jobs, change notifications, state, and what a closed engine answers. */
 import { setTimeout } from 'node:timers/promises'
-import type { Change, Storage } from '../../kernel/storage.ts'
+import type { Change, Storage } from 'svcdb'
 import { jobModule } from './context.ts'
 import { dec, f64, lines, NOW, str, write } from './points.ts'
 import type { Rule } from './rules.ts'

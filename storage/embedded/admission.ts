@@ -2,9 +2,9 @@
  * What of a batch may be stored, decided before the log sees it: window, future bound, values, schema, series. Refused rows are counted and
  * named, the rest is routed to tables. Nothing here waits; what it changes in schema and series index can be undone.
  */
-import { type Column, type TableBatch, typeConflict, type WriteBatch } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { Rejection, WriteOptions } from '../../kernel/storage.ts'
+import type { Rejection, WriteOptions } from 'svcdb'
+import { type Column, type TableBatch, typeConflict, type WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { rescale } from '../common/decimal.ts'
 import { hasNonFinite } from '../common/floats.ts'
 import { type AdmissionCutoffs, staleSeries } from '../common/lifetime.ts'

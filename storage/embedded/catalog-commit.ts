@@ -18,7 +18,7 @@
  */
 import { constants } from 'node:os'
 import { join } from 'node:path'
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { takeRoom } from './catalog-room.ts'
 import type { KeyValueStore } from './key-value-store.ts'
 import { type FileSystem, realFileSystem } from './wal/file-system.ts'

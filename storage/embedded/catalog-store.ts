@@ -7,7 +7,7 @@
  *   is missing, too many or of another time is noticed when the catalog is opened.
  * - `transaction` collects what its body writes and applies it when the body has returned: a throw leaves nothing behind.
  */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { CatalogCommits, type RawWrites } from './catalog-commit.ts'
 import { damagedCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './catalog-value.ts'
 import { type Environment, realEnvironment } from './environment.ts'

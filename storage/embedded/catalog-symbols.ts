@@ -3,8 +3,8 @@
  * nobody holds a symbol's number: those that no series uses any more are left out then, and the others move up. One transaction: a crash leaves
  * the old numbers or the new. Numbers of series stay, for segments and the log name them.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { StorageContext } from '../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { BLOCK, blockKey } from './catalog.ts'
 import type { CatalogStore, CatalogWrites } from './catalog-store.ts'
 import { ByteReader, ByteWriter } from './wal/bytes.ts'

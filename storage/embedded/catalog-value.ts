@@ -2,8 +2,8 @@
  * How a value lies in the catalog: its bytes, then four bytes of CRC-32C over the key's UTF-8 and the bytes. LMDB has no checksums; with the key
  * in the sum, a value under another key is noticed as a flipped bit is. Every value but `meta/format` passes through here.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import { crc32c } from './wal/crc32c.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { crc32c } from 'svcdb/lib/files'
 
 const CRC_BYTES = 4
 const encoder = new TextEncoder()

@@ -1,7 +1,7 @@
 /** Changes for subscribers, after they are durable and visible. Points are decoded only when a subscriber asks. */
-import type { Column } from '../../kernel/batch.ts'
-import { isStaleHistogram } from '../../kernel/decode/histogram.ts'
-import type { Change, ChangedPoint } from '../../kernel/storage.ts'
+import type { Change, ChangedPoint } from 'svcdb'
+import type { Column } from 'svcdb/lib/columns'
+import { isStaleHistogram } from 'svcdb/lib/histogram'
 import type { FieldDef } from './layout.ts'
 import type { Schema } from './schema.ts'
 import type { SeriesIndex } from './series-index.ts'

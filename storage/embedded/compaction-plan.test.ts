@@ -1,5 +1,5 @@
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { backlog, type CompactionLimits, type Merge, planMerge } from './compaction-plan.ts'
 import type { SegmentMeta } from './layout.ts'
 

@@ -1,5 +1,5 @@
+import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
-import { MetricsRegistry } from '../../kernel/metrics.ts'
 import { explain, fsyncPolicy, resolveConfig } from './config.ts'
 import { durabilityInfo } from './metrics.ts'
 

@@ -1,7 +1,7 @@
 /** The [database] section of the embedded engine. */
 import { availableParallelism } from 'node:os'
+import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'typebox'
-import { SvcError } from '../../kernel/errors.ts'
 import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
 import type { CompactionLimits } from './compaction-plan.ts'

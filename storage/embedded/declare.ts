@@ -1,7 +1,7 @@
 /** Declaring a field before anything is written to it. */
-import { typeConflict } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldInfo } from '../../kernel/storage.ts'
+import type { FieldInfo } from 'svcdb'
+import { typeConflict } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
 import { type Measurement, type Schema, tooManyFields, type Undo } from './schema.ts'
 import type { Definitions } from './wal/record.ts'

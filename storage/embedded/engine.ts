@@ -4,8 +4,6 @@
  */
 import { resolve } from 'node:path'
 import { deserialize } from 'node:v8'
-import type { WriteBatch } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
 import type {
   Capability,
   Change,
@@ -31,7 +29,9 @@ import type {
   StorageStatus,
   WriteOptions,
   WriteResult,
-} from '../../kernel/storage.ts'
+} from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { ADMITS_ALL, admissionCutoffs, type Lifetimes, lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'

@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
-import { type LockTexts, ProcessLock } from '../../kernel/process-lock.ts'
+import { type LockTexts, ProcessLock } from 'svcdb/lib/files'
 import { type KeyValueStore, openLmdb } from './key-value-store.ts'
 import type { FromWorker, ToWorker, WorkerData } from './layout.ts'
 import { realTimers, type Timers } from './timers.ts'

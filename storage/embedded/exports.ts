@@ -3,8 +3,8 @@
  * for good. The work is done beside the engine (worker/export.ts).
  */
 import { basename, dirname, join, resolve } from 'node:path'
-import { SvcError } from '../../kernel/errors.ts'
-import type { ExportRequest, ExportResult, JobOptions, RunningJob } from '../../kernel/storage.ts'
+import type { ExportRequest, ExportResult, JobOptions, RunningJob } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { WorkerConfig } from './layout.ts'
 import { paths } from './paths.ts'
 import type { FileSystem } from './wal/file-system.ts'

@@ -1,8 +1,7 @@
 /** Columns of native histograms on every way that data takes: SQL, scans, flush, merge, replay, backup, encryption. */
 import { join } from 'node:path'
+import { encodeHistogramInto, staleHistogram, storedHistogramJson } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
-import { encodeHistogramInto, staleHistogram } from '../../kernel/decode/histogram.ts'
-import { storedHistogramJson } from '../../kernel/histogram/json.ts'
 import type { EmbeddedEngine } from './engine.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, tempDir } from './testing/harness.ts'
 

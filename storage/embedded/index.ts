@@ -1,5 +1,5 @@
 /** Storage engine "embedded": what the kernel loads. */
-import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
+import type { StorageContext, StorageEngine } from 'svcdb'
 import { EmbeddedEngine } from './engine.ts'
 
 export { check } from './check.ts'

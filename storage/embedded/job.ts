@@ -1,6 +1,6 @@
 /** The main thread's end of a job on an engine thread: its output as a bounded stream, its result, time limit and cancellation. */
-import { SvcError } from '../../kernel/errors.ts'
-import type { JobOptions, RunningJob } from '../../kernel/storage.ts'
+import type { JobOptions, RunningJob } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Timer, Timers } from './timers.ts'
 
 interface Link {

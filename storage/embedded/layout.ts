@@ -13,7 +13,7 @@
  * - What a reader takes while the writer may change it (SEQ, EVENTS, row counts, flags, the summary) is read and written by Atomics; everything else
  *   was written before a count that the reader has loaded. Nothing relies on the order that a processor happens to keep (docs/decisions/037).
  */
-import type { FieldInfo, FieldType } from '../../kernel/storage.ts'
+import type { FieldInfo, FieldType } from 'svcdb'
 import type { KeyMaterial } from './encryption/keys.ts'
 
 export const ROW_BITS = 16

@@ -1,7 +1,7 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
-import { MetricsRegistry } from '../../kernel/metrics.ts'
 import { testContext } from '../conformance/index.ts'
 import { EmbeddedEngine } from './engine.ts'
 import { threadsRunning } from './environment.ts'

@@ -3,7 +3,7 @@
  * a failed step is logged, counted and tried again, and nothing is lost meanwhile: the log still has the rows.
  */
 import { join } from 'node:path'
-import type { StorageContext } from '../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
 import { type Merge, planMerge } from './compaction-plan.ts'
 import type { DatabaseConfig } from './config.ts'
 import { freeBytes } from './disk-space.ts'

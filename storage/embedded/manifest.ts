@@ -8,7 +8,7 @@
  * - The log's floor passes a memtable in the commit that stores its segments, or in one after it, and log files go below a stored floor only.
  */
 import { join } from 'node:path'
-import type { StorageContext } from '../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
 import type { Archive } from './archive/archive.ts'
 import type { Catalog, Counters } from './catalog.ts'
 import { CatalogAhead } from './catalog-ahead.ts'

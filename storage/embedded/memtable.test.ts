@@ -1,6 +1,7 @@
 /** Addresses of a memtable: when they run out, and what becomes of heads and links. */
+
+import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
-import { ByteHeap, TableBatch } from '../../kernel/batch.ts'
 import { type FieldDef, HEAP_BUFFERS, type StateEvent } from './layout.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import { heapBytes } from './worker/row-gather.ts'

@@ -5,7 +5,7 @@
  * Invariants: only applied (durable) batches come in; a row below a chunk's published count never changes; a series keeps its rows
  * in one table of a memtable.
  */
-import { bytesPerValue, type Column } from '../../kernel/batch.ts'
+import { bytesPerValue, type Column } from 'svcdb/lib/columns'
 import { widened } from './grow.ts'
 import {
   CHUNK_HAS_NON_FINITE,

@@ -1,7 +1,7 @@
 /** The engine's metrics. */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Counter, Histogram, Metrics } from '../../kernel/metrics.ts'
+import type { Counter, Histogram, Metrics } from 'svcdb'
 import type { Catalog } from './catalog.ts'
 import type { Scrubber } from './damage/scrubber.ts'
 import type { Manifest } from './manifest.ts'

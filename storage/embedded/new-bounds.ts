@@ -1,5 +1,5 @@
 /** What one write may begin: a batch is admitted, encoded and defined in one turn of the event loop, and what is new costs far more than rows do. */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 export interface MostNew {
   /** Measurements, fields and tables. */

@@ -2,8 +2,8 @@
  * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries. A thread that dies fails what it
  * was doing and is replaced with the next request, the maintenance thread only so often (pressure.ts).
  */
-import { classify, type ErrorCode, SvcError } from '../../kernel/errors.ts'
-import type { JobOptions, RunningJob, StorageContext } from '../../kernel/storage.ts'
+import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
+import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { EngineWorker, Environment } from './environment.ts'
 import { Job } from './job.ts'
 import {

@@ -1,5 +1,5 @@
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
-import { SvcError } from '../../kernel/errors.ts'
 import type { SegmentMeta } from './layout.ts'
 import { Pressure } from './pressure.ts'
 

@@ -5,7 +5,7 @@
  * - merging is behind: STORAGE_FULL or BACKPRESSURE likewise. Segments that cannot be merged for another reason do not count: refusing writes would
  *   not repair them.
  */
-import { classify, SvcError } from '../../kernel/errors.ts'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import { backlog, type CompactionLimits } from './compaction-plan.ts'
 import type { SegmentMeta } from './layout.ts'
 

@@ -1,7 +1,8 @@
 /** Jobs beyond database.max_concurrent_queries wait for their turn, and can be called off while they do. */
+
+import { definePlugin } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 
 const JOB = new URL('./worker/testing-job.ts', import.meta.url)
 const asks = definePlugin({ id: 'asks', summary: 'Needs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })

@@ -1,5 +1,5 @@
 /** Turns the names that decoders meet into the engine's numbers. */
-import type { MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { MeasurementRef, SeriesResolver } from 'svcdb'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
 import type { Schema } from './schema.ts'

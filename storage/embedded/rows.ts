@@ -1,5 +1,5 @@
 /** Rows and columns as admission passes them on: a decoder's table, or what is left of it. */
-import { bytesPerValue, Column } from '../../kernel/batch.ts'
+import { bytesPerValue, Column } from 'svcdb/lib/columns'
 
 export interface Rows {
   rows: number

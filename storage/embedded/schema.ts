@@ -10,8 +10,8 @@
  *   told of. A number that was given and taken back is therefore named nowhere, and may be given again; see
  *   docs/decisions/032-catalog-commits.md.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from '../../kernel/storage.ts'
+import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import type { FieldDef, MeasurementDef, TableDef } from './layout.ts'
 import type { Definitions } from './wal/record.ts'

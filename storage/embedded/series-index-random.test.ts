@@ -1,5 +1,5 @@
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../kernel/testkit/random.ts'
 import { NOT_DURABLE, UNKNOWN } from './provisional-series.ts'
 import { FIRST_HANDLE, type SeriesIndex } from './series-index.ts'
 import { newIndex, ref } from './testing/series.ts'

@@ -8,8 +8,8 @@
  *   From `publish` on, when its record is durable, look-ups find the number; a write that fails takes number and symbols back (`revoke`).
  * - live + provisional never exceeds the budget, nor those of a namespace its bounds, but for series whose giving back has failed.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { MeasurementRef } from '../../kernel/storage.ts'
+import type { MeasurementRef } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import { widened } from './grow.ts'
 import type { HashKey } from './hash.ts'

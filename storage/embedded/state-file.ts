@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { open } from 'lmdb'
-import type { OpenState } from '../../kernel/command.ts'
+import type { OpenState } from 'svcdb'
 import { type CatalogStore, FORMAT_VERSION } from './catalog-store.ts'
 import { decodeJson, decodeValue } from './catalog-value.ts'
 import { paths } from './paths.ts'

@@ -1,5 +1,5 @@
 /** The plugins' memory, in the catalog's LMDB: ordered keys below `state/<owner>/`, JSON values. Keys are ordered by their UTF-8. */
-import type { StateReader, StateStore, StateTransaction } from '../../kernel/storage.ts'
+import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { CatalogStore } from './catalog-store.ts'
 
 type Range = { prefix?: string; start?: string; end?: string; limit?: number }

@@ -4,7 +4,7 @@
  *
  * Invariant: what is refused in the middle leaves no text (`takeBack`).
  */
-import { SvcError } from '../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { type HashKey, hashEnd, hashStart, hashStep } from './hash.ts'
 import { type ProvisionalSeries, textId } from './provisional-series.ts'
 import type { SymbolTable } from './symbols.ts'

@@ -1,5 +1,5 @@
 /** What a namespace holds. */
-import type { NamespaceUsage } from '../../kernel/storage.ts'
+import type { NamespaceUsage } from 'svcdb'
 import type { SegmentMeta } from './layout.ts'
 import type { Schema } from './schema.ts'
 import type { SeriesIndex } from './series-index.ts'

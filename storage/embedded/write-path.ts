@@ -5,9 +5,9 @@
  * - Rows become visible only after their record is durable, in the order of the log.
  * - A memtable and the log files with its rows begin together (`firstWal`): files below the oldest memtable's are not needed.
  */
-import { WriteBatch } from '../../kernel/batch.ts'
-import { classify, type SvcError } from '../../kernel/errors.ts'
-import type { SeriesResolver, StorageContext, WriteOptions, WriteResult } from '../../kernel/storage.ts'
+import type { SeriesResolver, StorageContext, WriteOptions, WriteResult } from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { classify, type SvcError } from 'svcdb/lib/errors'
 import type { AdmissionCutoffs } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'
 import { Admission, type Admitted } from './admission.ts'

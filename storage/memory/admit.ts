@@ -5,9 +5,9 @@
  * A field comes into being with the first row that is admitted with it; a decimal's scale is then the most fractional digits
  * among the rows of this write that pass all other checks. Fields are created only for rows that are admitted.
  */
-import { typeConflict } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldInfo } from '../../kernel/storage.ts'
+import type { FieldInfo } from 'svcdb'
+import { typeConflict } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { rescale } from '../common/decimal.ts'
 import { staleSeries } from '../common/lifetime.ts'
 import type { Limits } from '../common/limits.ts'

@@ -2,8 +2,6 @@
  * All points in plain maps: obviously correct rather than fast, nothing outlives the process. It is the oracle of the conformance
  * suite and the engine of plugin tests. Rules live in `../common`, the order of checks in `admit.ts`.
  */
-import { WriteBatch } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
 import type {
   Capability,
   Change,
@@ -27,7 +25,9 @@ import type {
   StorageStatus,
   WriteOptions,
   WriteResult,
-} from '../../kernel/storage.ts'
+} from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
 import { lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'

@@ -1,6 +1,7 @@
 /** The storage engine "memory": what it holds is gone when the process ends. For tests, demonstrations, and as the oracle. */
+
+import type { StorageContext, StorageEngine } from 'svcdb'
 import { Type } from 'typebox'
-import type { StorageContext, StorageEngine } from '../../kernel/storage.ts'
 import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
 import { MemoryEngine } from './engine.ts'

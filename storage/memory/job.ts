@@ -3,8 +3,8 @@
  * bounded, and the caller gets its answer when the time is up whether the job has noticed or not. A job that computes without
  * awaiting holds the process up; that is the price of having no threads.
  */
-import { SvcError } from '../../kernel/errors.ts'
-import type { Job, JobOptions, Reader, RunningJob } from '../../kernel/storage.ts'
+import type { Job, JobOptions, Reader, RunningJob } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** Bytes waiting for the consumer before `emit` holds the job. */
 const MAX_QUEUED = 1 << 20

@@ -1,6 +1,6 @@
 /** How data goes: deletes, drops and retention. The rules are those of `../common/lifetime.ts`; here they meet the maps. */
-import type { WriteBatch } from '../../kernel/batch.ts'
-import type { DeleteRequest, RetentionHold } from '../../kernel/storage.ts'
+import type { DeleteRequest, RetentionHold } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
 import {
   type AdmissionCutoffs,
   admissionCutoffs,

@@ -1,8 +1,8 @@
 /** A columnar batch taken apart into one object a row. Slow and plain on purpose: this engine is the oracle of the others. */
-import type { Column, TableBatch, WriteBatch } from '../../kernel/batch.ts'
-import { isStaleHistogram } from '../../kernel/decode/histogram.ts'
-import type { SvcError } from '../../kernel/errors.ts'
-import type { FieldType } from '../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
+import type { Column, TableBatch, WriteBatch } from 'svcdb/lib/columns'
+import type { SvcError } from 'svcdb/lib/errors'
+import { isStaleHistogram } from 'svcdb/lib/histogram'
 import { toNs } from '../common/time.ts'
 import type { Series, SeriesTable } from './series.ts'
 

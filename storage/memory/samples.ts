@@ -1,7 +1,7 @@
 /** Reader.samples and Reader.activeSeries over frozen series, plainly: what the embedded engine's answers are held against. */
-import { isStaleHistogram } from '../../kernel/decode/histogram.ts'
-import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRows, type SampleSet, type SeriesSet, type TagColumn, type TagSets } from '../../kernel/samples.ts'
-import type { FieldInfo } from '../../kernel/storage.ts'
+import type { FieldInfo } from 'svcdb'
+import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRows, type SampleSet, type SeriesSet, type TagColumn, type TagSets } from 'svcdb/lib/columns'
+import { isStaleHistogram } from 'svcdb/lib/histogram'
 import type { Value } from './rows.ts'
 
 const STALE_BITS = 0x7ff0000000000002n

@@ -5,9 +5,9 @@
  * the budget. When a batch ends, provisional series that no open batch holds a row of are given back and `epoch` rises. A series that
  * is deleted becomes provisional again, so that rows on their way to it are stored. Numbers are not used twice.
  */
-import type { WriteBatch } from '../../kernel/batch.ts'
-import { SvcError } from '../../kernel/errors.ts'
-import type { FieldInfo, MeasurementRef, SeriesResolver } from '../../kernel/storage.ts'
+import type { FieldInfo, MeasurementRef, SeriesResolver } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'

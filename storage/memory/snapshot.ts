@@ -1,8 +1,8 @@
 /** Reading: a snapshot shares the points with the engine until the engine changes them (`Series.shared`). */
 import { setImmediate } from 'node:timers/promises'
-import { SvcError } from '../../kernel/errors.ts'
-import type { SampleRequest, SampleSet, SeriesSet } from '../../kernel/samples.ts'
-import type { ColumnChunk, FieldInfo, MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from '../../kernel/storage.ts'
+import type { ColumnChunk, FieldInfo, MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from 'svcdb'
+import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { compileMatchers } from '../common/matchers.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { isShown, type Value } from './rows.ts'

@@ -1,5 +1,5 @@
 /** Plugins' state: one ordered map an owner. Keys are ordered by their UTF-8 bytes; values are copied on the way in and out. */
-import type { StateStore, StateTransaction } from '../../kernel/storage.ts'
+import type { StateStore, StateTransaction } from 'svcdb'
 
 type Range = { prefix?: string; start?: string; end?: string; limit?: number }
 

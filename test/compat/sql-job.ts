@@ -1,5 +1,5 @@
 /** A statement's whole result as JSON text. */
-import type { Job, SqlRequest } from '../../kernel/storage.ts'
+import type { Job, SqlRequest } from 'svcdb'
 
 const run: Job<SqlRequest, string> = async (reader, request) => {
   const cursor = await reader.sql(request)

@@ -1,6 +1,7 @@
 /** A whole node while the wall clock is wrong: stamps, keys of idempotent writes and the future bound, as a client sees them. The engine's part: storage/embedded/lifetime/clocks.test.ts. */
+
+import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { boot } from '../../kernel/testkit/index.ts'
 import lineProtocol from '../../plugins/line_protocol/index.ts'
 import native from '../../plugins/native/index.ts'
 

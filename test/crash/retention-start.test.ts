@@ -1,7 +1,8 @@
 /** What a plugin holds back from retention is safe from the first pass of housekeeping after a start, which comes before any plugin can say so. */
+
+import { definePlugin } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import { testContext } from '../../storage/conformance/index.ts'
 import { createEngine } from '../../storage/memory/index.ts'
 

@@ -2,7 +2,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { Bool, Float64, Int64, TimestampNanosecond, Utf8 } from 'apache-arrow'
 import { compressSync } from 'snappy'
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'

@@ -1,7 +1,7 @@
 /** What is counted for all listeners: writes that fail before any of them is asked of the storage, and SQL results that were cut. */
 import { Float64 } from 'apache-arrow'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { boot } from '../../kernel/testkit/index.ts'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'

@@ -1,5 +1,5 @@
 /** What the doors for points have in common, as the table of doors.test.ts drives them. */
-import type { TestNode } from '../../kernel/testkit/index.ts'
+import type { TestNode } from 'svcdb/testkit'
 
 /** A value of the series `<measurement>{host="..."}`: the field `value`, a float. */
 export interface Sample {

@@ -1,6 +1,7 @@
 /** One set of rules, whichever door points come in by; and what comes in by one is seen through all. */
+
+import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
 import { freePort } from '../support/free-port.ts'

@@ -1,8 +1,8 @@
 /** The doors of the HTTP listener, each with its own format. */
 import type { LightMyRequestResponse } from 'fastify'
 import { compressSync } from 'snappy'
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
-import type { TestNode } from '../../kernel/testkit/index.ts'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
+import type { TestNode } from 'svcdb/testkit'
 import type { Answer, Door, Sample } from './door.ts'
 
 const NANOS = 1_000_000n

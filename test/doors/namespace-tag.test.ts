@@ -1,8 +1,8 @@
 /** The tag that stands for the namespace is nobody's to write, on any protocol, with namespaces kept apart and without. */
 import { Float64, TimestampMillisecond, Utf8 } from 'apache-arrow'
 import { compressSync } from 'snappy'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { boot } from '../../kernel/testkit/index.ts'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'

@@ -1,10 +1,9 @@
 /** The OpenAPI description is what the server does: each operation is called, and every answer has a status and a shape that are written down. */
 import { compressSync } from 'snappy'
+import { definePlugin } from 'svcdb'
+import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
 import { Value } from 'typebox/value'
-import { builtinPlugins } from '../../kernel/loader.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import { LET_ALONE } from '../security/sections.ts'
 
 interface Operation {

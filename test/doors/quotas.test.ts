@@ -1,6 +1,7 @@
 /** Quotas bind whichever door points come in by, and a batch that is refused in part loses nothing else. */
+
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { boot } from '../../kernel/testkit/index.ts'
 import { FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
 import { freePort } from '../support/free-port.ts'

@@ -18,7 +18,7 @@ async function installed(t: Test): Promise<string> {
   for (const file of filesBelow('examples/third-party-plugin'))
     await cp(join(ROOT, file), join(folder, 'package', file.slice('examples/third-party-plugin/'.length)))
   await mkdir(join(folder, 'package/node_modules'))
-  await symlink(ROOT, join(folder, 'package/node_modules/svc'))
+  await symlink(ROOT, join(folder, 'package/node_modules/svcdb'))
   return folder
 }
 
@@ -52,6 +52,6 @@ t.test('built, packed and loaded by package name, as JavaScript', async (t) => {
   await cp(join(source, 'dist'), join(home, 'dist'), { recursive: true })
   await cp(join(source, 'package.json'), join(home, 'package.json'))
   await cp(join(EXAMPLE, 'installed/svc.toml'), join(site, 'svc.toml'))
-  await symlink(ROOT, join(site, 'node_modules/svc'))
-  await works(t, await runServer(join(site, 'svc.toml'), { cwd: site, main: join(site, 'node_modules/svc/kernel/main.ts') }))
+  await symlink(ROOT, join(site, 'node_modules/svcdb'))
+  await works(t, await runServer(join(site, 'svc.toml'), { cwd: site, main: join(site, 'node_modules/svcdb/kernel/main.ts') }))
 })

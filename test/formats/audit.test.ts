@@ -1,9 +1,9 @@
 /** The worked example of docs/formats/audit.md is what the code writes and verifies. */
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import type { AuditRecord } from 'svcdb'
+import { mapState } from 'svcdb/testkit'
 import t from 'tap'
-import type { AuditRecord } from '../../kernel/audit-trail.ts'
-import { mapState } from '../../kernel/testkit/map-state.ts'
 import { ChainCheck } from '../../plugins/audit/chain.ts'
 import { draftOf } from '../../plugins/audit/draft.ts'
 import { type Entry, encodeEntry, sealBy, sealedText } from '../../plugins/audit/entry.ts'

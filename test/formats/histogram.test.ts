@@ -1,9 +1,7 @@
 /** The worked examples of docs/formats/histogram.md are what the code reads and writes. */
 import { readFileSync } from 'node:fs'
+import { checkHistogram, decodeHistogram, encodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
-import { decodeHistogram, encodeHistogram, isStaleHistogram } from '../../kernel/decode/histogram.ts'
-import { checkHistogram } from '../../kernel/decode/histogram-check.ts'
-import type { NativeHistogram } from '../../kernel/histogram.ts'
 
 const page = readFileSync(new URL('../../docs/formats/histogram.md', import.meta.url), 'utf8')
 const fence = (name: string): string => new RegExp(`\`\`\`${name}\\n([^\`]*)\`\`\``).exec(page)?.[1] ?? ''

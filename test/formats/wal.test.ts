@@ -1,10 +1,10 @@
 /** The worked example of docs/formats/wal.md is what the code reads and writes. */
 import { readFileSync } from 'node:fs'
+import { Column } from 'svcdb/lib/columns'
 import t from 'tap'
-import { Column } from '../../kernel/batch.ts'
 import { ByteWriter } from '../../storage/embedded/wal/bytes.ts'
 import { encodeChange, type LifetimeChange } from '../../storage/embedded/wal/change-record.ts'
-import { crc32c } from '../../storage/embedded/wal/crc32c.ts'
+import { crc32c } from '../../kernel/lib/files/crc32c.ts'
 import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'
 import { decodeWrite, encodeWrite, type WriteRecord } from '../../storage/embedded/wal/record.ts'
 import { replay } from '../../storage/embedded/wal/replay.ts'

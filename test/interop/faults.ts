@@ -1,7 +1,7 @@
 /** A plugin for these tests: the next writes fail with a code, by the way that a real failure takes. */
 
-import { type ErrorCode, SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from '../../kernel/index.ts'
+import { type ErrorCode, SvcError } from '../../kernel/lib/errors/index.ts'
 
 export default definePlugin({
   id: 'faults',

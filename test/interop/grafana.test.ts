@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { seeded } from '../../kernel/testkit/random.ts'
+import { seeded } from '../../kernel/lib/random/index.ts'
 import { startNode } from './node.ts'
 import { noPrometheus, startPrometheus } from './prometheus.ts'
 import { INTERVAL_MS, randomData, SAMPLES } from './promql/data.ts'

@@ -1,6 +1,6 @@
 /** A plugin for these tests: the keys `writer`, which may do everything in the namespace `default`, and `reader`, which may read there. */
-import { SvcError } from '../../kernel/errors.ts'
-import { definePlugin } from '../../kernel/plugin.ts'
+import { definePlugin } from '../../kernel/index.ts'
+import { SvcError } from '../../kernel/lib/errors/index.ts'
 
 const KEYS = ['writer', 'reader']
 

@@ -1,5 +1,5 @@
 /** Requests of OTLP as a fleet of hosts sends them by way of a collector, made before the clock runs. */
-import { ProtobufWriter } from '../../kernel/decode/index.ts'
+import { ProtobufWriter } from '../../kernel/lib/protobuf/index.ts'
 
 const METRICS = [
   'usage_user',

@@ -1,7 +1,7 @@
 /** Remote read of samples: the same series and samples, to the bit, as Prometheus gives. Streamed chunks are read in `prometheus.test.ts`. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { seeded } from '../../kernel/testkit/random.ts'
+import { seeded } from '../../kernel/lib/random/index.ts'
 import { startNode } from './node.ts'
 import { noPrometheus, startPrometheus } from './prometheus.ts'
 import { INTERVAL_MS, randomData, SAMPLES } from './promql/data.ts'

@@ -4,11 +4,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import type { Schema } from 'svcdb'
+import { boot, builtinPlugins, loadPlugin, readConfig, resolveConfig } from 'svcdb/testkit'
 import t from 'tap'
-import { readConfig, resolveConfig } from '../../kernel/config.ts'
-import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
-import type { Schema } from '../../kernel/section.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import { leastConfig } from '../../scripts/least-config.ts'
 import { configKeys, generatedDocs } from '../../scripts/reference.ts'
 import { fences, section, tableRows } from '../support/markdown.ts'
@@ -113,10 +111,9 @@ t.test('the modules that guides show compile', async (t) => {
   }
   t.ok(files.length >= 4)
   const paths = {
-    svc: [join(ROOT, 'kernel/index.ts')],
-    'svc/decode': [join(ROOT, 'kernel/decode/index.ts')],
-    'svc/grpc': [join(ROOT, 'kernel/grpc/index.ts')],
-    'svc/testkit': [join(ROOT, 'kernel/testkit/index.ts')],
+    svcdb: [join(ROOT, 'kernel/index.ts')],
+    'svcdb/testkit': [join(ROOT, 'kernel/testkit/index.ts')],
+    'svcdb/lib/*': [join(ROOT, 'kernel/lib/*/index.ts')],
   }
   const compilerOptions = { paths, types: [join(ROOT, 'node_modules/@types/node')], typeRoots: [join(ROOT, 'node_modules/@types')] }
   await writeFile(join(folder, 'package.json'), '{"type":"module"}')
@@ -126,8 +123,8 @@ t.test('the modules that guides show compile', async (t) => {
 })
 
 t.test('error codes and gRPC statuses that tables name exist', async (t) => {
-  const { ERRORS } = await import('../../kernel/errors.ts')
-  const { STATUS_NAMES } = await import('../../kernel/grpc/status.ts')
+  const { ERRORS } = await import('../../kernel/lib/errors/index.ts')
+  const { STATUS_NAMES } = await import('../../kernel/lib/grpc/status.ts')
   const known = new Set<string>([...Object.keys(ERRORS), ...STATUS_NAMES])
   for (const file of documents) {
     for (const [, code] of read(file).matchAll(/^\| `?(?:\d{3} )?([A-Z]+_[A-Z_]+)`?\b/gm)) t.ok(known.has(code), `${file}: ${code}`)

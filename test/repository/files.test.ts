@@ -1,8 +1,8 @@
 /** Names, sizes and contents of the files. */
 import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
+import { builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
-import { builtinPlugins } from '../../kernel/loader.ts'
 import { headings, localLinks } from '../support/markdown.ts'
 import { filesBelow, foldersIn, ROOT, read } from '../support/tree.ts'
 

@@ -1,9 +1,8 @@
 /** What holds for every plugin, whatever it does. */
+
+import { definePlugin, type Plugin, type Schema } from 'svcdb'
+import { boot, builtinPlugins, loadPlugin } from 'svcdb/testkit'
 import t from 'tap'
-import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
-import { definePlugin, type Plugin } from '../../kernel/plugin.ts'
-import type { Schema } from '../../kernel/section.ts'
-import { boot } from '../../kernel/testkit/index.ts'
 import { COMPANIONS, leastConfig } from '../../scripts/least-config.ts'
 import { configKeys } from '../../scripts/reference.ts'
 import { createEngine } from '../../storage/memory/index.ts'

@@ -1,8 +1,8 @@
 /** The commands that the README shows, run as they stand there, answer what it shows. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import { builtinPlugins, loadPlugin } from 'svcdb/testkit'
 import t from 'tap'
-import { builtinPlugins, loadPlugin } from '../../kernel/loader.ts'
 import { fences, section, tableRows } from '../support/markdown.ts'
 import { runServer } from '../support/server.ts'
 import { read } from '../support/tree.ts'

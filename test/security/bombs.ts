@@ -5,7 +5,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { seeded } from '../../kernel/testkit/random.ts'
+import { seeded } from 'svcdb/lib/random'
 import { type RunningServer, runServer } from '../support/server.ts'
 
 const MIB = 1 << 20

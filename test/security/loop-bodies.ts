@@ -1,7 +1,7 @@
 /** Requests that are made to hold the event loop: each is valid enough to be worked on, and as large or as many-membered as its listener lets in. */
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib'
 import { compressSync } from 'snappy'
-import type { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import type { ProtobufWriter } from 'svcdb/lib/protobuf'
 import {
   type AttackBody,
   bytesOf,

@@ -1,5 +1,5 @@
 /** What requests that are made to hold the event loop have in common. */
-import { ProtobufWriter } from '../../kernel/decode/protobuf-writer.ts'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 export interface HttpBody {
   over: 'http'

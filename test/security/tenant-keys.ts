@@ -1,7 +1,6 @@
 /** A plugin for these tests: who may do what to which namespace is the key's own name. */
 
-import { definePlugin } from '../../kernel/plugin.ts'
-import { tokenOf } from '../../kernel/token.ts'
+import { definePlugin, tokenOf } from 'svcdb'
 import { NAMESPACE } from './secrets.ts'
 
 /** Before the plugins that would refuse what is no key of theirs. */

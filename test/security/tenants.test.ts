@@ -4,10 +4,9 @@
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Change } from 'svcdb'
+import { boot, builtinPlugins, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { builtinPlugins } from '../../kernel/loader.ts'
-import type { Change } from '../../kernel/storage.ts'
-import { boot, type TestNode } from '../../kernel/testkit/index.ts'
 import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
 import { leastConfig } from '../../scripts/least-config.ts'

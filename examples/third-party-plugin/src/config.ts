@@ -1,4 +1,4 @@
-import { type Static, Type } from 'svc'
+import { type Static, Type } from 'svcdb'
 
 export const configSchema = Type.Object({
   measurement: Type.String({ default: 'webhook', minLength: 1, description: 'Measurement that the readings go to' }),

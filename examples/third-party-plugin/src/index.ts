@@ -1,4 +1,4 @@
-import { definePlugin, SvcError, Type } from 'svc'
+import { definePlugin, SvcError, Type } from 'svcdb'
 import { configSchema } from './config.ts'
 import { addReading, checkReading, latest } from './reading.ts'
 

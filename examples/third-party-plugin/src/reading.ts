@@ -1,5 +1,5 @@
 /** The core: from a posted body to a row, and from scanned rows to the latest reading. No HTTP, no clock. */
-import { type SeriesChunk, SvcError, type WriteBatch } from 'svc'
+import { type SeriesChunk, SvcError, type WriteBatch } from 'svcdb'
 
 export type Reading = Record<string, number>
 

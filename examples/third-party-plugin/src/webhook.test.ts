@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { boot } from 'svc/testkit'
+import { boot } from 'svcdb/testkit'
 import webhook from './index.ts'
 import { checkReading } from './reading.ts'
 

@@ -1,5 +1,5 @@
 /** Which decimals can be stored: at most 38 digits, 0 to 38 of them behind the point. */
-import { MAX_DECIMAL_DIGITS } from '../../../kernel/decode/numbers.ts'
+import { MAX_DECIMAL_DIGITS } from 'svcdb/lib/numbers'
 
 export function pow10(digits: number): bigint {
   return 10n ** BigInt(digits)

@@ -1,6 +1,6 @@
 /** A column of a record batch into a field's column of a write: at once where all rows have a value and both lie alike in memory, else row by row. */
 import type { Data, Decimal } from 'apache-arrow'
-import type { Column, WriteBatch } from '../../../kernel/batch.ts'
+import type { Column, WriteBatch } from 'svcdb/lib/columns'
 import { pow10 } from './decimals.ts'
 import type { TextColumn } from './texts.ts'
 

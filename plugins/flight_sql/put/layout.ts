@@ -7,8 +7,8 @@
  */
 import type { DataType, Field, Schema } from 'apache-arrow'
 import { Precision, Type } from 'apache-arrow'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export interface TimeColumn {
   index: number

@@ -1,7 +1,7 @@
 /** Record batches into a write: rows a second, 10 float fields and the time. node plugins/flight_sql/put/put-writer.bench.ts */
 import { Dictionary, Field, Float64, Int32, makeData, RecordBatch, Schema, Struct, TimestampNanosecond, Utf8, vectorFromArray } from 'apache-arrow'
-import { WriteBatch } from '../../../kernel/batch.ts'
-import { FakeResolver } from '../../../kernel/decode/testing.ts'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { FakeResolver } from 'svcdb/testkit'
 import { PutWriter } from './put-writer.ts'
 
 const ROWS = 65_536

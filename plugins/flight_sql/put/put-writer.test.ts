@@ -28,10 +28,10 @@ import {
   Vector,
   vectorFromArray,
 } from 'apache-arrow'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { seeded } from 'svcdb/lib/random'
+import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
-import { WriteBatch } from '../../../kernel/batch.ts'
-import { type DecodedPoint, FakeResolver, pointsOf } from '../../../kernel/decode/testing.ts'
-import { seeded } from '../../../kernel/testkit/random.ts'
 import { PutWriter } from './put-writer.ts'
 
 const NOW = 1_700_000_000_000_000_000n

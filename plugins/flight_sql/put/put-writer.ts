@@ -1,7 +1,7 @@
 /** Record batches into writes of one measurement. */
 import type { Data, RecordBatch, Schema } from 'apache-arrow'
-import type { WriteBatch } from '../../../kernel/batch.ts'
-import type { SeriesResolver } from '../../../kernel/storage.ts'
+import type { SeriesResolver } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
 import { fitsDecimal } from './decimals.ts'
 import { decimalAt, type FieldValues, type Rows, storeField } from './fields.ts'
 import { type FieldColumn, layoutOf, type PutLayout } from './layout.ts'

@@ -1,6 +1,6 @@
 /** Rows of a record batch that are not written, and why. */
-import type { ErrorCode } from '../../../kernel/errors.ts'
-import type { Rejection } from '../../../kernel/storage.ts'
+import type { Rejection } from 'svcdb'
+import type { ErrorCode } from 'svcdb/lib/errors'
 
 /** As many reasons as the storage gives for its own refusals. */
 const MOST_REASONS = 16

@@ -1,7 +1,7 @@
 /** The series of each row of a record batch, by the values of its tags. */
-import { KeyTable } from '../../../kernel/decode/key-table.ts'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementRef, SeriesResolver } from '../../../kernel/storage.ts'
+import type { MeasurementRef, SeriesResolver } from 'svcdb'
+import { KeyTable } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import type { RowRefusals } from './refusals.ts'
 import { type TextColumn, textOf } from './texts.ts'
 import { ValueCoder, type ValueCodes } from './value-codes.ts'

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { Data, Dictionary, Vector } from 'apache-arrow'
 import { Type } from 'apache-arrow'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 export interface Texts {
   heap: Uint8Array

@@ -1,6 +1,6 @@
 /** Times of a record batch as nanoseconds in two halves, as a write takes them. */
 import type { Data } from 'apache-arrow'
-import { Int64 } from '../../../kernel/decode/numbers.ts'
+import { Int64 } from 'svcdb/lib/numbers'
 import type { RowRefusals } from './refusals.ts'
 
 const TWO_32 = 4294967296

@@ -1,5 +1,5 @@
 /** A text column's values as small numbers, equal for equal values, for one record batch: what is done for a value is then done once. */
-import { KeyTable } from '../../../kernel/decode/key-table.ts'
+import { KeyTable } from 'svcdb/lib/columns'
 import type { TextColumn } from './texts.ts'
 
 export interface ValueCodes {

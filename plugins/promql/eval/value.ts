@@ -8,7 +8,7 @@
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { LabelSets } from '../labels.ts'
 
-export { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from '../../../kernel/samples.ts'
+export { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from 'svcdb/lib/columns'
 
 export const ABSENT = 0
 export const FLOAT = 1

@@ -1,6 +1,6 @@
 /** Functions of histograms. histogram_quantile, histogram_quantiles and histogram_fraction take native and classic ones. */
 
-import type { NanNote } from '../../../kernel/histogram/quantile.ts'
+import type { NanNote } from 'svcdb/lib/histogram'
 import type { Pos } from '../ast.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import { bucketFraction, bucketQuantile, Repair } from '../histogram/classic.ts'

@@ -1,6 +1,6 @@
 /** Which info series info() reads. */
 
-import { TextPattern } from '../../../kernel/text-pattern.ts'
+import { TextPattern } from 'svcdb/lib/regex'
 import type { LabelMatcher } from '../ast.ts'
 import { type Labels, METRIC_NAME } from '../labels.ts'
 

@@ -1,6 +1,5 @@
 /** label_replace and label_join: new labels for the same samples. */
-import { compileRegex } from '../../../kernel/regex.ts'
-import { REGEX_TIMEOUT_MS, withinTime } from '../../../kernel/text-pattern.ts'
+import { compileRegex, REGEX_TIMEOUT_MS, withinTime } from 'svcdb/lib/regex'
 import type { Expr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import type { Budget } from '../eval/context.ts'

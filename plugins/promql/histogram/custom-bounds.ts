@@ -1,7 +1,6 @@
 /** Histograms with custom buckets whose bounds differ meet in the bounds that both have. */
 
-import type { Side } from '../../../kernel/histogram/buckets.ts'
-import { kahanAt } from '../../../kernel/histogram/kahan.ts'
+import { kahanAt, type Side } from 'svcdb/lib/histogram'
 import { compactSide } from './side.ts'
 
 export function sameBounds(a: Float64Array, b: Float64Array): boolean {

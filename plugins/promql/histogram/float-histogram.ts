@@ -5,11 +5,19 @@
  * side) and custom bounds are shared between histograms and are never changed in place.
  */
 
-import type { HistogramParts } from '../../../kernel/histogram/buckets.ts'
-import { NO_COUNTS, type Side } from '../../../kernel/histogram/buckets.ts'
-import { kahanAt } from '../../../kernel/histogram/kahan.ts'
-import { fraction, mean, type NanNote, quantile, variance } from '../../../kernel/histogram/quantile.ts'
-import { type CounterResetHint, CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
+import {
+  type CounterResetHint,
+  CUSTOM_BUCKETS_SCHEMA,
+  fraction,
+  type HistogramParts,
+  kahanAt,
+  mean,
+  type NanNote,
+  NO_COUNTS,
+  quantile,
+  type Side,
+  variance,
+} from 'svcdb/lib/histogram'
 import { addInCommonBounds, commonBounds, sameBounds } from './custom-bounds.ts'
 import { fell } from './reset.ts'
 import { addSide, compactSide, copySide, emptySide, firstAbove, kahanAddSide, kahanReduceSide, reduceSide, sameCounts, sameIndex } from './side.ts'

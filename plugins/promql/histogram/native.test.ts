@@ -1,5 +1,5 @@
+import { encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
-import { encodeHistogram, staleHistogram } from '../../../kernel/decode/histogram.ts'
 import { fromNative, HistogramDecoder, toNative } from './native.ts'
 import { histogram } from './testing.ts'
 

@@ -1,8 +1,6 @@
 /** Between histograms of queries and those of doors and storage. */
 
-import type { Side } from '../../../kernel/histogram/buckets.ts'
-import { indexOfSpans, PartsDecoder } from '../../../kernel/histogram/parts.ts'
-import type { HistogramSpan, NativeHistogram } from '../../../kernel/histogram.ts'
+import { type HistogramSpan, indexOfSpans, type NativeHistogram, PartsDecoder, type Side } from 'svcdb/lib/histogram'
 import { FloatHistogram } from './float-histogram.ts'
 
 export function fromNative(native: NativeHistogram): FloatHistogram {

@@ -1,5 +1,5 @@
+import type { NanNote } from 'svcdb/lib/histogram'
 import t from 'tap'
-import type { NanNote } from '../../../kernel/histogram/quantile.ts'
 import { histogram } from './testing.ts'
 
 const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-12 * Math.max(1, Math.abs(b))

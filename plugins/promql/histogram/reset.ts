@@ -1,7 +1,6 @@
 /** Whether a counter histogram was reset between two samples. */
 
-import type { HistogramParts, Side } from '../../../kernel/histogram/buckets.ts'
-import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
+import { CUSTOM_BUCKETS_SCHEMA, type HistogramParts, type Side } from 'svcdb/lib/histogram'
 import { commonBounds, mapCounts, sameBounds } from './custom-bounds.ts'
 import { firstAbove, reduceSide, sameIndex } from './side.ts'
 import { widened } from './zero-bucket.ts'

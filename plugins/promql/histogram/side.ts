@@ -1,7 +1,5 @@
 /** Arithmetic on the buckets of one sign. Bucket numbers are shared between histograms and never changed; counts belong to one. */
-import { coarserIndex, exponentialBound } from '../../../kernel/histogram/bounds.ts'
-import { NO_COUNTS, NO_INDEX, type Side } from '../../../kernel/histogram/buckets.ts'
-import { kahanAt } from '../../../kernel/histogram/kahan.ts'
+import { coarserIndex, exponentialBound, kahanAt, NO_COUNTS, NO_INDEX, type Side } from 'svcdb/lib/histogram'
 
 export function emptySide(): Side {
   return { index: NO_INDEX, counts: NO_COUNTS }

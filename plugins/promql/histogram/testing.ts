@@ -1,7 +1,6 @@
 /** For tests: histograms without writing all of their parts. */
 
-import type { Side } from '../../../kernel/histogram/buckets.ts'
-import type { CounterResetHint } from '../../../kernel/histogram.ts'
+import type { CounterResetHint, Side } from 'svcdb/lib/histogram'
 import { FloatHistogram } from './float-histogram.ts'
 
 export interface Parts {

@@ -1,6 +1,6 @@
 /** Histograms as text: in answers of the HTTP API, and as the label value that count_values makes. */
-import { exponential, goFloat } from '../../../kernel/decode/go-float.ts'
-import { BucketCursor, type HistogramParts } from '../../../kernel/histogram/buckets.ts'
+import { BucketCursor, type HistogramParts } from 'svcdb/lib/histogram'
+import { exponential, goFloat } from 'svcdb/lib/numbers'
 
 /** Boundaries: 0 lower exclusive and upper inclusive, 1 lower inclusive and upper exclusive, 2 both exclusive, 3 both inclusive. */
 export type JsonBucket = [boundaries: number, lower: string, upper: string, count: string]

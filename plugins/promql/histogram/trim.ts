@@ -1,9 +1,6 @@
 /** Cutting a histogram at a value: what the operators `</` and `>/` do. */
 
-import { boundOf } from '../../../kernel/histogram/bounds.ts'
-import type { HistogramParts, Side } from '../../../kernel/histogram/buckets.ts'
-import { partBelow } from '../../../kernel/histogram/quantile.ts'
-import { CUSTOM_BUCKETS_SCHEMA } from '../../../kernel/histogram.ts'
+import { boundOf, CUSTOM_BUCKETS_SCHEMA, type HistogramParts, partBelow, type Side } from 'svcdb/lib/histogram'
 import { compactSide } from './side.ts'
 
 const { POSITIVE_INFINITY: INF, NEGATIVE_INFINITY: MINUS_INF } = Number

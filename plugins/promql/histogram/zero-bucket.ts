@@ -1,8 +1,6 @@
 /** Zero buckets of different widths: the narrower one grows, and swallows the buckets it then covers. */
 
-import { exponentialBound } from '../../../kernel/histogram/bounds.ts'
-import type { HistogramParts, Side } from '../../../kernel/histogram/buckets.ts'
-import { kahanAt } from '../../../kernel/histogram/kahan.ts'
+import { exponentialBound, type HistogramParts, kahanAt, type Side } from 'svcdb/lib/histogram'
 import { compactSide } from './side.ts'
 
 /** What `widened` hands back; overwritten by the next call. */

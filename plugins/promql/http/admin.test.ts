@@ -1,7 +1,7 @@
+import { definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { SvcError } from '../../../kernel/errors.ts'
-import { definePlugin } from '../../../kernel/plugin.ts'
-import { boot } from '../../../kernel/testkit/index.ts'
 import line from '../../line_protocol/index.ts'
 import plugin from '../index.ts'
 

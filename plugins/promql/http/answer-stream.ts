@@ -1,5 +1,5 @@
 /** An answer's bytes on their way out of a job: in pieces, within a limit. A failure before the first piece still gets a status of its own. */
-import type { JobIo } from '../../../kernel/storage.ts'
+import type { JobIo } from 'svcdb'
 import { apiError } from './api-error.ts'
 import { JsonWriter } from './json-writer.ts'
 

@@ -1,5 +1,5 @@
 /** Failures in the shape of the Prometheus API: `{status, errorType, error}`, with the status of the type. */
-import { type ErrorCode, publicText, SvcError } from '../../../kernel/errors.ts'
+import { type ErrorCode, publicText, SvcError } from 'svcdb/lib/errors'
 
 export type ErrorType =
   | 'bad_data'

@@ -1,6 +1,6 @@
 /** /labels, /label/{name}/values and /series. */
 import type { FastifyReply } from 'fastify'
-import type { HttpRequest } from '../../../kernel/plugin.ts'
+import type { HttpRequest } from 'svcdb'
 import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import { apiError } from './api-error.ts'

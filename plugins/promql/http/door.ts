@@ -1,10 +1,7 @@
 /** What all endpoints share: two prefixes, parameters, answers that come out of jobs, errors in the API's shape. */
 import type { FastifyReply } from 'fastify'
-import type { ErrorKind } from '../../../kernel/errors.ts'
-import { toSvcError } from '../../../kernel/http/errors.ts'
-import { sendOutput } from '../../../kernel/http/output.ts'
-import type { Action, HttpRequest, Svc } from '../../../kernel/plugin.ts'
-import type { JobOptions, RunningJob } from '../../../kernel/storage.ts'
+import { type Action, type HttpRequest, type JobOptions, type RunningJob, type Svc, sendOutput, toSvcError } from 'svcdb'
+import type { ErrorKind } from 'svcdb/lib/errors'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf } from './api-error.ts'

@@ -1,5 +1,5 @@
 /** /metadata: what senders have said about metrics; empty when no plugin of the node receives any. */
-import { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from '../../../kernel/metric-metadata.ts'
+import { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from 'svcdb'
 import { apiError } from './api-error.ts'
 import type { Door } from './door.ts'
 import { integerOf, type Params } from './params.ts'

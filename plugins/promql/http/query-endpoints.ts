@@ -1,6 +1,6 @@
 /** /query and /query_range. */
 import type { FastifyReply } from 'fastify'
-import type { HttpRequest } from '../../../kernel/plugin.ts'
+import type { HttpRequest } from 'svcdb'
 import type { QueryArgs, QueryOutcome } from '../answer-query.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { Steps } from '../eval/value.ts'

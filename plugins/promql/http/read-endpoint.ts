@@ -1,6 +1,6 @@
 /** /read: remote read. */
 
-import { decodeSnappy } from '../../../kernel/decode/snappy.ts'
+import { decodeSnappy } from 'svcdb/lib/snappy'
 import type { PromqlConfig } from '../config.ts'
 import type { ReadArgs } from '../remote-read/answer-read.ts'
 import { readRequest } from '../remote-read/request.ts'

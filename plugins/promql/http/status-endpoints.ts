@@ -1,8 +1,6 @@
 /** What tools ask a Prometheus server about itself. Answers are those of a server that scrapes nothing and has no rules. */
 import { availableParallelism, hostname } from 'node:os'
-import { administersServer } from '../../../kernel/auth.ts'
-import type { HttpRequest } from '../../../kernel/plugin.ts'
-import { VERSION } from '../../../kernel/version.ts'
+import { administersServer, type HttpRequest, VERSION } from 'svcdb'
 import type { PromqlConfig } from '../config.ts'
 import type { CountsArgs } from '../counts-job.ts'
 import type { DatabaseCounts } from '../discovery-contract.ts'

@@ -1,6 +1,6 @@
 /** /format_query, /parse_query, and /query_exemplars, which has none to give. */
 
-import type { HttpRequest } from '../../../kernel/plugin.ts'
+import type { HttpRequest } from 'svcdb'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { TextArgs } from '../text-job.ts'
 import { apiError, invalidParameter } from './api-error.ts'

@@ -4,7 +4,7 @@
  * node plugins/promql/parser/parser.fuzz.ts [seconds] [seed]
  */
 import { strictEqual } from 'node:assert'
-import { type Random, seeded } from '../../../kernel/testkit/random.ts'
+import { type Random, seeded } from 'svcdb/lib/random'
 import type { Expr } from '../ast.ts'
 import { AGGREGATES, FUNCTIONS } from '../functions/signatures.ts'
 import { ParseError, parse, pretty, print, toJson } from './index.ts'

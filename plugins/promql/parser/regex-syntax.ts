@@ -2,8 +2,8 @@
  * What is wrong with a regular expression, in the words of Go's regexp package, which users of Prometheus know. Whether it can be run is for
  * the kernel to say: this only finds the text.
  */
-import { SvcError } from '../../../kernel/errors.ts'
-import { compileRegex } from '../../../kernel/regex.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { compileRegex } from 'svcdb/lib/regex'
 
 const MAX_REPEAT = 1000
 const POSIX_CLASSES = new Set('alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit'.split(' '))

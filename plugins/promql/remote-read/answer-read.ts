@@ -1,8 +1,8 @@
 /** A remote read beside the data: every series that matches with its samples in the range, as the client asked for them. */
-import { ProtobufWriter } from '../../../kernel/decode/protobuf-writer.ts'
-import { encodeSnappy } from '../../../kernel/decode/snappy.ts'
-import { TooManySamplesError } from '../../../kernel/samples.ts'
-import type { JobIo } from '../../../kernel/storage.ts'
+import type { JobIo } from 'svcdb'
+import { TooManySamplesError } from 'svcdb/lib/columns'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
+import { encodeSnappy } from 'svcdb/lib/snappy'
 import { ExecutionError } from '../errors.ts'
 import { Pacer } from '../eval/context.ts'
 import type { SampleSource } from '../eval/source.ts'

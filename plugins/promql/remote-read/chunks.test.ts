@@ -1,5 +1,5 @@
+import type { NativeHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
-import type { NativeHistogram } from '../../../kernel/histogram.ts'
 import { BitWriter } from './bit-writer.ts'
 import { floatChunk } from './float-chunk.ts'
 import { histogramChunk, succession } from './histogram-chunk.ts'

@@ -2,9 +2,9 @@
  * The stream of a remote read answered in chunks: frames of a length (varint), a CRC-32C (big endian) and a ChunkedReadResponse of one series, as
  * the Prometheus remote read description has it. A series with more than fits a frame goes on in the next.
  */
-import { crc32c } from '../../../kernel/crc32c.ts'
-import { ProtobufWriter } from '../../../kernel/decode/protobuf-writer.ts'
-import type { JobIo } from '../../../kernel/storage.ts'
+import type { JobIo } from 'svcdb'
+import { crc32c } from 'svcdb/lib/files'
+import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { Labels } from '../labels.ts'
 import { writeLabelPairs } from './messages.ts'
 import type { Chunk } from './series-chunks.ts'

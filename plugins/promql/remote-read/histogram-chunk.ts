@@ -1,5 +1,5 @@
 /** Native histograms as chunks of one layout each (Prometheus' chunk format description, "Histogram chunk data" and its float form). */
-import { CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from '../../../kernel/histogram.ts'
+import { CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from 'svcdb/lib/histogram'
 import { BitWriter, XorValue } from './bit-writer.ts'
 
 export const HISTOGRAM_ENCODING = 2

@@ -1,6 +1,6 @@
 /** Parts of the messages of prometheus/prompb that both kinds of answer have. */
-import type { ProtobufWriter } from '../../../kernel/decode/protobuf-writer.ts'
-import type { CounterResetHint, HistogramSpan, NativeHistogram } from '../../../kernel/histogram.ts'
+import type { CounterResetHint, HistogramSpan, NativeHistogram } from 'svcdb/lib/histogram'
+import type { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { Labels } from '../labels.ts'
 
 export const NAN_BITS = [1, 0x7ff80000] as const

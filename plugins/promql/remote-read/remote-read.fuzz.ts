@@ -3,9 +3,9 @@
  * node plugins/promql/remote-read/remote-read.fuzz.ts [seconds] [seed]
  */
 import { deepStrictEqual } from 'node:assert'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { CounterResetHint, NativeHistogram } from '../../../kernel/histogram.ts'
-import { type Random, seeded } from '../../../kernel/testkit/random.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import type { CounterResetHint, NativeHistogram } from 'svcdb/lib/histogram'
+import { type Random, seeded } from 'svcdb/lib/random'
 import { floatChunk } from './float-chunk.ts'
 import { histogramChunk } from './histogram-chunk.ts'
 import { readRequest } from './request.ts'

@@ -1,6 +1,6 @@
+import type { CounterResetHint } from 'svcdb/lib/histogram'
+import { decodeSnappy } from 'svcdb/lib/snappy'
 import t from 'tap'
-import { decodeSnappy } from '../../../kernel/decode/snappy.ts'
-import type { CounterResetHint } from '../../../kernel/histogram.ts'
 import { FloatHistogram } from '../histogram/float-histogram.ts'
 import { Labels } from '../labels.ts'
 import { type MemorySample, MemorySource } from '../testing/memory-source.ts'

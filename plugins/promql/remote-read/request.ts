@@ -1,7 +1,7 @@
 /** A remote read request: ReadRequest of prometheus/prompb. */
-import { tooManyMembers } from '../../../kernel/decode/json-bounds.ts'
-import { BYTES, ProtobufReader } from '../../../kernel/decode/protobuf.ts'
-import type { MatcherOp } from '../../../kernel/storage.ts'
+import type { MatcherOp } from 'svcdb'
+import { tooManyMembers } from 'svcdb/lib/event-loop'
+import { BYTES, ProtobufReader } from 'svcdb/lib/protobuf'
 import type { LabelMatcher } from '../ast.ts'
 import { apiError } from '../http/api-error.ts'
 

@@ -1,5 +1,5 @@
 /** The samples of one series as chunks: runs of floats and runs of histograms, each of at most so many samples as Prometheus puts into one. */
-import type { NativeHistogram } from '../../../kernel/histogram.ts'
+import type { NativeHistogram } from 'svcdb/lib/histogram'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { toNative } from '../histogram/native.ts'

@@ -1,5 +1,5 @@
 /** Reads chunks back, for tests: written from the format description, and sharing no code with what writes them. */
-import type { HistogramSpan } from '../../../kernel/histogram.ts'
+import type { HistogramSpan } from 'svcdb/lib/histogram'
 
 class BitReader {
   private readonly bytes: Uint8Array

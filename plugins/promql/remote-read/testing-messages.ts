@@ -1,8 +1,7 @@
 /** The client's side of remote read, for tests: builds requests, reads both kinds of answer back. */
-import { crc32c } from '../../../kernel/crc32c.ts'
-import { ProtobufReader } from '../../../kernel/decode/protobuf.ts'
-import { ProtobufWriter } from '../../../kernel/decode/protobuf-writer.ts'
-import type { MatcherOp } from '../../../kernel/storage.ts'
+import type { MatcherOp } from 'svcdb'
+import { crc32c } from 'svcdb/lib/files'
+import { ProtobufReader, ProtobufWriter } from 'svcdb/lib/protobuf'
 import { readFloatChunk, readHistogramChunk } from './testing-chunks.ts'
 
 export interface TestQuery {

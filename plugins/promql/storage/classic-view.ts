@@ -1,6 +1,6 @@
 /** Native histograms under their classic names: `_count` and `_sum` as floats, `_bucket` as one cumulative series for each boundary met in the range. */
 
-import { BucketCursor } from '../../../kernel/histogram/buckets.ts'
+import { BucketCursor } from 'svcdb/lib/histogram'
 import { SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import { formatLabelFloat } from '../functions/format.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'

@@ -1,4 +1,4 @@
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** What was read; undefined when the measurement is gone: a drop may come between the schema and a read. */
 export async function unlessDropped<T>(reading: Promise<T>): Promise<T | undefined> {

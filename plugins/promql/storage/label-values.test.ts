@@ -1,5 +1,5 @@
+import type { SeriesSet } from 'svcdb/lib/columns'
 import t from 'tap'
-import type { SeriesSet } from '../../../kernel/samples.ts'
 import { LabelValues } from './label-values.ts'
 
 const NONE = -1

@@ -1,5 +1,5 @@
 /** The values of one label over many metrics, each once. Metrics of one measurement share a column's texts: their codes tell what is known already. */
-import type { SeriesSet, TagColumn } from '../../../kernel/samples.ts'
+import type { SeriesSet, TagColumn } from 'svcdb/lib/columns'
 
 /** The texts of a tag in order, as many as there were: they only grow, and those added are few. */
 const SORTED = new WeakMap<readonly string[], readonly string[]>()

@@ -1,5 +1,5 @@
+import type { MeasurementFields } from 'svcdb'
 import t from 'tap'
-import type { MeasurementFields } from '../../../kernel/storage.ts'
 import type { LabelMatcher } from '../ast.ts'
 import { Labels } from '../labels.ts'
 import { KeptLabels, MetricCatalog, splitMatchers } from './metric-catalog.ts'

@@ -2,9 +2,9 @@
  * Metric names: `<measurement>_<field>`, the measurement alone for a field named `value`. Two fields may give the same name.
  * A native histogram `x` answers to its classic names as well (`x_bucket`, `x_count`, `x_sum`), where nothing else has that name.
  */
-import { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from '../../../kernel/metric-fields.ts'
-import type { FieldType, MeasurementFields } from '../../../kernel/storage.ts'
-import { TextPattern } from '../../../kernel/text-pattern.ts'
+import type { FieldType, MeasurementFields } from 'svcdb'
+import { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from 'svcdb/lib/columns'
+import { TextPattern } from 'svcdb/lib/regex'
 import type { LabelMatcher } from '../ast.ts'
 import { type Labels, METRIC_NAME } from '../labels.ts'
 

@@ -1,5 +1,5 @@
 /** Label sets of a metric's series: their tags and the metric's name. */
-import type { SeriesSet } from '../../../kernel/samples.ts'
+import type { SeriesSet } from 'svcdb/lib/columns'
 import { labelNames } from '../eval/series-sets.ts'
 import { type LabelColumn, type LabelSets, Labels, METRIC_NAME } from '../labels.ts'
 import type { Metric } from './metric-catalog.ts'

@@ -2,7 +2,7 @@
  * Samples held in memory, for tests of the evaluator: series are written in the notation of Prometheus' test scripts,
  * `metric{label="value"} 0+10x5 _ stale 7`.
  */
-import { compileRegex } from '../../../kernel/regex.ts'
+import { compileRegex } from 'svcdb/lib/regex'
 import type { LabelMatcher } from '../ast.ts'
 import type { SampleSource, Selection, SelectRequest } from '../eval/source.ts'
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'

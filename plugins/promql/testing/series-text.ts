@@ -1,5 +1,5 @@
 /** Series as test scripts write them, floats and native histograms, to samples held in memory. */
-import type { CounterResetHint } from '../../../kernel/histogram.ts'
+import type { CounterResetHint } from 'svcdb/lib/histogram'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import { histogram } from '../histogram/testing.ts'
 import { type MemorySample, MemorySource, parseLabels } from './memory-source.ts'

@@ -1,6 +1,6 @@
 /** Fails as it is told: with a code from the error table, with an error of its own, or never ends. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 const job: Job<'code' | 'error' | 'hang', never> = async (_reader, how, io) => {
   await io.emit(Buffer.from('begun'))

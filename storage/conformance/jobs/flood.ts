@@ -1,5 +1,5 @@
 /** Emits blocks until it is stopped or has emitted all, and counts how far it got in the answer. */
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 
 const job: Job<{ blocks: number; blockBytes: number }, number> = async (_reader, { blocks, blockBytes }, io) => {
   for (let i = 0; i < blocks; i++) {

@@ -1,6 +1,6 @@
 /** Emits one line a measurement and answers with the rows of the one it is asked for, read with pauses in between. */
 import { setTimeout } from 'node:timers/promises'
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 
 const job: Job<{ namespace: string; measurement: string; pauseMs: number }, { rows: number; fields: number }> = async (reader, args, io) => {
   for (const { name } of reader.measurements(args.namespace)) await io.emit(Buffer.from(`${name}\n`))

@@ -1,6 +1,6 @@
 /** Reads samples and answers with one line each, and with the series that are active. */
-import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRequest } from '../../../kernel/samples.ts'
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
+import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRequest } from 'svcdb/lib/columns'
 
 const job: Job<SampleRequest, { lines: string[]; active: string[]; fields: string[] }> = async (reader, request) => {
   const fields = reader.schema(request.namespace).map(({ name, fields }) => `${name}: ${fields.map((field) => field.name).sort()}`)

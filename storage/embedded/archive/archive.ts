@@ -9,8 +9,8 @@
  * - An archived segment is a piece like others: tombstones and cuts apply when it is read, newer pieces are merged with it. It is never rewritten.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ArchiveOptions, ArchiveResult, ArchiveService, ObjectStore, RetentionHold, StateStore, StorageContext } from '../../../kernel/storage.ts'
+import type { ArchiveOptions, ArchiveResult, ArchiveService, ObjectStore, RetentionHold, StateStore, StorageContext } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { earlier } from '../../common/time.ts'
 import { within } from '../backup/disk.ts'
 import type { DatabaseConfig } from '../config.ts'

@@ -2,7 +2,7 @@
  * Keys of objects that may lie in the store although no segment of the manifest names them: being written, or no longer needed. Noted durably before
  * the object or the manifest changes, so that after a crash nothing is left there for good.
  */
-import type { StateStore } from '../../../kernel/storage.ts'
+import type { StateStore } from 'svcdb'
 
 export class Ledger {
   private readonly state: StateStore

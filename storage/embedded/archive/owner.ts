@@ -4,8 +4,8 @@
  * has committed. Layout: docs/formats/archive.md.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../wal/file-system.ts'
 
 export const OWNER_KEY = 'svc-owner.json'

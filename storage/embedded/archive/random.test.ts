@@ -1,7 +1,7 @@
 /** Random writes, deletes, drops, restarts and runs of the archive: the answers are those of an engine that archives nothing. SVC_SEED=<n> repeats one, SVC_STEPS sets their length. */
 import { join } from 'node:path'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../../kernel/testkit/random.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { folderStore } from '../testing/folder-store.ts'

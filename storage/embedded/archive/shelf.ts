@@ -5,8 +5,8 @@
  * Invariants: the copies' bytes, those under way included, stay within the limit; a copy that a running job may read stays.
  */
 import { dirname, join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { segmentFault } from '../damage/trust.ts'
 import type { ArchivedObject } from '../layout.ts'
 import type { FileSystem } from '../wal/file-system.ts'

@@ -1,6 +1,6 @@
 /** Puts a finished file into the store and makes sure that it can be had back. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { segmentFault } from '../damage/trust.ts'
 import type { SegmentMeta } from '../layout.ts'
 import { removeSegmentFiles } from '../segment-file.ts'

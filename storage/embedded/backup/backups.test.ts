@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
-import { MetricsRegistry } from '../../../kernel/metrics.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { Backups } from './backups.ts'

@@ -1,7 +1,7 @@
 /** The engine's BackupService: which directories may be used, and that no two operations get in each other's way. */
 import { resolve } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { BackupManifest, BackupService } from '../../../kernel/storage.ts'
+import type { BackupManifest, BackupService } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { paths } from '../paths.ts'
 import { type BackupSource, createBackup } from './create.ts'

@@ -10,7 +10,7 @@
  * - The old manifest goes first and the new one comes last, each step durable before the next: a manifest always stands for whole contents.
  */
 import { dirname, join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { type BackupDisk, type Check, type Content, eachOf, exists, filesBelow, place, syncFolders } from './disk.ts'
 import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest } from './manifest.ts'
 

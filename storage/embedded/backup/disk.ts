@@ -1,7 +1,7 @@
 /** The file operations of backups, so that tests can put faults in their place, and what their failures are to a caller. */
 import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { classify, SvcError } from '../../../kernel/errors.ts'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import { type FilePromises, realFileSystem } from '../wal/file-system.ts'
 import { hex } from './manifest.ts'
 

@@ -5,8 +5,8 @@
  * decodes was complete when it was made, and every byte of it is accounted for.
  */
 import { crc32 } from 'node:zlib'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { BackupManifest } from '../../../kernel/storage.ts'
+import type { BackupManifest } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export const MANIFEST_FILE = 'backup_manifest.json'
 export const MANIFEST_VERSION = 2

@@ -3,7 +3,7 @@
  * possible: nobody changes them in place. The catalog is changed in place and is copied.
  */
 import { dirname, join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { type BackupDisk, type Check, eachOf, exists, place, syncFolders } from './disk.ts'
 import type { BackupFile, StoredManifest } from './manifest.ts'

@@ -1,6 +1,6 @@
 /** What a backup needs of a running engine. */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { Catalog } from '../catalog.ts'
 import type { Environment } from '../environment.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../layout.ts'

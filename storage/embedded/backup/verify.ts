@@ -1,6 +1,6 @@
 /** Whether a backup is whole: the manifest, then every file by size and checksum, then that nothing else is there. Changes nothing. */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { type BackupDisk, type Check, filesBelow } from './disk.ts'
 import { decodeManifest, MANIFEST_FILE, type StoredManifest } from './manifest.ts'
 

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { MetricsRegistry } from '../../../kernel/metrics.ts'
+import { MetricsRegistry } from 'svcdb/testkit'
 import { EmbeddedEngine } from '../engine.ts'
 
 const seriesWanted = Number(process.argv[2] ?? 1_000_000)

@@ -7,8 +7,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { MetricsRegistry } from '../../../kernel/metrics.ts'
-import { seeded } from '../../../kernel/testkit/random.ts'
+import { seeded } from 'svcdb/lib/random'
+import { MetricsRegistry } from 'svcdb/testkit'
 import { createEngine } from '../index.ts'
 
 const rowsWanted = Number(process.argv[2] ?? 1_000_000)

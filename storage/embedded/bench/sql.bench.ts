@@ -6,7 +6,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { MetricsRegistry } from '../../../kernel/metrics.ts'
+import { MetricsRegistry } from 'svcdb/testkit'
 import { createEngine } from '../index.ts'
 
 const hosts = Number(process.argv[2] ?? 1000)

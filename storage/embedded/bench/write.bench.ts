@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { MetricsRegistry } from '../../../kernel/metrics.ts'
+import { MetricsRegistry } from 'svcdb/testkit'
 import { createEngine } from '../index.ts'
 
 const rowsWanted = Number(process.argv[2] ?? 1_000_000)

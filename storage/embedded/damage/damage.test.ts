@@ -1,8 +1,8 @@
 /** Damaged segment files: noticed before they are read, named, never read as something else; everything else is served. */
 import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { MetricsRegistry } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { MetricsRegistry } from '../../../kernel/metrics.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'

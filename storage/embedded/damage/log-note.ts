@@ -3,8 +3,8 @@
  * opening by the time of a catalog commit; what it says was durable before.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { StorageContext } from '../../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Catalog, LogNote } from '../catalog.ts'
 import { walFileName } from '../paths.ts'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'

@@ -4,7 +4,7 @@
  */
 
 import { join } from 'node:path'
-import type { StorageContext } from '../../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
 import type { Catalog } from '../catalog.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { SegmentMeta } from '../layout.ts'

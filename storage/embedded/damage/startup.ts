@@ -1,7 +1,7 @@
 /** Looks at the segment files when the database is opened: their presence and size, and those found damaged before as a whole. */
 import { dirname, join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { StorageContext } from '../../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../layout.ts'
 import { type FileSystem, realFileSystem, syncDirectory } from '../wal/file-system.ts'
 import { segmentFault } from './trust.ts'

@@ -4,7 +4,7 @@
  */
 
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { SegmentMeta } from '../layout.ts'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'

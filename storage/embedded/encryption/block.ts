@@ -4,7 +4,7 @@
  */
 import { createCipheriv, createDecipheriv, randomFillSync } from 'node:crypto'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 
 export const BLOCK_ROWS_BITS = 13
 /** Rows of a block; the last one of a column has fewer. */

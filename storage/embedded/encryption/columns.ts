@@ -1,7 +1,7 @@
 /** Decrypted blocks of the segments a thread reads, a bounded number of bytes of them. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { SegmentColumn, SegmentMeta } from '../layout.ts'
 import { type Block, ENCRYPTED_BLOCK_ROWS } from './block.ts'
 import type { KeyRing } from './keys.ts'

@@ -1,7 +1,7 @@
 /** Keys, blocks and sidecars without an engine. */
 import { inspect } from 'node:util'
+import type { FieldType } from 'svcdb'
 import t from 'tap'
-import type { FieldType } from '../../../kernel/storage.ts'
 import { BlockBuilder, decodeBlock, ENCRYPTED_BLOCK_ROWS, encodeBlock, fixedWidth, hasValue, seal, unseal } from './block.ts'
 import { KeyRing, readKeys } from './keys.ts'
 import { SIDECAR_MAGIC, SidecarReader, type SidecarSource, SidecarWriter } from './sidecar.ts'

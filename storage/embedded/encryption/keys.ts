@@ -7,7 +7,7 @@
  */
 import { hkdfSync } from 'node:crypto'
 import { inspect } from 'node:util'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 
 /** [database.field_encryption] as configured. */
 export interface EncryptionSettings {

@@ -1,7 +1,8 @@
 /** What the engine's parts must know of encrypted fields. */
+
+import type { MeasurementInfo, SeriesResolver, StorageContext } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Static } from 'typebox'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementInfo, SeriesResolver, StorageContext } from '../../../kernel/storage.ts'
 import type { SegmentMeta, WorkerConfig } from '../layout.ts'
 import { DEFAULT_CACHE_BYTES } from './columns.ts'
 import type { encryptionSchema } from './config.ts'

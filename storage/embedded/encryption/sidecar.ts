@@ -5,9 +5,9 @@
  * Invariant: what a block belongs to (segment, its creation, column, type, place) is sealed with it, and taken from the catalog when it is
  * opened: a block or a file put in another's place does not open.
  */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { FieldType } from '../../../kernel/storage.ts'
-import { crc32c } from '../wal/crc32c.ts'
+import type { FieldType } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { crc32c } from 'svcdb/lib/files'
 import { type Block, BlockBuilder, decodeBlock, ENCRYPTED_BLOCK_ROWS, encodeBlock, fixedWidth, type Random, seal, unseal } from './block.ts'
 import type { KeyRing } from './keys.ts'
 

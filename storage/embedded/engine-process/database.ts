@@ -1,7 +1,7 @@
 /** The DuckDB of an engine process: views of the rows handed over, and one statement over them. */
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import type { SqlChunk } from '../../../kernel/storage.ts'
+import type { SqlChunk } from 'svcdb'
 import { registerSqlFunctions } from '../sql/analytic-functions.ts'
 import { ident, literal } from '../sql/ast.ts'
 import { guardPlan, type PlanBounds } from '../sql/plan-guard.ts'

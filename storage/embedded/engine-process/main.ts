@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { classify, SvcError } from '../../../kernel/errors.ts'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import { openDatabase, type ProcessDatabase } from './database.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 import type { WatchData } from './watch.ts'

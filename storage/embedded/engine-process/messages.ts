@@ -1,5 +1,5 @@
 /** What an engine thread and its engine processes say to each other, in order, over the process' channel. */
-import type { SqlChunk, SqlColumn } from '../../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn } from 'svcdb'
 
 /** Handed over on the command line. */
 export interface ProcessSettings {

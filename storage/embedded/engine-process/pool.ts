@@ -1,7 +1,7 @@
 /** The engine processes of an engine thread: started when first needed, one statement at a time each, ended when nobody has needed one for a while. */
 import { join } from 'node:path'
 import { threadId } from 'node:worker_threads'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { WorkerConfig } from '../layout.ts'
 import { EngineProcess } from './process.ts'
 

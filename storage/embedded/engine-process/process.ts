@@ -7,7 +7,7 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { WorkerConfig } from '../layout.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 

@@ -1,6 +1,6 @@
 /** Rows that were handed over in messages, as DuckDB scans them. */
 import duckdb from '@duckdb/node-bindings'
-import type { SqlChunk, SqlVector } from '../../../kernel/storage.ts'
+import type { SqlChunk, SqlVector } from 'svcdb'
 import type { RowSource } from '../worker/duck.ts'
 import { copyValidity, copyValues, writeTexts } from '../worker/vector-writer.ts'
 import type { View } from './messages.ts'

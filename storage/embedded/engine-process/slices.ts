@@ -1,6 +1,6 @@
 /** A result in parts of bounded size: 2048 rows of long texts are no message to send. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { SqlChunk, SqlVector } from '../../../kernel/storage.ts'
+import type { SqlChunk, SqlVector } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 const SLICE_BYTES = 1 << 20
 const MAX_ROW_BYTES = 16 << 20

@@ -1,5 +1,5 @@
 /** How a scan would be answered, for the main thread. */
-import type { Job, ScanPlan, ScanRequest } from '../../../kernel/storage.ts'
+import type { Job, ScanPlan, ScanRequest } from 'svcdb'
 import type { EngineReader } from '../worker/reader.ts'
 
 const explain: Job<ScanRequest, ScanPlan> = async (reader, request) => (reader as EngineReader).explain(request)

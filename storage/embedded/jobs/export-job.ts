@@ -1,5 +1,5 @@
 /** An export, beside the engine. */
-import type { ExportResult, Job } from '../../../kernel/storage.ts'
+import type { ExportResult, Job } from 'svcdb'
 import type { ExportTask } from '../worker/export.ts'
 import type { EngineReader } from '../worker/reader.ts'
 

@@ -1,5 +1,5 @@
 /** Which series a delete means: selected where the index of tags is, beside the main thread. */
-import type { Job, Matcher } from '../../../kernel/storage.ts'
+import type { Job, Matcher } from 'svcdb'
 import type { EngineReader } from '../worker/reader.ts'
 
 export interface SelectionRequest {

@@ -3,7 +3,7 @@
  * rows back and forgets tombstones and retention cutoffs that mask nothing any more.
  */
 
-import type { RetentionHold } from '../../../kernel/storage.ts'
+import type { RetentionHold } from 'svcdb'
 import { type Lifetimes, measurementCutoff, retentionCutoff } from '../../common/lifetime.ts'
 import type { Limits } from '../../common/limits.ts'
 import { INT64_MIN } from '../../common/time.ts'

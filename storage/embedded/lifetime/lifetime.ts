@@ -8,7 +8,7 @@
  * - Which series a delete means is found beside the main thread (`select`); all that was acknowledged at the call is part of it. Nothing here is
  *   proportional to series but in slices, see releases.ts.
  */
-import type { DeleteRequest, DeleteResult, Matcher, StorageContext } from '../../../kernel/storage.ts'
+import type { DeleteRequest, DeleteResult, Matcher, StorageContext } from 'svcdb'
 import {
   deadlinePassed,
   dropDeadline,

@@ -8,7 +8,7 @@
  * - The tombstone that emptied series stays until they were looked at (`waitsFor`): after a restart it says which they are.
  * - Between two slices all is consistent: those given back are in the log, or their measurement's drop is, and after a crash the rest is found again.
  */
-import type { StorageContext } from '../../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
 import { BLOCK } from '../catalog.ts'
 import type { SegmentMeta, Tombstone } from '../layout.ts'
 import type { Memtable } from '../memtable.ts'

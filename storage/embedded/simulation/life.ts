@@ -1,7 +1,7 @@
 /** One life of a database: a process that opens it, serves it for a while, and ends. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { StorageContext } from '../../../kernel/storage.ts'
+import type { StorageContext } from 'svcdb'
 import { type Lifetimes, lifetimesOf, measurementCutoff } from '../../common/lifetime.ts'
 import { type Limits, limitsOf } from '../../common/limits.ts'
 import { earlier } from '../../common/time.ts'

@@ -2,7 +2,7 @@
  * The independent model that the engine is compared with: plain maps, and the operations in the order in which they were called. The engine's log has
  * the same order, so after a crash the database must be the sum of all acknowledged operations and of a beginning of those whose outcome nobody knows.
  */
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import type { Value } from './rows.ts'
 import type { Scanned } from './scan.ts'
 

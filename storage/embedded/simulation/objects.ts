@@ -1,6 +1,6 @@
 /** The simulated object store of the archive: what it has taken is durable; an operation may fail before it has happened, or after. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../wal/file-system.ts'
 import type { Machine } from './machine.ts'
 

@@ -1,5 +1,5 @@
 /** Everything random of a run comes from one seed through this. */
-import { type Random as Source, seeded } from '../../../kernel/testkit/random.ts'
+import { type Random as Source, seeded } from 'svcdb/lib/random'
 
 export class Random {
   private readonly source: Source

@@ -1,5 +1,5 @@
 /** Reads everything of some namespaces in one snapshot, as the engine threads' scan does: the same parts, hidden rows and merges. */
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import type { SegmentMeta } from '../layout.ts'
 import { piecesOf } from '../worker/relation.ts'
 import type { Snapshot, WorkerState } from '../worker/state.ts'

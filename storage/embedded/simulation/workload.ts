@@ -1,6 +1,6 @@
 /** What clients do to a database, by seed: writes of all kinds, deletes, drops, restores, reads, maintenance, transactions of the state store. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { FieldType, Matcher } from '../../../kernel/storage.ts'
+import type { FieldType, Matcher } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Life } from './life.ts'
 import { NAMESPACES } from './life.ts'
 import { keyOf, type Operation, type Point } from './model.ts'

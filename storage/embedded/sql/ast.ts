@@ -3,7 +3,7 @@
  * Nothing may be believed about its shape: every printer names the members it knows and refuses a node that has others, so that
  * syntax of a newer DuckDB is refused, not passed on.
  */
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { SqlHost } from './host.ts'
 
 // The tree is data from outside: members are looked at one by one.

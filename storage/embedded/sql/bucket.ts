@@ -5,7 +5,7 @@
  * 23 or 25 hours where the clock changes. Anchors without an origin: midnight of 1970-01-01 on the zone's clock (its standard offset for
  * fixed widths), Monday for weeks, 2000-01-01 for months and years.
  */
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { civilFromDays, daysFromCivil, floorDiv, parseTime } from './instant.ts'
 import { foldName } from './names.ts'
 import { fixedLength, parseSpan, type Span } from './width.ts'

@@ -1,5 +1,5 @@
 /** DuckDB's errors, sorted into the caller's and ours. */
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { raised } from '../worker/raised.ts'
 import type { Names } from './names.ts'
 

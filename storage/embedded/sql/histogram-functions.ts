@@ -3,10 +3,7 @@
  * histogram, as a cast can make, give NULL, and so does a staleness marker.
  */
 import duckdb from '@duckdb/node-bindings'
-import { emptyParts, type HistogramParts } from '../../../kernel/histogram/buckets.ts'
-import { histogramJson } from '../../../kernel/histogram/json.ts'
-import { PartsDecoder } from '../../../kernel/histogram/parts.ts'
-import { fraction, mean, quantile, variance } from '../../../kernel/histogram/quantile.ts'
+import { emptyParts, fraction, type HistogramParts, histogramJson, mean, PartsDecoder, quantile, variance } from 'svcdb/lib/histogram'
 import { copyValidity, copyValues, writeTexts } from '../worker/vector-writer.ts'
 import { bytesOfRows, readValidity } from '../worker/vectors.ts'
 import { defineScalar } from './scalar-function.ts'

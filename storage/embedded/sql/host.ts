@@ -1,6 +1,6 @@
 /** What the SQL layer needs from the engine thread it runs in. */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import type { SqlLimits } from '../sql-limits.ts'
 import type { PlanBounds } from './plan-guard.ts'
 import type { StatementRunner } from './statement.ts'

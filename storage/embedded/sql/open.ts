@@ -1,6 +1,6 @@
 /** Runs a caller's statement: gate and rewriting, DuckDB, results as a cursor. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest } from '../../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { sqlError } from './errors.ts'
 import type { SqlHost } from './host.ts'
 import type { Names } from './names.ts'

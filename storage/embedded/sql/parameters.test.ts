@@ -1,5 +1,5 @@
+import type { SqlParameter } from 'svcdb'
 import t from 'tap'
-import type { SqlParameter } from '../../../kernel/storage.ts'
 import { MAX_TIME } from './host.ts'
 import { openSql } from './open.ts'
 import { prepareSql } from './prepare.ts'

@@ -2,7 +2,7 @@
  * Parameters of a statement: `?`, `$1` and `$name`, as DuckDB's parser has them. Values become constants of the tree before it is looked at, so that
  * they prune scans and satisfy whatever asks for a constant, as if they stood in the text; the gate sees nothing new.
  */
-import type { SqlParameter } from '../../../kernel/storage.ts'
+import type { SqlParameter } from 'svcdb'
 import { decimalText, type Node, refuse, walk } from './ast.ts'
 import type { Printer } from './printer.ts'
 

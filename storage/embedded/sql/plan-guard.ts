@@ -10,7 +10,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Node } from './ast.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { foldName } from './names.ts'

@@ -1,5 +1,5 @@
 /** A caller's text to the statement that runs: sort it, parse it, bind values, print it. */
-import type { SqlParameter } from '../../../kernel/storage.ts'
+import type { SqlParameter } from 'svcdb'
 import { DEFAULT_LIMITS } from '../sql-limits.ts'
 import { type Node, parse, refuse } from './ast.ts'
 import { isBounded } from './bounds.ts'

@@ -1,7 +1,7 @@
 /** A printed statement in DuckDB, and what it answers. Runs on an engine thread and in an engine process alike. */
 import { type DuckDBConnection, type DuckDBDataChunk, type DuckDBPreparedStatement, DuckDBTypeId } from '@duckdb/node-api'
-import { storedHistogramJson } from '../../../kernel/histogram/json.ts'
-import type { SqlChunk, SqlColumn, SqlVector } from '../../../kernel/storage.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { storedHistogramJson } from 'svcdb/lib/histogram'
 import { readVector, resultColumn } from '../worker/vectors.ts'
 import { arrowName } from './types.ts'
 

@@ -1,6 +1,6 @@
 /** A host for tests: measurements are tables of an in-memory DuckDB, the time range and tag hints become a WHERE clause. */
 import { DuckDBInstance } from '@duckdb/node-api'
-import type { SqlRequest } from '../../../kernel/storage.ts'
+import type { SqlRequest } from 'svcdb'
 import { registerSqlFunctions } from './analytic-functions.ts'
 import { ident, literal } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'

@@ -1,5 +1,5 @@
+import type { SqlParameter } from 'svcdb'
 import t from 'tap'
-import type { SqlParameter } from '../../../kernel/storage.ts'
 import { MAX_TIME } from './host.ts'
 import { prepareSql } from './prepare.ts'
 import { type TestHost, testHost } from './test-host.ts'

@@ -2,8 +2,9 @@
  * Random expressions over times with odd nanoseconds, against a model in plain JavaScript that shares no code with the engine: values, types and predicates,
  * the latter with the scan pruned and not.
  */
+
+import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { type Random, seeded } from '../../../kernel/testkit/random.ts'
 import type { SqlMeasurement } from './host.ts'
 import { type TestHost, testHost } from './test-host.ts'
 

@@ -3,7 +3,7 @@
  * to be that: in frames of windows, lists, structs, and all that time-arithmetic.ts does not know the type of. Without them the binder casts to microseconds.
  */
 import duckdb from '@duckdb/node-bindings'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { copyValidity, copyValues } from '../worker/vector-writer.ts'
 import { readValidity, textAt } from '../worker/vectors.ts'
 import { addSpan } from './fold.ts'

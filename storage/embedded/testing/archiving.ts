@@ -1,7 +1,7 @@
 /** Engines with an archive, days of points to put there, and answers to compare before and after; for the archive's tests. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ArchiveResult, ObjectStore } from '../../../kernel/storage.ts'
+import type { ArchiveResult, ObjectStore } from 'svcdb'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { NOW, NOW_MS, rowsOf } from './harness.ts'

@@ -1,5 +1,5 @@
 /** The number of rows a statement answers. */
-import type { Job, SqlRequest } from '../../../kernel/storage.ts'
+import type { Job, SqlRequest } from 'svcdb'
 
 const count: Job<SqlRequest, number> = async (reader, request) => {
   let rows = 0

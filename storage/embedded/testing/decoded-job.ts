@@ -1,5 +1,5 @@
 /** For tests: columns and rows of an SQL query, text decoded however it came. */
-import type { Job, SqlColumn, SqlRequest, SqlVector } from '../../../kernel/storage.ts'
+import type { Job, SqlColumn, SqlRequest, SqlVector } from 'svcdb'
 
 export interface Decoded {
   columns: SqlColumn[]

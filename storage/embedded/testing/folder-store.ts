@@ -1,8 +1,8 @@
 /** A folder as an object store, for tests; `before` may throw or wait in front of each operation. */
 import { cpSync, existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ObjectStore } from '../../../kernel/storage.ts'
+import type { ObjectStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export type StoreOperation = 'put' | 'get' | 'size' | 'remove'
 

@@ -2,7 +2,7 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { StorageEngine, WriteOptions, WriteResult } from '../../../kernel/storage.ts'
+import type { StorageEngine, WriteOptions, WriteResult } from 'svcdb'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'

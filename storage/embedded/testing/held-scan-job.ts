@@ -1,7 +1,7 @@
 /** For tests: opens a measurement, says so, and reads it when a file appears. The result is the number of rows. */
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 
 const job: Job<{ measurement: string; go: string }, number> = async (reader, { measurement, go }, { emit }) => {
   const chunks = reader.scan({ namespace: '', measurement })

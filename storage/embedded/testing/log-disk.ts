@@ -5,7 +5,7 @@
  * Calls with a callback end when the test runs them (`step`), in any order; their effect on the page cache is there at once, as the kernel's is.
  */
 import { basename } from 'node:path'
-import type { Random } from '../../../kernel/testkit/random.ts'
+import type { Random } from 'svcdb/lib/random'
 import type { Timers } from '../timers.ts'
 import type { LogFileSystem } from '../wal/file-system.ts'
 

@@ -1,5 +1,5 @@
 /** A process that has the log open on a simulated disk, and what became of each record it appended. */
-import type { Random } from '../../../kernel/testkit/random.ts'
+import type { Random } from 'svcdb/lib/random'
 import { walFileSequence } from '../paths.ts'
 import { encodeChange, type LifetimeChange } from '../wal/change-record.ts'
 import type { LogFileSystem } from '../wal/file-system.ts'

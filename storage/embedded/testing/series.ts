@@ -1,5 +1,5 @@
 /** Series for tests of parts that see durable ones only. */
-import type { MeasurementRef } from '../../../kernel/storage.ts'
+import type { MeasurementRef } from 'svcdb'
 import { Shared } from '../layout.ts'
 import { NOT_DURABLE } from '../provisional-series.ts'
 import { SeriesIndex, type SeriesIndexOptions } from '../series-index.ts'

@@ -1,5 +1,5 @@
 /** For tests: the rows of an SQL query, as JSON. */
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
 
 const job: Job = async (reader, query, { emit }) => {
   const cursor = await reader.sql({ namespace: '', query: query as string })

@@ -1,5 +1,5 @@
 /** For tests: the rows of an SQL query, as arrays of values. */
-import type { Job, SqlRequest } from '../../../kernel/storage.ts'
+import type { Job, SqlRequest } from 'svcdb'
 
 const table: Job<SqlRequest, unknown[][]> = async (reader, request) => {
   const out: unknown[][] = []

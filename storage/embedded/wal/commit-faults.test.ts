@@ -1,6 +1,7 @@
 /** Commits that fail: who hears of it, and what a power cut leaves of them. */
+
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../../kernel/testkit/random.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, recordsOn } from '../testing/log-process.ts'
 import { BOUNDS, FRAME_HEADER, type FsyncPolicy, type WalBounds } from './wal.ts'

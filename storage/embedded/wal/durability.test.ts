@@ -1,7 +1,8 @@
 /** Lives of the log on a disk that forgets and fails: what was acknowledged is there, what was refused is not, and no start is refused. */
+
+import type { SvcError } from 'svcdb/lib/errors'
+import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import type { SvcError } from '../../../kernel/errors.ts'
-import { type Random, seeded } from '../../../kernel/testkit/random.ts'
 import { walFileName } from '../paths.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, randomPolicy } from '../testing/log-process.ts'

@@ -1,6 +1,7 @@
 /** NaN and infinities in records of the log: their bits, and that a column which holds some says so. */
+
+import { Column } from 'svcdb/lib/columns'
 import t from 'tap'
-import { Column } from '../../../kernel/batch.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import { ByteWriter } from './bytes.ts'
 import { decodeWrite, encodeWrite } from './record.ts'

@@ -2,8 +2,8 @@
  * One write as a WAL record: what it defines (measurements, fields, tables, series) and its rows. Layout: docs/formats/wal.md.
  * Decoding checks every length; what does not decode is corruption, never a guess.
  */
-import { bytesPerValue, Column } from '../../../kernel/batch.ts'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
+import { bytesPerValue, Column } from 'svcdb/lib/columns'
 import { KeyRing } from '../encryption/keys.ts'
 import type { FieldDef } from '../layout.ts'
 import { ByteReader, type ByteWriter } from './bytes.ts'

@@ -1,9 +1,10 @@
 /** What a start makes of the log: what it accepts is durable before anything builds on it, what was torn is told from what is corrupt. */
+
+import { crc32c } from 'svcdb/lib/files'
 import t from 'tap'
 import { walFileName } from '../paths.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, recordsOn } from '../testing/log-process.ts'
-import { crc32c } from './crc32c.ts'
 import { FILE_MAGIC, FRAME_HEADER, type FsyncPolicy } from './wal.ts'
 
 const PER_BATCH: FsyncPolicy = { kind: 'per_batch' }

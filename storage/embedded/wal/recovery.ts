@@ -7,7 +7,7 @@
  * are synced all the same, since a copied data directory may never have been.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { KeyRing } from '../encryption/keys.ts'
 import { walFileName } from '../paths.ts'
 import { type LogFileSystem, syncDirectory } from './file-system.ts'

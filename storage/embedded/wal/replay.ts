@@ -3,10 +3,10 @@
  * and is cut off. Corruption anywhere else is reported with file and offset and stops the start: nothing is guessed or dropped.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { crc32c } from 'svcdb/lib/files'
 import type { KeyRing } from '../encryption/keys.ts'
 import { walFileName, walFileSequence } from '../paths.ts'
-import { crc32c } from './crc32c.ts'
 import type { LogFileSystem } from './file-system.ts'
 import { decodeWrite, type WriteRecord } from './record.ts'
 import { BOUNDS, FILE_MAGIC, FRAME_HEADER } from './wal.ts'

@@ -1,10 +1,11 @@
 /** Encrypted columns in records of the log. */
+
+import type { FieldType } from 'svcdb'
+import { Column } from 'svcdb/lib/columns'
+import { crc32c } from 'svcdb/lib/files'
 import t from 'tap'
-import { Column } from '../../../kernel/batch.ts'
-import type { FieldType } from '../../../kernel/storage.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import { ByteWriter } from './bytes.ts'
-import { crc32c } from './crc32c.ts'
 import { realFileSystem } from './file-system.ts'
 import { decodeWrite, encodeWrite, type PendingWrite } from './record.ts'
 import { replay } from './replay.ts'

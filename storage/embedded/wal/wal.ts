@@ -17,11 +17,11 @@
  * - `barrier` runs between two commits, with everything durable: every committed record is applied, every waiting one goes to the log after it.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
+import { crc32c } from 'svcdb/lib/files'
 import { walFileName } from '../paths.ts'
 import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { ByteWriter } from './bytes.ts'
-import { crc32c } from './crc32c.ts'
 import { type LogFileSystem, syncDirectory } from './file-system.ts'
 import { noRoom, writeAll } from './write-all.ts'
 

@@ -1,8 +1,8 @@
 /** Statements in an engine process answer what they answer on an engine thread: values, types, order, errors; and rows reach it from wherever they lie. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../../kernel/testkit/random.ts'
 import { bool, dec, f64, fill, i64, MINUTE, NOW, str, type TestPoint, u64 } from '../../conformance/points.ts'
 import type { EmbeddedEngine } from '../engine.ts'
 import type { Decoded } from '../testing/decoded-job.ts'

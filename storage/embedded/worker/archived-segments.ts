@@ -1,5 +1,5 @@
 /** Archived segments as a job sees them: before a statement reads one, the main thread is asked to make it readable, and it stays so for the job. */
-import { type ErrorCode, SvcError } from '../../../kernel/errors.ts'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { ArchivedObject, FromWorker, SegmentMeta, WireError } from '../layout.ts'
 import type { Piece } from './pieces.ts'
 import { type SegmentGate, segmentsOf, UnverifiedSegments } from './verify.ts'

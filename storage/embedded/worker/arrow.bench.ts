@@ -1,5 +1,5 @@
 /** SQL results as Arrow record batches in an engine thread: rows a second. `node storage/embedded/worker/arrow.bench.ts [hosts] [steps]` */
-import { ArrowEncoder, streamPrefix } from '../../../kernel/arrow/index.ts'
+import { ArrowEncoder, streamPrefix } from 'svcdb/lib/arrow'
 import { fillBench } from './bench-data.ts'
 import { EngineReader } from './reader.ts'
 import { TestDatabase } from './testing.ts'

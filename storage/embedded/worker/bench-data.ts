@@ -1,5 +1,5 @@
 /** Data like the TSBS cpu-only set: a random walk a field, in rounds over all hosts, `decimals` digits kept. Of `markers` of the values staleness markers take the place. */
-import { TableBatch } from '../../../kernel/batch.ts'
+import { TableBatch } from 'svcdb/lib/columns'
 import type { TestDatabase } from './testing.ts'
 
 export const BENCH_FIELDS: readonly string[] = Array.from({ length: 10 }, (_, i) => `usage_${i}`)

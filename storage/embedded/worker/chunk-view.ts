@@ -1,6 +1,6 @@
 /** Typed views over a memtable chunk (layout.ts), made once a chunk; all reads of shared memory go through here. */
 
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../layout.ts'
 
 /** Rows a DuckDB vector holds; chunk capacities are powers of two, so that blocks of this size never cross a chunk. */

@@ -3,7 +3,7 @@
  * block, and one that says whether there is one. Their names are not on the SQL gate's list, so no query reaches them by itself.
  */
 import duckdb from '@duckdb/node-bindings'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import { type Block, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from '../encryption/block.ts'
 import { type ColumnPlace, columnPlace, type EncryptedColumns } from '../encryption/columns.ts'
 import type { SegmentColumn, SegmentMeta } from '../layout.ts'

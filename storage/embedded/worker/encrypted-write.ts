@@ -6,7 +6,7 @@
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import { type Block, type BlockBuilder, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from '../encryption/block.ts'
 import { type ColumnPlace, columnPlace } from '../encryption/columns.ts'
 import type { KeyRing } from '../encryption/keys.ts'

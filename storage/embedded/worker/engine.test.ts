@@ -1,7 +1,7 @@
 /** Memtables, segments, merges and scans against a plain map of points. */
 
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../../kernel/testkit/random.ts'
 import { compactSegments } from './compactor.ts'
 import { EngineReader } from './reader.ts'
 import { relation } from './relation.ts'

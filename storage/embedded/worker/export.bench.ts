@@ -1,7 +1,7 @@
 /** Exports: rows a second and memory. `node storage/embedded/worker/export.bench.ts [hosts] [steps] [segments] [memory limit in MB]` */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { TableBatch } from '../../../kernel/batch.ts'
+import { TableBatch } from 'svcdb/lib/columns'
 import { BENCH_FIELDS, BENCH_INTERVAL, BENCH_START } from './bench-data.ts'
 import { exportMeasurement } from './export.ts'
 import { TestDatabase } from './testing.ts'

@@ -6,8 +6,8 @@
  */
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ExportRequest, ExportResult } from '../../../kernel/storage.ts'
+import type { ExportRequest, ExportResult } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { encryptedField } from '../encryption/open.ts'
 import type { MeasurementDef, WorkerConfig } from '../layout.ts'
 import { sqlName, sqlText } from './duck.ts'

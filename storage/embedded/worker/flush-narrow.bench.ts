@@ -1,5 +1,5 @@
 /** Flush of a shared table, as metrics of remote write have it: CPU a row, bytes a row. `node storage/embedded/worker/flush-narrow.bench.ts [hosts] [steps] [flushes]` */
-import { TableBatch } from '../../../kernel/batch.ts'
+import { TableBatch } from 'svcdb/lib/columns'
 import { BENCH_INTERVAL, BENCH_START } from './bench-data.ts'
 import { TestDatabase } from './testing.ts'
 

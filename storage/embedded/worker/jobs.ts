@@ -1,6 +1,6 @@
 /** Runs job modules side by side in one engine thread, with cancellation and a bounded amount of output under way. */
-import { classify, SvcError } from '../../../kernel/errors.ts'
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import type { FromWorker, WireError } from '../layout.ts'
 import { ArchiveRequests, JobSegments } from './archived-segments.ts'
 import { EngineReader } from './reader.ts'

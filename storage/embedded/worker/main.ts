@@ -1,7 +1,7 @@
 /** Entry of an engine thread: takes messages in order (layout.ts), keeps the state, runs jobs, flushes and compactions. */
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { SvcError } from '../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import { ProcessPool } from '../engine-process/pool.ts'
 import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from '../layout.ts'
 import { archiveDay, daysBefore } from './archive-writer.ts'

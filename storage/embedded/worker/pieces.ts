@@ -3,7 +3,7 @@
  * and a merge by field, last write first, in the time ranges that may repeat.
  */
 import { join } from 'node:path'
-import { staleHistogram } from '../../../kernel/decode/histogram.ts'
+import { staleHistogram } from 'svcdb/lib/histogram'
 import type { FieldDef, SegmentColumn, SegmentMeta } from '../layout.ts'
 import { bitsColumn, bitsSql } from './bits-column.ts'
 import { type Duck, sqlName, sqlText, sqlType } from './duck.ts'

@@ -1,5 +1,5 @@
 /** Errors that pass through DuckDB: a function of ours can only hand it a text, so the code travels in front and is found again. */
-import { ERRORS, type ErrorCode, SvcError } from '../../../kernel/errors.ts'
+import { ERRORS, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 
 const FORM = /^Invalid Input Error: svc:([A-Z_]+): ([\s\S]*)$/
 

@@ -1,7 +1,5 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { SvcError } from '../../../kernel/errors.ts'
-import type { SampleRequest, SampleSet, SeriesSet } from '../../../kernel/samples.ts'
 import type {
   ExportResult,
   Matcher,
@@ -14,7 +12,9 @@ import type {
   SqlChunk,
   SqlCursor,
   SqlRequest,
-} from '../../../kernel/storage.ts'
+} from 'svcdb'
+import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../common/names.ts'
 import { encryptedField, markEncrypted } from '../encryption/open.ts'
 import type { ProcessPool } from '../engine-process/pool.ts'

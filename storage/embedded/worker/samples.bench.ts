@@ -1,5 +1,5 @@
 /** Samples for evaluators, from the memtable and from a segment, first and again. `node storage/embedded/worker/samples.bench.ts [hosts] [steps]` */
-import type { SampleRequest } from '../../../kernel/samples.ts'
+import type { SampleRequest } from 'svcdb/lib/columns'
 import { BENCH_INTERVAL, BENCH_START, fillBench } from './bench-data.ts'
 import { EngineReader } from './reader.ts'
 import { SampleUnits } from './samples/piece-units.ts'

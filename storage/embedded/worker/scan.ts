@@ -2,8 +2,8 @@
  * Series-wise reads: segments come sorted out of DuckDB as a stream, memtable rows are ordered here, and the two are merged series by
  * series. Memory: one batch of result rows, one series' pending rows, and four bytes a memtable row that matches.
  */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from '../../../kernel/storage.ts'
+import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../common/names.ts'
 import type { FieldDef, MeasurementDef, SegmentMeta } from '../layout.ts'
 import { ROW_BITS } from '../layout.ts'

@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { seeded } from '../../../kernel/testkit/random.ts'
 import { type FieldSpec, TestDatabase, type TestMeasurement, type TestPoint } from './testing.ts'
 
 const START = 1_700_000_000_000_000_000n

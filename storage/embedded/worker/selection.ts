@@ -1,5 +1,5 @@
 /** Which series a delete means, in memory that the main thread shares. */
-import type { Matcher } from '../../../kernel/storage.ts'
+import type { Matcher } from 'svcdb'
 import { newBytes, newInt32 } from '../grow.ts'
 import type { Selection } from '../jobs/select-job.ts'
 import { ByteWriter } from '../wal/bytes.ts'

@@ -1,6 +1,6 @@
 /** Rows of one series as columns: collected from memtable places or result vectors, joined, and merged field by field. */
-import { isStaleHistogram } from '../../../kernel/decode/histogram.ts'
-import type { ColumnChunk, FieldType } from '../../../kernel/storage.ts'
+import type { ColumnChunk, FieldType } from 'svcdb'
+import { isStaleHistogram } from 'svcdb/lib/histogram'
 import { hasNonFinite } from '../../common/floats.ts'
 import type { FieldDef } from '../layout.ts'
 import { type ChunkView, valueBytes } from './chunk-view.ts'

@@ -1,6 +1,6 @@
 /** Reads the shared series index: the series of a measurement, their tags, and which of them match. */
-import type { Matcher } from '../../../kernel/storage.ts'
-import { REGEX_TIMEOUT_MS } from '../../../kernel/text-pattern.ts'
+import type { Matcher } from 'svcdb'
+import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
 import { compileOne } from '../../common/matchers.ts'
 import { widened } from '../grow.ts'
 import { type SeriesArrays, Shared } from '../layout.ts'

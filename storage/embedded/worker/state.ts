@@ -4,8 +4,8 @@
  * Invariants: lists (chunks, segments, memtables) are replaced, never changed in place, so that a snapshot can keep them; the row
  * counts of a snapshot were taken while no batch was being applied.
  */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { MeasurementFields } from '../../../kernel/storage.ts'
+import type { MeasurementFields } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import {
   fieldInfo,
   type MeasurementDef,

@@ -1,6 +1,6 @@
 /** Runs one statement and hands its rows out chunk by chunk, as they are made. */
 import type { DuckDBResult } from '@duckdb/node-api'
-import type { SqlChunk } from '../../../kernel/storage.ts'
+import type { SqlChunk } from 'svcdb'
 import { type Duck, engineError, interruptOn } from './duck.ts'
 import { type ResultColumn, readVector, resultColumn } from './vectors.ts'
 

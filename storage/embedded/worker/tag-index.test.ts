@@ -1,6 +1,7 @@
 /** Tags by value, and the series view that keeps them, against looking at every series. */
+
+import type { Matcher } from 'svcdb'
 import t from 'tap'
-import type { Matcher } from '../../../kernel/storage.ts'
 import { compileMatchers } from '../../common/matchers.ts'
 import { Random } from '../../conformance/random.ts'
 import { Shared } from '../layout.ts'

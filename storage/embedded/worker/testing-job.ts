@@ -1,6 +1,6 @@
 /** The job that worker.test.ts runs in an engine thread. */
-import { SvcError } from '../../../kernel/errors.ts'
-import type { Job } from '../../../kernel/storage.ts'
+import type { Job } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 
 export type TestJob =
   | { kind: 'count' }

@@ -1,6 +1,6 @@
 /** Puts blocks of values into DuckDB vectors with as few calls as there can be: one copy a column; text over 12 bytes one call each. */
 import duckdb from '@duckdb/node-bindings'
-import type { FieldType } from '../../../kernel/storage.ts'
+import type { FieldType } from 'svcdb'
 import { BLOCK_ROWS } from './chunk-view.ts'
 import { type Gathered, heapBytes } from './row-gather.ts'
 

@@ -11,7 +11,7 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api'
 import duckdb from '@duckdb/node-bindings'
-import type { SqlVector } from '../../../kernel/storage.ts'
+import type { SqlVector } from 'svcdb'
 
 const STRING_SLOT = 16
 const INLINE_BYTES = 12

@@ -3,7 +3,7 @@
  *
  * Values of counters and histograms are multiples of a quarter, so that their sums do not depend on the order of adding up.
  */
-import type { Random } from '../../../kernel/testkit/random.ts'
+import type { Random } from '../../../kernel/lib/random/index.ts'
 import type { HistogramSample, Sample, Series, Span } from './samples.ts'
 
 export const INTERVAL_MS = 15_000

@@ -4,7 +4,7 @@
  * What depends on the order of series, in which servers may differ, is wrapped so that the answer does not: of topk, bottomk and limitk
  * only aggregates are taken, except at the top, where their labels are not compared (`labelsMatter`).
  */
-import type { Random } from '../../../kernel/testkit/random.ts'
+import type { Random } from '../../../kernel/lib/random/index.ts'
 import { type Part, part } from './query.ts'
 
 const FLOATS = [

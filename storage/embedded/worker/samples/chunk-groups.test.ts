@@ -1,6 +1,7 @@
 /** Full chunks read as one unit give what they give one by one. */
+
+import type { SampleRequest } from 'svcdb/lib/columns'
 import t from 'tap'
-import type { SampleRequest } from '../../../../kernel/samples.ts'
 import type { Snapshot } from '../state.ts'
 import { TestDatabase, type TestPoint } from '../testing.ts'
 import { SampleUnits } from './piece-units.ts'

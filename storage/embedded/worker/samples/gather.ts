@@ -1,5 +1,5 @@
 /** Puts the samples of some series together from units: by series, in ascending time, each millisecond once, the newest write winning. */
-import type { SampleRows } from '../../../../kernel/samples.ts'
+import type { SampleRows } from 'svcdb/lib/columns'
 import { IntList } from '../int-list.ts'
 import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, visibleParts } from './hidden-times.ts'

@@ -1,5 +1,5 @@
 /** The newest sample of each series, looked for from the newest source on; sources that cannot have a newer one are not read. */
-import type { SampleRows } from '../../../../kernel/samples.ts'
+import type { SampleRows } from 'svcdb/lib/columns'
 import { eachCommon } from './gather.ts'
 import { timeBound, visibleParts } from './hidden-times.ts'
 import { millisecondRange, type SampleUnits, type Source, type VisibleUnit } from './piece-units.ts'

@@ -1,5 +1,5 @@
 /** Puts samples in order where pieces overlap, and leaves one of each millisecond. */
-import type { SampleRows } from '../../../../kernel/samples.ts'
+import type { SampleRows } from 'svcdb/lib/columns'
 
 /** Late samples are mostly few: they are moved to their places one by one, unless it takes more moves than this a sample. */
 const MOVES = 16

@@ -1,6 +1,7 @@
 /** Samples read through units, against a plain model: chunks, memtables, segments, merges, deletes and retention in any order. */
+
+import { SAMPLE_HISTOGRAM, type SampleRequest, type SampleRows, type SampleSet } from 'svcdb/lib/columns'
 import t from 'tap'
-import { SAMPLE_HISTOGRAM, type SampleRequest, type SampleRows, type SampleSet } from '../../../../kernel/samples.ts'
 import { Random } from '../../../conformance/random.ts'
 import type { SegmentMeta } from '../../layout.ts'
 import { compactSegments } from '../compactor.ts'

@@ -3,7 +3,7 @@
  * lacks is read in one statement a segment, and kept.
  */
 import { join } from 'node:path'
-import { SvcError } from '../../../../kernel/errors.ts'
+import { SvcError } from 'svcdb/lib/errors'
 import type { FieldDef, SegmentMeta } from '../../layout.ts'
 import { contains } from '../hidden.ts'
 import { IntList } from '../int-list.ts'

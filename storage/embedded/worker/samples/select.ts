@@ -1,6 +1,6 @@
 /** Answers Reader.samples and Reader.activeSeries out of units. */
-import { SvcError } from '../../../../kernel/errors.ts'
-import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, TooManySamplesError } from '../../../../kernel/samples.ts'
+import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, TooManySamplesError } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
 import type { FieldDef, MeasurementDef } from '../../layout.ts'

@@ -1,5 +1,5 @@
 /** The tags of selected series, read from the shared series index. */
-import type { TagColumn, TagSets } from '../../../../kernel/samples.ts'
+import type { TagColumn, TagSets } from 'svcdb/lib/columns'
 import type { SeriesView } from '../series.ts'
 import { NO_CODE } from '../tag-index.ts'
 

@@ -1,7 +1,8 @@
 /** Times in milliseconds, and units as they are built. */
+
+import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from 'svcdb/lib/columns'
+import { staleHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
-import { staleHistogram } from '../../../../kernel/decode/histogram.ts'
-import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from '../../../../kernel/samples.ts'
 import { Random } from '../../../conformance/random.ts'
 import { milliseconds, UnitBuilder } from './unit.ts'
 

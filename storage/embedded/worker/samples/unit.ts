@@ -2,8 +2,8 @@
  * A unit: one field's values of some rows, ordered by series and time, as evaluators want them. Units are made once, from a full
  * memtable chunk or a part of a segment, and kept (unit-cache.ts); they never change.
  */
-import { isStaleHistogram } from '../../../../kernel/decode/histogram.ts'
-import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from '../../../../kernel/samples.ts'
+import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from 'svcdb/lib/columns'
+import { isStaleHistogram } from 'svcdb/lib/histogram'
 
 const NS_PER_MS = 1_000_000
 const TWO_32 = 4294967296

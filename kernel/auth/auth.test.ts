@@ -1,0 +1,173 @@
+import t from 'tap'
+import { SvcError } from '../lib/errors/index.ts'
+import { definePlugin } from '../plugin.ts'
+import { boot } from '../testkit/index.ts'
+import { Auth, type CallContext, type Identity, requireStanding } from './auth.ts'
+
+const routes = definePlugin({
+  id: 'routes',
+  summary: 'Routes for the tests',
+  stability: 'experimental',
+  setup(svc) {
+    const seen = async (request: Parameters<typeof svc.context>[0]) => svc.context(request)
+    svc.http.get('/who', seen)
+    svc.http.delete('/who', seen)
+    svc.http.get('/open', { config: { action: 'public' } }, seen)
+    svc.http.post('/admin', { config: { action: 'admin' } }, seen)
+  },
+})
+
+function identity(principal: string, more: Partial<Identity> = {}): Identity {
+  return { principal, method: 'test', claims: {}, namespaces: [], admin: false, ...more }
+}
+
+const locks = definePlugin({
+  id: 'locks',
+  summary: 'Two authenticators and an authorizer for the tests',
+  stability: 'experimental',
+  setup(svc) {
+    svc.auth.authenticator(({ header }) => {
+      const token = header('authorization')
+      if (token === 'first') return identity('ann', { namespaces: ['red'] })
+      return token === 'bad' ? new SvcError('UNAUTHORIZED', 'the token has expired') : undefined
+    })
+    svc.auth.authenticator(async ({ header }) => (header('authorization') === 'second' ? identity('bob', { admin: true }) : undefined))
+    svc.auth.authorizer(({ context, action, resource }) =>
+      action === 'delete' && resource === '/who' ? new SvcError('FORBIDDEN', `cannot delete as "${context.principal}": not allowed`) : undefined,
+    )
+  },
+})
+
+t.test('without authenticators everybody may do everything', async (t) => {
+  const lines: string[] = []
+  const node = await boot({ plugins: [routes], log: (line) => lines.push(line) })
+  t.teardown(() => node.stop())
+  t.match((await node.inject('/who')).json(), { principal: 'anonymous', admin: true, namespace: 'default', dataNamespace: '' })
+  t.equal((await node.inject({ method: 'POST', url: '/admin' })).statusCode, 200)
+  t.ok(
+    lines.some((line) => JSON.parse(line).level === 'warn' && line.includes('no plugin authenticates')),
+    'the start says so',
+  )
+})
+
+t.test('an open node refuses a certificate that does not hold, as all others do', async (t) => {
+  const auth = new Auth({ multiTenancy: false, exempt: ['/health'] })
+  const shown = { surface: 'http' as const, path: '/who', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
+  const bad = { ...shown, certificate: { der: new Uint8Array(), error: 'it has expired' } }
+  await t.rejects(async () => auth.admit(bad, 'read', '/who'), { code: 'UNAUTHORIZED', message: /^InvalidCertificate: .*it has expired/ })
+  t.match(await auth.admit(bad, 'read', '/health'), { principal: 'anonymous', admin: false })
+  t.match(await auth.admit({ ...shown, certificate: { der: new Uint8Array() } }, 'read', '/who'), { principal: 'anonymous', admin: true })
+})
+
+t.test('a call about no namespace in particular goes by the first of the credential, if none is asked for', async (t) => {
+  const auth = new Auth({ multiTenancy: true, exempt: [] })
+  auth.addAuthenticator(({ header }) => identity('ann', { namespaces: (header('authorization') ?? '').split(',').filter(Boolean) }), 0)
+  const admit = async (namespaces: string, anyNamespace: boolean, asked?: string) => {
+    const header = (name: string) => (name === 'authorization' ? namespaces : name === 'x-namespace' ? asked : undefined)
+    const given = { surface: 'http' as const, path: '/', header, query: () => undefined, address: undefined, requestId: '' }
+    return auth.admit({ ...given, ...(anyNamespace && { anyNamespace }) }, 'read', '/')
+  }
+  await t.rejects(admit('red,blue', false), { code: 'FORBIDDEN' })
+  t.match(await admit('red,blue', true), { namespace: 'red', dataNamespace: 'red' })
+  t.match(await admit('red,blue', true, 'blue'), { namespace: 'blue' })
+  t.match(await admit('red', true), { namespace: 'red' })
+  await t.rejects(admit('red,blue', true, 'green'), { code: 'FORBIDDEN' })
+  await t.rejects(admit('', true), { code: 'FORBIDDEN', message: /the credential is for no namespace/ })
+})
+
+t.test('authenticators are tried in order: identity, refusal, not mine', async (t) => {
+  const node = await boot({ plugins: [locks, routes] })
+  t.teardown(() => node.stop())
+  const who = async (authorization?: string, more: Record<string, string> = {}) => {
+    const answer = await node.inject({ url: '/who', headers: { ...(authorization === undefined ? {} : { authorization }), ...more } })
+    return { status: answer.statusCode, ...(answer.json() as CallContext & { error: string; code: string }) }
+  }
+  t.match(await who('first', { 'x-namespace': 'red' }), { status: 200, principal: 'ann', namespace: 'red' })
+  t.match(await who('second'), { status: 200, principal: 'bob' })
+  t.match(await who('bad'), { status: 401, code: 'UNAUTHORIZED', error: 'the token has expired' })
+  t.match(await who('other'), { status: 401, error: /not accepted/ })
+  t.match(await who(), { status: 401, error: /no credentials/ })
+  t.match(await who('first', { 'x-namespace': 'blue' }), { status: 403, error: /cannot use namespace "blue" as "ann"/ })
+  t.equal((await node.inject('/open')).statusCode, 200, 'a public route needs no credentials')
+  t.equal((await node.inject('/health')).statusCode, 200)
+  t.equal((await node.inject('/nope')).statusCode, 404)
+})
+
+t.test('admin routes need an admin, and authorizers see the action and the route', async (t) => {
+  const node = await boot({ plugins: [locks, routes] })
+  t.teardown(() => node.stop())
+  const call = (method: 'POST' | 'DELETE', url: string, authorization: string, namespace = 'red') =>
+    node.inject({ method, url, headers: { authorization, 'x-namespace': namespace } })
+  t.equal((await call('POST', '/admin', 'first')).statusCode, 403)
+  t.equal((await call('POST', '/admin', 'second')).statusCode, 200)
+  t.match((await call('DELETE', '/who', 'second')).json(), { error: 'cannot delete as "bob": not allowed' })
+  const level = await node.inject({
+    method: 'PUT',
+    url: '/api/v1/admin/log-level',
+    payload: { level: 'info' },
+    headers: { authorization: 'first', 'x-namespace': 'red' },
+  })
+  t.equal(level.statusCode, 403)
+})
+
+t.test('a listener of a plugin admits its calls by the same rules', async (t) => {
+  let admit: ((token: string) => Promise<CallContext>) | undefined
+  const listener = definePlugin({
+    id: 'listener',
+    summary: 'A listener for the tests',
+    stability: 'experimental',
+    setup(svc) {
+      admit = async (token) =>
+        svc.auth.admit(
+          {
+            surface: 'grpc',
+            path: '/x',
+            query: () => undefined,
+            header: (name) => ({ authorization: token, 'x-namespace': 'red' })[name],
+            address: undefined,
+            requestId: 'r1',
+          },
+          'write',
+          'Write',
+        )
+    },
+  })
+  const node = await boot({ plugins: [locks, listener] })
+  t.teardown(() => node.stop())
+  t.match(await admit?.('first'), { principal: 'ann', namespace: 'red', requestId: 'r1' })
+  await t.rejects(admit?.('bad') as Promise<CallContext>, { code: 'UNAUTHORIZED' })
+})
+
+t.test('credentials are checked before the body is read', async (t) => {
+  const node = await boot({ plugins: [locks, routes] })
+  t.teardown(() => node.stop())
+  const answer = await node.inject({ method: 'POST', url: '/admin', payload: 'x', headers: { 'content-type': 'nonsense/x' } })
+  t.equal(answer.statusCode, 401)
+})
+
+t.test('the data namespace is the one asked for under multi_tenancy only', async (t) => {
+  const node = await boot({ plugins: [routes], config: { server: { multi_tenancy: true } } })
+  t.teardown(() => node.stop())
+  t.match((await node.inject({ url: '/who', headers: { 'x-namespace': 'red' } })).json(), { namespace: 'red', dataNamespace: 'red' })
+  t.match((await node.inject('/who')).json(), { namespace: 'default', dataNamespace: 'default' })
+  t.equal((await node.inject({ url: '/who', headers: { 'x-namespace': 'x'.repeat(256) } })).statusCode, 400)
+  t.equal((await node.inject({ url: '/who', headers: { 'x-namespace': 'a\u0001b' } })).statusCode, 400)
+})
+
+t.test('an exempt prefix is the whole of its stem', async (t) => {
+  const auth = new Auth({ multiTenancy: false, exempt: ['/files/public*', '/health'] })
+  for (const exempt of ['/files/public', '/files/public/x', '/files/publications', '/health']) t.notOk(auth.needsCredentials('read', exempt), exempt)
+  for (const closed of ['/files/publi', '/files/publiX', '/files/', '/files', '/', '', '/health/x', '/healt'])
+    t.ok(auth.needsCredentials('read', closed), closed)
+  t.notOk(auth.needsCredentials('public', '/anything'))
+})
+
+t.test('a call that goes on ends with its credential, a minute late for clocks that differ', async (t) => {
+  const context = (more: object) => ({ principal: 'ann', ...more }) as never
+  t.doesNotThrow(() => requireStanding(context({}), 1e15))
+  const expiresAt = 1_000_000
+  for (const now of [0, expiresAt, expiresAt + 59_999]) t.doesNotThrow(() => requireStanding(context({ expiresAt, revoked: () => false }), now))
+  for (const now of [expiresAt + 60_000, 1e15]) t.throws(() => requireStanding(context({ expiresAt }), now), { code: 'UNAUTHORIZED', message: /"ann"/ })
+  t.throws(() => requireStanding(context({ revoked: () => true }), 0), { code: 'UNAUTHORIZED', message: /was revoked or has expired/ })
+  t.throws(() => requireStanding(context({ expiresAt, revoked: () => true }), 0), { code: 'UNAUTHORIZED' })
+})

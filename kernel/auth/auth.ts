@@ -1,0 +1,307 @@
+/**
+ * The auth seam. A call comes with credentials; sources may say what they stand for; limiters may turn it away on arrival; authenticators, by rank,
+ * each answer an identity, a refusal, or undefined (not mine); then limiters and authorizers may refuse who it is, and observers are told how it went.
+ * Without authenticators the node is open. Nothing in here knows HTTP: each listener brings `Credentials`.
+ */
+import { classify, SvcError } from '../lib/errors/index.ts'
+import type { Action } from '../plugin.ts'
+
+export interface Identity {
+  principal: string
+  /** How it was proven: `jwt`, `api_key`, `mtls` ... */
+  method: string
+  claims: Record<string, unknown>
+  roles?: readonly string[]
+  /** Namespaces it may name; empty = all, and under multi_tenancy none but for admins. */
+  namespaces: readonly string[]
+  admin: boolean
+  /** When the credential ends, milliseconds since the Unix epoch. */
+  expiresAt?: number
+  /** Whether it was taken back since. */
+  revoked?(): boolean
+}
+
+/** What travels with every call, whichever listener it came in by. */
+export interface CallContext extends Identity {
+  roles: readonly string[]
+  /** The namespace asked for; without one the credential's only one, or `default`; see also `Credentials.anyNamespace`. */
+  namespace: string
+  /** The namespace that data lives in: the one asked for under multi_tenancy, else the empty string. */
+  dataNamespace: string
+  requestId: string
+  /** Of the caller, as far as it is known. */
+  address: string | undefined
+}
+
+export interface ClientCertificate {
+  der: Uint8Array
+  /** Why it does not count: expired, of an unknown authority ... Absent = it was verified. */
+  error?: string
+}
+
+export interface Credentials {
+  surface: 'http' | 'grpc' | 'flight'
+  /** Of the request, without the query; of gRPC, the method's. */
+  path: string
+  /** A header or metadata value; names are lower case. */
+  header(name: string): string | undefined
+  /** A parameter of the URL; undefined where there are none. */
+  query(name: string): string | undefined
+  /** What the client showed in the TLS handshake. */
+  certificate?: ClientCertificate
+  address: string | undefined
+  requestId: string
+  /** The call is about no namespace in particular: without X-Namespace the first that the credential names stands for all. */
+  anyNamespace?: true
+}
+
+/** Credentials as they count, such as a token out of the query, or the address behind a proxy. */
+export type Source = (given: Credentials) => Credentials
+export type Authenticator = (credentials: Credentials) => Identity | SvcError | undefined | Promise<Identity | SvcError | undefined>
+export interface Authorization {
+  context: CallContext
+  action: Action
+  /** The route's pattern, the method's name. */
+  resource: string
+}
+export type Authorizer = (request: Authorization) => SvcError | undefined | Promise<SvcError | undefined>
+
+/** Bounds how often may be asked. Calls that need no credentials are never limited. */
+export interface Limiter {
+  /** Before it is known who calls. */
+  arrival?(credentials: Credentials, action: Action, resource: string): SvcError | undefined
+  admitted?(request: Authorization): SvcError | undefined
+}
+
+/** How a call that needs credentials fared. */
+export interface Decision {
+  outcome: 'allow' | 'deny'
+  /** What decided. */
+  stage: 'arrival' | 'authentication' | 'namespace' | 'limit' | 'authorization'
+  credentials: Credentials
+  action: Action
+  resource: string
+  /** Once it is proven. */
+  identity?: Identity
+  /** Once the namespace is known to be the caller's. */
+  context?: CallContext
+  /** Why it was denied. */
+  error?: SvcError
+}
+/** Awaited before the call goes on; one that throws has the call refused with its error. */
+export type Observer = (decision: Decision) => void | Promise<void>
+
+/** Ranks of authenticators: certificates before tokens before keys. */
+export const AUTH_RANK = { certificate: 10, token: 20, key: 30, other: 40 } as const
+
+const DEFAULT_NAMESPACE = 'default'
+/** 1 to 63 lower case letters, digits and hyphens, beginning with a letter and not ending with a hyphen. */
+const NAMESPACE = /^[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+const NAMESPACE_RULE = 'a name is 1 to 63 lower case letters, digits and hyphens, begins with a letter and does not end with a hyphen'
+const EVERYBODY: Identity = { principal: 'anonymous', method: 'none', claims: {}, namespaces: [], admin: true }
+const NOBODY: Identity = { principal: 'anonymous', method: 'none', claims: {}, namespaces: [], admin: false }
+
+/** In a credential's list of namespaces, alone: all of them. What it lets in has an empty list. */
+export const ALL_NAMESPACES = '*'
+
+/** Whether a credential's list of namespaces says all of them. */
+export function isForAll(namespaces: readonly string[]): boolean {
+  return namespaces.length === 1 && namespaces[0] === ALL_NAMESPACES
+}
+
+/** What is wrong with a credential's list of namespaces. */
+export function namespaceListProblems(namespaces: readonly string[]): string[] {
+  if (isForAll(namespaces)) return []
+  return namespaces.flatMap((name) =>
+    name === ALL_NAMESPACES ? ['cannot use namespaces "*" beside others: it stands for all; leave the others out'] : (namespaceProblem(name) ?? []),
+  )
+}
+
+/** @returns what is wrong with a namespace's name, or undefined. */
+export function namespaceProblem(name: string): string | undefined {
+  return NAMESPACE.test(name) ? undefined : `cannot use namespace ${JSON.stringify(name.slice(0, 64))}: ${NAMESPACE_RULE}`
+}
+
+export interface AuthOptions {
+  multiTenancy: boolean
+  /** Resources that need no credentials; "*" at the end stands for anything. */
+  exempt: readonly string[]
+}
+
+export class Auth {
+  private readonly sources: Source[] = []
+  private readonly limiters: Limiter[] = []
+  private authenticators: { authenticate: Authenticator; rank: number }[] = []
+  private readonly authorizers: Authorizer[] = []
+  private readonly observers: Observer[] = []
+  private readonly scoped = new Set<string>()
+  private readonly multiTenancy: boolean
+  private readonly exempt: ReadonlySet<string>
+  private readonly exemptPrefixes: readonly string[]
+
+  constructor({ multiTenancy, exempt }: AuthOptions) {
+    this.multiTenancy = multiTenancy
+    this.exempt = new Set(exempt.filter((path) => !path.endsWith('*')))
+    this.exemptPrefixes = exempt.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1))
+  }
+
+  get open(): boolean {
+    return this.authenticators.length === 0
+  }
+
+  addSource(source: Source): void {
+    this.sources.push(source)
+  }
+
+  addLimiter(limiter: Limiter): void {
+    this.limiters.push(limiter)
+  }
+
+  addAuthenticator(authenticate: Authenticator, rank: number): void {
+    this.authenticators = [...this.authenticators, { authenticate, rank }].sort((a, b) => a.rank - b.rank)
+  }
+
+  addAuthorizer(authorize: Authorizer): void {
+    this.authorizers.push(authorize)
+  }
+
+  addObserver(observe: Observer): void {
+    this.observers.push(observe)
+  }
+
+  addScoped(resource: string): void {
+    this.scoped.add(resource)
+  }
+
+  /** Once everything is declared. @throws Error for authorizers without anybody to authorize. */
+  verify(): void {
+    if (this.open && this.authorizers.length > 0)
+      throw new Error('cannot authorize callers that nothing authenticates: select a plugin that does, such as api_keys, jwt or mtls')
+  }
+
+  /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */
+  admit(given: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
+    if (!this.needsCredentials(action, resource)) return this.contextOf(NOBODY, given, false)
+    const unasked = this.open && this.limiters.length === 0 && this.observers.length === 0 && given.certificate?.error === undefined
+    if (unasked) return this.contextOf(EVERYBODY, this.sourced(given))
+    return this.ask(given, action, resource)
+  }
+
+  /** @param resource a route's pattern, never the path that was asked for: it is what the router made of it. */
+  needsCredentials(action: Action, resource: string): boolean {
+    return action !== 'public' && !this.exempt.has(resource) && !this.exemptPrefixes.some((prefix) => resource.startsWith(prefix))
+  }
+
+  private async ask(given: Credentials, action: Action, resource: string): Promise<CallContext> {
+    const decision: Decision = { outcome: 'allow', stage: 'arrival', credentials: given, action, resource }
+    try {
+      await this.decide(decision)
+    } catch (error) {
+      decision.outcome = 'deny'
+      decision.error = classify(error)
+      await this.report(decision)
+      throw error
+    }
+    await this.report(decision)
+    return decision.context as CallContext
+  }
+
+  private async decide(decision: Decision): Promise<void> {
+    const { action, resource } = decision
+    const credentials = this.sourced(decision.credentials)
+    decision.credentials = credentials
+    for (const limiter of this.limiters) refuse(limiter.arrival?.(credentials, action, resource))
+    decision.stage = 'authentication'
+    const identity = await this.identify(credentials)
+    decision.identity = identity
+    decision.stage = 'namespace'
+    const context = this.contextOf(identity, credentials)
+    decision.context = context
+    decision.stage = 'limit'
+    for (const limiter of this.limiters) refuse(limiter.admitted?.({ context, action, resource }))
+    decision.stage = 'authorization'
+    if (action === 'admin') this.requireAdmin(context, resource)
+    for (const authorize of this.authorizers) refuse(await authorize({ context, action, resource }))
+  }
+
+  /** Where data is kept apart, an admin of some namespaces is none of the server, which others' data is a part of. */
+  private requireAdmin({ admin, namespaces, principal }: CallContext, resource: string): void {
+    const refused = (needed: string) => new SvcError('FORBIDDEN', `cannot call "${resource}" as "${principal}": an admin credential ${needed}`)
+    if (!admin) throw refused('is needed')
+    if (this.multiTenancy && namespaces.length > 0 && !this.scoped.has(resource)) throw refused('for all namespaces is needed')
+  }
+
+  private sourced(given: Credentials): Credentials {
+    let credentials = given
+    for (const source of this.sources) credentials = source(credentials)
+    return credentials
+  }
+
+  private async report(decision: Decision): Promise<void> {
+    for (const observe of this.observers) await observe(decision)
+  }
+
+  private async identify(credentials: Credentials): Promise<Identity> {
+    const { certificate } = credentials
+    // One that was shown and does not hold is no reason to look for other credentials.
+    if (certificate?.error !== undefined)
+      throw new SvcError('UNAUTHORIZED', `InvalidCertificate: the client certificate is not accepted: ${certificate.error}; show one that is, or none`)
+    if (this.open) return EVERYBODY
+    for (const { authenticate } of this.authenticators) {
+      const answer = await authenticate(credentials)
+      if (answer instanceof SvcError) throw answer
+      if (answer !== undefined) return answer
+    }
+    const header = credentials.header('authorization')
+    const given = header !== undefined && header.trim() !== ''
+    throw new SvcError(
+      'UNAUTHORIZED',
+      given ? 'the credentials are not accepted; check the token' : 'no credentials were given; send "Authorization: Bearer <token>"',
+    )
+  }
+
+  /** @param confined whether the caller must have authority over the namespace. */
+  private contextOf(identity: Identity, credentials: Credentials, confined = true): CallContext {
+    const { namespaces } = identity
+    const asked = credentials.header('x-namespace')?.trim()
+    const own = namespaces.length === 1 || credentials.anyNamespace ? namespaces[0] : undefined
+    const namespace = asked || (own ?? DEFAULT_NAMESPACE)
+    const problem = namespaceProblem(namespace)
+    if (problem !== undefined) throw new SvcError('BAD_REQUEST', problem)
+    if (confined && namespaces.length > 0 && !namespaces.includes(namespace)) {
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot use namespace "${namespace}" as "${identity.principal}": the credential is for other namespaces; name one of them in X-Namespace`,
+      )
+    }
+    if (confined && this.multiTenancy && namespaces.length === 0 && !identity.admin) {
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot use namespace "${namespace}" as "${identity.principal}": the credential is for no namespace, and the server keeps namespaces apart; have it issued with namespaces`,
+      )
+    }
+    const { requestId, address } = credentials
+    return { ...identity, roles: identity.roles ?? [], namespace, dataNamespace: this.multiTenancy ? namespace : '', requestId, address }
+  }
+}
+
+/** Whether the caller may know of the machine, such as where files lie: not an admin of some namespaces where data is kept apart. */
+export function administersServer({ admin, namespaces, dataNamespace }: CallContext): boolean {
+  return admin && (dataNamespace === '' || namespaces.length === 0)
+}
+
+/** Clocks of issuers differ, and a token is taken for some time beyond its end. */
+const GRACE_MS = 60_000
+
+/** For calls that go on and on: each piece that comes in is taken only while the credential stands. @param now milliseconds. @throws UNAUTHORIZED. */
+export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINITY, revoked }: CallContext, now: number): void {
+  if (now < expiresAt + GRACE_MS && revoked?.() !== true) return
+  throw new SvcError(
+    'UNAUTHORIZED',
+    `cannot take more from "${principal}" in this call: the credential was revoked or has expired since it began; begin anew with another`,
+  )
+}
+
+function refuse(refusal: SvcError | undefined): void {
+  if (refusal !== undefined) throw refusal
+}

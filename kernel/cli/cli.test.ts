@@ -1,0 +1,154 @@
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { run } from './cli.ts'
+
+async function svc(args: string[], env: Record<string, string> = {}): Promise<{ code: number; out: string; err: string }> {
+  const text = { out: '', err: '' }
+  const code = await run(args, { env, out: (s) => void (text.out += s), err: (s) => void (text.err += s), stopSignal: Promise.resolve('SIGTERM') })
+  return { code, ...text }
+}
+
+function config(toml: string): string {
+  const file = join(mkdtempSync(join(tmpdir(), 'svc-cli-')), 'svc.toml')
+  writeFileSync(file, toml)
+  return file
+}
+
+t.test('check says what would run, and warns of listeners open to the world', async (t) => {
+  const file = config('[server]\nhttp_addr = "127.0.0.1:0"\nallow_open = true\n')
+  const open = await svc(['check', '--config', file, '--bind', '0.0.0.0:8086'])
+  t.equal(open.code, 0)
+  t.match(open.out, /plugins: none[\s\S]*http_addr = "0.0.0.0:8086"[\s\S]*warning: .*no selected plugin authenticates[\s\S]*warning: .*without TLS/)
+  const refused = await svc(['check', '--bind', '0.0.0.0:8086'])
+  t.equal(refused.code, 1)
+  t.match(refused.err, /^svc: .*server\.http_addr "0\.0\.0\.0:8086".*server\.allow_open = true\n$/)
+  const local = await svc(['check'], { SVC_CONFIG: file })
+  t.equal(local.code, 0)
+  t.notMatch(local.out, 'warning')
+})
+
+t.test('check warns of every listener, and refuses addresses that cannot be', async (t) => {
+  const check = (toml: string) =>
+    svc(['check', '-c', config(`plugins = ["grpc", "flight_sql"]\n[server]\nhttp_addr = "127.0.0.1:8086"\nallow_open = true\n${toml}`)])
+  const open = await check('[grpc]\naddr = "0.0.0.0:4243"\n[flight_sql]\naddr = "127.0.0.1:4244"\n')
+  t.match(open.out, /warning: grpc\.addr "0\.0\.0\.0:4243" is open .*authenticates[\s\S]*warning: grpc\.addr .*without TLS/)
+  t.notMatch(open.out, /warning: (server|flight_sql)/)
+  const clash = await check('[grpc]\naddr = "0.0.0.0:8086"\n[flight_sql]\naddr = "127.0.0.2:8087"\n')
+  t.equal(clash.code, 1)
+  t.match(clash.err, /^svc: .*"grpc\.addr" "0\.0\.0\.0:8086" in .*: "server\.http_addr" is "127\.0\.0\.1:8086"; give each a port of its own\n$/)
+  t.equal((await check('[grpc]\naddr = "127.0.0.1:0"\n[flight_sql]\naddr = "127.0.0.1:0"\n')).code, 0)
+  t.match((await check('[grpc]\naddr = "localhost"\n')).err, /^svc: cannot use "grpc\.addr" "localhost": write host:port/)
+})
+
+t.test('check prints the durability that is in force, and what a preset gave', async (t) => {
+  const check = async (toml: string) =>
+    (await svc(['check', '-c', config(`plugins = ["line_protocol"]\n[database]\n${toml}`)], { SVC_BIND: '127.0.0.1:0' })).out
+  const written = await check('preset = "small"\nwal_fsync_policy = "per_batch"\n')
+  t.match(written, 'durability: a write is on disk before its answer (per_batch)')
+  t.match(written, /^wal_fsync_policy = "per_batch"$/m, 'a default that is written out stands')
+  t.match(written, /^memtable_flush_threshold = 8388608 # preset$/m)
+  const small = await check('preset = "small"\nmemtable_flush_threshold = 16777216\n')
+  t.match(small, /^durability: a write is answered before it is on disk: .*5000 ms/m)
+  t.match(small, /^wal_fsync_policy = "periodic_5000" # preset$/m)
+  t.match(small, /^memtable_flush_threshold = 16777216$/m)
+  t.notMatch(await check(''), '# preset')
+})
+
+t.test('check prints no secret', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const source = `
+    import { definePlugin, Secret, Type } from '${new URL('../index.ts', import.meta.url).href}'
+    export default definePlugin({ id: 'vault', summary: 's', stability: 'beta', config: Type.Object({ password: Secret.schema({ description: 'p' }) }), setup() {} })`
+  writeFileSync(join(folder, 'vault.ts'), source)
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the config language
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["./vault.ts"]\n[vault]\npassword = "${VAULT}"\n')
+  const answer = await svc(['check', '-c', join(folder, 'svc.toml')], { VAULT: 'hunter2' })
+  t.equal(answer.code, 0)
+  t.match(answer.out, '[vault]\npassword = "[redacted]"')
+  t.notMatch(answer.out, 'hunter2')
+})
+
+t.test('a refused config prints each problem on a line of its own', async (t) => {
+  const { code, err } = await svc(['serve', '-c', config('[server]\nhttp_adr = "x"\n[databse]\n')])
+  t.equal(code, 1)
+  t.match(err, /^svc: .*did you mean "http_addr"\?\nsvc: .*"\[databse\]".*\n$/)
+})
+
+t.test('a bad address is refused by check too', async (t) => {
+  const { code, err } = await svc(['check', '--bind', 'nowhere'])
+  t.equal(code, 1)
+  t.match(err, /^svc: .*"nowhere": write host:port/)
+})
+
+t.test('help, version, plugins', async (t) => {
+  t.match(await svc(['help']), { code: 0, out: /--data-dir VALUE +database.data_dir \(SVC_DATA_DIR\)/ })
+  t.match(await svc(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await svc(['plugins']), { code: 0, out: /^line_protocol \(stable\): [\s\S]*\n {2}line_protocol\.\w+ = .*: ./m })
+})
+
+t.test('plugins lists those of a config file too', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const source = `
+    import { definePlugin, Type } from '${new URL('../index.ts', import.meta.url).href}'
+    const config = Type.Object({ greeting: Type.String({ default: 'hi', description: 'What to say' }) })
+    export default definePlugin({ id: 'greeter', summary: 'Greets', stability: 'beta', config, setup() {} })`
+  writeFileSync(join(folder, 'greeter.ts'), source)
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["line_protocol", "./greeter.ts"]\n')
+  const { code, out } = await svc(['plugins', '--config', join(folder, 'svc.toml')])
+  t.equal(code, 0)
+  t.match(out, /^greeter \(beta, from \.\/greeter\.ts\): Greets\n {2}greeter\.greeting = "hi": What to say$/m)
+  t.equal(out.match(/^line_protocol /gm)?.length, 1)
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["./missing.ts"]\n')
+  t.match(await svc(['plugins', '--config', join(folder, 'svc.toml')]), { code: 1, err: /cannot find plugin "\.\/missing\.ts"/ })
+})
+
+t.test('what is mistyped gets the nearest name', async (t) => {
+  t.match(await svc(['serve', '--bnd', 'x']), { code: 1, err: 'svc: cannot use flag "--bnd": there is no such flag; did you mean "bind"?\n' })
+  t.match(await svc(['chek']), { code: 1, err: 'did you mean "check"?' })
+  t.match(await svc(['serve', 'more']), { code: 1, err: /cannot use argument "more"/ })
+  t.match(await svc(['serve', '--bind']), { code: 1, err: /--bind/ })
+})
+
+t.test('check refuses what a start would refuse', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const local = '[server]\nhttp_addr = "127.0.0.1:0"\n'
+  const check = async (toml: string): Promise<string> => {
+    const { code, out, err } = await svc(['check', '-c', config(toml)])
+    t.equal(code, err === '' ? 0 : 1)
+    t.equal(out === '', err !== '', 'either the one or the other')
+    return err
+  }
+  const database = (more: string) => `plugins = ["native"]\n${local}[database]\ndata_dir = ${JSON.stringify(join(folder, 'data'))}\n${more}`
+  t.equal(await check(database('retention_secs = 7200\nshard_duration_secs = 3600\n')), '')
+  t.match(
+    await check(database('retention_secs = 10\nshard_duration_secs = 3600\n')),
+    /^svc: .*\[database\] retention_secs = 10: it is shorter than shard_duration_secs = 3600.*\n$/,
+  )
+  t.match(
+    await check(database('max_memtable_memory = 1048576\nmemtable_flush_threshold = 2097152\n')),
+    /max_memtable_memory = 1048576: it is below memtable_flush_threshold/,
+  )
+  t.match(
+    await check(database('[database.field_encryption]\ncolumns = { secret = "k1" }\nkeys = { k1 = "SVC_CLI_TEST_UNSET" }\n')),
+    /the environment variable SVC_CLI_TEST_UNSET is not set; set it to base64 of 32 bytes/,
+  )
+  t.notOk(existsSync(join(folder, 'data')), 'and opens nothing')
+})
+
+t.test('check asks plugins what would end a start', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const keys = (more: string) =>
+    config(`plugins = ["native", "api_keys"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\ndata_dir = ${JSON.stringify(join(folder, 'data'))}\n${more}`)
+  const none = keys('')
+  const refused = await svc(['check', '-c', none])
+  t.match(refused, { code: 1, out: '', err: /^svc: cannot run plugin "api_keys": cannot let anybody in: there is no API key; run `svc generate-key/ })
+  t.match(await svc(['check', '-c', keys(`[[auth.api_keys]]\nname = "a"\nkey = "svc_${'a'.repeat(43)}"\nadmin = true\n`)]), { code: 0, err: '' })
+  const kept = keys('[auth]\npersistent_api_keys = true\n')
+  t.match(await svc(['check', '-c', kept]), { code: 1, err: /cannot let anybody in/ })
+  t.match(await svc(['generate-key', '-c', kept, '--name', 'admin', '--admin']), { code: 0, out: /^svc_/ })
+  t.match(await svc(['check', '-c', kept]), { code: 0, err: '' })
+  const sealed = keys('[auth]\npersistent_api_keys = true\nencryption_key_env = "SVC_CLI_TEST_UNSET"\n')
+  t.match(await svc(['check', '-c', sealed]), { code: 1, err: /the environment variable SVC_CLI_TEST_UNSET of auth\.encryption_key_env is not set/ })
+})

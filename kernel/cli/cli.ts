@@ -1,0 +1,114 @@
+/** The command line: serve, check, plugins, and the commands of plugins. Returns an exit code; only main.ts ends the process. */
+
+import { ConfigError, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
+import { OVERRIDES } from '../config/schema.ts'
+import { describe, listPlugins, notes, warnings } from '../config/text.ts'
+import { didYouMean } from '../lib/text/nearest.ts'
+import { printable } from '../lib/text/printable.ts'
+import { LateError } from '../lifecycle.ts'
+import { Logs } from '../log.ts'
+import { SvcNode } from '../node.ts'
+import { VERSION } from '../version.ts'
+import { commandOf, type Io, parseWords, VALUED } from './argv.ts'
+import { checkPlugins, helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+
+const COMMANDS = ['serve', 'check', 'plugins', 'help']
+
+const HELP = `svc ${VERSION}, a time-series database server
+
+Usage: svc <command> [flags]
+
+Commands:
+  serve     run the server (default)
+  check     check the config and say what it would run
+  plugins   list the plugins with their config keys: the built-in ones and, with --config, those that the file names
+  help      this text
+`
+
+const FLAGS = `
+Flags:
+  -c, --config FILE    TOML file; without it the defaults apply
+${OVERRIDES.flatMap(({ flag, path, env }) => (flag === undefined ? [] : `${`  --${flag} VALUE`.padEnd(38)}${path.join('.')} (${env.join(', ')})`)).join('\n')}
+  -v, --version
+`
+
+export async function run(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    const command = commandOf(argv)
+    return COMMANDS.includes(command) ? await runOwn(command, argv, io) : await runPlugged(command, argv, io)
+  } catch (error) {
+    const lines = error instanceof ConfigError ? error.problems : [(error as Error).message]
+    for (const line of lines) io.err(`svc: ${printable(line)}\n`)
+    return 1
+  }
+}
+
+async function runOwn(command: string, argv: readonly string[], io: Io): Promise<number> {
+  const { words, flags } = parseWords(argv, VALUED, ['version', 'help'])
+  const [, more] = words
+  if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
+  if (flags.version !== undefined) return say(io, `${VERSION}\n`)
+  if (command === 'help' || flags.help !== undefined) return say(io, await help())
+  if (command === 'plugins') return say(io, await listPlugins(readConfig(flags, io.env)))
+  const config = await resolveConfig(readConfig(flags, io.env))
+  return command === 'check' ? check(config, io) : serve(config, io)
+}
+
+async function runPlugged(name: string, argv: readonly string[], io: Io): Promise<number> {
+  const all = await pluginCommands()
+  const found = all.find(({ command }) => command.name === name)
+  if (found !== undefined) return runCommand(found, argv, io)
+  const names = [...COMMANDS, ...all.map(({ command }) => command.name)]
+  throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}`)}`)
+}
+
+async function help(): Promise<string> {
+  const plugged = (await pluginCommands()).map(({ command }) => helpOf(command))
+  return HELP + (plugged.length === 0 ? '' : `\nCommands of plugins:\n${plugged.join('')}`) + FLAGS
+}
+
+function say(io: Io, text: string): number {
+  io.out(text)
+  return 0
+}
+
+/** Steps that miss the limit are reported by themselves before. */
+const KILL_GRACE_MS = 1000
+
+async function serve(config: NodeConfig, io: Io): Promise<number> {
+  const node = new SvcNode(config)
+  const log = node.logs.child('kernel')
+  for (const note of notes(config)) log.info(note)
+  const up = (async () => {
+    await node.setup()
+    await node.start()
+  })()
+  const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
+  log.info({ signal }, 'stopping')
+  const late = (): void => {
+    log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')
+    io.kill?.()
+  }
+  setTimeout(late, config.server.shutdown_timeout_secs * 1000 + KILL_GRACE_MS).unref()
+  const failures = await node.stop()
+  await up.catch(() => {}) // it was interrupted by the signal, or had failed and thrown above
+  // Exiting would wait for what has not ended.
+  if (failures.some(({ cause }) => cause instanceof LateError)) late()
+  log.info('stopped')
+  return failures.length === 0 ? 0 : 1
+}
+
+/** Goes as far as the setup phase, which declares routes and metrics and opens nothing. */
+async function check(config: NodeConfig, io: Io): Promise<number> {
+  const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
+  try {
+    await node.setup()
+    await checkPlugins(config, io.env)
+    io.out(describe(config))
+    for (const note of notes(config)) io.out(`note: ${note}\n`)
+    for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
+  } finally {
+    await node.stop()
+  }
+  return 0
+}

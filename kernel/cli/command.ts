@@ -1,0 +1,47 @@
+import type { StateReader } from '../storage/storage.ts'
+
+/** A word of the command line that a plugin brings: `svc generate-key --name ci`. */
+export interface Command {
+  name: string
+  /** What follows the word, such as `verify FILE`. */
+  usage?: string
+  summary: string
+  /** Flags beside --config, without dashes; they take a value unless they say `boolean`. */
+  flags?: Record<string, { description: string; boolean?: true }>
+  /** @returns the exit code. @throws Error in one line, which is printed; the code is then 1. */
+  run(call: CommandCall): Promise<number>
+}
+
+export interface CommandCall {
+  flags: Record<string, string | undefined>
+  args: readonly string[]
+  env: Record<string, string | undefined>
+  out(text: string): void
+  err(text: string): void
+  /** What --config or SVC_CONFIG gives the plugin, checked. @throws ConfigError */
+  config(): Promise<CommandConfig>
+}
+
+export interface CommandConfig {
+  /** The plugin's own section; undefined where the config does not select it. */
+  section: unknown
+  dataDir: string | undefined
+  multiTenancy: boolean
+  /**
+   * What the state store has of the plugin, for reading, while a server runs or not; undefined where there is nothing to be read. Close it.
+   * @throws Error in one line.
+   */
+  openState(): Promise<OpenState | undefined>
+}
+
+/** What `svc check` gives a plugin. */
+export interface CheckCall extends CommandConfig {
+  env: Record<string, string | undefined>
+  /** Ids of those selected. */
+  plugins: readonly string[]
+}
+
+export interface OpenState {
+  state: StateReader
+  close(): Promise<void>
+}

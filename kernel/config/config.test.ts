@@ -1,0 +1,233 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { Type } from 'typebox'
+import type { EngineModule } from '../loader.ts'
+import { definePlugin } from '../plugin.ts'
+import { fuzz } from './config.fuzz.ts'
+import { ConfigError, readConfig, resolveConfig } from './config.ts'
+import { Secret } from './secret.ts'
+
+const greeter = definePlugin({
+  id: 'greeter',
+  summary: 'Greets',
+  stability: 'beta',
+  config: Type.Object({
+    greeting: Type.String({ default: 'hi', description: 'What to say' }),
+    times: Type.Integer({ default: 1, minimum: 1, maximum: 9, description: 'How often' }),
+    password: Type.Optional(Secret.schema({ description: 'Whom to greet' })),
+  }),
+  setup() {},
+})
+const writer = definePlugin({ id: 'writer', summary: 'Writes', stability: 'beta', capabilities: ['points'], setup() {} })
+const engine = {
+  createEngine: () => undefined,
+  configSchema: Type.Object({ data_dir: Type.String({ default: './svc-data', description: 'Where' }) }),
+  capabilities: ['points'],
+} as unknown as EngineModule
+
+function file(toml: string): string {
+  const path = join(mkdtempSync(join(tmpdir(), 'svc-config-')), 'svc.toml')
+  writeFileSync(path, toml)
+  return path
+}
+
+async function problemsOf(toml: string, plugins = [greeter], env: Record<string, string> = {}): Promise<string[]> {
+  try {
+    await resolveConfig(readConfig({ config: file(toml) }, env), { plugins, engine })
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems.map((line) => line.replace(/\/\S*svc\.toml/g, 'svc.toml'))
+    throw error
+  }
+  return []
+}
+
+t.test('defaults hold without a file', async (t) => {
+  const config = await resolveConfig(readConfig({}, {}), { plugins: [greeter] })
+  t.equal(config.server.http_addr, '127.0.0.1:8086')
+  t.equal(config.server.max_write_batch_size, 100_000)
+  t.same(config.sections.get('greeter'), { greeting: 'hi', times: 1 })
+  t.equal(config.storage, undefined, 'no plugin needs a storage')
+})
+
+t.test('what an engine says of absent keys comes before defaults, and after everything that is written', async (t) => {
+  const keys = { preset: 'none', data_dir: 'default', pace: 'default' }
+  const made: EngineModule = {
+    ...engine,
+    configSchema: Type.Object(Object.fromEntries(Object.entries(keys).map(([key, value]) => [key, Type.String({ default: value, description: 'A key' })]))),
+    presets: ({ preset }) => (preset === 'small' ? { data_dir: 'preset', pace: 'preset' } : {}),
+  }
+  const of = async (toml: string, env: Record<string, string> = {}) => {
+    const { storage } = await resolveConfig(readConfig({ config: file(`[database]\n${toml}`) }, env), { plugins: [writer], engine: made })
+    return [storage?.config.data_dir, storage?.config.pace, [...(storage?.preset ?? [])]]
+  }
+  t.same(await of(''), ['default', 'default', []])
+  t.same(await of('preset = "small"'), ['preset', 'preset', ['data_dir', 'pace']])
+  t.same(await of('preset = "small"\npace = "default"'), ['preset', 'default', ['data_dir']], 'a default written out')
+  t.same(await of('preset = "small"', { SVC_DATA_DIR: 'default' }), ['default', 'preset', ['pace']], 'a variable')
+})
+
+t.test('flags win over the environment, which wins over the file, which wins over defaults', async (t) => {
+  const config = file('[server]\nhttp_addr = "127.0.0.1:1"\nlog_level = "warn"\nlog_format = "json"\n[database]\ndata_dir = "/file"\n')
+  const env = { SVC_CONFIG: config, SVC_HTTP_ADDR: '127.0.0.1:2', SVC_LOG_LEVEL: 'debug', SVC_DATA_DIR: '/env' }
+  const resolved = await resolveConfig(readConfig({ bind: '127.0.0.1:3' }, env), { plugins: [writer], engine })
+  t.equal(resolved.server.http_addr, '127.0.0.1:3')
+  t.equal(resolved.server.log_level, 'debug')
+  t.equal(resolved.server.log_format, 'json')
+  t.equal(resolved.server.max_body_size, 10_485_760)
+  t.same(resolved.storage?.config, { engine: 'embedded', data_dir: '/env' })
+})
+
+t.test('text from the environment takes the type of its key, and a refusal names the variable', async (t) => {
+  const tls = { SVC_TLS_CERT: 'a.pem', SVC_TLS_KEY: 'a.key' }
+  const good = await resolveConfig(readConfig({ 'tls-reload-interval-secs': '5' }, tls))
+  t.match(good.tls, { cert: 'a.pem', key: 'a.key', client_auth: 'required', reload_interval_secs: 5 })
+  await t.rejects(
+    resolveConfig(readConfig({}, { ...tls, SVC_TLS_RELOAD_INTERVAL_SECS: 'soon' })),
+    /"tls.reload_interval_secs" "soon" in SVC_TLS_RELOAD_INTERVAL_SECS: must be number/,
+  )
+})
+
+t.test('everything wrong is reported at once, with the nearest names', async (t) => {
+  const toml =
+    'plugins = ["no_such_plugin_xyz"]\n[server]\nhttp_adr = "x"\nlog_level = "loud"\nmax_body_size = 5\n[greter]\na = 1\n[greeter]\ngreting = "x"\ntimes = 10\n'
+  t.match(await problemsOf(toml), [
+    /^cannot find plugin "no_such_plugin_xyz": /,
+    /^cannot use "server.max_body_size" 5 in svc.toml: must be >= 1024; /,
+    /^cannot use "server.log_level" "loud" in svc.toml: must be one of trace, debug, info, warn, error; /,
+    /^cannot use "greeter.greting" in svc.toml: there is no such key; did you mean "greeting"\?$/,
+    /^cannot use "greeter.times" 10 in svc.toml: must be <= 9; How often$/,
+    /^cannot use "server.http_adr" in svc.toml: there is no such key; did you mean "http_addr"\?$/,
+    /^cannot use section "\[greter\]" in svc.toml: there is no such name; did you mean "greeter"\?$/,
+  ])
+})
+
+t.test('a mistyped built-in plugin gets the nearest id', async (t) => {
+  const [problem] = await problemsOf('plugins = ["line_protocl"]')
+  t.match(problem, /cannot find plugin "line_protocl".*did you mean "line_protocol"\?/)
+})
+
+t.test('a section that is not selected is named as it is, whatever keys it has', async (t) => {
+  t.match(await problemsOf('[rate_limit]\nenabled = true\n[storage]\nobject_store_url = "memory://"\n[audit]\npath = "x"\n'), [
+    /^cannot use section "\[rate_limit\]" .*plugin "rate_limit", which is not selected/,
+    /^cannot use section "\[storage\]" .*plugin "api_keys"/,
+    /^cannot use section "\[audit\]" .*plugin "audit"/,
+  ])
+})
+
+t.test('the section of a plugin that is not selected is refused, naming the plugin', async (t) => {
+  const [problem] = await problemsOf('[line_protocol]\n')
+  t.match(
+    problem,
+    'cannot use section "[line_protocol]" in svc.toml: it belongs to plugin "line_protocol", which is not selected; add "line_protocol" to plugins or remove the section',
+  )
+})
+
+t.test('a [database] that nothing uses is refused', async (t) => {
+  t.match(await problemsOf('[database]\ndata_dir = "x"\n'), [/"\[database\]" in svc.toml: no selected plugin uses a storage/])
+  t.same(await problemsOf('[database]\ndata_dir = "x"\n', [writer]), [])
+})
+
+t.test('a capability that the engine lacks is refused', async (t) => {
+  const sql = definePlugin({ id: 'needs_sql', summary: 's', stability: 'beta', capabilities: ['sql'], setup() {} })
+  t.match(await problemsOf('', [sql]), [/cannot run plugin "needs_sql" on storage engine "embedded": the engine lacks the capability "sql"/])
+})
+
+t.test('plugins may own a section under another name, nested ones and lists too', async (t) => {
+  const keys = definePlugin({
+    id: 'keys',
+    section: 'auth.api_keys',
+    summary: 's',
+    stability: 'beta',
+    config: Type.Array(Type.Object({ name: Type.String({ description: 'Name' }) })),
+    setup() {},
+  })
+  const encryption = definePlugin({
+    id: 'encryption',
+    section: 'database.field_encryption',
+    summary: 's',
+    stability: 'beta',
+    config: Type.Object({ on: Type.Boolean({ default: false, description: 'On' }) }),
+    setup() {},
+  })
+  const source = readConfig({ config: file('[[auth.api_keys]]\nname = "a"\n[database]\ndata_dir = "/x"\n[database.field_encryption]\non = true\n') }, {})
+  const config = await resolveConfig(source, { plugins: [keys, encryption, writer], engine })
+  t.same(config.sections.get('keys'), [{ name: 'a' }])
+  t.same(config.sections.get('encryption'), { on: true })
+  t.same(config.storage?.config, { engine: 'embedded', data_dir: '/x' })
+  t.match(await problemsOf('[[auth.api_keys]]\nnme = "a"\n', [keys]), [
+    /"auth.api_keys\[0\].nme".*did you mean "name"/,
+    /cannot find "auth.api_keys\[0\].name"/,
+  ])
+  const copy = definePlugin({ id: 'copy', section: 'auth.api_keys', summary: 's', stability: 'beta', config: Type.Array(Type.Object({})), setup() {} })
+  t.match(await problemsOf('', [keys, copy]), [/plugin "copy": its key "auth.api_keys" belongs to another/])
+  t.match(await problemsOf('[auth]\nother = 1\n[[auth.api_keys]]\nname = "a"\n', [keys]), [
+    /^cannot use "auth.other" in svc.toml: there is no such key; the keys of \[auth\] are exempt_paths, api_keys$/,
+  ])
+})
+
+// biome-ignore-start lint/suspicious/noTemplateCurlyInString: the placeholder is what is tested
+t.test('${NAME} in strings is the environment, $${NAME} the text itself', async (t) => {
+  const source = readConfig({ config: file('[greeter]\ngreeting = "a${WHO}b$${WHO}"\n') }, { WHO: 'X' })
+  const config = await resolveConfig(source, { plugins: [greeter] })
+  t.match(config.sections.get('greeter'), { greeting: 'aXb${WHO}' })
+  t.match(await problemsOf('[greeter]\ngreeting = "${NOT_SET}"\n'), [
+    /cannot expand "\$\{NOT_SET\}" of "greeter.greeting" in svc.toml: the environment variable NOT_SET is not set/,
+  ])
+})
+// biome-ignore-end lint/suspicious/noTemplateCurlyInString: the placeholder is what is tested
+
+t.test('a syntax error names the file and the line', async (t) => {
+  t.match(await problemsOf('[server]\nhttp_addr = \n'), [/^cannot read config "svc.toml" at line 2: /])
+  t.throws(() => readConfig({ config: '/no/such/file.toml' }, {}), /cannot read config "\/no\/such\/file.toml": ENOENT/)
+})
+
+t.test('an origin of * needs allow_unsafe_cors', async (t) => {
+  t.match(await problemsOf('[server]\ncors_allowed_origins = ["*"]\n'), [/any site could call the server from a browser/])
+  t.same(await problemsOf('[server]\ncors_allowed_origins = ["*"]\nallow_unsafe_cors = true\n'), [])
+})
+
+t.test('dependencies: missing, cyclic, twice, and order', async (t) => {
+  const make = (id: string, requires: string[], provides: string[] = []) =>
+    definePlugin({ id, summary: 's', stability: 'beta', requires, provides, setup() {} })
+  t.match(await problemsOf('', [make('a', ['clocks'], ['clock'])]), [
+    /plugin "a": it requires "clocks", which no selected plugin provides; did you mean "clock"\?/,
+  ])
+  t.match(await problemsOf('', [make('a', ['b']), make('b', ['a'])]), [/it requires itself by way of a -> b -> a/])
+  t.match(await problemsOf('', [make('a', []), make('a', [])]), [/cannot run plugin "a" twice/])
+  t.match(await problemsOf('', [make('a', [], ['x']), make('b', [], ['x'])]), [/plugin "b": "x" is provided by plugin "a" already/])
+  const config = await resolveConfig(readConfig({}, {}), { plugins: [make('user', ['service']), make('other', []), make('maker', [], ['service'])] })
+  t.same(
+    config.plugins.map((plugin) => plugin.id),
+    ['maker', 'user', 'other'],
+  )
+})
+
+t.test('a secret is handed over wrapped, and is in no message', async (t) => {
+  const config = await resolveConfig(readConfig({ config: file('[greeter]\npassword = "hunter2"\n') }, {}), { plugins: [greeter] })
+  const { password } = config.sections.get('greeter') as { password: Secret }
+  t.equal(password.reveal(), 'hunter2')
+  t.notMatch(JSON.stringify(config.sections.get('greeter')), 'hunter2')
+  const problems = await problemsOf('[greeter]\npassword = 31337\n')
+  t.match(problems, [/cannot use "greeter.password" in svc.toml: must be string/])
+  t.notMatch(problems[0], '31337')
+})
+
+t.test('definePlugin refuses bad ids and keys without a description', async (t) => {
+  const base = { summary: 's', stability: 'beta' as const, setup() {} }
+  t.throws(() => definePlugin({ ...base, id: 'Bad-Id' }), /an id is lower case/)
+  t.throws(() => definePlugin({ ...base, id: 'server' }), /belongs to the kernel/)
+  t.throws(
+    () => definePlugin({ ...base, id: 'x', config: Type.Object({ a: Type.Object({ b: Type.String() }, { description: 'A' }) }) }),
+    /config key "a.b" has no description/,
+  )
+})
+
+t.test('random files are refused or right', async (t) => {
+  const seed = Date.now() % 2 ** 31
+  t.comment(`seed ${seed}`)
+  let refused = 0
+  for (let part = 0; refused <= 50; part++) refused += (await fuzz(seed + part, 500)).refused // as long as it takes: machines are slow at times
+  t.ok(refused > 50)
+})

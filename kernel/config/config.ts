@@ -1,0 +1,255 @@
+/**
+ * From a TOML file, the environment and flags to what a node runs. Everything wrong is found in one go and reported together,
+ * one line each, naming key, file and the nearest valid name. No I/O apart from reading the file and importing plugins.
+ */
+import { readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { parse } from 'smol-toml'
+import { type TProperties, Type } from 'typebox'
+import { startOrder } from '../dependency-order.ts'
+import { addressesOf, addressProblems, type ListenAddress } from '../http/addresses.ts'
+import { type EngineModule, loadEngine, loadPlugin } from '../loader.ts'
+import type { Plugin } from '../plugin.ts'
+import { type Renamed, refuseNeedless, renameKeys } from './names.ts'
+import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './schema.ts'
+import type { Origin, Schema } from './section.ts'
+import { mountsOf, Sections } from './section-table.ts'
+
+export type Tree = Record<string, unknown>
+
+export interface ConfigSource {
+  tree: Tree
+  /** How messages name the file. */
+  file: string
+  /** What relative plugin paths and package names are resolved from. */
+  folder: string
+  /** Values of variables and flags with the name of where they came from, by dotted key. */
+  overrides: Map<string, { text: string; from: string }>
+}
+
+export interface StorageConfig {
+  engine: string
+  module: EngineModule
+  config: Record<string, unknown>
+  /** Keys whose values come from a preset. */
+  preset: ReadonlySet<string>
+}
+
+export interface NodeConfig {
+  file: string
+  server: ServerConfig
+  tls: TlsConfig | undefined
+  auth: AuthConfig
+  /** In the order they start. */
+  plugins: Plugin[]
+  /** By plugin id. */
+  sections: Map<string, unknown>
+  /** Absent when no plugin needs a storage. */
+  storage: StorageConfig | undefined
+  /** Where it listens, HTTP first. */
+  listeners: ListenAddress[]
+  /** Keys that were written by another name. */
+  renamed: Renamed[]
+}
+
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+/** @param flags by name without dashes. @throws ConfigError when the file cannot be read or parsed. */
+export function readConfig(flags: Record<string, string | undefined>, env: Record<string, string | undefined>): ConfigSource {
+  const path = flags.config ?? env.SVC_CONFIG
+  let tree: Tree = {}
+  const problems: string[] = []
+  if (path !== undefined) {
+    try {
+      tree = parse(readFileSync(path, 'utf8')) as Tree
+    } catch (error) {
+      const line = (error as { line?: number }).line
+      const text = (error as Error).message.split('\n', 1)[0]
+      throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}`])
+    }
+    tree = expandVariables(tree, '', path, env, problems) as Tree
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  const overrides = new Map<string, { text: string; from: string }>()
+  for (const { path: key, flag, env: variables } of OVERRIDES) {
+    const variable = variables.find((name) => env[name] !== undefined && env[name] !== '')
+    if (flag !== undefined && flags[flag] !== undefined) overrides.set(key.join('.'), { text: flags[flag], from: `--${flag}` })
+    else if (variable !== undefined) overrides.set(key.join('.'), { text: env[variable] as string, from: variable })
+  }
+  return { tree, file: path ?? 'the defaults', folder: path === undefined ? process.cwd() : dirname(resolve(path)), overrides }
+}
+
+/** `${NAME}` in any string value; `$${` stands for the characters `${`. */
+function expandVariables(value: unknown, path: string, file: string, env: Record<string, string | undefined>, problems: string[]): unknown {
+  if (typeof value === 'string') {
+    return value.replace(/\$?\$\{([A-Za-z_]\w*)\}/g, (text, name: string) => {
+      if (text.startsWith('$$')) return text.slice(1)
+      const given = env[name]
+      if (given === undefined)
+        problems.push(
+          `cannot expand "\${${name}}" of "${path}" in ${file}: the environment variable ${name} is not set; set it, or write $\${${name}} for the text itself`,
+        )
+      return given ?? ''
+    })
+  }
+  if (Array.isArray(value)) return value.map((item, i) => expandVariables(item, `${path}[${i}]`, file, env, problems))
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [name, expandVariables(item, path === '' ? name : `${path}.${name}`, file, env, problems)]),
+  )
+}
+
+export interface ResolveOptions {
+  /** Plugins given as objects, beside those that the file names. */
+  plugins?: readonly Plugin[]
+  /** Takes the place of the engine that the file names. */
+  engine?: EngineModule
+}
+
+/** Checks everything. @throws ConfigError with all problems. */
+export async function resolveConfig(source: ConfigSource, options: ResolveOptions = {}): Promise<NodeConfig> {
+  const problems: string[] = []
+  const { plugins: listed = [], ...rest } = structuredClone(source.tree)
+
+  const selected = [...(options.plugins ?? []), ...(await loadSelected(listed, source, problems))]
+  const plugins = startOrder(withoutRepeats(selected, source.file, problems), problems)
+
+  const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
+  refuseNeedless(rest, source.file, problems)
+  const renamed = renameKeys(rest, [{ section: 'server', schema: serverSchema as Schema }, ...mounts], source.file, problems)
+
+  const origin: Origin = (key) => source.overrides.get(key)?.from ?? nameOf(source.file, renamed, key)
+
+  const needsStorage = plugins.some((plugin) => (plugin.capabilities ?? []).length > 0)
+  problems.push(...overridesWithoutSection(rest, source))
+  const sections = new Sections(rest, source, problems)
+  sections.share('server', Object.keys(serverSchema.properties))
+  const server = sections.check('server', serverSchema as Schema, origin) as ServerConfig
+  const tls = sections.has('tls') ? (sections.check('tls', tlsSchema as Schema, origin) as TlsConfig) : undefined
+
+  // Plugins first: one may own a section within [database].
+  const configs = new Map<string, unknown>()
+  sections.share('auth', Object.keys(authSchema.properties))
+  for (const mount of mounts) {
+    const claim = sections.claimOf(mount)
+    if (claim === undefined) continue
+    const taken = sections.taken(claim)
+    if (taken !== undefined)
+      problems.push(`cannot run plugin "${mount.plugin.id}": its key "${claim.section}.${taken}" belongs to another selected plugin; select one of them`)
+    sections.share(claim.section, claim.keys)
+  }
+  const auth = sections.check('auth', authSchema as Schema, origin) as AuthConfig
+  for (const mount of mounts.sort((a, b) => b.section.length - a.section.length)) {
+    const { plugin, section, schema, member } = mount
+    if (sections.owns(section) && sections.claimOf(mount) === undefined)
+      problems.push(`cannot run plugin "${plugin.id}": its section [${section}] belongs to another selected plugin; select one of them`)
+    const checked = sections.check(section, schema, origin)
+    configs.set(plugin.id, member === undefined ? checked : { ...(configs.get(plugin.id) as object | undefined), [member]: checked })
+  }
+
+  const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins, origin, problems) : undefined
+  await sections.refuseRest(needsStorage)
+
+  if (server.cors_allowed_origins?.includes?.('*') && server.allow_unsafe_cors !== true) {
+    problems.push(
+      `cannot use "server.cors_allowed_origins" "*" in ${source.file}: any site could call the server from a browser; name the origins, or set server.allow_unsafe_cors`,
+    )
+  }
+  const listeners = [
+    ...addressesOf('server', serverSchema as Schema, server),
+    ...plugins.flatMap((plugin) =>
+      plugin.section === '' ? [] : addressesOf(plugin.section ?? plugin.id, plugin.config as Schema | undefined, configs.get(plugin.id)),
+    ),
+  ]
+  problems.push(...addressProblems(listeners, source.file))
+  if (problems.length > 0) throw new ConfigError(problems)
+  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners, renamed }
+}
+
+/** Where a key stands in the file, which may have it by another name. */
+function nameOf(file: string, renamed: readonly Renamed[], key: string): string {
+  const other = renamed.find((each) => each.key === key)
+  return other === undefined ? file : `${file}, where it is "${other.alias}"`
+}
+
+function overridesWithoutSection(tree: Tree, { file, overrides }: ConfigSource): string[] {
+  return OVERRIDES.flatMap(({ path: [section, key], needsSection }) => {
+    const given = overrides.get(`${section}.${key}`)
+    const found = section.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree)
+    return needsSection === undefined || given === undefined || found !== undefined
+      ? []
+      : [`cannot use the environment variable "${given.from}": there is no section [${section}] in ${file}; add it, or unset the variable`]
+  })
+}
+
+async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {
+  if (!Array.isArray(listed) || listed.some((name) => typeof name !== 'string')) {
+    problems.push(`cannot use "plugins" in ${source.file}: it must be a list of plugin ids, paths or package names`)
+    return []
+  }
+  const loaded: Plugin[] = []
+  for (const name of listed as string[]) {
+    try {
+      loaded.push(await loadPlugin(name, source.folder))
+    } catch (error) {
+      problems.push(`${(error as Error).message.split('\n', 1)[0]} (plugins in ${source.file})`)
+    }
+  }
+  return loaded
+}
+
+function withoutRepeats(plugins: readonly Plugin[], file: string, problems: string[]): Plugin[] {
+  const byId = new Map<string, Plugin>()
+  for (const plugin of plugins) {
+    if (byId.has(plugin.id)) problems.push(`cannot run plugin "${plugin.id}" twice: plugins in ${file} names it more than once; remove one`)
+    else byId.set(plugin.id, plugin)
+  }
+  return [...byId.values()]
+}
+
+async function resolveStorage(
+  sections: Sections,
+  source: ConfigSource,
+  given: EngineModule | undefined,
+  plugins: readonly Plugin[],
+  origin: Origin,
+  problems: string[],
+): Promise<NodeConfig['storage']> {
+  const named = sections.peek('database', 'engine') ?? DEFAULT_ENGINE
+  let module = given
+  if (module === undefined) {
+    try {
+      module = await loadEngine(String(named), source.folder)
+    } catch (error) {
+      problems.push((error as Error).message.split('\n', 1)[0])
+      sections.drop('database')
+      return undefined
+    }
+  }
+  const schema = Type.Object({ ...engineSchema.properties, ...(module.configSchema.properties as TProperties) }) as Schema
+  let preset: ReadonlySet<string> = new Set()
+  const absent = (given: Tree): Tree => {
+    const values = module.presets?.(given) ?? {}
+    preset = new Set(Object.keys(values).filter((key) => !Object.hasOwn(given, key)))
+    return values
+  }
+  const config = sections.check('database', schema, origin, absent) as Record<string, unknown>
+  const capabilities = new Set<string>(module.capabilities)
+  for (const plugin of plugins) {
+    for (const needed of plugin.capabilities ?? []) {
+      if (!capabilities.has(needed))
+        problems.push(
+          `cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; use another engine or remove the plugin`,
+        )
+    }
+  }
+  return { engine: String(named), module, config, preset }
+}

@@ -1,0 +1,156 @@
+/** The kernel's own sections, and where environment variables and flags go. A plugin's section is described by the plugin. */
+
+import { type Static, Type } from 'typebox'
+import { LISTENS } from '../http/addresses.ts'
+import { LOG_FORMATS, LOG_LEVELS } from '../log.ts'
+import { alsoNamed } from './names.ts'
+
+const seconds = (value: number, description: string, minimum = 0) => Type.Number({ default: value, minimum, maximum: 86_400, description })
+const count = (value: number, minimum: number, maximum: number, description: string) => Type.Integer({ default: value, minimum, maximum, description })
+
+export const serverSchema = Type.Object({
+  http_addr: Type.String({ ...LISTENS, default: '127.0.0.1:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  allow_open: Type.Boolean({
+    default: false,
+    description: 'Lets a node on which nothing authenticates listen on other addresses than 127.0.0.1, ::1 and localhost; without it the start is refused',
+  }),
+  allowed_hosts: Type.Array(Type.String({ pattern: '^(?:\\*|[^:/\\s]+)$' }), {
+    default: [],
+    description:
+      'Names, without port, that a node on which nothing authenticates answers to beside addresses, localhost and that of public_url; "*" = any, which lets web pages reach it by DNS rebinding',
+  }),
+  public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
+  metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
+  metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
+  max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
+  max_control_body_size: count(
+    1_048_576,
+    1024,
+    1_073_741_824,
+    'The same for bodies that carry no points to write, such as statements, plans and deletes, and for such requests over gRPC; above: 413',
+  ),
+  max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
+  max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),
+  compression_min_bytes: count(
+    1024,
+    0,
+    1_073_741_824,
+    'Answers of text or JSON of at least so many bytes, and those that are streamed, are compressed for clients that accept zstd or gzip; 0 = none',
+  ),
+  log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
+  log_level: Type.Enum([...LOG_LEVELS], {
+    default: 'info',
+    description: 'trace, debug, info, warn or error; changed at run time by PUT /api/v1/admin/log-level',
+  }),
+  cors_allowed_origins: Type.Array(Type.String(), { default: [], description: 'Origins that browsers may call from, such as "https://grafana.example"' }),
+  allow_unsafe_cors: Type.Boolean({ default: false, description: 'Allows "*" in cors_allowed_origins' }),
+  backup_root: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 4096,
+      description: 'Directory that backups and restored data directories lie in; default `backups` in the data directory',
+    }),
+  ),
+  multi_tenancy: Type.Boolean({ default: false, description: 'Keeps the data of each namespace (header X-Namespace) apart' }),
+  max_write_batch_size: count(100_000, 1, 10_000_000, 'Points of one JSON or line protocol write; above: 400'),
+  write_timeout_secs: seconds(30, 'Time limit of one write; 0 = none'),
+  dedup_window_secs: seconds(300, 'How long an Idempotency-Key is remembered; 0 = keys are ignored'),
+  max_dedup_entries: count(1_000_000, 4, 100_000_000, 'Idempotency keys remembered at once; when full the oldest quarter goes'),
+  sql_query_timeout_secs: seconds(30, 'Time limit of one SQL statement; 0 = none'),
+  sql_max_rows: count(100_000, 1, 100_000_000, 'Rows of one query answer'),
+  query_timeout_secs: Type.Number({
+    ...alsoNamed('database.query_timeout_secs'),
+    default: 60,
+    minimum: 0,
+    maximum: 86_400,
+    description: 'Time limit of one query that is a plan (native, gRPC Query); 0 = none. Also database.query_timeout_secs',
+  }),
+  prom_query_timeout_secs: seconds(30, 'Time limit of one PromQL query, discovery or remote read; 0 = none'),
+  prom_series_limit: count(10_000, 1, 100_000_000, 'Series, label names or values of one PromQL answer; what is over it is left out, with a warning'),
+  prom_max_result_bytes: count(268_435_456, 1024, 17_179_869_184, 'Bytes of one PromQL answer, and of what a remote read holds in memory; above: 422'),
+  max_range_query_points: count(11_000, 1, 10_000_000, 'Steps of one PromQL range query; above: 400'),
+  keep_alive_timeout_secs: seconds(72, 'Idle connections are closed after this long', 1),
+  request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none'),
+  setup_timeout_secs: seconds(10, "Time limit of a plugin's setup", 0.01),
+  start_timeout_secs: seconds(600, "Time limit of a plugin's start; the storage replays its log in it", 0.01),
+  shutdown_timeout_secs: seconds(
+    30,
+    'Time in which the server stops: requests in flight have three quarters of it, and one second after it the process is killed',
+    0.01,
+  ),
+})
+export type ServerConfig = Static<typeof serverSchema>
+
+/** How long requests in flight may take when the server stops: what is behind them, the storage above all, needs the rest. */
+export const drainMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 750
+
+/** Forward secrecy and authenticated encryption only. HTTP/2 needs the first of TLS 1.2 (RFC 9113, section 9.2.2). */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+]
+
+export const tlsSchema = Type.Object({
+  cert: Type.String({ description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in' }),
+  key: Type.String({ description: 'File of the private key, PEM' }),
+  client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
+  client_auth: Type.Enum(['required', 'optional'], {
+    default: 'required',
+    description: 'With client_ca: whether every client must show a certificate, or may come without one and give other credentials',
+  }),
+  min_version: Type.Enum(['1.2', '1.3'], { default: '1.2', description: 'Oldest version of TLS that clients may speak' }),
+  ciphers: Type.String({
+    default: CIPHERS.join(':'),
+    minLength: 1,
+    maxLength: 4096,
+    description: 'Cipher suites as OpenSSL names them, most wanted first; by default those with forward secrecy and authenticated encryption',
+  }),
+  reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
+})
+export type TlsConfig = Static<typeof tlsSchema>
+
+/** The rest of [auth] belongs to the plugins that authenticate. */
+export const authSchema = Type.Object({
+  exempt_paths: Type.Array(Type.String({ pattern: '^/' }), {
+    default: ['/health', '/healthz', '/ready', '/readyz', '/ping'],
+    description: 'Paths, of HTTP routes or gRPC methods, that need no credentials: each as it is, or with "*" at its end for all that begin so',
+  }),
+})
+export type AuthConfig = Static<typeof authSchema>
+
+export const DEFAULT_ENGINE = 'embedded'
+
+/** The engine's schema has the rest of [database]. */
+export const engineSchema = Type.Object({
+  engine: Type.String({ default: DEFAULT_ENGINE, description: 'Storage engine: a folder of storage/, a relative path, or a package' }),
+})
+
+/** Keys that the environment and the command line can set, the command line winning; those of a plugin count only where it is selected. */
+export interface Override {
+  path: readonly [section: string, key: string]
+  flag?: string
+  env: readonly string[]
+  /** The file must have the section: a secret that nothing would use must not go unnoticed. */
+  needsSection?: true
+}
+
+export const OVERRIDES: readonly Override[] = [
+  { path: ['server', 'http_addr'], flag: 'bind', env: ['SVC_BIND', 'SVC_HTTP_ADDR'] },
+  { path: ['server', 'log_level'], flag: 'log-level', env: ['SVC_LOG_LEVEL'] },
+  { path: ['server', 'log_format'], flag: 'log-format', env: ['SVC_LOG_FORMAT'] },
+  { path: ['database', 'data_dir'], flag: 'data-dir', env: ['SVC_DATA_DIR'] },
+  { path: ['grpc', 'addr'], flag: 'grpc-bind', env: ['SVC_GRPC_BIND', 'SVC_GRPC_ADDR'] },
+  { path: ['flight_sql', 'addr'], flag: 'flight-bind', env: ['SVC_FLIGHT_BIND', 'SVC_FLIGHT_ADDR'] },
+  { path: ['tls', 'cert'], flag: 'tls-cert', env: ['SVC_TLS_CERT'] },
+  { path: ['tls', 'key'], flag: 'tls-key', env: ['SVC_TLS_KEY'] },
+  { path: ['tls', 'client_ca'], flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },
+  { path: ['tls', 'reload_interval_secs'], flag: 'tls-reload-interval-secs', env: ['SVC_TLS_RELOAD_INTERVAL_SECS'] },
+  { path: ['auth.jwt', 'secret'], env: ['SVC_JWT_SECRET'], needsSection: true },
+]

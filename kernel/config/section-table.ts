@@ -1,0 +1,200 @@
+/** The tables of a config file: each is taken out by its owner, and what nobody owns is refused, saying whose it would be. */
+import { Type } from 'typebox'
+import { didYouMean } from '../lib/text/nearest.ts'
+import { builtinPlugins, loadPlugin } from '../loader.ts'
+import type { Plugin } from '../plugin.ts'
+import type { ConfigSource, Tree } from './config.ts'
+import { aliasesOf } from './names.ts'
+import { checkSection, fromText, type Origin, type Schema } from './section.ts'
+
+/** A place of the file that a plugin's schema describes. */
+export interface Mount {
+  section: string
+  schema: Schema
+  keys: readonly string[]
+  /** With `section: ''`: the member of the plugin's config that the place is. */
+  member?: string
+}
+
+type Claim = Pick<Mount, 'section' | 'keys'>
+
+export function mountsOf(plugin: Plugin): Mount[] {
+  const schema = (plugin.config ?? Type.Object({})) as Schema
+  const keysOf = ({ properties }: Schema) => Object.keys(properties ?? {})
+  if (plugin.section !== '') return [{ section: plugin.section ?? plugin.id, schema, keys: keysOf(schema) }]
+  return Object.entries(schema.properties ?? {}).map(([member, at]) => ({ section: member, schema: at, keys: keysOf(at), member }))
+}
+
+export class Sections {
+  private readonly tree: Tree
+  private readonly source: ConfigSource
+  private readonly problems: string[]
+  private readonly owned = new Set<string>()
+  /** Keys of the sections that several owners share, by section. */
+  private readonly shared = new Map<string, Set<string>>()
+
+  constructor(tree: Tree, source: ConfigSource, problems: string[]) {
+    this.tree = tree
+    this.source = source
+    this.problems = problems
+  }
+
+  has(section: string): boolean {
+    return section in this.tree || [...this.source.overrides.keys()].some((key) => key.startsWith(`${section}.`))
+  }
+
+  owns(section: string): boolean {
+    return this.owned.has(section)
+  }
+
+  peek(section: string, key: string): unknown {
+    return this.source.overrides.get(`${section}.${key}`)?.text ?? (this.tree[section] as Tree | undefined)?.[key]
+  }
+
+  /** Declares a section whose keys have several owners: each takes its own, and what is left is refused at the end. */
+  share(section: string, keys: Iterable<string>): void {
+    const known = this.shared.get(section) ?? new Set()
+    for (const key of keys) known.add(key)
+    this.shared.set(section, known)
+  }
+
+  /** The keys by which a mount is told from others: its own in a section that is shared, or its name in a shared section around it. */
+  claimOf({ section, keys, member }: Mount): Claim | undefined {
+    if (member !== undefined || this.shared.has(section)) return { section, keys }
+    const dot = section.lastIndexOf('.')
+    const around = section.slice(0, Math.max(dot, 0))
+    return this.shared.has(around) ? { section: around, keys: [section.slice(dot + 1)] } : undefined
+  }
+
+  /** The key that another owner of a shared section has declared too, if any. */
+  taken({ section, keys }: Claim): string | undefined {
+    return keys.find((key) => this.shared.get(section)?.has(key))
+  }
+
+  /** @param absent gives values for keys that neither the file nor an override has. */
+  check(section: string, schema: Schema, origin: Origin, absent?: (given: Tree) => Tree): unknown {
+    this.owned.add(section)
+    const raw = this.shared.has(section) ? this.takeKeys(section, schema) : (this.take(section) ?? (schema.type === 'array' ? [] : {}))
+    if (typeof raw === 'object' && !Array.isArray(raw)) {
+      for (const [key, { text }] of this.source.overrides) {
+        if (!key.startsWith(`${section}.`)) continue
+        const path = key.slice(section.length + 1).split('.')
+        if (!this.shared.has(section) || Object.hasOwn(schema.properties ?? {}, path[0])) put(raw as Tree, schema, path, text)
+      }
+    }
+    const whole = absent === undefined || Array.isArray(raw) || typeof raw !== 'object' ? raw : { ...absent(raw as Tree), ...raw }
+    return checkSection(schema, whole, section, origin, this.problems)
+  }
+
+  drop(section: string): void {
+    this.take(section)
+    this.owned.add(section)
+  }
+
+  /** The members of a shared section that a schema names; a section that is no table goes to whoever comes first, to be refused. */
+  private takeKeys(section: string, schema: Schema): unknown {
+    const given = this.tree[section]
+    if (given === undefined) return {}
+    if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+      delete this.tree[section]
+      return given
+    }
+    const own: Tree = {}
+    for (const key of Object.keys(schema.properties ?? {})) {
+      if (Object.hasOwn(given, key)) own[key] = (given as Tree)[key]
+      delete (given as Tree)[key]
+    }
+    if (Object.keys(given).length === 0) delete this.tree[section]
+    return own
+  }
+
+  /** Removes a section, dotted or not, from the tree; a parent that becomes empty and has no owner goes too. */
+  private take(section: string): unknown {
+    const path = section.split('.')
+    const parents: Tree[] = [this.tree]
+    for (const name of path.slice(0, -1)) {
+      const next = parents.at(-1)?.[name]
+      if (typeof next !== 'object' || next === null) return undefined
+      parents.push(next as Tree)
+    }
+    const name = path.at(-1) as string
+    const value = parents.at(-1)?.[name]
+    delete parents.at(-1)?.[name]
+    for (let i = parents.length - 1; i > 0 && Object.keys(parents[i]).length === 0; i--) delete parents[i - 1][path[i - 1]]
+    return value
+  }
+
+  async refuseRest(databaseUsed: boolean): Promise<void> {
+    if (Object.keys(this.tree).length === 0) return
+    const owners = await sectionOwners()
+    const known = ['plugins', ...this.owned]
+    for (const [name, value] of Object.entries(this.tree)) {
+      if (name === 'database' && !databaseUsed) {
+        this.problems.push(
+          `cannot use section "[database]" in ${this.source.file}: no selected plugin uses a storage; remove the section or add a plugin that does`,
+        )
+        continue
+      }
+      const keys = this.shared.get(name)
+      if (keys !== undefined) {
+        this.refuseKeys(name, value as Tree, keys, owners)
+        continue
+      }
+      const table = typeof value === 'object' && value !== null
+      const path = table && !Array.isArray(value) ? deepest(name, value as Tree, owners) : name
+      const owner = owners.get(path)
+      const hint = owner === undefined ? didYouMean(path, known, `the sections are ${known.join(', ')}`) : ownedText(owner, 'section')
+      this.problems.push(
+        `cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`,
+      )
+    }
+  }
+
+  private refuseKeys(section: string, left: Tree, keys: ReadonlySet<string>, owners: Map<string, string>): void {
+    for (const [key, value] of Object.entries(left)) {
+      const owner = owners.get(`${section}.${key}`)
+      const table = typeof value === 'object' && value !== null && !Array.isArray(value)
+      const what = table ? `section "[${section}.${key}]"` : `"${section}.${key}"`
+      const why =
+        owner === undefined
+          ? `there is no such key; ${didYouMean(key, [...keys], `the keys of [${section}] are ${[...keys].join(', ')}`)}`
+          : ownedText(owner, table ? 'section' : 'key')
+      this.problems.push(`cannot use ${what} in ${this.source.file}: ${why}`)
+    }
+  }
+}
+
+/** Sets a member; of a table within, only where the table is there. */
+function put(tree: Tree, schema: Schema | undefined, [name, ...below]: readonly string[], text: string): void {
+  const member = schema?.properties?.[name]
+  if (below.length === 0) tree[name] = fromText(member, text)
+  else if (typeof tree[name] === 'object' && tree[name] !== null) put(tree[name] as Tree, member, below, text)
+}
+
+function ownedText(owner: string, what: string): string {
+  return `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the ${what}`
+}
+
+/** `a.b` for a left-over [a] that nobody owns, and that holds the section of a plugin. */
+function deepest(name: string, value: Tree, owners: Map<string, string>): string {
+  if (owners.has(name)) return name
+  for (const key of Object.keys(value)) if (owners.has(`${name}.${key}`)) return `${name}.${key}`
+  return name
+}
+
+/** Which built-in plugin owns which section. */
+async function sectionOwners(): Promise<Map<string, string>> {
+  const owners = new Map<string, string>()
+  for (const id of builtinPlugins()) {
+    try {
+      for (const { section, schema, keys } of mountsOf(await loadPlugin(id, process.cwd()))) {
+        owners.set(section, id)
+        for (const key of keys) owners.set(`${section}.${key}`, id)
+        for (const { alias } of aliasesOf({ section, schema })) owners.set(alias, id)
+      }
+    } catch {
+      owners.set(id, id) // it fails when selected; here only its name matters
+    }
+  }
+  return owners
+}

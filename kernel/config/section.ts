@@ -1,0 +1,102 @@
+/** Checks one section against its schema: unknown keys with the nearest name, defaults, bounds, secrets wrapped. Pure. */
+import { Value } from 'typebox/value'
+import { didYouMean } from '../lib/text/nearest.ts'
+import { isSecretSchema, Secret } from './secret.ts'
+
+/** The JSON Schema members that are looked at. */
+export interface Schema {
+  type?: string
+  properties?: Record<string, Schema>
+  items?: Schema
+  patternProperties?: object
+  additionalProperties?: unknown
+  anyOf?: Schema[]
+  required?: string[]
+  enum?: unknown[]
+  description?: string
+  default?: unknown
+  /** Another name of the key, with its section. */
+  alias?: string
+}
+
+/** Where a value came from, for messages: the file, an environment variable, a flag. */
+export type Origin = (path: string) => string
+
+/** The section with defaults and secrets; what is wrong goes to `problems`, one line each. */
+export function checkSection(schema: Schema, raw: unknown, path: string, origin: Origin, problems: string[]): unknown {
+  const before = problems.length
+  findUnknown(schema, raw, path, origin, problems)
+  const value = Value.Default(schema as never, structuredClone(raw))
+  const reported = new Set<string>()
+  for (const error of Value.Errors(schema as never, value)) {
+    if (error.keyword === 'required') {
+      for (const name of (error.params as { requiredProperties: string[] }).requiredProperties) {
+        const key = keyOf(path, `${error.instancePath}/${name}`)
+        problems.push(
+          `cannot find "${key}" in ${origin(key)}: the key is needed; ${schemaAt(schema, `${error.instancePath}/${name}`)?.description ?? 'set it'}`,
+        )
+      }
+      continue
+    }
+    const key = keyOf(path, error.instancePath)
+    if (reported.has(key) || error.keyword === 'additionalProperties') continue
+    reported.add(key)
+    const at = schemaAt(schema, error.instancePath)
+    const shown = at !== undefined && isSecretSchema(at) ? '' : ` ${JSON.stringify(valueAt(value, error.instancePath))}`
+    const why = at?.enum === undefined ? error.message : `must be one of ${at.enum.join(', ')}`
+    problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${at?.description === undefined ? '' : `; ${at.description}`}`)
+  }
+  return problems.length > before ? value : wrapSecrets(schema, value)
+}
+
+function findUnknown(schema: Schema, value: unknown, path: string, origin: Origin, problems: string[]): void {
+  if (Array.isArray(value)) {
+    if (schema.items !== undefined) for (const [i, item] of value.entries()) findUnknown(schema.items, item, `${path}[${i}]`, origin, problems)
+    return
+  }
+  if (schema.properties === undefined || typeof value !== 'object' || value === null) return
+  const open = schema.patternProperties !== undefined || (schema.additionalProperties !== undefined && schema.additionalProperties !== false)
+  const names = Object.keys(schema.properties)
+  for (const [name, member] of Object.entries(value)) {
+    const key = `${path}.${name}`
+    if (Object.hasOwn(schema.properties, name)) findUnknown(schema.properties[name], member, key, origin, problems)
+    else if (!open)
+      problems.push(
+        `cannot use "${key}" in ${origin(key)}: there is no such key; ${didYouMean(name, names, `the keys of [${path}] are ${names.join(', ') || 'none'}`)}`,
+      )
+  }
+}
+
+function wrapSecrets(schema: Schema, value: unknown): unknown {
+  if (isSecretSchema(schema) && typeof value === 'string') return new Secret(value)
+  if (Array.isArray(value)) return schema.items === undefined ? value : value.map((item) => wrapSecrets(schema.items as Schema, item))
+  if (schema.properties === undefined || typeof value !== 'object' || value === null) return value
+  const wrapped: Record<string, unknown> = { ...value }
+  for (const [name, property] of Object.entries(schema.properties)) {
+    if (Object.hasOwn(wrapped, name)) wrapped[name] = wrapSecrets(property, wrapped[name])
+  }
+  return wrapped
+}
+
+/** Environment variables and flags are text: read them as the schema's type; what does not fit stays text and is refused by the check. */
+export function fromText(schema: Schema | undefined, text: string): unknown {
+  if (schema?.type === 'integer' || schema?.type === 'number') return text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text
+  if (schema?.type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
+  return text
+}
+
+function keyOf(path: string, pointer: string): string {
+  return path + pointer.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')
+}
+
+function schemaAt(schema: Schema, pointer: string): Schema | undefined {
+  let at: Schema | undefined = schema
+  for (const part of pointer.split('/').slice(1)) at = at?.items !== undefined ? at.items : at?.properties?.[part]
+  return at
+}
+
+function valueAt(value: unknown, pointer: string): unknown {
+  let at = value
+  for (const part of pointer.split('/').slice(1)) at = (at as Record<string, unknown> | undefined)?.[part]
+  return at
+}

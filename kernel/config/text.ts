@@ -1,0 +1,64 @@
+/** What `svc check` and `svc plugins` print. */
+import { isLoopback, parseAddress } from '../http/addresses.ts'
+import { builtinPlugins, loadPlugin } from '../loader.ts'
+import type { ConfigSource, NodeConfig } from './config.ts'
+import { mountsOf } from './section-table.ts'
+
+/** What a config would run, with every key; secrets print as [redacted]. */
+export function describe(config: NodeConfig): string {
+  const lines = [
+    `config: ${config.file}`,
+    `storage engine: ${config.storage?.engine ?? 'none (no selected plugin uses one)'}`,
+    ...(config.storage?.module.explain?.(config.storage.config) ?? []),
+    `plugins: ${config.plugins.map((p) => p.id).join(', ') || 'none'}`,
+  ]
+  // Several may have a part of one section.
+  const sections = new Map<string, object>()
+  const add = (name: string, section: unknown) => sections.set(name, Array.isArray(section) ? section : { ...sections.get(name), ...(section as object) })
+  add('server', config.server)
+  if (config.tls !== undefined) add('tls', config.tls)
+  if (config.storage !== undefined) add('database', config.storage.config)
+  add('auth', config.auth)
+  for (const plugin of config.plugins) {
+    const own = config.sections.get(plugin.id)
+    for (const { section, member } of mountsOf(plugin)) add(section, member === undefined ? own : (own as Record<string, unknown>)[member])
+  }
+  for (const [name, section] of sections) {
+    const members = Object.entries(section)
+    const note = (key: string): string => (name === 'database' && config.storage?.preset.has(key) ? ' # preset' : '')
+    if (members.length > 0) lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)}${note(key)}`))
+  }
+  return `${lines.join('\n')}\n\n`
+}
+
+/** Keys that were written by another name. */
+export function notes({ renamed, file }: NodeConfig): string[] {
+  return renamed.map(({ alias, key }) => `"${alias}" in ${file} is "${key}"`)
+}
+
+/** @param open whether nothing authenticates. */
+export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
+  return listeners.flatMap(({ key, address }) => {
+    if (isLoopback(parseAddress(address).host)) return []
+    const found = open ? [`${key} "${address}" is open to the world and no selected plugin authenticates; listen on 127.0.0.1 or add one`] : []
+    if (tls === undefined) found.push(`${key} "${address}" is open to the world without TLS; add a [tls] section or listen on 127.0.0.1`)
+    return found
+  })
+}
+
+/** The built-in plugins, and those of others that a config names. @throws Error naming one that cannot be loaded. */
+export async function listPlugins({ tree, folder }: Pick<ConfigSource, 'tree' | 'folder'>): Promise<string> {
+  const builtin = builtinPlugins()
+  const named = Array.isArray(tree.plugins) ? tree.plugins.filter((name): name is string => typeof name === 'string') : []
+  const lines: string[] = []
+  for (const name of new Set([...builtin, ...named])) {
+    const plugin = await loadPlugin(name, folder)
+    const from = builtin.includes(name) ? '' : `, from ${name}`
+    lines.push(`${plugin.id} (${plugin.stability}${from}): ${plugin.summary}`)
+    for (const { section, schema } of mountsOf(plugin))
+      for (const [key, { default: value, description }] of Object.entries(schema.properties ?? {}))
+        lines.push(`  ${section}.${key} = ${JSON.stringify(value) ?? '(none)'}: ${description}`)
+    lines.push('')
+  }
+  return lines.length === 0 ? 'there are no built-in plugins\n' : lines.join('\n')
+}

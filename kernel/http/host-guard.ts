@@ -1,0 +1,86 @@
+/**
+ * Who a request says it is for, and from which site. A node that asks for no credentials has nothing else to tell a person's program from a web page
+ * that the person happens to look at: a page sends requests to any address (its Origin is then foreign), and reaches a private one under a name of
+ * its own by having that name resolve to it (its Host is then foreign).
+ */
+import { isIP } from 'node:net'
+import type { ServerConfig } from '../config/schema.ts'
+import { SvcError } from '../lib/errors/index.ts'
+import { isLoopback, parseAddress } from './addresses.ts'
+
+export interface Arrival {
+  /** Host, or :authority; undefined where HTTP/1.0 leaves it out: no browser does. */
+  host: string | undefined
+  origin: string | undefined
+}
+
+const SHOWN = 128
+/** A name or an address as the authority of a URL has it, with or without a port. */
+const AUTHORITY = /^(\[[0-9a-f:.]+\]|[^:/?#@\s[\]]*)(?::\d*)?$/i
+
+export class HostGuard {
+  private readonly names: ReadonlySet<string>
+  private readonly origins: ReadonlySet<string>
+  private readonly publicOrigin: string | undefined
+
+  constructor(server: Pick<ServerConfig, 'http_addr' | 'public_url' | 'allowed_hosts' | 'cors_allowed_origins'>) {
+    const { public_url: url } = server
+    const configured = [...server.allowed_hosts, parseAddress(server.http_addr).host, ...(url === undefined ? [] : [new URL(url).hostname])]
+    this.names = new Set(configured.map(canonical))
+    this.origins = new Set(server.cors_allowed_origins)
+    this.publicOrigin = url === undefined ? undefined : new URL(url).origin
+  }
+
+  /** @throws FORBIDDEN naming the key that would let it in. */
+  check({ host, origin }: Arrival): void {
+    if (host !== undefined && !this.knows(host)) {
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot answer for host ${quoted(host)}: this server asks for no credentials, so it answers to addresses, localhost and the names it knows; add the name to server.allowed_hosts`,
+      )
+    }
+    if (origin !== undefined && !this.welcomes(origin, host)) {
+      throw new SvcError(
+        'FORBIDDEN',
+        `cannot take a request from origin ${quoted(origin)}: this server asks for no credentials, so it takes none from pages of other sites; add the origin to server.cors_allowed_origins`,
+      )
+    }
+  }
+
+  private knows(host: string): boolean {
+    if (this.names.has('*')) return true
+    const name = AUTHORITY.exec(host)?.[1]
+    if (name === undefined) return false
+    const plain = canonical(name)
+    return isIP(plain) !== 0 || plain === 'localhost' || plain.endsWith('.localhost') || this.names.has(plain)
+  }
+
+  private welcomes(origin: string, host: string | undefined): boolean {
+    if (this.origins.has('*') || this.origins.has(origin) || origin === this.publicOrigin) return true
+    if (host === undefined || !URL.canParse(origin)) return false
+    const from = new URL(origin)
+    // The same but for a default port that one of them leaves out.
+    const to = `${from.protocol}//${host}`
+    return from.protocol.startsWith('http') && URL.canParse(to) && new URL(to).host === from.host
+  }
+}
+
+/** Names are compared without case and without the dot of the root. */
+function canonical(name: string): string {
+  return name
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '')
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, SHOWN))
+}
+
+/** What is wrong with where an open node listens, or undefined. @param listeners by key and address. */
+export function openProblem(listeners: readonly { key: string; address: string }[]): string | undefined {
+  const exposed = listeners.filter(({ address }) => !isLoopback(parseAddress(address).host))
+  if (exposed.length === 0) return undefined
+  const shown = exposed.map(({ key, address }) => `${key} "${address}"`).join(' and ')
+  return `cannot listen on ${shown}: no selected plugin authenticates, so whoever reaches the server could read, write and administer it; listen on 127.0.0.1, select a plugin such as api_keys, jwt or mtls, or set server.allow_open = true`
+}

@@ -1,0 +1,136 @@
+import t, { type Test } from 'tap'
+import type { CallContext } from '../auth/auth.ts'
+import type { WriteBatch } from '../lib/columns/batch.ts'
+import { SvcError } from '../lib/errors/index.ts'
+import { MetricsRegistry } from '../metrics.ts'
+import type { Storage, WriteResult } from '../storage/storage.ts'
+import { IdempotencyKeys } from './idempotency-keys.ts'
+import { IngestGate } from './ingest.ts'
+
+const ok: WriteResult = { written: 3, rejected: 0, rejections: [] }
+const batch = {} as WriteBatch
+
+function contextOf(principal = 'anonymous', namespace = 'default'): CallContext {
+  return { principal, method: 'none', claims: {}, roles: [], namespaces: [], admin: false, namespace, dataNamespace: '', requestId: 'r', address: undefined }
+}
+
+function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs = 1000) {
+  const recycled: WriteBatch[] = []
+  const registry = new MetricsRegistry()
+  t.teardown(() => registry.close())
+  const clock = { now: 0 }
+  const storage = { write, recycle: (b: WriteBatch) => void recycled.push(b) } as unknown as Storage
+  const gate = new IngestGate(
+    () => storage,
+    { writeTimeoutMs, dedupWindowMs: 1000, maxDedupEntries: 8 },
+    registry.child('kernel'),
+    () => clock.now,
+  )
+  const metric = async (line: string) => Number(new RegExp(`^${line.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await registry.text())?.[1])
+  return { gate, recycled, clock, metric }
+}
+
+t.test('a repeated key within the window is a conflict, for the same caller and namespace only', async (t) => {
+  const { gate, recycled, clock } = setup(t)
+  const options = { surface: 'test', idempotencyKey: 'k1' }
+  t.same(await gate.write(batch, contextOf(), options), ok)
+  await t.rejects(gate.write(batch, contextOf(), options), { code: 'CONFLICT', message: /Idempotency-Key "k1"/ })
+  t.equal(recycled.length, 1, 'the refused batch went back to the pool')
+  await t.resolves(gate.write(batch, contextOf('somebody'), options))
+  await t.resolves(gate.write(batch, contextOf('anonymous', 'other'), options))
+  clock.now = 1001
+  await t.resolves(gate.write(batch, contextOf(), options))
+})
+
+t.test('a failed write frees its key', async (t) => {
+  let fail = true
+  const { gate } = setup(t, async () => {
+    if (fail) throw new SvcError('BACKPRESSURE', 'full')
+    return ok
+  })
+  const options = { surface: 'test', idempotencyKey: 'k1' }
+  await t.rejects(gate.write(batch, contextOf(), options), { code: 'BACKPRESSURE' })
+  fail = false
+  await t.resolves(gate.write(batch, contextOf(), options))
+})
+
+t.test('a write of which nothing was stored frees its key, a partial one keeps it', async (t) => {
+  let written = 0
+  const { gate } = setup(t, async () => ({ written, rejected: 1, rejections: [] }))
+  const options = { surface: 'test', idempotencyKey: 'k1' }
+  await gate.write(batch, contextOf(), options)
+  written = 1
+  await t.resolves(gate.write(batch, contextOf(), options))
+  await t.rejects(gate.write(batch, contextOf(), options), { code: 'CONFLICT' })
+})
+
+t.test('keys of 1 to 255 characters', async (t) => {
+  const { gate, recycled } = setup(t)
+  await t.resolves(gate.write(batch, contextOf(), { surface: 'test', idempotencyKey: 'x'.repeat(255) }))
+  await t.rejects(gate.write(batch, contextOf(), { surface: 'test', idempotencyKey: 'x'.repeat(256) }), { code: 'BAD_REQUEST' })
+  await t.rejects(gate.write(batch, contextOf(), { surface: 'test', idempotencyKey: '' }), { code: 'BAD_REQUEST' })
+  t.equal(recycled.length, 2)
+})
+
+t.test('a late write answers that it may still be applied', async (t) => {
+  const { gate, metric, recycled } = setup(t, () => new Promise(() => {}), 10)
+  await t.rejects(gate.write(batch, contextOf(), { surface: 'test' }), { code: 'WRITE_TIMEOUT', message: /may still be applied.*retrying is safe/ })
+  t.equal(await metric('svc_write_errors_total{reason="timeout"}'), 1)
+  t.equal(recycled.length, 0, 'the storage still has the batch')
+})
+
+t.test('an admission hook refuses before the storage sees the batch', async (t) => {
+  let writes = 0
+  const { gate, metric, recycled } = setup(t, async () => {
+    writes++
+    return ok
+  })
+  gate.admit(async (_batch, context) => {
+    if (context.namespace === 'full') throw new SvcError('RATE_LIMITED', 'Too Many Requests')
+  })
+  await t.rejects(gate.write(batch, contextOf('a', 'full'), { surface: 'test' }), { code: 'RATE_LIMITED' })
+  t.same([writes, recycled.length], [0, 1])
+  t.equal(await metric('svc_write_errors_total{reason="rejected"}'), 1)
+  await gate.write(batch, contextOf(), { surface: 'test' })
+  t.equal(writes, 1)
+})
+
+t.test('failures are counted by reason, backfilled points by number', async (t) => {
+  let error: Error = Object.assign(new Error('no space'), { code: 'ENOSPC' })
+  let failing = true
+  const { gate, metric } = setup(t, async () => {
+    if (failing) throw error
+    return ok
+  })
+  await t.rejects(gate.write(batch, contextOf(), { surface: 'test' }))
+  error = new TypeError('a bug')
+  await t.rejects(gate.write(batch, contextOf(), { surface: 'test' }))
+  failing = false
+  await gate.write(batch, contextOf(), { surface: 'test', backfill: true })
+  t.equal(await metric('svc_write_errors_total{reason="storage_full"}'), 1)
+  t.equal(await metric('svc_write_errors_total{reason="panic"}'), 1)
+  t.equal(await metric('svc_backfill_points_total'), 3)
+})
+
+t.test('the storage is told what the door admits', async (t) => {
+  const told: unknown[] = []
+  const { gate } = setup(t, async (_, options) => {
+    told.push(options)
+    return ok
+  })
+  for (const options of [{}, { backfill: true }, { nonFinite: true }]) await gate.write(batch, contextOf(), { surface: 'test', ...options })
+  t.same(told, [
+    { backfill: false, nonFinite: false },
+    { backfill: true, nonFinite: false },
+    { backfill: false, nonFinite: true },
+  ])
+})
+
+t.test('a full table of keys forgets its oldest quarter', async (t) => {
+  const keys = new IdempotencyKeys(1000, 8, () => 0)
+  for (let i = 0; i < 8; i++) t.ok(keys.claim(`k${i}`))
+  t.ok(keys.claim('k8'))
+  t.equal(keys.size, 7)
+  t.ok(keys.claim('k0'), 'evicted')
+  t.notOk(keys.claim('k2'), 'kept')
+})

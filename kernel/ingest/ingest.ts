@@ -1,0 +1,160 @@
+/**
+ * The one door for writes, whatever the protocol: idempotency keys, admission hooks, the time limit, the metrics of failures.
+ * The batch is the gate's from the call on: it goes to the storage, or back to the pool if the storage never got it.
+ */
+import type { CallContext } from '../auth/auth.ts'
+import type { WriteBatch } from '../lib/columns/batch.ts'
+import { classify, SvcError } from '../lib/errors/index.ts'
+import type { Counter, Metrics } from '../metrics.ts'
+import type { Storage, WriteOptions, WriteResult } from '../storage/storage.ts'
+import { IdempotencyKeys } from './idempotency-keys.ts'
+
+/** What the storage is told, and what the gate needs to know. */
+export interface IngestOptions extends WriteOptions {
+  /** The caller's Idempotency-Key header, as it came. */
+  idempotencyKey?: string | undefined
+  /** Which door: `native`, `line_protocol` ... */
+  surface: string
+}
+
+/** Throws a SvcError to refuse a write before the storage sees it. */
+export type Admit = (batch: WriteBatch, context: CallContext, options: IngestOptions) => void | Promise<void>
+
+export interface Ingest {
+  /**
+   * @throws SvcError CONFLICT for a repeated key, WRITE_TIMEOUT, and whatever admission and the storage throw.
+   * Rows that the storage's admission refused are counted in the result, not thrown.
+   */
+  write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult>
+  /** Adds a check that every write passes. */
+  admit(check: Admit): void
+  /** Counts values from the wire that are NaN, infinite or staleness markers. */
+  countNonFinite(values: number): void
+  /** Counts a call as a failed write, unless one of its writes was counted so: for what is refused before it gets to the gate. HTTP routes that say `ingest` need it for answers of success only. */
+  failed(context: CallContext, error: unknown): void
+  /** Runs a call that writes, and counts it when it fails: for listeners of a plugin's own. */
+  attempt<T>(context: CallContext, work: () => Promise<T>): Promise<T>
+  /** Frees the keys of a namespace that is gone. */
+  forget(namespace: string): void
+}
+
+const MAX_KEY_LENGTH = 255
+
+export interface IngestLimits {
+  writeTimeoutMs: number
+  dedupWindowMs: number
+  maxDedupEntries: number
+}
+
+export class IngestGate implements Ingest {
+  private readonly storage: () => Storage
+  private readonly limits: IngestLimits
+  private readonly checks: Admit[] = []
+  private readonly keys: IdempotencyKeys
+  private readonly errors: Counter
+  private readonly backfilled: Counter
+  private readonly nonFinite: Counter
+  /** Calls of which a write was counted as failed. */
+  private readonly counted = new WeakSet<CallContext>()
+
+  /** @param storage the open storage; called for each write. */
+  constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, monotonic: () => number) {
+    this.storage = storage
+    this.limits = limits
+    this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, monotonic)
+    this.errors = metrics.counter('write_errors_total', 'Writes that failed, whole or in part, by reason', ['reason'])
+    for (const reason of ['storage_full', 'timeout', 'rejected', 'panic']) this.errors.inc({ reason }, 0)
+    this.backfilled = metrics.counter('backfill_points_total', 'Points written with backfill')
+    this.nonFinite = metrics.counter(
+      'wire_non_finite_samples_skipped_total',
+      'NaN, infinite values and staleness markers taken from the wire: SQL and native answers leave them out, only PromQL sees them',
+    )
+  }
+
+  admit(check: Admit): void {
+    this.checks.push(check)
+  }
+
+  countNonFinite(values: number): void {
+    this.nonFinite.inc(values)
+  }
+
+  failed(context: CallContext, error: unknown): void {
+    if (!this.counted.has(context)) this.count(context, reasonOf(classify(error)))
+  }
+
+  async attempt<T>(context: CallContext, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      this.failed(context, error)
+      throw error
+    }
+  }
+
+  private count(context: CallContext, reason: string): void {
+    this.counted.add(context)
+    this.errors.inc({ reason })
+  }
+
+  forget(namespace: string): void {
+    this.keys.forget(`${namespace}\u0000`)
+  }
+
+  async write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult> {
+    const storage = this.storage()
+    let owned = true // until the storage takes the batch
+    let key: string | undefined
+    try {
+      const claimed = options.idempotencyKey === undefined ? undefined : keyOf(context, options.idempotencyKey)
+      if (claimed !== undefined && this.limits.dedupWindowMs > 0) {
+        if (!this.keys.claim(claimed)) {
+          throw new SvcError(
+            'CONFLICT',
+            `cannot repeat the write with Idempotency-Key "${options.idempotencyKey}": it was accepted before; use a new key for other points`,
+          )
+        }
+        key = claimed
+      }
+      for (const check of this.checks) await check(batch, context, options)
+      owned = false
+      const { backfill = false, nonFinite = false } = options
+      const written = storage.write(batch, { backfill, nonFinite })
+      const result = await (this.limits.writeTimeoutMs > 0 ? within(written, this.limits.writeTimeoutMs) : written)
+      if (backfill) this.backfilled.inc(result.written)
+      if (result.rejected > 0) this.count(context, 'rejected')
+      // Nothing was stored: the caller may correct the points and try again under the same key.
+      if (key !== undefined && result.written === 0 && result.rejected > 0) this.keys.release(key)
+      return result
+    } catch (error) {
+      if (owned) storage.recycle(batch)
+      if (key !== undefined) this.keys.release(key)
+      this.count(context, reasonOf(classify(error)))
+      throw error
+    }
+  }
+}
+
+/** Keys of different callers never meet. */
+function keyOf(context: CallContext, key: string): string {
+  if (key.length === 0 || key.length > MAX_KEY_LENGTH) {
+    throw new SvcError('BAD_REQUEST', `cannot use an Idempotency-Key of ${key.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
+  }
+  return `${context.namespace}\u0000${context.principal}\u0000${key}`
+}
+
+function within(write: Promise<WriteResult>, limitMs: number): Promise<WriteResult> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      const text = `the write took longer than ${limitMs / 1000} s; it may still be applied, and retrying is safe; raise server.write_timeout_secs if the disk is slow`
+      reject(new SvcError('WRITE_TIMEOUT', text))
+    }, limitMs)
+    write.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+function reasonOf(error: SvcError): string {
+  if (error.code === 'STORAGE_FULL') return 'storage_full'
+  if (error.code === 'WRITE_TIMEOUT') return 'timeout'
+  return error.kind.http === 500 ? 'panic' : 'rejected'
+}

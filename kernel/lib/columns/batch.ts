@@ -1,0 +1,332 @@
+/**
+ * One write as columns, in order of arrival: what every decoder builds and every engine takes.
+ *
+ * A row belongs to a series (a number from `SeriesResolver`), has a time (nanoseconds, two 32-bit halves, low first) and sets some
+ * columns. Buffers are reused: a batch belongs to its decoder until `write` is called, then to the storage, which empties it.
+ * A row that turns out bad half-way is taken back with `dropRow`.
+ */
+
+import type { FieldType, MeasurementRef, SeriesResolver } from '../../storage/storage.ts'
+import { SvcError } from '../errors/index.ts'
+
+const FIRST_CAPACITY = 16
+/** A pooled batch keeps the tables of at most this many measurements; more would hold memory for names seen once. */
+const KEPT_TABLES = 64
+/**
+ * Rows times columns of one table, set or not: a small body that names ever new fields must not reserve memory without end. A body of
+ * 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
+ */
+const MAX_CELLS = 2 ** 24
+const encoder = new TextEncoder()
+
+/** Bytes of strings and histograms of one batch; a value is (offset, length). */
+export class ByteHeap {
+  bytes: Uint8Array = new Uint8Array(1024)
+  length = 0
+
+  /** Makes room for n bytes and returns where they start; the caller fills `bytes` there. */
+  reserve(n: number): number {
+    const at = this.length
+    if (at + n > this.bytes.length) {
+      const grown = new Uint8Array(Math.max(this.bytes.length * 2, at + n))
+      grown.set(this.bytes.subarray(0, at))
+      this.bytes = grown
+    }
+    this.length = at + n
+    return at
+  }
+}
+
+/**
+ * One field's values. `lanes` is the number of 32-bit halves a value takes: float64, int64, uint64 2; string and histogram 2
+ * (offset and length in the heap); decimal 4 (128-bit two's complement, low first); bool 1 byte.
+ */
+export class Column {
+  readonly name: string
+  readonly nameBytes: Uint8Array
+  readonly type: FieldType
+  /** Decimals: the most fractional digits of any value so far; values are stored at their own scale in `scales`. */
+  scale = 0
+  buffer: ArrayBuffer
+  f64: Float64Array
+  i32: Int32Array
+  u8: Uint8Array
+  /** Decimals only: fractional digits of each value. */
+  scales: Uint8Array | undefined
+  /** Row after the last one that was set. Rows before it without a value have validity 0. */
+  next = 0
+  /** One byte a row, 1 = present; undefined while no row was left out. */
+  validity: Uint8Array | undefined
+  /** float64: some value may be NaN or infinite. Found out by the storage, not by who fills the column. */
+  nonFinite = false
+  /** Row of the first value, so that taking that value back leaves the column empty. */
+  private first = 0
+  private spareValidity: Uint8Array | undefined
+
+  constructor(name: string, type: FieldType, capacity: number) {
+    this.name = name
+    this.nameBytes = encoder.encode(name)
+    this.type = type
+    this.buffer = new ArrayBuffer(capacity * bytesPerValue(type))
+    this.f64 = type === 'bool' ? EMPTY_F64 : new Float64Array(this.buffer)
+    this.i32 = type === 'bool' ? EMPTY_I32 : new Int32Array(this.buffer)
+    this.u8 = new Uint8Array(this.buffer)
+    if (type === 'decimal') this.scales = new Uint8Array(capacity)
+  }
+
+  /** Call before storing the value of `row`; keeps validity when rows were left out. */
+  mark(row: number): void {
+    if (row !== this.next) this.skipTo(row)
+    else if (this.validity !== undefined) this.validity[row] = 1
+    this.next = row + 1
+  }
+
+  setF64(row: number, value: number): void {
+    this.mark(row)
+    this.f64[row] = value
+  }
+
+  /** int64 and uint64 (two's complement halves), string and histogram (offset, length); float64 whose bits count: a NaN in a JavaScript number may lose its own. */
+  setPair(row: number, low: number, high: number): void {
+    this.mark(row)
+    this.i32[row * 2] = low
+    this.i32[row * 2 + 1] = high
+  }
+
+  setBool(row: number, value: boolean): void {
+    this.mark(row)
+    this.u8[row] = value ? 1 : 0
+  }
+
+  /** @param unscaled the digits without the point, within 128 bits (at most 38 digits). */
+  setDecimal(row: number, unscaled: bigint, scale: number): void {
+    this.mark(row)
+    const at = row * 4
+    this.i32[at] = Number(BigInt.asIntN(32, unscaled))
+    this.i32[at + 1] = Number(BigInt.asIntN(32, unscaled >> 32n))
+    this.i32[at + 2] = Number(BigInt.asIntN(32, unscaled >> 64n))
+    this.i32[at + 3] = Number(BigInt.asIntN(32, unscaled >> 96n))
+    ;(this.scales as Uint8Array)[row] = scale
+    if (scale > this.scale) this.scale = scale
+  }
+
+  /** Sets `count` rows from `row` on to values as they lie in `buffer`: for all types but those with a part elsewhere (text, histograms, decimals). */
+  setRun(row: number, values: Uint8Array, count: number): void {
+    if (count === 0) return
+    this.mark(row)
+    this.validity?.fill(1, row, row + count)
+    this.u8.set(values, row * bytesPerValue(this.type))
+    this.next = row + count
+  }
+
+  has(row: number): boolean {
+    return row < this.next && (this.validity === undefined || this.validity[row] === 1)
+  }
+
+  /** Takes the value of `row` back, if it was set; `row` must be the last row. */
+  unset(row: number): void {
+    if (this.next !== row + 1) return
+    this.next = row === this.first ? 0 : row
+    if (this.next === 0) this.first = 0
+  }
+
+  private skipTo(row: number): void {
+    if (row < this.next) return // the same field twice in one row: the later value replaces the earlier
+    if (this.next === 0) this.first = row
+    if (this.validity === undefined) {
+      const capacity = this.u8.length / bytesPerValue(this.type)
+      this.validity = this.spareValidity !== undefined && this.spareValidity.length >= capacity ? this.spareValidity : new Uint8Array(capacity)
+      this.validity.fill(1, 0, this.next)
+    }
+    this.validity.fill(0, this.next, row)
+    this.validity[row] = 1
+  }
+
+  grow(capacity: number): void {
+    const grown = new ArrayBuffer(capacity * bytesPerValue(this.type))
+    new Uint8Array(grown).set(this.u8)
+    this.buffer = grown
+    if (this.type !== 'bool') {
+      this.f64 = new Float64Array(grown)
+      this.i32 = new Int32Array(grown)
+    }
+    this.u8 = new Uint8Array(grown)
+    if (this.scales !== undefined) this.scales = copyInto(new Uint8Array(capacity), this.scales)
+    if (this.validity !== undefined) this.validity = copyInto(new Uint8Array(capacity), this.validity)
+  }
+
+  reset(): void {
+    this.next = 0
+    this.first = 0
+    this.scale = 0
+    this.nonFinite = false
+    if (this.validity !== undefined) this.spareValidity = this.validity
+    this.validity = undefined
+  }
+}
+
+/** The rows of one measurement, or (measurement null) rows of many measurements that all have just these fields. */
+export class TableBatch {
+  readonly measurement: MeasurementRef | null
+  rows = 0
+  capacity = FIRST_CAPACITY
+  series: Int32Array = new Int32Array(FIRST_CAPACITY)
+  /** Low and high half of each time. */
+  time: Int32Array = new Int32Array(FIRST_CAPACITY * 2)
+  /** Where in the request the row came from: line number or array index, for messages. */
+  position: Int32Array = new Int32Array(FIRST_CAPACITY)
+  readonly columns: Column[] = []
+  private readonly byName = new Map<string, Column>()
+
+  constructor(measurement: MeasurementRef | null) {
+    this.measurement = measurement
+  }
+
+  /** Starts a row and returns its number. @throws INVALID_POINT when rows times fields are too many. */
+  addRow(series: number, timeLow: number, timeHigh: number, position: number): number {
+    const row = this.rows
+    if (row === this.capacity) this.grow()
+    this.series[row] = series
+    this.time[row * 2] = timeLow
+    this.time[row * 2 + 1] = timeHigh
+    this.position[row] = position
+    this.rows = row + 1
+    return row
+  }
+
+  /** Takes the last row back, with whatever columns it had set. */
+  dropRow(): void {
+    const row = --this.rows
+    for (const column of this.columns) column.unset(row)
+  }
+
+  find(name: string): Column | undefined {
+    return this.byName.get(name)
+  }
+
+  /** @throws SCHEMA_ERROR when the field is known under another type. A column without values may be replaced by the one returned. */
+  column(name: string, type: FieldType): Column {
+    const known = this.byName.get(name)
+    if (known !== undefined) {
+      if (known.type === type) return known
+      // Without a value it is left over from a row that was taken back, and binds nobody.
+      if (known.next > 0) throw typeConflict(this.measurement?.name ?? '', name, known.type, type)
+    }
+    const declared = this.measurement?.fields.get(name)
+    if (declared !== undefined && declared.type !== type) throw typeConflict(this.measurement?.name ?? '', name, declared.type, type)
+    this.requireRoom(this.columns.length + 1, this.capacity)
+    const column = new Column(name, type, this.capacity)
+    if (known === undefined) this.columns.push(column)
+    else this.columns[this.columns.indexOf(known)] = column
+    this.byName.set(name, column)
+    return column
+  }
+
+  reset(): void {
+    this.rows = 0
+    // A column left unused by the last write may have been of a refused type: forget it.
+    for (let i = this.columns.length - 1; i >= 0; i--) {
+      const column = this.columns[i]
+      if (column.next > 0) column.reset()
+      else {
+        this.columns.splice(i, 1)
+        this.byName.delete(column.name)
+      }
+    }
+  }
+
+  private requireRoom(columns: number, rows: number): void {
+    if (columns * rows <= MAX_CELLS) return
+    const name = this.measurement === null ? '' : ` of measurement "${this.measurement.name}"`
+    throw new SvcError(
+      'INVALID_POINT',
+      `cannot hold ${columns} fields${name} for ${rows} points in one write; send fewer points at once, or fewer different fields`,
+    )
+  }
+
+  private grow(): void {
+    this.requireRoom(this.columns.length, this.capacity * 2)
+    this.capacity *= 2
+    this.series = copyInto(new Int32Array(this.capacity), this.series)
+    this.time = copyInto(new Int32Array(this.capacity * 2), this.time)
+    this.position = copyInto(new Int32Array(this.capacity), this.position)
+    for (const column of this.columns) column.grow(this.capacity)
+  }
+}
+
+export class WriteBatch {
+  namespace = ''
+  readonly resolver: SeriesResolver
+  readonly heap = new ByteHeap()
+  readonly tables: TableBatch[] = []
+  private byMeasurement = new Map<MeasurementRef, TableBatch>()
+  private last: TableBatch | undefined
+
+  constructor(resolver: SeriesResolver) {
+    this.resolver = resolver
+  }
+
+  get rows(): number {
+    let rows = 0
+    for (const table of this.tables) rows += table.rows
+    return rows
+  }
+
+  table(measurement: MeasurementRef): TableBatch {
+    if (this.last !== undefined && this.last.measurement === measurement) return this.last
+    let table = this.byMeasurement.get(measurement)
+    if (table === undefined) {
+      table = new TableBatch(measurement)
+      this.tables.push(table)
+      this.byMeasurement.set(measurement, table)
+    }
+    this.last = table
+    return table
+  }
+
+  /** A table for rows of any measurement, all with the same few fields: how metrics with one value travel without a table each. */
+  mixed(): TableBatch {
+    let table = this.tables.find((t) => t.measurement === null)
+    if (table === undefined) {
+      table = new TableBatch(null)
+      this.tables.push(table)
+    }
+    return table
+  }
+
+  /** Adds text to the heap and returns its offset; its length in bytes is `heap.length - offset`. */
+  text(value: string): number {
+    const at = this.heap.reserve(value.length * 3)
+    const { written } = encoder.encodeInto(value, this.heap.bytes.subarray(at))
+    this.heap.length = at + written
+    return at
+  }
+
+  reset(): void {
+    this.heap.length = 0
+    this.last = undefined
+    if (this.tables.length > KEPT_TABLES) {
+      this.tables.length = 0
+      this.byMeasurement = new Map()
+    } else for (const table of this.tables) table.reset()
+  }
+}
+
+export function bytesPerValue(type: FieldType): number {
+  return type === 'bool' ? 1 : type === 'decimal' ? 16 : 8
+}
+
+export function typeConflict(measurement: string, field: string, existing: FieldType, given: FieldType): SvcError {
+  return new SvcError(
+    'SCHEMA_ERROR',
+    `cannot write field "${field}" of measurement "${measurement}": it is of type ${existing}, the point has ${given}; write it as ${existing} or under another field name`,
+  )
+}
+
+function copyInto<T extends Uint8Array | Int32Array>(target: T, source: T): T {
+  target.set(source)
+  return target
+}
+
+const EMPTY_F64 = new Float64Array(0)
+const EMPTY_I32 = new Int32Array(0)

@@ -1,0 +1,301 @@
+/**
+ * One call: a stream of HTTP/2, from its headers to its trailers. It ends once, with whatever ends it first: its handler, its deadline, the
+ * client, the listener. What comes later is dropped.
+ */
+import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
+import type { CallContext, Credentials } from '../../auth/auth.ts'
+import { plainAddress } from '../../http/addresses.ts'
+import { clientCertificate } from '../../http/tls.ts'
+import { SvcError } from '../errors/index.ts'
+import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions, messagesOf, onlyMessage } from './inbox.ts'
+import type { CallMemory, Holder } from './memory.ts'
+import type { Metadata } from './metadata.ts'
+import type { GrpcCall, GrpcMethod, SendMessage } from './method.ts'
+import { CANCELLED, type GrpcStatus, OK, statusHeaders, statusOf } from './status.ts'
+
+const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants
+/** What setTimeout can wait for; a deadline further away is none. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+const FRAME_HEADER_BYTES = 5
+/** Messages that come after the answer are dropped. */
+const ENDED = new Error('the call has ended')
+export const CONTENT_TYPE = 'application/grpc'
+
+export interface CallParts {
+  method: GrpcMethod
+  metadata: Metadata
+  surface: Credentials['surface']
+  /** The section that limits are set in, for messages. */
+  section: string
+  maxReceiveBytes: number
+  /** Of a message that carries no points. */
+  maxControlBytes: number
+  maxSendBytes: number
+  sendBufferBytes: number
+  /** What the calls of the listener hold. */
+  memory: CallMemory
+  turn: InboxOptions['turn']
+  /** Wall clock, milliseconds. */
+  now(): number
+  /** What stands behind the credentials of a call. */
+  resolve(given: Credentials): Credentials
+  admit(credentials: Credentials, action: GrpcMethod['action'], resource: string): CallContext | Promise<CallContext>
+  /** The call is over. */
+  ended(call: Call, status: GrpcStatus): void
+}
+
+export class Call implements GrpcCall, Holder {
+  context!: CallContext
+  credentials!: Credentials
+  deadline: number | undefined
+  readonly requestId: string
+  readonly method: GrpcMethod
+  private readonly stream: ServerHttp2Stream
+  private readonly parts: CallParts
+  private readonly abort = new AbortController()
+  private readonly headers: OutgoingHttpHeaders
+  private inbox: Inbox | undefined
+  private timer: NodeJS.Timeout | undefined
+  private over = false
+  /** Bytes handed to the stream and not yet taken off it. */
+  private unsent = 0
+  private gaveWay = false
+  private roomAgain: (() => void)[] = []
+  private trailers: OutgoingHttpHeaders = {}
+
+  constructor(stream: ServerHttp2Stream, parts: CallParts) {
+    const { metadata } = parts
+    this.stream = stream
+    this.parts = parts
+    this.method = parts.method
+    this.requestId = metadata.requestId()
+    this.headers = {
+      ':status': 200,
+      'content-type': CONTENT_TYPE,
+      'grpc-accept-encoding': ACCEPTED_ENCODINGS,
+      'x-request-id': this.requestId,
+      ...metadata.trace(),
+    }
+    // An error has a close behind it, which ends the call.
+    stream.on('error', () => {})
+    stream.on('close', () => {
+      this.end({ status: CANCELLED, message: 'the client has gone away' })
+      parts.memory.release(this)
+    })
+    stream.on('wantTrailers', () => this.sendTrailers())
+  }
+
+  get signal(): AbortSignal {
+    return this.abort.signal
+  }
+
+  metadata(key: string): string | undefined {
+    return this.parts.metadata.get(key)
+  }
+
+  header(key: string, value: string | Uint8Array): void {
+    this.headers[key] = typeof value === 'string' ? value : Buffer.from(value).toString('base64')
+  }
+
+  /** Runs the call to its end; never throws. */
+  async run(): Promise<void> {
+    try {
+      this.watchDeadline()
+      const { metadata, admit, method, resolve } = this.parts
+      metadata.check()
+      this.credentials = resolve(this.given())
+      const encoding = encodingOf(metadata.get('grpc-encoding'))
+      const context = admit(this.credentials, method.action, method.path)
+      // Waiting for what is there already would cost each call a turn.
+      this.context = context instanceof Promise ? await context : context
+      if (this.over) return
+      this.inbox = new Inbox(this.stream, this.inboxOptions(encoding))
+      this.inbox.open()
+      await this.handle(this.inbox)
+      this.end({ status: OK, message: '' })
+    } catch (error) {
+      this.end(statusOf(error, this.method.statusOf))
+    }
+  }
+
+  /** Ends the call from outside: the listener is closing. */
+  cut(error: SvcError): void {
+    this.end(statusOf(error))
+    // Its client would have to read the rest of the answer to come to the status.
+    if (this.unsent > 0) this.stream.close(NGHTTP2_CANCEL)
+  }
+
+  /** Of the memory that calls may hold, this one's is what its client keeps it waiting with. */
+  get waits(): boolean {
+    return this.unsent > 0 || (!this.over && (this.inbox?.waits ?? false))
+  }
+
+  giveWay(): void {
+    this.gaveWay = true
+    const { section } = this.parts
+    this.end(
+      statusOf(
+        new SvcError(
+          'BACKPRESSURE',
+          `cannot hold more for this call: what clients have not sent whole and not taken reaches ${section}.max_buffered_bytes; retry with less at once, or raise it`,
+        ),
+      ),
+    )
+    if (this.unsent > 0) this.stream.close(NGHTTP2_CANCEL)
+  }
+
+  private inboxOptions(encoding: string): InboxOptions {
+    const { memory, turn, section, maxReceiveBytes, maxControlBytes, method } = this.parts
+    const { carriesPoints, maxRequestBytes = Number.POSITIVE_INFINITY } = method
+    const control = carriesPoints !== true && maxControlBytes < maxReceiveBytes
+    const maxBytes = control ? maxControlBytes : maxReceiveBytes
+    return {
+      maxBytes: Math.min(maxBytes, maxRequestBytes),
+      setting: maxRequestBytes < maxBytes ? undefined : control ? 'server.max_control_body_size' : `${section}.max_receive_bytes`,
+      encoding,
+      turn,
+      hold: (bytes) => (bytes < 0 ? memory.give(this, -bytes) : memory.take(this, bytes)),
+    }
+  }
+
+  private async handle(inbox: Inbox): Promise<void> {
+    const { method } = this.parts
+    const send: SendMessage = (message) => this.send(message)
+    switch (method.kind) {
+      case 'unary': {
+        const request = await onlyMessage(inbox)
+        if (!this.over) await this.send(await method.handle(request, this))
+        return
+      }
+      case 'server_stream': {
+        const request = await onlyMessage(inbox)
+        if (!this.over) await method.handle(request, this, send)
+        return
+      }
+      case 'client_stream':
+        return this.send(await method.handle(messagesOf(inbox), this))
+      case 'bidi_stream':
+        return method.handle(messagesOf(inbox), this, send)
+    }
+  }
+
+  private async send(message: Uint8Array): Promise<void> {
+    if (this.over) throw this.signal.reason
+    const { maxSendBytes, sendBufferBytes, section } = this.parts
+    const { length } = message
+    if (length > maxSendBytes) {
+      throw new SvcError(
+        'PAYLOAD_TOO_LARGE',
+        `cannot send the answer: a message of it has ${length} bytes and ${section}.max_send_bytes is ${maxSendBytes}; ask for less at once or raise it`,
+      )
+    }
+    this.respond()
+    const head = Buffer.allocUnsafe(FRAME_HEADER_BYTES)
+    head[0] = 0
+    head.writeUInt32BE(length, 1)
+    this.unsent += length
+    this.parts.memory.take(this, length)
+    if (this.over) throw this.signal.reason
+    // Both go out as one write, without copying the message behind its header.
+    this.stream.cork()
+    this.stream.write(head)
+    this.stream.write(message, () => this.sent(length))
+    this.stream.uncork()
+    while (this.unsent > sendBufferBytes && !this.over) {
+      await new Promise<void>((resolve) => this.roomAgain.push(resolve))
+    }
+    if (this.over) throw this.signal.reason
+  }
+
+  private sent(bytes: number): void {
+    this.unsent -= bytes
+    this.parts.memory.give(this, bytes)
+    if (this.unsent <= this.parts.sendBufferBytes) this.wakeSenders()
+  }
+
+  private wakeSenders(): void {
+    const waiting = this.roomAgain
+    this.roomAgain = []
+    for (const wake of waiting) wake()
+  }
+
+  private respond(): void {
+    if (!this.stream.headersSent && !this.stream.destroyed) this.stream.respond(this.headers, { waitForTrailers: true })
+  }
+
+  private end(status: GrpcStatus): void {
+    if (this.over) return
+    this.over = true
+    clearTimeout(this.timer)
+    const { stream } = this
+    // An answer may still be on its way; what came of requests is not needed any more.
+    this.parts.memory.release(this)
+    if (this.unsent > 0 && !stream.destroyed && !this.gaveWay) this.parts.memory.take(this, this.unsent)
+    // Only what is cut short is told so; a handler that has returned has nothing to stop, and an abort costs as much as the call.
+    if (status.status !== OK) {
+      this.abort.abort(status.error ?? new SvcError('BAD_REQUEST', status.message))
+      this.inbox?.fail(this.abort.signal.reason)
+    } else this.inbox?.fail(ENDED)
+    this.wakeSenders()
+    this.parts.ended(this, status)
+    if (this.inbox === undefined) stream.resume()
+    if (stream.destroyed || stream.closed) return
+    if (!stream.headersSent && status.status !== OK) {
+      stream.respond({ ...this.headers, ...statusHeaders(status) }, { endStream: true })
+      this.stopReceiving()
+      return
+    }
+    this.respond()
+    this.trailers = statusHeaders(status)
+    stream.end()
+    // A client that does not read would keep the stream for as long as it likes; at its deadline it expects nothing any more.
+    if (status.error?.code === 'QUERY_TIMEOUT' && this.unsent > 0) stream.close(NGHTTP2_CANCEL)
+  }
+
+  private sendTrailers(): void {
+    this.stream.sendTrailers(this.trailers)
+    this.stopReceiving()
+  }
+
+  /** The answer is out before the request is in: RFC 9113, section 8.1, has the server say that it needs no more of it. */
+  private stopReceiving(): void {
+    const { stream, inbox } = this
+    if (inbox?.ended) return
+    setImmediate(() => {
+      if (!stream.destroyed) stream.close(NGHTTP2_NO_ERROR)
+    })
+  }
+
+  private watchDeadline(): void {
+    const timeout = this.parts.metadata.timeoutMs()
+    if (timeout === undefined) return
+    this.deadline = this.parts.now() + timeout
+    if (timeout > MAX_TIMER_MS) return
+    const { action } = this.method
+    const late = () => {
+      const changes = action !== 'read' && action !== 'public'
+      const error = changes
+        ? new SvcError('WRITE_TIMEOUT', "the call's deadline has passed; what it was to change may still be applied, and retrying is safe")
+        : new SvcError('QUERY_TIMEOUT', "the call's deadline has passed; ask for less at once or allow more time")
+      this.end(statusOf(error))
+    }
+    this.timer = setTimeout(late, timeout)
+  }
+
+  /** Read at once: a session that has ended meanwhile says nothing any more. */
+  private given(): Credentials {
+    const { stream, requestId } = this
+    const { metadata, surface } = this.parts
+    const socket = stream.session?.destroyed === false ? stream.session.socket : undefined
+    const certificate = socket === undefined ? undefined : clientCertificate(socket)
+    return {
+      surface,
+      path: this.method.path,
+      header: (name) => metadata.get(name),
+      query: () => undefined,
+      ...(certificate === undefined ? {} : { certificate }),
+      address: plainAddress(socket?.remoteAddress),
+      requestId,
+    }
+  }
+}

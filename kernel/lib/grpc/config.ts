@@ -1,0 +1,55 @@
+/** The keys of a gRPC listener, for the schema of a plugin's section. */
+import { type TInteger, type TNumber, type TString, Type } from 'typebox'
+import { alsoNamed } from '../../config/names.ts'
+import { LISTENS } from '../../http/addresses.ts'
+
+const MIB = 1_048_576
+const bytes = (value: number, minimum: number, maximum: number, description: string): TInteger =>
+  Type.Integer({ default: value, minimum, maximum, description })
+const also = (alias: string | undefined): string => (alias === undefined ? '' : `; also ${alias}`)
+const seconds = (value: number, minimum: number, description: string, alias?: string): TNumber =>
+  Type.Number({ ...alsoNamed(alias), default: value, minimum, maximum: 86_400, description: description + also(alias) })
+
+/** As in a plugin's section. */
+export interface GrpcConfig {
+  addr: string
+  max_receive_bytes: number
+  max_send_bytes: number
+  max_concurrent_streams: number
+  stream_window_bytes: number
+  connection_window_bytes: number
+  send_buffer_bytes: number
+  max_buffered_bytes: number
+  keepalive_secs: number
+  keepalive_timeout_secs: number
+}
+
+/** Members for `Type.Object`. @param aliases other names of keys, with their section. */
+export function grpcListenerKeys(
+  port: number,
+  aliases: Partial<Record<keyof GrpcConfig, string>> = {},
+): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `keepalive${string}`>, TInteger> &
+  Record<'keepalive_secs' | 'keepalive_timeout_secs', TNumber> {
+  return {
+    addr: Type.String({
+      ...LISTENS,
+      ...alsoNamed(aliases.addr),
+      default: `127.0.0.1:${port}`,
+      description: `Address of the listener, host:port; port 0 takes any free one${also(aliases.addr)}`,
+    }),
+    max_receive_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message from a client, also after decompression; above: RESOURCE_EXHAUSTED'),
+    max_send_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message to a client; above: RESOURCE_EXHAUSTED'),
+    max_concurrent_streams: bytes(256, 1, 1_000_000, 'Calls that one connection may have under way; clients hold further ones back'),
+    stream_window_bytes: bytes(4 * MIB, 65_535, 2 ** 31 - 1, 'HTTP/2 flow control: bytes that a client may send ahead within one call'),
+    connection_window_bytes: bytes(16 * MIB, 65_535, 2 ** 31 - 1, 'HTTP/2 flow control: bytes that a client may send ahead within one connection'),
+    send_buffer_bytes: bytes(4 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one answer that wait for a slow client before its query is held back'),
+    max_buffered_bytes: bytes(
+      512 * MIB,
+      65_536,
+      Number.MAX_SAFE_INTEGER,
+      'Bytes that all calls together hold of messages not sent whole or being worked on, and of answers not taken; above, the call whose client was idle longest ends as UNAVAILABLE. Keep it above max_receive_bytes and max_send_bytes',
+    ),
+    keepalive_secs: seconds(60, 0, 'Time between pings to a client; 0 = none', aliases.keepalive_secs),
+    keepalive_timeout_secs: seconds(20, 0.01, 'A client that does not answer a ping for this long is cut off', aliases.keepalive_timeout_secs),
+  }
+}

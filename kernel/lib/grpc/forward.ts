@@ -1,0 +1,13 @@
+import type { RunningJob } from '../../storage/storage.ts'
+import type { SendMessage } from './method.ts'
+
+/** Sends what a job emits, message by message. A job that fails, out of time perhaps, is not kept waiting by a client that does not read. */
+export async function forward(job: RunningJob<unknown>, send: SendMessage): Promise<void> {
+  const failed = job.result.then(() => new Promise<never>(() => {}))
+  failed.catch(() => {}) // the output fails with the same error
+  try {
+    for await (const message of job.output) await Promise.race([send(message), failed])
+  } finally {
+    job.cancel()
+  }
+}

@@ -1,0 +1,288 @@
+/**
+ * A gRPC listener over node:http2, for plugins: credentials, deadlines, statuses and shutdown as everywhere on the node.
+ *
+ * It is begun when the node is ready and takes bytes in and out. docs/decisions/024-grpc-over-http2.md says why it is no server of a gRPC library.
+ */
+import {
+  constants,
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2'
+import type { Server as TlsServer } from 'node:tls'
+import type { Credentials } from '../../auth/auth.ts'
+import { drainMs } from '../../config/schema.ts'
+import { parseAddress } from '../../http/addresses.ts'
+import { HostGuard } from '../../http/host-guard.ts'
+import { refuseRepeated } from '../../http/repeated-headers.ts'
+import { reloadTls, tlsOptions } from '../../http/tls.ts'
+import type { Counter, Gauge } from '../../metrics.ts'
+import type { Svc } from '../../plugin.ts'
+import { SvcError } from '../errors/index.ts'
+import { Call, CONTENT_TYPE } from './call.ts'
+import type { GrpcConfig } from './config.ts'
+import { keepAlive } from './keepalive.ts'
+import { CallMemory } from './memory.ts'
+import { Metadata } from './metadata.ts'
+import type { GrpcMethod } from './method.ts'
+import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf, UNIMPLEMENTED } from './status.ts'
+
+const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
+/** How long calls that were cut have to tell their clients. */
+const CUT_MS = 100
+/** Messages decompressed at one time: each may take max_receive_bytes before it is known how large it is. */
+const MAX_DECOMPRESSIONS = 4
+
+export class GrpcListener {
+  private readonly svc: Svc
+  private readonly config: GrpcConfig
+  private readonly surface: Credentials['surface']
+  private readonly resolve: (given: Credentials) => Credentials
+  private readonly methods: Map<string, GrpcMethod>
+  private readonly guard: HostGuard
+  private readonly answered: Counter
+  private readonly running: Gauge
+  private readonly sessions = new Set<ServerHttp2Session>()
+  private readonly calls = new Set<Call>()
+  private readonly memory: CallMemory
+  private readonly turn = inTurn(MAX_DECOMPRESSIONS)
+  private server: Http2Server | Http2SecureServer | undefined
+  private stopReload: () => void = () => {}
+  private draining = false
+  private drained: Promise<void> | undefined
+  private whenIdle: () => void = () => {}
+
+  /**
+   * Call it in setup: it declares its metrics. The plugin's section holds the keys of `grpcListenerKeys`.
+   * @param surface how authenticators know the listener.
+   * @param resolve what a call is admitted by, where its own credentials stand for others.
+   */
+  constructor(
+    svc: Svc,
+    config: GrpcConfig,
+    methods: readonly GrpcMethod[],
+    surface: Credentials['surface'] = 'grpc',
+    resolve: (given: Credentials) => Credentials = (given) => given,
+  ) {
+    this.svc = svc
+    this.resolve = resolve
+    this.config = config
+    this.surface = surface
+    this.memory = new CallMemory(config.max_buffered_bytes)
+    this.guard = new HostGuard(svc.server)
+    this.methods = new Map(methods.map((method) => [method.path, method]))
+    this.answered = svc.metrics.counter(`${svc.id}_calls_total`, 'Calls that ended, by method and status', ['method', 'status'])
+    this.running = svc.metrics.gauge(`${svc.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
+    this.running.set(0)
+    const buffered = svc.metrics.gauge(`${svc.id}_buffered_bytes`, 'Bytes that calls hold of messages and of answers not taken', [], (gauge) =>
+      gauge.set(this.memory.bytes),
+    )
+    buffered.set(0)
+  }
+
+  /** Has it answer a method of another plugin as well, until that is ready. @throws Error for a path that it answers already. */
+  add(method: GrpcMethod): void {
+    if (this.methods.has(method.path)) throw new Error(`cannot add method "${method.path}" to ${this.svc.id}: it answers it already`)
+    this.methods.set(method.path, method)
+  }
+
+  /** The port it listens on, once started. */
+  get port(): number {
+    const address = this.server?.address()
+    if (typeof address !== 'object' || address === null) throw new Error(`cannot tell the port of ${this.svc.id}: it does not listen`)
+    return address.port
+  }
+
+  /** Begins to listen: in the ready phase, when the storage is open. @throws IO_ERROR naming the key, TLS_ERROR. */
+  async start(): Promise<void> {
+    const { svc, config } = this
+    const { host, port } = parseAddress(config.addr)
+    const { tls } = svc
+    // All listeners of a node wait for their calls at the same time: one after the other they would take the limit each, open to new calls until then.
+    svc.stopping.addEventListener('abort', () => void this.drain(), { once: true })
+    const options = {
+      settings: { initialWindowSize: config.stream_window_bytes, maxConcurrentStreams: config.max_concurrent_streams, enablePush: false },
+      // The window and max_concurrent_streams bound what a connection holds; a session at this limit of node's own breaks off its calls.
+      maxSessionMemory: Number.MAX_SAFE_INTEGER,
+      // Such a field would be left out, and a namespace taken for absent.
+      strictFieldWhitespaceValidation: false,
+      noDelay: true,
+    }
+    const secure = tls === undefined ? undefined : await tlsOptions(tls)
+    const server = secure === undefined ? createServer(options) : createSecureServer({ ...options, ...secure, allowHTTP1: false })
+    if (tls !== undefined && secure !== undefined) this.stopReload = reloadTls(server as unknown as TlsServer, tls, secure, svc.log)
+    this.server = server
+    server.on('session', (session) => this.accept(session))
+    // What is no HTTP/2 ends its own connection.
+    server.on('sessionError', (error) => svc.log.debug({ err: error }, 'a connection failed'))
+    const serve = (stream: ServerHttp2Stream, _headers: IncomingHttpHeaders, _flags: number, raw: string[]) => this.serve(stream, raw)
+    server.on('stream', serve)
+    await new Promise<void>((resolve, reject) => {
+      const failed = (error: Error) => {
+        reject(new SvcError('IO_ERROR', `cannot listen on ${svc.id}.addr "${config.addr}": ${error.message}`, { cause: error }))
+      }
+      server.once('error', failed)
+      server.listen({ host, port }, () => {
+        server.off('error', failed)
+        server.on('error', (error) => svc.log.warn({ err: error }, 'the listener failed'))
+        resolve()
+      })
+    })
+    svc.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
+  }
+
+  /** Accepts no more, and waits for the calls under way, for its share of server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
+  drain(): Promise<void> {
+    this.drained ??= this.waitForCalls()
+    return this.drained
+  }
+
+  private async waitForCalls(): Promise<void> {
+    this.draining = true
+    this.stopReload()
+    const { server, svc } = this
+    if (server === undefined) return
+    server.close()
+    for (const session of this.sessions) session.close()
+    if (this.idle) return
+    const limit = drainMs(svc.server)
+    const inTime = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(() => resolve(false), limit)
+      this.whenIdle = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+    })
+    if (inTime) return
+    svc.log.warn(
+      { calls: this.calls.size, connections: this.sessions.size, after_secs: limit / 1000 },
+      'calls under way were cut at server.shutdown_timeout_secs',
+    )
+    for (const call of this.calls) call.cut(stopping())
+    await new Promise((resolve) => setTimeout(resolve, CUT_MS))
+  }
+
+  /** Closes what is left. Safe twice, and after a failed start. */
+  async stop(): Promise<void> {
+    this.draining = true
+    this.stopReload()
+    const { server } = this
+    if (server === undefined) return
+    this.server = undefined
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    for (const call of this.calls) call.cut(stopping())
+    for (const session of this.sessions) session.destroy()
+    await closed
+  }
+
+  /** No call is under way, and no answer on its way: sessions that were told to close do so when their streams have ended. */
+  private get idle(): boolean {
+    return this.calls.size === 0 && this.sessions.size === 0
+  }
+
+  private accept(session: ServerHttp2Session): void {
+    this.sessions.add(session)
+    session.setLocalWindowSize(this.config.connection_window_bytes)
+    const stopPings = keepAlive(session, this.config)
+    session.on('close', () => {
+      stopPings()
+      this.sessions.delete(session)
+      if (this.idle) this.whenIdle()
+    })
+    if (this.draining) session.close()
+  }
+
+  private serve(stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
+    const { svc, config } = this
+    const metadata = new Metadata(rawHeaders)
+    try {
+      refuseRepeated(rawHeaders)
+      if (svc.auth.open) for (const host of [metadata.get(':authority'), metadata.get('host')]) this.guard.check({ host, origin: metadata.get('origin') })
+    } catch (error) {
+      return this.refuseCall(stream, error as Error)
+    }
+    if (metadata.get(':method') !== 'POST' || !GRPC_CONTENT.test(metadata.get('content-type') ?? '')) return refuse(stream, metadata)
+    const path = metadata.get(':path') ?? ''
+    const method = this.methods.get(path)
+    if (method === undefined) {
+      const shown = path.slice(0, 256)
+      return this.refuseCall(stream, new GrpcStatusError(UNIMPLEMENTED, `cannot call "${shown}": this server has no such method; check its proto file`))
+    }
+    if (this.draining) return this.refuseCall(stream, stopping())
+    const call = new Call(stream, {
+      method,
+      metadata,
+      surface: this.surface,
+      section: svc.id,
+      maxReceiveBytes: config.max_receive_bytes,
+      maxControlBytes: svc.server.max_control_body_size,
+      maxSendBytes: config.max_send_bytes,
+      sendBufferBytes: config.send_buffer_bytes,
+      memory: this.memory,
+      turn: this.turn,
+      now: () => svc.clock.now(),
+      resolve: this.resolve,
+      admit: (credentials, action, resource) => svc.auth.admit(credentials, action, resource),
+      ended: (ended, status) => this.ended(ended, status),
+    })
+    this.calls.add(call)
+    void call.run()
+  }
+
+  private ended(call: Call, status: GrpcStatus): void {
+    const { path } = call.method
+    this.calls.delete(call)
+    this.answered.inc({ method: path, status: STATUS_NAMES[status.status] ?? String(status.status) })
+    const { error } = status
+    // Returned to the caller or logged, not both: the log has what the caller is not told.
+    if (error !== undefined && 'redact' in error.kind) {
+      this.svc.log.error({ err: error.cause ?? error, code: error.code, request_id: call.requestId, method: path }, 'call failed')
+    } else if (this.svc.log.isLevelEnabled('debug')) {
+      this.svc.log.debug({ request_id: call.requestId, method: path, status: STATUS_NAMES[status.status] }, 'call')
+    }
+    if (this.idle) this.whenIdle()
+  }
+
+  private refuseCall(stream: ServerHttp2Stream, error: Error): void {
+    stream.on('error', () => {})
+    stream.resume()
+    const status = statusOf(error)
+    this.answered.inc({ method: 'unknown', status: STATUS_NAMES[status.status] })
+    stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusHeaders(status) }, { endStream: true })
+    setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
+  }
+}
+
+/** Runs so many pieces of work at a time, in the order in which they come. */
+function inTurn(many: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async (work) => {
+    if (running === many) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running++
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
+  }
+}
+
+function stopping(): SvcError {
+  return new SvcError('DATABASE_CLOSED', 'the server is stopping; retry when it is back')
+}
+
+/** gRPC over HTTP/2, "Requests": what is no gRPC is told so in HTTP. */
+function refuse(stream: ServerHttp2Stream, metadata: Metadata): void {
+  stream.on('error', () => {})
+  stream.resume()
+  const post = metadata.get(':method') === 'POST'
+  stream.respond(post ? { ':status': 415 } : { ':status': 405, allow: 'POST' }, { endStream: true })
+  setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
+}

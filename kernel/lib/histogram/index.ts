@@ -1,0 +1,12 @@
+/** Native histograms: the stored encoding, its checks, buckets, quantiles and JSON. */
+export * from './bounds.ts'
+export * from './buckets.ts'
+export * from './check.ts'
+export * from './codec.ts'
+export * from './cursor.ts'
+export * from './json.ts'
+export * from './kahan.ts'
+export * from './layout.ts'
+export * from './native-histogram.ts'
+export * from './parts.ts'
+export * from './quantile.ts'

@@ -1,0 +1,56 @@
+import t from 'tap'
+import type { SqlChunk, SqlColumn } from '../../storage/storage.ts'
+import { JsonRowEncoder, jsonEncoderOf } from './json.ts'
+
+t.test('values by type', (t) => {
+  for (const [type, value, json] of [
+    ['Int64', 9_223_372_036_854_775_807n, '9223372036854775807'],
+    ['Int64', -9_007_199_254_740_993n, '-9007199254740993'],
+    ['UInt64', 18_446_744_073_709_551_615n, '18446744073709551615'],
+    ['Int8', -1, '-1'],
+    ['Float64', 0.1, '0.1'],
+    ['Float64', 1e21, '1e+21'],
+    ['Float64', -0, '-0.0'],
+    ['Float64', Number.NaN, 'null'],
+    ['Float64', Number.NEGATIVE_INFINITY, 'null'],
+    ['Float32', Math.fround(0.1), '0.1'],
+    ['Float32', Math.fround(16_777_217), '16777216'],
+    ['Boolean', 1, 'true'],
+    ['Boolean', false, 'false'],
+    ['Utf8', 'a"\n\u2028é', JSON.stringify('a"\n\u2028é')],
+    ['decimal(38, 4)', 12_345n, '"1.2345"'],
+    ['decimal(38, 4)', -5n, '"-0.0005"'],
+    ['decimal(38, 0)', 170_141_183_460_469_231_731n, '"170141183460469231731"'],
+    ['Timestamp(ns)', 1_704_067_200_123_456_789n, '1704067200123456789'],
+    ['Timestamp(us, UTC)', -1n, '-1'],
+    ['Date32', 19_723, '19723'],
+    ['Time64(us)', 5n, '5'],
+    ['Interval', { months: 1, days: -2, nanoseconds: 3_000n }, '{"months":1,"days":-2,"nanoseconds":3000}'],
+    ['Binary', Uint8Array.from([1, 2, 255]), '"AQL/"'],
+    ['List(Int64)', [1n, null, 3n], '[1,null,3]'],
+    ['List(List(Float64))', [[1.5, Number.NaN], []], '[[1.5,null],[]]'],
+    ['Struct("a": Int32, "b, \\"c\\"": List(decimal(5, 2)))', { a: 1, 'b, "c"': [123n] }, '{"a":1,"b, \\"c\\"":["1.23"]}'],
+    ['Map(Utf8, Int64)', [{ key: 'k', value: null }], '[{"key":"k","value":null}]'],
+    ['Null', 0, 'null'],
+  ] as const) {
+    t.equal(jsonEncoderOf(type)(value), json, type)
+  }
+  for (const bad of ['', 'Int65', 'List(Int64', 'decimal(x)', 'Struct(a: Int64)', 'Int64)'])
+    t.throws(() => jsonEncoderOf(bad), /not the name of a result type/, bad)
+  t.end()
+})
+
+t.test('rows, with missing values by validity or as null', (t) => {
+  const columns: SqlColumn[] = [
+    { name: 'a', type: 'Int64' },
+    { name: 'b', type: 'Utf8' },
+  ]
+  const chunk: SqlChunk = {
+    rows: 3,
+    columns: [{ values: BigInt64Array.from([1n, 2n, 3n]), validity: Uint8Array.from([1, 0, 1]) }, { values: ['x', null, 'z'] }],
+  }
+  const encoder = new JsonRowEncoder(columns)
+  t.equal(encoder.rows(chunk, 0, 3), '[1,"x"],[null,null],[3,"z"]')
+  t.equal(encoder.rows(chunk, 2, 3), '[3,"z"]')
+  t.end()
+})

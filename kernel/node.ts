@@ -1,0 +1,245 @@
+/** Assembles a node from its config and runs it: setup, start, listen, ready; and all the way back. */
+import { resolve } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import { Auth } from './auth/auth.ts'
+import type { NodeConfig } from './config/config.ts'
+import { drainMs, type ServerConfig } from './config/schema.ts'
+import { addHealthRoutes, addLogLevelRoute, addMetricsRoute } from './http/health.ts'
+import { openProblem } from './http/host-guard.ts'
+import { addOpenapiRoutes, describeRoutes } from './http/openapi.ts'
+import { HttpServer } from './http/server.ts'
+import { IngestGate } from './ingest/ingest.ts'
+import { SvcError } from './lib/errors/index.ts'
+import { Lifecycle, type Step, type TimeLimits } from './lifecycle.ts'
+import { Logs } from './log.ts'
+import { MetricsRegistry } from './metrics.ts'
+import { type Clock, type Plugin, systemClock } from './plugin.ts'
+import { createSvc, type Hooks, type SharedParts } from './plugin-context.ts'
+import type { Storage, StorageEngine } from './storage/storage.ts'
+import { VERSION } from './version.ts'
+
+/** The first time there is. */
+const EVERYTHING = -(2n ** 63n)
+
+export interface NodeOptions {
+  logs?: Logs
+  clock?: Clock
+}
+
+/** One node. `setup` and `start` in turn, `stop` at any time. */
+export class SvcNode {
+  readonly config: NodeConfig
+  readonly logs: Logs
+  readonly metrics = new MetricsRegistry()
+  readonly auth: Auth
+  private readonly clock: Clock
+  private readonly lifecycle: Lifecycle
+  private readonly startedAt: number
+  private readonly readinessChecks: (() => string | undefined)[] = []
+  private readonly hooks = new Map<Plugin, Hooks>()
+  private http: HttpServer | undefined
+  private engine: StorageEngine | undefined
+  private releaseRetention: () => void = () => {}
+  private open: StorageEngine | undefined
+  private state: 'starting' | 'running' | 'stopping' = 'starting'
+  /** Where it listens, once started. */
+  url = ''
+
+  constructor(config: NodeConfig, options: NodeOptions = {}) {
+    this.config = config
+    this.logs = options.logs ?? new Logs({ level: config.server.log_level, format: config.server.log_format })
+    this.clock = options.clock ?? systemClock
+    this.startedAt = this.clock.monotonic()
+    const { multi_tenancy, metrics_require_auth, metrics_path } = config.server
+    this.auth = new Auth({ multiTenancy: multi_tenancy, exempt: [...config.auth.exempt_paths, ...(metrics_require_auth ? [] : [metrics_path])] })
+    this.lifecycle = new Lifecycle(limitsOf(config.server), this.logs.child('kernel'))
+  }
+
+  /** The fastify instance, once set up. */
+  get app(): FastifyInstance {
+    return (this.http as HttpServer).app
+  }
+
+  get storage(): Storage | undefined {
+    return this.open
+  }
+
+  /** Declares everything; no I/O but reading the TLS files. @throws SvcError naming the plugin. */
+  async setup(): Promise<void> {
+    await this.lifecycle.up([
+      ...this.checkStorage(),
+      { phase: 'setup', name: 'the HTTP server', run: () => this.createHttp(), stop: () => this.http?.close(0) },
+      ...this.config.plugins.map((plugin): Step => ({ phase: 'setup', name: `plugin "${plugin.id}"`, run: () => this.setupPlugin(plugin) })),
+      {
+        phase: 'setup',
+        name: 'the HTTP routes',
+        run: async () => {
+          this.auth.verify()
+          const exposed = this.auth.open && !this.config.server.allow_open ? openProblem(this.config.listeners) : undefined
+          if (exposed !== undefined) throw new SvcError('CONFIG_ERROR', exposed)
+          await this.app.ready()
+        },
+      },
+    ])
+  }
+
+  /** Opens the storage, starts the plugins, then listens. @throws SvcError naming what failed; everything is closed again then. */
+  async start(): Promise<void> {
+    const steps: Step[] = []
+    const { storage, plugins, server } = this.config
+    if (storage !== undefined) {
+      const close = async () => {
+        this.open = undefined
+        await this.engine?.close()
+      }
+      steps.push({ phase: 'start', name: `storage engine "${storage.engine}"`, run: () => this.openStorage(), stop: close })
+    }
+    for (const plugin of plugins) steps.push(this.startStep(plugin))
+    steps.push({
+      phase: 'start',
+      name: 'the HTTP listener',
+      run: async () => {
+        this.url = await (this.http as HttpServer).listen()
+      },
+      drain: () => this.http?.close(drainMs(server)),
+    })
+    for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => inOrder(this.hooksOf(plugin).ready) })
+    await this.lifecycle.up(steps)
+    this.releaseRetention()
+    if (this.state !== 'starting') return // it was stopped meanwhile
+    this.state = 'running'
+    const log = this.logs.child('kernel')
+    log.info({ url: this.url, version: VERSION, storage: storage?.engine ?? 'none', plugins: plugins.map((p) => p.id).join(',') }, 'ready')
+    if (this.auth.open) log.warn('no plugin authenticates: anyone who reaches the server may read, write and administer it')
+    else if (this.config.tls === undefined) log.warn('credentials travel in plain text: add a [tls] section, or let only a proxy with TLS reach the server')
+  }
+
+  /** Safe twice and at any time. @returns what failed on the way. */
+  async stop(): Promise<Error[]> {
+    this.state = 'stopping'
+    this.stopping.abort()
+    const failures = await this.lifecycle.down()
+    this.metrics.close()
+    return failures
+  }
+
+  /** Why the node is not ready, or undefined. */
+  notReady(): string | undefined {
+    if (this.state !== 'running') return this.state === 'starting' ? 'the server is starting' : 'the server is stopping'
+    for (const check of this.readinessChecks) {
+      const reason = check()
+      if (reason !== undefined) return reason
+    }
+    const status = this.open?.status()
+    return status === undefined || status.accepting ? undefined : (status.reason ?? 'the storage does not accept writes')
+  }
+
+  private checkStorage(): Step[] {
+    const { storage } = this.config
+    if (storage === undefined) return []
+    return [{ phase: 'setup', name: `storage engine "${storage.engine}"`, run: async () => storage.module.check?.(storage.config) }]
+  }
+
+  private async createHttp(): Promise<void> {
+    const { server, tls } = this.config
+    this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http') })
+    const app = this.http.app
+    await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
+    const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
+    app.register(async (scope) => {
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
+      addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
+      addLogLevelRoute(scope, this.logs)
+      addOpenapiRoutes(scope)
+    })
+    await app.after()
+    const storage = (): Storage => {
+      if (this.open === undefined) throw new SvcError('DATABASE_CLOSED', 'the storage is not open; retry when /ready answers 200')
+      return this.open
+    }
+    const limits = {
+      writeTimeoutMs: server.write_timeout_secs * 1000,
+      dedupWindowMs: server.dedup_window_secs * 1000,
+      maxDedupEntries: server.max_dedup_entries,
+    }
+    this.shared = {
+      server: Object.freeze(server),
+      tls: tls === undefined ? undefined : Object.freeze(tls),
+      logs: this.logs,
+      metrics: this.metrics,
+      auth: this.auth,
+      http: this.http,
+      ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), () => this.clock.monotonic()),
+      clock: this.clock,
+      storage: () => this.open,
+      dataDir: dataDirOf(this.config),
+      readinessChecks: this.readinessChecks,
+      stopping: this.stopping.signal,
+      notReady: () => this.notReady(),
+      services: new Map(),
+    }
+  }
+
+  private readonly stopping = new AbortController()
+  private shared: SharedParts | undefined
+
+  private async setupPlugin(plugin: Plugin): Promise<void> {
+    const shared = this.shared as SharedParts
+    // `register` gives the plugin an instance of its own, so that its parsers and hooks stay with its routes. Its setup runs outside of
+    // it: fastify could not be closed while a setup that hangs is a part of its boot.
+    let own: FastifyInstance | undefined
+    this.app.register(async (scope) => {
+      own = scope
+    })
+    await this.app.after()
+    await plugin.setup(createSvc(plugin, own as unknown as FastifyInstance, shared, this.hooksOf(plugin)), this.config.sections.get(plugin.id) as never)
+    for (const name of plugin.provides ?? []) {
+      if (!shared.services.has(name)) throw new Error(`it declares that it provides "${name}" but did not call provide`)
+    }
+  }
+
+  private startStep(plugin: Plugin): Step {
+    const hooks = this.hooksOf(plugin)
+    return {
+      phase: 'start',
+      name: `plugin "${plugin.id}"`,
+      run: () => inOrder(hooks.start),
+      drain: () => inOrder([...hooks.drain].reverse()),
+      stop: () => inOrder([...hooks.stop].reverse()),
+    }
+  }
+
+  private hooksOf(plugin: Plugin): Hooks {
+    let hooks = this.hooks.get(plugin)
+    if (hooks === undefined) this.hooks.set(plugin, (hooks = { start: [], ready: [], drain: [], stop: [] }))
+    return hooks
+  }
+
+  private async openStorage(): Promise<void> {
+    const { module, config, engine } = this.config.storage as NonNullable<NodeConfig['storage']>
+    const context = { config, log: this.logs.child('storage'), metrics: this.metrics.child(`storage/${engine}`), now: () => this.clock.now() }
+    this.engine = module.createEngine(context)
+    // Nobody has said yet what raw data is still needed: plugins do so when they start.
+    this.releaseRetention = this.engine.holdRetention(() => EVERYTHING)
+    await this.engine.open()
+    this.open = this.engine
+  }
+}
+
+/** Where the engine keeps its files, absolute; undefined for one that keeps none here. */
+export function dataDirOf({ storage }: NodeConfig): string | undefined {
+  const directory = storage?.config.data_dir
+  return typeof directory === 'string' ? resolve(directory) : undefined
+}
+
+async function inOrder(hooks: readonly (() => void | Promise<void>)[]): Promise<void> {
+  for (const hook of hooks) await hook()
+}
+
+function limitsOf(server: ServerConfig): TimeLimits {
+  const start = { ms: server.start_timeout_secs * 1000, setting: 'server.start_timeout_secs' }
+  const down = { ms: server.shutdown_timeout_secs * 1000, setting: 'server.shutdown_timeout_secs' }
+  // The HTTP server cuts requests at the limit itself, and must not be called late for it.
+  const drain = { ms: down.ms + 1000, setting: down.setting }
+  return { setup: { ms: server.setup_timeout_secs * 1000, setting: 'server.setup_timeout_secs' }, start, ready: start, drain, stop: down }
+}

@@ -1,0 +1,160 @@
+/** Builds what a plugin is handed: its own names, routes and hooks over the parts that all share. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { AUTH_RANK, type Auth } from './auth/auth.ts'
+import type { ServerConfig, TlsConfig } from './config/schema.ts'
+import type { HttpServer } from './http/server.ts'
+import type { IngestGate } from './ingest/ingest.ts'
+import type { Logs } from './log.ts'
+import type { MetricsRegistry } from './metrics.ts'
+import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
+import type { Storage } from './storage/storage.ts'
+
+export interface SharedParts {
+  server: ServerConfig
+  tls: TlsConfig | undefined
+  logs: Logs
+  metrics: MetricsRegistry
+  auth: Auth
+  http: HttpServer
+  ingest: IngestGate
+  clock: Clock
+  /** Undefined until the storage is open. */
+  storage(): Storage | undefined
+  dataDir: string | undefined
+  readinessChecks: (() => string | undefined)[]
+  stopping: AbortSignal
+  notReady(): string | undefined
+  services: Map<string, { provider: string; service: unknown }>
+}
+
+export type Hooks = Record<'start' | 'ready' | 'drain' | 'stop', Hook[]>
+
+/** @param scope the plugin's own fastify instance. */
+export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: SharedParts, hooks: Hooks): Svc {
+  const { id } = plugin
+  const metrics = shared.metrics.child(id)
+  let settingUp = true
+  const declare = (what: string): void => {
+    if (!settingUp) throw new Error(`cannot add ${what} of plugin "${id}": everything is declared in setup`)
+  }
+  scope.addHook('onReady', async () => {
+    settingUp = false
+  })
+  return {
+    id,
+    log: shared.logs.child(id),
+    metrics,
+    http: routesOf(id, scope, shared),
+    server: shared.server,
+    tls: shared.tls,
+    clock: shared.clock,
+    get storage(): Storage {
+      if ((plugin.capabilities ?? []).length === 0)
+        throw new Error(`cannot use the storage in plugin "${id}": it declares no capabilities; name what it needs in definePlugin`)
+      const storage = shared.storage()
+      if (storage === undefined)
+        throw new Error(`cannot use the storage in plugin "${id}" during setup: it opens in the start phase; use it in start() or in a handler`)
+      return storage
+    },
+    ingest: shared.ingest,
+    dataDir: shared.dataDir,
+    auth: {
+      get open() {
+        return shared.auth.open
+      },
+      source(source) {
+        declare('a source of credentials')
+        shared.auth.addSource(source)
+      },
+      limiter(limiter) {
+        declare('a limiter')
+        shared.auth.addLimiter(limiter)
+      },
+      authenticator(authenticate, rank = AUTH_RANK.other) {
+        declare('an authenticator')
+        shared.auth.addAuthenticator(authenticate, rank)
+      },
+      authorizer(authorize) {
+        declare('an authorizer')
+        shared.auth.addAuthorizer(authorize)
+      },
+      observer(observe) {
+        declare('an observer')
+        shared.auth.addObserver(observe)
+      },
+      scoped(resource) {
+        declare('a scoped resource')
+        shared.auth.addScoped(resource)
+      },
+      admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
+    },
+    context(request: FastifyRequest) {
+      const context = request.svcContext
+      if (context === null) throw new Error(`cannot read the context of request ${request.id}: it was not admitted`)
+      return context
+    },
+    start: (hook) => {
+      declare('a start hook')
+      hooks.start.push(hook)
+    },
+    ready: (hook) => void hooks.ready.push(hook),
+    drain: (hook) => void hooks.drain.push(hook),
+    stop: (hook) => void hooks.stop.push(hook),
+    readiness: (check) => void shared.readinessChecks.push(check),
+    stopping: shared.stopping,
+    notReady: () => shared.notReady(),
+    provide(name, service) {
+      if (!plugin.provides?.includes(name)) throw new Error(`cannot provide "${name}" from plugin "${id}": it is not in its provides; add it to definePlugin`)
+      shared.services.set(name, { provider: id, service })
+    },
+    use<T>(name: string): T {
+      if (!plugin.requires?.includes(name)) throw new Error(`cannot use "${name}" in plugin "${id}": it is not in its requires; add it to definePlugin`)
+      const known = shared.services.get(name)
+      if (known === undefined) throw new Error(`cannot use "${name}" in plugin "${id}": nothing was provided under that name`)
+      return known.service as T
+    },
+    find<T>(name: string): T | undefined {
+      if (settingUp)
+        throw new Error(`cannot find "${name}" in plugin "${id}" during setup: its provider may be set up later; call it in start() or in a handler`)
+      return shared.services.get(name)?.service as T | undefined
+    },
+  }
+}
+
+function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedParts): HttpRoutes {
+  /** Failures of routes that write points are counted wherever they come from: the body, the handler, the storage. */
+  const counting = <T extends { config?: RouteConfig; errorHandler?: unknown }>(options: T): T => {
+    if (options.config?.ingest === undefined) return options
+    const answer = (options.errorHandler ?? http.fail.bind(http)) as HttpServer['fail']
+    const errorHandler: HttpServer['fail'] = (error, request, reply) => {
+      if (request.svcContext !== null) ingest.failed(request.svcContext, error)
+      return answer(error, request, reply)
+    }
+    return { ...options, errorHandler }
+  }
+  const add = (method: 'GET' | 'POST' | 'PUT' | 'DELETE') => (path: string, options: HttpOptions | HttpHandler, handler?: HttpHandler) => {
+    const [given, handle] = typeof options === 'function' ? [{}, options] : [options, handler as HttpHandler]
+    scope.route({ ...counting(given), schema: tagged(id, given.schema), method, url: path, handler: wrap(handle) as never })
+  }
+  return {
+    get: add('GET'),
+    post: add('POST'),
+    put: add('PUT'),
+    delete: add('DELETE'),
+    route: (options) => void scope.route({ ...counting(options), schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
+    parser(contentType, parse) {
+      http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
+    },
+    errorsBelow: (prefix, errorHandler) => http.errorsBelow(prefix, (error, request, reply) => errorHandler(error, request as HttpRequest, reply)),
+  }
+}
+
+/** The description groups a plugin's routes under its id. */
+function tagged(id: string, schema: object | undefined): object {
+  return { tags: [id], ...schema }
+}
+
+/** A promise whatever the handler is: fastify must never wait for a `reply.send` that a handler's return value stands for. */
+function wrap(handler: HttpHandler): HttpHandler {
+  return async (request, reply) => handler(request, reply)
+}

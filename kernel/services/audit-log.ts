@@ -1,0 +1,63 @@
+/** What happened to the server's security, and who did it. Whoever keeps the trail provides the service AUDIT_TRAIL; others find it and record. */
+import type { CallContext } from '../auth/auth.ts'
+import { classify } from '../lib/errors/index.ts'
+
+export const AUDIT_TRAIL = 'audit_trail'
+
+export type AuditAction =
+  | 'write'
+  | 'read'
+  | 'delete'
+  | 'admin'
+  | 'create_rollup'
+  | 'drop_rollup'
+  | 'forecast'
+  | 'detect_anomalies'
+  | 'subscribe'
+  | 'login_failure'
+  | 'key_rotation'
+  | 'token_refresh'
+  | 'trigger_create'
+  | 'trigger_drop'
+  | 'signal_fired'
+  | 'schema_change'
+  | 'data_export'
+  | 'permission_change'
+  | 'policy_load'
+  | 'api_key_create'
+  | 'api_key_revoke'
+  | 'namespace_create'
+  | 'namespace_delete'
+  | 'quota_change'
+  | 'custom'
+
+export interface AuditRecord {
+  action: AuditAction
+  /** What it was done to: a key's name, a namespace, a route's pattern. Never a secret. */
+  resource: string
+  decision: 'allow' | 'deny'
+  /** Who did it; absent = the server itself, recorded as `system`. */
+  by?: Pick<CallContext, 'principal' | 'address' | 'requestId'>
+  metadata?: Record<string, string>
+}
+
+/** The service AUDIT_TRAIL. */
+export interface AuditTrail {
+  /** Resolves when the entry is kept. @throws SvcError when it cannot be: what was to be recorded should then not be done. */
+  record(record: AuditRecord): Promise<void>
+}
+
+/**
+ * Does what is to be recorded, once it is. When it then fails, a second entry says so: the same one, denied, with the metadata `failed`.
+ * @throws what `record` throws, and nothing is done; or what `act` throws.
+ */
+export async function audited<T>(trail: AuditTrail | undefined, record: AuditRecord, act: () => Promise<T>): Promise<T> {
+  await trail?.record(record)
+  try {
+    return await act()
+  } catch (error) {
+    // The caller is told why it failed, not why the trail could not be told.
+    await trail?.record({ ...record, decision: 'deny', metadata: { ...record.metadata, failed: classify(error).code } }).catch(() => {})
+    throw error
+  }
+}

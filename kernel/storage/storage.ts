@@ -1,0 +1,498 @@
+/**
+ * The storage interface: the only way to data. Nothing in here may assume that the data is on this machine.
+ *
+ * Points go in as columns (`batch.ts`), come out as columns (`SeriesChunk`, `SqlChunk`). Code that reads a lot runs beside the
+ * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
+ * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
+ */
+import type { WriteBatch } from '../lib/columns/batch.ts'
+import type { SampleRequest, SampleSet, SeriesSet } from '../lib/columns/samples.ts'
+import type { SvcError } from '../lib/errors/index.ts'
+
+export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
+
+/** A field of a measurement. `scale` is set for decimals only: digits behind the point, 0 to 38, fixed when the field is created. */
+export interface FieldInfo {
+  name: string
+  type: FieldType
+  scale?: number
+  /** Its values are encrypted on disk: what would write them elsewhere in the clear (exports, archives, rollups) must refuse it. Ignored when declaring. */
+  encrypted?: true
+}
+
+export interface MeasurementInfo {
+  name: string
+  /** Tag keys in use, sorted. */
+  tags: string[]
+  /** Fields in the order of their creation. */
+  fields: FieldInfo[]
+}
+
+/** What an engine can do. A plugin names what it needs; a configuration whose engine lacks it is refused at start. */
+export type Capability = 'points' | 'sql' | 'state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive'
+
+/**
+ * What the embedded engine calls a measurement, handed to decoders so that they can check types while they parse.
+ * Identity is stable until the measurement is dropped; compare by `===`.
+ */
+export interface MeasurementRef {
+  readonly namespace: string
+  readonly name: string
+  /** The engine's number for it, dense from 0. */
+  readonly id: number
+  /** Fields known so far, provisional ones of writes under way included. */
+  readonly fields: ReadonlyMap<string, FieldInfo>
+}
+
+/** Turns names into the engine's numbers. Every failure is a SvcError and leaves nothing behind. */
+export interface SeriesResolver {
+  /** Rises when a series number that was handed out has become invalid: a decoder must then forget the numbers it kept. */
+  readonly epoch: number
+  /** @throws INVALID_POINT when the name is empty, too long or holds a reserved character, RATE_LIMITED when it is new and its namespace may have no more. */
+  measurement(namespace: string, name: string): MeasurementRef
+  /**
+   * The number of a series, created provisionally if it is new.
+   * @param tags key, value, key, value ... in any order; a key with an empty value is left out, as in Prometheus and InfluxDB.
+   * @throws INVALID_POINT for a refused key or value, CARDINALITY_EXCEEDED when the budget is spent, RATE_LIMITED when that of its namespace is.
+   */
+  series(measurement: MeasurementRef, tags: readonly string[]): number
+  /**
+   * As `series`, without making strings: for decoders that meet millions of new series. Keys and values are printable ASCII and not empty.
+   * @param ranges start and end in `bytes` of key, value, key, value ... of `pairs` tags, in any order.
+   * @returns the number, or -1 when the tags need `series` (which then says what is wrong with them).
+   */
+  seriesAscii?(measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number): number
+}
+
+export interface WriteOptions {
+  /** Admit points older than the live window. */
+  backfill?: boolean
+  /**
+   * Admit NaN and infinities in float64 fields, whose bits are kept (Column.setPair); without it rows that have one are refused. Readers see them
+   * only where they ask for samples: to others the field has no value there.
+   */
+  nonFinite?: boolean
+}
+
+/** A row that admission refused. */
+export interface Rejection {
+  code: string
+  message: string
+  /** The position its decoder gave it (line number, array index). */
+  position: number
+}
+
+export interface WriteResult {
+  written: number
+  rejected: number
+  /** The first refusals in order of arrival, at most 16. */
+  rejections: Rejection[]
+}
+
+/** Which points of a measurement are deleted: of all series that match, or of all. */
+export interface DeleteRequest {
+  namespace: string
+  measurement: string
+  matchers?: Matcher[]
+  start?: bigint
+  end?: bigint
+}
+
+export interface DeleteResult {
+  /** Series that matched. */
+  series: number
+  /** Segments with rows of the range that are out of service: the delete has to be sent again once they are repaired. */
+  segmentsSkipped: number
+}
+
+export interface DropOptions {
+  /** Not to be undone, whatever `soft_delete_ttl_secs` says. */
+  final?: boolean
+}
+
+/** Oldest time of a measurement, in nanoseconds, whose raw data somebody still needs: retention keeps what is at or after it. Absent = none. */
+export type RetentionHold = (namespace: string, measurement: string) => bigint | undefined
+
+/** What lies in a backup's directory as `backup_manifest.json`; the names are those of the wire. */
+export interface BackupManifest {
+  version: number
+  /** Milliseconds since the Unix epoch. */
+  created_at: number
+  /** Sequence of the newest write-ahead log record the backup holds. */
+  wal_sequence: number
+  segments: number
+  /** Segments and all other files but the manifest. */
+  file_count: number
+  total_bytes: number
+}
+
+/** Copies of the whole database. Paths are absolute and have been checked by the caller. */
+export interface BackupService {
+  /** Where backups go when the node's configuration names no other place; absolute. */
+  readonly root: string
+  /** A consistent copy, made while writes go on; one in the directory is replaced. @throws INVALID_REQUEST for a directory that overlaps the database. */
+  create(directory: string): Promise<BackupManifest>
+  /** @throws INVALID_REQUEST naming the file that is missing or wrong. Changes nothing. */
+  verify(directory: string): Promise<BackupManifest>
+  /** Makes a data directory out of a backup. @throws INVALID_REQUEST when the target exists or the backup is not whole. */
+  restore(directory: string, target: string): Promise<BackupManifest>
+}
+
+/**
+ * Where an archive keeps its data: whole objects under keys of parts joined by "/". A folder, a bucket; a plugin brings it (`ArchiveService.attach`).
+ * What cannot be reached throws OVERLOADED with the cause.
+ */
+export interface ObjectStore {
+  /** What messages call it. */
+  readonly name: string
+  /** The objects are files below this directory, named by their keys, and are read in place. */
+  readonly directory?: string
+  /** Stores a file's contents under a key, in place of what is there; durable when it resolves. */
+  put(key: string, path: string): Promise<void>
+  /** Writes an object's bytes to a new file. @throws NOT_FOUND */
+  get(key: string, path: string): Promise<void>
+  /** Bytes of an object; undefined when there is none. */
+  size(key: string): Promise<number | undefined>
+  /** Nothing happens when there is none. */
+  remove(key: string): Promise<void>
+}
+
+export interface ArchiveOptions {
+  /** Age from which on data is moved, by whole UTC days. */
+  coldAfterSecs: number
+  /** Objects that one run writes at most. */
+  maxObjects: number
+}
+
+export interface ArchiveResult {
+  objects: number
+  rows: number
+  /** Groups (tables with days that are due) left alone because a `RetentionHold` still needs them, or because newer data reaches into their days. */
+  awaitingRollup: number
+  incomplete: number
+  /** What went wrong first. What is counted was done. */
+  failure?: Error
+}
+
+/** Moves old data out of the database into an object store, where queries still find it. */
+export interface ArchiveService {
+  /**
+   * Call once, in the start phase: queries that need archived data fail until then. A store belongs to the database that archived to it first; another
+   * one reads it only.
+   * @param takeOverFrom id of the database whose store it is, if this one goes on in its place.
+   */
+  attach(store: ObjectStore, takeOverFrom?: string): void
+  /** Moves what is due, oldest first; what fails is tried again by the next run. */
+  run(options: ArchiveOptions): Promise<ArchiveResult>
+}
+
+export interface ExportRequest {
+  namespace: string
+  measurement: string
+  start?: bigint
+  end?: bigint
+  /** The file to write; a relative one lies in the engine's own place for exports. */
+  path: string
+  /** Size after which no row group is added; 0 = none. */
+  maxBytes: number
+}
+
+export interface ExportResult {
+  /** Absolute. */
+  path: string
+  rows: number
+  bytes: number
+  /** `maxBytes` has cut it. */
+  truncated: boolean
+}
+
+export type MatcherOp = '=' | '!=' | '=~' | '!~'
+/** A tag condition. Regular expressions are RE2-like, fully anchored, `.` matches newline; an absent tag reads as the empty string. */
+export interface Matcher {
+  tag: string
+  op: MatcherOp
+  value: string
+}
+
+export interface ScanRequest {
+  namespace: string
+  measurement: string
+  matchers?: Matcher[]
+  /** Fields wanted; all when absent. Unknown names are ignored. */
+  fields?: string[]
+  start?: bigint
+  end?: bigint
+}
+
+export interface ColumnChunk {
+  name: string
+  type: FieldType
+  scale?: number
+  /**
+   * float64: Float64Array; int64 BigInt64Array; uint64 BigUint64Array; bool Uint8Array; string (string | null)[];
+   * decimal: bigint[] (unscaled); histogram: Uint8Array[] (encoded).
+   */
+  values: Float64Array | BigInt64Array | BigUint64Array | Uint8Array | (string | null)[] | bigint[] | Uint8Array[]
+  /** One byte a row, 1 = present; absent when every row has a value. */
+  validity?: Uint8Array
+}
+
+/** Rows of one series in ascending time, each time once. A series may come in several chunks, one after the other. */
+export interface SeriesChunk {
+  series: number
+  tags: Record<string, string>
+  times: BigInt64Array
+  columns: ColumnChunk[]
+}
+
+/** A value for a parameter. Times are nanoseconds since the Unix epoch, decimals unscaled. */
+export type SqlParameter = null | boolean | number | bigint | string | Uint8Array | { timestamp: bigint } | { decimal: bigint; scale: number }
+
+export interface SqlRequest {
+  namespace: string
+  query: string
+  /** Values of the query's parameters (`?`, `$1`), in order. A query that has some can be opened without them, to learn its columns, and not be run. */
+  parameters?: readonly SqlParameter[]
+  /** Text comes as bytes or as numbers in a dictionary (`SqlVector`), without a string for each value. */
+  textBytes?: boolean
+}
+
+/** A result column. `type` is an Arrow type name (`Int64`, `Float64`, `Utf8`, `Timestamp(ns)` ...), `decimal(p, s)` for decimals. */
+export interface SqlColumn {
+  name: string
+  type: string
+  /** Texts that show native histograms as JSON. */
+  histogram?: true
+}
+
+/** Some rows of a result; `values` as the engine's vectors hold them, see docs/guides/write-a-plugin.md. */
+export interface SqlChunk {
+  rows: number
+  /** One entry a column: a typed array where the type has one, else an array of JavaScript values; null is a missing value. */
+  columns: SqlVector[]
+}
+
+export interface SqlVector {
+  values: ArrayLike<unknown>
+  /** One byte a row, 1 = present; absent when every row has a value. */
+  validity?: Uint8Array
+  /** With `textBytes`, of columns that have one: `values` are numbers in it. The same array in each chunk. */
+  dictionary?: readonly string[]
+  /** With `textBytes`, of other text: UTF-8 of all values; `values` are rows + 1 offsets in it. */
+  bytes?: Uint8Array
+}
+
+/** Nothing runs before the first row is asked for. */
+export interface SqlCursor extends AsyncIterable<SqlChunk> {
+  columns: SqlColumn[]
+  /** Types of the query's parameters by name, as `SqlColumn.type`; `Null` = any. */
+  parameters: readonly string[]
+}
+
+/** A measurement and its fields, without looking at its series. */
+export interface MeasurementFields {
+  readonly name: string
+  readonly fields: readonly FieldInfo[]
+}
+
+/** Read access beside the data, over one consistent snapshot. */
+export interface Reader {
+  /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number. */
+  scan(request: ScanRequest): AsyncIterable<SeriesChunk>
+  /** The measurements of a namespace by name: the same array until one of them changes, so that what is derived from it can be kept. */
+  schema(namespace: string): readonly MeasurementFields[]
+  /** One field's samples, for evaluators that go through series in columns. @throws NOT_FOUND for an unknown measurement or field. */
+  samples(request: SampleRequest): Promise<SampleSet>
+  /** The series that match and have a row in the range, ascending; whether the field has a value there is looked at by piece, not by row. */
+  activeSeries(request: SampleRequest): Promise<SeriesSet>
+  /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
+  sql(request: SqlRequest): Promise<SqlCursor>
+  measurements(namespace: string): MeasurementInfo[]
+}
+
+export interface JobIo {
+  signal: AbortSignal
+  /** Hands bytes to the caller. Resolves when there is room for more. The buffer belongs to the caller afterwards. */
+  emit(bytes: Uint8Array): Promise<void>
+}
+
+/** The default export of a job module. `args` and the result cross threads: structured-cloneable values only. */
+export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo) => Promise<R>
+
+export interface JobOptions {
+  /** Whose the job is, where namespaces are kept apart: no one of them gets all that may run at once. Absent or empty = nobody's. */
+  namespace?: string
+  signal?: AbortSignal
+  /** @throws QUERY_TIMEOUT after this long; 0 = none. */
+  timeoutMs?: number
+  /** The setting to name in the timeout's text. */
+  timeoutSetting?: string
+}
+
+export interface RunningJob<R> {
+  /** What the job emits, in order. Must be consumed or `cancel` called. */
+  output: AsyncIterable<Uint8Array>
+  result: Promise<R>
+  cancel(): void
+}
+
+/** A change to data, handed to subscribers after it is durable and visible. Lazy: `points` decodes only what is asked for. */
+export type Change =
+  | { kind: 'write'; namespace: string; sequence: number; rows: number; backfill: boolean; points(): Iterable<ChangedPoint> }
+  | {
+      kind: 'series_deleted'
+      namespace: string
+      sequence: number
+      measurement: string
+      /** The range deleted, end excluded; absent = unbounded. */
+      start?: bigint
+      end?: bigint
+      /** Tags of each series. */
+      series(): Iterable<Record<string, string>>
+    }
+  | { kind: 'measurement_dropped'; namespace: string; sequence: number; measurement: string }
+
+export interface ChangedPoint {
+  measurement: string
+  tags: Record<string, string>
+  time: bigint
+  /** Empty when the write has set nothing but non-finite values, which are left out. */
+  fields: { name: string; type: FieldType; scale?: number; value: number | bigint | boolean | string | Uint8Array }[]
+}
+
+export interface StateTransaction {
+  get<T>(key: string): T | undefined
+  put(key: string, value: unknown): void
+  delete(key: string): void
+  list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
+}
+
+/** What one owner has in the state store. Keys are ordered by their UTF-8. */
+export interface StateReader {
+  get<T>(key: string): T | undefined
+  list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
+}
+
+/** What a plugin must remember: ordered keys, JSON-like values, transactions; durable when the promise resolves. One owner never sees another's keys. */
+export interface StateStore extends StateReader {
+  transaction<T>(body: (tx: StateTransaction) => T): Promise<T>
+}
+
+export interface StorageStatus {
+  accepting: boolean
+  /** Why writes are refused, when they are. */
+  reason?: string
+}
+
+/** How a scan would be answered: for explain and for tests. */
+export interface ScanPlan {
+  measurement: string
+  series: number
+  time: { start: string; end: string }
+  segments: { total: number; read: number }
+  memtableRows: number
+  deduplicated: boolean
+}
+
+/** What a namespace holds. */
+export interface NamespaceUsage {
+  /** Those of writes under way, and of drops that can be undone, included. */
+  series: number
+  /** Those of writes under way included. */
+  measurements: number
+  /**
+   * Of files on this machine: a measurement's own exactly, of files that hold several measurements by the share of rows; and what rows in memory are
+   * likely to take there. Neither the log nor what is archived counts, nor what is dropped.
+   */
+  bytes: number
+}
+
+/** Bounds of one namespace; 0 = none. */
+export interface NamespaceBounds {
+  maxSeries: number
+  maxMeasurements: number
+}
+
+/** Says which namespaces are written to, and how much they may hold. Asked in the middle of a write: nothing in it may wait. */
+export interface NamespaceGuard {
+  /** Asked for each write, declaration and restore, at the last moment before it takes effect: why there is to be none. */
+  refusal(namespace: string): SvcError | undefined
+  /** Asked when a series or a measurement would come into being; undefined = no bounds. */
+  bounds(namespace: string): NamespaceBounds | undefined
+  /** What a row is refused with that would exceed them. */
+  exceeded(namespace: string, kind: 'series' | 'measurements'): SvcError
+}
+
+export interface Storage {
+  readonly capabilities: ReadonlySet<Capability>
+  readonly resolver: SeriesResolver
+
+  /** An empty batch from the pool. Hand it to `write`, or give it back with `recycle`. */
+  batch(namespace: string): WriteBatch
+  recycle(batch: WriteBatch): void
+  /**
+   * Admits, makes durable, applies. The batch belongs to the storage from the call on and may not be touched again.
+   * Resolves when what was admitted is durable and visible; rows that admission refused are counted, not thrown.
+   * @throws SvcError BACKPRESSURE, STORAGE_FULL, OVERLOADED, DATABASE_CLOSED: nothing of the batch was or will be stored.
+   */
+  write(batch: WriteBatch, options?: WriteOptions): Promise<WriteResult>
+
+  /** Declares a field; the same type again changes nothing. @throws SCHEMA_ERROR for another type, INVALID_POINT for a bad name. */
+  declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo>
+  measurements(namespace: string): MeasurementInfo[]
+
+  /**
+   * Deletes what was written before the call; resolves when that is durable. Writing the same times again afterwards works.
+   * @throws NOT_FOUND for an unknown measurement, STORAGE_FULL, OVERLOADED, DATABASE_CLOSED: nothing was deleted.
+   */
+  delete(request: DeleteRequest): Promise<DeleteResult>
+  /**
+   * Takes a measurement away with all its points; within `soft_delete_ttl_secs` it can be had back. A write to its name starts a new one.
+   * @throws NOT_FOUND for an unknown measurement.
+   */
+  drop(namespace: string, measurement: string, options?: DropOptions): Promise<void>
+  /** Undoes a drop. @throws NOT_FOUND saying why there is nothing to undo, CONFLICT when the name is in use again. */
+  restore(namespace: string, measurement: string): Promise<void>
+  /** Keeps retention away from data that is still needed, until the returned function is called. */
+  holdRetention(hold: RetentionHold): () => void
+  /** With the capability `backup`. */
+  readonly backup?: BackupService
+  /** With the capability `archive`. */
+  readonly archive?: ArchiveService
+  /** Writes a measurement to a self-contained Parquet file; with the capability `export`. @throws NOT_FOUND, INVALID_REQUEST, CONFLICT for a file that exists, STORAGE_FULL. */
+  export?(request: ExportRequest, options?: JobOptions): Promise<ExportResult>
+
+  scan(request: ScanRequest, options?: JobOptions): AsyncIterable<SeriesChunk>
+  explain(request: ScanRequest): Promise<ScanPlan>
+  /** Loads `module` beside the engine and runs its default export (see `Job`). */
+  run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R>
+
+  /** Namespaces with measurements, sorted. */
+  namespaces(): string[]
+  usage(namespace: string): NamespaceUsage
+  /** One guard for all namespaces, in place of the one before. */
+  guard(guard: NamespaceGuard): void
+
+  /** Calls `listener` for each change until the returned function is called. Costs nothing while nobody listens. */
+  subscribe(listener: (change: Change) => void): () => void
+  state(owner: string): StateStore
+  status(): StorageStatus
+  /** Writes the memtable out; resolves when all that was written before the call needs no replay. */
+  flush(): Promise<void>
+}
+
+/** What an engine's constructor is given. */
+export interface StorageContext {
+  /** The resolved [database] section. */
+  config: Record<string, unknown>
+  log: { debug(o: object, m?: string): void; info(o: object, m?: string): void; warn(o: object, m?: string): void; error(o: object, m?: string): void }
+  metrics: import('../metrics.ts').Metrics
+  /** Wall clock, milliseconds since the Unix epoch. */
+  now(): number
+}
+
+/** An engine as the lifecycle sees it. `close` is safe twice and after a failed `open`. */
+export interface StorageEngine extends Storage {
+  open(): Promise<void>
+  close(): Promise<void>
+}
