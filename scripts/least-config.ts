@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 type Tree = Record<string, Record<string, unknown>>
 
-const CERTIFICATES = join(import.meta.dirname, '../kernel/http/fixtures')
+const CERTIFICATES = join(import.meta.dirname, '../test/support/certificates')
 /** A key that opens nothing but the node of a test. */
 export const LEAST_KEY = `svc_${'k'.repeat(43)}`
 

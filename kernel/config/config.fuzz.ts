@@ -1,6 +1,6 @@
 /**
  * Random config files: each is either refused with a ConfigError or accepted with every kernel key within its schema; nothing else may come out.
- * node kernel/config.fuzz.ts [seconds] [seed]
+ * node kernel/config/config.fuzz.ts [seconds] [seed]
  */
 import { ok } from 'node:assert'
 import { mkdtempSync, writeFileSync } from 'node:fs'

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { echo, pluginOf } from '../lib/grpc/testing.ts'
 import { boot } from '../testkit/index.ts'
 
-const fixture = (name: string) => new URL(`./fixtures/${name}`, import.meta.url)
+const fixture = (name: string) => new URL(`../../test/support/certificates/${name}`, import.meta.url)
 const ca = readFileSync(fixture('ca.pem'))
 
 /** Resolves to the common name of the server's certificate. */

@@ -6,9 +6,8 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { bare } from '../../test/support/server.ts'
+import { bare, MAIN } from '../../test/support/server.ts'
 
-const main = fileURLToPath(new URL('../../kernel/main.ts', import.meta.url))
 const testing = fileURLToPath(new URL('./testing.ts', import.meta.url))
 
 interface Server {
@@ -25,7 +24,7 @@ async function serve(): Promise<Server> {
   writeFileSync(join(folder, 'directory.ts'), names)
   const plugins = `plugins = ["./directory.ts", "./callers.ts", "catalog_auth"]`
   writeFileSync(join(folder, 'svc.toml'), `${plugins}\n[server]\nhttp_addr = "127.0.0.1:0"\nlog_level = "debug"\n`)
-  const child = spawn('env', bare({}, process.execPath, main, 'serve', '--config', join(folder, 'svc.toml')), { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn('env', bare({}, process.execPath, MAIN, 'serve', '--config', join(folder, 'svc.toml')), { stdio: ['ignore', 'pipe', 'pipe'] })
   const exited = once(child, 'close')
   let out = ''
   let err = ''

@@ -14,7 +14,7 @@ const errorOf = (answer: Promise<unknown>): Promise<ServiceError> =>
     () => Promise.reject(new Error('it was answered')),
     (error) => error,
   )
-const fixture = (name: string): string => new URL(`../../kernel/http/fixtures/${name}`, import.meta.url).pathname
+const fixture = (name: string): string => new URL(`../../test/support/certificates/${name}`, import.meta.url).pathname
 const NOW = BigInt(Date.now()) * 1_000_000n
 
 t.test('each method asks for its own action, and health for none', async (t) => {

@@ -164,7 +164,7 @@ t.test('files of keys', async (t) => {
   const [rsa, small] = [keyOf('RS256'), generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ type: 'spki', format: 'pem' }) as string]
   const pkcs1 = rsa.publicKey.export({ type: 'pkcs1', format: 'pem' }) as string
   await t.resolves(start(await pemFile(t, pkcs1), 'PS256'))
-  const certificate = new URL('../../kernel/http/fixtures/first.pem', import.meta.url).pathname
+  const certificate = new URL('../../test/support/certificates/first.pem', import.meta.url).pathname
   await t.resolves(start(certificate, 'ES256'))
   const cases: [string, string, RegExp][] = [
     ['/does/not/exist.pem', 'RS256', /auth.jwt.public_key_pem_file "\/does\/not\/exist.pem": ENOENT/],

@@ -8,7 +8,7 @@ import t from 'tap'
 import jwt from './index.ts'
 import { claimsOf, jwkOf, makeKey, sign, startIssuer, startNode } from './testing.ts'
 
-const fixture = (name: string): Buffer => readFileSync(new URL(`../../kernel/http/fixtures/${name}`, import.meta.url))
+const fixture = (name: string): Buffer => readFileSync(new URL(`../../test/support/certificates/${name}`, import.meta.url))
 
 t.test('the issuer must be who its certificate says, and its keys must not come in plain text', async (t) => {
   const key = makeKey('ES256')

@@ -154,8 +154,8 @@ t.test('a start that is given up does not wait for the issuer', async (t) => {
   const asked = new Promise<void>((resolve) => {
     issuer.answer = () => resolve()
   })
-  const { SvcNode } = await import('../../kernel/node.ts')
-  const { resolveConfig } = await import('../../kernel/config/config.ts')
+  const { SvcNode } = await import('svcdb/testkit')
+  const { resolveConfig } = await import('svcdb/testkit')
   const tree = { server: { http_addr: '127.0.0.1:0', log_level: 'error' }, auth: { jwt: { jwks_url: issuer.jwksUrl } } }
   const node = new SvcNode(await resolveConfig({ tree, file: 'the test', folder: '.', overrides: new Map() }, { plugins: [jwt] }))
   await node.setup()

@@ -177,7 +177,7 @@ t.test('long tokens are refused before they are looked into', async (t) => {
   // Over gRPC and with a larger --max-http-header-size more fits into a header than the HTTP default.
   const { openJwt } = await import('./service.ts')
   let authenticate: ReturnType<typeof openJwt>['authenticator'] | undefined
-  const { definePlugin } = await import('../../kernel/plugin.ts')
+  const { definePlugin } = await import('svcdb')
   const { configSchema } = await import('./config.ts')
   const probe = definePlugin({
     id: 'probe',

@@ -188,7 +188,7 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
 })
 
 t.test('what cannot work is refused at the start', async (t) => {
-  const fixture = (name: string) => new URL(`../../kernel/http/fixtures/${name}`, import.meta.url).pathname
+  const fixture = (name: string) => new URL(`../../test/support/certificates/${name}`, import.meta.url).pathname
   const tls = { cert: fixture('first.pem'), key: fixture('first.key'), client_ca: fixture('ca.pem') }
   const refusal = async (section: Record<string, unknown>, more: Record<string, unknown> = { tls }): Promise<string> => {
     try {

@@ -4,11 +4,11 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'typebox'
 import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
-import type { CompactionLimits } from './compaction-plan.ts'
+import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
-import type { PressureLimits } from './pressure.ts'
 import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
+import type { PressureLimits } from './write/pressure.ts'
 
 const MIB = 1 << 20
 /** What a timer of Node.js can wait. */

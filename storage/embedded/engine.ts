@@ -40,46 +40,46 @@ import { Archive, type ArchiveParts } from './archive/archive.ts'
 import { Backups } from './backup/backups.ts'
 import { backupDisk } from './backup/disk.ts'
 import { type BackedUp, backupSource } from './backup/source.ts'
-import { Catalog } from './catalog.ts'
-import { loadCatalog } from './catalog-load.ts'
-import { dropUnusedSymbols } from './catalog-symbols.ts'
-import { Changes } from './changes.ts'
+import { Catalog } from './catalog/catalog.ts'
+import { loadCatalog } from './catalog/load.ts'
+import { describe, type Measurement, Schema } from './catalog/schema.ts'
+import { LmdbState } from './catalog/state-store.ts'
+import { dropUnusedSymbols } from './catalog/unused-symbols.ts'
+import { Maintenance, removeOrphans } from './compaction/maintenance.ts'
 import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, resolveConfig, workerConfig } from './config.ts'
-import { LogNotes } from './damage/log-note.ts'
-import { Scrubber } from './damage/scrubber.ts'
-import { directoriesAbove, holdsData, segmentsToServe, syncAbove } from './damage/startup.ts'
-import { declareField } from './declare.ts'
 import { checkTags, markEncrypted, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, lockTexts, realEnvironment } from './environment.ts'
-import { Exports } from './exports.ts'
-import type { Selection } from './jobs/select-job.ts'
-import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './layout.ts'
-import { Housekeeping } from './lifetime/housekeeping.ts'
-import { Lifetime } from './lifetime/lifetime.ts'
-import { Maintenance, removeOrphans } from './maintenance.ts'
-import { Manifest } from './manifest.ts'
+import { Exports } from './export/exports.ts'
+import { LogNotes } from './integrity/log-note.ts'
+import { Scrubber } from './integrity/scrubber.ts'
+import { directoriesAbove, holdsData, segmentsToServe, syncAbove } from './integrity/startup.ts'
 import { type EngineMetrics, engineGauges, engineMetrics } from './metrics.ts'
 import { paths } from './paths.ts'
-import { WorkerPool } from './pool.ts'
-import { Pressure } from './pressure.ts'
-import { Publisher } from './publisher.ts'
-import { seriesResolver } from './resolver.ts'
-import { describe, type Measurement, Schema } from './schema.ts'
-import { SeriesIndex } from './series-index.ts'
-import { slicesOf } from './slices.ts'
-import { stateEvents } from './state-events.ts'
-import { LmdbState } from './state-store.ts'
-import { usageOf } from './usage.ts'
+import { Housekeeping } from './retention/housekeeping.ts'
+import { Lifetime } from './retention/lifetime.ts'
+import { Manifest } from './segment/manifest.ts'
+import type { Selection } from './series/select-job.ts'
+import { SeriesIndex } from './series/series-index.ts'
+import { usageOf } from './series/usage.ts'
+import { type SegmentMeta, Shared, segmentFiles, type WorkerConfig } from './threads/layout.ts'
+import { WorkerPool } from './threads/pool.ts'
+import { Publisher } from './threads/publisher.ts'
+import { slicesOf } from './threads/slices.ts'
+import { stateEvents } from './threads/state-events.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { recover } from './wal/recovery.ts'
 import { Wal } from './wal/wal.ts'
-import { WritePath } from './write-path.ts'
+import { Changes } from './write/changes.ts'
+import { declareField } from './write/declare.ts'
+import { Pressure } from './write/pressure.ts'
+import { seriesResolver } from './write/resolver.ts'
+import { WritePath } from './write/write-path.ts'
 
 export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export', 'backup', 'archive'])
 
 /** Not a plugin's id. */
 const ARCHIVE_STATE = 'storage.archive'
-const SELECT_JOB = new URL('./jobs/select-job.ts', import.meta.url)
+const SELECT_JOB = new URL('./series/select-job.ts', import.meta.url)
 const CLOSED = 'the database is closed; retry after the restart'
 
 export class EmbeddedEngine implements StorageEngine {
@@ -393,13 +393,13 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   async *scan(request: ScanRequest, options?: JobOptions): AsyncGenerator<SeriesChunk> {
-    const job = this.run<void>(new URL('./jobs/scan-job.ts', import.meta.url), request, { ...options, namespace: request.namespace })
+    const job = this.run<void>(new URL('./read/scan-job.ts', import.meta.url), request, { ...options, namespace: request.namespace })
     for await (const bytes of job.output) yield deserialize(bytes) as SeriesChunk
     await job.result
   }
 
   explain(request: ScanRequest): Promise<ScanPlan> {
-    return this.run<ScanPlan>(new URL('./jobs/explain-job.ts', import.meta.url), request, { namespace: request.namespace }).result
+    return this.run<ScanPlan>(new URL('./read/explain-job.ts', import.meta.url), request, { namespace: request.namespace }).result
   }
 
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {

@@ -2,14 +2,14 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Counter, Histogram, Metrics } from 'svcdb'
-import type { Catalog } from './catalog.ts'
-import type { Scrubber } from './damage/scrubber.ts'
-import type { Manifest } from './manifest.ts'
-import type { WorkerPool } from './pool.ts'
-import type { Pressure } from './pressure.ts'
-import type { SeriesIndex } from './series-index.ts'
+import type { Catalog } from './catalog/catalog.ts'
+import type { Scrubber } from './integrity/scrubber.ts'
+import type { Manifest } from './segment/manifest.ts'
+import type { SeriesIndex } from './series/series-index.ts'
+import type { WorkerPool } from './threads/pool.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
-import type { WritePath } from './write-path.ts'
+import type { Pressure } from './write/pressure.ts'
+import type { WritePath } from './write/write-path.ts'
 
 export interface EngineMetrics {
   walFsyncs: Counter

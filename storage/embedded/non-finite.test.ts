@@ -2,12 +2,12 @@
 import { cpSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { Duck } from './duckdb/duckdb.ts'
+import { streamSql } from './duckdb/stream.ts'
 import type { EmbeddedEngine } from './engine.ts'
 import { sql } from './testing/archiving.ts'
 import { folderStore } from './testing/folder-store.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir } from './testing/harness.ts'
-import { Duck } from './worker/duck.ts'
-import { streamSql } from './worker/stream.ts'
 
 t.setTimeout(120_000)
 const STALE = 0x7ff0000000000002n

@@ -6,7 +6,7 @@ import { open } from 'lmdb'
 import t from 'tap'
 import { testContext } from '../../storage/conformance/index.ts'
 import { f64, i64, lines, MINUTE, NOW, NOW_MS, str, write } from '../../storage/conformance/points.ts'
-import { FORMAT_VERSION } from '../../storage/embedded/catalog-store.ts'
+import { FORMAT_VERSION } from '../../storage/embedded/catalog/store.ts'
 import { EmbeddedEngine } from '../../storage/embedded/engine.ts'
 import { type Answers, answers } from './answers.ts'
 

@@ -1,4 +1,4 @@
-/** A whole node while the wall clock is wrong: stamps, keys of idempotent writes and the future bound, as a client sees them. The engine's part: storage/embedded/lifetime/clocks.test.ts. */
+/** A whole node while the wall clock is wrong: stamps, keys of idempotent writes and the future bound, as a client sees them. The engine's part: storage/embedded/retention/clocks.test.ts. */
 
 import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'

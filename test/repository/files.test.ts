@@ -81,13 +81,14 @@ t.test('links between documents lead somewhere', async (t) => {
 
 t.test('package.json', async (t) => {
   const manifest = JSON.parse(read('package.json'))
-  t.equal(manifest.name, 'svc')
+  t.equal(manifest.name, 'svcdb')
   t.equal(manifest.type, 'module')
   t.equal(manifest.license, 'Apache-2.0')
   t.match(read('LICENSE'), /Apache License\s+Version 2\.0[\s\S]*END OF TERMS AND CONDITIONS/)
   t.match(manifest.optionalDependencies.node, /^24\.\d+\.\d+$/, 'the runtime is pinned')
   t.equal(manifest.scripts.prestart, manifest.scripts.pretest, 'both commands do their own set-up')
-  for (const target of [manifest.bin.svc, ...Object.values(manifest.exports as Record<string, string>)]) t.ok(existsSync(join(ROOT, target)), target)
+  for (const target of [manifest.bin.svc, ...Object.values(manifest.exports as Record<string, string>)])
+    t.ok(existsSync(join(ROOT, target.replace('/*/', '/errors/'))), target)
   for (const [name, command] of Object.entries(manifest.scripts as Record<string, string>)) {
     for (const [file] of command.matchAll(/[\w./-]+\.(?:ts|mjs|toml)\b/g)) t.ok(existsSync(join(ROOT, file)), `${name}: ${file}`)
   }

@@ -1,8 +1,9 @@
-/** Who may import whom: plugins and storage → kernel, and nothing else across. */
+/** Who may import whom: plugins and storage → the package by its own name, libraries → the errors, and nothing else across. */
+import { existsSync } from 'node:fs'
 import { builtinModules } from 'node:module'
-import { posix } from 'node:path'
+import { join, posix } from 'node:path'
 import t from 'tap'
-import { filesBelow, importsOf, read } from '../support/tree.ts'
+import { filesBelow, importsOf, ROOT, read } from '../support/tree.ts'
 
 interface Import {
   from: string
@@ -45,15 +46,29 @@ t.test('the kernel imports no plugin and no storage engine', async (t) => {
   t.same(runtime.filter(({ from, to, local }) => local && from.startsWith('kernel/') && !to.startsWith('kernel/') && to !== 'package.json').map(show), [])
 })
 
-t.test('plugins import themselves and the kernel, never one another or the storage', async (t) => {
-  const wrong = imports.filter(({ from, to, local }) => local && from.startsWith('plugins/') && unit(to) !== unit(from) && unit(to) !== 'kernel')
+t.test('plugins and engines import nothing of the kernel but its public surface', async (t) => {
+  const exported = Object.keys(JSON.parse(read('package.json')).exports)
+  t.same(imports.filter(({ from, to, local }) => local && /^(plugins|storage)\//.test(from) && to.startsWith('kernel/')).map(show), [])
+  const named = new Set(
+    sources.filter((file) => /^(plugins|storage)\//.test(file)).flatMap((file) => importsOf(read(file)).filter((to) => /^svcdb\b/.test(to))),
+  )
+  t.ok(named.size > 5)
+  for (const name of named) {
+    const library = /^svcdb\/lib\/([a-z-]+)$/.exec(name)?.[1]
+    if (library === undefined) t.ok(exported.includes(name.replace('svcdb', '.')), name)
+    else t.ok(existsSync(join(ROOT, `kernel/lib/${library}/index.ts`)), name)
+  }
+})
+
+t.test('plugins import themselves, never one another or the storage', async (t) => {
+  const wrong = imports.filter(({ from, to, local }) => local && from.startsWith('plugins/') && unit(to) !== unit(from))
   t.same(wrong.filter(({ from }) => !isTest(from)).map(show), [])
   // A test may compare with another plugin or read files from below test/, but not reach into the storage.
   t.same(wrong.filter(({ to }) => to.startsWith('storage/')).map(show), [])
 })
 
-t.test('storage engines import the kernel and storage/common', async (t) => {
-  const allowed = (from: string, to: string) => [unit(from), 'kernel', 'storage/common'].includes(unit(to))
+t.test('storage engines import themselves and storage/common', async (t) => {
+  const allowed = (from: string, to: string) => [unit(from), 'storage/common'].includes(unit(to))
   t.same(runtime.filter(({ from, to, local }) => local && from.startsWith('storage/') && !allowed(from, to)).map(show), [])
 })
 
@@ -85,7 +100,7 @@ t.test('modules have no cycles', async (t) => {
   t.same(cycles, [])
 })
 
-/** The schema language is a part of the plugin API, and Arrow's types are of svc/arrow's. */
+/** The schema language is a part of the plugin API, and Arrow's types are of svcdb/lib/arrow's. */
 const SHARED = new Set(['typebox', 'apache-arrow'])
 const isServer = (file: string): boolean => /^(kernel|plugins|storage)\//.test(file) && !isTest(file)
 
@@ -95,7 +110,7 @@ for (const from of sources.filter(isServer)) {
   const loaded = new Set(importsOf(withoutTypes(read(from))))
   for (const { to, local } of imports.filter((one) => one.from === from)) {
     const used = [...loaded].some((target) => target === to || target.startsWith(`${to}/`))
-    if (!local && used) libraries.set(to, (libraries.get(to) ?? new Set()).add(unit(from)))
+    if (!local && to !== 'svcdb' && used) libraries.set(to, (libraries.get(to) ?? new Set()).add(unit(from)))
   }
 }
 
@@ -108,5 +123,5 @@ t.test('what the server imports is what package.json lists', async (t) => {
   const { dependencies, devDependencies } = JSON.parse(read('package.json'))
   for (const [library, folders] of libraries) t.ok(library in dependencies, `${library}, imported by ${[...folders].join(', ')}, is a dependency`)
   const others = new Set(imports.filter(({ from, local }) => !local && !/^(examples|test\/interop)\//.test(from) && !isServer(from)).map(({ to }) => to))
-  for (const library of others) t.ok(library in dependencies || library in devDependencies || library === 'svc', `${library}, imported by tests, is listed`)
+  for (const library of others) t.ok(library in dependencies || library in devDependencies || library === 'svcdb', `${library}, imported by tests, is listed`)
 })

@@ -9,6 +9,9 @@ import { ROOT } from './tree.ts'
 const READY = /ready url=(\S+)/
 const READY_LIMIT_MS = 60_000
 
+/** The server's program. */
+export const MAIN = join(ROOT, 'kernel/main.ts')
+
 export interface RunOptions {
   /** Of the new process; default the repository. */
   cwd?: string
@@ -46,14 +49,10 @@ export async function runServer(config: string, options: RunOptions = {}): Promi
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-run-'))
   const began = performance.now()
   const env = { SVC_BIND: '127.0.0.1:0', SVC_GRPC_BIND: '127.0.0.1:0', SVC_FLIGHT_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env }
-  const child: ChildProcess = spawn(
-    'env',
-    bare(env, process.execPath, ...(options.nodeArgs ?? []), options.main ?? join(ROOT, 'kernel/main.ts'), 'serve', '--config', config),
-    {
-      cwd: options.cwd ?? ROOT,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  )
+  const child: ChildProcess = spawn('env', bare(env, process.execPath, ...(options.nodeArgs ?? []), options.main ?? MAIN, 'serve', '--config', config), {
+    cwd: options.cwd ?? ROOT,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   let output = ''
   const exited = once(child, 'close').then(([code]) => code as number | null)
   let found: (url: string) => void = () => {}

@@ -1,6 +1,6 @@
 /**
  * Damaged messages: each is refused with BAD_REQUEST, or makes a batch whose arrays are as long as it says and whose offsets stay inside.
- * node kernel/arrow/arrow.fuzz.ts [seconds] [seed]
+ * node kernel/lib/arrow/arrow.fuzz.ts [seconds] [seed]
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Data, Type } from 'apache-arrow'

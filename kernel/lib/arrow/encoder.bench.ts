@@ -1,4 +1,4 @@
-/** Chunks of 2048 rows (time, tag, double) to record batches: node kernel/arrow/encoder.bench.ts [million rows] */
+/** Chunks of 2048 rows (time, tag, double) to record batches: node kernel/lib/arrow/encoder.bench.ts [million rows] */
 import type { SqlChunk, SqlColumn, SqlVector } from '../../storage/storage.ts'
 import { ArrowEncoder, type EncoderOptions } from './encoder.ts'
 import { streamPrefix } from './framing.ts'

@@ -24,7 +24,7 @@ export interface EncoderOptions {
   prefix?: MessagePrefix
 }
 
-/** Found with kernel/arrow/encoder.bench.ts: larger batches gain nothing and leave the cache; clients that accept 4 MiB a message take these. */
+/** Found with kernel/lib/arrow/encoder.bench.ts: larger batches gain nothing and leave the cache; clients that accept 4 MiB a message take these. */
 const MAX_ROWS = 65_536
 const MAX_BYTES = 2 << 20
 

@@ -1,4 +1,4 @@
-/** Blocks of a remote write body, decoded by the library, into memory that is used again, and by a thread: node kernel/decode/snappy-block.bench.ts [blocks] */
+/** Blocks of a remote write body, decoded by the library, into memory that is used again, and by a thread: node kernel/lib/snappy/block.bench.ts [blocks] */
 import { compressSync, uncompress } from 'snappy'
 import { SnappyBlockDecoder } from './block.ts'
 import { SnappyThread } from './thread.ts'

@@ -1,9 +1,9 @@
 /** Puts a finished file into the store and makes sure that it can be had back. */
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { segmentFault } from '../damage/trust.ts'
-import type { SegmentMeta } from '../layout.ts'
-import { removeSegmentFiles } from '../segment-file.ts'
+import { segmentFault } from '../integrity/trust.ts'
+import { removeSegmentFiles } from '../segment/segment-file.ts'
+import type { SegmentMeta } from '../threads/layout.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 import type { Ledger } from './ledger.ts'
 import { objectKey, type Partition } from './object-key.ts'

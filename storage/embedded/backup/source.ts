@@ -1,12 +1,12 @@
 /** What a backup needs of a running engine. */
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
-import { Catalog } from '../catalog.ts'
+import { Catalog } from '../catalog/catalog.ts'
 import type { Environment } from '../environment.ts'
-import { type SegmentMeta, segmentFilesWithSizes } from '../layout.ts'
-import type { Manifest } from '../manifest.ts'
-import type { WorkerPool } from '../pool.ts'
-import type { WritePath } from '../write-path.ts'
+import type { Manifest } from '../segment/manifest.ts'
+import { type SegmentMeta, segmentFilesWithSizes } from '../threads/layout.ts'
+import type { WorkerPool } from '../threads/pool.ts'
+import type { WritePath } from '../write/write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
 import { hex } from './manifest.ts'
 

@@ -3,7 +3,7 @@
 import type { MeasurementInfo, SeriesResolver, StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Static } from 'typebox'
-import type { SegmentMeta, WorkerConfig } from '../layout.ts'
+import type { SegmentMeta, WorkerConfig } from '../threads/layout.ts'
 import { DEFAULT_CACHE_BYTES } from './columns.ts'
 import type { encryptionSchema } from './config.ts'
 import { KeyRing, readKeys } from './keys.ts'

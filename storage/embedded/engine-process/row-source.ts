@@ -1,8 +1,8 @@
 /** Rows that were handed over in messages, as DuckDB scans them. */
 import duckdb from '@duckdb/node-bindings'
 import type { SqlChunk, SqlVector } from 'svcdb'
-import type { RowSource } from '../worker/duck.ts'
-import { copyValidity, copyValues, writeTexts } from '../worker/vector-writer.ts'
+import type { RowSource } from '../duckdb/duckdb.ts'
+import { copyValidity, copyValues, writeTexts } from '../duckdb/vector-writer.ts'
 import type { View } from './messages.ts'
 
 const { Type } = duckdb

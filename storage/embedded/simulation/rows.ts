@@ -2,12 +2,13 @@
  * What the simulated engine threads do to rows: the contents of segments are a plain encoding of their own, everything else (the order of rows, what
  * repeats, what deletes and retention hide, how parts are merged) is decided by the real threads' pure functions.
  */
-import { HEAP_BITS, HEAP_BUFFER, NO_ROW, ROW_BITS } from '../layout.ts'
-import type { ChunkView } from '../worker/chunk-view.ts'
-import { contains, type Hidden } from '../worker/hidden.ts'
-import { dirtyIntervals, type Interval, type Piece } from '../worker/pieces.ts'
-import { groupRepeats, orderRows } from '../worker/row-order.ts'
-import type { MemtablePart } from '../worker/state.ts'
+
+import type { ChunkView } from '../memtable/chunk-view.ts'
+import { groupRepeats, orderRows } from '../memtable/row-order.ts'
+import { contains, type Hidden } from '../read/masks.ts'
+import { dirtyIntervals, type Interval, type Piece } from '../read/sources.ts'
+import { HEAP_BITS, HEAP_BUFFER, NO_ROW, ROW_BITS } from '../threads/layout.ts'
+import type { MemtablePart } from '../threads/state.ts'
 
 export type Value = number | bigint | boolean | string
 

@@ -1,8 +1,8 @@
 /** Reads everything of some namespaces in one snapshot, as the engine threads' scan does: the same parts, hidden rows and merges. */
 import type { FieldType } from 'svcdb'
-import type { SegmentMeta } from '../layout.ts'
-import { piecesOf } from '../worker/relation.ts'
-import type { Snapshot, WorkerState } from '../worker/state.ts'
+import { piecesOf } from '../read/relation.ts'
+import type { SegmentMeta } from '../threads/layout.ts'
+import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { arrivedRows, type Row, united, type Value, visible } from './rows.ts'
 
 export interface ScannedRow {

@@ -3,7 +3,7 @@
  * on the simulated disk, so that it takes space and can be copied: a list of commits, each whole because the store writes and syncs in one step.
  */
 import { constants } from 'node:os'
-import type { KeyValueStore } from '../key-value-store.ts'
+import type { KeyValueStore } from '../catalog/key-value-store.ts'
 import type { FileNode } from './inode.ts'
 import type { Machine } from './machine.ts'
 

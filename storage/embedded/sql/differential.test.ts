@@ -65,7 +65,7 @@ for (const sql of [
     await host.connection.run('CREATE OR REPLACE TEMP VIEW cpu AS SELECT * REPLACE (hostname::VARCHAR AS hostname) FROM __m0')
     const direct = await host.connection.stream(sql)
     const names = direct.columnNames()
-    const { readVector, resultColumn } = await import('../worker/vectors.ts')
+    const { readVector, resultColumn } = await import('../duckdb/vectors.ts')
     const readers = names.map((_, i) => resultColumn(direct.columnLogicalType(i).logical_type))
     const wanted: unknown[][] = []
     for (let chunk = await direct.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await direct.fetchChunk()) {

@@ -1,6 +1,6 @@
 /** DuckDB's errors, sorted into the caller's and ours. */
 import { SvcError } from 'svcdb/lib/errors'
-import { raised } from '../worker/raised.ts'
+import { raised } from '../duckdb/raised.ts'
 import type { Names } from './names.ts'
 
 const CALLERS =

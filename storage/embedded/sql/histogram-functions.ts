@@ -4,8 +4,8 @@
  */
 import duckdb from '@duckdb/node-bindings'
 import { emptyParts, fraction, type HistogramParts, histogramJson, mean, PartsDecoder, quantile, variance } from 'svcdb/lib/histogram'
-import { copyValidity, copyValues, writeTexts } from '../worker/vector-writer.ts'
-import { bytesOfRows, readValidity } from '../worker/vectors.ts'
+import { copyValidity, copyValues, writeTexts } from '../duckdb/vector-writer.ts'
+import { bytesOfRows, readValidity } from '../duckdb/vectors.ts'
 import { defineScalar } from './scalar-function.ts'
 
 const { Type } = duckdb

@@ -1,6 +1,6 @@
 /** Registers a scalar function of ours in DuckDB. */
 import duckdb from '@duckdb/node-bindings'
-import { raise } from '../worker/raised.ts'
+import { raise } from '../duckdb/raised.ts'
 
 /** Fills `output` for the rows of a chunk. What it throws fails the statement. */
 export type Fill = (input: duckdb.DataChunk, output: duckdb.Vector, rows: number) => void

@@ -2,7 +2,7 @@
 import { type DuckDBConnection, type DuckDBDataChunk, type DuckDBPreparedStatement, DuckDBTypeId } from '@duckdb/node-api'
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
-import { readVector, resultColumn } from '../worker/vectors.ts'
+import { readVector, resultColumn } from '../duckdb/vectors.ts'
 import { arrowName } from './types.ts'
 
 export interface Statement {

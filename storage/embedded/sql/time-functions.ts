@@ -4,8 +4,8 @@
  */
 import duckdb from '@duckdb/node-bindings'
 import { SvcError } from 'svcdb/lib/errors'
-import { copyValidity, copyValues } from '../worker/vector-writer.ts'
-import { readValidity, textAt } from '../worker/vectors.ts'
+import { copyValidity, copyValues } from '../duckdb/vector-writer.ts'
+import { readValidity, textAt } from '../duckdb/vectors.ts'
 import { addSpan } from './fold.ts'
 import { civilFromDays, daysInMonth, floorDiv, OUT_OF_RANGE } from './instant.ts'
 import { defineScalar } from './scalar-function.ts'

@@ -1,12 +1,12 @@
 /** Commits of an engine's catalog that are held up or fail, the way lmdb reports it; for tests of what is under way meanwhile. */
 import { constants } from 'node:os'
-import type { Catalog } from '../catalog.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { KeyValueStore } from '../catalog/key-value-store.ts'
+import type { Schema } from '../catalog/schema.ts'
 import type { EmbeddedEngine } from '../engine.ts'
-import type { KeyValueStore } from '../key-value-store.ts'
-import type { Lifetime } from '../lifetime/lifetime.ts'
-import type { Manifest } from '../manifest.ts'
-import type { Schema } from '../schema.ts'
-import type { WritePath } from '../write-path.ts'
+import type { Lifetime } from '../retention/lifetime.ts'
+import type { Manifest } from '../segment/manifest.ts'
+import type { WritePath } from '../write/write-path.ts'
 
 /** Parts of an engine that have no other way in. */
 export interface Inside {

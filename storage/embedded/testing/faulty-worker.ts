@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { ToWorker, WorkerData } from '../layout.ts'
+import type { ToWorker, WorkerData } from '../threads/layout.ts'
 
 const { dataDir } = workerData as WorkerData
 const file = join(dataDir, 'faults')
@@ -24,7 +24,7 @@ fs.promises.open = async (path, ...rest) => {
 }
 syncBuiltinESMExports()
 
-await import('../worker/main.ts')
+await import('../threads/main.ts')
 
 parentPort?.on('message', ({ kind }: ToWorker) => {
   if (kind !== 'flush' || !fault().startsWith('die')) return

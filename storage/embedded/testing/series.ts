@@ -1,8 +1,8 @@
 /** Series for tests of parts that see durable ones only. */
 import type { MeasurementRef } from 'svcdb'
-import { Shared } from '../layout.ts'
-import { NOT_DURABLE } from '../provisional-series.ts'
-import { SeriesIndex, type SeriesIndexOptions } from '../series-index.ts'
+import { NOT_DURABLE } from '../series/provisional-series.ts'
+import { SeriesIndex, type SeriesIndexOptions } from '../series/series-index.ts'
+import { Shared } from '../threads/layout.ts'
 
 export function newIndex(options: SeriesIndexOptions = {}, budget = 1_000_000): SeriesIndex {
   return new SeriesIndex(new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4)), budget, () => {}, options)

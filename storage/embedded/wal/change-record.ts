@@ -2,7 +2,7 @@
  * A change of what lives, as a WAL record: deletes, drops, their undoing, and series given back. Layout: docs/formats/wal.md.
  * Each is safe to replay on a catalog that has it already.
  */
-import type { RetentionMove } from '../lifetime/cutoffs.ts'
+import type { RetentionMove } from '../retention/cutoffs.ts'
 import type { ByteReader, ByteWriter } from './bytes.ts'
 import { decodeInts, encodeInts } from './column-codec.ts'
 

@@ -7,7 +7,7 @@ export interface Mutant {
   edits: { file: string; find: string; replace: string }[]
 }
 
-const MANIFEST = 'storage/embedded/manifest.ts'
+const MANIFEST = 'storage/embedded/segment/manifest.ts'
 const WAL = 'storage/embedded/wal/wal.ts'
 
 export const mutants: readonly Mutant[] = [
@@ -48,19 +48,19 @@ export const mutants: readonly Mutant[] = [
     what: 'a commit stores fields of writes that the log has not taken, and their numbers are given again',
     edits: [
       {
-        file: 'storage/embedded/catalog-change.ts',
+        file: 'storage/embedded/catalog/change.ts',
         find: 'schema.any(id)?.def()',
         replace: '((one) => one && { ...one.def(), fields: [...one.list] })(schema.any(id))',
       },
       {
-        file: 'storage/embedded/write-path.ts',
+        file: 'storage/embedded/write/write-path.ts',
         find: 'this.inFlight.set(admitted, namespace)\n',
         replace:
           "this.inFlight.set(admitted, namespace)\n    for (const { measurement } of definitions?.fields ?? []) if (this.parts.schema.any(measurement)?.durable) this.unstored.mark('measurement', measurement)\n",
       },
       // Replay repairs what earlier servers have left of this.
       {
-        file: 'storage/embedded/schema.ts',
+        file: 'storage/embedded/catalog/schema.ts',
         find: 'for (const phantom of owner.list.filter(({ id, name }) => id === field.id || name === field.name)) removeField(owner, phantom)',
         replace: '',
       },
@@ -70,8 +70,8 @@ export const mutants: readonly Mutant[] = [
     name: 'E',
     what: 'a commit stores series of writes that the log has not taken',
     edits: [
-      { file: 'storage/embedded/catalog.ts', find: 'symbols = index.symbols.published', replace: 'symbols = index.symbols.count' },
-      { file: 'storage/embedded/catalog.ts', find: 'series = index.publishedCount', replace: 'series = index.count' },
+      { file: 'storage/embedded/catalog/catalog.ts', find: 'symbols = index.symbols.published', replace: 'symbols = index.symbols.count' },
+      { file: 'storage/embedded/catalog/catalog.ts', find: 'series = index.publishedCount', replace: 'series = index.count' },
     ],
   },
   {

@@ -1,0 +1,207 @@
+/**
+ * Writes the rows of a table's day to a file that any tool reads by itself: the series' tags are columns beside svc's own, values are decoded. Format:
+ * docs/formats/archive.md.
+ */
+import { rm, stat } from 'node:fs/promises'
+import { measurementsSql, mergedPieces, unionFields } from '../compaction/compactor.ts'
+import { sqlName, sqlText } from '../duckdb/duckdb.ts'
+import { streamSql } from '../duckdb/stream.ts'
+import { fileCrc } from '../integrity/file-crc.ts'
+import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
+import type { Lifetimes } from '../read/masks.ts'
+import { type Interval, type Piece, unionSql } from '../read/sources.ts'
+import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
+import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
+import type { SegmentTarget } from '../segment/segment-writer.ts'
+import { dictionariesOf, type TagDictionaries, tagSource } from '../series/tag-source.ts'
+import type { ArchiveTask, FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/layout.ts'
+import type { WorkerState } from '../threads/state.ts'
+import { DAY_NS } from './object-key.ts'
+
+/** What Hive partitioning adds to the columns of a file, and what a shared table has beside. Compared without case. */
+const RESERVED = [SERIES_COLUMN, TIME_COLUMN, MEASUREMENT_COLUMN, 'namespace', 'measurement', 'shared', 'date']
+/** Of more values a tag is text: an ENUM's whole dictionary goes into every row group. Sorted as rows are, text gets a small one each. */
+const ENUM_VALUES = 256
+/** More than a time can lie before it. */
+const DAYS_BEFORE_1970 = 200_000n
+const FIRST_TIME = -(2n ** 63n)
+
+/** The first instant of each UTC day before a time that has rows, as decimal text, ascending. */
+export async function daysBefore(
+  inputs: readonly SegmentMeta[],
+  before: bigint,
+  measurement: number | undefined,
+  lifetimes: Lifetimes,
+  { duck, dataDir }: SegmentTarget,
+): Promise<string[]> {
+  const sources: string[] = []
+  // Every tombstone counts: a day of nothing but hidden rows gets no object.
+  const pieces = mergedPieces(inputs, { deduplicate: false, cleared: Number.MAX_SAFE_INTEGER }, measurement, lifetimes)
+  const { sql } = unionSql({ duck, dataDir, pieces, time: [FIRST_TIME, before - 1n], fields: [], sources })
+  try {
+    // The sum keeps the quotient of times before 1970 from being rounded up.
+    const day = `(epoch_ns(${TIME_COLUMN})::HUGEINT + ${DAY_NS * DAYS_BEFORE_1970}::HUGEINT) // ${DAY_NS} - ${DAYS_BEFORE_1970}`
+    const rows = await duck.run(`SELECT DISTINCT (${day})::BIGINT AS day FROM (${sql}) ORDER BY day`)
+    return rows.map((row) => String((row.day as bigint) * DAY_NS))
+  } finally {
+    for (const source of sources) duck.removeSource(source)
+  }
+}
+
+/**
+ * @param inputs in the order of their sequence.
+ * @param measurement that of the table; undefined when it is shared.
+ * @returns the segment without its key, or null when no rows are left.
+ */
+export async function archiveDay(
+  inputs: readonly SegmentMeta[],
+  task: ArchiveTask,
+  measurement: number | undefined,
+  state: WorkerState,
+  target: SegmentTarget,
+): Promise<SegmentMeta | null> {
+  const { duck } = target
+  const time: Interval = [BigInt(task.time[0]), BigInt(task.time[1])]
+  const pieces = mergedPieces(inputs, task, measurement, state)
+  const day: Day = { inputs, pieces, time, measurement, state, target, sources: [] }
+  const fields = unionFields(inputs)
+  try {
+    const extent = await extentOf(day)
+    if (extent === undefined) return null
+    const { statement, columns } = writing(day, extent, fields)
+    const [result] = await duck.run(`COPY (${statement}) TO ${sqlText(task.path)} (${options(target, columns)})`)
+    const { crc } = await fileCrc(task.path)
+    const { table, segment: id, sequence, cleared, dirty } = task
+    return {
+      id,
+      table,
+      sequence,
+      level: 0,
+      cleared,
+      file: '',
+      rows: Number(result.Count),
+      bytes: (await stat(task.path)).size,
+      crc,
+      minTime: String(extent.minTime),
+      maxTime: String(extent.maxTime),
+      dirty,
+      minSeries: extent.series[0],
+      maxSeries: extent.series[extent.series.length - 1],
+      columns,
+    }
+  } catch (error) {
+    await rm(task.path, { force: true })
+    throw error
+  } finally {
+    for (const source of day.sources) duck.removeSource(source)
+  }
+
+  function options({ config }: SegmentTarget, columns: readonly SegmentColumn[]): string {
+    const codec = config.compression === 'none' ? 'UNCOMPRESSED' : config.compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${config.zstdLevel}`
+    const plain = columns.some(needsExactBits) ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+    return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${config.rowGroupRows}, USE_TMP_FILE false${plain}`
+  }
+}
+
+interface Day {
+  inputs: readonly SegmentMeta[]
+  pieces: Piece[]
+  time: Interval
+  measurement: number | undefined
+  state: WorkerState
+  target: SegmentTarget
+  sources: string[]
+}
+
+interface Extent {
+  /** Those with rows, ascending. */
+  series: Int32Array
+  minTime: bigint
+  maxTime: bigint
+}
+
+function rowsSql({ pieces, time, target, sources }: Day, fields: FieldDef[]): string {
+  return unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, raw: true }).sql
+}
+
+async function extentOf(day: Day): Promise<Extent | undefined> {
+  const times = `epoch_ns(min(${TIME_COLUMN})), epoch_ns(max(${TIME_COLUMN}))`
+  const sql = `SELECT ${SERIES_COLUMN}, ${times} FROM (${rowsSql(day, [])}) GROUP BY ${SERIES_COLUMN} ORDER BY ${SERIES_COLUMN}`
+  const parts: Int32Array[] = []
+  let [minTime, maxTime] = [day.time[1], day.time[0]]
+  for await (const { rows, columns } of streamSql(day.target.duck, sql, undefined)) {
+    parts.push(Int32Array.from(columns[0].values as Int32Array))
+    for (let i = 0; i < rows; i++) {
+      const [first, last] = [(columns[1].values as BigInt64Array)[i], (columns[2].values as BigInt64Array)[i]]
+      if (first < minTime) minTime = first
+      if (last > maxTime) maxTime = last
+    }
+  }
+  if (parts.length === 0) return undefined
+  const series = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    series.set(part, at)
+    at += part.length
+  }
+  return { series, minTime, maxTime }
+}
+
+function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement: string; columns: SegmentColumn[] } {
+  const { state, target, sources, measurement, inputs } = day
+  const { series: view } = state
+  const taken = new Set<string>(RESERVED.map((name) => name.toLowerCase()))
+  const columns = fields.map(({ id, column, type, scale }): SegmentColumn => {
+    const sources = inputs.flatMap((input) => input.columns.filter((one) => one.field === id))
+    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: archivedEncoding(sources) }
+  })
+  const owners = measurement === undefined ? new Set(Array.from(series, (number) => view.measurementOf(number))) : new Set([measurement])
+  const keys = new Set([...owners].flatMap((owner) => view.tagKeys(owner)))
+  // From here on the key's symbol is known whichever measurement it is asked for.
+  for (const owner of owners) for (const key of view.tagKeys(owner)) view.keySymbol(owner, key)
+  const tags = [...keys].sort().map((key) => ({ key, column: freeName(key, 'tag', taken), enumerated: true }))
+  const of = measurement ?? owners.values().next().value ?? 0
+  const call = target.duck.addSource(tagSource(view, smallDictionaries(dictionariesOf(view, series)), of, series, tags))
+  sources.push(call)
+  const names = [
+    ...tags.map(({ column }) => `t.${sqlName(column)}`),
+    ...columns.map(({ name }, i) => `p.${sqlName(fields[i].column)} AS ${sqlName(name)}`),
+  ].map((name) => `, ${name}`)
+  const from = `(${rowsSql(day, fields)}) p LEFT JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
+  const own = `p.${SERIES_COLUMN}, p.${TIME_COLUMN}`
+  if (measurement !== undefined) return { statement: `SELECT ${own}${names.join('')} FROM ${from} ORDER BY ${own}`, columns }
+  const statement =
+    `SELECT m.m AS ${MEASUREMENT_COLUMN}, ${own}, n.namespace, n.measurement${names.join('')} FROM ${from} ` +
+    `JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p.${SERIES_COLUMN} LEFT JOIN ${namesSql(state, owners)} ON n.id = m.m ORDER BY m.m, ${own}`
+  return { statement, columns }
+}
+
+function archivedEncoding(sources: readonly SegmentColumn[]): SegmentEncoding {
+  if (sources.some(mayBeNonFinite)) return { kind: 'plain', nonFinite: true }
+  return sources.some(needsExactBits) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
+}
+
+/** Names of measurements; of one whose drop is pending there is none. */
+function namesSql({ measurements }: WorkerState, ids: ReadonlySet<number>): string {
+  const rows = [...ids].flatMap((id) => {
+    const def = measurements.get(id)
+    return def === undefined ? [] : [`(${id}, ${sqlText(def.namespace)}, ${sqlText(def.name)})`]
+  })
+  return `(VALUES ${rows.length === 0 ? `(-1, '', '')` : rows.join(', ')}) n(id, namespace, measurement)`
+}
+
+function freeName(name: string, kind: 'tag' | 'field', taken: Set<string>): string {
+  let free = name
+  for (let n = 1; taken.has(free.toLowerCase()); n++) free = `${name}_${kind}${n === 1 ? '' : n}`
+  taken.add(free.toLowerCase())
+  return free
+}
+
+function smallDictionaries(all: Pick<TagDictionaries, 'get'>): Pick<TagDictionaries, 'get'> {
+  return {
+    get(measurement, key) {
+      const dictionary = all.get(measurement, key)
+      return dictionary !== undefined && dictionary.codes.size <= ENUM_VALUES ? dictionary : undefined
+    },
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * The key-value store under the catalog: ordered text keys, bytes as values, batches that are one atomic and durable commit. LMDB is the real one.
+ */
+import { join } from 'node:path'
+import { open, type RootDatabase } from 'lmdb'
+import { realFileSystem } from '../wal/file-system.ts'
+import { checkPages } from './pages.ts'
+import { damagedCatalog } from './value.ts'
+
+export interface KeyValueStore {
+  get(key: string): unknown
+  getKeys(range: { start?: string; end?: string; limit?: number }): Iterable<string>
+  getRange(range: { start?: string; end?: string; limit?: number }): Iterable<{ key: string; value: unknown }>
+  /** At least `pageSize` and `lastPageNumber`. */
+  getStats(): object
+  /** Applies the `put`s and `remove`s that the body calls as one commit, durable when `flushed` has resolved too. */
+  batch(body: () => void): Promise<unknown>
+  put(key: string, value: Uint8Array): Promise<boolean>
+  remove(key: string): Promise<boolean>
+  readonly flushed: Promise<unknown>
+  /** Writes a copy as of now as `data.mdb` into a directory. */
+  backup(dir: string, compact: boolean): Promise<void>
+  close(): Promise<void>
+}
+
+/** LMDB trusts its pages: they are checked before it sees them. The data directory's lock keeps other processes out meanwhile. */
+export function openLmdb(dir: string): RootDatabase<unknown, string> {
+  const file = join(dir, 'data.mdb')
+  realFileSystem.ownerOnlySync(dir)
+  try {
+    if (realFileSystem.existsSync(file)) checkPages(file)
+  } catch (error) {
+    throw damagedCatalog((error as Error).message, error)
+  }
+  try {
+    const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
+    return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
+  } catch (error) {
+    throw damagedCatalog('LMDB cannot open it', error)
+  }
+}

@@ -1,0 +1,411 @@
+/**
+ * Measurements, their fields, and the tables their rows lie in.
+ *
+ * A measurement with one field keeps its rows in a table shared by all measurements whose only field has that name and type: thousands of
+ * metrics then fill a handful of segments. With a second field it gets a table of its own; rows written before stay where they are.
+ *
+ * Invariants
+ * - Every change by a write that is not durable yet can be undone, newest first (`Undo`).
+ * - What is not durable yet is seen by the writes behind it alone: the catalog, the engine threads, memtables and answers know what `confirm` was
+ *   told of. A number that was given and taken back is therefore named nowhere, and may be given again; see
+ *   docs/decisions/032-catalog-commits.md.
+ */
+import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { NamespaceGate } from '../../common/namespace-gate.ts'
+import type { FieldDef, MeasurementDef, TableDef } from '../threads/layout.ts'
+import type { Definitions } from '../wal/record.ts'
+
+export type Undo = (() => void)[]
+
+export class Measurement implements MeasurementRef {
+  readonly id: number
+  readonly namespace: string
+  readonly name: string
+  /** Those of writes on their way included. */
+  readonly fields = new Map<string, FieldDef>()
+  readonly list: FieldDef[] = []
+  /** The first of `list`: those that durable records define. */
+  readonly durableFields: FieldDef[] = []
+  /** Where new rows go; undefined until the first write. */
+  home: Table | undefined
+  /** All tables that may hold rows of it, oldest first. */
+  tables: Table[] = []
+  /** The first of `tables`, likewise. */
+  readonly durableTables: Table[] = []
+  /** Named by a write; one that is not may be forgotten. */
+  kept = false
+  /** Defined by a durable record. */
+  durable = false
+
+  /** Names of columns that a new field cannot have, in lower case. */
+  private taken = new Set<string>()
+
+  constructor(id: number, namespace: string, name: string) {
+    this.id = id
+    this.namespace = namespace
+    this.name = name
+  }
+
+  /** Names of columns that a new field cannot have; who takes one adds it. Made anew only when fields came or went in another way. */
+  columnNames(): Set<string> {
+    if (this.taken.size !== RESERVED_COLUMNS.length + this.list.length)
+      this.taken = new Set([...RESERVED_COLUMNS, ...this.list.map(({ column }) => column.toLowerCase())])
+    return this.taken
+  }
+
+  forgetColumnNames(): void {
+    this.taken = new Set()
+  }
+
+  /** As durable records define it. */
+  def(): MeasurementDef {
+    const { id, namespace, name, durableFields, durableTables } = this
+    return { id, namespace, name, fields: [...durableFields], tables: durableTables.map((table) => table.id) }
+  }
+}
+
+export class Table {
+  readonly id: number
+  /** Its measurement's id; -1 when it is shared. */
+  readonly measurement: number
+  /** Of an own table, the durable ones of its measurement: the same array. */
+  fields: FieldDef[]
+  /** Defined by a durable record. */
+  durable = false
+
+  constructor(id: number, measurement: number, fields: FieldDef[]) {
+    this.id = id
+    this.measurement = measurement
+    this.fields = fields
+  }
+
+  def(): TableDef {
+    return { id: this.id, measurement: this.measurement, fields: [...this.fields] }
+  }
+}
+
+export class Schema {
+  readonly byId: (Measurement | undefined)[] = []
+  readonly tables: (Table | undefined)[] = []
+  nextMeasurement = 0
+  nextTable = 0
+  /** Dropped measurements that can still be restored: under no name, their rows untouched. */
+  readonly pending = new Map<number, Measurement>()
+  /** Own tables of measurements that are gone → the log file being written when they went: older rows of theirs may still be replayed. */
+  readonly goneTables = new Map<number, number>()
+  private readonly byName = new Map<string, Map<string, Measurement>>()
+  private readonly sharedTables = new Map<string, Table>()
+  private provisional: Measurement[] = []
+  private readonly gate: NamespaceGate
+
+  constructor(gate = new NamespaceGate()) {
+    this.gate = gate
+  }
+
+  find(namespace: string, name: string): Measurement | undefined {
+    return this.byName.get(namespace)?.get(name)
+  }
+
+  /** The measurement of that name, provisional when new. The name has been checked. @throws SvcError when its namespace may have no more. */
+  resolve(namespace: string, name: string): Measurement {
+    const known = this.find(namespace, name)
+    if (known !== undefined) return known
+    this.gate.requireRoom(namespace, 'measurements', this.count(namespace))
+    const measurement = new Measurement(this.nextMeasurement++, namespace, name)
+    this.insert(measurement)
+    this.provisional.push(measurement)
+    return measurement
+  }
+
+  /** Forgets measurements no durable write has named. Returns whether there were any. */
+  releaseProvisional(): boolean {
+    const gone = this.provisional.filter(({ kept, id }) => !kept && !this.pending.has(id))
+    // One whose drop is on its way comes back when the log refuses that: its number is not free.
+    this.provisional = this.provisional.filter(({ kept, id }) => !kept && this.pending.has(id))
+    for (const { id, namespace, name } of gone) {
+      this.byId[id] = undefined
+      const names = this.byName.get(namespace)
+      if (names?.get(name)?.id === id) names.delete(name)
+      // Whoever names a namespace may be refused: nothing of the name stays.
+      if (names?.size === 0) this.byName.delete(namespace)
+    }
+    // Nothing durable names them: numbers at the end are free again.
+    const free = new Set(gone.map(({ id }) => id))
+    while (free.has(this.nextMeasurement - 1)) this.byId.length = --this.nextMeasurement
+    return gone.length > 0
+  }
+
+  /** Measurements under a name, provisional ones included. */
+  count(namespace: string): number {
+    return this.byName.get(namespace)?.size ?? 0
+  }
+
+  /** Those with measurements to see. */
+  namespaces(): string[] {
+    return [...this.byName.keys()].filter((namespace) => this.list(namespace).length > 0).sort()
+  }
+
+  /** All that has data of a namespace: live, or dropped and still to be restored. */
+  *owned(namespace: string): Generator<Measurement> {
+    yield* this.byName.get(namespace)?.values() ?? []
+    for (const measurement of this.pending.values()) if (measurement.namespace === namespace) yield measurement
+  }
+
+  /** Tables of measurements with just one field. */
+  get sharedOnes(): Iterable<Table> {
+    return this.sharedTables.values()
+  }
+
+  /** Measurements to see, by name. */
+  list(namespace: string): Measurement[] {
+    const all = [...(this.byName.get(namespace)?.values() ?? [])]
+    return all.filter((m) => m.durable).sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** Marks a measurement as named by a write. */
+  keep(measurement: Measurement, definitions: Definitions, undo: Undo): void {
+    if (measurement.kept) return
+    measurement.kept = true
+    const { id, namespace, name } = measurement
+    ;(definitions.measurements ??= []).push({ id, namespace, name })
+    undo.push(() => {
+      measurement.kept = false
+      this.provisional.push(measurement)
+    })
+  }
+
+  addField(measurement: Measurement, name: string, type: FieldType, scale: number, definitions: Definitions, undo: Undo): FieldDef {
+    const id = measurement.list.reduce((next, known) => Math.max(next, known.id + 1), 0)
+    const field: FieldDef = { id, name, type, scale, column: columnName(name, measurement.columnNames()) }
+    measurement.list.push(field)
+    measurement.fields.set(name, field)
+    ;(definitions.fields ??= []).push({ measurement: measurement.id, field })
+    undo.push(() => {
+      removeField(measurement, field)
+    })
+    return field
+  }
+
+  /** The definitions of a record that is durable now: from here on others than writes see them. Call in the order of the log. */
+  confirm({ measurements = [], tables = [], fields = [], homes = [] }: Definitions): void {
+    for (const { id } of measurements) {
+      const measurement = this.any(id)
+      if (measurement !== undefined) measurement.durable = true
+    }
+    for (const { measurement, field } of fields) {
+      const owner = this.any(measurement)
+      if (owner?.fields.get(field.name)?.id === field.id && !owner.durableFields.some(({ id }) => id === field.id)) owner.durableFields.push(field)
+    }
+    for (const { id } of tables) {
+      const table = this.tables[id]
+      if (table !== undefined) table.durable = true
+    }
+    for (const { measurement, table } of homes) {
+      const owner = this.any(measurement)
+      const home = this.tables[table]
+      if (owner !== undefined && home !== undefined && !owner.durableTables.includes(home)) owner.durableTables.push(home)
+    }
+  }
+
+  /** Decides where the measurement's rows go from now on: the shared table while it has one field, else its own. */
+  settle(measurement: Measurement, definitions: Definitions, undo: Undo): Table {
+    const { home } = measurement
+    if (home !== undefined && (home.measurement >= 0 || measurement.list.length === 1)) return home
+    const table = measurement.list.length === 1 ? this.shared(measurement.list[0], definitions, undo) : this.own(measurement, definitions, undo)
+    measurement.home = table
+    measurement.tables = [...measurement.tables, table]
+    ;(definitions.homes ??= []).push({ measurement: measurement.id, table: table.id })
+    undo.push(() => {
+      measurement.home = home
+      measurement.tables = measurement.tables.slice(0, -1)
+    })
+    return table
+  }
+
+  /** A measurement that has data: live, or dropped and still to be restored. */
+  any(id: number): Measurement | undefined {
+    return this.byId[id] ?? this.pending.get(id)
+  }
+
+  /** Takes a dropped measurement out of sight. */
+  hide(measurement: Measurement): void {
+    this.unname(measurement)
+    this.pending.set(measurement.id, measurement)
+  }
+
+  /** Undoes `hide`; the caller has made sure that the name is free. */
+  reveal(measurement: Measurement): void {
+    this.pending.delete(measurement.id)
+    // Its own first write has failed as well.
+    if (!measurement.kept && !this.provisional.includes(measurement)) this.provisional.push(measurement)
+    const holder = this.find(measurement.namespace, measurement.name)
+    // What a decoder has begun to write under the name has to be looked up again.
+    if (holder !== undefined && !holder.kept) this.byId[holder.id] = undefined
+    this.insert(measurement)
+  }
+
+  /** Forgets a dropped measurement for good. Its own tables are gone with it. @param file the log file being written. */
+  remove(measurement: Measurement, file: number): void {
+    this.unname(measurement)
+    this.pending.delete(measurement.id)
+    for (const table of measurement.tables) {
+      if (table.measurement !== measurement.id) continue
+      this.tables[table.id] = undefined
+      this.goneTables.set(table.id, file)
+    }
+  }
+
+  /** Names as they are when all is read back: on the way there, two measurements may have had one name. */
+  reindex(): void {
+    for (const measurement of this.byId) if (measurement !== undefined) this.insert(measurement)
+  }
+
+  private unname({ id, namespace, name }: Measurement): void {
+    this.byId[id] = undefined
+    const names = this.byName.get(namespace)
+    if (names?.get(name)?.id === id) names.delete(name)
+    if (names?.size === 0) this.byName.delete(namespace)
+  }
+
+  /** Applies definitions read from the log. */
+  apply(definitions: Definitions): void {
+    for (const { id, namespace, name } of definitions.measurements ?? []) {
+      this.nextMeasurement = Math.max(this.nextMeasurement, id + 1)
+      if (this.any(id) !== undefined) continue
+      const measurement = new Measurement(id, namespace, name)
+      measurement.kept = true
+      this.insert(measurement)
+    }
+    for (const { measurement, field } of definitions.fields ?? []) {
+      const owner = this.any(measurement)
+      const known = owner?.fields.get(field.name)
+      if (owner === undefined || (known?.id === field.id && known.type === field.type && known.scale === field.scale)) continue
+      // Earlier servers stored fields of writes that failed afterwards, and gave their names and numbers again: what the log says came later.
+      for (const phantom of owner.list.filter(({ id, name }) => id === field.id || name === field.name)) removeField(owner, phantom)
+      owner.list.push(field)
+      owner.fields.set(field.name, field)
+    }
+    for (const { id, measurement } of definitions.tables ?? []) {
+      this.goneTables.delete(id)
+      this.restoreTable({ id, measurement, fields: [] })
+    }
+    for (const { table, field } of definitions.sharedFields ?? []) {
+      const shared = this.tables[table]
+      if (shared === undefined || shared.fields.length > 0) continue
+      shared.fields.push(field)
+      this.sharedTables.set(sharedKey(field), shared)
+    }
+    for (const { measurement, table } of definitions.homes ?? []) {
+      const owner = this.any(measurement)
+      const home = this.tables[table]
+      if (owner === undefined || home === undefined || owner.tables.includes(home)) continue
+      owner.home = home
+      owner.tables = [...owner.tables, home]
+      if (home.measurement >= 0) home.fields = owner.durableFields
+    }
+    this.confirm(definitions)
+  }
+
+  /** Puts back what the catalog stored; tables first. */
+  restore(tables: readonly TableDef[], measurements: readonly MeasurementDef[]): void {
+    for (const def of tables) {
+      const table = this.restoreTable(def)
+      table.durable = true
+      if (def.measurement < 0) this.sharedTables.set(sharedKey(def.fields[0]), table)
+    }
+    for (const def of measurements) {
+      const measurement = new Measurement(def.id, def.namespace, def.name)
+      measurement.kept = true
+      measurement.durable = true
+      for (const field of def.fields) {
+        measurement.list.push(field)
+        measurement.durableFields.push(field)
+        measurement.fields.set(field.name, field)
+      }
+      // A table that is not there belongs to a write that was under way at the crash: the log defines it, or it never came to be.
+      measurement.tables = def.tables.map((id) => this.tables[id]).filter((table) => table !== undefined)
+      measurement.durableTables.push(...measurement.tables)
+      measurement.home = measurement.tables.at(-1)
+      if (measurement.home !== undefined && measurement.home.measurement >= 0) measurement.home.fields = measurement.durableFields
+      this.insert(measurement)
+      this.nextMeasurement = Math.max(this.nextMeasurement, def.id + 1)
+    }
+  }
+
+  private restoreTable(def: TableDef): Table {
+    const known = this.tables[def.id]
+    if (known !== undefined) return known
+    const table = new Table(def.id, def.measurement, [...def.fields])
+    this.tables[def.id] = table
+    this.nextTable = Math.max(this.nextTable, def.id + 1)
+    return table
+  }
+
+  private shared(field: FieldDef, definitions: Definitions, undo: Undo): Table {
+    const known = this.sharedTables.get(sharedKey(field))
+    if (known !== undefined) return known
+    const table = this.newTable(-1, [{ ...field, id: 0, column: columnName(field.name, new Set(RESERVED_COLUMNS)) }], definitions, undo)
+    this.sharedTables.set(sharedKey(field), table)
+    ;(definitions.sharedFields ??= []).push({ table: table.id, field: table.fields[0] })
+    undo.push(() => this.sharedTables.delete(sharedKey(field)))
+    return table
+  }
+
+  private own(measurement: Measurement, definitions: Definitions, undo: Undo): Table {
+    return this.newTable(measurement.id, measurement.durableFields, definitions, undo)
+  }
+
+  private newTable(measurement: number, fields: FieldDef[], definitions: Definitions, undo: Undo): Table {
+    const table = new Table(this.nextTable++, measurement, fields)
+    this.tables[table.id] = table
+    ;(definitions.tables ??= []).push({ id: table.id, measurement })
+    undo.push(() => {
+      this.tables[table.id] = undefined
+    })
+    return table
+  }
+
+  private insert(measurement: Measurement): void {
+    this.byId[measurement.id] = measurement
+    let names = this.byName.get(measurement.namespace)
+    if (names === undefined) {
+      names = new Map()
+      this.byName.set(measurement.namespace, names)
+    }
+    names.set(measurement.name, measurement)
+  }
+}
+
+function removeField(owner: Measurement, field: FieldDef): void {
+  for (const list of [owner.list, owner.durableFields]) if (list.includes(field)) list.splice(list.indexOf(field), 1)
+  owner.fields.delete(field.name)
+  owner.forgetColumnNames()
+}
+
+/** @param tags its tag keys, ordered. */
+export function describe(measurement: Measurement, tags: string[]): MeasurementInfo {
+  const fields = measurement.durableFields.map(({ name, type, scale }): FieldInfo => (type === 'decimal' ? { name, type, scale } : { name, type }))
+  return { name: measurement.name, tags, fields }
+}
+
+/** Columns that are no field's: the engine threads add them to segments and relations. */
+const RESERVED_COLUMNS = ['_time', '_series', '_measurement', '_order']
+
+/** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart, or it is reserved. */
+/** @param taken in lower case; the name is added. */
+function columnName(name: string, taken: Set<string>): string {
+  let column = name
+  for (let n = 2; taken.has(column.toLowerCase()); n++) column = `${name}_${n}`
+  taken.add(column.toLowerCase())
+  return column
+}
+
+const sharedKey = (field: { name: string; type: FieldType; scale: number }): string => `${field.type}/${field.scale}/${field.name}`
+
+export function tooManyFields(measurement: string, field: string, total: number, limit: number): SvcError {
+  return new SvcError(
+    'INVALID_POINT',
+    `cannot add field "${field}" to measurement "${measurement}": it would have ${total} fields, max_fields_per_measurement is ${limit}; write under another measurement or raise the limit`,
+  )
+}

@@ -1,0 +1,39 @@
+/** The state store for commands: read from the catalog's file, beside a server that may be writing it. */
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { open } from 'lmdb'
+import type { OpenState } from 'svcdb'
+import { paths } from '../paths.ts'
+import { LmdbStateReader } from './state-store.ts'
+import { type CatalogStore, FORMAT_VERSION } from './store.ts'
+import { decodeJson, decodeValue } from './value.ts'
+
+/**
+ * LMDB has readers in other processes see whole transactions. Its pages are not checked, as the engine does before it opens them: they change meanwhile.
+ * @returns undefined when there is no catalog. @throws Error in one line.
+ */
+export async function openState(config: Record<string, unknown>, owner: string): Promise<OpenState | undefined> {
+  const directory = paths(resolve(String(config.data_dir))).catalog
+  if (!existsSync(join(directory, 'data.mdb'))) return undefined
+  const db = open<Uint8Array, string>({ path: directory, encoding: 'binary', readOnly: true, maxDbs: 1 })
+  try {
+    const { format } = JSON.parse(new TextDecoder().decode(db.get('meta/format'))) as { format: unknown }
+    if (format !== FORMAT_VERSION)
+      throw new Error(
+        `cannot read the state of "${directory}": its format is version ${format}, this svc reads version ${FORMAT_VERSION}; start its server first`,
+      )
+    const catalog: Pick<CatalogStore, 'getJson' | 'range'> = {
+      getJson: <T>(key: string) => {
+        const stored = db.get(key)
+        return stored === undefined ? undefined : decodeJson<T>(key, stored)
+      },
+      *range(range) {
+        for (const { key, value } of db.getRange(range)) yield { key, bytes: decodeValue(key, value) }
+      },
+    }
+    return { state: new LmdbStateReader(catalog, owner), close: () => db.close() }
+  } catch (error) {
+    await db.close()
+    throw error
+  }
+}

@@ -1,0 +1,196 @@
+/** Merges segments of a table into one. DuckDB sorts, within its memory limit and the scratch space. */
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sqlName, sqlText } from '../duckdb/duckdb.ts'
+import { isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
+import { fileCrc } from '../integrity/file-crc.ts'
+import { hiddenInTable, type Lifetimes } from '../read/masks.ts'
+import { type Interval, type Piece, rawColumn, readSql, type UnionRequest, unionSql } from '../read/sources.ts'
+import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from '../segment/bits-column.ts'
+import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
+import { segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
+import { haveNames, ownersOf } from '../segment/segment-owners.ts'
+import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
+import { copyOptions, type SegmentTarget } from '../segment/segment-writer.ts'
+import type { FieldDef, MeasurementDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../threads/layout.ts'
+
+export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
+
+const INT32_LIMIT = 2n ** 31n
+const EXACT_LIMIT = 2n ** 53n
+const ALL_TIME: Interval = [-(2n ** 63n), 2n ** 63n - 1n]
+
+/**
+ * @param inputs in the order of their sequence, at least one.
+ * @param measurement that of the table; undefined when it is shared.
+ * @param keyOf the key by which a field is to be encrypted; none when undefined.
+ * @param measurements those there are.
+ * @returns null when no rows are left.
+ */
+export async function compactSegments(
+  inputs: readonly SegmentMeta[],
+  request: CompactRequest,
+  measurement: number | undefined,
+  lifetimes: Lifetimes,
+  target: SegmentTarget,
+  keyOf: (field: number) => string | undefined = () => undefined,
+  measurements: ReadonlyMap<number, MeasurementDef> = new Map(),
+): Promise<SegmentMeta | null> {
+  const all: SegmentColumn[] = []
+  for (const field of unionFields(inputs)) {
+    const key = keyOf(field.id)
+    const encoding = key === undefined ? await chooseEncoding(inputs, field, target) : encryptedEncoding(inputs, field, key)
+    all.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding })
+  }
+  const columns = withBitsColumns(namedForRowNumbers(all), (field) => holdNonFinite(inputs, field))
+  const stored = columns.filter((column) => !isEncrypted(column))
+  const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
+  const shared = measurement === undefined
+  const pieces = mergedPieces(inputs, request, measurement, lifetimes)
+  const sources: string[] = []
+  const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
+  const statement = (fields: FieldDef[], read: UnionRequest['read'], outputs = fields.map(outputName)): string => {
+    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, read, raw: true })
+    const names = outputs.map((output) => `, ${output}`).join('')
+    return !shared
+      ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
+      : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
+  }
+  const sorted = statement(stored.map(storedField), (segment, field) => storedColumn(segment, field, encodings.get(field.id)!), [
+    ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
+    ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
+  ])
+  const firsts = pieces.map(firstLeft)
+  const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
+  const minTime = before(first, time[0]) ? time[0] : first
+  const maxTime = pieces.reduce((max, piece) => (before(max, piece.maxTime) ? piece.maxTime : max), pieces[0].maxTime)
+  const file = segmentPath(request.segment, minTime)
+  let rows = 0
+  const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
+    const [result] = await target.duck.run(`COPY (${sorted}) TO ${sqlText(path)} (${copyOptions(target.config, stored)})`)
+    rows = Number(result.Count)
+  })
+  const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
+  for (const source of sources) target.duck.removeSource(source)
+  if (rows === 0) {
+    await rm(join(target.dataDir, file))
+    return null
+  }
+  return {
+    id: request.segment,
+    table: request.table,
+    sequence: request.sequence,
+    level: request.level,
+    cleared: request.cleared,
+    file,
+    ...sidecar,
+    rows,
+    bytes,
+    crc: (await fileCrc(join(target.dataDir, file))).crc,
+    minTime: String(minTime),
+    maxTime: String(maxTime),
+    dirty: request.dirty,
+    minSeries: Math.min(...inputs.map((input) => input.minSeries)),
+    maxSeries: Math.max(...inputs.map((input) => input.maxSeries)),
+    ...(shared && haveNames(measurements) ? ownersOf(await countMerged(join(target.dataDir, file), target), measurements) : {}),
+    columns,
+  }
+}
+
+async function countMerged(path: string, { duck }: SegmentTarget): Promise<[measurement: number, rows: number][]> {
+  const counts = await duck.run(`SELECT ${MEASUREMENT_COLUMN} AS m, count(*)::DOUBLE AS n FROM ${readSql([path])} WHERE m IS NOT NULL GROUP BY m`)
+  return counts.map(({ m, n }) => [Number(m), Number(n)])
+}
+
+/** What is left of the inputs, ready to be merged. */
+export function mergedPieces(
+  inputs: readonly SegmentMeta[],
+  { deduplicate, cleared }: Pick<CompactRequest, 'deduplicate' | 'cleared'>,
+  measurement: number | undefined,
+  lifetimes: Lifetimes,
+): Piece[] {
+  return inputs.map((segment) => {
+    const [minTime, maxTime] = [BigInt(segment.minTime), BigInt(segment.maxTime)]
+    return {
+      minTime,
+      maxTime,
+      dirty: deduplicate && segment.dirty !== null ? [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] : null,
+      segment,
+      measurement: undefined,
+      hidden: hiddenInTable(lifetimes, measurement, { ...segment, minTime, maxTime, cleared: segment.cleared ?? 0 }, cleared),
+    }
+  })
+}
+
+/** The inputs say themselves which measurement a series is of, dropped ones included. */
+export function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string): string {
+  // Rows of a series that was released before they were flushed carry no measurement.
+  return `SELECT _series AS s, max(${MEASUREMENT_COLUMN}) AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} GROUP BY _series`
+}
+
+const outputName = ({ column }: Pick<FieldDef, 'column'>): string => `p.${sqlName(column)}`
+
+const storedField = ({ field, name, type, scale }: SegmentColumn): FieldDef => ({ id: field, name, type, scale, column: name })
+
+export function unionFields(inputs: readonly SegmentMeta[]): FieldDef[] {
+  const fields = new Map<number, FieldDef>()
+  for (const { columns } of inputs) for (const { field, name, type, scale } of columns) fields.set(field, { id: field, name, type, scale, column: name })
+  return [...fields.values()].sort((a, b) => a.id - b.id)
+}
+
+/** Integers stay integers, at the largest scale of all inputs, as long as the largest of them still fits. */
+async function chooseEncoding(inputs: readonly SegmentMeta[], field: FieldDef, { duck, dataDir }: SegmentTarget): Promise<SegmentEncoding> {
+  const found = inputs.flatMap((input) => {
+    const column = input.columns.find((c) => c.field === field.id)
+    return column === undefined ? [] : [{ input, column }]
+  })
+  // Nobody has looked for the sign of zero in what was encrypted.
+  if (found.some(({ column }) => isEncrypted(column))) return field.type === 'float64' ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
+  const scales = new Set<number>()
+  let wide = false
+  for (const { column } of found) {
+    if (column.encoding.kind !== 'scaled')
+      return found.some((other) => needsExactBits(other.column)) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
+    scales.add(column.encoding.scale)
+    wide ||= column.encoding.wide === true
+  }
+  const scale = Math.max(...scales)
+  if (scales.size === 1 && !wide) return { kind: 'scaled', scale }
+  const branches = found.map(
+    ({ input, column }) =>
+      `SELECT max(abs(${sqlName(column.name)}::HUGEINT)) * ${10n ** BigInt(scale - (column.encoding as { scale: number }).scale)}::HUGEINT AS n FROM ${readSql([join(dataDir, input.file)])}`,
+  )
+  const [row] = await duck.run(`SELECT coalesce(max(n), 0)::HUGEINT AS n FROM (${branches.join(' UNION ALL ')})`)
+  const largest = row.n as bigint
+  if (largest >= EXACT_LIMIT) return { kind: 'plain' }
+  return largest < INT32_LIMIT ? { kind: 'scaled', scale } : { kind: 'scaled', scale, wide: true }
+}
+
+/** The column of one input as it will lie in the output. */
+function storedColumn(segment: SegmentMeta, field: FieldDef, encoding: SegmentEncoding): string {
+  const column = segment.columns.find((c) => c.field === field.id)
+  if (encoding.kind !== 'scaled') return rawColumn(segment, field)
+  const type = encoding.wide || encoding.nonFiniteIn !== undefined ? 'BIGINT' : 'INTEGER'
+  if (column?.encoding.kind !== 'scaled') return `NULL::${type}`
+  return joinedSql(`(${sqlName(column.name)}::BIGINT * ${10n ** BigInt(encoding.scale - column.encoding.scale)})::${type}`, bitsColumn(column))
+}
+
+function encryptedEncoding(inputs: readonly SegmentMeta[], { id }: FieldDef, key: string): SegmentEncoding {
+  return holdNonFinite(inputs, id) ? { kind: 'encrypted', key, nonFinite: true } : { kind: 'encrypted', key }
+}
+
+function holdNonFinite(inputs: readonly SegmentMeta[], field: number): boolean {
+  return inputs.some(({ columns }) => columns.some((column) => column.field === field && mayBeNonFinite(column)))
+}
+
+/** Where the piece begins once what retention hides of it is gone. */
+export function firstLeft({ minTime, maxTime, hidden }: Piece): bigint {
+  let first = minTime
+  for (const { measurements, series, lo, hi } of hidden) if (measurements === undefined && series === undefined && lo <= first && hi >= first) first = hi + 1n
+  return before(maxTime, first) ? maxTime : first
+}
+
+/** Math.min takes no bigint. */
+function before(a: bigint, b: bigint): boolean {
+  return a < b
+}

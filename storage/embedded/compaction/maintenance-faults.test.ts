@@ -1,0 +1,102 @@
+import { readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { MetricsRegistry } from 'svcdb/testkit'
+import t from 'tap'
+import { testContext } from '../../conformance/index.ts'
+import { EmbeddedEngine } from '../engine.ts'
+import { threadsRunning } from '../environment.ts'
+import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+
+const FAULTY = new URL('../testing/faulty-worker.ts', import.meta.url)
+
+/** An engine whose threads do what the file `faults` says. */
+async function faultyEngine(dir: string, config: Record<string, unknown> = {}): Promise<{ engine: EmbeddedEngine; metric(name: string): Promise<number> }> {
+  const registry = new MetricsRegistry()
+  const context = testContext({ ...config, data_dir: dir }, () => NOW_MS)
+  const engine = new EmbeddedEngine({ ...context, metrics: registry.child('storage') }, { startThread: threadsRunning(FAULTY) })
+  await engine.open()
+  const metric = async (name: string): Promise<number> => Number(new RegExp(`^svc_${name} (\\S+)$`, 'm').exec(await registry.text())?.[1])
+  return { engine, metric }
+}
+
+const segmentFiles = (dir: string): string[] =>
+  readdirSync(join(dir, 'segments'), { recursive: true, withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [entry.name] : []))
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 500; i++) {
+    if (await condition()) return
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw new Error('it did not come to pass')
+}
+
+t.test('a maintenance thread that dies is started again and the flush repeated', async (t) => {
+  const dir = tempDir()
+  const { engine, metric } = await faultyEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  writeFileSync(join(dir, 'faults'), 'die once')
+  await t.rejects(engine.flush(), { message: /struck dead/ })
+  await engine.flush()
+  await until(() => segmentFiles(dir).length === 1)
+  t.equal(await metric('maintenance_panics_total'), 1)
+  t.equal(await metric('maintenance_running'), 1)
+  t.match(engine.status(), { accepting: true })
+  await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`, `a ${NOW + 1n} v=2`])
+  await closeAndRemove(engine, dir)
+})
+
+t.test('one that dies again and again is given up: writes fail at once with the reason, reads go on, a restart recovers', async (t) => {
+  const dir = tempDir()
+  const { engine, metric } = await faultyEngine(dir, { maintenance_max_deaths: 3 })
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  writeFileSync(join(dir, 'faults'), 'die')
+  await t.rejects(engine.flush())
+  await until(async () => (await metric('maintenance_running')) === 0)
+  t.equal(await metric('maintenance_panics_total'), 3)
+  const reason = /maintenance thread died 3 times within 300 s, the last time because: .*struck dead.*restart/
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), { code: 'OVERLOADED', message: reason })
+  await t.rejects(engine.flush(), { code: 'OVERLOADED' }, 'nobody waits for a flush that never comes')
+  t.match(engine.status(), { accepting: false, reason })
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`])
+  await engine.close()
+  rmSync(join(dir, 'faults'))
+  const again = await openEngine(dir)
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`])
+  await writeFloat(again, 'm', 'a', NOW + 1n, { v: 2 })
+  await closeAndRemove(again, dir)
+})
+
+t.test('a segment whose sync failed is not used: the flush is repeated with another file', async (t) => {
+  const dir = tempDir()
+  const { engine, metric } = await faultyEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await writeFloat(engine, 'own', 'a', NOW, { v: 1, w: 2 })
+  writeFileSync(join(dir, 'faults'), 'sync')
+  await t.rejects(engine.flush(), { message: /EIO/ })
+  t.same(segmentFiles(dir), [], 'nothing is left of it')
+  t.match(engine.status(), { accepting: true }, 'the log still has the rows')
+  rmSync(join(dir, 'faults'))
+  await engine.flush()
+  await until(() => segmentFiles(dir).length === 2)
+  t.notOk(segmentFiles(dir).includes('0000000001.parquet'), `new files: ${segmentFiles(dir)}`)
+  t.ok((await metric('flush_failures_total')) >= 1)
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`])
+  await closeAndRemove(engine, dir)
+})
+
+t.test('a catalog that could not be written refuses writes; a restart has everything acknowledged', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  const { db } = (engine as unknown as { catalog: { store: { db: { batch: unknown } } } }).catalog.store
+  db.batch = () => Promise.reject(Object.assign(new Error('Commit failed'), { commitError: Promise.reject(Object.assign(new Error('EIO'), { code: 5 })) }))
+  await t.rejects(engine.flush(), { code: 'OVERLOADED', message: /catalog could not be written/ })
+  await t.rejects(writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), { code: 'OVERLOADED', message: /restart/ })
+  t.match(engine.status(), { accepting: false, reason: /catalog could not be written/ })
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`], 'reads go on')
+  await engine.close()
+  const again = await openEngine(dir)
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`])
+  await closeAndRemove(again, dir)
+})

@@ -1,0 +1,302 @@
+/**
+ * DuckDB as the engine threads use it: one instance a thread, one connection a statement, rows handed in through one table function.
+ *
+ * Invariants: a connection runs one statement at a time (concurrent ones crash the process); a thread's JavaScript must never wait
+ * synchronously for DuckDB, which calls back into it; only the data directory's segments and scratch space can be reached.
+ */
+
+import { mkdirSync } from 'node:fs'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import duckdb from '@duckdb/node-bindings'
+import type { FieldType } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { EncryptedColumns } from '../encryption/columns.ts'
+import { registerEncrypted } from '../encryption/encrypted-sql.ts'
+import { KeyRing } from '../encryption/keys.ts'
+import { paths } from '../paths.ts'
+import { HIDDEN_FUNCTION, type HiddenRows, registerHidden } from '../read/mask-sql.ts'
+import type { WorkerConfig } from '../threads/layout.ts'
+import { raised } from './raised.ts'
+
+/** What a table function call scans. */
+export interface RowSource {
+  columns: { name: string; type: duckdb.LogicalType }[]
+  rows: number
+  /** Blocks may go to several DuckDB threads, and so out of order; they are still made one at a time. */
+  unordered?: boolean
+  /** @param projected the columns wanted, as indexes into `columns`. */
+  open(projected: number[]): RowStream
+}
+
+export interface RowStream {
+  /** Fills the chunk's vectors and returns the number of rows, at most 2048; 0 ends the scan. */
+  next(vectors: duckdb.Vector[]): number
+}
+
+const KEPT_CONNECTIONS = 8
+/** What comes after a source is worth this many threads at most: one thread fills the blocks. */
+const UNORDERED_THREADS = 4
+const INTERRUPT_EVERY_MS = 20
+/**
+ * What a streamed result is made ahead of its reader. DuckDB does not count texts outside its vectors: at its own 1 MB, a statement with texts of
+ * 2 kB that nobody reads holds 120 MB. At this it is as fast (measured with 20 million rows of three numbers).
+ */
+const STREAM_AHEAD = '128KB'
+/** Every plan is shown: the one before optimization says what a statement reads (sql/plan-guard.ts). */
+const CONNECTION_SETTINGS = [`SET streaming_buffer_size = '${STREAM_AHEAD}'`, "SET explain_output = 'all'"]
+export const SOURCE_FUNCTION = 'svc_source'
+/** DuckDB gives ENOSPC and EDQUOT as text only. */
+const FULL_DISK = /No space left on device|Disk quota exceeded/i
+
+export class Duck {
+  readonly encrypted: EncryptedColumns
+  /** Where archived segments are read, by key. */
+  readonly archiveDirectory: string | undefined
+  private readonly instance: DuckDBInstance
+  private readonly sources: Map<string, RowSource>
+  private readonly hidden = new Map<number, HiddenRows>()
+  private readonly idle: DuckDBConnection[] = []
+  private readonly extensions = new Set<unknown>()
+  private readonly retiring = new Set<Promise<void>>()
+  private nextSource = 0
+  private closed = false
+
+  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>, encrypted: EncryptedColumns, archiveDirectory: string | undefined) {
+    this.archiveDirectory = archiveDirectory
+    this.instance = instance
+    this.sources = sources
+    this.encrypted = encrypted
+  }
+
+  static async open(config: WorkerConfig, dataDir: string): Promise<Duck> {
+    const { segments } = paths(dataDir)
+    mkdirSync(segments, { recursive: true })
+    mkdirSync(config.tempDir, { recursive: true })
+    const instance = await DuckDBInstance.create(':memory:', {
+      threads: String(config.duckdbThreads),
+      memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
+      temp_directory: config.noSpill ? '' : config.tempDir,
+      ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+      allow_community_extensions: 'false',
+      allow_unsigned_extensions: 'false',
+    })
+    const connection = await instance.connect()
+    for (const statement of [
+      `SET TimeZone = 'UTC'`,
+      `SET parquet_metadata_cache = true`,
+      `SET preserve_insertion_order = true`,
+      `CREATE SCHEMA svc_tags`,
+      `SET allowed_directories = [${[segments, config.tempDir, config.archiveDirectory ?? []].flat().map(sqlText).join(', ')}]`,
+      `SET enable_external_access = false`,
+      // They are a connection's own, and there are no defaults of them to set. Statements of clients cannot set anything: prepare refuses them.
+      `SET allowed_configs = ['streaming_buffer_size', 'explain_output']`,
+      `SET lock_configuration = true`,
+      ...CONNECTION_SETTINGS,
+    ]) {
+      await connection.run(statement)
+    }
+    const sources = new Map<string, RowSource>()
+    registerSources(connection, sources)
+    const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
+    registerEncrypted(rawConnection(connection), encrypted, logicalType)
+    const duck = new Duck(instance, sources, encrypted, config.archiveDirectory)
+    registerHidden(rawConnection(connection), duck.hidden)
+    duck.idle.push(connection)
+    return duck
+  }
+
+  /** Makes rows scannable under the SQL text returned; call `removeSource` with the same text once the statement is over. */
+  addSource(source: RowSource): string {
+    const token = String(this.nextSource++)
+    this.sources.set(token, source)
+    return `${SOURCE_FUNCTION}('${token}')`
+  }
+
+  /** A condition that holds for hidden rows; to be removed as a source is. @param columns series and time. */
+  addHidden(rows: HiddenRows, columns: readonly [string, string]): string {
+    const token = this.nextSource++
+    this.hidden.set(token, rows)
+    return `${HIDDEN_FUNCTION}(${token}, ${columns.join(', ')})`
+  }
+
+  removeSource(call: string): void {
+    if (call.startsWith(HIDDEN_FUNCTION)) {
+      this.hidden.delete(Number.parseInt(call.slice(HIDDEN_FUNCTION.length + 1), 10))
+      return
+    }
+    this.sources.delete(call.slice(SOURCE_FUNCTION.length + 2, -2))
+  }
+
+  /** Registers functions, once for the instance. */
+  extend(register: (connection: DuckDBConnection) => void, connection: DuckDBConnection): void {
+    if (this.extensions.has(register)) return
+    this.extensions.add(register)
+    register(connection)
+  }
+
+  async connect(): Promise<DuckDBConnection> {
+    if (this.closed) throw new SvcError('DATABASE_CLOSED', 'cannot run a statement: the engine is closing')
+    const idle = this.idle.pop()
+    if (idle !== undefined) return idle
+    const connection = await this.instance.connect()
+    for (const statement of CONNECTION_SETTINGS) await connection.run(statement)
+    return connection
+  }
+
+  /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */
+  release(connection: DuckDBConnection, reusable: boolean): void {
+    if (reusable && !this.closed && this.idle.length < KEPT_CONNECTIONS) this.idle.push(connection)
+    else this.retire(connection)
+  }
+
+  /** Resolves when the statements that were left half done have ended. */
+  async settled(): Promise<void> {
+    await Promise.all(this.retiring)
+  }
+
+  /**
+   * Ends what a connection still does, and closes it. Closing waits for DuckDB's threads, which may wait for a function of this thread: so the
+   * statement ends first, by another one that takes its place while this thread goes on.
+   */
+  private retire(connection: DuckDBConnection): void {
+    connection.interrupt()
+    const ended = connection
+      .run('SELECT 1')
+      .catch(() => {})
+      .then(() => {
+        this.retiring.delete(ended)
+        connection.disconnectSync()
+      })
+    this.retiring.add(ended)
+  }
+
+  /** Runs a statement on a connection of its own and returns its rows. */
+  async run(sql: string, signal?: AbortSignal): Promise<Record<string, unknown>[]> {
+    const connection = await this.connect()
+    const calm = interruptOn(signal, connection)
+    let clean = false
+    try {
+      const reader = await connection.runAndReadAll(sql)
+      clean = true
+      return reader.getRowObjects() as Record<string, unknown>[]
+    } catch (error) {
+      throw engineError(error, signal)
+    } finally {
+      calm()
+      this.release(connection, clean)
+    }
+  }
+
+  close(): void {
+    if (this.closed) return
+    this.closed = true
+    for (const connection of this.idle.splice(0)) connection.disconnectSync()
+    this.instance.closeSync()
+  }
+}
+
+/** Interrupts the connection's statement when the signal says so. @returns what to call when the statement is over. */
+export function interruptOn(signal: AbortSignal | undefined, connection: DuckDBConnection): () => void {
+  if (signal === undefined) return () => {}
+  let timer: NodeJS.Timeout | undefined
+  const interrupt = (): void => {
+    connection.interrupt()
+    // An interruption between two steps of a statement is lost when the next one starts: repeat it.
+    timer ??= setInterval(() => connection.interrupt(), INTERRUPT_EVERY_MS)
+  }
+  if (signal.aborted) interrupt()
+  signal.addEventListener('abort', interrupt)
+  return () => {
+    signal.removeEventListener('abort', interrupt)
+    clearInterval(timer)
+  }
+}
+
+function rawConnection(connection: DuckDBConnection): duckdb.Connection {
+  return (connection as unknown as { connection: duckdb.Connection }).connection
+}
+
+/** Makes the sources scannable by their keys. */
+export function registerSources(connection: DuckDBConnection, sources: ReadonlyMap<string, RowSource>): void {
+  const fn = duckdb.create_table_function()
+  duckdb.table_function_set_name(fn, SOURCE_FUNCTION)
+  duckdb.table_function_add_parameter(fn, duckdb.create_logical_type(duckdb.Type.VARCHAR))
+  duckdb.table_function_set_bind(fn, (info) => {
+    const source = sources.get(duckdb.get_varchar(duckdb.bind_get_parameter(info, 0)))
+    if (source === undefined) {
+      duckdb.bind_set_error(info, 'no such row source')
+      return
+    }
+    for (const { name, type } of source.columns) duckdb.bind_add_result_column(info, name, type)
+    duckdb.bind_set_cardinality(info, source.rows, false)
+    duckdb.bind_set_bind_data(info, source)
+  })
+  duckdb.table_function_set_init(fn, (info) => {
+    const source = duckdb.init_get_bind_data(info) as RowSource
+    const projected: number[] = []
+    for (let i = 0, n = duckdb.init_get_column_count(info); i < n; i++) projected.push(duckdb.init_get_column_index(info, i))
+    duckdb.init_set_init_data(info, { stream: source.open(projected), width: projected.length })
+    duckdb.init_set_max_threads(info, source.unordered ? UNORDERED_THREADS : 1)
+  })
+  duckdb.table_function_set_function(fn, (info, chunk) => {
+    try {
+      const { stream, width } = duckdb.function_get_init_data(info) as { stream: RowStream; width: number }
+      const vectors: duckdb.Vector[] = []
+      for (let i = 0; i < width; i++) vectors.push(duckdb.data_chunk_get_vector(chunk, i))
+      duckdb.data_chunk_set_size(chunk, stream.next(vectors))
+    } catch (error) {
+      duckdb.function_set_error(info, (error as Error).message)
+    }
+  })
+  duckdb.table_function_supports_projection_pushdown(fn, true)
+  duckdb.register_table_function(rawConnection(connection), fn)
+}
+
+/** What a failure of DuckDB means to a caller. */
+export function engineError(error: unknown, signal?: AbortSignal): Error {
+  if (error instanceof SvcError) return error
+  if (signal?.aborted) return signal.reason instanceof Error ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the statement was interrupted', { cause: error })
+  const ours = raised(error)
+  if (ours !== undefined) return ours
+  const message = error instanceof Error ? error.message : String(error)
+  if (/out of memory/i.test(message)) {
+    return new SvcError(
+      'OVERLOADED',
+      'cannot run the statement: it needs more memory than the engine thread may use; read a shorter time range or fewer columns, or raise [database] per_query_memory_limit',
+      { cause: error },
+    )
+  }
+  if (FULL_DISK.test(message)) {
+    return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
+  }
+  return new SvcError('DATABASE_ERROR', message, { cause: error })
+}
+
+export function sqlText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}
+
+export function sqlName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+export function logicalType(type: FieldType, scale: number): duckdb.LogicalType {
+  if (type === 'decimal') return duckdb.create_decimal_type(38, scale)
+  return duckdb.create_logical_type(
+    {
+      float64: duckdb.Type.DOUBLE,
+      int64: duckdb.Type.BIGINT,
+      uint64: duckdb.Type.UBIGINT,
+      bool: duckdb.Type.BOOLEAN,
+      string: duckdb.Type.VARCHAR,
+      histogram: duckdb.Type.BLOB,
+    }[type],
+  )
+}
+
+/** The field's type in SQL. */
+export function sqlType(type: FieldType, scale: number): string {
+  return { float64: 'DOUBLE', int64: 'BIGINT', uint64: 'UBIGINT', bool: 'BOOLEAN', string: 'VARCHAR', decimal: `DECIMAL(38,${scale})`, histogram: 'BLOB' }[type]
+}

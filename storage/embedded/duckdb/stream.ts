@@ -1,0 +1,34 @@
+/** Runs one statement and hands its rows out chunk by chunk, as they are made. */
+import type { DuckDBResult } from '@duckdb/node-api'
+import type { SqlChunk } from 'svcdb'
+import { type Duck, engineError, interruptOn } from './duckdb.ts'
+import { type ResultColumn, readVector, resultColumn } from './vectors.ts'
+
+export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | undefined): AsyncGenerator<SqlChunk> {
+  signal?.throwIfAborted()
+  const connection = await duck.connect()
+  const calm = interruptOn(signal, connection)
+  let finished = false
+  try {
+    signal?.throwIfAborted()
+    const statement = await connection.prepare(sql)
+    const result = await statement.stream().finally(() => statement.destroySync())
+    const columns = resultColumns(result)
+    for (;;) {
+      const chunk = await result.fetchChunk()
+      signal?.throwIfAborted()
+      if (chunk === null || chunk.rowCount === 0) break
+      yield { rows: chunk.rowCount, columns: columns.map((column, i) => readVector(chunk, i, column)) }
+    }
+    finished = true
+  } catch (error) {
+    throw engineError(error, signal)
+  } finally {
+    calm()
+    duck.release(connection, finished)
+  }
+}
+
+function resultColumns(result: DuckDBResult): ResultColumn[] {
+  return Array.from({ length: result.columnCount }, (_, i) => resultColumn(result.columnLogicalType(i).logical_type))
+}

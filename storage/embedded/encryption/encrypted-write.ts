@@ -1,0 +1,240 @@
+/**
+ * Writes the sidecar of a segment: from the rows of a memtable, or from the sidecars and files of the segments that are merged.
+ *
+ * Invariant: what was encrypted on disk is never handed to DuckDB in a merge, which might spill it: a statement gives the place of each
+ * value in the order of the output, and the values are taken from there.
+ */
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FieldType } from 'svcdb'
+import { type Duck, sqlType } from '../duckdb/duckdb.ts'
+import { streamSql } from '../duckdb/stream.ts'
+import { BLOCK_ROWS, type ChunkView } from '../memtable/chunk-view.ts'
+import { Gathered, GatheredColumn, heapBytes } from '../memtable/row-gather.ts'
+import type { OrderedRows } from '../memtable/row-order.ts'
+import { rawColumn } from '../read/sources.ts'
+import { isSetSql } from '../segment/bits-column.ts'
+import { removeSegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
+import { type FieldDef, type SegmentColumn, type SegmentMeta, sidecarFile, type TableDef } from '../threads/layout.ts'
+import { type Block, type BlockBuilder, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
+import { type ColumnPlace, columnPlace } from './columns.ts'
+import { hasDecrypted, ROW_NUMBER } from './encrypted-sql.ts'
+import type { KeyRing } from './keys.ts'
+import { type SidecarColumn, SidecarWriter } from './sidecar.ts'
+
+type SidecarEntry = Required<Pick<SegmentMeta, 'sidecar' | 'sidecarBytes' | 'created'>>
+
+export const isEncrypted = ({ encoding }: SegmentColumn): boolean => encoding.kind === 'encrypted'
+
+/**
+ * The columns as they are named in the Parquet file: none may take the name of DuckDB's row number, by which encrypted values are found.
+ */
+export function namedForRowNumbers(columns: SegmentColumn[]): SegmentColumn[] {
+  if (!columns.some(isEncrypted)) return columns
+  const taken = new Set(columns.map(({ name }) => name.toLowerCase()))
+  return columns.map((column) => {
+    if (column.name.toLowerCase() !== ROW_NUMBER) return column
+    let name = `${column.name}_`
+    while (taken.has(name.toLowerCase())) name += '_'
+    return { ...column, name }
+  })
+}
+
+/** The key by which a merge encrypts each field; a field whose table is not known any more stays as it was encrypted last. */
+export function mergedKeys(inputs: readonly SegmentMeta[], table: TableDef | undefined, keys: KeyRing): (field: number) => string | undefined {
+  return (id) => {
+    const known = table?.fields.find((field) => field.id === id)
+    if (known !== undefined) return keys.keyOf(known.name)
+    const encoding = inputs.flatMap(({ columns }) => columns).findLast((column) => column.field === id && isEncrypted(column))?.encoding
+    return encoding?.kind === 'encrypted' ? encoding.key : undefined
+  }
+}
+
+export interface SidecarTarget {
+  duck: Duck
+  dataDir: string
+  now(): number
+}
+
+async function writeSidecar(
+  { duck, dataDir, now }: SidecarTarget,
+  segment: { id: number; file: string; rows: number },
+  columns: readonly SegmentColumn[],
+  fill: (writer: SidecarWriter) => void | Promise<void>,
+): Promise<SidecarEntry> {
+  const sidecar = sidecarFile(segment.file)
+  const created = now()
+  const sealed = columns.map(({ name, type, encoding }): SidecarColumn => ({ name, type, key: encoding.kind === 'encrypted' ? encoding.key : '' }))
+  const sidecarBytes = await writeSegmentFile(dataDir, sidecar, async (path) => {
+    const fd = openSync(path, 'w')
+    try {
+      const write = (bytes: Uint8Array): void => {
+        for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
+      }
+      const writer = new SidecarWriter({ segment: segment.id, created }, sealed, duck.encrypted.keys, write)
+      await fill(writer)
+      const rows = writer.finish()
+      if (rows !== segment.rows) throw new Error(`cannot write "${sidecar}": it would have ${rows} rows, its segment has ${segment.rows}`)
+    } finally {
+      closeSync(fd)
+    }
+  })
+  return { sidecar, sidecarBytes, created }
+}
+
+/** Puts the encrypted columns of a flush beside the segment. @returns nothing when it has none. */
+export async function flushEncrypted(
+  target: SidecarTarget,
+  segment: { id: number; file: string; rows: number },
+  columns: readonly SegmentColumn[],
+  { chunks, heap, ordered, groups }: { chunks: readonly ChunkView[]; heap: readonly Uint8Array[]; ordered: OrderedRows; groups: Int32Array | undefined },
+): Promise<Partial<SidecarEntry>> {
+  const encrypted = columns.filter(isEncrypted)
+  if (encrypted.length === 0) return {}
+  return writeSidecar(target, segment, encrypted, (writer) => {
+    const out = new Gathered()
+    const picked = new Int32Array(BLOCK_ROWS)
+    const sources = encrypted.map((column) => new GatheredColumn(chunks, column.field))
+    for (let at = 0; at < segment.rows; at += BLOCK_ROWS) {
+      const n = Math.min(BLOCK_ROWS, segment.rows - at)
+      for (const [c, source] of sources.entries()) {
+        const builder = writer.builders[c]
+        let places = ordered.rows.subarray(at, at + n)
+        if (groups !== undefined) {
+          places = picked
+          for (let i = 0; i < n; i++) picked[i] = source.lastSet(ordered.rows, groups[at + i], groups[at + i + 1])
+        }
+        source.gather(places, 0, n, builder.width || 8, out)
+        for (let i = 0; i < n; i++) {
+          if (out.isNull(i)) builder.addNull()
+          else if (builder.width > 0) builder.add(out.u8, i * builder.width, builder.width)
+          else builder.add(heapBytes(heap, out.i32[i * 2], out.i32[i * 2 + 1]), 0, out.i32[i * 2 + 1])
+        }
+      }
+      writer.writeFull()
+    }
+  })
+}
+
+/** A merged segment's rows as a statement gives them. */
+export interface MergeSource {
+  inputs: readonly SegmentMeta[]
+  /** Makes the statement over all inputs, in the order of the output; `read` says what is read of an input for a field. */
+  statement(fields: FieldDef[], read: (segment: SegmentMeta, field: FieldDef) => string): string
+}
+
+/** A value's input is in the high half of its place, its row in the low one. */
+const INPUT_UNIT = 2n ** 32n
+
+/** Puts the encrypted columns of a merge beside the segment, which is removed again when that fails. @returns nothing when it has none. */
+export async function mergeEncrypted(
+  target: SidecarTarget,
+  segment: { id: number; file: string; rows: number },
+  columns: readonly SegmentColumn[],
+  { inputs, statement }: MergeSource,
+): Promise<Partial<SidecarEntry>> {
+  const encrypted = columns.filter(isEncrypted)
+  if (encrypted.length === 0) return {}
+  const fields = encrypted.flatMap((column): FieldDef[] => {
+    const { field: id, name, type, scale } = column
+    const place: FieldDef = { id, name, type: 'int64', scale: 0, column: `p${id}` }
+    // Values of inputs that hold the column in the clear come along.
+    return inputs.some((input) => columnOf(input, id)?.encoding.kind !== 'encrypted') ? [place, { id, name, type, scale, column: `v${id}` }] : [place]
+  })
+  const read = (input: SegmentMeta, field: FieldDef): string => {
+    const column = columnOf(input, field.id)
+    const base = BigInt(inputs.indexOf(input)) * INPUT_UNIT
+    const isPlace = field.column.startsWith('p')
+    if (column === undefined) return isPlace ? 'NULL::BIGINT' : `NULL::${sqlType(field.type, field.scale)}`
+    if (!isPlace) return isEncrypted(column) ? `NULL::${sqlType(field.type, field.scale)}` : rawColumn(input, field)
+    if (isEncrypted(column)) return `CASE WHEN ${hasDecrypted(columnPlace(input, column))} THEN ${base} + ${ROW_NUMBER} END`
+    return `CASE WHEN ${isSetSql(column)} THEN ${base}::BIGINT END`
+  }
+  return writeSidecar(target, segment, encrypted, async (writer) => {
+    const fillers = encrypted.map((column, c) => new MergeFiller(target.duck, inputs, column, writer.builders[c]))
+    for await (const { rows, columns: vectors } of streamSql(target.duck, statement(fields, read), undefined)) {
+      // Series and time stand before the fields.
+      const at = (name: string) => vectors.slice(-fields.length)[fields.findIndex(({ column }) => column === name)]
+      const filled = encrypted.map(({ field }, c) => fillers[c].prepare(at(`p${field}`), at(`v${field}`)))
+      for (let row = 0; row < rows; row++) {
+        for (const fill of filled) fill(row)
+        writer.writeFull()
+      }
+    }
+  }).catch(async (error) => {
+    await removeSegmentFiles([join(target.dataDir, segment.file)])
+    throw error
+  })
+}
+
+const columnOf = (segment: SegmentMeta, field: number): SegmentColumn | undefined => segment.columns.find((column) => column.field === field)
+
+interface Vector {
+  values: ArrayLike<unknown>
+  validity?: Uint8Array
+}
+
+/** Takes one column's values from where they lie. */
+class MergeFiller {
+  private readonly duck: Duck
+  private readonly builder: BlockBuilder
+  private readonly type: FieldType
+  private readonly places: (ColumnPlace | undefined)[]
+  /** The block of each input read last: its rows come in order. */
+  private readonly last: { number: number; block: Block }[] = []
+
+  constructor(duck: Duck, inputs: readonly SegmentMeta[], column: SegmentColumn, builder: BlockBuilder) {
+    this.duck = duck
+    this.builder = builder
+    this.type = column.type
+    this.places = inputs.map((input) => {
+      const found = columnOf(input, column.field)
+      return found !== undefined && isEncrypted(found) ? columnPlace(input, found) : undefined
+    })
+  }
+
+  prepare(places: Vector, plain: Vector | undefined): (row: number) => void {
+    const numbers = places.values as BigInt64Array
+    const halves = new Int32Array(numbers.buffer, numbers.byteOffset, numbers.length * 2)
+    const bytes = plain === undefined ? undefined : plainBytes(this.type, plain.values)
+    return (row) => {
+      if (places.validity !== undefined && places.validity[row] === 0) return this.builder.addNull()
+      const input = halves[row * 2 + 1]
+      const place = this.places[input]
+      if (place !== undefined) return this.copy(input, place, halves[row * 2])
+      const value = bytes!(row)
+      this.builder.add(value, 0, value.length)
+    }
+  }
+
+  private copy(input: number, place: ColumnPlace, at: number): void {
+    const number = Math.floor(at / ENCRYPTED_BLOCK_ROWS)
+    let last = this.last[input]
+    if (last?.number !== number) this.last[input] = last = { number, block: this.duck.encrypted.blockOf(place, at) }
+    const { rows, bits, values, offsets } = last.block
+    const row = at % ENCRYPTED_BLOCK_ROWS
+    if (row >= rows || !hasValue(bits, row)) throw new Error(`row ${at} of "${place.file}" has no value of "${place.name}"`)
+    const { width } = this.builder
+    if (offsets === undefined) this.builder.add(values, row * width, width)
+    else this.builder.add(values, offsets[row], offsets[row + 1] - offsets[row])
+  }
+}
+
+const encoder = new TextEncoder()
+
+/** The bytes of values as DuckDB gives them (vectors.ts). */
+function plainBytes(type: FieldType, values: ArrayLike<unknown>): (row: number) => Uint8Array {
+  if (type === 'string') return (row) => encoder.encode(values[row] as string)
+  if (type === 'histogram') return (row) => values[row] as Uint8Array
+  if (type === 'decimal') {
+    const view = new DataView(new ArrayBuffer(16))
+    return (row) => {
+      view.setBigInt64(0, BigInt.asIntN(64, values[row] as bigint), true)
+      view.setBigInt64(8, (values[row] as bigint) >> 64n, true)
+      return new Uint8Array(view.buffer)
+    }
+  }
+  const { buffer, byteOffset } = values as Float64Array
+  const width = fixedWidth(type)
+  return (row) => new Uint8Array(buffer, byteOffset + row * width, width)
+}

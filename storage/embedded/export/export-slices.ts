@@ -1,0 +1,210 @@
+/**
+ * Cuts a measurement into slices of bounded size that can be sorted and merged one by one in little memory: stretches of time first, so that a slice
+ * does not have to look into every segment; in each, ranges of series, whose rows lie together in every segment; a series too large for one slice is
+ * cut by time once more. Slices are disjoint and hold everything, so that rows that repeat one another meet in one slice.
+ */
+
+import { sqlName } from '../duckdb/duckdb.ts'
+import { streamSql } from '../duckdb/stream.ts'
+import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
+import { piecesOf, type RelationContext } from '../read/relation.ts'
+import { type Interval, type Piece, unionSql } from '../read/sources.ts'
+import type { SeriesView } from '../series/series-view.ts'
+import type { FieldDef, MeasurementDef } from '../threads/layout.ts'
+import type { Snapshot } from '../threads/state.ts'
+
+export interface Slice {
+  time: Interval
+  /** Ascending, never empty. */
+  series: Int32Array
+}
+
+export interface SliceRequest {
+  context: RelationContext
+  snapshot: Snapshot
+  measurement: MeasurementDef
+  time: Interval
+  /** Ascending; all of the measurement. */
+  series: Int32Array
+  tagKeys: readonly string[]
+  /** Decoded bytes of a slice, more or less. */
+  sliceBytes: number
+  signal: AbortSignal | undefined
+}
+
+/** A stretch of time has pieces of this many slices at least, ... */
+const WINDOW_SLICES = 16
+/** ... and ends where no more than this share of its rows lies in pieces that go on beyond. */
+const WINDOW_STRADDLE = 0.1
+/** A series too large for one slice is counted by this many stretches of time at once. */
+const TIME_BUCKETS = 256
+/** What a row costs beside its fields: number, time, places in sorting. */
+const ROW_BYTES = 32
+const TAG_BYTES = 4
+const VALUE_BYTES: Record<FieldDef['type'], number> = { float64: 8, int64: 8, uint64: 8, bool: 1, decimal: 16, string: 16, histogram: 16 }
+
+export async function* slices(request: SliceRequest): AsyncGenerator<Slice> {
+  const { context, snapshot, measurement, time, series, sliceBytes } = request
+  if (series.length === 0 || time[0] > time[1]) return
+  const pieces = piecesOf(context.state, snapshot, measurement, time, undefined)
+  for (const window of timeWindows(pieces, time, (WINDOW_SLICES * sliceBytes) / fixedBytes(request))) {
+    for (const { from, to, bytes } of await seriesRanges(request, window)) {
+      const own = series.subarray(from, to)
+      if (to - from > 1 || bytes <= sliceBytes) yield { time: window, series: own }
+      else for await (const part of timeSlices(request, window, own, bytes)) yield { time: part, series: own }
+    }
+  }
+}
+
+/** Disjoint and ascending; together they are `time`. @param rows a window has this many at least, as far as there are any. */
+export function timeWindows(pieces: readonly Pick<Piece, 'minTime' | 'maxTime' | 'segment' | 'memtable'>[], time: Interval, rows: number): Interval[] {
+  const sorted = [...pieces].sort((a, b) => (a.minTime < b.minTime ? -1 : a.minTime > b.minTime ? 1 : 0))
+  const out: Interval[] = []
+  let lo = time[0]
+  let held: { piece: (typeof sorted)[number]; rows: number }[] = []
+  for (const piece of sorted) {
+    const total = held.reduce((sum, part) => sum + part.rows, 0)
+    // Rows of what is held that lie beyond the cut, taking them to be spread evenly.
+    const beyond = held.map((part) => ({ ...part, rows: part.rows * shareFrom(part.piece, piece.minTime) }))
+    if (piece.minTime > lo && total >= rows && beyond.reduce((sum, part) => sum + part.rows, 0) <= total * WINDOW_STRADDLE) {
+      out.push([lo, piece.minTime - 1n])
+      lo = piece.minTime
+      held = beyond.filter((part) => part.rows > 0)
+    }
+    held.push({ piece, rows: piece.segment?.rows ?? piece.memtable?.part.rows ?? 0 })
+  }
+  out.push([lo, time[1]])
+  return out
+}
+
+function shareFrom({ minTime, maxTime }: Pick<Piece, 'minTime' | 'maxTime'>, time: bigint): number {
+  if (time > maxTime) return 0
+  if (time <= minTime) return 1
+  return Number(maxTime - time + 1n) / Number(maxTime - minTime + 1n)
+}
+
+interface SeriesRange {
+  /** Places in the list of series, end excluded. */
+  from: number
+  to: number
+  bytes: number
+}
+
+/** Neighbouring series, as many as fit into a slice; one that does not fit is alone. */
+async function seriesRanges(request: SliceRequest, window: Interval): Promise<SeriesRange[]> {
+  const { context, snapshot, measurement, series, sliceBytes, signal } = request
+  const { state } = context
+  const sources: string[] = []
+  const out: SeriesRange[] = []
+  const counted = unmerged(request, piecesOf(state, snapshot, measurement, window, undefined), window, undefined, sources)
+  const sql = `SELECT ${SERIES_COLUMN}, ${weightSql(request)} FROM (${counted}) GROUP BY ${SERIES_COLUMN} ORDER BY ${SERIES_COLUMN}`
+  const keys = request.tagKeys.map((key) => state.series.keySymbol(measurement.id, key))
+  let open: SeriesRange | undefined
+  let place = 0
+  try {
+    for await (const { rows, columns } of streamSql(context.duck, sql, signal)) {
+      const numbers = columns[0].values as Int32Array
+      const weights = columns[1].values as Float64Array
+      for (let i = 0; i < rows; i++) {
+        while (place < series.length && series[place] < numbers[i]) place++
+        // Not of this measurement, or given back meanwhile: a shared table may count it.
+        if (series[place] !== numbers[i]) continue
+        const bytes = weights[i] + tagBytes(state.series, keys, numbers[i])
+        if (open !== undefined && open.bytes + bytes > sliceBytes) {
+          out.push(open)
+          open = undefined
+        }
+        if (open === undefined) open = { from: place, to: place + 1, bytes }
+        else {
+          open.to = place + 1
+          open.bytes += bytes
+        }
+      }
+    }
+  } finally {
+    for (const source of sources) context.duck.removeSource(source)
+  }
+  if (open !== undefined) out.push(open)
+  return out
+}
+
+/** Stretches of a series' time that fit into a slice each, as far as times differ. */
+async function* timeSlices(request: SliceRequest, window: Interval, series: Int32Array, bytes: number): AsyncGenerator<Interval> {
+  const { sliceBytes } = request
+  if (bytes <= sliceBytes || window[0] === window[1]) {
+    yield window
+    return
+  }
+  const extent = await timeExtent(request, window, series)
+  if (extent === undefined) return
+  const width = (extent[1] - extent[0]) / BigInt(TIME_BUCKETS) + 1n
+  let open: { time: Interval; bytes: number } | undefined
+  for (const { bucket, weight } of await bucketWeights(request, extent, series, width)) {
+    const lo = extent[0] + BigInt(bucket) * width
+    const hi = lo + width - 1n < extent[1] ? lo + width - 1n : extent[1]
+    if (open !== undefined && open.bytes + weight > sliceBytes) {
+      yield open.time
+      open = undefined
+    }
+    if (weight > sliceBytes && width > 1n) yield* timeSlices(request, [lo, hi], series, weight)
+    else if (open === undefined) open = { time: [lo, hi], bytes: weight }
+    else open = { time: [open.time[0], hi], bytes: open.bytes + weight }
+  }
+  if (open !== undefined) yield open.time
+}
+
+async function timeExtent(request: SliceRequest, window: Interval, series: Int32Array): Promise<Interval | undefined> {
+  const sql = (union: string): string => `SELECT epoch_ns(min(${TIME_COLUMN})) AS lo, epoch_ns(max(${TIME_COLUMN})) AS hi FROM (${union})`
+  const [row] = await collected(request, window, series, sql)
+  if (row === undefined || row.lo === null) return undefined
+  return [row.lo as bigint, row.hi as bigint]
+}
+
+async function bucketWeights(request: SliceRequest, [lo, hi]: Interval, series: Int32Array, width: bigint): Promise<{ bucket: number; weight: number }[]> {
+  const bucket = `((epoch_ns(${TIME_COLUMN})::HUGEINT - ${lo}) // ${width})::INTEGER`
+  const sql = (union: string): string => `SELECT ${bucket} AS bucket, ${weightSql(request)} AS weight FROM (${union}) GROUP BY 1 ORDER BY 1`
+  return (await collected(request, [lo, hi], series, sql)) as { bucket: number; weight: number }[]
+}
+
+async function collected(request: SliceRequest, time: Interval, series: Int32Array, sql: (union: string) => string): Promise<Record<string, unknown>[]> {
+  const { context, snapshot, measurement, signal } = request
+  const sources: string[] = []
+  const pieces = piecesOf(context.state, snapshot, measurement, time, series)
+  try {
+    return await context.duck.run(sql(unmerged(request, pieces, time, series, sources)), signal)
+  } finally {
+    for (const source of sources) context.duck.removeSource(source)
+  }
+}
+
+/** Rows with those that repeat others: what is read counts, not what comes out. */
+function unmerged({ context, measurement }: SliceRequest, pieces: Piece[], time: Interval, series: Int32Array | undefined, sources: string[]): string {
+  const { duck, dataDir } = context
+  const plain = pieces.map((piece) => ({ ...piece, dirty: null }))
+  return unionSql({ duck, dataDir, pieces: plain, time, fields: texts(measurement), series, sources }).sql
+}
+
+function texts({ fields }: MeasurementDef): FieldDef[] {
+  return fields.filter(({ type }) => type === 'string' || type === 'histogram')
+}
+
+function fixedBytes({ measurement, tagKeys }: SliceRequest): number {
+  return measurement.fields.reduce((sum, { type }) => sum + VALUE_BYTES[type], ROW_BYTES + TAG_BYTES * tagKeys.length)
+}
+
+function weightSql(request: SliceRequest): string {
+  const lengths = texts(request.measurement).map(
+    ({ column, type }) => ` + coalesce(sum(${type === 'string' ? 'strlen' : 'octet_length'}(${sqlName(column)})), 0)`,
+  )
+  return `(count(*) * ${fixedBytes(request)}${lengths.join('')})::DOUBLE`
+}
+
+/** A series' tags, once: rows have codes, and a slice one dictionary. */
+function tagBytes(view: SeriesView, keys: readonly number[], series: number): number {
+  let bytes = 0
+  for (const key of keys) {
+    const symbol = view.tagSymbol(series, key)
+    if (symbol >= 0) bytes += view.bytes(symbol).length
+  }
+  return bytes
+}

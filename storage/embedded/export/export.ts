@@ -1,0 +1,148 @@
+/**
+ * Writes a measurement to one self-contained Parquet file: slice by slice, each sorted, merged and encoded by DuckDB into a file of its own, whose row
+ * groups are then joined to the output. Memory is bounded by a slice, scratch space by its file, whatever the measurement's size.
+ *
+ * The output appears whole or not at all: written under another name, synced, renamed. Rows are ordered by stretch of time, series, time.
+ */
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { ExportRequest, ExportResult } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { sqlName, sqlText } from '../duckdb/duckdb.ts'
+import { encryptedField } from '../encryption/open.ts'
+import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
+import { piecesOf, type RelationContext } from '../read/relation.ts'
+import { scanScope } from '../read/scan.ts'
+import { type Piece, unionSql } from '../read/sources.ts'
+import { needsExactBits } from '../segment/encoding.ts'
+import { ParquetJoiner } from '../segment/parquet-joiner.ts'
+import { dictionariesOf, type TagColumn, tagColumns, tagSource } from '../series/tag-source.ts'
+import type { MeasurementDef, WorkerConfig } from '../threads/layout.ts'
+import type { Snapshot } from '../threads/state.ts'
+import { type Slice, slices } from './export-slices.ts'
+
+export interface ExportTask {
+  request: ExportRequest
+  /** The name the file has while it grows; in the directory of `request.path`, and not in use. */
+  unfinished: string
+  /** For slices; in the engine's scratch space, and not in use. */
+  scratch: string
+  /** Names of fields that are configured to be encrypted. */
+  encrypted: readonly string[]
+  config: Pick<WorkerConfig, 'compression' | 'zstdLevel' | 'memoryLimitBytes'>
+}
+
+/** Share of the memory that the rows of a slice take: sorting, merging and encoding hold them several times. */
+const SLICE_SHARE = 1 / 8
+/** Larger ones gain nothing. */
+const MAX_SLICE_BYTES = 64 << 20
+const ROW_GROUP_ROWS = 122_880
+
+/** @throws NOT_FOUND, STORAGE_FULL; and whatever `signal` says. Nothing is left behind then. */
+export async function exportMeasurement(
+  context: RelationContext,
+  snapshot: Snapshot,
+  task: ExportTask,
+  signal: AbortSignal | undefined,
+): Promise<ExportResult> {
+  const { request, unfinished, scratch } = task
+  const { measurement, time } = scanScope(context, request)
+  refuseEncrypted(snapshot, measurement, task.encrypted)
+  await context.verifier?.ensurePieces(piecesOf(context.state, snapshot, measurement, time, undefined), signal)
+  const { series: view } = context.state
+  const series = view.of(measurement.id)
+  // Series that come meanwhile may bring new tags.
+  const tags = tagColumns(measurement, view.tagKeys(measurement.id))
+  const source: Source = { context, snapshot, measurement, tags }
+  const sliceBytes = Math.min(MAX_SLICE_BYTES, task.config.memoryLimitBytes * SLICE_SHARE)
+  const maxBytes = request.maxBytes === 0 ? Number.POSITIVE_INFINITY : request.maxBytes
+  await mkdir(dirname(request.path), { recursive: true })
+  const joiner = await ParquetJoiner.create(unfinished)
+  let truncated = false
+  try {
+    try {
+      // Without rows it gives the schema.
+      await writePart(source, undefined, task, signal)
+      await joiner.append(scratch, maxBytes)
+      for await (const slice of slices({ ...source, time, series, tagKeys: tags.map(({ key }) => key), sliceBytes, signal })) {
+        await writePart(source, slice, task, signal)
+        signal?.throwIfAborted()
+        truncated = !(await joiner.append(scratch, maxBytes))
+        if (truncated) break
+      }
+      const bytes = await joiner.finish()
+      await rename(unfinished, request.path)
+      await syncDirectory(dirname(request.path))
+      return { path: request.path, rows: joiner.rows, bytes, truncated }
+    } finally {
+      await joiner.close()
+      await rm(scratch, { force: true })
+    }
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    throw error
+  }
+}
+
+/** An export would write in the clear what the database keeps encrypted. */
+function refuseEncrypted(snapshot: Snapshot, { name, fields, tables }: MeasurementDef, encrypted: readonly string[]): void {
+  const segments = tables.flatMap((table) => snapshot.table(table).segments)
+  const found = encryptedField(encrypted, fields, segments)
+  if (found === undefined) return
+  throw new SvcError('INVALID_REQUEST', `cannot export measurement "${name}": its field "${found.name}" is encrypted, and the file would not be`)
+}
+
+interface Source {
+  context: RelationContext
+  snapshot: Snapshot
+  measurement: MeasurementDef
+  tags: TagColumn[]
+}
+
+async function writePart(source: Source, slice: Slice | undefined, { scratch, config }: ExportTask, signal: AbortSignal | undefined): Promise<void> {
+  const { context, snapshot, measurement, tags } = source
+  const { state, duck, dataDir } = context
+  const { fields } = measurement
+  const sources: string[] = []
+  const time = slice?.time ?? [0n, 0n]
+  const series = slice?.series ?? new Int32Array(0)
+  const pieces = slice === undefined ? [] : piecesOf(state, snapshot, measurement, time, series)
+  const union = unionSql({ duck, dataDir, pieces, time, fields, series, sources })
+  let tables = `(${union.sql}) p`
+  if (tags.length > 0) {
+    const enumerated = tags.map((tag) => ({ ...tag, enumerated: true }))
+    const call = duck.addSource(tagSource(state.series, dictionariesOf(state.series, series), measurement.id, series, enumerated))
+    sources.push(call)
+    tables += ` JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
+  }
+  const columns = [`p.${TIME_COLUMN}`, ...tags.map(({ column }) => `t.${sqlName(column)}`), ...fields.map(({ column }) => `p.${sqlName(column)}`)]
+  const sql = `SELECT ${columns.join(', ')} FROM ${tables} ORDER BY p.${SERIES_COLUMN}, p.${TIME_COLUMN}`
+  try {
+    await duck.run(`COPY (${sql}) TO ${sqlText(scratch)} (${copyOptions(config, mayHoldNegativeZero(pieces, measurement))})`, signal)
+  } finally {
+    for (const source of sources) duck.removeSource(source)
+  }
+}
+
+/** Tags are ENUMs, which are always written as dictionaries. The joiner takes neither bloom filters nor page indexes. */
+function copyOptions({ compression, zstdLevel }: ExportTask['config'], negativeZero: boolean): string {
+  const codec = compression === 'none' ? 'UNCOMPRESSED' : compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${zstdLevel}`
+  // A dictionary of numbers takes -0 and 0 for one value.
+  const plain = negativeZero ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${ROW_GROUP_ROWS}, WRITE_BLOOM_FILTER false, USE_TMP_FILE false${plain}`
+}
+
+/** Segments know; a memtable would have to be searched. */
+function mayHoldNegativeZero(pieces: readonly Piece[], { fields }: MeasurementDef): boolean {
+  if (!fields.some(({ type }) => type === 'float64')) return false
+  return pieces.some(({ segment }) => segment === undefined || segment.columns.some(needsExactBits))
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

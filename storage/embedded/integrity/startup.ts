@@ -1,0 +1,124 @@
+/** Looks at the segment files when the database is opened: their presence and size, and those found damaged before as a whole. */
+import { dirname, join } from 'node:path'
+import type { StorageContext } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../threads/layout.ts'
+import { type FileSystem, realFileSystem, syncDirectory } from '../wal/file-system.ts'
+import { segmentFault } from './trust.ts'
+
+export interface StartupParts {
+  dataDir: string
+  /** Where files set aside go. */
+  damagedDir: string
+  setAside: boolean
+  log: StorageContext['log']
+  fs?: FileSystem
+  catalog: {
+    segments(): SegmentMeta[]
+    amendSegment(id: number, change: Partial<SegmentMeta>): Promise<void>
+    removeSegments(ids: readonly number[]): Promise<void>
+  }
+}
+
+/** Whether there is something that a catalog would have to know of. */
+export function holdsData(walDir: string, segmentsDir: string, fs: FileSystem = realFileSystem): boolean {
+  const named = (dir: string, end: string): boolean => fs.filesSync(dir).some((name) => name.endsWith(end))
+  return named(walDir, '.wal') || named(segmentsDir, '.parquet')
+}
+
+/** The directories above `dir` that making it changes, the nearest first: always one, since an earlier start may have been killed before its sync. */
+export function directoriesAbove(dir: string, fs: Pick<FileSystem, 'existsSync'>): string[] {
+  const above = [dirname(dir)]
+  for (let last = above[0]; !fs.existsSync(last); last = above[above.length - 1]) above.push(dirname(last))
+  return above
+}
+
+/**
+ * What is written below the data directory is there after a power cut only if the directories above know of it: syncs the catalog's, the data
+ * directory and those that name it. Others may keep the last from us; then whoever made the data directory answers for its name.
+ * @param above of the data directory.
+ */
+export function syncAbove(catalogDir: string, fs: Pick<FileSystem, 'openSync' | 'fsyncSync' | 'closeSync'>, above: readonly string[]): void {
+  const dataDir = dirname(catalogDir)
+  syncDirectory(catalogDir, fs)
+  syncDirectory(dataDir, fs)
+  for (const directory of above) {
+    try {
+      syncDirectory(directory, fs)
+    } catch (error) {
+      if (!NOT_OURS.includes((error as NodeJS.ErrnoException).code)) throw error
+    }
+  }
+}
+
+const NOT_OURS: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'EINVAL']
+
+interface Fault {
+  segment: SegmentMeta
+  file: string
+  cause: string
+}
+
+/** The segments to serve. @throws DATABASE_ERROR naming the first file that is not as the catalog says, unless they are set aside. */
+export async function segmentsToServe(parts: StartupParts): Promise<SegmentMeta[]> {
+  const { dataDir, catalog, fs = realFileSystem } = parts
+  const sound: SegmentMeta[] = []
+  const faults: Fault[] = []
+  for (const segment of catalog.segments()) {
+    const fault = (await wrongFile(dataDir, segment, fs)) ?? (await stillDamaged(dataDir, segment, fs))
+    if (fault !== undefined) {
+      faults.push({ segment, ...fault })
+      continue
+    }
+    if (segment.damaged) await catalog.amendSegment(segment.id, { damaged: undefined })
+    const { damaged: _, ...whole } = segment
+    sound.push(whole)
+  }
+  if (faults.length > 0) await settle(parts, faults)
+  return sound
+}
+
+async function wrongFile(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
+  for (const { file, bytes } of segmentFilesWithSizes(segment)) {
+    const found = await fs.promises.stat(join(dataDir, file)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
+    if (found === undefined) return { file, cause: 'is missing' }
+    if (found.size !== bytes) return { file, cause: `has ${found.size} bytes, the catalog says ${bytes}` }
+  }
+  return undefined
+}
+
+/** A segment that was found damaged while the server ran may have been restored since. */
+async function stillDamaged(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
+  if (!segment.damaged) return undefined
+  const fault = await segmentFault(dataDir, segment, undefined, fs)
+  return fault === undefined ? undefined : { file: segment.file, cause: `is damaged: ${fault}` }
+}
+
+async function settle({ dataDir, damagedDir, setAside, log, catalog, fs = realFileSystem }: StartupParts, faults: readonly Fault[]): Promise<void> {
+  if (!setAside) {
+    const [{ file, cause }] = faults
+    const more = faults.length > 1 ? ` and ${faults.length - 1} more are not as they were written` : ''
+    throw new SvcError(
+      'DATABASE_ERROR',
+      `cannot open data directory "${dataDir}": segment file "${file}" ${cause}${more}; restore it from a backup, or set database.damaged_segments to "set_aside" to go on without its points`,
+    )
+  }
+  for (const { segment, file, cause } of faults) {
+    // Files first: after a crash in between, the entry's file is missing, and this is done again.
+    for (const one of segmentFiles(segment)) await moveIfThere(join(dataDir, one), join(damagedDir, one), fs)
+    log.error(
+      { file, rows: segment.rows, minTime: segment.minTime, maxTime: segment.maxTime },
+      `segment file ${cause}; it is set aside, its points are missing`,
+    )
+  }
+  await catalog.removeSegments(faults.map(({ segment }) => segment.id))
+}
+
+async function moveIfThere(from: string, to: string, fs: FileSystem): Promise<void> {
+  await fs.promises.mkdir(dirname(to), { recursive: true })
+  await fs.promises.rename(from, to).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+}

@@ -1,0 +1,110 @@
+/** Typed views over a memtable chunk (layout.ts), made once a chunk; all reads of shared memory go through here. */
+
+import type { FieldType } from 'svcdb'
+import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../threads/layout.ts'
+
+/** Rows a DuckDB vector holds; chunk capacities are powers of two, so that blocks of this size never cross a chunk. */
+export const BLOCK_ROWS = 2048
+
+export interface ColumnView {
+  type: FieldType
+  /** Bytes a value takes. */
+  width: number
+  offset: number
+  flagsSlot: number
+  f64: Float64Array
+  i32: Int32Array
+  u8: Uint8Array
+  validity: Uint8Array
+  validityOffset: number
+}
+
+const NO_F64 = new Float64Array(0)
+const NO_I32 = new Int32Array(0)
+
+export function valueBytes(type: FieldType): number {
+  return type === 'bool' ? 1 : type === 'decimal' ? 16 : 8
+}
+
+export class ChunkView {
+  readonly def: ChunkDef
+  readonly header: Int32Array
+  readonly series: Int32Array
+  /** Low and high half of each time. */
+  readonly time: Int32Array
+  readonly prev: Int32Array
+  readonly columns = new Map<number, ColumnView>()
+  private readonly bigTimes: BigInt64Array
+  /** Least and greatest time of each full block, once asked for. */
+  private readonly zones: ([bigint, bigint] | undefined)[] = []
+
+  constructor(def: ChunkDef) {
+    const { buffer, capacity } = def
+    this.def = def
+    this.header = new Int32Array(buffer, 0, CHUNK_HEADER_FLAGS + def.columns.length)
+    this.series = new Int32Array(buffer, def.seriesOffset, capacity)
+    this.time = new Int32Array(buffer, def.timeOffset, capacity * 2)
+    this.bigTimes = new BigInt64Array(buffer, def.timeOffset, capacity)
+    this.prev = new Int32Array(buffer, def.prevOffset, capacity)
+    for (const [i, column] of def.columns.entries()) {
+      const { type, offset, validityOffset } = column
+      const width = valueBytes(type)
+      this.columns.set(column.field, {
+        type,
+        width,
+        offset,
+        flagsSlot: CHUNK_HEADER_FLAGS + i,
+        f64: type === 'float64' ? new Float64Array(buffer, offset, capacity) : NO_F64,
+        i32: type === 'bool' ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
+        u8: new Uint8Array(buffer, offset, capacity * width),
+        validity: new Uint8Array(buffer, validityOffset, capacity >> 3),
+        validityOffset,
+      })
+    }
+  }
+
+  published(): number {
+    return Atomics.load(this.header, CHUNK_HEADER_ROWS)
+  }
+
+  hasNulls(column: ColumnView): boolean {
+    return (Atomics.load(this.header, column.flagsSlot) & CHUNK_HAS_NULLS) !== 0
+  }
+
+  /** Whether a float64 column may hold NaN or infinities. */
+  hasNonFinite(column: ColumnView): boolean {
+    return (Atomics.load(this.header, column.flagsSlot) & CHUNK_HAS_NON_FINITE) !== 0
+  }
+
+  timeAt(row: number): bigint {
+    return this.bigTimes[row]
+  }
+
+  /** Whether rows [from, from + n) of one block may hold times within [lo, hi]. Full blocks never change, so their range is kept. */
+  blockIntersects(from: number, n: number, lo: bigint, hi: bigint): boolean {
+    if (n < BLOCK_ROWS) return true
+    const block = from / BLOCK_ROWS
+    let zone = this.zones[block]
+    if (zone === undefined) zone = this.zones[block] = timeRange(this.time, from, n)
+    return zone[1] >= lo && zone[0] <= hi
+  }
+}
+
+function timeRange(time: Int32Array, from: number, n: number): [bigint, bigint] {
+  let min = from
+  let max = from
+  for (let i = from + 1; i < from + n; i++) {
+    if (timeBefore(time, i, time, min)) min = i
+    else if (timeBefore(time, max, time, i)) max = i
+  }
+  return [timeOf(time, min), timeOf(time, max)]
+}
+
+export function timeBefore(a: Int32Array, i: number, b: Int32Array, j: number): boolean {
+  const high = a[i * 2 + 1] - b[j * 2 + 1]
+  return high < 0 || (high === 0 && a[i * 2] >>> 0 < b[j * 2] >>> 0)
+}
+
+export function timeOf(time: Int32Array, row: number): bigint {
+  return (BigInt(time[row * 2 + 1]) << 32n) | BigInt(time[row * 2] >>> 0)
+}

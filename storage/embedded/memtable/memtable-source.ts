@@ -1,0 +1,266 @@
+/**
+ * The rows of one table in one memtable as a DuckDB row source. Whole blocks are copied straight out of shared memory; with a
+ * restriction to some series their rows are collected first, along the links when they are few.
+ */
+import duckdb from '@duckdb/node-bindings'
+import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts'
+import { allNull, copyValidity, copyValues, writeTexts, writeValues } from '../duckdb/vector-writer.ts'
+import { contains, type Hidden } from '../read/masks.ts'
+import type { FieldDef } from '../threads/layout.ts'
+import { CHUNK_ROWS, NO_ROW, ROW_BITS } from '../threads/layout.ts'
+import type { MemtablePart } from '../threads/state.ts'
+import { BLOCK_ROWS, type ChunkView, timeOf, valueBytes } from './chunk-view.ts'
+import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
+
+const OFFSET = CHUNK_ROWS - 1
+/** Following links costs about this many times what passing over a row in sequence does. */
+const LINK_COST = 16
+
+export interface MemtableScan {
+  part: MemtablePart
+  fields: FieldDef[]
+  /** Inclusive. Blocks outside are skipped; rows of other blocks are not filtered by time. */
+  lo: bigint
+  hi: bigint
+  /** Ascending; all series when absent. */
+  series?: Int32Array
+  /** The links lead through rows of this table only, so that they may be followed. */
+  linked: boolean
+  /** Added to each row's place to order it among all rows that may repeat it. */
+  order: bigint
+}
+
+export const SERIES_COLUMN = '_series'
+export const TIME_COLUMN = '_time'
+export const ORDER_COLUMN = '_order'
+const FIXED_COLUMNS = 3
+
+/** Columns: _series, _time, _order, then the fields under their SQL names. */
+export function memtableSource(scan: MemtableScan): RowSource {
+  const places = scan.series === undefined ? undefined : memtablePlaces(scan, scan.series)
+  return {
+    columns: [
+      { name: SERIES_COLUMN, type: duckdb.create_logical_type(duckdb.Type.INTEGER) },
+      { name: TIME_COLUMN, type: duckdb.create_logical_type(duckdb.Type.TIMESTAMP_NS) },
+      { name: ORDER_COLUMN, type: duckdb.create_logical_type(duckdb.Type.BIGINT) },
+      ...scan.fields.map((field) => ({ name: field.column, type: logicalType(field.type, field.scale) })),
+    ],
+    rows: places?.length ?? scan.part.rows,
+    unordered: (places?.length ?? scan.part.rows) > BLOCK_ROWS,
+    open: (projected) => (places === undefined ? new BlockStream(scan, projected) : new PlaceStream(scan, places, projected)),
+  }
+}
+
+/** Copies blocks as they lie. */
+class BlockStream implements RowStream {
+  private readonly scan: MemtableScan
+  private readonly projected: number[]
+  private readonly order = new BigInt64Array(BLOCK_ROWS)
+  private chunk = 0
+  private row = 0
+
+  constructor(scan: MemtableScan, projected: number[]) {
+    this.scan = scan
+    this.projected = projected
+  }
+
+  next(vectors: duckdb.Vector[]): number {
+    const { part, lo, hi } = this.scan
+    while (this.chunk < part.chunks.length) {
+      const from = this.row
+      const n = Math.min(BLOCK_ROWS, part.counts[this.chunk] - from)
+      if (n <= 0) {
+        this.chunk++
+        this.row = 0
+        continue
+      }
+      this.row += n
+      const chunk = part.chunks[this.chunk]
+      if (!chunk.blockIntersects(from, n, lo, hi)) continue
+      for (let i = 0; i < vectors.length; i++) this.copy(vectors[i], this.projected[i], chunk, from, n)
+      return n
+    }
+    return 0
+  }
+
+  private copy(vector: duckdb.Vector, column: number, chunk: ChunkView, from: number, n: number): void {
+    const { def } = chunk
+    if (column === 0) copyValues(vector, def.buffer, def.seriesOffset + from * 4, n * 4)
+    else if (column === 1) copyValues(vector, def.buffer, def.timeOffset + from * 8, n * 8)
+    else if (column === 2) {
+      const base = this.scan.order + BigInt((this.chunk << ROW_BITS) | from)
+      for (let i = 0; i < n; i++) this.order[i] = base + BigInt(i)
+      copyValues(vector, this.order.buffer, 0, n * 8)
+    } else this.copyField(vector, this.scan.fields[column - FIXED_COLUMNS], chunk, from, n)
+  }
+
+  private copyField(vector: duckdb.Vector, field: FieldDef | undefined, chunk: ChunkView, from: number, n: number): void {
+    if (field === undefined) return // the row number that count(*) asks for
+    const view = chunk.columns.get(field.id)
+    if (view === undefined) {
+      allNull(vector)
+      return
+    }
+    const hasNulls = chunk.hasNulls(view)
+    if (field.type === 'string' || field.type === 'histogram') {
+      const { heap } = this.scan.part.memtable
+      const { i32 } = view
+      writeTexts(vector, n, hasNulls, view.validity.subarray(from >> 3), (i) => heapBytes(heap, i32[(from + i) * 2], i32[(from + i) * 2 + 1]))
+      return
+    }
+    copyValues(vector, chunk.def.buffer, view.offset + from * view.width, n * view.width)
+    if (hasNulls) copyValidity(vector, chunk.def.buffer, view.validityOffset + (from >> 3), n)
+  }
+}
+
+/** Collects chosen rows block by block. */
+class PlaceStream implements RowStream {
+  private readonly scan: MemtableScan
+  private readonly places: Int32Array
+  private readonly projected: number[]
+  private readonly columns = new Map<number, GatheredColumn>()
+  private readonly out = new Gathered()
+  private at = 0
+
+  constructor(scan: MemtableScan, places: Int32Array, projected: number[]) {
+    this.scan = scan
+    this.places = places
+    this.projected = projected
+  }
+
+  next(vectors: duckdb.Vector[]): number {
+    const from = this.at
+    const n = Math.min(BLOCK_ROWS, this.places.length - from)
+    for (let i = 0; n > 0 && i < vectors.length; i++) this.copy(vectors[i], this.projected[i], from, n)
+    this.at += n
+    return n
+  }
+
+  private copy(vector: duckdb.Vector, column: number, from: number, n: number): void {
+    const { chunks } = this.scan.part
+    const { places, out } = this
+    if (column < FIXED_COLUMNS) {
+      if (column === 0) for (let i = 0; i < n; i++) out.i32[i] = chunks[places[from + i] >>> ROW_BITS].series[places[from + i] & OFFSET]
+      else if (column === 1) gatherTimes(chunks, places, from, n, out.i32)
+      else {
+        const order = new BigInt64Array(out.buffer, 0, n)
+        for (let i = 0; i < n; i++) order[i] = this.scan.order + BigInt(places[from + i])
+      }
+      copyValues(vector, out.buffer, 0, n * (column === 0 ? 4 : 8))
+      return
+    }
+    const field = this.scan.fields[column - FIXED_COLUMNS]
+    if (field === undefined) return
+    let source = this.columns.get(column)
+    if (source === undefined) this.columns.set(column, (source = new GatheredColumn(chunks, field.id)))
+    writeField(vector, field, source, this.scan.part.memtable.heap, places, from, n, out)
+  }
+}
+
+export function gatherTimes(chunks: readonly ChunkView[], places: Int32Array, from: number, n: number, out: Int32Array): void {
+  for (let i = 0; i < n; i++) {
+    const place = places[from + i]
+    const { time } = chunks[place >>> ROW_BITS]
+    const at = (place & OFFSET) * 2
+    out[i * 2] = time[at]
+    out[i * 2 + 1] = time[at + 1]
+  }
+}
+
+function writeField(
+  vector: duckdb.Vector,
+  field: { type: FieldDef['type'] },
+  source: GatheredColumn,
+  heap: readonly Uint8Array[],
+  places: Int32Array,
+  from: number,
+  n: number,
+  out: Gathered,
+): void {
+  const width = valueBytes(field.type)
+  source.gather(places, from, n, width, out)
+  writeValues(vector, field.type, out, 0, n, width, heap)
+}
+
+/** What decides which rows are collected. */
+export type PlaceScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
+
+/** Places of the rows of these series, or of all, in no particular order; some may lie outside the range. */
+export function memtablePlaces(scan: PlaceScope, series: Int32Array | undefined): Int32Array {
+  const { part } = scan
+  if (series !== undefined && scan.linked && series.length * LINK_COST < part.rows) {
+    const walked = walk(scan, series)
+    if (walked !== undefined) return walked
+  }
+  return sweep(scan, series)
+}
+
+/** Follows the links; undefined when they turn out longer than a sweep is, or lead to what this thread does not know yet. */
+function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
+  const { part, lo, hi } = scan
+  const { chunks, counts } = part
+  const { heads } = part.memtable
+  // The links lead to ever older times, but for late rows. Rows that came after the snapshot may be later still: none of theirs is wanted.
+  const end = lo - part.lateness
+  const budget = Math.floor(part.rows / LINK_COST) + series.length
+  let out = new Int32Array(256)
+  let n = 0
+  let steps = 0
+  for (const s of series) {
+    let place = s < heads.length ? ~heads[s] : NO_ROW
+    while (place !== NO_ROW) {
+      if (++steps > budget * 4) return undefined
+      const chunk = chunks[place >>> ROW_BITS]
+      if (chunk === undefined) return undefined
+      const row = place & OFFSET
+      if (row >= chunk.def.capacity) return undefined
+      if (row < counts[place >>> ROW_BITS]) {
+        if (chunk.series[row] !== s) return undefined
+        const time = timeOf(chunk.time, row)
+        if (time >= lo && time <= hi) {
+          if (n === out.length) {
+            const grown = new Int32Array(n * 2)
+            grown.set(out)
+            out = grown
+          }
+          out[n++] = place
+        } else if (time < end) break
+        // A row that came after the snapshot: its link is there once it is published.
+      } else if (row >= chunk.published()) return undefined
+      place = chunk.prev[row]
+    }
+  }
+  return out.subarray(0, n)
+}
+
+/** The places without those of hidden rows. */
+export function unhidden(chunks: readonly ChunkView[], places: Int32Array, hidden: readonly Hidden[]): Int32Array {
+  let left = places
+  for (const { series, lo, hi } of hidden) {
+    left = left.filter((place) => {
+      const chunk = chunks[place >>> ROW_BITS]
+      const row = place & OFFSET
+      if (series !== undefined && !contains(series, chunk.series[row])) return true
+      const time = timeOf(chunk.time, row)
+      return time < lo || time > hi
+    })
+  }
+  return left
+}
+
+function sweep({ part, lo, hi }: PlaceScope, series: Int32Array | undefined): Int32Array {
+  if (series?.length === 0) return new Int32Array(0)
+  const wanted = series === undefined ? undefined : new Uint8Array(series[series.length - 1] + 1)
+  if (series !== undefined && wanted !== undefined) for (const s of series) wanted[s] = 1
+  const out = new Int32Array(part.rows)
+  let n = 0
+  for (let c = 0; c < part.chunks.length; c++) {
+    const chunk = part.chunks[c]
+    for (let from = 0, rows = part.counts[c]; from < rows; from += BLOCK_ROWS) {
+      const to = Math.min(rows, from + BLOCK_ROWS)
+      if (!chunk.blockIntersects(from, to - from, lo, hi)) continue
+      for (let row = from; row < to; row++) if (wanted === undefined || wanted[chunk.series[row]] === 1) out[n++] = (c << ROW_BITS) | row
+    }
+  }
+  return out.subarray(0, n)
+}

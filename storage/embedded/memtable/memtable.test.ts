@@ -1,0 +1,95 @@
+/** Addresses of a memtable: when they run out, and what becomes of heads and links. */
+
+import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
+import t from 'tap'
+import { type FieldDef, HEAP_BUFFERS, type StateEvent } from '../threads/layout.ts'
+import { Memtable, SeriesTimes } from './memtable.ts'
+import { heapBytes } from './row-gather.ts'
+
+const field: FieldDef = { id: 0, name: 's', column: 's', type: 'string', scale: 0 }
+/** So that a few texts take as many addresses as gigabytes of them do. */
+const BUFFER = 64
+
+function writer() {
+  const events: StateEvent[] = []
+  const memtable = new Memtable(0, 1, 1, 16, (event) => events.push(event), BUFFER)
+  const times = new SeriesTimes()
+  let written = 0
+  const write = (rows: number): void => {
+    const heap = new ByteHeap()
+    const batch = new TableBatch({ namespace: '', name: 'm', id: 0, fields: new Map() })
+    for (let i = 0; i < rows; i++, written++) {
+      const row = batch.addRow(0, written, 0, 0)
+      const at = heap.reserve(BUFFER)
+      heap.bytes.set(text(written), at)
+      batch.column('s', 'string').setPair(row, at, BUFFER)
+    }
+    memtable.append(0, batch, heap.bytes, [field], [field], times)
+  }
+  const texts = (): Uint8Array[] => {
+    const heap = events.flatMap((event) => (event.kind === 'heap' ? [new Uint8Array(event.buffer)] : []))
+    const chunks = memtable.tables.get(0)?.chunks ?? []
+    return chunks.flatMap(({ rows, columns: [{ i32 }] }) => Array.from({ length: rows }, (_, row) => heapBytes(heap, i32[row * 2], i32[row * 2 + 1]).slice()))
+  }
+  return { memtable, write, texts }
+}
+
+function text(i: number): Uint8Array {
+  return new TextEncoder().encode(String(i).padStart(BUFFER, '.'))
+}
+
+t.test("all addresses that there are lead to their text, and no text is given one that is another one's", async (t) => {
+  const { memtable, write, texts } = writer()
+  write(HEAP_BUFFERS)
+  const read = texts()
+  t.equal(read.length, HEAP_BUFFERS)
+  t.ok(
+    read.every((bytes, i) => Buffer.compare(bytes, text(i)) === 0),
+    'beyond 2 GiB the address is a negative number',
+  )
+  t.throws(() => write(1), { message: /no addresses left/ })
+  t.ok(memtable.full)
+})
+
+t.test('a memtable is full while the largest record still has room', async (t) => {
+  const { memtable, write } = writer()
+  write(HEAP_BUFFERS / 2 - 1)
+  t.notOk(memtable.full)
+  write(1)
+  t.ok(memtable.full)
+  write(HEAP_BUFFERS / 2)
+})
+
+t.test('which series have rows', async (t) => {
+  const { memtable, write } = writer()
+  t.notOk(memtable.has(0))
+  write(2)
+  t.ok(memtable.has(0))
+  t.notOk(memtable.has(1))
+  memtable.ensureSeries(100_000)
+  t.ok(memtable.has(0), 'heads that have grown keep what they had')
+  t.notOk(memtable.has(99_999))
+  t.ok(memtable.hasAny(Int32Array.of(5, 0)))
+  t.notOk(memtable.hasAny(Int32Array.of(5, 200_000)))
+})
+
+t.test('the base of a series is its newest time when the memtable began, over more memtables than a byte counts', async (t) => {
+  const times = new SeriesTimes()
+  times.ensure(2)
+  t.ok(times.advance(0, 10, 0))
+  t.ok(times.aboveBase(0, 5, 0), 'of the first memtable nothing was known')
+  for (let memtable = 0; memtable < 600; memtable++) {
+    times.rebase()
+    const newest = 10 + memtable * 10
+    t.notOk(times.aboveBase(0, newest, 0))
+    t.ok(times.aboveBase(0, newest + 1, 0))
+    times.advance(0, newest + 10, 0)
+    t.notOk(times.aboveBase(0, newest, 0), 'it stays while the series goes on')
+    t.ok(times.aboveBase(0, newest + 1, 0))
+  }
+  t.ok(times.advance(1, 7, 0))
+  t.ok(times.aboveBase(1, 1, 0))
+  for (let memtable = 0; memtable < 255; memtable++) times.rebase()
+  t.notOk(times.aboveBase(1, 7, 0), 'not noted in this generation, though in another of its number')
+  t.ok(times.aboveBase(1, 8, 0))
+})

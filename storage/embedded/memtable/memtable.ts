@@ -1,0 +1,494 @@
+/**
+ * Rows not yet in a segment: columns in shared memory, append-only in order of arrival, with a link from each row to the previous row
+ * of its series. Layout and reader rules: layout.ts; on threads: docs/formats/memtable.md.
+ *
+ * Invariants: only applied (durable) batches come in; a row below a chunk's published count never changes; a series keeps its rows
+ * in one table of a memtable.
+ */
+import { bytesPerValue, type Column } from 'svcdb/lib/columns'
+import {
+  CHUNK_HAS_NON_FINITE,
+  CHUNK_HAS_NULLS,
+  CHUNK_HEADER_FLAGS,
+  CHUNK_HEADER_ROWS,
+  CHUNK_ROWS,
+  type ChunkColumn,
+  type ChunkDef,
+  type FieldDef,
+  HEAP_BITS,
+  HEAP_BUFFER,
+  HEAP_BUFFERS,
+  MAX_CHUNKS,
+  NO_ROW,
+  ROW_BITS,
+  type StateEvent,
+  Summary,
+} from '../threads/layout.ts'
+import { widened } from './grow.ts'
+
+const FIRST_ROWS = 256
+/** A chunk of a wide table holds fewer rows, so that it stays near this size. */
+const CHUNK_BYTES = 8 << 20
+const NO_TIME_HIGH = -0x80000000
+const OFFSET = CHUNK_ROWS - 1
+/** Above the rounding error of a difference of two times as a double. */
+const COARSEST = 4096
+/** Of a byte. */
+const LAST_GENERATION = 255
+/** Rows of a series looked at to prove that a late row repeats none: covers senders that write in parallel. */
+const LATE_SEARCH = 64
+
+/**
+ * The newest time of each series, and what it was when the active memtable began (its base): a row above the first repeats no row at all,
+ * a row above the second none outside the memtable.
+ */
+export class SeriesTimes {
+  private low: Int32Array = new Int32Array(1024)
+  private high: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
+  private baseLow: Int32Array = new Int32Array(1024)
+  private baseHigh: Int32Array = new Int32Array(1024).fill(NO_TIME_HIGH)
+  /** In which generation the base was noted; in an earlier one, the base is the newest time itself. */
+  private noted: Uint8Array = new Uint8Array(1024)
+  private generation = 1
+
+  ensure(series: number): void {
+    if (series < this.low.length) return
+    const length = Math.max(this.low.length * 2, series + 1)
+    this.low = widened(this.low, length)
+    this.high = widened(this.high, length, NO_TIME_HIGH)
+    this.baseLow = widened(this.baseLow, length)
+    this.baseHigh = widened(this.baseHigh, length, NO_TIME_HIGH)
+    this.noted = widened(this.noted, length)
+  }
+
+  /** A series that has rows in segments up to `time` already. */
+  seed(series: number, time: bigint): void {
+    this.ensure(series)
+    this.low[series] = this.baseLow[series] = Number(BigInt.asIntN(32, time))
+    this.high[series] = this.baseHigh[series] = Number(time >> 32n)
+  }
+
+  /** A new memtable begins. Costs the same however many series there are. */
+  rebase(): void {
+    if (this.generation++ < LAST_GENERATION) return
+    this.generation = 1
+    this.noted.fill(0)
+  }
+
+  /** True when the time is above all times of the series so far; remembers it then. */
+  advance(series: number, low: number, high: number): boolean {
+    const h = this.high[series]
+    if (high > h || (high === h && low >>> 0 > this.low[series] >>> 0)) {
+      if (this.noted[series] !== this.generation) {
+        this.baseLow[series] = this.low[series]
+        this.baseHigh[series] = h
+        this.noted[series] = this.generation
+      }
+      this.low[series] = low
+      this.high[series] = high
+      return true
+    }
+    return false
+  }
+
+  aboveBase(series: number, low: number, high: number): boolean {
+    const noted = this.noted[series] === this.generation
+    const h = noted ? this.baseHigh[series] : this.high[series]
+    return high > h || (high === h && low >>> 0 > (noted ? this.baseLow[series] : this.low[series]) >>> 0)
+  }
+
+  /** Whether all rows of the series are older than the time of these halves; a series of which none is known is not. */
+  isBelow(series: number, low: number, high: number): boolean {
+    if (series >= this.high.length || this.high[series] === NO_TIME_HIGH) return false
+    return this.high[series] < high || (this.high[series] === high && this.low[series] >>> 0 < low >>> 0)
+  }
+
+  /** Nanoseconds from a time to the newest of its series. */
+  lateness(series: number, low: number, high: number): number {
+    return behind(this.low[series], this.high[series], low, high)
+  }
+
+  get memory(): number {
+    return this.low.length * 17
+  }
+}
+
+/** Nanoseconds from b to a; exact up to 2^53. */
+function behind(aLow: number, aHigh: number, bLow: number, bHigh: number): number {
+  return (aHigh - bHigh) * 4294967296 + ((aLow >>> 0) - (bLow >>> 0))
+}
+
+/** Rows to append: a decoder's table or a replayed one. */
+export interface AppendedRows {
+  rows: number
+  series: Int32Array
+  /** Low and high half of each time. */
+  time: Int32Array
+  columns: Column[]
+}
+
+interface Chunk {
+  def: ChunkDef
+  header: Int32Array
+  series: Int32Array
+  time: Int32Array
+  prev: Int32Array
+  columns: { field: FieldDef; bytes: Uint8Array; i32: Int32Array; validity: Uint8Array; nulls: boolean }[]
+  rows: number
+}
+
+export class MemtableTable {
+  readonly id: number
+  readonly chunks: Chunk[] = []
+  readonly summary = new BigInt64Array(new SharedArrayBuffer(Summary.SLOTS * 8))
+  rows = 0
+  bytes = 0
+  /** As Summary.LATENESS. */
+  lateness = 0
+
+  constructor(id: number) {
+    this.id = id
+    const { summary } = this
+    summary[Summary.MIN_TIME] = summary[Summary.DIRTY_MIN] = summary[Summary.REPEAT_MIN] = 0x7fffffffffffffffn
+    summary[Summary.MAX_TIME] = summary[Summary.DIRTY_MAX] = summary[Summary.REPEAT_MAX] = -0x8000000000000000n
+  }
+}
+
+export class Memtable {
+  readonly id: number
+  readonly sequence: number
+  /** The first WAL file with rows of this memtable. */
+  readonly firstWal: number
+  readonly tables = new Map<number, MemtableTable>()
+  heads: Int32Array
+  /** Bytes of rows and text in use. */
+  bytes = 0
+  /** Of these bytes, by namespace. */
+  readonly bytesOf = new Map<string, number>()
+  /** Bytes of memory taken. */
+  allocated = 0
+  rows = 0
+  /** It has rows of series that were given back later: read from the log. */
+  ownerless = false
+  private heap: SharedArrayBuffer[] = []
+  private heapBytes: Uint8Array = new Uint8Array(0)
+  private heapUsed: number
+  private readonly heapBuffer: number
+  /** Chunks of the table that has most. */
+  private chunks = 0
+  private readonly tell: (event: StateEvent) => void
+
+  /** @param heapBuffer bytes of a heap buffer, at most HEAP_BUFFER. */
+  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, tell: (event: StateEvent) => void, heapBuffer = HEAP_BUFFER) {
+    this.id = id
+    this.sequence = sequence
+    this.firstWal = firstWal
+    this.tell = tell
+    this.heapBuffer = this.heapUsed = heapBuffer
+    this.heads = new Int32Array(new SharedArrayBuffer(Math.max(1024, seriesCapacity) * 4))
+    this.allocated = this.heads.length * 4
+    tell({ kind: 'memtable', id, sequence, heads: this.heads })
+  }
+
+  /** Whether it must be frozen before the next record: a record, which has 1 GiB at most, may take the other half of the addresses. */
+  get full(): boolean {
+    return this.heap.length >= HEAP_BUFFERS / 2 || this.chunks >= MAX_CHUNKS / 2
+  }
+
+  /** Whether it has rows of the series. */
+  has(series: number): boolean {
+    return series < this.heads.length && this.heads[series] !== 0
+  }
+
+  /** Whether it has rows of any of them. */
+  hasAny(series: Int32Array): boolean {
+    const { heads } = this
+    for (let i = 0; i < series.length; i++) if (series[i] < heads.length && heads[series[i]] !== 0) return true
+    return false
+  }
+
+  /** What a thread that starts late must be told. */
+  events(): StateEvent[] {
+    const events: StateEvent[] = [{ kind: 'memtable', id: this.id, sequence: this.sequence, heads: this.heads }]
+    for (const buffer of this.heap) events.push({ kind: 'heap', memtable: this.id, buffer })
+    for (const table of this.tables.values()) {
+      events.push({ kind: 'memtable-table', memtable: this.id, table: table.id, summary: table.summary })
+      for (const chunk of table.chunks) events.push({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
+    }
+    return events
+  }
+
+  /**
+   * Appends all rows of one table of a batch. The caller holds the sequence lock.
+   * @param fields the table's fields, all of them; `columns[i]` of the batch stores field `targets[i]`.
+   */
+  append(tableId: number, batch: AppendedRows, heapBytes: Uint8Array, fields: readonly FieldDef[], targets: readonly FieldDef[], times: SeriesTimes): void {
+    let table = this.tables.get(tableId)
+    if (table === undefined) {
+      table = new MemtableTable(tableId)
+      this.tables.set(tableId, table)
+      this.tell({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
+    }
+    const rowBytes = 16 + fields.reduce((sum, field) => sum + bytesPerValue(field.type), 0)
+    for (let from = 0; from < batch.rows; ) {
+      const index = this.chunkFor(table, fields, targets, batch.rows - from, rowBytes)
+      const chunk = table.chunks[index]
+      const n = Math.min(chunk.def.capacity - chunk.rows, batch.rows - from)
+      this.link(table, chunk, index, batch, from, n, times)
+      for (const column of chunk.columns) {
+        const source = targets.indexOf(column.field)
+        this.store(chunk, column, source < 0 ? undefined : batch.columns[source], from, n, heapBytes)
+      }
+      chunk.rows += n
+      Atomics.store(chunk.header, CHUNK_HEADER_ROWS, chunk.rows)
+      table.rows += n
+      from += n
+    }
+    this.rows += batch.rows
+    table.bytes += batch.rows * rowBytes
+    this.bytes += batch.rows * rowBytes
+  }
+
+  /** Room for the heads of all series up to this one. */
+  ensureSeries(series: number): void {
+    if (series < this.heads.length) return
+    const grown = new Int32Array(new SharedArrayBuffer(Math.max(this.heads.length * 2, series + 1) * 4))
+    grown.set(this.heads)
+    this.allocated += (grown.length - this.heads.length) * 4
+    this.heads = grown
+    this.tell({ kind: 'heads', memtable: this.id, heads: grown })
+  }
+
+  /** Writes series, time and links of n rows and keeps the summary. */
+  private link(table: MemtableTable, chunk: Chunk, index: number, batch: AppendedRows, from: number, n: number, times: SeriesTimes): void {
+    const { series, time } = batch
+    const { heads } = this
+    const at = chunk.rows
+    chunk.series.set(series.subarray(from, from + n), at)
+    chunk.time.set(time.subarray(from * 2, (from + n) * 2), at * 2)
+    const prev = chunk.prev
+    let row = (index << ROW_BITS) | at
+    for (let i = from, j = at, end = from + n; i < end; i++, j++, row++) {
+      const s = series[i]
+      prev[j] = ~heads[s]
+      heads[s] = ~row
+      if (!times.advance(s, time[i * 2], time[i * 2 + 1])) this.late(table, s, prev[j], time[i * 2], time[i * 2 + 1], times)
+    }
+    const [min, max] = timeRange(time, from, n)
+    if (min < table.summary[Summary.MIN_TIME]) Atomics.store(table.summary, Summary.MIN_TIME, min)
+    if (max > table.summary[Summary.MAX_TIME]) Atomics.store(table.summary, Summary.MAX_TIME, max)
+  }
+
+  /** A row that is not the newest of its series: may it repeat another one, and of which piece? */
+  private late(table: MemtableTable, series: number, previous: number, low: number, high: number, times: SeriesTimes): void {
+    const { summary } = table
+    const lateness = times.lateness(series, low, high)
+    if (lateness > table.lateness) {
+      // Rounded up where doubles are coarser than a nanosecond. Unsigned: from the first time there is to now is more than 63 bits tell.
+      table.lateness = lateness > Number.MAX_SAFE_INTEGER ? lateness + COARSEST : lateness
+      Atomics.store(summary, Summary.LATENESS, BigInt.asIntN(64, BigInt(table.lateness)))
+    }
+    if (!times.aboveBase(series, low, high)) widen(summary, Summary.DIRTY_MIN, low, high)
+    else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.REPEAT_MIN, low, high)
+  }
+
+  /**
+   * Looks for the time among the rows of its series, newest first. A row lies at most the table's lateness below the newest before it, so one that
+   * is further below the time than that ends the search. A long search counts as found.
+   */
+  private mayRepeat(table: MemtableTable, previous: number, low: number, high: number): boolean {
+    const { chunks, lateness } = table
+    let place = previous
+    for (let steps = 0; place !== NO_ROW; steps++) {
+      if (steps === LATE_SEARCH) return true
+      const { time, prev } = chunks[place >>> ROW_BITS]
+      const row = place & OFFSET
+      const gap = behind(low, high, time[row * 2], time[row * 2 + 1])
+      if (gap === 0) return true
+      if (gap > lateness) return false
+      place = prev[row]
+    }
+    return false
+  }
+
+  private store(chunk: Chunk, column: Chunk['columns'][number], source: Column | undefined, from: number, n: number, heapBytes: Uint8Array): void {
+    const at = chunk.rows
+    const present = source === undefined ? 0 : Math.max(0, Math.min(source.next, from + n) - from)
+    const sparse = source === undefined || source.validity !== undefined || present < n
+    if (sparse && !column.nulls) {
+      column.validity.fill(0xff, 0, (at + 7) >> 3)
+      column.nulls = true
+      // Who sees the flag sees the bits of the rows before.
+      Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NULLS)
+    }
+    if (source?.nonFinite) Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NON_FINITE)
+    if (column.nulls) setBits(column.validity, at, n, source, from, present)
+    if (source === undefined || present === 0) return
+    const { type } = column.field
+    if (type === 'string' || type === 'histogram') this.storeText(column.i32, at, source, from, present, heapBytes)
+    else {
+      const width = bytesPerValue(type)
+      column.bytes.set(source.u8.subarray(from * width, (from + present) * width), at * width)
+    }
+  }
+
+  private storeText(target: Int32Array, at: number, source: Column, from: number, n: number, heapBytes: Uint8Array): void {
+    let lastStart = -1
+    let lastLength = -1
+    let lastPlace = 0
+    for (let i = from, j = at * 2; i < from + n; i++, j += 2) {
+      if (source.validity !== undefined && source.validity[i] === 0) continue
+      const start = source.i32[i * 2]
+      const length = source.i32[i * 2 + 1]
+      // Runs of one text are common (states, messages): keep it once.
+      if (length !== lastLength || !sameBytes(heapBytes, start, lastStart, length)) lastPlace = this.keep(heapBytes, start, length)
+      lastStart = start
+      lastLength = length
+      target[j] = lastPlace
+      target[j + 1] = length
+    }
+  }
+
+  private keep(source: Uint8Array, start: number, length: number): number {
+    if (this.heapUsed + length > this.heapBuffer || this.heap.length === 0) {
+      if (this.heap.length === HEAP_BUFFERS) throw new RangeError('cannot keep text in the memtable: it has no addresses left')
+      // A text longer than a buffer gets one of its own size: the address needs only its start.
+      const size = Math.max(this.heapBuffer, length)
+      const buffer = new SharedArrayBuffer(size)
+      this.heap.push(buffer)
+      this.heapBytes = new Uint8Array(buffer)
+      this.heapUsed = 0
+      this.allocated += size
+      this.tell({ kind: 'heap', memtable: this.id, buffer })
+    }
+    const at = this.heapUsed
+    this.heapBytes.set(source.subarray(start, start + length), at)
+    this.heapUsed += length
+    this.bytes += length
+    return ((this.heap.length - 1) << HEAP_BITS) | at
+  }
+
+  /** The chunk to append to: the last one with room and all columns wanted, or a new or larger one. */
+  private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number, rowBytes: number): number {
+    const index = table.chunks.length - 1
+    const last = table.chunks[index]
+    const most = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, 1 << Math.floor(Math.log2(CHUNK_BYTES / rowBytes))))
+    if (last !== undefined && targets.every((field) => last.columns.some((column) => column.field === field))) {
+      if (last.rows < last.def.capacity) return index
+      if (last.def.capacity < most) {
+        table.chunks[index] = this.grown(table, last, Math.min(most, powerOfTwo(last.rows + rows)))
+        return index
+      }
+    }
+    // A table that has filled a chunk goes on: the next one is not grown step by step, copied each time.
+    const filled = last !== undefined && last.rows === most
+    const chunk = this.newChunk(fields, filled ? most : Math.min(most, Math.max(FIRST_ROWS, powerOfTwo(rows))))
+    table.chunks.push(chunk)
+    this.chunks = Math.max(this.chunks, table.chunks.length)
+    this.tell({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
+    return index + 1
+  }
+
+  private newChunk(fields: readonly FieldDef[], capacity: number): Chunk {
+    let offset = align(4 * (1 + fields.length))
+    const take = (bytes: number): number => {
+      const at = offset
+      offset = align(offset + bytes)
+      return at
+    }
+    const seriesOffset = take(capacity * 4)
+    const timeOffset = take(capacity * 8)
+    const prevOffset = take(capacity * 4)
+    const columns: ChunkColumn[] = fields.map((field) => ({
+      field: field.id,
+      type: field.type,
+      offset: take(capacity * bytesPerValue(field.type)),
+      validityOffset: take(capacity / 8),
+    }))
+    const buffer = new SharedArrayBuffer(offset)
+    this.allocated += offset
+    const def: ChunkDef = { buffer, capacity, seriesOffset, timeOffset, prevOffset, columns }
+    return {
+      def,
+      header: new Int32Array(buffer, 0, 1 + fields.length),
+      series: new Int32Array(buffer, seriesOffset, capacity),
+      time: new Int32Array(buffer, timeOffset, capacity * 2),
+      prev: new Int32Array(buffer, prevOffset, capacity),
+      columns: columns.map((column, i) => ({
+        field: fields[i],
+        bytes: new Uint8Array(buffer, column.offset, capacity * bytesPerValue(column.type)),
+        i32: column.type === 'bool' ? EMPTY : new Int32Array(buffer, column.offset, (capacity * bytesPerValue(column.type)) / 4),
+        validity: new Uint8Array(buffer, column.validityOffset, capacity / 8),
+        nulls: false,
+      })),
+      rows: 0,
+    }
+  }
+
+  private grown(table: MemtableTable, old: Chunk, capacity: number): Chunk {
+    const chunk = this.newChunk(
+      old.columns.map((column) => column.field),
+      capacity,
+    )
+    chunk.series.set(old.series)
+    chunk.time.set(old.time)
+    chunk.prev.set(old.prev)
+    for (const [i, column] of chunk.columns.entries()) {
+      column.bytes.set(old.columns[i].bytes)
+      column.validity.set(old.columns[i].validity)
+      column.nulls = old.columns[i].nulls
+    }
+    chunk.header.set(old.header)
+    chunk.rows = old.rows
+    this.allocated -= old.def.buffer.byteLength
+    this.tell({ kind: 'chunk-grown', memtable: this.id, table: table.id, chunk: chunk.def })
+    return chunk
+  }
+}
+
+const EMPTY = new Int32Array(0)
+const align = (offset: number): number => (offset + 7) & ~7
+const powerOfTwo = (n: number): number => 1 << (32 - Math.clz32(n - 1))
+
+/** Marks rows [at, at + n): present ones from the source's validity, those past `present` and of no source absent. */
+function setBits(bits: Uint8Array, at: number, n: number, source: Column | undefined, from: number, present: number): void {
+  const validity = source?.validity
+  for (let i = 0; i < n; i++) {
+    const row = at + i
+    const has = i < present && (validity === undefined || validity[from + i] === 1)
+    if (has) bits[row >> 3] |= 1 << (row & 7)
+    else bits[row >> 3] &= ~(1 << (row & 7))
+  }
+}
+
+/** Widens the range whose least value is in `slot` and its greatest in the next one. */
+function widen(summary: BigInt64Array, slot: number, low: number, high: number): void {
+  const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
+  if (time < summary[slot]) Atomics.store(summary, slot, time)
+  if (time > summary[slot + 1]) Atomics.store(summary, slot + 1, time)
+}
+
+function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boolean {
+  for (let i = 0; i < length; i++) if (bytes[a + i] !== bytes[b + i]) return false
+  return true
+}
+
+/** The least and greatest of n times from row `from` on. */
+export function timeRange(time: Int32Array, from: number, n: number): [min: bigint, max: bigint] {
+  let minHigh = time[from * 2 + 1]
+  let minLow = time[from * 2] >>> 0
+  let maxHigh = minHigh
+  let maxLow = minLow
+  for (let i = from + 1, end = from + n; i < end; i++) {
+    const high = time[i * 2 + 1]
+    const low = time[i * 2] >>> 0
+    if (high > maxHigh || (high === maxHigh && low > maxLow)) {
+      maxHigh = high
+      maxLow = low
+    } else if (high < minHigh || (high === minHigh && low < minLow)) {
+      minHigh = high
+      minLow = low
+    }
+  }
+  return [(BigInt(minHigh) << 32n) | BigInt(minLow), (BigInt(maxHigh) << 32n) | BigInt(maxLow)]
+}

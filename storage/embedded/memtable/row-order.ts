@@ -1,0 +1,198 @@
+/**
+ * Memtable rows in the order of segments: (measurement,) series, time; of equal (series, time) in order of arrival.
+ * A counting sort by series keeps the order of arrival, so that only series with late rows need a comparison sort. Which those are it sees on its
+ * way: looking at the rows of each series again would be a jump through memory for each row.
+ * A row's place is chunk << ROW_BITS | offset, chunks counted over all parts given.
+ */
+import { CHUNK_ROWS, ROW_BITS } from '../threads/layout.ts'
+import { type ChunkView, timeBefore } from './chunk-view.ts'
+
+export interface RowSet {
+  chunks: readonly ChunkView[]
+  counts: readonly number[]
+}
+
+export interface RowFilter {
+  /** One byte a series, 1 = wanted; all when absent. */
+  series?: Uint8Array
+  /** Inclusive. */
+  lo?: bigint
+  hi?: bigint
+}
+
+export interface OrderedRows {
+  rows: Int32Array
+  /** The series in order and where their rows start in `rows`; one more start than series. */
+  series: Int32Array
+  starts: Int32Array
+  /** Whether some (series, time) occurs more than once. */
+  repeats: boolean
+}
+
+const OFFSET = CHUNK_ROWS - 1
+
+export function orderRows(set: RowSet, filter: RowFilter = {}, measurementOf?: Int32Array): OrderedRows {
+  const accept = acceptor(filter)
+  const tally = countSeries(set, accept)
+  const series = presentSeries(tally)
+  if (measurementOf !== undefined) sortByMeasurement(series, measurementOf)
+  const starts = new Int32Array(series.length + 1)
+  let at = 0
+  for (let i = 0; i < series.length; i++) {
+    starts[i] = at
+    const n = tally[series[i]]
+    tally[series[i]] = at
+    at += n
+  }
+  starts[series.length] = at
+  const rows = new Int32Array(at)
+  const disordered = place(set, accept, tally, rows)
+  const { chunks } = set
+  let repeats = false
+  for (let i = 0; i < series.length; i++) {
+    if (disordered[series[i]] === 1 && orderSeries(chunks, rows, starts[i], starts[i + 1])) repeats = true
+  }
+  return { rows, series, starts, repeats }
+}
+
+type Accept = ((chunk: ChunkView, row: number) => boolean) | undefined
+
+function acceptor({ series, lo, hi }: RowFilter): Accept {
+  if (series === undefined && lo === undefined && hi === undefined) return undefined
+  const low = bounds(lo ?? -0x8000000000000000n)
+  const high = bounds(hi ?? 0x7fffffffffffffffn)
+  return (chunk, row) => {
+    if (series !== undefined && series[chunk.series[row]] !== 1) return false
+    return !timeBefore(chunk.time, row, low, 0) && !timeBefore(high, 0, chunk.time, row)
+  }
+}
+
+function bounds(time: bigint): Int32Array {
+  return new Int32Array([Number(BigInt.asIntN(32, time)), Number(time >> 32n)])
+}
+
+function countSeries({ chunks, counts }: RowSet, accept: Accept): Int32Array {
+  let tally = new Int32Array(1024)
+  for (let c = 0; c < chunks.length; c++) {
+    const chunk = chunks[c]
+    const { series } = chunk
+    for (let row = 0, n = counts[c]; row < n; row++) {
+      if (accept !== undefined && !accept(chunk, row)) continue
+      const s = series[row]
+      if (s >= tally.length) {
+        const grown = new Int32Array(Math.max(tally.length * 2, s + 1))
+        grown.set(tally)
+        tally = grown
+      }
+      tally[s]++
+    }
+  }
+  return tally
+}
+
+function presentSeries(tally: Int32Array): Int32Array {
+  let n = 0
+  for (let s = 0; s < tally.length; s++) if (tally[s] > 0) n++
+  const series = new Int32Array(n)
+  for (let s = 0, i = 0; i < n; s++) if (tally[s] > 0) series[i++] = s
+  return series
+}
+
+function sortByMeasurement(series: Int32Array, measurementOf: Int32Array): void {
+  // As numbers that sort without a function to compare them: the measurement, then 32 bits of the series.
+  const keys = Float64Array.from(series, (s) => measurementOf[s] * 4294967296 + s).sort()
+  for (let i = 0; i < series.length; i++) series[i] = keys[i] | 0
+}
+
+/** @returns 1 for each series of which a row is not newer than the one before it. */
+function place({ chunks, counts }: RowSet, accept: Accept, next: Int32Array, rows: Int32Array): Uint8Array {
+  const disordered = new Uint8Array(next.length)
+  /** The newest time of each series so far, low and high half. */
+  const newest = new Int32Array(next.length * 2)
+  for (let s = 0; s < next.length; s++) newest[s * 2 + 1] = -0x80000000
+  for (let c = 0; c < chunks.length; c++) {
+    const chunk = chunks[c]
+    const { series, time } = chunk
+    for (let row = 0, n = counts[c]; row < n; row++) {
+      if (accept !== undefined && !accept(chunk, row)) continue
+      const s = series[row]
+      const at = next[s]
+      next[s] = at + 1
+      rows[at] = (c << ROW_BITS) | row
+      const low = time[row * 2]
+      const high = time[row * 2 + 1]
+      const before = newest[s * 2 + 1]
+      if (high > before || (high === before && low >>> 0 > newest[s * 2] >>> 0)) {
+        newest[s * 2] = low
+        newest[s * 2 + 1] = high
+      } else disordered[s] = 1
+    }
+  }
+  return disordered
+}
+
+/** Puts one series' rows in order of time; true when a time repeats. */
+function orderSeries(chunks: readonly ChunkView[], rows: Int32Array, from: number, to: number): boolean {
+  let sorted = true
+  let repeats = false
+  let chunk = chunks[rows[from] >>> ROW_BITS].time
+  let row = rows[from] & OFFSET
+  for (let i = from + 1; i < to; i++) {
+    const nextChunk = chunks[rows[i] >>> ROW_BITS].time
+    const nextRow = rows[i] & OFFSET
+    if (!timeBefore(chunk, row, nextChunk, nextRow)) {
+      if (timeBefore(nextChunk, nextRow, chunk, row)) sorted = false
+      else repeats = true
+    }
+    chunk = nextChunk
+    row = nextRow
+  }
+  if (sorted) return repeats
+  // Rows arrived in ascending place, so the place settles ties by order of arrival.
+  const slice = rows.subarray(from, to)
+  slice.sort((a, b) => compareTimes(chunks, a, b) || a - b)
+  for (let i = 1; i < slice.length; i++) if (compareTimes(chunks, slice[i - 1], slice[i]) === 0) return true
+  return false
+}
+
+export function compareTimes(chunks: readonly ChunkView[], a: number, b: number): number {
+  const ta = chunks[a >>> ROW_BITS].time
+  const tb = chunks[b >>> ROW_BITS].time
+  const ra = a & OFFSET
+  const rb = b & OFFSET
+  return timeBefore(ta, ra, tb, rb) ? -1 : timeBefore(tb, rb, ta, ra) ? 1 : 0
+}
+
+/** The same for rows already chosen; those outside the range are left out. */
+export function orderPlaces(chunks: readonly ChunkView[], places: Int32Array, [lo, hi]: readonly [bigint, bigint]): OrderedRows {
+  const seriesOf = (place: number): number => chunks[place >>> ROW_BITS].series[place & OFFSET]
+  const accept = acceptor({ lo, hi })!
+  const rows = places
+    .filter((place) => accept(chunks[place >>> ROW_BITS], place & OFFSET))
+    .sort((a, b) => seriesOf(a) - seriesOf(b) || compareTimes(chunks, a, b) || a - b)
+  const series: number[] = []
+  const starts: number[] = []
+  let repeats = false
+  for (let i = 0; i < rows.length; i++) {
+    const s = seriesOf(rows[i])
+    if (i === 0 || s !== series[series.length - 1]) {
+      series.push(s)
+      starts.push(i)
+    } else if (!repeats && compareTimes(chunks, rows[i - 1], rows[i]) === 0) repeats = true
+  }
+  return { rows, series: Int32Array.from(series), starts: Int32Array.from([...starts, rows.length]), repeats }
+}
+
+/** Where each output row's group of equal (series, time) starts in `rows`; one more entry than output rows. */
+export function groupRepeats(chunks: readonly ChunkView[], ordered: OrderedRows): Int32Array {
+  const { rows, starts } = ordered
+  const groups = new Int32Array(rows.length + 1)
+  let n = 0
+  for (let s = 0; s + 1 < starts.length; s++) {
+    for (let i = starts[s]; i < starts[s + 1]; i++) {
+      if (i === starts[s] || compareTimes(chunks, rows[i - 1], rows[i]) !== 0) groups[n++] = i
+    }
+  }
+  groups[n] = rows.length
+  return groups.subarray(0, n + 1)
+}

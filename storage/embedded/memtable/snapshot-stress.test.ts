@@ -1,0 +1,100 @@
+/**
+ * One thread writes a memtable, another takes snapshots of it and compares each with itself. SVC_SNAPSHOTS=<n>: how many.
+ * Shows what this machine's processor does; why it must be so on every one: docs/decisions/037.
+ */
+import { once } from 'node:events'
+import { setImmediate } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { TableBatch } from 'svcdb/lib/columns'
+import t from 'tap'
+import { Shared, type StateEvent } from '../threads/layout.ts'
+import { WorkerState } from '../threads/state.ts'
+import { Memtable, SeriesTimes } from './memtable.ts'
+import { BATCH_ROWS, check, type Findings, lacksSecond, SERIES, TABLE, TAKEN, timeOfRow } from './testing-snapshots.ts'
+
+t.setTimeout(300_000)
+const SNAPSHOTS = Number(process.env.SVC_SNAPSHOTS ?? 300)
+const BATCHES = 5
+/** Rows after which a memtable makes way for the next. */
+const MEMTABLE_ROWS = 6_000
+const fields = ['v', 'w'].map((name, id) => ({ id, name, column: name, type: 'float64' as const, scale: 0 }))
+
+class Writer {
+  readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
+  listener: (event: StateEvent) => void = () => {}
+  private readonly times = new SeriesTimes()
+  private memtable = new Memtable(0, 1, 1, SERIES, (event) => this.tell(event))
+  private ids = 0
+  private rows = 0
+
+  constructor() {
+    this.times.ensure(SERIES)
+  }
+
+  events(): StateEvent[] {
+    return this.memtable.events()
+  }
+
+  batch(): void {
+    const batch = new TableBatch({ namespace: '', name: 'm', id: 0, fields: new Map() })
+    for (let i = 0; i < BATCH_ROWS; i++, this.rows++) {
+      const n = this.rows
+      const row = batch.addRow(n % SERIES, Number(BigInt.asIntN(32, timeOfRow(n))), Number(timeOfRow(n) >> 32n), 0)
+      batch.column('v', 'float64').setF64(row, n)
+      if (!lacksSecond(n)) batch.column('w', 'float64').setF64(row, -n)
+    }
+    Atomics.add(this.shared, Shared.SEQ, 1)
+    this.memtable.append(TABLE, batch, new Uint8Array(0), fields, fields.slice(0, batch.columns.length), this.times)
+    Atomics.add(this.shared, Shared.SEQ, 1)
+    if (this.memtable.rows < MEMTABLE_ROWS) return
+    const old = this.memtable
+    this.times.rebase()
+    this.memtable = new Memtable(++this.ids, this.ids + 1, 1, SERIES, (event) => this.tell(event))
+    this.tell({ kind: 'segments', added: [], removed: [], droppedMemtable: old.id })
+  }
+
+  private tell(event: StateEvent): void {
+    Atomics.add(this.shared, Shared.EVENTS, 1)
+    this.listener(event)
+  }
+}
+
+t.test('a snapshot has whole batches, a summary that fits them, and links that lead to all rows', async (t) => {
+  const writer = new Writer()
+  const { shared } = writer
+  Atomics.store(shared, Shared.EVENTS, writer.events().length)
+  const worker = new Worker(new URL('./testing-snapshots.ts', import.meta.url), { workerData: { stress: shared } })
+  t.teardown(() => worker.terminate())
+  await once(worker, 'online')
+  for (const event of writer.events()) worker.postMessage(event)
+  writer.listener = (event) => worker.postMessage(event)
+  while (Atomics.load(shared, TAKEN) < SNAPSHOTS) {
+    for (let i = 0; i < BATCHES; i++) writer.batch()
+    await setImmediate()
+  }
+  worker.postMessage('stop')
+  const [{ snapshots, rows, fault }] = (await once(worker, 'message')) as [Findings]
+  t.equal(fault, undefined)
+  t.ok(snapshots >= SNAPSHOTS, `${snapshots} snapshots with ${rows} rows`)
+})
+
+t.test('the check finds a word, a link and a row that are wrong', async (t) => {
+  const writer = new Writer()
+  const state = new WorkerState(writer.shared)
+  Atomics.store(writer.shared, Shared.EVENTS, 0)
+  for (const event of writer.events()) state.apply(event)
+  Atomics.store(writer.shared, Shared.EVENTS, state.applied)
+  writer.listener = (event) => state.apply(event)
+  for (let i = 0; i < 25; i++) writer.batch()
+  const part = () => {
+    const [found] = state.snapshotNow()?.table(TABLE).memtables ?? []
+    return found
+  }
+  check(part())
+  t.throws(() => check({ ...part(), maxTime: 0n }), { message: /the summary says/ })
+  t.throws(() => check({ ...part(), lateness: 0n }), { message: /lateness/ })
+  t.throws(() => check({ ...part(), rows: 39 }), { message: /whole batches/ })
+  const [chunk] = part().chunks
+  chunk.prev[500] = 500 % SERIES // the first row of its series
+  t.throws(() => check(part()), { message: /links of series/ })
+})

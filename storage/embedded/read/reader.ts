@@ -1,0 +1,303 @@
+/** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
+import type { DuckDBConnection } from '@duckdb/node-api'
+import type {
+  ExportResult,
+  Matcher,
+  MeasurementFields,
+  MeasurementInfo,
+  Reader,
+  ScanPlan,
+  ScanRequest,
+  SeriesChunk,
+  SqlChunk,
+  SqlCursor,
+  SqlRequest,
+} from 'svcdb'
+import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { inNamespace } from '../../common/names.ts'
+import { interruptOn, SOURCE_FUNCTION, sqlName } from '../duckdb/duckdb.ts'
+import { encryptedField, markEncrypted } from '../encryption/open.ts'
+import { apart } from '../engine-process/apart.ts'
+import type { ProcessPool } from '../engine-process/pool.ts'
+import { type ExportTask, exportMeasurement } from '../export/export.ts'
+import { UnverifiedSegments } from '../segment/verify.ts'
+import type { Selection } from '../series/select-job.ts'
+import { selectionOf } from '../series/selection.ts'
+import { tagColumns } from '../series/tag-source.ts'
+import { duckType, type RelationRequest, type SqlApart, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
+import type { OpenedSql } from '../sql/open.ts'
+import type { PlanBounds } from '../sql/plan-guard.ts'
+import { fieldInfo, type MeasurementDef, type SegmentMeta } from '../threads/layout.ts'
+import type { Snapshot } from '../threads/state.ts'
+import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
+import { selectActive, selectSamples } from './samples/select.ts'
+import { explainScan, scanScope, scanSeries } from './scan.ts'
+import { segmentPathOf } from './sources.ts'
+
+const NS_PER_MS = 1_000_000n
+
+export class EngineReader implements Reader {
+  private readonly context: RelationContext
+  private readonly snapshot: Snapshot
+  private readonly signal: AbortSignal | undefined
+  private readonly sources: string[] = []
+  /** How to end each statement whose connection is still out. */
+  private readonly statements = new Set<() => void>()
+
+  private constructor(context: RelationContext, snapshot: Snapshot, signal: AbortSignal | undefined) {
+    this.context = context
+    this.snapshot = snapshot
+    this.signal = signal
+  }
+
+  /** Sees all that was visible at the call. */
+  static async open(context: RelationContext, signal?: AbortSignal): Promise<EngineReader> {
+    return new EngineReader(context, await context.state.snapshot(), signal)
+  }
+
+  scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
+    return scanSeries(this.context, this.snapshot, scanScope(this.context, request), this.signal)
+  }
+
+  schema(namespace: string): readonly MeasurementFields[] {
+    return this.context.state.schema(namespace)
+  }
+
+  samples(request: SampleRequest): Promise<SampleSet> {
+    return selectSamples(this.context, this.snapshot, request, this.signal)
+  }
+
+  activeSeries(request: SampleRequest): Promise<SeriesSet> {
+    return selectActive(this.context, this.snapshot, request, this.signal)
+  }
+
+  explain(request: ScanRequest): ScanPlan {
+    return explainScan(this.context, this.snapshot, request, scanScope(this.context, request))
+  }
+
+  export(task: ExportTask): Promise<ExportResult> {
+    return exportMeasurement(this.context, this.snapshot, task, this.signal)
+  }
+
+  measurements(namespace: string): MeasurementInfo[] {
+    const { state, duck } = this.context
+    const info = (def: MeasurementDef): MeasurementInfo => ({ name: def.name, tags: state.series.tagKeys(def.id), fields: def.fields.map(fieldInfo) })
+    return state.measurementsOf(namespace).map((def) => markEncrypted(duck.encrypted.keys, info(def)))
+  }
+
+  async sql(request: SqlRequest): Promise<SqlCursor> {
+    const { duck } = this.context
+    // A thread that only flushes, or a node nobody asks in SQL, never loads it.
+    const { openSql, registerSqlFunctions } = await import('../sql/index.ts')
+    const connection = await duck.connect()
+    duck.extend(registerSqlFunctions, connection)
+    const calm = interruptOn(this.signal, connection)
+    let unread: OpenedSql | undefined
+    const abandon = (): void => {
+      unread?.discard()
+      release(unread !== undefined)
+    }
+    const release = (reusable: boolean): void => {
+      if (!this.statements.delete(abandon)) return
+      calm()
+      duck.release(connection, reusable)
+    }
+    this.statements.add(abandon)
+    const read = (cursor: OpenedSql): AsyncGenerator<SqlChunk> => {
+      unread = undefined
+      return releasing(cursor, release)
+    }
+    try {
+      const cursor = await this.opened(request.namespace, connection, (host) => openSql(host, request, this.signal))
+      unread = cursor
+      return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => read(cursor) }
+    } catch (error) {
+      release(false)
+      throw error
+    }
+  }
+
+  /** Live series of a measurement that satisfy all matchers. */
+  select(measurement: number, matchers: readonly Matcher[]): Selection {
+    return selectionOf(this.context.state.series, measurement, matchers)
+  }
+
+  /** Safe twice. */
+  close(): void {
+    for (const abandon of [...this.statements]) abandon()
+    for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
+  }
+
+  /**
+   * Which segments a statement reads is known once it is rewritten. Where some are not verified yet, or lie in an archive, that is done when rows are
+   * asked for: what a query will answer can be told without them.
+   */
+  private async opened(namespace: string, connection: DuckDBConnection, open: (host: SqlHost) => Promise<OpenedSql>): Promise<OpenedSql> {
+    const wanted: SegmentMeta[] = []
+    try {
+      return await open(this.host(namespace, connection, wanted))
+    } catch (error) {
+      if (wanted.length === 0) throw error
+    }
+    const described = await open(describingHost(this.host(namespace, connection, []), namespace))
+    if (described.parameters.length > 0) return described
+    described.discard()
+    const { context, signal } = this
+    const host = (missing: SegmentMeta[]): SqlHost => this.host(namespace, connection, missing)
+    return {
+      columns: described.columns,
+      parameters: [],
+      discard: () => {},
+      async *[Symbol.asyncIterator]() {
+        for (;;) {
+          await context.verifier?.ensure(wanted.splice(0), signal)
+          const cursor = await open(host(wanted)).catch((error) => {
+            if (wanted.length === 0) throw error
+          })
+          if (cursor !== undefined) return yield* cursor
+        }
+      },
+    }
+  }
+
+  /** @param wanted collects segments that have to be verified before the statement can be tried again. */
+  private host(namespace: string, connection: DuckDBConnection, wanted: SegmentMeta[]): SqlHost {
+    const { state, processes } = this.context
+    const read = new Set<MeasurementDef>()
+    const host: SqlHost = {
+      connection,
+      limits: this.context.sqlLimits,
+      bounds: this.boundsOf(namespace, read),
+      measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
+      relation: (request) => {
+        const def = state.measurement(namespace, request.measurement)
+        if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
+        read.add(def)
+        return noting(wanted, () => this.relationSql(def, request))
+      },
+      split: (request) => {
+        const def = state.measurement(namespace, request.measurement)
+        if (def !== undefined) read.add(def)
+        const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request)))
+        this.sources.push(...(parts?.sources ?? []))
+        return parts
+      },
+      now: () => BigInt(Date.now()) * NS_PER_MS,
+    }
+    return processes?.enabled === true ? { ...host, apart: () => this.apart(namespace, host, processes) } : host
+  }
+
+  private apart(namespace: string, host: SqlHost, pool: ProcessPool): SqlApart {
+    const { state, duck, verifier, maxScratchBytes = Number.MAX_SAFE_INTEGER } = this.context
+    const { signal } = this
+    const defOf = ({ measurement }: RelationRequest): MeasurementDef => state.measurement(namespace, measurement) as MeasurementDef
+    return apart(host, {
+      pool,
+      namespace,
+      connection: host.connection,
+      maxScratchBytes,
+      signal,
+      select: async (request) => {
+        for (;;) {
+          const missing: SegmentMeta[] = []
+          try {
+            return noting(missing, () => this.relationSql(defOf(request), request))
+          } catch (error) {
+            if (missing.length === 0) throw error
+            await verifier?.ensure(missing, signal)
+          }
+        }
+      },
+      refusedPlan: (reason) => this.context.refusedPlan?.(namespace, reason),
+      secret: (request) => {
+        const { fields, tables } = defOf(request)
+        const wanted = fields.filter(({ column }) => request.columns.includes(column))
+        return (
+          encryptedField(
+            duck.encrypted.keys.columns,
+            wanted,
+            tables.flatMap((id) => state.segments.get(id) ?? []),
+          ) !== undefined
+        )
+      },
+    })
+  }
+
+  /** @param read the measurements that the statement has asked for by now. */
+  private boundsOf(namespace: string, read: ReadonlySet<MeasurementDef>): PlanBounds {
+    const { context, snapshot } = this
+    let files: Set<string> | undefined
+    return {
+      source: SOURCE_FUNCTION,
+      isFile: (path) => (files ??= filesOf(context, snapshot, read)).has(path),
+      isSource: (call) => this.sources.includes(call),
+      refused: (reason) => context.refusedPlan?.(namespace, reason),
+    }
+  }
+
+  private relationSql(def: MeasurementDef, request: RelationRequest): string {
+    const { sql, sources } = relation(this.context, this.snapshot, this.relationArgs(def, request))
+    this.sources.push(...sources)
+    return sql
+  }
+
+  /** Tag hints become the series that satisfy them. */
+  private relationArgs(def: MeasurementDef, { columns, time, tags, enumTags }: RelationRequest): RelationArgs {
+    const { series } = this.context.state
+    let wanted: Int32Array | undefined
+    const named = tagColumns(def, series.tagKeys(def.id))
+    for (const hint of tags) {
+      const tag = named.find(({ column }) => column === hint.tag)
+      if (tag === undefined) continue
+      wanted = series.withTag(def.id, wanted ?? series.of(def.id), series.keySymbol(def.id, tag.key), hint.values)
+    }
+    return { measurement: def, columns, time, series: wanted, enumTags }
+  }
+
+  private sqlMeasurement(def: MeasurementDef): SqlMeasurement {
+    return {
+      name: def.name,
+      columns: [
+        { name: '_time', role: 'time' },
+        ...tagColumns(def, this.context.state.series.tagKeys(def.id)).map(({ column }) => ({ name: column, role: 'tag' as const })),
+        ...def.fields.map(({ column, type, scale }) => ({ name: column, role: 'field' as const, type, ...(type === 'decimal' ? { scale } : {}) })),
+      ],
+    }
+  }
+}
+
+/** Paths of the segments that hold rows of the measurements. */
+function filesOf({ duck, dataDir }: RelationContext, snapshot: Snapshot, measurements: ReadonlySet<MeasurementDef>): Set<string> {
+  const tables = new Set([...measurements].flatMap((def) => def.tables))
+  return new Set([...tables].flatMap((id) => snapshot.table(id).segments.map((segment) => segmentPathOf(duck, dataDir, segment))))
+}
+
+/** Answers like the host, with measurements that have no rows. */
+function describingHost(host: SqlHost, namespace: string): SqlHost {
+  const relation = ({ measurement, columns }: RelationRequest): string => {
+    const known = host.measurements(namespace).find(({ name }) => name === measurement)?.columns ?? []
+    const empty = (name: string): string => `NULL::${duckType(known.find((column) => column.name === name)!)} AS ${sqlName(name)}`
+    return `SELECT ${columns.map(empty).join(', ')} WHERE FALSE`
+  }
+  return { ...host, relation, split: undefined }
+}
+
+function noting<T>(wanted: SegmentMeta[], body: () => T): T {
+  try {
+    return body()
+  } catch (error) {
+    if (error instanceof UnverifiedSegments) wanted.push(...error.segments)
+    throw error
+  }
+}
+
+async function* releasing(cursor: SqlCursor, release: (reusable: boolean) => void): AsyncGenerator<SqlChunk> {
+  let finished = false
+  try {
+    yield* cursor
+    finished = true
+  } finally {
+    release(finished)
+  }
+}

@@ -1,0 +1,204 @@
+/** Puts the samples of some series together from units: by series, in ascending time, each millisecond once, the newest write winning. */
+import type { SampleRows } from 'svcdb/lib/columns'
+import { IntList } from '../../memtable/int-list.ts'
+import type { BlockBuffer } from './block-buffers.ts'
+import { timeBound, visibleParts } from './mask-times.ts'
+import { inOrder } from './order.ts'
+import type { Unit } from './sample-block.ts'
+import { lowerBound } from './segment-blocks.ts'
+import type { VisibleUnit } from './source-blocks.ts'
+
+/** Copying fewer samples than this one by one is cheaper than by `set`. */
+const FEW = 192
+/** With so many times more series on one side, they are looked up instead of passed over. */
+const SEEK_SHARE = 8
+/** Numbers that a run takes. */
+const RUN = 4
+
+interface RunOrder {
+  order: Int32Array
+  runStarts: Int32Array
+}
+
+/** Units are added first, then blocks are asked for. */
+export class Gatherer {
+  private readonly series: Int32Array
+  private readonly first: number
+  private readonly lo: number
+  private readonly hi: number
+  /** Runs found so far: place of the series, unit, from, to. */
+  private readonly runs = new IntList(1024)
+  private readonly units: Unit[] = []
+  private readonly counts: Int32Array
+  private readonly parts: number[] = []
+  private ordered: RunOrder | undefined
+
+  /** @param series ascending, those from place `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
+  constructor(series: Int32Array, first: number, lo: number, hi: number) {
+    this.series = series
+    this.first = first
+    this.lo = lo
+    this.hi = hi
+    this.counts = new Int32Array(series.length)
+  }
+
+  /** Units of older pieces first. */
+  add({ unit, hidden }: VisibleUnit): void {
+    if (unit.maxTime < this.lo || unit.minTime > this.hi) return
+    const whole = unit.minTime >= this.lo && unit.maxTime <= this.hi
+    const number = this.units.length
+    const { starts, times } = unit
+    let used = false
+    eachCommon(this.series, unit.series, (place, at) => {
+      const start = starts[at]
+      const end = starts[at + 1]
+      const from = whole ? start : timeBound(times, this.lo, start, end)
+      const to = whole ? end : timeBound(times, this.hi + 1, from, end)
+      if (from === to) return
+      used = true
+      if (hidden.length === 0) this.run(place, number, from, to)
+      else {
+        const n = visibleParts(hidden, unit.series[at], times, from, to, this.parts)
+        for (let i = 0; i < n; i++) this.run(place, number, this.parts[i * 2], this.parts[i * 2 + 1])
+      }
+    })
+    if (used) this.units.push(unit)
+  }
+
+  /** Samples of a series of the request, at most: some may be of one time. */
+  samples(from: number, to: number): number {
+    let sum = 0
+    for (let i = from; i < to; i++) sum += this.counts[i]
+    return sum
+  }
+
+  /** The end of as many series from `from` on as have no more samples together, at least one. */
+  blockEnd(from: number, most: number): number {
+    let to = from + 1
+    for (let sum = this.counts[from]; to < this.series.length && sum + this.counts[to] <= most; to++) sum += this.counts[to]
+    return to
+  }
+
+  /** The samples of series [first, end). @param buffer room for them; the result may lie in it. */
+  rows(first: number, end: number, buffer: BlockBuffer): SampleRows {
+    const n = end - first
+    const { counts, units } = this
+    const starts = new Int32Array(n + 1)
+    for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[first + i]
+    const total = starts[n]
+    const rows: SampleRows = { first: this.first + first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
+    if (units.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
+    if (units.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
+    const rests = units.some((unit) => unit.rests !== undefined) ? new Int32Array(total) : undefined
+    this.ordered ??= this.bySeries()
+    const { order, runStarts } = this.ordered
+    const { values: runs } = this.runs
+    const disordered: number[] = []
+    let ages: Int32Array | undefined
+    for (let place = 0; place < n; place++) {
+      let at = starts[place]
+      let ascends = true
+      for (let r = runStarts[first + place]; r < runStarts[first + place + 1]; r++) {
+        const run = order[r] * RUN
+        const unit = units[runs[run + 1]]
+        const from = runs[run + 2]
+        const to = runs[run + 3]
+        if (at > starts[place] && !(rows.times[at - 1] < unit.times[from])) ascends = false
+        if (unit.repeats === true && ascends) ascends = ascending(unit.times, from, to)
+        copy(unit, from, to, rows, at)
+        if (unit.rests !== undefined) rests!.set(unit.rests.subarray(from, to), at)
+        at += to - from
+      }
+      if (ascends) continue
+      disordered.push(place)
+      ages ??= new Int32Array(total)
+      // Runs lie in the order of their first samples, which need not be that of their pieces.
+      for (let r = runStarts[first + place], from = starts[place]; r < runStarts[first + place + 1]; r++) {
+        const run = order[r] * RUN
+        const to = from + runs[run + 3] - runs[run + 2]
+        ages.fill(runs[run + 1], from, to)
+        from = to
+      }
+    }
+    return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
+  }
+
+  /** Numbers of the runs by series, those of a series in ascending time of their first sample, older pieces first where that is the same. */
+  private bySeries(): RunOrder {
+    const { values: runs, length } = this.runs
+    const runStarts = new Int32Array(this.series.length + 1)
+    for (let r = 0; r < length; r += RUN) runStarts[runs[r] + 1]++
+    for (let i = 1; i < runStarts.length; i++) runStarts[i] += runStarts[i - 1]
+    const next = runStarts.slice()
+    const order = new Int32Array(length / RUN)
+    const begins = new Float64Array(length / RUN)
+    for (let r = 0, number = 0; r < length; r += RUN, number++) {
+      order[next[runs[r]]++] = number
+      begins[number] = this.units[runs[r + 1]].times[runs[r + 2]]
+    }
+    for (let place = 0; place + 1 < runStarts.length; place++) {
+      // Pieces mostly follow each other in time already.
+      for (let i = runStarts[place] + 1; i < runStarts[place + 1]; i++) {
+        const run = order[i]
+        let j = i
+        while (j > runStarts[place] && begins[order[j - 1]] > begins[run]) {
+          order[j] = order[j - 1]
+          j--
+        }
+        order[j] = run
+      }
+    }
+    return { order, runStarts }
+  }
+
+  private run(place: number, unit: number, from: number, to: number): void {
+    const { runs } = this
+    runs.push(place)
+    runs.push(unit)
+    runs.push(from)
+    runs.push(to)
+    this.counts[place] += to - from
+  }
+}
+
+/** Calls back with the places of each number that both ascending lists have. */
+export function eachCommon(a: Int32Array, b: Int32Array, found: (inA: number, inB: number) => void): void {
+  if (a.length * SEEK_SHARE < b.length) {
+    for (let i = 0, j = 0; i < a.length && j < b.length; i++) {
+      j = lowerBound(b, a[i], j)
+      if (j < b.length && b[j] === a[i]) found(i, j)
+    }
+  } else if (b.length * SEEK_SHARE < a.length) {
+    for (let j = 0, i = 0; j < b.length && i < a.length; j++) {
+      i = lowerBound(a, b[j], i)
+      if (i < a.length && a[i] === b[j]) found(i, j)
+    }
+  } else {
+    for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+      if (a[i] === b[j]) found(i++, j++)
+      else if (a[i] < b[j]) i++
+      else j++
+    }
+  }
+}
+
+function ascending(times: Float64Array, from: number, to: number): boolean {
+  for (let i = from + 1; i < to; i++) if (!(times[i - 1] < times[i])) return false
+  return true
+}
+
+function copy(unit: Unit, from: number, to: number, rows: SampleRows, at: number): void {
+  const { times, values } = unit
+  const { times: ownTimes, values: ownValues } = rows
+  if (to - from < FEW) {
+    for (let i = from, j = at; i < to; i++, j++) {
+      ownTimes[j] = times[i]
+      ownValues[j] = values[i]
+    }
+  } else {
+    ownTimes.set(times.subarray(from, to), at)
+    ownValues.set(values.subarray(from, to), at)
+  }
+  if (unit.kinds !== undefined) (rows.kinds as Uint8Array).set(unit.kinds.subarray(from, to), at)
+  if (unit.blobs !== undefined) for (let i = from, j = at; i < to; i++, j++) (rows.histograms as (Uint8Array | undefined)[])[j] = unit.blobs[i]
+}

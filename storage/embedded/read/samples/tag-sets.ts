@@ -1,0 +1,73 @@
+/** The tags of selected series, read from the shared series index. */
+import type { TagColumn, TagSets } from 'svcdb/lib/columns'
+import type { SeriesView } from '../../series/series-view.ts'
+import { NO_CODE } from '../../series/tag-index.ts'
+
+export class SelectedTags implements TagSets {
+  readonly length: number
+  private readonly view: SeriesView
+  private readonly measurement: number
+  private readonly series: Int32Array
+  /** Places in the measurement's list; all of it when absent. */
+  private readonly positions: Int32Array | undefined
+  /** While the list has lost no more series than this, places in it hold. */
+  private readonly losses: number
+  private readonly names: readonly string[]
+
+  /** @param like tags that these are some of. */
+  constructor(view: SeriesView, measurement: number, series: Int32Array, positions: Int32Array | undefined, like?: SelectedTags) {
+    this.view = view
+    this.measurement = measurement
+    this.series = series
+    this.positions = positions
+    this.length = series.length
+    this.losses = like?.losses ?? view.lossesOf(measurement)
+    this.names = like?.names ?? view.tagKeys(measurement)
+  }
+
+  /** The tags of some of these series, by their places here. */
+  among(places: Int32Array): SelectedTags {
+    const { positions } = this
+    return new SelectedTags(
+      this.view,
+      this.measurement,
+      places.map((place) => this.series[place]),
+      positions === undefined ? places : places.map((place) => positions[place]),
+      this,
+    )
+  }
+
+  at(i: number): readonly string[] {
+    return this.view.pairs(this.series[i])
+  }
+
+  keys(): readonly string[] {
+    return this.names
+  }
+
+  column(key: string): TagColumn {
+    const { view, measurement, positions } = this
+    if (view.lossesOf(measurement) !== this.losses) return this.ownColumn(view.symbolOf(key))
+    const index = view.index(measurement, view.keySymbol(measurement, key))
+    if (index === undefined) return { codes: new Int32Array(this.length).fill(NO_CODE), texts: [] }
+    const all = index.codesOfList
+    return { codes: positions === undefined ? all.subarray(0, this.length) : positions.map((position) => all[position]), texts: index.allTexts() }
+  }
+
+  /** Series by series: the tags of a series stay readable once it is given back. */
+  private ownColumn(key: number): TagColumn {
+    const texts: string[] = []
+    const codeOf = new Map<number, number>()
+    const codes = this.series.map((series) => {
+      const symbol = this.view.tagSymbol(series, key)
+      if (symbol < 0) return NO_CODE
+      let code = codeOf.get(symbol)
+      if (code === undefined) {
+        codeOf.set(symbol, (code = texts.length))
+        texts.push(this.view.text(symbol))
+      }
+      return code
+    })
+    return { codes, texts }
+  }
+}

@@ -1,0 +1,295 @@
+/**
+ * Series-wise reads: segments come sorted out of DuckDB as a stream, memtable rows are ordered here, and the two are merged series by
+ * series. Memory: one batch of result rows, one series' pending rows, and four bytes a memtable row that matches.
+ */
+import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { inNamespace } from '../../common/names.ts'
+import { streamSql } from '../duckdb/stream.ts'
+import type { ChunkView } from '../memtable/chunk-view.ts'
+import { memtablePlaces, unhidden } from '../memtable/memtable-source.ts'
+import { Gathered, GatheredColumn } from '../memtable/row-gather.ts'
+import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from '../memtable/row-order.ts'
+import type { FieldDef, MeasurementDef, SegmentMeta } from '../threads/layout.ts'
+import { ROW_BITS } from '../threads/layout.ts'
+import type { MemtablePart, Snapshot } from '../threads/state.ts'
+import { piecesOf, type RelationContext } from './relation.ts'
+import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
+import { dirtyIntervals, holdsNonFinite, type Interval, type Piece, unionSql } from './sources.ts'
+
+export interface ScanScope {
+  measurement: MeasurementDef
+  fields: FieldDef[]
+  /** Inclusive. */
+  time: Interval
+  /** Ascending; all series when absent. */
+  series: Int32Array | undefined
+}
+
+/** A series longer than this comes in several chunks. */
+const CHUNK_ROWS_OUT = 65_536
+/** With fewer rows a series than this, collecting them one by one costs more than ordering all. */
+const FEW_SHARE = 16
+/** How long a scan may keep the thread to itself. */
+const TURN_MS = 10
+const MIN_TIME = -(2n ** 63n)
+const MAX_TIME = 2n ** 63n - 1n
+
+export function scanScope({ state }: RelationContext, request: ScanRequest): ScanScope {
+  const measurement = state.measurement(request.namespace, request.measurement)
+  if (measurement === undefined)
+    throw new SvcError(
+      'NOT_FOUND',
+      `cannot read measurement "${request.measurement}": it does not exist${inNamespace(request.namespace)}; write a point to create it`,
+    )
+  const matchers: readonly Matcher[] = request.matchers ?? []
+  return {
+    measurement,
+    fields: request.fields === undefined ? measurement.fields : measurement.fields.filter((field) => request.fields!.includes(field.name)),
+    time: [request.start ?? MIN_TIME, request.end === undefined ? MAX_TIME : request.end - 1n],
+    series: matchers.length === 0 ? undefined : state.series.select(measurement.id, matchers),
+  }
+}
+
+export async function* scanSeries(
+  context: RelationContext,
+  snapshot: Snapshot,
+  scope: ScanScope,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SeriesChunk> {
+  const { measurement, fields, time, series } = scope
+  if (time[0] > time[1] || series?.length === 0 || fields.length === 0) return
+  const pieces = piecesOf(context.state, snapshot, measurement, time, series)
+  const memtables = pieces.filter((piece) => piece.memtable !== undefined)
+  // A shared table's rows are told apart by their series.
+  const wanted = series ?? (memtables.some((piece) => piece.measurement !== undefined) ? context.state.series.of(measurement.id) : undefined)
+  const recent = new RecentRows(memtables, scope, wanted)
+  const segments = pieces.filter((piece) => piece.segment !== undefined)
+  const guarded = fields.map((field) => field.type === 'histogram' || pieces.some((piece) => holdsNonFinite(piece, field)))
+  const turn = new Turn(signal)
+  const chunks = function* (number: number, all: SeriesRows): Generator<SeriesChunk> {
+    const rows = withValues(readableOnly(all, guarded))
+    const tags = context.state.series.tags(number)
+    for (let from = 0; from < rows.times.length; from += CHUNK_ROWS_OUT) {
+      const part = rows.times.length <= CHUNK_ROWS_OUT ? rows : sliceRows(rows, from, Math.min(from + CHUNK_ROWS_OUT, rows.times.length))
+      yield { series: number, tags, times: part.times, columns: part.columns.map(({ values, validity }, i) => columnChunk(fields[i], values, validity)) }
+    }
+  }
+  for await (const { series: number, rows, last } of segmentRuns(context, segments, scope, signal)) {
+    while (recent.next < number) {
+      const first = recent.next
+      yield* chunks(first, recent.take())
+      await turn.pass()
+    }
+    if (recent.next !== number) yield* chunks(number, rows)
+    else {
+      // More of the series is to come: hold back what memtable rows later than this part may still belong behind.
+      const young = last ? recent.take() : recent.takeUpTo(rows.times[rows.times.length - 1])
+      yield* chunks(number, young === undefined ? rows : mergeRows(fields, rows, young))
+    }
+    await turn.pass()
+  }
+  while (recent.next !== Number.POSITIVE_INFINITY) {
+    const number = recent.next
+    yield* chunks(number, recent.take())
+    await turn.pass()
+  }
+}
+
+function columnChunk({ name, type, scale }: FieldDef, values: ColumnChunk['values'], validity: Uint8Array | undefined): ColumnChunk {
+  return { name, type, ...(type === 'decimal' ? { scale } : {}), values, ...(validity === undefined ? {} : { validity }) }
+}
+
+/** How a scan would be answered. Rows of memtables are those that would be looked at; of tables that several namespaces share, only the own parts are told. */
+export function explainScan({ state }: RelationContext, snapshot: Snapshot, request: ScanRequest, { measurement, time, series }: ScanScope): ScanPlan {
+  const none = time[0] > time[1] || series?.length === 0
+  const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, series)
+  const isOwn = ({ owners }: SegmentMeta): boolean => owners === undefined || Object.hasOwn(owners, request.namespace)
+  const segments = pieces.filter((piece) => piece.segment !== undefined && isOwn(piece.segment)).length
+  const apart = request.namespace !== ''
+  return {
+    measurement: request.measurement,
+    series: (series ?? state.series.of(measurement.id)).length,
+    time: { start: String(request.start ?? MIN_TIME), end: String(request.end ?? MAX_TIME) },
+    segments: { total: measurement.tables.reduce((sum, table) => sum + snapshot.table(table).segments.filter(isOwn).length, 0), read: segments },
+    memtableRows: pieces.reduce(
+      (sum, { memtable }) =>
+        sum + (memtable === undefined ? 0 : apart ? ownRows(memtable.part, state.series.measurementArray, measurement.id) : memtable.part.rows),
+      0,
+    ),
+    deduplicated: dirtyIntervals(pieces, time).length > 0,
+  }
+}
+
+function ownRows({ chunks, counts }: MemtablePart, measurementOf: Int32Array, measurement: number): number {
+  let rows = 0
+  for (const [c, { series }] of chunks.entries()) for (let row = 0; row < counts[c]; row++) if (measurementOf[series[row]] === measurement) rows++
+  return rows
+}
+
+/** Gives the thread's other work a turn now and then. */
+class Turn {
+  private readonly signal: AbortSignal | undefined
+  private since = performance.now()
+
+  constructor(signal: AbortSignal | undefined) {
+    this.signal = signal
+  }
+
+  async pass(): Promise<void> {
+    if (performance.now() - this.since >= TURN_MS) {
+      await new Promise((resolve) => setImmediate(resolve))
+      this.since = performance.now()
+    }
+    this.signal?.throwIfAborted()
+  }
+}
+
+/** The matching rows of all memtables, handed out series by series, ascending. */
+class RecentRows {
+  private readonly chunks: ChunkView[] = []
+  private readonly heaps: (readonly Uint8Array[])[] = []
+  private readonly ordered: OrderedRows
+  private readonly columns: GatheredColumn[]
+  private readonly fields: FieldDef[]
+  private at = 0
+  private pending: SeriesRows | undefined
+  private out = new Gathered(64)
+
+  constructor(pieces: readonly Piece[], { fields, time }: ScanScope, wanted: Int32Array | undefined) {
+    this.fields = fields
+    const counts: number[] = []
+    const places: Int32Array[] = []
+    const total = pieces.reduce((sum, { memtable }) => sum + memtable!.part.rows, 0)
+    const few = pieces.some(({ hidden }) => hidden.length > 0) || (wanted !== undefined && wanted.length * FEW_SHARE < total)
+    for (const { memtable, hidden } of pieces) {
+      const { part, linked } = memtable!
+      const base = this.chunks.length << ROW_BITS
+      this.chunks.push(...part.chunks)
+      counts.push(...part.counts)
+      for (let i = 0; i < part.chunks.length; i++) this.heaps.push(part.memtable.heap)
+      if (few) {
+        const found = memtablePlaces({ part, lo: time[0], hi: time[1], linked }, wanted)
+        places.push(unhidden(part.chunks, found, hidden).map((place) => place + base))
+      }
+    }
+    this.columns = fields.map((field) => new GatheredColumn(this.chunks, field.id))
+    this.ordered = few
+      ? orderPlaces(this.chunks, joined(places), time)
+      : orderRows({ chunks: this.chunks, counts }, { lo: time[0], hi: time[1], series: flags(wanted) })
+  }
+
+  /** The series whose rows come next; infinity after the last. */
+  get next(): number {
+    return this.at < this.ordered.series.length ? this.ordered.series[this.at] : Number.POSITIVE_INFINITY
+  }
+
+  /** The rows of the next series. */
+  take(): SeriesRows {
+    const rows = this.current()
+    this.pending = undefined
+    this.at++
+    return rows
+  }
+
+  /** The next series' rows up to a time, leaving the later ones. */
+  takeUpTo(time: bigint): SeriesRows | undefined {
+    const rows = this.current()
+    let n = 0
+    while (n < rows.times.length && rows.times[n] <= time) n++
+    if (n === 0) return undefined
+    if (n === rows.times.length) return this.take()
+    this.pending = sliceRows(rows, n, rows.times.length)
+    return sliceRows(rows, 0, n)
+  }
+
+  private current(): SeriesRows {
+    if (this.pending !== undefined) return this.pending
+    const { rows, starts, repeats, series } = this.ordered
+    const places = rows.subarray(starts[this.at], starts[this.at + 1])
+    if (places.length > this.out.rows) this.out = new Gathered(places.length * 2)
+    const groups = repeats ? repeated(this.chunks, places, series[this.at]) : undefined
+    return (this.pending = memtableRows(this.chunks, (place) => this.heaps[place >>> ROW_BITS], this.fields, this.columns, places, groups, this.out))
+  }
+}
+
+function repeated(chunks: readonly ChunkView[], places: Int32Array, series: number): Int32Array | undefined {
+  let any = false
+  for (let i = 1; i < places.length && !any; i++) any = compareTimes(chunks, places[i - 1], places[i]) === 0
+  return any ? groupRepeats(chunks, { rows: places, series: Int32Array.of(series), starts: Int32Array.of(0, places.length), repeats: true }) : undefined
+}
+
+function joined(lists: readonly Int32Array[]): Int32Array {
+  const out = new Int32Array(lists.reduce((sum, list) => sum + list.length, 0))
+  let at = 0
+  for (const list of lists) {
+    out.set(list, at)
+    at += list.length
+  }
+  return out
+}
+
+function flags(series: Int32Array | undefined): Uint8Array | undefined {
+  if (series === undefined) return undefined
+  const out = new Uint8Array(series[series.length - 1] + 1)
+  for (const s of series) out[s] = 1
+  return out
+}
+
+interface Run {
+  series: number
+  rows: SeriesRows
+  /** No more rows of this series follow. */
+  last: boolean
+}
+
+/** Segment rows series by series, in ascending time, merged where segments repeat. */
+async function* segmentRuns(
+  context: RelationContext,
+  pieces: Piece[],
+  { fields, time, series }: ScanScope,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Run> {
+  if (pieces.length === 0) return
+  await context.verifier?.ensurePieces(pieces, signal)
+  const sources: string[] = []
+  const union = unionSql({ duck: context.duck, dataDir: context.dataDir, pieces, time, fields, series, sources, raw: true })
+  // One segment comes in order by itself.
+  const sql = pieces.length === 1 && !union.merged ? union.sql : `SELECT * FROM (${union.sql}) ORDER BY _series, _time`
+  let current = -1
+  let parts: SeriesRows[] = []
+  let held = 0
+  try {
+    for await (const { rows, columns } of streamSql(context.duck, sql, signal)) {
+      const numbers = columns[0].values as Int32Array
+      const batch: SeriesRows = {
+        times: columns[1].values as BigInt64Array,
+        columns: columns.slice(2).map(({ values, validity }) => ({ values: values as SeriesRows['columns'][number]['values'], validity })),
+      }
+      for (let from = 0; from < rows; ) {
+        const number = numbers[from]
+        let to = from + 1
+        while (to < rows && numbers[to] === number) to++
+        if (number !== current) {
+          if (parts.length > 0) yield { series: current, rows: concatRows(fields, parts), last: true }
+          current = number
+          parts = []
+          held = 0
+        }
+        parts.push(from === 0 && to === rows ? batch : sliceRows(batch, from, to))
+        held += to - from
+        from = to
+        if (held >= CHUNK_ROWS_OUT) {
+          // One part stays behind, so that the last run of the series is never empty.
+          const whole = concatRows(fields, parts)
+          yield { series: current, rows: sliceRows(whole, 0, held - 1), last: false }
+          parts = [sliceRows(whole, held - 1, held)]
+          held = 1
+        }
+      }
+    }
+    if (parts.length > 0) yield { series: current, rows: concatRows(fields, parts), last: true }
+  } finally {
+    for (const source of sources) context.duck.removeSource(source)
+  }
+}

@@ -1,0 +1,282 @@
+/**
+ * SQL over the pieces of a measurement (segments, memtables): a plain UNION ALL where no two pieces can hold the same (series, time),
+ * and a merge by field, last write first, in the time ranges that may repeat.
+ */
+import { join } from 'node:path'
+import { staleHistogram } from 'svcdb/lib/histogram'
+import { type Duck, sqlName, sqlText, sqlType } from '../duckdb/duckdb.ts'
+import { decryptedColumn } from '../encryption/encrypted-sql.ts'
+import { memtableSource, ORDER_COLUMN, SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
+import { bitsColumn, bitsSql } from '../segment/bits-column.ts'
+import { mayBeNonFinite } from '../segment/encoding.ts'
+import { numberSource } from '../series/number-source.ts'
+import type { FieldDef, SegmentColumn, SegmentMeta } from '../threads/layout.ts'
+import type { MemtablePart } from '../threads/state.ts'
+import { HiddenRows } from './mask-sql.ts'
+import type { Hidden } from './masks.ts'
+
+/** docs/formats/histogram.md */
+const STALE_HISTOGRAM = `'${Array.from(staleHistogram(), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}'::BLOB`
+
+export type Interval = [lo: bigint, hi: bigint]
+
+export interface Piece {
+  minTime: bigint
+  maxTime: bigint
+  dirty: Interval | null
+  segment?: SegmentMeta
+  memtable?: { part: MemtablePart; linked: boolean; series: Int32Array | undefined }
+  /** The measurement whose rows are wanted, when the piece holds those of others too. */
+  measurement: number | undefined
+  /** Rows that deletes and retention have taken away. */
+  hidden: readonly Hidden[]
+}
+
+export interface UnionRequest {
+  duck: Duck
+  dataDir: string
+  /** Oldest first. */
+  pieces: Piece[]
+  time: Interval
+  fields: FieldDef[]
+  /** Ascending; all when absent. */
+  series?: Int32Array
+  /** Collects the row sources made, to be removed when the statement is over. */
+  sources: string[]
+  /** How a segment's column is read; decoded to the field's type when absent. */
+  read?: (segment: SegmentMeta, field: FieldDef) => string
+  /** NaN and infinities come as they are stored, bit for bit; without it they are null. */
+  raw?: true
+}
+
+/** A piece's row numbers stay below this. */
+const ORDER_BITS = 32n
+/** A longer list of series is a table of its own instead of a list of constants. */
+const SERIES_LISTED = 1000
+/** More conditions for what is hidden of a piece are not made: it is looked up (hidden-sql.ts). */
+const HIDDEN_LISTED = 1
+
+/** A SELECT with _series, _time and the fields. `merged` says whether rows had to be merged. */
+export function unionSql(request: UnionRequest): { sql: string; merged: boolean } {
+  const pieces = request.pieces.filter((piece) => piece.maxTime >= request.time[0] && piece.minTime <= request.time[1])
+  const dirty = dirtyIntervals(pieces, request.time)
+  const branches = plainBranches(request, pieces, dirty)
+  const merge = dirty.length > 0 ? mergedBranch(request, pieces, dirty) : undefined
+  if (merge !== undefined) branches.push(merge)
+  if (branches.length === 0) return { sql: emptySql(request.fields), merged: false }
+  return { sql: branches.join(' UNION ALL '), merged: merge !== undefined }
+}
+
+/** Where rows may repeat: disjoint, ascending, within the range asked for. */
+export function dirtyIntervals(pieces: readonly Piece[], [lo, hi]: Interval): Interval[] {
+  const found: Interval[] = []
+  for (const { dirty } of pieces)
+    if (dirty !== null && dirty[1] >= lo && dirty[0] <= hi) found.push([dirty[0] > lo ? dirty[0] : lo, dirty[1] < hi ? dirty[1] : hi])
+  found.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
+  const out: Interval[] = []
+  for (const interval of found) {
+    const last = out[out.length - 1]
+    if (last === undefined || interval[0] > last[1]) out.push([...interval])
+    else if (interval[1] > last[1]) last[1] = interval[1]
+  }
+  return out
+}
+
+function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string[] {
+  const branches: string[] = []
+  // Segments that are read alike share one read_parquet. A time bound that only some of them need costs the others nothing: their statistics settle it.
+  const groups = new Map<string, { files: string[]; head: string; conditions: string[]; bounds: Set<string> }>()
+  for (const piece of pieces) {
+    if (dirty.some(([lo, hi]) => lo <= piece.minTime && hi >= piece.maxTime)) continue
+    const bounds = timeConditions(piece, request.time)
+    const conditions = [
+      ...dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime).map((interval) => `NOT ${within(interval)}`),
+      ...seriesConditions(request, piece),
+      ...hiddenConditions(request, piece),
+    ]
+    if (piece.segment === undefined) {
+      const fields = fieldList(request.fields, (field) => shown(request, [piece], field, sqlName(field.column)))
+      branches.push(`SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM ${memtableCall(request, piece, 0n)}${whereSql([...bounds, ...conditions])}`)
+      continue
+    }
+    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment, [piece])}`
+    const key = [head, storedTypes(request, piece.segment), ...conditions].join('\n')
+    const file = segmentPathOf(request.duck, request.dataDir, piece.segment)
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, { files: [file], head, conditions, bounds: new Set(bounds) })
+    else {
+      group.files.push(file)
+      for (const bound of bounds) group.bounds.add(bound)
+    }
+  }
+  for (const { files, head, conditions, bounds } of groups.values()) branches.push(`${head} FROM ${readSql(files)}${whereSql([...bounds, ...conditions])}`)
+  return branches
+}
+
+/** Which columns are 64-bit integers: files read together must have the same types. */
+function storedTypes(request: UnionRequest, segment: SegmentMeta): string {
+  const wide = (field: FieldDef): boolean => {
+    const encoding = segment.columns.find((column) => column.field === field.id)?.encoding
+    return encoding?.kind === 'scaled' && encoding.wide === true
+  }
+  return request.fields.map((field) => (wide(field) ? 'w' : '-')).join('')
+}
+
+function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string | undefined {
+  const branches: string[] = []
+  const merged: Piece[] = []
+  for (const [i, piece] of pieces.entries()) {
+    const touching = dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime)
+    if (touching.length === 0) continue
+    merged.push(piece)
+    const order = BigInt(i) << ORDER_BITS
+    const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, piece), ...hiddenConditions(request, piece)])
+    branches.push(
+      piece.segment === undefined
+        ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, order)}${tail}`
+        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([segmentPathOf(request.duck, request.dataDir, piece.segment)])}${tail}`,
+    )
+  }
+  if (branches.length === 0) return undefined
+  // arg_max passes over rows whose value is NULL, so that each field comes from the last write that set it, be it to a value that is not shown.
+  const fields = fieldList(request.fields, (field) => shown(request, merged, field, `arg_max(${sqlName(field.column)}, ${ORDER_COLUMN})`))
+  return `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`
+}
+
+function memtableCall(request: UnionRequest, piece: Piece, order: bigint): string {
+  const { part, linked, series } = piece.memtable!
+  const call = request.duck.addSource(memtableSource({ part, linked, series, fields: request.fields, lo: request.time[0], hi: request.time[1], order }))
+  request.sources.push(call)
+  return call
+}
+
+/** A segment's path as statements name it. */
+export function segmentPathOf(duck: Duck, dataDir: string, { file, archived }: SegmentMeta): string {
+  return join(archived ? (duck.archiveDirectory ?? '') : dataDir, file)
+}
+
+export function readSql(files: readonly string[]): string {
+  return `read_parquet([${files.map(sqlText).join(', ')}], hive_partitioning = false)`
+}
+
+/** @param shownTo where values end that are not to be seen; none when rows are merged first. */
+function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: readonly Piece[] = []): string {
+  const read = request.read ?? rawColumn
+  return fieldList(request.fields, (field) => {
+    const column = segment.columns.find((c) => c.field === field.id)
+    // What is not to be seen lies in another column.
+    if (column !== undefined && bitsColumn(column) !== undefined && !request.raw && shownTo.length > 0) return named(field, valueColumn(segment, column))
+    return shown(request, shownTo, field, read(segment, field))
+  })
+}
+
+/** A field's value as it is asked for. @param pieces it may come from. */
+function shown({ raw }: UnionRequest, pieces: readonly Piece[], field: FieldDef, value: string): string {
+  return named(field, raw || pieces.length === 0 ? value : readable(pieces, field, value))
+}
+
+function named({ column }: FieldDef, value: string): string {
+  const name = sqlName(column)
+  return value === name ? name : `${value} AS ${name}`
+}
+
+/** Without NaN, infinities and staleness markers. */
+function readable(pieces: readonly Piece[], field: FieldDef, value: string): string {
+  if (field.type === 'histogram') return `nullif(${value}, ${STALE_HISTOGRAM})`
+  return pieces.some((piece) => holdsNonFinite(piece, field)) ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
+}
+
+/** Whether some values of a piece's field may be NaN or infinite. */
+export function holdsNonFinite({ segment, memtable }: Pick<Piece, 'segment' | 'memtable'>, { id, type }: FieldDef): boolean {
+  if (type !== 'float64') return false
+  if (segment !== undefined) return segment.columns.some((column) => column.field === id && mayBeNonFinite(column))
+  return memtable!.part.chunks.some((chunk) => chunk.columns.has(id) && chunk.hasNonFinite(chunk.columns.get(id)!))
+}
+
+/** A segment's column as a value of the field's type, NaN and infinities included. */
+export function rawColumn(segment: SegmentMeta, field: FieldDef): string {
+  const column = segment.columns.find((c) => c.field === field.id)
+  if (column === undefined) return `NULL::${sqlType(field.type, field.scale)}`
+  const bits = bitsColumn(column)
+  return bits === undefined ? valueColumn(segment, column) : `coalesce(${valueColumn(segment, column)}, ${bitsSql(bits)})`
+}
+
+/** The column itself as a value of the field's type, without its column of bits. */
+function valueColumn(segment: SegmentMeta, column: SegmentColumn): string {
+  if (column.encoding.kind === 'encrypted') return decryptedColumn(segment, column)
+  const name = sqlName(column.name)
+  if (column.encoding.kind === 'plain') return name
+  return column.encoding.scale === 0 ? `${name}::DOUBLE` : `${name}::DOUBLE / 1e${column.encoding.scale}`
+}
+
+/** The bounds that the piece's own times do not settle. */
+export function timeConditions(piece: Piece, [lo, hi]: readonly [bigint, bigint]): string[] {
+  const out: string[] = []
+  if (piece.minTime < lo) out.push(`${TIME_COLUMN} >= ${timeSql(lo)}`)
+  if (piece.maxTime > hi) out.push(`${TIME_COLUMN} <= ${timeSql(hi)}`)
+  return out
+}
+
+function within([lo, hi]: Interval): string {
+  return `(${TIME_COLUMN} >= ${timeSql(lo)} AND ${TIME_COLUMN} <= ${timeSql(hi)})`
+}
+
+function timeSql(time: bigint): string {
+  return `make_timestamp_ns(${time})`
+}
+
+/** The range prunes row groups, the list decides. Memtable sources hold nothing but the series wanted. */
+function seriesConditions(request: UnionRequest, piece: Piece): string[] {
+  if (piece.segment === undefined) return []
+  const out = piece.measurement === undefined ? [] : [`_measurement = ${piece.measurement}`]
+  const { series } = request
+  return series === undefined ? out : [...out, ...isAmong(request, series)]
+}
+
+function isAmong(request: UnionRequest, series: Int32Array): string[] {
+  const first = series[0]
+  const last = series[series.length - 1]
+  if (first === last) return [`${SERIES_COLUMN} = ${first}`]
+  const range = `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`
+  if (last - first + 1 === series.length) return [range]
+  if (series.length <= SERIES_LISTED) return [range, `${SERIES_COLUMN} IN (${series.join(', ')})`]
+  return [range, `${SERIES_COLUMN} IN (FROM ${seriesCall(request, series)})`]
+}
+
+function hiddenConditions(request: UnionRequest, piece: Piece): string[] {
+  const [from, to] = request.time
+  const hidden = piece.hidden.filter(({ lo, hi }) => lo <= to && hi >= from)
+  const looked = hidden.length > HIDDEN_LISTED ? hidden.filter(({ measurements }) => measurements === undefined) : []
+  const listed = looked.length === 0 ? hidden : hidden.filter(({ measurements }) => measurements !== undefined)
+  const conditions = listed.map(({ measurements, series, lo, hi }) => {
+    const parts = [
+      ...(measurements === undefined ? [] : [`_measurement ${measurements.but ? 'NOT IN' : 'IN'} (${measurements.ids.join(', ')})`]),
+      ...(series === undefined ? [] : isAmong(request, series)),
+      ...(lo > piece.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
+      ...(hi < piece.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),
+    ]
+    return parts.length === 0 ? 'false' : `NOT (${parts.join(' AND ')})`
+  })
+  if (looked.length === 0) return conditions
+  const call = request.duck.addHidden(new HiddenRows(looked), [SERIES_COLUMN, TIME_COLUMN])
+  request.sources.push(call)
+  return [...conditions, `NOT ${call}`]
+}
+
+function seriesCall(request: UnionRequest, series: Int32Array): string {
+  const call = request.duck.addSource(numberSource(series))
+  request.sources.push(call)
+  return call
+}
+
+function whereSql(conditions: readonly string[]): string {
+  return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
+}
+
+function fieldList(fields: readonly FieldDef[], one: (field: FieldDef) => string): string {
+  return fields.map((field) => `, ${one(field)}`).join('')
+}
+
+function emptySql(fields: readonly FieldDef[]): string {
+  return `SELECT 0::INTEGER AS ${SERIES_COLUMN}, NULL::TIMESTAMP_NS AS ${TIME_COLUMN}${fieldList(fields, (field) => `NULL::${sqlType(field.type, field.scale)} AS ${sqlName(field.column)}`)} WHERE false`
+}

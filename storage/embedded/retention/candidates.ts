@@ -1,0 +1,55 @@
+/** Series to look at, some at a time: a list, or those of a measurement. */
+import type { Cursor, MeasurementSeries } from '../series/measurement-series.ts'
+
+export interface Candidates {
+  /** The next ones, looking at up to `most`. */
+  take(most: number): Int32Array
+  /** How many the last `take` looked at. */
+  readonly looked: number
+  readonly ended: boolean
+}
+
+export class CandidateList implements Candidates {
+  looked = 0
+  private at = 0
+  private readonly series: Int32Array
+
+  constructor(series: Int32Array) {
+    this.series = series
+  }
+
+  take(most: number): Int32Array {
+    const taken = this.series.subarray(this.at, this.at + most)
+    this.at += taken.length
+    this.looked = taken.length
+    return taken
+  }
+
+  get ended(): boolean {
+    return this.at >= this.series.length
+  }
+}
+
+export class CandidateMembers implements Candidates {
+  looked = 0
+  private readonly members: MeasurementSeries
+  private readonly cursor: Cursor
+  private readonly wanted: ((series: number) => boolean) | undefined
+
+  /** @param wanted leaves some out; absent = none. */
+  constructor(members: MeasurementSeries, measurement: number, wanted?: (series: number) => boolean) {
+    this.members = members
+    this.cursor = members.walk(measurement)
+    this.wanted = wanted
+  }
+
+  take(most: number): Int32Array {
+    const taken = this.members.take(this.cursor, most)
+    this.looked = taken.length
+    return this.wanted === undefined ? taken : taken.filter(this.wanted)
+  }
+
+  get ended(): boolean {
+    return this.members.ended(this.cursor)
+  }
+}

@@ -1,0 +1,143 @@
+import t from 'tap'
+import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import { Unstored } from '../catalog/unstored.ts'
+import type { SegmentMeta, Tombstone } from '../threads/layout.ts'
+import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
+import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
+
+const segment = (id: number, more: Partial<SegmentMeta> = {}): SegmentMeta => ({
+  id,
+  table: 1,
+  sequence: id,
+  level: 0,
+  file: `${id}.parquet`,
+  rows: 10,
+  bytes: 100,
+  minTime: '0',
+  maxTime: '100',
+  dirty: null,
+  minSeries: 0,
+  maxSeries: 9,
+  columns: [],
+  ...more,
+})
+const tombstone = (id: number, more: Partial<Tombstone> = {}): Tombstone => ({
+  id,
+  measurement: 7,
+  sequence: 5,
+  series: null,
+  start: INT64_MIN,
+  end: INT64_MAX,
+  ...more,
+})
+const table = (segments: SegmentMeta[], more: Partial<TableView> = {}): TableView => ({
+  id: 1,
+  measurement: 7,
+  has: () => true,
+  gone: false,
+  segments,
+  ...more,
+})
+function all(...list: Tombstone[]): Tombstones {
+  const tombstones = new Tombstones(new Unstored(), () => {})
+  for (const one of list) tombstones.add(one)
+  return tombstones
+}
+const ids = (segments: readonly SegmentMeta[]) => segments.map(({ id }) => id)
+
+t.test('a file goes when nothing of it is left to see', async (t) => {
+  const segments = [segment(1), segment(2, { minTime: '50', maxTime: '150' }), segment(6)]
+  t.same(ids(freed(table(segments), all(tombstone(1)))), [1, 2], 'what was written after the delete stays')
+  t.same(ids(freed(table(segments), all(tombstone(1, { end: 120n })))), [1], 'one of which a part is left stays')
+  t.same(ids(freed(table(segments), all(tombstone(1, { series: Int32Array.of(0, 9) })))), [], 'series may be all or not')
+  t.same(ids(freed(table(segments, { measurement: undefined }), all(tombstone(1)))), [], 'a shared table has rows of others')
+  t.same(ids(freed(table(segments, { gone: true }), all())), [1, 2, 6], 'all files of a dropped measurement')
+})
+
+t.test('a file behind retention goes, one that reaches over its cutoff is written again when most of it is behind', async (t) => {
+  const tombstones = all()
+  tombstones.setCutoffs({ general: [{ id: 1, cutoff: 101n, sequence: 5, except: new Set([8]) }], own: new Map() })
+  const segments = [segment(1), segment(2, { maxTime: '101' }), segment(3, { maxTime: '500' }), segment(6)]
+  t.same(ids(freed(table(segments), tombstones)), [1])
+  t.same(planRewrite(table(segments.slice(1)), tombstones, () => false)?.segments, [segments[1]])
+  t.equal(
+    planRewrite(table(segments.slice(2)), tombstones, () => false),
+    undefined,
+  )
+})
+
+t.test('deleted rows are taken out of a file when they have waited, or when there are too many deletes to read past', async (t) => {
+  const one = all(tombstone(1, { series: Int32Array.of(3) }))
+  t.equal(
+    planRewrite(table([segment(1)]), one, () => false),
+    undefined,
+  )
+  t.same(planRewrite(table([segment(1, { level: 2 })]), one, () => true)?.level, 2, 'it stays on its level')
+  const many = all(...Array.from({ length: 65 }, (_, i) => tombstone(i + 1, { series: Int32Array.of(3), start: BigInt(i), end: BigInt(i) })))
+  t.not(
+    planRewrite(table([segment(1)]), many, () => false),
+    undefined,
+  )
+  t.equal(
+    planRewrite(table([segment(1, { cleared: 65 })]), many, () => true),
+    undefined,
+    'none of them is left in it',
+  )
+  t.equal(
+    planRewrite(table([segment(1, { minSeries: 4 })]), one, () => true),
+    undefined,
+    'it has no such series',
+  )
+})
+
+t.test('a file that cannot be written again does not hold up the others', async (t) => {
+  const one = all(tombstone(1, { series: Int32Array.of(3) }))
+  const segments = [segment(1), segment(2), segment(3, { archived: true }), segment(4)]
+  const planned = (...bad: number[]) =>
+    planRewrite(
+      table(segments),
+      one,
+      () => true,
+      undefined,
+      ({ id }) => bad.includes(id),
+    )?.segments
+  t.same(planned(), [segments[0]])
+  t.same(planned(1), [segments[1]])
+  t.same(planned(1, 2), [segments[3]], 'an archived one is never written again')
+  t.equal(planned(1, 2, 4), undefined)
+})
+
+t.test('a tombstone over an archived file stays as long as the file: it alone hides the rows', async (t) => {
+  const one = all(tombstone(3, { series: Int32Array.of(3) }))
+  const done = (segments: SegmentMeta[]) =>
+    spent(
+      one,
+      () => [1],
+      () => segments,
+      9,
+      () => 1,
+    )
+  t.same(done([segment(1, { archived: true })]), [])
+  t.same(done([segment(1, { archived: true, cleared: 3 })]), [3], 'archived after the delete')
+  t.same(done([]), [3])
+})
+
+t.test('a tombstone goes when no piece can hold rows that it hides', async (t) => {
+  const done = (tombstones: Tombstones, segments: SegmentMeta[], oldest: number, since = 5) =>
+    spent(
+      tombstones,
+      () => [1],
+      () => segments,
+      oldest,
+      () => since,
+    )
+  const one = all(tombstone(3))
+  t.same(done(one, [segment(1)], 5), [], 'an older file')
+  t.same(done(one, [segment(1, { cleared: 3 })], 5), [3])
+  t.same(done(one, [segment(5)], 4), [], 'an older memtable')
+  t.same(done(one, [segment(5)], 5), [3])
+  t.same(done(all(tombstone(3, { end: -1n })), [segment(1)], 5), [3], 'another range')
+  const dropped = all(tombstone(3, { sequence: EVERY_SEQUENCE }))
+  t.same(done(dropped, [], 5), [], 'the memtable of the time of the drop')
+  t.same(done(dropped, [], 6), [3])
+})

@@ -1,0 +1,234 @@
+/**
+ * Series without rows are given back, so that they stop counting: after a delete of all their time, a drop, or when retention has passed their newest
+ * row. Works in slices (../slices.ts), however many they are.
+ *
+ * Invariants
+ * - A series is given back only when nobody can hold its number and no row was written since what removed its rows. Of a measurement that is gone
+ *   nothing can be written: its series go without that.
+ * - The tombstone that emptied series stays until they were looked at (`waitsFor`): after a restart it says which they are.
+ * - Between two slices all is consistent: those given back are in the log, or their measurement's drop is, and after a crash the rest is found again.
+ */
+import type { StorageContext } from 'svcdb'
+import { BLOCK } from '../catalog/catalog.ts'
+import type { Schema } from '../catalog/schema.ts'
+import type { Memtable } from '../memtable/memtable.ts'
+import type { SeriesIndex } from '../series/series-index.ts'
+import type { SegmentMeta, Tombstone } from '../threads/layout.ts'
+import type { Publisher } from '../threads/publisher.ts'
+import type { Slices } from '../threads/slices.ts'
+import type { WritePath } from '../write/write-path.ts'
+import { CandidateList, CandidateMembers, type Candidates } from './candidates.ts'
+
+/** What a group of candidates costs at least, in series: so that many small ones do not make one long slice. */
+const GROUP_COST = 64
+
+export interface ReleasesParts {
+  schema: Schema
+  index: SeriesIndex
+  writes: WritePath
+  publisher: Publisher
+  log: StorageContext['log']
+  slices: Slices
+  /** Segments of a table. */
+  segments(table: number): readonly SegmentMeta[]
+  released(count: number): void
+}
+
+/** Series that may have lost all rows in sources below a sequence. */
+interface Group {
+  candidates: Candidates
+  sequence: number
+  /** What emptied them; absent = retention. */
+  tombstone?: number
+  /** Their measurement is gone for good. */
+  gone?: true
+  /** Those with rows in memtables that were flushed since have been left out: segments tell nothing more. */
+  followed?: true
+}
+
+interface Unsettled {
+  series: Int32Array
+  /** The measurement that each had. */
+  owners: Int32Array
+  min: number
+  max: number
+}
+
+export class Releases {
+  private queue: Group[] = []
+  /** Those that found batches in decoders' hands. */
+  private postponed: Group[] = []
+  /** Those of retention that wait, by measurement: the next move replaces them. */
+  private readonly below = new Map<number, Group>()
+  private current: Group | undefined
+  private running: Promise<void> | undefined
+  /** Given back in a record that is not durable yet. */
+  private readonly unsettled = new Set<Unsettled>()
+  private readonly parts: ReleasesParts
+
+  constructor(parts: ReleasesParts) {
+    this.parts = parts
+  }
+
+  /** A tombstone hides all rows, of any time, below its sequence. @param fromCatalog an earlier process wrote it. */
+  emptied({ id, sequence, measurement, series }: Tombstone, fromCatalog: boolean): void {
+    const { members } = this.parts.index
+    const candidates = series === null ? new CandidateMembers(members, measurement) : new CandidateList(series)
+    this.queue.push({ candidates, sequence, tombstone: id, ...(fromCatalog ? {} : { followed: true }) })
+  }
+
+  /** A memtable becomes segments: what it knows of series that wait here goes with it. */
+  flushed(memtable: Memtable): void {
+    for (const group of [this.current, ...this.queue, ...this.postponed]) {
+      if (group?.followed === undefined || group.sequence > memtable.sequence) continue
+      const left: Int32Array[] = []
+      while (!group.candidates.ended) left.push(group.candidates.take(this.parts.slices.size).filter((series) => !memtable.has(series)))
+      group.candidates = new CandidateList(concatenated(left))
+    }
+  }
+
+  /** Retention has moved: series of the measurement whose newest row is before `cutoff`, in a source below `sequence`. */
+  expired(measurement: number, cutoff: bigint, sequence: number): void {
+    const { index, writes } = this.parts
+    const [low, high] = [Number(BigInt.asIntN(32, cutoff)), Number(cutoff >> 32n)]
+    const isBelow = (series: number): boolean => writes.times.isBelow(series, low, high)
+    this.below.set(measurement, { candidates: new CandidateMembers(index.members, measurement, isBelow), sequence })
+  }
+
+  /** The measurement is gone for good. */
+  gone(measurement: number): void {
+    this.queue.push({ candidates: new CandidateMembers(this.parts.index.members, measurement), sequence: 0, gone: true })
+  }
+
+  /** Whether the tombstone is needed to find series again. */
+  waitsFor(tombstone: number): boolean {
+    const waits = (group: Group | undefined): boolean => group?.tombstone === tombstone
+    return waits(this.current) || this.queue.some(waits) || this.postponed.some(waits)
+  }
+
+  /** The measurements that series from `from` on and below `to` had before they were given back in a record that is not durable yet. */
+  ownersBefore(from: number, to: number): ReadonlyMap<number, number> {
+    const found = new Map<number, number>()
+    for (const { series, owners, min, max } of this.unsettled) {
+      if (max < from || min >= to) continue
+      for (let i = 0; i < series.length; i++) if (series[i] >= from && series[i] < to) found.set(series[i], owners[i])
+    }
+    return found
+  }
+
+  /** Gives back what can be now. Resolves when all that waited at the call was looked at. */
+  run(): Promise<void> {
+    this.queue.push(...this.postponed.splice(0), ...this.below.values())
+    this.below.clear()
+    // In a later microtask: `running` is set before it may end.
+    this.running ??= Promise.resolve().then(() => this.all())
+    return this.running
+  }
+
+  /** Gives back what waits of measurements that are gone, at once: for a start. */
+  runAtStart(): void {
+    const { index } = this.parts
+    for (const { candidates, gone } of this.queue) {
+      if (gone === undefined) continue
+      while (!candidates.ended) this.given(index.release(candidates.take(this.parts.slices.size)))
+    }
+    this.queue = this.queue.filter(({ gone }) => gone === undefined)
+  }
+
+  /** The series were given back, and a restart knows. */
+  given(series: Int32Array): void {
+    if (series.length === 0) return
+    const { publisher, writes, released } = this.parts
+    let last = -1
+    for (const number of series) {
+      const block = Math.floor(number / BLOCK)
+      if (block !== last) writes.unstored.mark('series', block)
+      last = block
+    }
+    publisher.tell({ kind: 'series-released', series })
+    released(series.length)
+  }
+
+  private async all(): Promise<void> {
+    const { slices } = this.parts
+    try {
+      for (let left = slices.size; ; ) {
+        this.current = this.queue.shift()
+        const group = this.current
+        if (group === undefined) return
+        while (!group.candidates.ended) {
+          if (left <= 0) {
+            await slices.next()
+            left = slices.size
+          }
+          if (group.gone === undefined && !this.parts.writes.settled) {
+            this.postponed.push(group)
+            break
+          }
+          left -= this.slice(group, left)
+        }
+        left -= GROUP_COST
+      }
+    } finally {
+      this.current = undefined
+      this.running = undefined
+    }
+  }
+
+  /** @returns series looked at. */
+  private slice({ candidates, sequence, gone, followed }: Group, most: number): number {
+    const { index, writes } = this.parts
+    const series = candidates.take(most)
+    if (gone !== undefined) this.given(index.release(series))
+    else {
+      const live = series.filter((number) => index.isLive(number))
+      this.release(writes.idle(followed === undefined ? this.unwritten(live, sequence) : live, sequence))
+    }
+    return Math.max(1, candidates.looked)
+  }
+
+  private release(idle: Int32Array): void {
+    const { index, writes, log, schema } = this.parts
+    const ownersOf = idle.map((number) => index.measurementOf(number))
+    const series = index.release(idle)
+    if (series.length === 0) return
+    const owners = series.length === idle.length ? ownersOf : series.map((number) => ownersOf[idle.indexOf(number)])
+    const unsettled = { series, owners, min: series.reduce((a, b) => Math.min(a, b)), max: series.reduce((a, b) => Math.max(a, b)) }
+    this.unsettled.add(unsettled)
+    writes
+      .change({ kind: 'release', series }, () => {
+        this.unsettled.delete(unsettled)
+        this.given(series)
+      })
+      .catch((error) => {
+        this.unsettled.delete(unsettled)
+        for (let i = 0; i < series.length; i++) if (schema.any(owners[i]) !== undefined) index.unrelease(series[i], owners[i])
+        log.warn({ err: error, series: series.length }, 'cannot give series back that have no points left; they keep counting')
+      })
+  }
+
+  /** Those that no segment from `sequence` on may have rows of. One that may have is found later: by retention, or by the next start. */
+  private unwritten(series: Int32Array, sequence: number): Int32Array {
+    const { index, schema, segments } = this.parts
+    const newer = new Map<number, SegmentMeta[]>()
+    return series.filter((number) => {
+      const owner = index.measurementOf(number)
+      let list = newer.get(owner)
+      if (list === undefined) {
+        list = (schema.any(owner)?.tables ?? []).flatMap((table) => segments(table.id).filter((segment) => segment.sequence >= sequence))
+        newer.set(owner, list)
+      }
+      return !list.some((segment) => segment.minSeries <= number && segment.maxSeries >= number)
+    })
+  }
+}
+
+function concatenated(lists: readonly Int32Array[]): Int32Array {
+  const out = new Int32Array(lists.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const list of lists) {
+    out.set(list, at)
+    at += list.length
+  }
+  return out
+}

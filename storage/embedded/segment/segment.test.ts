@@ -1,0 +1,163 @@
+/** Segment files: encodings, order, atomicity, and what another Parquet reader makes of them. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
+import { compressors } from 'hyparquet-compressors'
+import t from 'tap'
+import { Duck } from '../duckdb/duckdb.ts'
+import { TestDatabase, type TestPoint } from '../testing/engine-state.ts'
+import { EncodingChoice } from './encoding.ts'
+import { segmentPath, writeSegmentFile } from './segment-file.ts'
+
+t.test('another reader reads the values of a segment', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { scaled: 'float64', plain: 'float64', i: 'int64', b: 'bool', s: 'string' })
+  const points = Array.from({ length: 5000 }, (_, n) => ({
+    tags: { host: `h${n % 10}` },
+    time: 1_700_000_000_000_000_000n + BigInt(n),
+    fields: {
+      scaled: (n * 7) / 100,
+      ...(n % 3 === 0 ? { plain: Math.sqrt(n) } : {}),
+      i: 9007199254740993n + BigInt(n),
+      b: n % 2 === 0,
+      s: n % 4 === 0 ? 'short' : 'a text of more than twelve bytes',
+    },
+  }))
+  db.write(m, points)
+  const [segment] = await db.flush()
+  t.strictSame(
+    segment.columns.map(({ encoding }) => encoding),
+    [{ kind: 'scaled', scale: 2 }, ...Array.from({ length: 4 }, () => ({ kind: 'plain' }))],
+  )
+  const file = await asyncBufferFromFile(join(db.dataDir, segment.file))
+  const metadata = await parquetMetadataAsync(file)
+  t.equal(Number(metadata.num_rows), 5000)
+  t.same(metadata.row_groups[0].columns[0].meta_data?.encodings, ['DELTA_BINARY_PACKED'], 'series numbers lie as deltas')
+  // hyparquet makes a Date, without nanoseconds, of a timestamp; the raw column is what counts here.
+  const rows = await parquetReadObjects({ file, compressors, parsers: { timestampFromNanoseconds: (ns: bigint) => ns } as never })
+  const expected = points
+    .map(({ tags, time, fields }) => ({
+      _series: Number(tags.host.slice(1)),
+      _time: time,
+      scaled: Math.round(fields.scaled * 100),
+      plain: fields.plain ?? undefined,
+      i: fields.i,
+      b: fields.b,
+      s: fields.s,
+    }))
+    .sort((a, b) => a._series - b._series || Number(a._time - b._time))
+  t.strictSame(
+    rows.map((row) => ({ ...row, plain: row.plain ?? undefined })),
+    expected,
+  )
+})
+
+t.test('the example in docs/formats/segments.md is what a flush writes', async (t) => {
+  const page = readFileSync(new URL('../../../docs/formats/segments.md', import.meta.url), 'utf8')
+  const block = (name: string): Record<string, unknown>[] => JSON.parse(new RegExp(`\`\`\`json ${name}\\n([^\`]*)\`\`\``).exec(page)![1])
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { temp: 'float64', ratio: 'float64', state: 'string' })
+  db.write(
+    m,
+    block('points').map((point) => ({ ...(point as unknown as TestPoint), time: BigInt(point.time as string) })),
+  )
+  const [segment] = await db.flush()
+  t.ok(page.includes(`\`${segment.file}\``))
+  t.strictSame(segment.columns[0].encoding, { kind: 'scaled', scale: 2 })
+  const rows = await parquetReadObjects({
+    file: await asyncBufferFromFile(join(db.dataDir, segment.file)),
+    compressors,
+    parsers: { timestampFromNanoseconds: (ns: bigint) => ns } as never,
+  })
+  t.strictSame(
+    rows.map((row) => ({ ...row, _time: String(row._time), ratio: row.ratio ?? null, state: row.state ?? null })),
+    block('rows'),
+  )
+})
+
+t.test('a scale is chosen only when every value comes back bit for bit', async (t) => {
+  const choose = (values: number[]) => {
+    const choice = new EncodingChoice()
+    do {
+      if (!choice.offer(Float64Array.from(values), 0, values.length, undefined)) break
+    } while (!choice.settled())
+    return choice.result()
+  }
+  t.strictSame(choose([1, 2, 3]), { kind: 'scaled', scale: 0 })
+  t.strictSame(choose([]), { kind: 'scaled', scale: 0 })
+  t.strictSame(choose([1, 2.5, 3.25]), { kind: 'scaled', scale: 2 })
+  t.strictSame(choose([0.1 + 0.2]), { kind: 'plain' })
+  t.strictSame(choose([0, -0]), { kind: 'plain', negativeZero: true }, 'the sign of zero is not lost')
+  t.strictSame(choose([Math.PI, 1, -0]), { kind: 'plain', negativeZero: true })
+  t.strictSame(choose([2 ** 31]), { kind: 'scaled', scale: 0, wide: true })
+  t.strictSame(choose([-(2 ** 31) + 1]), { kind: 'scaled', scale: 0 })
+  t.strictSame(choose([2 ** 53]), { kind: 'plain' })
+  t.strictSame(choose([1e300, 1]), { kind: 'plain' })
+  t.strictSame(choose([2 ** 50, 0.001]), { kind: 'plain' }, 'a later value raises the scale over what an earlier one bears')
+  for (let i = 0; i < 2000; i++) {
+    const digits = i % 10
+    const values = Array.from({ length: 20 }, () => Math.round((Math.random() - 0.5) * 1e6) / 10 ** digits)
+    const chosen = choose(values)
+    if (chosen.kind !== 'scaled') continue
+    const power = 10 ** chosen.scale
+    if (!values.every((v) => Object.is(Math.round(v * power) / power, v))) t.fail(`${values} at scale ${chosen.scale}`)
+  }
+})
+
+t.test('a failed write leaves no file behind', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const path = segmentPath(1, -1n)
+  t.equal(path, 'segments/shard_-1/0000000001.parquet', 'the hour is rounded down before the epoch too')
+  await t.rejects(
+    writeSegmentFile(db.dataDir, path, async () => {
+      throw new Error('disk')
+    }),
+    /disk/,
+  )
+  t.strictSame(readdirSync(join(db.dataDir, 'segments/shard_-1')), [])
+})
+
+t.test('the instance reaches no file outside its directories, and its settings are locked', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const duck = await Duck.open(db.config, db.dataDir)
+  for (const sql of [
+    `SELECT * FROM read_text('/etc/hostname')`,
+    `SELECT * FROM read_csv('/etc/passwd')`,
+    `COPY (SELECT 1) TO '/tmp/svc-must-not-exist.csv'`,
+    `ATTACH '/tmp/svc-must-not-exist.db'`,
+    `SELECT * FROM glob('/etc/*')`,
+    'INSTALL httpfs',
+  ]) {
+    await t.rejects(duck.run(sql), /disabled|Permission/i, sql)
+  }
+  for (const sql of [`SET enable_external_access = true`, `SET memory_limit = '10GB'`, `RESET lock_configuration`])
+    await t.rejects(duck.run(sql), /locked|configuration/i, sql)
+  duck.close()
+})
+
+t.test('a statement that needs too much memory fails with a reason, and the next one runs', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const duck = await Duck.open({ ...db.config, memoryLimitBytes: 64e6 }, db.dataDir)
+  await t.rejects(duck.run(`SELECT length(list(i::VARCHAR || 'some more text to fill memory')::VARCHAR) FROM range(10000000) r(i)`), { code: 'OVERLOADED' })
+  t.strictSame(await duck.run('SELECT 1 AS one'), [{ one: 1 }])
+  duck.close()
+})
+
+t.test('no connection makes more of a streamed result ahead than a little', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const duck = await Duck.open(db.config, db.dataDir)
+  const connections = [await duck.connect(), await duck.connect(), await duck.connect()]
+  for (const connection of connections) {
+    const settings = await connection.runAndReadAll(`SELECT current_setting('streaming_buffer_size')`)
+    t.strictSame(settings.getRows(), [['125.0 KiB']])
+  }
+  await t.rejects(duck.run(`SET allowed_configs = []`), /locked|configuration/i)
+  for (const connection of connections) duck.release(connection, true)
+  duck.close()
+})

@@ -1,0 +1,114 @@
+/** Before an engine thread reads a segment for the first time, its file is checked: once a process, by whichever thread comes first. */
+import { damagedSegment, segmentFault, Trust, trustOf } from '../integrity/trust.ts'
+import type { Piece } from '../read/sources.ts'
+import type { FromWorker, SegmentMeta } from '../threads/layout.ts'
+
+/** Files one thread reads at a time. */
+const LANES = 4
+/** The thread that checks a segment may have ended: another one then takes it on. */
+const PATIENCE_MS = 10_000
+
+/** Thrown where nothing can be awaited; `ensure` them and try again. */
+export class UnverifiedSegments extends Error {
+  readonly segments: SegmentMeta[]
+
+  constructor(segments: SegmentMeta[]) {
+    super('segments have to be verified first')
+    this.segments = segments
+  }
+}
+
+/** What stands between a statement and the segments that it reads. */
+export interface SegmentGate {
+  /** @throws UnverifiedSegments */
+  require(pieces: readonly Piece[]): void
+  /** Resolves when all can be read. */
+  ensure(segments: readonly SegmentMeta[], signal?: AbortSignal): Promise<void>
+  ensurePieces(pieces: readonly Piece[], signal?: AbortSignal): Promise<void>
+}
+
+export class SegmentVerifier implements SegmentGate {
+  private readonly trust: Int32Array
+  private readonly dataDir: string
+  private readonly report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void
+  private readonly patienceMs: number
+  private readonly prefetched: (bytes: number) => void
+
+  /** @param report is told of each damaged segment this thread finds, @param prefetched of each file it has read, 0 for one it could not. */
+  constructor(
+    trust: Int32Array,
+    dataDir: string,
+    report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void,
+    patienceMs: number = PATIENCE_MS,
+    prefetched: (bytes: number) => void = () => {},
+  ) {
+    this.prefetched = prefetched
+    this.trust = trust
+    this.dataDir = dataDir
+    this.report = report
+    this.patienceMs = patienceMs
+  }
+
+  /** @throws UnverifiedSegments */
+  require(pieces: readonly Piece[]): void {
+    const wanted = this.unverified(segmentsOf(pieces))
+    if (wanted.length > 0) throw new UnverifiedSegments(wanted)
+  }
+
+  /** Resolves when all are known to be whole. @throws DATABASE_ERROR naming the first damaged one. */
+  async ensure(segments: readonly SegmentMeta[], signal?: AbortSignal): Promise<void> {
+    const wanted = this.unverified(segments)
+    if (wanted.length === 0) return
+    let next = 0
+    const lane = async (): Promise<void> => {
+      while (next < wanted.length) await this.verify(wanted[next++], signal)
+    }
+    await Promise.all(Array.from({ length: Math.min(LANES, wanted.length) }, lane))
+  }
+
+  ensurePieces(pieces: readonly Piece[], signal?: AbortSignal): Promise<void> {
+    return this.ensure(segmentsOf(pieces), signal)
+  }
+
+  private unverified(segments: readonly SegmentMeta[]): SegmentMeta[] {
+    return segments.filter(({ id }) => {
+      const known = trustOf(this.trust, id)
+      return known !== Trust.TRUSTED && known !== Trust.VERIFIED
+    })
+  }
+
+  private async verify(segment: SegmentMeta, signal: AbortSignal | undefined): Promise<void> {
+    const { trust } = this
+    const { id, file } = segment
+    let takeOver = false
+    for (;;) {
+      signal?.throwIfAborted()
+      const known = trustOf(trust, id)
+      if (known === Trust.TRUSTED || known === Trust.VERIFIED) return
+      if (known === Trust.DAMAGED) throw damagedSegment(file, 'it is damaged')
+      if (takeOver || Atomics.compareExchange(trust, id, Trust.UNVERIFIED, Trust.CHECKING) === Trust.UNVERIFIED) {
+        await this.check(segment, signal)
+        continue
+      }
+      const waiting = Atomics.waitAsync(trust, id, Trust.CHECKING, this.patienceMs)
+      takeOver = waiting.async && (await waiting.value) === 'timed-out'
+    }
+  }
+
+  private async check(segment: SegmentMeta, signal: AbortSignal | undefined): Promise<void> {
+    let found: number = Trust.UNVERIFIED
+    try {
+      const fault = await segmentFault(this.dataDir, segment, signal === undefined ? undefined : async () => signal.throwIfAborted())
+      found = fault === undefined ? Trust.VERIFIED : Trust.DAMAGED
+      if (fault !== undefined) this.report({ kind: 'damaged', segment: segment.id, cause: fault })
+      this.prefetched(fault === undefined ? segment.bytes : 0)
+    } finally {
+      Atomics.store(this.trust, segment.id, found)
+      Atomics.notify(this.trust, segment.id)
+    }
+  }
+}
+
+export function segmentsOf(pieces: readonly Piece[]): SegmentMeta[] {
+  return pieces.flatMap(({ segment }) => segment ?? [])
+}

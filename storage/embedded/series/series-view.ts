@@ -1,0 +1,309 @@
+/** Reads the shared series index: the series of a measurement, their tags, and which of them match. */
+import type { Matcher } from 'svcdb'
+import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
+import { compileOne } from '../../common/matchers.ts'
+import { widened } from '../memtable/grow.ts'
+import { IntList } from '../memtable/int-list.ts'
+import { common } from '../read/masks.ts'
+import { type SeriesArrays, Shared } from '../threads/layout.ts'
+import { SymbolLookup } from './symbol-lookup.ts'
+import { NO_POSITION, TagIndex } from './tag-index.ts'
+
+const EMPTY: SeriesArrays = {
+  measurement: new Int32Array(0),
+  offsets: new Int32Array(1),
+  tags: new Int32Array(0),
+  symbolOffsets: new Int32Array(1),
+  symbolBytes: new Uint8Array(0),
+}
+const ABSENT = -1
+/** Series of several values are put together when they are at most this share of all. */
+const LISTED_SHARE = 4
+const decoder = new TextDecoder()
+
+export class SeriesView {
+  private readonly shared: Int32Array
+  private arrays: SeriesArrays = EMPTY
+  private readonly texts: (string | undefined)[] = []
+  private readonly keySymbols = new Map<string, number>()
+  private readonly symbols: SymbolLookup
+  /** Of each measurement, by the tag's symbol. */
+  private readonly indexes = new Map<number, Map<number, TagIndex>>()
+  private scanned = 0
+  private readonly byMeasurement = new Map<number, IntList>()
+  private readonly keys = new Map<number, { upTo: number; symbols: Set<number>; names: string[] }>()
+  /** A byte a series, 1 = given back. */
+  private gone = new Uint8Array(1024)
+  private releases = 0
+  /** How many releases a measurement's list has followed. */
+  private readonly followed = new Map<number, number>()
+  /** How often a measurement's list has lost series. */
+  private readonly losses = new Map<number, number>()
+
+  private readonly regexTimeoutMs: number | undefined
+
+  constructor(shared: Int32Array, regexTimeoutMs?: number) {
+    this.shared = shared
+    this.symbols = new SymbolLookup({ low: shared[Shared.HASH_KEY_LOW], high: shared[Shared.HASH_KEY_HIGH] })
+    this.regexTimeoutMs = regexTimeoutMs
+  }
+
+  setArrays(arrays: SeriesArrays): void {
+    this.arrays = arrays
+  }
+
+  /** The series of a measurement known so far, ascending. Some may have no rows. */
+  of(measurement: number): Int32Array {
+    this.scan()
+    this.lose(measurement)
+    const list = this.byMeasurement.get(measurement)
+    return list === undefined ? new Int32Array(0) : list.values.subarray(0, list.length)
+  }
+
+  /** Series that were given back: a list loses them when it is next asked for. Readers that hold an older list keep it. */
+  release(series: Int32Array): void {
+    for (const number of series) {
+      if (number >= this.gone.length) this.gone = widened(this.gone, Math.max(this.gone.length * 2, number + 1))
+      this.gone[number] = 1
+    }
+    this.releases++
+  }
+
+  /** While it stays the same, places in the measurement's list do. */
+  lossesOf(measurement: number): number {
+    this.lose(measurement)
+    return this.losses.get(measurement) ?? 0
+  }
+
+  measurementOf(series: number): number {
+    return series < this.arrays.measurement.length ? this.arrays.measurement[series] : -1
+  }
+
+  get measurementArray(): Int32Array {
+    return this.arrays.measurement
+  }
+
+  text(symbol: number): string {
+    return (this.texts[symbol] ??= decoder.decode(this.bytes(symbol).slice()))
+  }
+
+  /** The symbol's UTF-8, in shared memory. */
+  bytes(symbol: number): Uint8Array {
+    const { symbolBytes, symbolOffsets } = this.arrays
+    return symbolBytes.subarray(symbolOffsets[symbol], symbolOffsets[symbol + 1])
+  }
+
+  tags(series: number): Record<string, string> {
+    const { offsets, tags } = this.arrays
+    const out: Record<string, string> = {}
+    for (let i = offsets[series]; i < offsets[series + 1]; i += 2) out[this.text(tags[i])] = this.text(tags[i + 1])
+    return out
+  }
+
+  /** key, value ... ordered by key. */
+  pairs(series: number): string[] {
+    const { offsets, tags } = this.arrays
+    const out: string[] = []
+    for (let i = offsets[series], end = offsets[series + 1]; i < end; i++) out.push(this.text(tags[i]))
+    return out
+  }
+
+  /** Symbols of the tag's value, or -1. */
+  tagSymbol(series: number, key: number): number {
+    const { offsets, tags } = this.arrays
+    for (let i = offsets[series], end = offsets[series + 1]; i < end; i += 2) if (tags[i] === key) return tags[i + 1]
+    return ABSENT
+  }
+
+  /** Those of `series` whose tag has one of the values, none of them empty. Compares numbers: no text is made, however many values the tag has. */
+  withTag(measurement: number, series: Int32Array, key: number, values: readonly string[]): Int32Array {
+    const index = this.index(measurement, key)
+    const wanted = new Set<number>()
+    for (const value of values) {
+      const code = index?.codeOfSymbol(this.symbolOf(value)) ?? ABSENT
+      if (code !== ABSENT) wanted.add(code)
+    }
+    if (index === undefined || wanted.size === 0) return new Int32Array(0)
+    const list = this.of(measurement)
+    const positions = positionsOf(index, [...wanted])
+    const found = positions.map((position) => list[position])
+    return series.length === list.length ? found : common(found, series)
+  }
+
+  /** A tag of a measurement's series by value, up to date; undefined when none has it. Positions are those of `of(measurement)`. */
+  index(measurement: number, key: number): TagIndex | undefined {
+    if (key === ABSENT) return undefined
+    const list = this.of(measurement)
+    let indexes = this.indexes.get(measurement)
+    if (indexes === undefined) this.indexes.set(measurement, (indexes = new Map()))
+    let index = indexes.get(key)
+    if (index === undefined) indexes.set(key, (index = new TagIndex((symbol) => this.text(symbol))))
+    index.follow(list, key, this.arrays)
+    return index
+  }
+
+  /** The symbol of a text, or -1. */
+  symbolOf(text: string): number {
+    return this.symbols.find(text, this.arrays, Math.min(Atomics.load(this.shared, Shared.SYMBOLS), this.arrays.symbolOffsets.length - 1))
+  }
+
+  /** Tag keys in use by a measurement, sorted. */
+  tagKeys(measurement: number): string[] {
+    const list = this.of(measurement)
+    let entry = this.keys.get(measurement)
+    if (entry === undefined) this.keys.set(measurement, (entry = { upTo: 0, symbols: new Set(), names: [] }))
+    if (entry.upTo === list.length) return entry.names
+    const { offsets, tags } = this.arrays
+    const before = entry.symbols.size
+    for (; entry.upTo < list.length; entry.upTo++) {
+      const series = list[entry.upTo]
+      for (let i = offsets[series], end = offsets[series + 1]; i < end; i += 2) entry.symbols.add(tags[i])
+    }
+    if (entry.symbols.size !== before) entry.names = [...entry.symbols].map((symbol) => this.text(symbol)).sort()
+    return entry.names
+  }
+
+  /** The symbol of a tag key of this measurement, or -1. */
+  keySymbol(measurement: number, key: string): number {
+    const known = this.keySymbols.get(key)
+    if (known !== undefined) return known
+    this.tagKeys(measurement)
+    for (const symbol of this.keys.get(measurement)?.symbols ?? []) this.keySymbols.set(this.text(symbol), symbol)
+    return this.keySymbols.get(key) ?? ABSENT
+  }
+
+  /** Series of the measurement that satisfy all matchers, ascending. */
+  select(measurement: number, matchers: readonly Matcher[]): Int32Array {
+    const list = this.of(measurement)
+    return this.places(measurement, matchers, list)?.map((place) => list[place]) ?? list
+  }
+
+  /**
+   * Their places in the measurement's list; undefined for all of it. A regular expression runs once a distinct value.
+   * @param list as `of` gave it; indexes may know of series that came since.
+   */
+  places(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
+    const conditions: Condition[] = []
+    // Many regular expressions together have the time of one: nothing else runs here meanwhile.
+    let left = this.regexTimeoutMs ?? REGEX_TIMEOUT_MS
+    const timed = <T>(run: () => T): T => {
+      const start = performance.now()
+      const result = run()
+      left -= performance.now() - start
+      return result
+    }
+    let fewest: { index: TagIndex; codes: readonly number[]; series: number } | undefined
+    for (const matcher of matchers) {
+      const index = this.index(measurement, this.keySymbol(measurement, matcher.tag))
+      const condition = compileOne(matcher, Math.max(0, left))
+      const absent = timed(() => condition.test(''))
+      if (index === undefined) {
+        if (!absent) return new Int32Array(0)
+      } else if (condition.literals !== undefined && !absent) {
+        const codes = [...condition.literals].map((text) => index.codeOfSymbol(this.symbolOf(text))).filter((code) => code !== ABSENT)
+        if (codes.length === 0) return new Int32Array(0)
+        const series = codes.reduce((sum, code) => sum + index.count(code), 0)
+        if ((codes.length === 1 || series * LISTED_SHARE < list.length) && series < (fewest?.series ?? Number.POSITIVE_INFINITY))
+          fewest = { index, codes, series }
+        conditions.push({ codes: index.codesOfList, ...(codes.length === 1 ? { only: codes[0] } : { passes: flagged(codes, index.size), absent }) })
+      } else {
+        const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => timed(() => condition.flags(values)))
+        conditions.push({ codes: index.codesOfList, passes, absent })
+      }
+    }
+    if (conditions.length === 0) return undefined
+    return passing(list.length, fewest === undefined ? undefined : below(list.length, positionsOf(fewest.index, fewest.codes)), conditions)
+  }
+
+  /** Takes given-back series out of the measurement's list. */
+  private lose(measurement: number): void {
+    const list = this.byMeasurement.get(measurement)
+    if (list === undefined || this.followed.get(measurement) === this.releases) return
+    this.followed.set(measurement, this.releases)
+    const { gone } = this
+    const all = list.view()
+    const kept = new IntList(all.length)
+    const moved = new Int32Array(all.length)
+    for (let i = 0; i < all.length; i++) {
+      const stays = all[i] >= gone.length || gone[all[i]] === 0
+      moved[i] = stays ? kept.length : NO_POSITION
+      if (stays) kept.push(all[i])
+    }
+    if (kept.length === all.length) return
+    this.byMeasurement.set(measurement, kept)
+    this.losses.set(measurement, (this.losses.get(measurement) ?? 0) + 1)
+    this.keys.delete(measurement)
+    const indexes = this.indexes.get(measurement)
+    // What most series have left holds values that nobody has.
+    if (kept.length * 2 < all.length) this.indexes.delete(measurement)
+    else for (const index of indexes?.values() ?? []) index.lose(moved)
+  }
+
+  /** Takes in what was published since the last call, as far as the arrays held here reach: larger ones are under way. */
+  private scan(): void {
+    const { measurement, offsets, tags, symbolOffsets } = this.arrays
+    const limit = Math.min(Atomics.load(this.shared, Shared.SERIES), measurement.length, offsets.length - 1)
+    const symbols = Math.min(Atomics.load(this.shared, Shared.SYMBOLS), symbolOffsets.length - 1)
+    for (; this.scanned < limit; this.scanned++) {
+      const series = this.scanned
+      const end = offsets[series + 1]
+      if (end > tags.length) return
+      for (let i = offsets[series]; i < end; i++) if (tags[i] >= symbols || symbolOffsets[tags[i] + 1] > this.arrays.symbolBytes.length) return
+      const id = measurement[series]
+      if (id < 0) continue
+      let list = this.byMeasurement.get(id)
+      if (list === undefined) this.byMeasurement.set(id, (list = new IntList()))
+      list.push(series)
+    }
+  }
+}
+
+/** Which codes of a tag pass: one, or those flagged. */
+type Condition = { codes: Int32Array } & ({ only: number } | { only?: undefined; passes: Uint8Array; absent: boolean })
+
+/** @param among places to look at, all `length` when undefined. */
+function passing(length: number, among: Int32Array | undefined, conditions: readonly Condition[]): Int32Array {
+  let positions = among
+  for (const condition of conditions) {
+    const { codes } = condition
+    const from = positions
+    const out = new Int32Array(from?.length ?? length)
+    let n = 0
+    for (let i = 0; i < out.length; i++) {
+      const position = from === undefined ? i : from[i]
+      const code = codes[position]
+      if (condition.only !== undefined ? code === condition.only : code === ABSENT ? condition.absent : condition.passes[code] === 1) out[n++] = position
+    }
+    positions = out.subarray(0, n)
+  }
+  return positions as Int32Array
+}
+
+/** Positions of the series that have one of the values, ascending. */
+function positionsOf(index: TagIndex, codes: readonly number[]): Int32Array {
+  return codes.length === 1 ? index.withCode(codes[0]) : merged(codes.map((code) => index.withCode(code)))
+}
+
+/** The numbers of an ascending list that are below a limit. */
+function below(limit: number, ascending: Int32Array): Int32Array {
+  let n = ascending.length
+  while (n > 0 && ascending[n - 1] >= limit) n--
+  return ascending.subarray(0, n)
+}
+
+function flagged(codes: readonly number[], size: number): Uint8Array {
+  const out = new Uint8Array(size)
+  for (const code of codes) out[code] = 1
+  return out
+}
+
+/** The numbers of ascending lists without common ones, ascending. */
+function merged(lists: readonly Int32Array[]): Int32Array {
+  const out = new Int32Array(lists.reduce((sum, list) => sum + list.length, 0))
+  let at = 0
+  for (const list of lists) {
+    out.set(list, at)
+    at += list.length
+  }
+  return out.sort()
+}

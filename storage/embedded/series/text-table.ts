@@ -1,0 +1,146 @@
+/**
+ * Texts, each once: a dense number for a text, from 0, and back. Open addressing with linear probing over a keyed hash.
+ *
+ * Invariants
+ * - A text is found from `index` on; until then, and only until then for tables that engine threads read, `truncate` takes it back.
+ * - The newest texts can always be taken out of the slots again: none that is older was put behind them.
+ */
+import { grownBytes, grownInt32, type Memory, newBytes, newInt32, widened } from '../memtable/grow.ts'
+import { type HashKey, hashBytes } from './hash.ts'
+
+/** A table that was emptied keeps slots up to so many. */
+const KEPT_SLOTS = 1 << 16
+const FIRST_TEXTS = 1024
+const FIRST_BYTES = 16 * 1024
+
+const decoder = new TextDecoder()
+
+export class TextTable {
+  /** Text → start of its UTF-8 in `bytes`; the end is the next one's start. */
+  offsets: Int32Array
+  bytes: Uint8Array
+  hashes: Int32Array = new Int32Array(FIRST_TEXTS)
+  /** text + 1; 0 = free */
+  slots: Int32Array = new Int32Array(FIRST_TEXTS * 2)
+  count = 0
+  /** Texts below are found. */
+  indexed = 0
+  private readonly key: HashKey
+  private readonly memory: Memory
+  private readonly onGrow: () => void
+
+  /** @param onGrow called when an array was replaced and readers must be told. */
+  constructor(key: HashKey, memory: Memory, onGrow: () => void = () => {}) {
+    this.key = key
+    this.memory = memory
+    this.onGrow = onGrow
+    this.offsets = newInt32(FIRST_TEXTS, memory)
+    this.bytes = newBytes(FIRST_BYTES, memory)
+  }
+
+  hashOf(source: Uint8Array, start: number, end: number): number {
+    return hashBytes(this.key, source, start, end)
+  }
+
+  /** The number of a text, -1 when it is not there. */
+  find(source: Uint8Array, start: number, end: number, hash: number): number {
+    const mask = this.slots.length - 1
+    let slot = hash & mask
+    for (let entry = this.slots[slot]; entry !== 0; entry = this.slots[slot]) {
+      if (this.hashes[entry - 1] === hash && this.equals(entry - 1, source, start, end)) return entry - 1
+      slot = (slot + 1) & mask
+    }
+    return -1
+  }
+
+  /** Adds a text that is not there. */
+  add(source: Uint8Array, start: number, end: number, hash: number): number {
+    const text = this.count
+    const at = this.offsets[text]
+    const length = end - start
+    let replaced = false
+    if (at + length > this.bytes.length) {
+      this.bytes = grownBytes(this.bytes, at + length, this.memory)
+      replaced = true
+    }
+    if (text + 2 > this.offsets.length) {
+      this.offsets = grownInt32(this.offsets, text + 2, this.memory)
+      replaced = true
+    }
+    for (let i = 0; i < length; i++) this.bytes[at + i] = source[start + i]
+    this.offsets[text + 1] = at + length
+    if (text >= this.hashes.length) this.hashes = widened(this.hashes, this.hashes.length * 2)
+    this.hashes[text] = hash
+    this.count = text + 1
+    if (replaced) this.onGrow()
+    return text
+  }
+
+  /** From now on `find` finds the texts below `end`. */
+  index(end: number): void {
+    if (end * 2 > this.slots.length) return this.rehash(end)
+    for (; this.indexed < end; this.indexed++) this.insert(this.indexed)
+  }
+
+  /** Takes the newest texts back. */
+  truncate(count: number): void {
+    const mask = this.slots.length - 1
+    while (this.indexed > count) {
+      this.indexed--
+      let slot = this.hashes[this.indexed] & mask
+      while (this.slots[slot] !== this.indexed + 1) slot = (slot + 1) & mask
+      this.slots[slot] = 0
+    }
+    this.count = count
+  }
+
+  clear(): void {
+    this.count = 0
+    this.indexed = 0
+    if (this.slots.length <= KEPT_SLOTS) {
+      this.slots.fill(0)
+      return
+    }
+    this.slots = new Int32Array(FIRST_TEXTS * 2)
+    this.hashes = new Int32Array(FIRST_TEXTS)
+    this.offsets = newInt32(FIRST_TEXTS, this.memory)
+    this.bytes = newBytes(FIRST_BYTES, this.memory)
+  }
+
+  text(number: number): string {
+    // TextDecoder refuses shared memory: copy.
+    return decoder.decode(this.bytes.slice(this.offsets[number], this.offsets[number + 1]))
+  }
+
+  /** Bytes of all texts. */
+  get used(): number {
+    return this.offsets[this.count]
+  }
+
+  /** Bytes of memory held. */
+  get allocated(): number {
+    return this.bytes.length + (this.offsets.length + this.slots.length + this.hashes.length) * 4
+  }
+
+  private insert(text: number): void {
+    const mask = this.slots.length - 1
+    let slot = this.hashes[text] & mask
+    while (this.slots[slot] !== 0) slot = (slot + 1) & mask
+    this.slots[slot] = text + 1
+  }
+
+  private rehash(end: number): void {
+    let length = this.slots.length
+    while (end * 2 > length) length *= 2
+    this.slots = new Int32Array(length)
+    for (let text = 0; text < end; text++) this.insert(text)
+    this.indexed = end
+  }
+
+  private equals(text: number, source: Uint8Array, start: number, end: number): boolean {
+    const at = this.offsets[text]
+    if (this.offsets[text + 1] - at !== end - start) return false
+    for (let i = start, j = at; i < end; i++, j++) if (source[i] !== this.bytes[j]) return false
+    return true
+  }
+}

@@ -1,0 +1,128 @@
+/** The main thread's end of a job on an engine thread: its output as a bounded stream, its result, time limit and cancellation. */
+import type { JobOptions, RunningJob } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Timer, Timers } from '../timers.ts'
+
+interface Link {
+  cancel(): void
+  taken(bytes: number): void
+  /** The engine thread has let go of the job. */
+  ended(): void
+}
+
+export class Job<R = unknown> implements RunningJob<R> {
+  readonly result: Promise<R>
+  readonly output: AsyncIterable<Uint8Array>
+  private readonly link: Link
+  private queue: Uint8Array[] = []
+  private state: 'running' | 'done' | 'failed' = 'running'
+  private error: Error | undefined
+  private wake: (() => void) | undefined
+  private resolve!: (value: R) => void
+  private reject!: (error: Error) => void
+  private released = false
+  private cancelled = false
+  private readonly timer: Timer | undefined
+  private readonly timers: Timers
+  private readonly unlisten: (() => void) | undefined
+
+  constructor(options: JobOptions, link: Link, timers: Timers) {
+    this.link = link
+    this.timers = timers
+    this.result = new Promise<R>((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+    // Whoever reads only the output learns of the failure there.
+    this.result.catch(() => {})
+    this.output = { [Symbol.asyncIterator]: () => this.read() }
+    if (options.timeoutMs !== undefined && options.timeoutMs > 0) {
+      const { timeoutMs, timeoutSetting = 'the query timeout' } = options
+      this.timer = timers.setTimeout(
+        () => this.stop(new SvcError('QUERY_TIMEOUT', `the query did not end within ${timeoutMs / 1000} s; narrow its time range or raise ${timeoutSetting}`)),
+        timeoutMs,
+      )
+    }
+    const { signal } = options
+    if (signal !== undefined) {
+      const abort = (): void => this.cancel()
+      if (signal.aborted) queueMicrotask(abort)
+      else signal.addEventListener('abort', abort, { once: true })
+      this.unlisten = () => signal.removeEventListener('abort', abort)
+    }
+  }
+
+  // An arrow: callers hand it on as an event listener.
+  readonly cancel = (): void => {
+    if (this.state === 'running') this.stop(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+  }
+
+  /** From the engine thread. */
+  push(bytes: Uint8Array): void {
+    if (this.state !== 'running') return
+    this.queue.push(bytes)
+    this.wake?.()
+  }
+
+  /** @param last the end of its output. */
+  done(result: unknown, last?: Uint8Array): void {
+    this.release()
+    if (this.state !== 'running') return
+    if (last !== undefined) this.queue.push(last)
+    this.state = 'done'
+    this.resolve(result as R)
+    this.wake?.()
+  }
+
+  fail(error: Error): void {
+    this.release()
+    this.settle(error)
+  }
+
+  private stop(error: SvcError): void {
+    if (this.state !== 'running' || this.cancelled) return
+    this.cancelled = true
+    this.settle(error)
+    this.link.cancel()
+  }
+
+  private settle(error: Error): void {
+    this.timers.clearTimeout(this.timer)
+    if (this.state !== 'running') return
+    this.state = 'failed'
+    this.error = error
+    this.queue = []
+    this.reject(error)
+    this.wake?.()
+  }
+
+  private release(): void {
+    this.timers.clearTimeout(this.timer)
+    this.unlisten?.()
+    if (this.released) return
+    this.released = true
+    this.link.ended()
+  }
+
+  private async *read(): AsyncGenerator<Uint8Array> {
+    try {
+      for (;;) {
+        const bytes = this.queue.shift()
+        if (bytes !== undefined) {
+          // A job that has ended waits for no room.
+          if (this.state === 'running') this.link.taken(bytes.length)
+          yield bytes
+          continue
+        }
+        if (this.state === 'failed') throw this.error
+        if (this.state === 'done') return
+        await new Promise<void>((resolve) => {
+          this.wake = resolve
+        })
+        this.wake = undefined
+      }
+    } finally {
+      this.cancel() // left early: nothing to do when it has ended
+    }
+  }
+}

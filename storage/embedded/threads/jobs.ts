@@ -1,0 +1,140 @@
+/** Runs job modules side by side in one engine thread, with cancellation and a bounded amount of output under way. */
+import type { Job } from 'svcdb'
+import { classify, SvcError } from 'svcdb/lib/errors'
+import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
+import { EngineReader } from '../read/reader.ts'
+import type { RelationContext } from '../read/relation.ts'
+import type { FromWorker, WireError } from './layout.ts'
+
+/** Output handed over and not yet taken by its consumer, before `emit` makes its job wait. */
+const DEFAULT_WINDOW_BYTES = 4 << 20
+
+interface Running {
+  abort: AbortController
+  inFlight: number
+  wake: (() => void) | undefined
+  /** Output that is not handed over yet: where the job ends in this turn of the loop, it goes with the result. */
+  held: Uint8Array | undefined
+  later: NodeJS.Immediate | undefined
+}
+
+export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
+
+export class JobRunner {
+  private readonly running = new Map<number, Running>()
+  private readonly context: RelationContext
+  private readonly post: Post
+  private readonly window: number
+  private readonly archived: ArchiveRequests
+  /** Resolving a module anew for each job takes longer than some jobs do. */
+  private readonly modules = new Map<string, Job>()
+
+  constructor(context: RelationContext, post: Post, window: number = DEFAULT_WINDOW_BYTES) {
+    this.context = context
+    this.post = post
+    this.window = window
+    this.archived = new ArchiveRequests(post)
+  }
+
+  async start(id: number, module: string, args: unknown): Promise<void> {
+    const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined, held: undefined, later: undefined }
+    const { signal } = job.abort
+    this.running.set(id, job)
+    let reader: EngineReader | undefined
+    try {
+      // Before anything waits: what was acknowledged when the job was asked for is in the snapshot.
+      reader = await EngineReader.open(
+        { ...this.context, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
+        signal,
+      )
+      const run = this.modules.get(module) ?? (await this.load(module))
+      signal.throwIfAborted()
+      const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
+      signal.throwIfAborted()
+      this.end(id, job, result)
+    } catch (error) {
+      this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
+    } finally {
+      clearImmediate(job.later)
+      reader?.close()
+      this.running.delete(id)
+    }
+  }
+
+  cancel(id: number): void {
+    const job = this.running.get(id)
+    if (job === undefined) return
+    job.abort.abort(new SvcError('QUERY_TIMEOUT', 'the query was cancelled before it was done'))
+    job.wake?.()
+  }
+
+  taken(id: number, bytes: number): void {
+    const job = this.running.get(id)
+    if (job === undefined) return
+    job.inFlight -= bytes
+    if (job.inFlight < this.window) job.wake?.()
+  }
+
+  /** The main thread's answer to a request for archived segments. */
+  fetched(request: number, error: WireError | undefined): void {
+    this.archived.answered(request, error)
+  }
+
+  cancelAll(): void {
+    for (const id of this.running.keys()) this.cancel(id)
+  }
+
+  get active(): number {
+    return this.running.size
+  }
+
+  private async load(module: string): Promise<Job> {
+    const { default: run } = (await import(module)) as { default: Job }
+    this.modules.set(module, run)
+    return run
+  }
+
+  private handOver(id: number, job: Running): void {
+    const { held } = job
+    if (held === undefined) return
+    clearImmediate(job.later)
+    job.held = undefined
+    this.post({ kind: 'output', id, bytes: held }, [held.buffer as ArrayBuffer])
+  }
+
+  /** A message wakes the main thread, which often takes this one's processor: one is better than two. */
+  private end(id: number, { held }: Running, result: unknown): void {
+    if (held === undefined) this.post({ kind: 'done', id, result })
+    else this.post({ kind: 'done', id, result, last: held }, [held.buffer as ArrayBuffer])
+  }
+
+  private async emit(id: number, job: Running, bytes: Uint8Array): Promise<void> {
+    job.abort.signal.throwIfAborted()
+    // Part of a larger buffer (a pooled one, say) is copied: transferring takes the whole buffer away from its owner.
+    const whole = bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+    const own = whole ? new Uint8Array(bytes.buffer) : Uint8Array.from(bytes)
+    job.inFlight += own.byteLength
+    this.handOver(id, job)
+    job.held = own
+    if (job.inFlight >= this.window) this.handOver(id, job)
+    else job.later = setImmediate(() => this.handOver(id, job))
+    while (job.inFlight >= this.window && !job.abort.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        job.wake = resolve
+      })
+      job.wake = undefined
+    }
+    job.abort.signal.throwIfAborted()
+  }
+}
+
+export function wireError(error: unknown): WireError {
+  const known = classify(error)
+  const cause = known.cause instanceof Error ? known.cause.message : undefined
+  return {
+    code: known.code,
+    message: known.message,
+    ...(known.detail === undefined ? {} : { detail: known.detail }),
+    ...(cause === undefined || cause === known.message ? {} : { cause }),
+  }
+}

@@ -1,0 +1,140 @@
+/** Entry of an engine thread: takes messages in order (layout.ts), keeps the state, runs jobs, flushes and compactions. */
+import { setPriority } from 'node:os'
+import { parentPort, workerData } from 'node:worker_threads'
+import { SvcError } from 'svcdb/lib/errors'
+import { archiveDay, daysBefore } from '../archive/archive-writer.ts'
+import { compactSegments } from '../compaction/compactor.ts'
+import { collectGarbage } from '../duckdb/collect.ts'
+import { Duck } from '../duckdb/duckdb.ts'
+import { mergedKeys } from '../encryption/encrypted-write.ts'
+import { ProcessPool } from '../engine-process/pool.ts'
+import type { RelationContext } from '../read/relation.ts'
+import { SampleUnits } from '../read/samples/source-blocks.ts'
+import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
+import { SegmentVerifier } from '../segment/verify.ts'
+import { TagDictionaries } from '../series/tag-source.ts'
+import { JobRunner, wireError } from './jobs.ts'
+import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from './layout.ts'
+import { WorkerState } from './state.ts'
+
+const { dataDir, shared, config, state: events, eventsTold, trust } = workerData as WorkerData
+const port = parentPort
+if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
+
+// On Linux this is the thread alone, and those it starts from here on: DuckDB's. Ingest then keeps its processor while queries run.
+if (process.platform === 'linux' && config.niceness > 0) setPriority(0, config.niceness)
+
+const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
+const state = new WorkerState(shared, config.regexTimeoutMs)
+for (const event of events) state.apply(event)
+state.applied = eventsTold
+// Messages queue up in the port until the listener is there.
+const duck = await Duck.open(config, dataDir)
+const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
+const units = new SampleUnits(config.sampleCacheBytes)
+const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })
+const { sqlLimits, maxScratchBytes } = config
+const processes = new ProcessPool(config)
+const dictionaries = new TagDictionaries(state.series)
+const context: RelationContext = { state, duck, dictionaries, dataDir, units, verifier, sqlLimits, maxScratchBytes, processes, refusedPlan }
+const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
+const jobs = new JobRunner(context, post, config.emitWindowBytes)
+/** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
+const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
+
+let samplesKept = 0
+
+/** Tells how much the units take, when it has changed. */
+function tellSamples(): void {
+  if (units.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = units.bytes) })
+}
+
+function maintain(chain: keyof typeof chains, id: number, work: () => Promise<FromWorker>): void {
+  chains[chain] = chains[chain].then(work).then(post, (error) => post({ kind: 'failed', id, error: wireError(error) }))
+}
+
+async function close(): Promise<void> {
+  jobs.cancelAll()
+  processes.close()
+  await Promise.all(Object.values(chains))
+  while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
+  await duck.settled()
+  duck.close()
+  // The table function's callback would keep the thread alive.
+  process.exit(0)
+}
+
+/** The measurement of a table; undefined when it is shared. */
+function ownerOf(table: number): number | undefined {
+  const owner = state.tables.get(table)?.measurement ?? 0
+  return owner < 0 ? undefined : owner
+}
+
+function compactionInputs(message: { table: number; segments: number[] }): SegmentMeta[] {
+  const known = new Map((state.segments.get(message.table) ?? []).map((segment) => [segment.id, segment]))
+  return message.segments.map((id) => {
+    const segment = known.get(id)
+    if (segment === undefined) throw new SvcError('INTERNAL_ERROR', `cannot compact segment ${id} of table ${message.table}: it is not in the manifest`)
+    return segment
+  })
+}
+
+port.on('message', (message: ToWorker) => {
+  switch (message.kind) {
+    case 'state':
+      for (const event of message.events) {
+        state.apply(event)
+        if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
+        if (event.kind === 'segments') units.forget(event.removed, event.droppedMemtable)
+      }
+      tellSamples()
+      if (message.events.some((event) => event.kind === 'segments' && event.droppedMemtable >= 0)) setImmediate(collectGarbage)
+      break
+    case 'job':
+      void jobs.start(message.id, message.module, message.args).then(tellSamples)
+      break
+    case 'cancel':
+      jobs.cancel(message.id)
+      break
+    case 'fetched':
+      jobs.fetched(message.request, message.error)
+      break
+    case 'taken':
+      jobs.taken(message.id, message.bytes)
+      break
+    case 'flush':
+      maintain('flush', message.id, async () => ({
+        kind: 'flushed',
+        id: message.id,
+        segments: await flushMemtable(state, state.memtable(message.memtable), message.firstSegment, target),
+      }))
+      break
+    case 'compact':
+      maintain('compact', message.id, async () => {
+        const measurement = ownerOf(message.table)
+        const inputs = compactionInputs(message)
+        await verifier.ensure(inputs)
+        const keyOf = mergedKeys(inputs, state.tables.get(message.table), duck.encrypted.keys)
+        return { kind: 'compacted', id: message.id, segment: await compactSegments(inputs, message, measurement, state, target, keyOf, state.measurements) }
+      })
+      break
+    case 'archive-days':
+      maintain('compact', message.id, async () => {
+        const inputs = compactionInputs(message)
+        await verifier.ensure(inputs)
+        return { kind: 'archive-days', id: message.id, days: await daysBefore(inputs, BigInt(message.before), ownerOf(message.table), state, target) }
+      })
+      break
+    case 'archive':
+      maintain('compact', message.id, async () => {
+        const inputs = compactionInputs(message)
+        await verifier.ensure(inputs)
+        return { kind: 'archived', id: message.id, segment: await archiveDay(inputs, message, ownerOf(message.table), state, target) }
+      })
+      break
+    case 'close':
+      void close()
+      break
+  }
+})
+post({ kind: 'ready' })

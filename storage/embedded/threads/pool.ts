@@ -1,0 +1,397 @@
+/**
+ * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries. A thread that dies fails what it
+ * was doing and is replaced with the next request, the maintenance thread only so often (pressure.ts).
+ */
+import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
+import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import type { EngineWorker, Environment } from '../environment.ts'
+import { Job } from './job.ts'
+import {
+  type ArchivedObject,
+  type ArchiveTask,
+  type FromWorker,
+  type SegmentMeta,
+  Shared,
+  type StateEvent,
+  type ToWorker,
+  type WireError,
+  type WorkerConfig,
+  type WorkerData,
+} from './layout.ts'
+import type { Publisher } from './publisher.ts'
+
+export interface PoolSettings {
+  dataDir: string
+  shared: Int32Array
+  queryThreads: number
+  /** Jobs that run at once; others wait. */
+  maxJobs: number
+  config: Record<'query' | 'maintenance', WorkerConfig>
+  /** The whole state, for a thread that starts. */
+  state(): StateEvent[]
+  /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
+  maintenanceDied(cause: string): boolean
+  /** What is known of each segment's file, and who is told when a thread finds one damaged. */
+  trust: Int32Array
+  damaged(segment: number, cause: string): void
+  /** A segment's file was read ahead of a query; 0 bytes when it could not be. */
+  prefetched(bytes: number): void
+  /** A statement's plan was refused: it would have read what is not the statement's own. */
+  refusedPlan(): void
+  /** Makes archived segments readable for a job, until `ended` is called with it. */
+  fetch(job: number, objects: readonly ArchivedObject[]): Promise<void>
+  ended(job: number): void
+  environment: Pick<Environment, 'startThread' | 'timers'>
+}
+
+type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
+
+class EngineThread {
+  readonly jobs = new Map<number, Job>()
+  readonly tasks = new Map<number, Pending>()
+  readonly worker: EngineWorker
+  private readonly timers: Environment['timers']
+  /** Of samples that the thread keeps. */
+  sampleBytes = 0
+  private readonly unsubscribe: () => void
+  private readonly exited: Promise<void>
+  private readonly log: StorageContext['log']
+  private readonly damaged: PoolSettings['damaged']
+  private readonly prefetched: PoolSettings['prefetched']
+  private readonly refusedPlan: PoolSettings['refusedPlan']
+  private readonly fetch: PoolSettings['fetch']
+
+  constructor(
+    role: 'query' | 'maintenance',
+    settings: PoolSettings,
+    publisher: Publisher,
+    log: StorageContext['log'],
+    gone: (thread: EngineThread, error: SvcError) => void,
+  ) {
+    this.log = log
+    publisher.flush()
+    const workerData: WorkerData = {
+      role,
+      dataDir: settings.dataDir,
+      shared: settings.shared,
+      config: settings.config[role],
+      state: settings.state(),
+      eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
+      trust: settings.trust,
+    }
+    this.damaged = settings.damaged
+    this.prefetched = settings.prefetched
+    this.refusedPlan = settings.refusedPlan
+    this.fetch = settings.fetch
+    this.timers = settings.environment.timers
+    this.worker = settings.environment.startThread(workerData)
+    this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
+    this.worker.on('message', (message: FromWorker) => this.receive(message))
+    let failure: Error | undefined
+    this.worker.on('error', (error) => {
+      failure = error
+      this.log.error({ err: error, role }, 'engine thread failed')
+    })
+    this.exited = new Promise((resolve) => {
+      this.worker.once('exit', (code) => {
+        this.unsubscribe()
+        const error = endOf(failure, code)
+        gone(this, error)
+        for (const job of this.jobs.values()) job.fail(error)
+        for (const task of this.tasks.values()) task.reject(error)
+        resolve()
+      })
+    })
+  }
+
+  post(message: ToWorker): void {
+    this.worker.postMessage(message)
+  }
+
+  async close(): Promise<void> {
+    this.post({ kind: 'close' })
+    const timer = this.timers.setTimeout(() => void this.worker.terminate(), 5000)
+    await this.exited
+    this.timers.clearTimeout(timer)
+  }
+
+  private receive(message: FromWorker): void {
+    switch (message.kind) {
+      case 'ready':
+        return
+      case 'damaged':
+        return this.damaged(message.segment, message.cause)
+      case 'prefetched':
+        return this.prefetched(message.bytes)
+      case 'refused-plan':
+        this.log.error({ namespace: message.namespace, reason: message.reason }, 'a statement was refused: its plan would have read what is not its own')
+        return this.refusedPlan()
+      case 'samples-kept':
+        this.sampleBytes = message.bytes
+        return
+      case 'fetch': {
+        const { id, request } = message
+        this.fetch(id, message.objects).then(
+          () => this.post({ kind: 'fetched', id, request }),
+          (error: unknown) => this.post({ kind: 'fetched', id, request, error: toWire(error) }),
+        )
+        return
+      }
+      case 'output':
+        return this.jobs.get(message.id)?.push(message.bytes)
+      case 'done':
+        this.jobs.get(message.id)?.done(message.result, message.last)
+        this.jobs.delete(message.id)
+        return
+      case 'failed': {
+        const error = fromWire(message.error)
+        this.jobs.get(message.id)?.fail(error)
+        this.jobs.delete(message.id)
+        this.tasks.get(message.id)?.reject(error)
+        this.tasks.delete(message.id)
+        return
+      }
+      case 'flushed':
+      case 'compacted':
+      case 'archive-days':
+      case 'archived':
+        this.tasks.get(message.id)?.resolve(message)
+        this.tasks.delete(message.id)
+    }
+  }
+}
+
+interface QueuedJob {
+  namespace: string
+  start(): void
+  fail(error: SvcError): void
+}
+
+export class WorkerPool {
+  private readonly settings: PoolSettings
+  private readonly publisher: Publisher
+  private readonly log: StorageContext['log']
+  private queries: EngineThread[] = []
+  private readonly leaving = new Set<EngineThread>()
+  private maintenance: EngineThread | undefined
+  /** Set when the maintenance thread is not started any more. */
+  private givenUp: SvcError | undefined
+  private nextId = 1
+  private closed = false
+  /** Ids of running jobs: a file retired now may be read by jobs up to the newest of them. */
+  private readonly running = new Set<number>()
+  /** Jobs on threads, and those that wait to be, in the order they came. */
+  private active = 0
+  /** Of namespaces that are kept apart. */
+  private readonly activeOf = new Map<string, number>()
+  private readonly queued = new Map<number, QueuedJob>()
+  private readonly waiting: { after: number; done: () => void }[] = []
+
+  constructor(settings: PoolSettings, publisher: Publisher, log: StorageContext['log']) {
+    this.settings = settings
+    this.publisher = publisher
+    this.log = log
+  }
+
+  run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
+    if (this.closed) throw shutDown()
+    const id = this.nextId++
+    const { namespace = '' } = options
+    this.running.add(id)
+    let thread: EngineThread | undefined
+    const job = new Job<R>(
+      options,
+      {
+        cancel: () => {
+          if (thread !== undefined) return thread.post({ kind: 'cancel', id })
+          this.queued.delete(id)
+          job.fail(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+        },
+        taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
+        ended: () => {
+          if (thread !== undefined) this.count(namespace, -1)
+          this.ended(id)
+          this.startNext()
+        },
+      },
+      this.settings.environment.timers,
+    )
+    const start = (): void => {
+      thread = this.queryThread()
+      this.count(namespace, 1)
+      thread.jobs.set(id, job as Job)
+      this.publisher.flush()
+      thread.post({ kind: 'job', id, module: module.href, args })
+    }
+    if (this.hasRoom(namespace)) start()
+    else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
+    return job
+  }
+
+  private count(namespace: string, by: 1 | -1): void {
+    this.active += by
+    if (namespace === '') return
+    const count = (this.activeOf.get(namespace) ?? 0) + by
+    if (count > 0) this.activeOf.set(namespace, count)
+    else this.activeOf.delete(namespace)
+  }
+
+  /** A namespace leaves a quarter to the others. */
+  private hasRoom(namespace: string): boolean {
+    const { maxJobs } = this.settings
+    const share = Math.ceil((maxJobs * 3) / 4)
+    return this.active < maxJobs && (this.activeOf.get(namespace) ?? 0) < share
+  }
+
+  /** Jobs that wait for others to end. */
+  get queuedJobs(): number {
+    return this.queued.size
+  }
+
+  private startNext(): void {
+    for (const [id, { namespace, start, fail }] of this.queued) {
+      if (this.closed || this.active >= this.settings.maxJobs) return
+      if (!this.hasRoom(namespace)) continue
+      this.queued.delete(id)
+      try {
+        start()
+      } catch (error) {
+        fail(classify(error))
+      }
+    }
+  }
+
+  async flush(memtable: number, firstSegment: number): Promise<SegmentMeta[]> {
+    const answer = await this.task((id) => ({ kind: 'flush', id, memtable, firstSegment }))
+    if (answer.kind !== 'flushed') throw new Error(`a flush was answered by "${answer.kind}"`)
+    return answer.segments
+  }
+
+  async compact(request: Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>): Promise<SegmentMeta | null> {
+    const answer = await this.task((id) => ({ kind: 'compact', id, ...request }))
+    if (answer.kind !== 'compacted') throw new Error(`a compaction was answered by "${answer.kind}"`)
+    return answer.segment
+  }
+
+  async archiveDays(request: Omit<Extract<ToWorker, { kind: 'archive-days' }>, 'kind' | 'id'>): Promise<bigint[]> {
+    const answer = await this.task((id) => ({ kind: 'archive-days', id, ...request }))
+    if (answer.kind !== 'archive-days') throw new Error(`a question for days was answered by "${answer.kind}"`)
+    return answer.days.map(BigInt)
+  }
+
+  /** @returns null when no rows are left. */
+  async archive(task: ArchiveTask): Promise<SegmentMeta | null> {
+    const answer = await this.task((id) => ({ kind: 'archive', id, ...task }))
+    if (answer.kind !== 'archived') throw new Error(`an archive task was answered by "${answer.kind}"`)
+    return answer.segment
+  }
+
+  /** Where query threads read archived segments from now on. A directory is allowed when a thread starts: those that run make way for others. */
+  readArchive(directory: string): void {
+    this.settings.config.query.archiveDirectory = directory
+    for (const thread of this.queries.splice(0)) {
+      this.leaving.add(thread)
+      this.afterReaders(() => void thread.close().then(() => this.leaving.delete(thread)))
+    }
+  }
+
+  /** Counts as a running job until the returned function is called: files retired meanwhile stay. */
+  lease(): () => void {
+    const id = this.nextId++
+    this.running.add(id)
+    return () => this.ended(id)
+  }
+
+  /** Of samples that the query threads keep, as they told last. */
+  get sampleBytes(): number {
+    return [...this.queries, ...this.leaving].reduce((sum, thread) => sum + thread.sampleBytes, 0)
+  }
+
+  /** Jobs and leases that may read segments now. */
+  get readers(): number {
+    return this.running.size
+  }
+
+  /** Calls `done` when every job that runs now has ended. */
+  afterReaders(done: () => void): void {
+    if (this.running.size === 0) return done()
+    this.waiting.push({ after: this.nextId, done })
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    const left = [...this.queued.values()]
+    this.queued.clear()
+    for (const { fail } of left) fail(shutDown())
+    const threads = [...this.queries, ...this.leaving, ...(this.maintenance === undefined ? [] : [this.maintenance])]
+    await Promise.all(threads.map((thread) => thread.close()))
+  }
+
+  private queryThread(): EngineThread {
+    const idle = this.queries.find((thread) => thread.jobs.size === 0)
+    if (idle !== undefined) return idle
+    if (this.queries.length < this.settings.queryThreads) {
+      const thread = this.start('query', (gone) => {
+        this.queries = this.queries.filter((t) => t !== gone)
+      })
+      this.queries.push(thread)
+      return thread
+    }
+    return this.queries.reduce((least, thread) => (thread.jobs.size < least.jobs.size ? thread : least))
+  }
+
+  private task(message: (id: number) => ToWorker): Promise<FromWorker> {
+    if (this.closed) return Promise.reject(shutDown())
+    if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
+    this.maintenance ??= this.start('maintenance', (_, error) => {
+      this.maintenance = undefined
+      if (!this.closed && !this.settings.maintenanceDied(error.message)) this.givenUp = error
+    })
+    const thread = this.maintenance
+    const id = this.nextId++
+    this.publisher.flush()
+    return new Promise((resolve, reject) => {
+      thread.tasks.set(id, { resolve, reject })
+      thread.post(message(id))
+    })
+  }
+
+  private start(role: 'query' | 'maintenance', gone: (thread: EngineThread, error: SvcError) => void): EngineThread {
+    return new EngineThread(role, this.settings, this.publisher, this.log, gone)
+  }
+
+  private ended(id: number): void {
+    this.running.delete(id)
+    this.settings.ended(id)
+    if (this.waiting.length === 0) return
+    const oldest = Math.min(...this.running, Number.MAX_SAFE_INTEGER)
+    for (let i = this.waiting.length - 1; i >= 0; i--) {
+      if (this.waiting[i].after > oldest) continue
+      const [{ done }] = this.waiting.splice(i, 1)
+      done()
+    }
+  }
+}
+
+function shutDown(): SvcError {
+  return new SvcError('DATABASE_CLOSED', 'the database is shutting down; retry after the restart')
+}
+
+/** What ended an engine thread, for those who wait for it. */
+function endOf(failure: Error | undefined, code: number): SvcError {
+  if ((failure as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY')
+    return new SvcError('OVERLOADED', 'the engine thread ran out of memory; read a shorter time range, fewer series or fewer columns', { cause: failure })
+  return new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}${failure === undefined ? '' : `: ${failure.message}`}`, { cause: failure })
+}
+
+function toWire(error: unknown): WireError {
+  const { code, message } = classify(error)
+  return { code, message }
+}
+
+function fromWire(error: WireError): SvcError {
+  return new SvcError(error.code as ErrorCode, error.message, {
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+    ...(error.cause === undefined ? {} : { cause: new Error(error.cause) }),
+  })
+}

@@ -1,0 +1,310 @@
+/**
+ * An engine thread's picture of the database: the sum of the StateEvents it was sent (layout.ts), and consistent snapshots of it.
+ *
+ * Invariants: lists (chunks, segments, memtables) are replaced, never changed in place, so that a snapshot can keep them; the row
+ * counts of a snapshot were taken while no batch was being applied.
+ */
+import type { MeasurementFields } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { ChunkView } from '../memtable/chunk-view.ts'
+import { NO_CUTOFFS } from '../retention/cutoffs.ts'
+import { SeriesView } from '../series/series-view.ts'
+import {
+  fieldInfo,
+  type MeasurementDef,
+  type RetentionCutoffs,
+  type SegmentMeta,
+  Shared,
+  type StateEvent,
+  Summary,
+  type TableDef,
+  type Tombstone,
+} from './layout.ts'
+
+export interface MemtableState {
+  id: number
+  sequence: number
+  heads: Int32Array
+  heap: Uint8Array[]
+  tables: Map<number, MemtableTableState>
+}
+
+export interface MemtableTableState {
+  summary: BigInt64Array
+  chunks: ChunkView[]
+}
+
+/** The rows of one table in one memtable, as of a snapshot. */
+export interface MemtablePart {
+  memtable: MemtableState
+  chunks: ChunkView[]
+  /** Visible rows of each chunk. */
+  counts: number[]
+  rows: number
+  minTime: bigint
+  maxTime: bigint
+  /** Times of rows that may repeat a row of an older memtable or of a segment. */
+  dirty: [bigint, bigint] | null
+  /** Times of rows that may repeat a row of this memtable. */
+  repeats: [bigint, bigint] | null
+  /** Nanoseconds a row may lie below the newest of its series before it. */
+  lateness: bigint
+}
+
+export interface TableSnapshot {
+  segments: SegmentMeta[]
+  memtables: MemtablePart[]
+}
+
+const NO_SEGMENTS: SegmentMeta[] = []
+/** A batch is applied, and a message arrives, in milliseconds; longer than this means that the main thread is gone. */
+const PATIENCE_MS = 10_000
+
+export class WorkerState {
+  readonly shared: Int32Array
+  /** State events applied, counted as in Shared.EVENTS. */
+  applied = 0
+  readonly series: SeriesView
+  readonly measurements = new Map<number, MeasurementDef>()
+  readonly tables = new Map<number, TableDef>()
+  memtables: MemtableState[] = []
+  segments = new Map<number, SegmentMeta[]>()
+  /** Of each measurement, ascending by id. */
+  tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map()
+  cutoffs: RetentionCutoffs = NO_CUTOFFS
+  /** Tables of dropped measurements: their rows in memtables are not flushed. */
+  readonly goneTables = new Set<number>()
+  private readonly byName = new Map<string, Map<string, MeasurementDef>>()
+  private readonly schemas = new Map<string, readonly MeasurementFields[]>()
+
+  /** @param regexTimeoutMs as in WorkerConfig. */
+  constructor(shared: Int32Array, regexTimeoutMs?: number) {
+    this.shared = shared
+    this.series = new SeriesView(shared, regexTimeoutMs)
+  }
+
+  measurement(namespace: string, name: string): MeasurementDef | undefined {
+    return this.byName.get(namespace)?.get(name)
+  }
+
+  /** By name; the same array until a measurement of the namespace changes. */
+  schema(namespace: string): readonly MeasurementFields[] {
+    let known = this.schemas.get(namespace)
+    if (known === undefined) {
+      known = this.measurementsOf(namespace).map((def) => ({ name: def.name, fields: def.fields.map(fieldInfo) }))
+      this.schemas.set(namespace, known)
+    }
+    return known
+  }
+
+  measurementsOf(namespace: string): MeasurementDef[] {
+    return [...(this.byName.get(namespace)?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  apply(event: StateEvent): void {
+    this.applied = (this.applied + 1) | 0
+    switch (event.kind) {
+      case 'series':
+        this.series.setArrays(event.arrays)
+        break
+      case 'measurement':
+        this.setMeasurement(event.def)
+        break
+      case 'measurement-gone':
+        this.removeMeasurement(event.id)
+        break
+      case 'table':
+        this.tables.set(event.def.id, event.def)
+        break
+      case 'table-gone':
+        this.tables.delete(event.id)
+        this.goneTables.add(event.id)
+        break
+      case 'series-released':
+        this.series.release(event.series)
+        break
+      case 'tombstones':
+        this.changeTombstones(event.added, event.removed)
+        break
+      case 'cutoffs':
+        this.cutoffs = event.cutoffs
+        break
+      case 'memtable':
+        this.memtables = [...this.memtables, { id: event.id, sequence: event.sequence, heads: event.heads, heap: [], tables: new Map() }].sort(
+          (a, b) => a.sequence - b.sequence,
+        )
+        break
+      case 'heads':
+        this.memtable(event.memtable).heads = event.heads
+        break
+      case 'memtable-table':
+        this.memtable(event.memtable).tables.set(event.table, { summary: event.summary, chunks: [] })
+        break
+      case 'chunk': {
+        const table = this.memtableTable(event.memtable, event.table)
+        table.chunks = [...table.chunks, new ChunkView(event.chunk)]
+        break
+      }
+      case 'chunk-grown': {
+        const table = this.memtableTable(event.memtable, event.table)
+        table.chunks = [...table.chunks.slice(0, -1), new ChunkView(event.chunk)]
+        break
+      }
+      case 'heap':
+        // Appended in place: a snapshot only ever follows addresses of rows it sees, whose buffers came before them.
+        this.memtable(event.memtable).heap.push(new Uint8Array(event.buffer))
+        break
+      case 'segments':
+        this.changeSegments(event.added, event.removed)
+        if (event.droppedMemtable >= 0) this.memtables = this.memtables.filter((memtable) => memtable.id !== event.droppedMemtable)
+        break
+    }
+  }
+
+  memtable(id: number): MemtableState {
+    const memtable = this.memtables.find((m) => m.id === id)
+    if (memtable === undefined) throw new Error(`cannot find memtable ${id}: it was not announced to this thread`)
+    return memtable
+  }
+
+  /** One consistent view over all tables: whole batches only. Waits for state events under way. */
+  async snapshot(): Promise<Snapshot> {
+    const deadline = performance.now() + PATIENCE_MS
+    for (;;) {
+      const snapshot = this.snapshotNow()
+      if (snapshot !== undefined) return snapshot
+      if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were told have not arrived')
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  /** The same, or undefined while state events are under way. */
+  snapshotNow(): Snapshot | undefined {
+    const deadline = performance.now() + PATIENCE_MS
+    for (;;) {
+      const before = Atomics.load(this.shared, Shared.SEQ)
+      if ((before & 1) === 0) {
+        if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) return undefined
+        const parts = this.takeParts()
+        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs)
+      } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
+      if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
+    }
+  }
+
+  private takeParts(): Map<number, MemtablePart[]> {
+    const parts = new Map<number, MemtablePart[]>()
+    for (const memtable of this.memtables) {
+      for (const [id, table] of memtable.tables) {
+        const part = takePart(memtable, table)
+        if (part.rows === 0) continue
+        const list = parts.get(id)
+        if (list === undefined) parts.set(id, [part])
+        else list.push(part)
+      }
+    }
+    return parts
+  }
+
+  private memtableTable(memtable: number, table: number): MemtableTableState {
+    const found = this.memtable(memtable).tables.get(table)
+    if (found === undefined) throw new Error(`cannot find table ${table} of memtable ${memtable}: it was not announced to this thread`)
+    return found
+  }
+
+  private setMeasurement(def: MeasurementDef): void {
+    this.measurements.set(def.id, def)
+    this.schemas.delete(def.namespace)
+    let names = this.byName.get(def.namespace)
+    if (names === undefined) this.byName.set(def.namespace, (names = new Map()))
+    names.set(def.name, def)
+  }
+
+  private removeMeasurement(id: number): void {
+    const def = this.measurements.get(id)
+    if (def === undefined) return
+    this.measurements.delete(id)
+    this.schemas.delete(def.namespace)
+    const names = this.byName.get(def.namespace)
+    if (names?.get(def.name)?.id === id) names.delete(def.name)
+  }
+
+  private changeTombstones(added: readonly Tombstone[], removed: readonly number[]): void {
+    const gone = new Set([...removed, ...added.map(({ id }) => id)])
+    const next = new Map<number, Tombstone[]>()
+    for (const tombstone of [...[...this.tombstones.values()].flat().filter(({ id }) => !gone.has(id)), ...added]) {
+      const list = next.get(tombstone.measurement)
+      if (list === undefined) next.set(tombstone.measurement, [tombstone])
+      else list.push(tombstone)
+    }
+    this.tombstones = next
+  }
+
+  private changeSegments(added: SegmentMeta[], removed: number[]): void {
+    const gone = new Set(removed)
+    const next = new Map<number, SegmentMeta[]>()
+    for (const [table, list] of this.segments) {
+      const kept = gone.size === 0 ? list : list.filter((segment) => !gone.has(segment.id))
+      if (kept.length > 0) next.set(table, kept)
+    }
+    for (const segment of added)
+      next.set(
+        segment.table,
+        [...(next.get(segment.table) ?? []), segment].sort((a, b) => a.sequence - b.sequence || a.id - b.id),
+      )
+    this.segments = next
+  }
+}
+
+export class Snapshot {
+  readonly tombstones: ReadonlyMap<number, readonly Tombstone[]>
+  readonly cutoffs: RetentionCutoffs
+  private readonly parts: Map<number, MemtablePart[]>
+  private readonly segments: Map<number, SegmentMeta[]>
+
+  constructor(
+    parts: Map<number, MemtablePart[]>,
+    segments: Map<number, SegmentMeta[]>,
+    tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map(),
+    cutoffs: RetentionCutoffs = NO_CUTOFFS,
+  ) {
+    this.parts = parts
+    this.segments = segments
+    this.tombstones = tombstones
+    this.cutoffs = cutoffs
+  }
+
+  table(id: number): TableSnapshot {
+    return { segments: this.segments.get(id) ?? NO_SEGMENTS, memtables: this.parts.get(id) ?? [] }
+  }
+}
+
+/** Call between two loads of the same even `Shared.SEQ`: all that is read here is atomic, so that a batch in between is noticed. */
+export function takePart(memtable: MemtableState, table: MemtableTableState): MemtablePart {
+  const { chunks, summary } = table
+  const counts: number[] = []
+  let rows = 0
+  for (const chunk of chunks) {
+    const n = chunk.published()
+    counts.push(n)
+    rows += n
+  }
+  const dirty = rangeAt(summary, Summary.DIRTY_MIN)
+  const repeats = rangeAt(summary, Summary.REPEAT_MIN)
+  return {
+    memtable,
+    chunks,
+    counts,
+    rows,
+    minTime: Atomics.load(summary, Summary.MIN_TIME),
+    maxTime: Atomics.load(summary, Summary.MAX_TIME),
+    dirty,
+    repeats,
+    lateness: BigInt.asUintN(64, Atomics.load(summary, Summary.LATENESS)),
+  }
+}
+
+function rangeAt(summary: BigInt64Array, slot: number): [bigint, bigint] | null {
+  const [min, max] = [Atomics.load(summary, slot), Atomics.load(summary, slot + 1)]
+  return min > max ? null : [min, max]
+}

@@ -1,0 +1,78 @@
+import { SvcError } from 'svcdb/lib/errors'
+import t from 'tap'
+import type { SegmentMeta } from '../threads/layout.ts'
+import { Pressure } from './pressure.ts'
+
+const LIMITS = { maxMemtableMemory: 1000, maxBacklog: 8, compaction: { fanIn: 4, maxRows: 1000 }, maxDeaths: 3, deathWindowMs: 60_000 }
+const full = new SvcError('STORAGE_FULL', 'no space')
+const segments = (n: number): Map<number, SegmentMeta[]> =>
+  new Map([[7, Array.from({ length: n }, (_, id) => ({ id, level: 0, rows: 1 }) as unknown as SegmentMeta)]])
+
+t.test('full memtables: the cause decides what the caller is told', async (t) => {
+  const pressure = new Pressure(
+    LIMITS,
+    () => 0,
+    () => undefined,
+  )
+  t.equal(pressure.refusal(999), undefined)
+  t.match(pressure.refusal(1000), { code: 'BACKPRESSURE', message: /flushing is behind/ })
+  pressure.flushFailed(new Error('odd'))
+  t.match(pressure.refusal(1000), { code: 'BACKPRESSURE', message: /last flush failed \(INTERNAL_ERROR\)/ })
+  pressure.flushFailed(Object.assign(new Error('write'), { code: 'EDQUOT' }))
+  t.match(pressure.refusal(1000), { code: 'STORAGE_FULL', message: /no space to flush/ })
+  t.equal(pressure.refusal(999), undefined, 'while there is room, writes go on')
+  pressure.flushed()
+  t.match(pressure.refusal(1000), { code: 'BACKPRESSURE', message: /flushing is behind/ })
+})
+
+t.test('merges that fall behind slow the writes, unless they cannot be done at all', async (t) => {
+  const pressure = new Pressure(
+    LIMITS,
+    () => 0,
+    () => undefined,
+  )
+  pressure.measure(segments(7))
+  t.equal(pressure.refusal(0), undefined)
+  pressure.measure(segments(8))
+  t.ok(pressure.compactionBehind)
+  t.match(pressure.refusal(0), { code: 'BACKPRESSURE', message: /8 segments of a table wait for a merge, \[database\] compaction_max_backlog is 8/ })
+  pressure.mergeFailed(7, full)
+  pressure.measure(segments(8))
+  t.match(pressure.refusal(0), { code: 'STORAGE_FULL' })
+  pressure.mergeFailed(7, new Error('a damaged segment'))
+  pressure.measure(segments(80))
+  t.equal(pressure.refusal(0), undefined, 'refusing writes would not repair it')
+  pressure.merged(7)
+  pressure.measure(segments(3))
+  t.notOk(pressure.compactionBehind)
+})
+
+t.test('a thread that dies now and then is started again, one that dies over and over is not', async (t) => {
+  let now = 0
+  const pressure = new Pressure(
+    LIMITS,
+    () => now,
+    () => undefined,
+  )
+  for (const at of [0, 50_000, 100_000, 150_000]) {
+    now = at
+    t.ok(pressure.died('bad luck'), `at ${at} ms`)
+  }
+  t.ok(pressure.running)
+  now = 155_000
+  t.notOk(pressure.died('a bad chunk'))
+  t.notOk(pressure.running)
+  t.match(pressure.refusal(0), { code: 'OVERLOADED', message: /died 3 times within 60 s, the last time because: a bad chunk; restart/ })
+  now = 1e9
+  t.match(pressure.fault, { code: 'OVERLOADED' }, 'until a restart')
+})
+
+t.test('a catalog that cannot be written refuses everything', async (t) => {
+  const fault = new SvcError('OVERLOADED', 'the catalog')
+  const pressure = new Pressure(
+    LIMITS,
+    () => 0,
+    () => fault,
+  )
+  t.equal(pressure.refusal(0), fault)
+})

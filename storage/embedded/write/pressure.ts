@@ -1,0 +1,121 @@
+/**
+ * Whether background work lets writes go on. A write is refused at once and with the cause, instead of being taken into memory that nothing empties:
+ * - the maintenance thread has died too often, or the catalog cannot be written: OVERLOADED, only a restart recovers (`fault`);
+ * - the memtables, with the records that wait for the log, are at their limit: STORAGE_FULL when flushing fails for want of space, else BACKPRESSURE;
+ * - merging is behind: STORAGE_FULL or BACKPRESSURE likewise. Segments that cannot be merged for another reason do not count: refusing writes would
+ *   not repair them.
+ */
+import { classify, SvcError } from 'svcdb/lib/errors'
+import { backlog, type CompactionLimits } from '../compaction/plan.ts'
+import type { SegmentMeta } from '../threads/layout.ts'
+
+export interface PressureLimits {
+  maxMemtableMemory: number
+  /** Segments of a table that may wait for a merge. */
+  maxBacklog: number
+  compaction: CompactionLimits
+  /** Deaths of the maintenance thread within the window from which on it is not started again. */
+  maxDeaths: number
+  deathWindowMs: number
+}
+
+export class Pressure {
+  private readonly limits: PressureLimits
+  private readonly monotonic: () => number
+  private readonly catalogFault: () => SvcError | undefined
+  private deaths: number[] = []
+  private threadFault: SvcError | undefined
+  private flushFailure: SvcError | undefined
+  /** Tables whose last merge failed, and why. */
+  private readonly mergeFailures = new Map<number, SvcError>()
+  private waiting = { segments: 0, table: -1 }
+
+  constructor(limits: PressureLimits, monotonic: () => number, catalogFault: () => SvcError | undefined) {
+    this.limits = limits
+    this.monotonic = monotonic
+    this.catalogFault = catalogFault
+  }
+
+  /** Why nothing is flushed any more, until a restart. */
+  get fault(): SvcError | undefined {
+    return this.threadFault ?? this.catalogFault()
+  }
+
+  /** The maintenance thread is there or will be started when needed. */
+  get running(): boolean {
+    return this.threadFault === undefined
+  }
+
+  get compactionBehind(): boolean {
+    return this.waiting.segments >= this.limits.maxBacklog
+  }
+
+  /** Why a write is refused while the memtables hold `memory` bytes. */
+  refusal(memory: number): SvcError | undefined {
+    const { maxMemtableMemory, maxBacklog } = this.limits
+    const { fault } = this
+    if (fault !== undefined) return fault
+    if (memory >= maxMemtableMemory) {
+      if (this.flushFailure?.code === 'STORAGE_FULL')
+        return new SvcError(
+          'STORAGE_FULL',
+          `${memory} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}, and there is no space to flush them; free space, writes resume without a restart`,
+        )
+      const why = this.flushFailure === undefined ? 'flushing is behind, or the disk of the log slow' : `the last flush failed (${this.flushFailure.code})`
+      return new SvcError(
+        'BACKPRESSURE',
+        `${memory} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}: ${why}; retry in a second`,
+      )
+    }
+    if (!this.compactionBehind) return undefined
+    const { segments, table } = this.waiting
+    if (this.mergeFailures.has(table))
+      return new SvcError('STORAGE_FULL', `${segments} segments wait for a merge, and there is no space for one; free space, writes resume without a restart`)
+    return new SvcError(
+      'BACKPRESSURE',
+      `${segments} segments of a table wait for a merge, [database] compaction_max_backlog is ${maxBacklog}: merging is behind; retry in a second`,
+    )
+  }
+
+  /** The maintenance thread has ended by itself. @returns whether it may be started again. */
+  died(cause: string): boolean {
+    const { maxDeaths, deathWindowMs } = this.limits
+    const now = this.monotonic()
+    this.deaths = [...this.deaths.filter((at) => now - at < deathWindowMs), now]
+    if (this.deaths.length >= maxDeaths) {
+      this.threadFault ??= new SvcError(
+        'OVERLOADED',
+        `writes are refused since the maintenance thread died ${this.deaths.length} times within ${deathWindowMs / 1000} s, the last time because: ${cause}; restart the server, it recovers everything that was acknowledged`,
+      )
+    }
+    return this.threadFault === undefined
+  }
+
+  flushFailed(error: unknown): SvcError {
+    this.flushFailure = classify(error)
+    return this.flushFailure
+  }
+
+  flushed(): void {
+    this.flushFailure = undefined
+  }
+
+  mergeFailed(table: number, error: unknown): void {
+    this.mergeFailures.set(table, classify(error))
+  }
+
+  merged(table: number): void {
+    this.mergeFailures.delete(table)
+  }
+
+  /** Call when segments were added or replaced. */
+  measure(segments: ReadonlyMap<number, SegmentMeta[]>): void {
+    this.waiting = { segments: 0, table: -1 }
+    for (const [table, list] of segments) {
+      const failure = this.mergeFailures.get(table)
+      if (failure !== undefined && failure.code !== 'STORAGE_FULL') continue
+      const waiting = backlog(list, this.limits.compaction)
+      if (waiting > this.waiting.segments) this.waiting = { segments: waiting, table }
+    }
+  }
+}

@@ -1,0 +1,88 @@
+/** The out-of-order windows of all namespaces: each is there once a write has named the namespace, and stays when it holds a time. */
+import type { Limits } from '../../common/limits.ts'
+import { Window } from '../../common/window.ts'
+import type { TableRows } from '../wal/record.ts'
+import type { Admitted } from './admission.ts'
+
+export class Windows {
+  private readonly byNamespace = new Map<string, Window>()
+  private readonly limits: Limits
+
+  constructor(limits: Limits) {
+    this.limits = limits
+  }
+
+  of(namespace: string): Window {
+    let window = this.byNamespace.get(namespace)
+    if (window === undefined) {
+      window = new Window(this.limits)
+      this.byNamespace.set(namespace, window)
+    }
+    return window
+  }
+
+  get size(): number {
+    return this.byNamespace.size
+  }
+
+  /** Newest time of each namespace, nanoseconds, writes on their way included. */
+  newest(): (bigint | undefined)[] {
+    return [...this.byNamespace.values()].map((window) => window.newest)
+  }
+
+  /**
+   * Time of the newest row of each namespace that has taken effect.
+   * @param inFlight writes on their way, in the order of the log, and their namespaces: they have moved the windows already and may yet fail.
+   */
+  applied(inFlight: Iterable<readonly [Admitted, string]>): Map<string, bigint> {
+    const before = new Map<string, bigint | undefined>()
+    for (const [{ rows, newestBefore }, namespace] of inFlight) if (rows > 0 && !before.has(namespace)) before.set(namespace, newestBefore)
+    const times = new Map<string, bigint>()
+    for (const [namespace, window] of this.byNamespace) {
+      const newest = before.has(namespace) ? before.get(namespace) : window.newest
+      if (newest !== undefined) times.set(namespace, newest)
+    }
+    return times
+  }
+
+  /** Whoever names a namespace may be refused: nothing of the name stays. */
+  forgetEmpty(namespace: string): void {
+    if (this.byNamespace.get(namespace)?.newest === undefined) this.byNamespace.delete(namespace)
+  }
+
+  /**
+   * Moves the windows to the newest rows of a replayed table.
+   * @param measurementOf id of a series' measurement. @param namespaceOf that of a measurement; undefined when it is gone.
+   * @returns whether all rows have a measurement.
+   */
+  see(rows: TableRows, measurementOf: (series: number) => number, namespaceOf: (measurement: number) => string | undefined): boolean {
+    let owned = true
+    let lastId = -1
+    let window: Window | undefined
+    let low = 0
+    let high = -0x80000000
+    for (let row = 0; row < rows.rows; row++) {
+      const id = measurementOf(rows.series[row])
+      if (id !== lastId) {
+        const namespace = namespaceOf(id)
+        if (namespace === undefined) {
+          owned = false
+          continue
+        }
+        const next = this.of(namespace)
+        if (window !== undefined && next !== window) {
+          window.advance(low, high)
+          high = -0x80000000
+        }
+        window = next
+        lastId = id
+      }
+      if (rows.time[row * 2 + 1] > high || (rows.time[row * 2 + 1] === high && rows.time[row * 2] >>> 0 > low >>> 0)) {
+        low = rows.time[row * 2]
+        high = rows.time[row * 2 + 1]
+      }
+    }
+    window?.advance(low, high)
+    return owned
+  }
+}

@@ -1,0 +1,180 @@
+import t, { type Test } from 'tap'
+import type { EmbeddedEngine } from '../engine.ts'
+import { failCommits, inside } from '../testing/catalog-faults.ts'
+import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import { HeldLog } from '../testing/held-log.ts'
+
+t.setTimeout(120_000)
+const HOUR = 3_600_000_000_000n
+const QUIET = { maintenance_interval_secs: 3600, compaction_fan_in: 64 }
+
+async function heldEngine(t: Test, config: Record<string, unknown> = {}): Promise<{ engine: EmbeddedEngine; log: HeldLog; dir: string }> {
+  const dir = tempDir()
+  const log = new HeldLog()
+  const engine = await openEngine(dir, { ...QUIET, ...config }, log.fs)
+  t.teardown(() => closeAndRemove(engine, dir))
+  await engine.tidy() // the pass that the start begins with has ended
+  return { engine, log, dir }
+}
+
+/** What a start finds if the process is killed now. */
+async function afterCrash<T>(dir: string, body: (engine: EmbeddedEngine) => Promise<T>): Promise<T> {
+  const copy = crashCopy(dir)
+  const engine = await openEngine(copy, QUIET)
+  try {
+    return await body(engine)
+  } finally {
+    await closeAndRemove(engine, copy)
+  }
+}
+
+const codeOf = (promise: Promise<unknown>) => promise.then(() => 'done').catch(({ code }: { code: string }) => code)
+const schemaOf = (engine: EmbeddedEngine) => engine.measurements('').map(({ name, fields }) => [name, ...fields.map((field) => `${field.name} ${field.type}`)])
+
+function writeInt(engine: EmbeddedEngine, measurement: string, host: string, time: bigint, field: string, value: number): Promise<unknown> {
+  const batch = engine.batch('')
+  const ref = engine.resolver.measurement('', measurement)
+  const table = batch.table(ref)
+  const row = table.addRow(engine.resolver.series(ref, ['host', host]), Number(BigInt.asIntN(32, time)), Number(time >> 32n), 0)
+  table.column(field, 'int64').setPair(row, value, 0)
+  return engine.write(batch)
+}
+
+t.test('a commit stores nothing of a write on its way: its numbers may be given again', async (t) => {
+  const { engine, log, dir } = await heldEngine(t, { future_write_tolerance_secs: 864_000 })
+  const { manifest, catalog } = inside(engine)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1, u: 1 })
+  const before = schemaOf(engine)
+  const held = log.hold()
+  const failed = [
+    writeFloat(engine, 'm', 'a', NOW + 1n, { x: 5 }),
+    writeFloat(engine, 'own', 'a', NOW, { x: 5, y: 6 }),
+    writeFloat(engine, 'shared', 'a', NOW + 40n * HOUR, { z: 5 }),
+  ].map(codeOf)
+  await held
+  t.same(schemaOf(engine), before, 'nobody is told of it')
+  await manifest.commit()
+  t.same(catalog.counters()?.newest, { '': String(NOW) }, 'nor does the window move on disk')
+  await afterCrash(dir, async (again) => {
+    t.same(schemaOf(again), before, 'after a crash meanwhile')
+    t.equal(inside(again).schema.tables.filter((table) => table !== undefined).length, 1)
+  })
+  log.fail()
+  t.same(await Promise.all(failed), ['STORAGE_FULL', 'STORAGE_FULL', 'STORAGE_FULL'])
+  await writeInt(engine, 'm', 'a', NOW + 2n, 'y', 42)
+  const want = [`a ${NOW} v=1 u=1`, `a ${NOW + 2n} y=42`]
+  t.same(await rowsOf(engine, 'm'), want)
+  await manifest.commit()
+  await afterCrash(dir, async (again) => {
+    t.same(schemaOf(again), [['m', 'v float64', 'u float64', 'y int64']])
+    t.same(await rowsOf(again, 'm'), want)
+    await again.flush()
+    t.same(await rowsOf(again, 'm'), want, 'flushed')
+  })
+})
+
+t.test('what failed writes defined and moved is taken back, newest first', async (t) => {
+  const { engine, log, dir } = await heldEngine(t, { future_write_tolerance_secs: 864_000 })
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  const held = log.hold()
+  const failed: Promise<string>[] = []
+  for (let i = 1; i <= 4; i++) {
+    const time = NOW + BigInt(i) * 48n * HOUR
+    failed.push(codeOf(writeFloat(engine, 'm', `h${i % 2}`, time, { [`w${i}`]: 1, v: 1 })))
+    failed.push(codeOf(writeFloat(engine, 'n', `h${i % 2}`, time, { [`w${i}`]: 1, ...(i > 1 ? { v: 1 } : {}) })))
+    if (i === 2) await held // the others wait for the next commit
+  }
+  log.fail()
+  t.same(new Set(await Promise.all(failed)), new Set(['STORAGE_FULL']))
+  t.match(await writeFloat(engine, 'm', 'a', NOW - 1n, { v: 1 }), { written: 1, rejected: 0 }, 'the window is where it was')
+  t.same(schemaOf(engine), [['m', 'v float64']])
+  for (const field of ['w4', 'w2', 'w1']) {
+    await writeFloat(engine, 'm', 'h1', NOW + 1n, { [field]: 5 })
+    await writeFloat(engine, 'n', 'h0', NOW + 1n, { [field]: 5, q: 1 })
+  }
+  const rows = async (one: EmbeddedEngine) => [await rowsOf(one, 'm'), await rowsOf(one, 'n')]
+  const want = [[`a ${NOW - 1n} v=1`, `a ${NOW} v=1`, `h1 ${NOW + 1n} w4=5 w2=5 w1=5`], [`h0 ${NOW + 1n} w4=5 q=1 w2=5 w1=5`]]
+  t.same(await rows(engine), want)
+  t.same(await afterCrash(dir, rows), want)
+  await engine.flush()
+  t.same(await rows(engine), want, 'flushed')
+  t.same(await afterCrash(dir, rows), want, 'and after a restart')
+})
+
+t.test('a series is not given back while a write to it is on its way', async (t) => {
+  const { engine, log, dir } = await heldEngine(t)
+  for (const host of ['a', 'b']) await writeFloat(engine, 'm', host, NOW, { v: 1 })
+  const held = log.hold()
+  const deleted = engine.delete({ namespace: '', measurement: 'm' })
+  await held
+  const next = writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })
+  const heldAgain = log.step()
+  await deleted
+  await heldAgain
+  log.succeed()
+  await next
+  const want = [`a ${NOW + 1n} v=2`]
+  t.same(await rowsOf(engine, 'm'), want)
+  await engine.tidy()
+  t.same(await rowsOf(engine, 'm'), want)
+  t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
+})
+
+t.test('a measurement that gets a second field: points written again are one', async (t) => {
+  const { engine } = await heldEngine(t)
+  const hosts = ['a', 'b', 'c']
+  for (const m of ['m', 'o']) for (const host of ['a', 'b']) for (let i = 0n; i < 5n; i++) await writeFloat(engine, m, host, NOW + i, { v: 1 })
+  for (const host of hosts) for (let i = 4n; i >= 0n; i--) await writeFloat(engine, 'm', host, NOW + i, { v: 2, w: 3 })
+  const want = hosts.flatMap((host) => [0n, 1n, 2n, 3n, 4n].map((i) => `${host} ${NOW + i} v=2 w=3`))
+  t.same(await rowsOf(engine, 'm'), want)
+  await engine.flush()
+  t.same(await rowsOf(engine, 'm'), want, 'flushed')
+  t.equal((await rowsOf(engine, 'o')).length, 10)
+})
+
+t.test('a drop that the log refuses: the measurement goes on, for those as well who were told nothing of it yet', async (t) => {
+  for (const final of [false, true]) {
+    const { engine, log, dir } = await heldEngine(t, { soft_delete_ttl_secs: 3600 })
+    await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
+    t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1 w=1`])
+    const held = log.hold()
+    const write = codeOf(writeFloat(engine, 'm', 'b', NOW, { v: 1, x: 1 }))
+    await held
+    const drop = codeOf(engine.drop('', 'm', { final }))
+    const next = codeOf(writeFloat(engine, 'm', 'c', NOW, { other: 1 }))
+    await log.step()
+    log.fail()
+    t.same(await Promise.all([write, drop, next]), ['done', 'STORAGE_FULL', 'STORAGE_FULL'])
+    const want = [`a ${NOW} v=1 w=1`, `b ${NOW} v=1 x=1`]
+    t.same(await rowsOf(engine, 'm'), want)
+    await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 3 })
+    t.same(schemaOf(engine), [['m', 'v float64', 'w float64', 'x float64']])
+    t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), [want[0], `a ${NOW + 1n} v=3`, want[1]])
+  }
+})
+
+t.test('a measurement whose first write and drop fail together leaves its name free', async (t) => {
+  const { engine, log } = await heldEngine(t)
+  const held = log.hold()
+  const write = codeOf(writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 }))
+  await held
+  const drop = codeOf(engine.drop('', 'm'))
+  log.fail()
+  t.same(await Promise.all([write, drop]), ['STORAGE_FULL', 'STORAGE_FULL'])
+  engine.recycle(engine.batch(''))
+  t.equal(engine.usage('').measurements, 0)
+  t.same(schemaOf(engine), [])
+  await writeInt(engine, 'm', 'a', NOW, 'v', 1)
+  t.same(schemaOf(engine), [['m', 'v int64']])
+})
+
+t.test('a flush that finds no space is repeated, with what was defined meanwhile', async (t) => {
+  const { engine, dir } = await heldEngine(t)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
+  const stop = failCommits(engine, 1)
+  t.equal(await codeOf(engine.flush()), 'STORAGE_FULL')
+  stop()
+  await writeFloat(engine, 'new', 'a', NOW, { v: 1, w: 1 })
+  await inside(engine).manifest.commit()
+  for (const name of ['m', 'new']) t.same(await afterCrash(dir, (again) => rowsOf(again, name)), [`a ${NOW} v=1 w=1`])
+})
