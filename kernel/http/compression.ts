@@ -1,7 +1,7 @@
 /**
  * Compresses answers for clients that accept it: text and JSON, above a size, in zlib's threads. A streamed answer stays a stream. Tiny
  * answers, what is compressed already (Parquet, remote read) and clients that do not ask cost a look at two headers.
- * docs/decisions/046-what-clients-send-and-expect.md says why this is no library.
+ * docs/decisions/033-what-clients-send-and-expect.md says why this is no library.
  */
 import { pipeline, Readable, type Transform } from 'node:stream'
 import { constants, createGzip, createZstdCompress, gzip, zstdCompress } from 'node:zlib'

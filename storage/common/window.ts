@@ -4,11 +4,11 @@
  *
  * The window starts `ooo_shard_tolerance` shards before the shard of the newest admitted write (specification, Write rule 1) or of the
  * server clock, whichever is earlier: a sender whose clock runs ahead, within the future bound or under a server clock that was wrong, shuts out
- * nobody (docs/decisions/035-a-window-of-days.md). A newer point is never too new for the window, or a quiet database would refuse to go on;
+ * nobody (docs/decisions/022-a-window-of-days.md). A newer point is never too new for the window, or a quiet database would refuse to go on;
  * the future bound limits it instead.
  * All rows of one write are judged by the window as it stood before the write: the verdict does not depend on the order of the
  * rows, and the first write into an empty namespace may hold any history. One window a namespace, see
- * docs/decisions/011-window-per-namespace.md.
+ * docs/decisions/004-window-per-namespace.md.
  *
  * No write, backfill included, may carry what the retention of its measurement would remove at once (`admissionCutoffs` in lifetime.ts).
  *

@@ -1,7 +1,7 @@
 /**
  * A gRPC listener over node:http2, for plugins: credentials, deadlines, statuses and shutdown as everywhere on the node.
  *
- * It is begun when the node is ready and takes bytes in and out. docs/decisions/024-grpc-over-http2.md says why it is no server of a gRPC library.
+ * It is begun when the node is ready and takes bytes in and out. docs/decisions/014-grpc-over-http2.md says why it is no server of a gRPC library.
  */
 import {
   constants,

@@ -8,7 +8,7 @@
  * - Every change by a write that is not durable yet can be undone, newest first (`Undo`).
  * - What is not durable yet is seen by the writes behind it alone: the catalog, the engine threads, memtables and answers know what `confirm` was
  *   told of. A number that was given and taken back is therefore named nowhere, and may be given again; see
- *   docs/decisions/032-catalog-commits.md.
+ *   docs/decisions/019-catalog-commits.md.
  */
 import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'

@@ -1,6 +1,6 @@
 /**
  * One thread writes a memtable, another takes snapshots of it and compares each with itself. SVC_SNAPSHOTS=<n>: how many.
- * Shows what this machine's processor does; why it must be so on every one: docs/decisions/037.
+ * Shows what this machine's processor does; why it must be so on every one: docs/decisions/024.
  */
 import { once } from 'node:events'
 import { setImmediate } from 'node:timers/promises'

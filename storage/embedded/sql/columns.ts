@@ -1,4 +1,4 @@
-/** References to columns: what the parts of a dotted name mean, by our own rules, and their generated names. docs/decisions/042-*.md lists the rules. */
+/** References to columns: what the parts of a dotted name mean, by our own rules, and their generated names. docs/decisions/029-*.md lists the rules. */
 import { ident, literal, members, type Node, refuse } from './ast.ts'
 import { catalogName, isSchema } from './catalog.ts'
 import { foldName } from './names.ts'

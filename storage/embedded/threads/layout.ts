@@ -11,7 +11,7 @@
  *   complement of the address, 0 for none. A reader may meet links to rows it does not see yet: it follows them down to the rows it does, as long as
  *   those in between are published.
  * - What a reader takes while the writer may change it (SEQ, EVENTS, row counts, flags, the summary) is read and written by Atomics; everything else
- *   was written before a count that the reader has loaded. Nothing relies on the order that a processor happens to keep (docs/decisions/037).
+ *   was written before a count that the reader has loaded. Nothing relies on the order that a processor happens to keep (docs/decisions/024).
  */
 import type { FieldInfo, FieldType } from 'svcdb'
 import type { KeyMaterial } from '../encryption/keys.ts'

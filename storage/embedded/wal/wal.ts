@@ -2,7 +2,7 @@
  * The write-ahead log: framed records in numbered files, one fdatasync for all writes that wait (group commit).
  *
  * Frame: u32 payload length, u32 CRC-32C of the payload, u32 length of the file that was durable when the frame was written, u32 CRC-32C of
- * the twelve bytes before; payload. All little endian. Layout: docs/formats/wal.md. Why so: docs/decisions/031-written-and-durable.md.
+ * the twelve bytes before; payload. All little endian. Layout: docs/formats/wal.md. Why so: docs/decisions/018-written-and-durable.md.
  *
  * Invariants
  * - `append` resolves when its record is durable (periodic: written), in the order of the calls; when one fails, all that were appended after it fail too.
