@@ -29,6 +29,8 @@ export interface TestNode {
   url: string
   app: FastifyInstance
   node: SvcNode
+  /** The port of a listener that a plugin opened: what its log entry "listening" names. @throws Error when there is none. */
+  port(plugin: string): number
   /** A request without a socket. */
   inject(request: InjectOptions | string): Promise<LightMyRequestResponse>
   /** @throws Error when no plugin needs a storage. */
@@ -43,7 +45,15 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
   const given = options.plugins ?? []
   const objects = given.filter((plugin): plugin is Plugin => typeof plugin === 'object' && !(plugin instanceof URL))
   const names = given.flatMap((plugin) => (plugin instanceof URL ? fileURLToPath(plugin) : typeof plugin === 'string' ? plugin : []))
-  const logs = new Logs({ level: options.log === undefined ? 'error' : 'debug', format: 'json', destination: { write: options.log ?? (() => {}) } })
+  const ports = new Map<string, number>()
+  const write = (line: string): void => {
+    if (line.includes('"listening"')) {
+      const { name, msg, port } = JSON.parse(line) as { name?: string; msg?: string; port?: number }
+      if (msg === 'listening' && name !== undefined && port !== undefined) ports.set(name, port)
+    }
+    options.log?.(line)
+  }
+  const logs = new Logs({ level: options.log === undefined ? 'info' : 'debug', format: 'json', destination: { write } })
   let node: SvcNode | undefined
   try {
     const tree: Tree = { plugins: names, ...options.config, server: { http_addr: '127.0.0.1:0', ...(options.config?.server as Tree) } }
@@ -65,6 +75,11 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
     url: running.url,
     app: running.app,
     node: running,
+    port(plugin) {
+      const port = ports.get(plugin)
+      if (port === undefined) throw new Error(`cannot say the port of plugin "${plugin}": it opened no listener`)
+      return port
+    },
     inject: (request) => running.app.inject(request),
     get storage(): Storage {
       if (running.storage === undefined) throw new Error('cannot use the storage of this node: no plugin of it declares capabilities')

@@ -1,7 +1,6 @@
 /** The plugin in a node: what of the calls of each listener is in the trail, and what is not. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { AUDIT_TRAIL, type AuditTrail, definePlugin, type Identity, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
@@ -236,9 +235,9 @@ t.test('neither does a flood from an address that is banned', async (t) => {
 })
 
 t.test('refusals of gRPC and Flight SQL are recorded with the method', async (t) => {
-  const [grpc, flight] = [await freePort(), await freePort()]
-  const config = { grpc: { addr: `127.0.0.1:${grpc}` }, flight_sql: { addr: `127.0.0.1:${flight}` } }
-  const { entries, path } = await start(t, {}, { plugins: [audit, locks, 'grpc', 'flight_sql'], config, storage: 'embedded' })
+  const config = { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } }
+  const { node, entries, path } = await start(t, {}, { plugins: [audit, locks, 'grpc', 'flight_sql'], config, storage: 'embedded' })
+  const [grpc, flight] = [node.port('grpc'), node.port('flight_sql')]
   t.equal(await grpcStatus(grpc, '/svc.Service/Write'), '16')
   t.equal(await grpcStatus(grpc, '/svc.Service/Query', bearer(SECRETS.wrong)), '16')
   t.equal(await grpcStatus(flight, '/arrow.flight.protocol.FlightService/DoGet', bearer(SECRETS.wrong)), '16')
@@ -338,14 +337,6 @@ t.test('a folder that is gone is 503; with fail_closed false the call goes on', 
     t.equal(await call('DELETE', '/data/x', bearer(SECRETS.admin)), fail_closed ? 503 : 200)
   }
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  const { port } = server.address() as { port: number }
-  await new Promise((done) => server.close(done))
-  return port
-}
 
 /** Of a call with an empty message. */
 async function grpcStatus(port: number, path: string, headers: Record<string, string> = {}): Promise<string | undefined> {

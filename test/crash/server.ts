@@ -1,11 +1,10 @@
-/** The real server as a process of its own, on a free port, with its config file and its output kept for messages. */
+/** The real server as a process of its own, on ports that the system chooses, with its config file and its output kept for messages. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '../support/free-port.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Characters of output that are kept. */
@@ -26,44 +25,58 @@ export interface ServerOptions {
 }
 
 export class ServerProcess {
-  readonly url: string
-  /** Ports of the gRPC listeners, with `doors`. */
-  readonly ports: { grpc: number; flight: number }
+  private address = ''
+  private readonly listeners = { grpc: 0, flight: 0 }
   private readonly child: ChildProcess
   private readonly exited: Promise<number | null>
   private text = ''
 
-  private constructor(child: ChildProcess, url: string, ports: { grpc: number; flight: number }) {
+  private constructor(child: ChildProcess) {
     this.child = child
-    this.url = url
-    this.ports = ports
     this.exited = once(child, 'exit').then(([code]) => code as number | null)
     for (const stream of [child.stdout, child.stderr]) {
       stream?.on('data', (data: Buffer) => {
         this.text = (this.text + data.toString()).slice(-KEPT_OUTPUT)
+        if (this.address === '') this.listen()
       })
     }
   }
 
+  /** Once the listeners are open. */
+  private listen(): void {
+    for (const [, plugin, port] of this.text.matchAll(/ (grpc|flight_sql): listening .*\bport=(\d+)/g))
+      this.listeners[plugin === 'grpc' ? 'grpc' : 'flight'] = Number(port)
+    this.address = / ready url=(\S+)/.exec(this.text)?.[1] ?? ''
+  }
+
+  /** @throws Error before it was ready. */
+  get url(): string {
+    if (this.address === '') throw new Error(`the server does not listen yet:\n${this.text}`)
+    return this.address
+  }
+
+  /** Ports of the gRPC listeners, with `doors`; known when it was ready. */
+  get ports(): { grpc: number; flight: number } {
+    return this.listeners
+  }
+
   /** Starts the process; it is not ready yet. */
   static async spawn({ folder, engine, sql, plugins = [], doors = false, database = {} }: ServerOptions): Promise<ServerProcess> {
-    const ports = doors ? { grpc: await freePort(), flight: await freePort() } : { grpc: 0, flight: 0 }
     const more = doors ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
-    const address = `127.0.0.1:${await freePort()}`
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
     const toml = [
       `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...more])}`,
       '[server]',
-      `http_addr = "${address}"`,
+      'http_addr = "127.0.0.1:0"',
       'sql_max_rows = 10000000',
-      ...(doors ? ['[grpc]', `addr = "127.0.0.1:${ports.grpc}"`, '[flight_sql]', `addr = "127.0.0.1:${ports.flight}"`] : []),
+      ...(doors ? ['[grpc]', 'addr = "127.0.0.1:0"', '[flight_sql]', 'addr = "127.0.0.1:0"'] : []),
       '[database]',
       ...Object.entries(keys).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
     ]
     const file = join(folder, 'svc.toml')
     await writeFile(file, `${toml.join('\n')}\n`)
     const child = spawn(process.execPath, [join(ROOT, 'kernel/main.ts'), 'serve', '--config', file], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
-    return new ServerProcess(child, `http://${address}`, ports)
+    return new ServerProcess(child)
   }
 
   get pid(): number {
@@ -85,6 +98,10 @@ export class ServerProcess {
       const elapsed = performance.now() - started
       if (!this.running) throw new Error(`the server has exited with ${this.child.exitCode ?? this.child.signalCode}:\n${this.text}`)
       if (elapsed > limitMs) throw new Error(`the server is not ready after ${Math.round(elapsed)} ms:\n${this.text}`)
+      if (this.address === '') {
+        await setTimeout(5)
+        continue
+      }
       try {
         const answer = await fetch(`${this.url}/ready`, { signal: AbortSignal.timeout(limitMs) })
         await answer.arrayBuffer()

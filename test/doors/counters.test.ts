@@ -5,20 +5,18 @@ import t from 'tap'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
-import { freePort } from '../support/free-port.ts'
 
-const [grpcPort, flightPort] = [await freePort(), await freePort()]
 const node = await boot({
   plugins: ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'sql'],
   storage: 'embedded',
   config: {
     server: { max_body_size: 4096, sql_max_rows: 2 },
-    grpc: { addr: `127.0.0.1:${grpcPort}` },
-    flight_sql: { addr: `127.0.0.1:${flightPort}` },
+    grpc: { addr: '127.0.0.1:0' },
+    flight_sql: { addr: '127.0.0.1:0' },
   },
 })
-const grpc = new TestClient(grpcPort)
-const flight = new FlightClient(flightPort)
+const grpc = new TestClient(node.port('grpc'))
+const flight = new FlightClient(node.port('flight_sql'))
 t.teardown(async () => {
   grpc.close()
   flight.close()

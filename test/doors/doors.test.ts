@@ -2,22 +2,11 @@
 
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { FlightClient } from '../../plugins/flight_sql/testing.ts'
-import { TestClient } from '../../plugins/grpc/testing.ts'
-import { freePort } from '../support/free-port.ts'
 import type { Door, Sample } from './door.ts'
-import { flightSql, grpc } from './grpc-doors.ts'
+import { flightClient, flightSql, grpc, grpcClient } from './grpc-doors.ts'
 import { lineProtocol, native, otlp, remoteWrite } from './http-doors.ts'
 
-const [grpcPort, flightPort] = [await freePort(), await freePort()]
-const grpcClient = new TestClient(grpcPort)
-const flightClient = new FlightClient(flightPort)
-t.teardown(() => {
-  grpcClient.close()
-  flightClient.close()
-})
-
-const DOORS: Door[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2), otlp, grpc(grpcClient), flightSql(flightClient)]
+const DOORS: Door[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2), otlp, grpc, flightSql]
 const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'sql', 'promql']
 const HOUR = 3_600_000
 const now = Math.floor(Date.now() / 1000) * 1000
@@ -43,8 +32,8 @@ async function nativeRows(node: TestNode, measurement: string): Promise<unknown[
     .sort()
 }
 
-async function grpcRows(measurement: string): Promise<unknown[]> {
-  const messages = await grpcClient.query({ measurement, format: 'ROWS' })
+async function grpcRows(node: TestNode, measurement: string): Promise<unknown[]> {
+  const messages = await grpcClient(node).query({ measurement, format: 'ROWS' })
   return messages.flatMap(({ rows }) => rows.map((row: GrpcRow) => [row.tags[0].value, row.fields[0].value.float64])).sort()
 }
 
@@ -53,8 +42,8 @@ interface GrpcRow {
   fields: { value: { float64: number } }[]
 }
 
-async function flightRows(query: string): Promise<unknown[]> {
-  return (await flightClient.sql(query)).rows.map(({ host, value }) => [host, value])
+async function flightRows(node: TestNode, query: string): Promise<unknown[]> {
+  return (await flightClient(node).sql(query)).rows.map(({ host, value }) => [host, value])
 }
 
 async function refusedWrites(node: TestNode): Promise<number> {
@@ -75,7 +64,7 @@ const counting = (t: Test, { name, write }: Door): Door => ({
 for (const plain of DOORS) {
   t.test(plain.name, async (t) => {
     const door = counting(t, plain)
-    const listeners = { grpc: { addr: `127.0.0.1:${grpcPort}` }, flight_sql: { addr: `127.0.0.1:${flightPort}` } }
+    const listeners = { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } }
     const config = { ...listeners, database: { max_series_cardinality: 6 } }
     const node = await boot({ plugins: PLUGINS, storage: 'embedded', config })
     t.teardown(() => node.stop())
@@ -88,8 +77,8 @@ for (const plain of DOORS) {
     t.same(await rows(node, 'SELECT host, value FROM m ORDER BY host'), expected, 'by SQL')
     t.same(await promql(node, 'm'), expected, 'by PromQL')
     t.same(await nativeRows(node, 'm'), expected, 'by a native query')
-    t.same(await grpcRows('m'), expected, 'by gRPC')
-    t.same(await flightRows('SELECT host, value FROM m ORDER BY host'), expected, 'by Flight SQL')
+    t.same(await grpcRows(node, 'm'), expected, 'by gRPC')
+    t.same(await flightRows(node, 'SELECT host, value FROM m ORDER BY host'), expected, 'by Flight SQL')
 
     t.match(await door.write(node, 'm', [sample('a', now, 7)]), { ok: true })
     t.same(await rows(node, "SELECT value FROM m WHERE host = 'a'"), [[7]], 'the last write of a point wins')

@@ -7,21 +7,19 @@ import { command, descriptor, FlightClient } from '../../plugins/flight_sql/test
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
 import { writeRequest } from '../../plugins/remote_write/wire.ts'
-import { freePort } from '../support/free-port.ts'
 
 const TAG = '__namespace__'
 const REFUSED = /tag key "__namespace__".*reserved for the namespace/
 
 for (const multi_tenancy of [false, true]) {
   t.test(`multi_tenancy = ${multi_tenancy}`, async (t) => {
-    const [grpcPort, flightPort] = [await freePort(), await freePort()]
     const node = await boot({
       plugins: ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql'],
       storage: 'embedded',
-      config: { server: { multi_tenancy }, grpc: { addr: `127.0.0.1:${grpcPort}` }, flight_sql: { addr: `127.0.0.1:${flightPort}` } },
+      config: { server: { multi_tenancy }, grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } },
     })
-    const grpc = new TestClient(grpcPort)
-    const flight = new FlightClient(flightPort)
+    const grpc = new TestClient(node.port('grpc'))
+    const flight = new FlightClient(node.port('flight_sql'))
     t.teardown(async () => {
       grpc.close()
       flight.close()

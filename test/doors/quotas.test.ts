@@ -2,27 +2,17 @@
 
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { FlightClient } from '../../plugins/flight_sql/testing.ts'
-import { TestClient } from '../../plugins/grpc/testing.ts'
-import { freePort } from '../support/free-port.ts'
 import type { Answer, Door, Sample } from './door.ts'
 import { flightSql, grpc } from './grpc-doors.ts'
 import { lineProtocol, native, otlp, remoteWrite } from './http-doors.ts'
 
-const [grpcPort, flightPort] = [await freePort(), await freePort()]
-const grpcClient = new TestClient(grpcPort)
-const flightClient = new FlightClient(flightPort)
-t.teardown(() => {
-  grpcClient.close()
-  flightClient.close()
-})
 /** Senders of these repeat what is answered 429: what would be refused again is 400. */
 const REPEATING = ['remote_write 1.0', 'remote_write 2.0', 'otlp']
-const DOORS: Door[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2), otlp, grpc(grpcClient), flightSql(flightClient)]
+const DOORS: Door[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2), otlp, grpc, flightSql]
 const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'sql', 'promql', 'namespaces']
 const now = Math.floor(Date.now() / 1000) * 1000
 const sample = (host: string, ms = now): Sample => ({ host, ms, value: 1 })
-const config = { grpc: { addr: `127.0.0.1:${grpcPort}` }, flight_sql: { addr: `127.0.0.1:${flightPort}` }, namespaces: { storage_refresh_secs: 0 } }
+const config = { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' }, namespaces: { storage_refresh_secs: 0 } }
 
 t.test('series, measurements, storage and rate at every door', async (t) => {
   for (const door of DOORS) {

@@ -7,7 +7,6 @@ import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
 import { command, descriptor, FlightClient, field, message } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
-import { freePort } from '../support/free-port.ts'
 import { httpRoutes } from './routes.ts'
 import { LET_ALONE } from './sections.ts'
 
@@ -76,7 +75,6 @@ const watch = definePlugin({
     svc.auth.observer(({ action, resource }) => void asked.push(`${action} ${resource}`))
   },
 })
-const [grpcPort, flightPort] = [await freePort(), await freePort()]
 const node = await boot({
   plugins: [...builtinPlugins().filter((id) => !LEFT_OUT.includes(id)), watch],
   storage: 'embedded',
@@ -89,12 +87,12 @@ const node = await boot({
     authorization: { policy_dir: folder },
     ...LET_ALONE,
     promql: { admin_api: 'on' },
-    grpc: { addr: `127.0.0.1:${grpcPort}` },
-    flight_sql: { addr: `127.0.0.1:${flightPort}` },
+    grpc: { addr: '127.0.0.1:0' },
+    flight_sql: { addr: '127.0.0.1:0' },
   },
 })
-const grpc = new TestClient(grpcPort)
-const flight = new FlightClient(flightPort)
+const grpc = new TestClient(node.port('grpc'))
+const flight = new FlightClient(node.port('flight_sql'))
 t.teardown(async () => {
   grpc.close()
   flight.close()

@@ -11,7 +11,6 @@ import t from 'tap'
 import { collect, command, descriptor, FlightClient, field, infoOf, message, one, SERVICE } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
-import { freePort } from '../support/free-port.ts'
 import { LET_ALONE } from './sections.ts'
 
 const UNAUTHENTICATED = 16
@@ -22,7 +21,6 @@ const SECRET = `the secret of tokens, of more than 32 bytes: ${randomBytes(8).to
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-hostile-'))
 await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);')
-const [grpcPort, flightPort] = [await freePort(), await freePort()]
 const lines: string[] = []
 const node = await boot({
   plugins: builtinPlugins().filter((id) => !['mtls', 'cold_archive'].includes(id)),
@@ -42,12 +40,12 @@ const node = await boot({
     },
     authorization: { policy_dir: folder },
     ...LET_ALONE,
-    grpc: { addr: `127.0.0.1:${grpcPort}` },
-    flight_sql: { addr: `127.0.0.1:${flightPort}` },
+    grpc: { addr: '127.0.0.1:0' },
+    flight_sql: { addr: '127.0.0.1:0' },
   },
 })
-const grpc = new TestClient(grpcPort)
-const flight = new FlightClient(flightPort)
+const grpc = new TestClient(node.port('grpc'))
+const flight = new FlightClient(node.port('flight_sql'))
 t.teardown(async () => {
   grpc.close()
   flight.close()
@@ -299,7 +297,7 @@ t.test('a stream that is open when its key is revoked takes nothing more', async
   written.stream.on('error', () => {})
   const points = (v: number) => ({ points: [point('by_stream', nowNanos(), {}, { v })] })
   written.stream.write(points(1))
-  const client = new Client(`127.0.0.1:${flightPort}`, credentials.createInsecure())
+  const client = new Client(`127.0.0.1:${node.port('flight_sql')}`, credentials.createInsecure())
   t.teardown(() => client.close())
   const metadata = new Metadata()
   metadata.set('authorization', `Bearer ${token}`)

@@ -6,7 +6,6 @@ import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
-import { freePort } from '../support/free-port.ts'
 import { otlp } from './requests.ts'
 import { NAMESPACE } from './secrets.ts'
 import keys from './tenant-keys.ts'
@@ -28,16 +27,15 @@ interface Doors {
 }
 
 async function started(t: Test): Promise<Doors> {
-  const [grpcPort, flightPort] = [await freePort(), await freePort()]
   const config = {
     server: { multi_tenancy: true, sql_max_rows: 1_000_000, sql_query_timeout_secs: 3600 },
     database: { max_concurrent_queries: FEW },
-    grpc: { addr: `127.0.0.1:${grpcPort}` },
-    flight_sql: { addr: `127.0.0.1:${flightPort}`, max_sessions: FEW, max_prepared_statements: FEW },
+    grpc: { addr: '127.0.0.1:0' },
+    flight_sql: { addr: '127.0.0.1:0', max_sessions: FEW, max_prepared_statements: FEW },
     remote_write: { max_metadata_metrics: FEW },
   }
   const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config })
-  const doors = { node, grpc: new TestClient(grpcPort), flight: new FlightClient(flightPort) }
+  const doors = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
   t.teardown(async () => {
     doors.grpc.close()
     doors.flight.close()

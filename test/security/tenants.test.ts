@@ -11,7 +11,6 @@ import { command, descriptor, FlightClient, field, infoOf, message, one } from '
 import { TestClient } from '../../plugins/grpc/testing.ts'
 import { leastConfig } from '../../scripts/least-config.ts'
 import { lines } from '../../storage/conformance/points.ts'
-import { freePort } from '../support/free-port.ts'
 import { type Ask, asksOf, otlp } from './requests.ts'
 import { COMMON, leaks, MARK, METRIC, NAMESPACE, secretLines, VALUE, WIDE } from './secrets.ts'
 import keys from './tenant-keys.ts'
@@ -26,15 +25,14 @@ const A = 'acme'
 const alice = { authorization: 'Bearer alice' }
 const bob = { authorization: 'Bearer bob' }
 
-const [grpcPort, flightPort] = [await freePort(), await freePort()]
 const least = await leastConfig(PLUGINS)
 t.teardown(() => least.remove())
 const config = {
   ...least.config,
   server: { multi_tenancy: true },
   rate_limit: { requests_per_second: 0, default_rps: 0, track_auth_failures: false },
-  grpc: { addr: `127.0.0.1:${grpcPort}` },
-  flight_sql: { addr: `127.0.0.1:${flightPort}` },
+  grpc: { addr: '127.0.0.1:0' },
+  flight_sql: { addr: '127.0.0.1:0' },
   promql: { admin_api: 'on' },
   // Tricks do not count.
   namespaces: { default_max_ingestion_rate: 0 },
@@ -48,7 +46,7 @@ interface Doors {
 
 async function started(t: Test): Promise<Doors> {
   const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config: config as never })
-  const doors = { node, grpc: new TestClient(grpcPort), flight: new FlightClient(flightPort) }
+  const doors = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
   t.teardown(async () => {
     doors.grpc.close()
     doors.flight.close()
