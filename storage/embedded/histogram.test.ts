@@ -125,7 +125,7 @@ t.test('in memory, in segments, in both, after a crash and from a backup', async
   await closeAndRemove(restored, root)
 })
 
-t.test('rows of several pieces are merged field by field, when they are read and for good', async (t) => {
+t.test('rows of several sources are merged field by field, when they are read and for good', async (t) => {
   const dir = tempDir()
   const engine = await openEngine(dir, { maintenance_interval_secs: 1, compaction_fan_in: 2 })
   await fill(engine, () => engine.flush())

@@ -3,13 +3,13 @@
  * docs/formats/archive.md.
  */
 import { rm, stat } from 'node:fs/promises'
-import { measurementsSql, mergedPieces, unionFields } from '../compaction/compactor.ts'
+import { measurementsSql, mergeSources, unionFields } from '../compaction/compactor.ts'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
-import type { Lifetimes } from '../read/masks.ts'
-import { type Interval, type Piece, unionSql } from '../read/sources.ts'
+import type { Removals } from '../read/masks.ts'
+import { type Interval, type Source, unionSql } from '../read/sources.ts'
 import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import type { SegmentTarget } from '../segment/segment-writer.ts'
@@ -31,20 +31,20 @@ export async function daysBefore(
   inputs: readonly SegmentMeta[],
   before: bigint,
   measurement: number | undefined,
-  lifetimes: Lifetimes,
+  removals: Removals,
   { duck, dataDir }: SegmentTarget,
 ): Promise<string[]> {
-  const sources: string[] = []
-  // Every tombstone counts: a day of nothing but hidden rows gets no object.
-  const pieces = mergedPieces(inputs, { deduplicate: false, cleared: Number.MAX_SAFE_INTEGER }, measurement, lifetimes)
-  const { sql } = unionSql({ duck, dataDir, pieces, time: [FIRST_TIME, before - 1n], fields: [], sources })
+  const calls: string[] = []
+  // Every tombstone counts: a day of nothing but masked rows gets no object.
+  const sources = mergeSources(inputs, { deduplicate: false, cleared: Number.MAX_SAFE_INTEGER }, measurement, removals)
+  const { sql } = unionSql({ duck, dataDir, sources, time: [FIRST_TIME, before - 1n], fields: [], calls })
   try {
     // The sum keeps the quotient of times before 1970 from being rounded up.
     const day = `(epoch_ns(${TIME_COLUMN})::HUGEINT + ${DAY_NS * DAYS_BEFORE_1970}::HUGEINT) // ${DAY_NS} - ${DAYS_BEFORE_1970}`
     const rows = await duck.run(`SELECT DISTINCT (${day})::BIGINT AS day FROM (${sql}) ORDER BY day`)
     return rows.map((row) => String((row.day as bigint) * DAY_NS))
   } finally {
-    for (const source of sources) duck.removeSource(source)
+    for (const call of calls) duck.removeSource(call)
   }
 }
 
@@ -62,11 +62,11 @@ export async function archiveDay(
 ): Promise<SegmentMeta | null> {
   const { duck } = target
   const time: Interval = [BigInt(task.time[0]), BigInt(task.time[1])]
-  const pieces = mergedPieces(inputs, task, measurement, state)
-  const day: Day = { inputs, pieces, time, measurement, state, target, sources: [] }
+  const sources = mergeSources(inputs, task, measurement, state)
+  const day: Day = { inputs, sources, time, measurement, state, target, calls: [] }
   const fields = unionFields(inputs)
   try {
-    const extent = await extentOf(day)
+    const extent = await rowExtent(day)
     if (extent === undefined) return null
     const { statement, columns } = writing(day, extent, fields)
     const [result] = await duck.run(`COPY (${statement}) TO ${sqlText(task.path)} (${options(target, columns)})`)
@@ -93,7 +93,7 @@ export async function archiveDay(
     await rm(task.path, { force: true })
     throw error
   } finally {
-    for (const source of day.sources) duck.removeSource(source)
+    for (const call of day.calls) duck.removeSource(call)
   }
 
   function options({ config }: SegmentTarget, columns: readonly SegmentColumn[]): string {
@@ -105,26 +105,26 @@ export async function archiveDay(
 
 interface Day {
   inputs: readonly SegmentMeta[]
-  pieces: Piece[]
+  sources: Source[]
   time: Interval
   measurement: number | undefined
   state: WorkerState
   target: SegmentTarget
-  sources: string[]
+  calls: string[]
 }
 
-interface Extent {
+interface RowExtent {
   /** Those with rows, ascending. */
   series: Int32Array
   minTime: bigint
   maxTime: bigint
 }
 
-function rowsSql({ pieces, time, target, sources }: Day, fields: FieldDef[]): string {
-  return unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, raw: true }).sql
+function rowsSql({ sources, time, target, calls }: Day, fields: FieldDef[]): string {
+  return unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, raw: true }).sql
 }
 
-async function extentOf(day: Day): Promise<Extent | undefined> {
+async function rowExtent(day: Day): Promise<RowExtent | undefined> {
   const times = `epoch_ns(min(${TIME_COLUMN})), epoch_ns(max(${TIME_COLUMN}))`
   const sql = `SELECT ${SERIES_COLUMN}, ${times} FROM (${rowsSql(day, [])}) GROUP BY ${SERIES_COLUMN} ORDER BY ${SERIES_COLUMN}`
   const parts: Int32Array[] = []
@@ -147,13 +147,13 @@ async function extentOf(day: Day): Promise<Extent | undefined> {
   return { series, minTime, maxTime }
 }
 
-function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement: string; columns: SegmentColumn[] } {
-  const { state, target, sources, measurement, inputs } = day
+function writing(day: Day, { series }: RowExtent, fields: FieldDef[]): { statement: string; columns: SegmentColumn[] } {
+  const { state, target, calls, measurement, inputs } = day
   const { series: view } = state
   const taken = new Set<string>(RESERVED.map((name) => name.toLowerCase()))
   const columns = fields.map(({ id, column, type, scale }): SegmentColumn => {
-    const sources = inputs.flatMap((input) => input.columns.filter((one) => one.field === id))
-    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: archivedEncoding(sources) }
+    const stored = inputs.flatMap((input) => input.columns.filter((one) => one.field === id))
+    return { field: id, name: freeName(column, 'field', taken), type, scale, encoding: archivedEncoding(stored) }
   })
   const owners = measurement === undefined ? new Set(Array.from(series, (number) => view.measurementOf(number))) : new Set([measurement])
   const keys = new Set([...owners].flatMap((owner) => view.tagKeys(owner)))
@@ -162,7 +162,7 @@ function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement:
   const tags = [...keys].sort().map((key) => ({ key, column: freeName(key, 'tag', taken), enumerated: true }))
   const of = measurement ?? owners.values().next().value ?? 0
   const call = target.duck.addSource(tagSource(view, smallDictionaries(dictionariesOf(view, series)), of, series, tags))
-  sources.push(call)
+  calls.push(call)
   const names = [
     ...tags.map(({ column }) => `t.${sqlName(column)}`),
     ...columns.map(({ name }, i) => `p.${sqlName(fields[i].column)} AS ${sqlName(name)}`),
@@ -176,9 +176,9 @@ function writing(day: Day, { series }: Extent, fields: FieldDef[]): { statement:
   return { statement, columns }
 }
 
-function archivedEncoding(sources: readonly SegmentColumn[]): SegmentEncoding {
-  if (sources.some(mayBeNonFinite)) return { kind: 'plain', nonFinite: true }
-  return sources.some(needsExactBits) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
+function archivedEncoding(stored: readonly SegmentColumn[]): SegmentEncoding {
+  if (stored.some(mayBeNonFinite)) return { kind: 'plain', nonFinite: true }
+  return stored.some(needsExactBits) ? { kind: 'plain', negativeZero: true } : { kind: 'plain' }
 }
 
 /** Names of measurements; of one whose drop is pending there is none. */

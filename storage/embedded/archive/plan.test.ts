@@ -62,7 +62,7 @@ t.test('holds and newer segments keep days', async (t) => {
   t.same(plan([...days.slice(0, 3), { ...days[3], archived: true }], 4).groups, [{ ids: [1, 2, 3], before: 4 }])
 })
 
-t.test('a day is one piece as new as its newest part, and stays dirty where others may have the same rows', async (t) => {
+t.test('a day is one source as new as its newest part, and stays dirty where others may have the same rows', async (t) => {
   const dirty: [string, string] = [String(DAY_NS), String(2n * DAY_NS)]
   const group = [segment(1, 0, 1.5), segment(4, 0.5, 2.5, { dirty }), segment(7, 3, 4)]
   const day = archivedDay(group, DAY_NS, [], true)

@@ -101,7 +101,7 @@ export interface ArchivedDay {
 }
 
 /**
- * How a day of a group becomes one piece.
+ * How a day of a group becomes one source.
  * @param others the table's segments that are not of the group.
  * @param alone no other table holds rows of the same series; else a range that was dirty stays so.
  */

@@ -1,7 +1,7 @@
 /** Samples for evaluators, from the memtable and from a segment, first and again. `node storage/embedded/bench/samples.bench.ts [hosts] [steps]` */
 import type { SampleRequest } from 'svcdb/lib/columns'
 import { EngineReader } from '../read/reader.ts'
-import { SampleUnits } from '../read/samples/source-blocks.ts'
+import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
 import { BENCH_INTERVAL, BENCH_START, fillBench } from './bench-data.ts'
 
@@ -11,7 +11,7 @@ const RUNS = 7
 
 async function all(db: TestDatabase, where: string, cases: Record<string, Partial<SampleRequest>>): Promise<void> {
   for (const [name, request] of Object.entries(cases)) {
-    const context = { ...(await db.context()), units: new SampleUnits(256 << 20) }
+    const context = { ...(await db.context()), sampleBlocks: new SampleBlocks(256 << 20) }
     const taken: number[] = []
     let samples = 0
     for (let run = 0; run < RUNS; run++) {

@@ -26,9 +26,9 @@ async function time(name: string, work: () => Promise<unknown>): Promise<void> {
 }
 
 async function sql(select: string, args: Omit<RelationArgs, 'measurement'>, tail = ''): Promise<number> {
-  const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: def, ...args })
+  const { sql, calls } = relation(context, db.state.snapshotNow()!, { measurement: def, ...args })
   const result = await context.duck.run(`SELECT ${select} FROM (${sql}) ${tail}`)
-  for (const source of sources) context.duck.removeSource(source)
+  for (const call of calls) context.duck.removeSource(call)
   return result.length
 }
 

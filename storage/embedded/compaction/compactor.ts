@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
-import { hiddenInTable, type Lifetimes } from '../read/masks.ts'
-import { type Interval, type Piece, rawColumn, readSql, type UnionRequest, unionSql } from '../read/sources.ts'
+import { mergeMasks, type Removals } from '../read/masks.ts'
+import { type Interval, rawColumn, readSql, type Source, type UnionRequest, unionSql } from '../read/sources.ts'
 import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from '../segment/bits-column.ts'
 import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
 import { segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
@@ -31,7 +31,7 @@ export async function compactSegments(
   inputs: readonly SegmentMeta[],
   request: CompactRequest,
   measurement: number | undefined,
-  lifetimes: Lifetimes,
+  removals: Removals,
   target: SegmentTarget,
   keyOf: (field: number) => string | undefined = () => undefined,
   measurements: ReadonlyMap<number, MeasurementDef> = new Map(),
@@ -46,11 +46,11 @@ export async function compactSegments(
   const stored = columns.filter((column) => !isEncrypted(column))
   const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
   const shared = measurement === undefined
-  const pieces = mergedPieces(inputs, request, measurement, lifetimes)
-  const sources: string[] = []
+  const sources = mergeSources(inputs, request, measurement, removals)
+  const calls: string[] = []
   const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
   const statement = (fields: FieldDef[], read: UnionRequest['read'], outputs = fields.map(outputName)): string => {
-    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, pieces, time, fields, sources, read, raw: true })
+    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, read, raw: true })
     const names = outputs.map((output) => `, ${output}`).join('')
     return !shared
       ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
@@ -60,10 +60,10 @@ export async function compactSegments(
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ])
-  const firsts = pieces.map(firstLeft)
+  const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
-  const maxTime = pieces.reduce((max, piece) => (before(max, piece.maxTime) ? piece.maxTime : max), pieces[0].maxTime)
+  const maxTime = sources.reduce((max, source) => (before(max, source.maxTime) ? source.maxTime : max), sources[0].maxTime)
   const file = segmentPath(request.segment, minTime)
   let rows = 0
   const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
@@ -71,7 +71,7 @@ export async function compactSegments(
     rows = Number(result.Count)
   })
   const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
-  for (const source of sources) target.duck.removeSource(source)
+  for (const call of calls) target.duck.removeSource(call)
   if (rows === 0) {
     await rm(join(target.dataDir, file))
     return null
@@ -103,12 +103,12 @@ async function countMerged(path: string, { duck }: SegmentTarget): Promise<[meas
 }
 
 /** What is left of the inputs, ready to be merged. */
-export function mergedPieces(
+export function mergeSources(
   inputs: readonly SegmentMeta[],
   { deduplicate, cleared }: Pick<CompactRequest, 'deduplicate' | 'cleared'>,
   measurement: number | undefined,
-  lifetimes: Lifetimes,
-): Piece[] {
+  removals: Removals,
+): Source[] {
   return inputs.map((segment) => {
     const [minTime, maxTime] = [BigInt(segment.minTime), BigInt(segment.maxTime)]
     return {
@@ -117,7 +117,7 @@ export function mergedPieces(
       dirty: deduplicate && segment.dirty !== null ? [BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] : null,
       segment,
       measurement: undefined,
-      hidden: hiddenInTable(lifetimes, measurement, { ...segment, minTime, maxTime, cleared: segment.cleared ?? 0 }, cleared),
+      masks: mergeMasks(removals, measurement, { ...segment, minTime, maxTime, cleared: segment.cleared ?? 0 }, cleared),
     }
   })
 }
@@ -183,10 +183,10 @@ function holdNonFinite(inputs: readonly SegmentMeta[], field: number): boolean {
   return inputs.some(({ columns }) => columns.some((column) => column.field === field && mayBeNonFinite(column)))
 }
 
-/** Where the piece begins once what retention hides of it is gone. */
-export function firstLeft({ minTime, maxTime, hidden }: Piece): bigint {
+/** Where the source begins once what retention masks of it is gone. */
+export function firstLeft({ minTime, maxTime, masks }: Source): bigint {
   let first = minTime
-  for (const { measurements, series, lo, hi } of hidden) if (measurements === undefined && series === undefined && lo <= first && hi >= first) first = hi + 1n
+  for (const { measurements, series, lo, hi } of masks) if (measurements === undefined && series === undefined && lo <= first && hi >= first) first = hi + 1n
   return before(maxTime, first) ? maxTime : first
 }
 

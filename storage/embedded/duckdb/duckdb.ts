@@ -14,7 +14,7 @@ import { EncryptedColumns } from '../encryption/columns.ts'
 import { registerEncrypted } from '../encryption/encrypted-sql.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import { paths } from '../paths.ts'
-import { HIDDEN_FUNCTION, type HiddenRows, registerHidden } from '../read/mask-sql.ts'
+import { MASK_FUNCTION, type MaskedRows, registerMasks } from '../read/mask-sql.ts'
 import type { WorkerConfig } from '../threads/layout.ts'
 import { raised } from './raised.ts'
 
@@ -54,7 +54,7 @@ export class Duck {
   readonly archiveDirectory: string | undefined
   private readonly instance: DuckDBInstance
   private readonly sources: Map<string, RowSource>
-  private readonly hidden = new Map<number, HiddenRows>()
+  private readonly masks = new Map<number, MaskedRows>()
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
   private readonly retiring = new Set<Promise<void>>()
@@ -102,7 +102,7 @@ export class Duck {
     const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     registerEncrypted(rawConnection(connection), encrypted, logicalType)
     const duck = new Duck(instance, sources, encrypted, config.archiveDirectory)
-    registerHidden(rawConnection(connection), duck.hidden)
+    registerMasks(rawConnection(connection), duck.masks)
     duck.idle.push(connection)
     return duck
   }
@@ -114,16 +114,16 @@ export class Duck {
     return `${SOURCE_FUNCTION}('${token}')`
   }
 
-  /** A condition that holds for hidden rows; to be removed as a source is. @param columns series and time. */
-  addHidden(rows: HiddenRows, columns: readonly [string, string]): string {
+  /** A condition that holds for masked rows; to be removed as a source is. @param columns series and time. */
+  addMask(rows: MaskedRows, columns: readonly [string, string]): string {
     const token = this.nextSource++
-    this.hidden.set(token, rows)
-    return `${HIDDEN_FUNCTION}(${token}, ${columns.join(', ')})`
+    this.masks.set(token, rows)
+    return `${MASK_FUNCTION}(${token}, ${columns.join(', ')})`
   }
 
   removeSource(call: string): void {
-    if (call.startsWith(HIDDEN_FUNCTION)) {
-      this.hidden.delete(Number.parseInt(call.slice(HIDDEN_FUNCTION.length + 1), 10))
+    if (call.startsWith(MASK_FUNCTION)) {
+      this.masks.delete(Number.parseInt(call.slice(MASK_FUNCTION.length + 1), 10))
       return
     }
     this.sources.delete(call.slice(SOURCE_FUNCTION.length + 2, -2))

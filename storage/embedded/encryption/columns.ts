@@ -8,7 +8,7 @@ import type { KeyRing } from './keys.ts'
 import { type SegmentIdentity, type SidecarColumn, SidecarReader, type SidecarSource } from './sidecar.ts'
 
 /** Where an encrypted column lies. */
-export interface ColumnPlace extends SegmentIdentity, SidecarColumn {
+export interface ColumnLocation extends SegmentIdentity, SidecarColumn {
   /** The sidecar, relative to the data directory. */
   file: string
 }
@@ -18,7 +18,7 @@ export const DEFAULT_CACHE_BYTES = 8 << 20
 const KEPT_FILES = 256
 
 /** @param column an encrypted one. */
-export function columnPlace({ id, file, sidecar, created }: SegmentMeta, { name, type, encoding }: SegmentColumn): ColumnPlace {
+export function columnLocation({ id, file, sidecar, created }: SegmentMeta, { name, type, encoding }: SegmentColumn): ColumnLocation {
   if (encoding.kind !== 'encrypted') throw new Error(`column "${name}" is not encrypted`)
   if (sidecar === undefined || created === undefined)
     throw new SvcError('DATABASE_ERROR', `cannot read column "${name}" of segment "${file}": its catalog entry names no file of encrypted columns`)
@@ -46,16 +46,16 @@ export class EncryptedColumns {
   }
 
   /** The block that holds the row. */
-  blockOf(place: ColumnPlace, row: number): Block {
+  blockOf(location: ColumnLocation, row: number): Block {
     const number = Math.floor(row / ENCRYPTED_BLOCK_ROWS)
-    const name = `${place.file}\n${place.name}\n${number}`
+    const name = `${location.file}\n${location.name}\n${number}`
     const known = this.blocks.get(name)
     if (known !== undefined) {
       this.blocks.delete(name)
       this.blocks.set(name, known)
       return known
     }
-    const block = this.file(place).block(place, number, this.keys)
+    const block = this.file(location).block(location, number, this.keys)
     this.blocks.set(name, block)
     this.held += sizeOf(block)
     // The newest stays, however large: it is about to be read.
@@ -67,12 +67,12 @@ export class EncryptedColumns {
     return block
   }
 
-  private file(place: ColumnPlace): SidecarReader {
-    const known = this.files.get(place.file)
+  private file(location: ColumnLocation): SidecarReader {
+    const known = this.files.get(location.file)
     if (known !== undefined) return known
     if (this.files.size >= KEPT_FILES) this.files.delete(this.files.keys().next().value as string)
-    const reader = new SidecarReader(fileSource(this.dataDir, place.file), place)
-    this.files.set(place.file, reader)
+    const reader = new SidecarReader(fileSource(this.dataDir, location.file), location)
+    this.files.set(location.file, reader)
     return reader
   }
 }

@@ -10,7 +10,7 @@ import { textAt } from '../duckdb/vectors.ts'
 import { Gathered } from '../memtable/row-gather.ts'
 import type { SegmentColumn, SegmentMeta } from '../threads/layout.ts'
 import { type Block, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
-import { type ColumnPlace, columnPlace, type EncryptedColumns } from './columns.ts'
+import { type ColumnLocation, columnLocation, type EncryptedColumns } from './columns.ts'
 
 /** DuckDB's number of a row within its Parquet file; no column of such a file may have the name. */
 export const ROW_NUMBER = 'file_row_number'
@@ -20,25 +20,29 @@ const PRESENT = '__svc_present'
 const BLOCK_MASK = ENCRYPTED_BLOCK_ROWS - 1
 
 const functionName = (type: FieldType, scale: number): string => `__svc_decrypt_${type}${type === 'decimal' ? `_${scale}` : ''}`
-const quoted = (place: ColumnPlace): string => `'${JSON.stringify(place).replaceAll("'", "''")}'`
+const quoted = (location: ColumnLocation): string => `'${JSON.stringify(location).replaceAll("'", "''")}'`
 
 /** The value of an encrypted column in the row that DuckDB is at. */
 export function decryptedColumn(segment: SegmentMeta, column: SegmentColumn): string {
-  return `${functionName(column.type, column.scale)}(${quoted(columnPlace(segment, column))}, ${ROW_NUMBER})`
+  return `${functionName(column.type, column.scale)}(${quoted(columnLocation(segment, column))}, ${ROW_NUMBER})`
 }
 
 /** Whether the row has a value in the encrypted column. */
-export function hasDecrypted(place: ColumnPlace): string {
-  return `${PRESENT}(${quoted(place)}, ${ROW_NUMBER})`
+export function hasDecrypted(location: ColumnLocation): string {
+  return `${PRESENT}(${quoted(location)}, ${ROW_NUMBER})`
 }
 
 type LogicalType = (type: FieldType, scale: number) => duckdb.LogicalType
 
 /** @param logicalType a field's type in DuckDB. */
 export function registerEncrypted(connection: duckdb.Connection, columns: EncryptedColumns, logicalType: LogicalType): void {
-  const places = new Places()
+  const locations = new Locations()
   const out = new Gathered()
-  const define = (name: string, type: duckdb.LogicalType, fill: (vector: duckdb.Vector, place: ColumnPlace, rows: Int32Array, n: number) => void): void => {
+  const define = (
+    name: string,
+    type: duckdb.LogicalType,
+    fill: (vector: duckdb.Vector, location: ColumnLocation, rows: Int32Array, n: number) => void,
+  ): void => {
     const fn = duckdb.create_scalar_function()
     duckdb.scalar_function_set_name(fn, name)
     duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(duckdb.Type.VARCHAR))
@@ -49,9 +53,9 @@ export function registerEncrypted(connection: duckdb.Connection, columns: Encryp
         const n = duckdb.data_chunk_get_size(input)
         if (n === 0) return
         // The first argument is a constant: all rows of a chunk are of one segment.
-        const place = places.of(textAt(duckdb.data_chunk_get_vector(input, 0), 0))
+        const location = locations.of(textAt(duckdb.data_chunk_get_vector(input, 0), 0))
         const numbers = duckdb.vector_get_data(duckdb.data_chunk_get_vector(input, 1), n * 8)
-        fill(output, place, new Int32Array(numbers.buffer, numbers.byteOffset, n * 2), n)
+        fill(output, location, new Int32Array(numbers.buffer, numbers.byteOffset, n * 2), n)
       } catch (error) {
         duckdb.scalar_function_set_error(info, raise(error))
       }
@@ -60,16 +64,16 @@ export function registerEncrypted(connection: duckdb.Connection, columns: Encryp
     duckdb.destroy_scalar_function_sync(fn)
   }
   const values = (type: FieldType, scale: number): void =>
-    define(functionName(type, scale), logicalType(type, scale), (vector, place, rows, n) => {
+    define(functionName(type, scale), logicalType(type, scale), (vector, location, rows, n) => {
       const width = fixedWidth(type)
-      if (width === 0) return writeLong(vector, columns, place, rows, n, out)
-      gather(columns, place, rows, n, width, out)
+      if (width === 0) return writeLong(vector, columns, location, rows, n, out)
+      gather(columns, location, rows, n, width, out)
       writeGathered(vector, out, n, width)
     })
   for (const type of TYPES) values(type, 0)
   for (let scale = 0; scale <= MAX_SCALE; scale++) values('decimal', scale)
-  define(PRESENT, duckdb.create_logical_type(duckdb.Type.BOOLEAN), (vector, place, rows, n) => {
-    eachRow(columns, place, rows, n, (i, block, row) => {
+  define(PRESENT, duckdb.create_logical_type(duckdb.Type.BOOLEAN), (vector, location, rows, n) => {
+    eachRow(columns, location, rows, n, (i, block, row) => {
       out.u8[i] = hasValue(block.bits, row) ? 1 : 0
     })
     copyValues(vector, out.buffer, 0, n)
@@ -79,7 +83,7 @@ export function registerEncrypted(connection: duckdb.Connection, columns: Encryp
 /** @param rows row numbers as low and high halves; the high ones are zero. */
 function eachRow(
   columns: EncryptedColumns,
-  place: ColumnPlace,
+  location: ColumnLocation,
   rows: Int32Array,
   n: number,
   visit: (i: number, block: Block, row: number, number: number) => void,
@@ -90,18 +94,18 @@ function eachRow(
     const number = rows[i * 2]
     if (block === undefined || (number & ~BLOCK_MASK) !== first) {
       first = number & ~BLOCK_MASK
-      block = columns.blockOf(place, number)
+      block = columns.blockOf(location, number)
     }
-    if ((number & BLOCK_MASK) >= block.rows) throw new RangeError(`row ${number} of "${place.file}" is past the end of the column`)
+    if ((number & BLOCK_MASK) >= block.rows) throw new RangeError(`row ${number} of "${location.file}" is past the end of the column`)
     visit(i, block, number & BLOCK_MASK, number)
   }
 }
 
-function gather(columns: EncryptedColumns, place: ColumnPlace, rows: Int32Array, n: number, width: number, out: Gathered): void {
+function gather(columns: EncryptedColumns, location: ColumnLocation, rows: Int32Array, n: number, width: number, out: Gathered): void {
   out.hasNulls = false
   out.bits.fill(0, 0, (n + 7) >> 3)
   const { u8, bits } = out
-  eachRow(columns, place, rows, n, (i, block, row) => {
+  eachRow(columns, location, rows, n, (i, block, row) => {
     if (!hasValue(block.bits, row)) {
       out.hasNulls = true
       return
@@ -113,11 +117,11 @@ function gather(columns: EncryptedColumns, place: ColumnPlace, rows: Int32Array,
 }
 
 /** Texts and blobs. Their blocks are kept here until they are copied: the cache may let go of them meanwhile. */
-function writeLong(vector: duckdb.Vector, columns: EncryptedColumns, place: ColumnPlace, rows: Int32Array, n: number, out: Gathered): void {
+function writeLong(vector: duckdb.Vector, columns: EncryptedColumns, location: ColumnLocation, rows: Int32Array, n: number, out: Gathered): void {
   const blocks: Block[] = new Array(n)
   out.bits.fill(0, 0, (n + 7) >> 3)
   let present = 0
-  eachRow(columns, place, rows, n, (i, block, row) => {
+  eachRow(columns, location, rows, n, (i, block, row) => {
     blocks[i] = block
     if (!hasValue(block.bits, row)) return
     out.bits[i >> 3] |= 1 << (i & 7)
@@ -130,16 +134,16 @@ function writeLong(vector: duckdb.Vector, columns: EncryptedColumns, place: Colu
   })
 }
 
-/** Places as statements name them, read once. */
-class Places {
-  private readonly known = new Map<string, ColumnPlace>()
+/** Locations as statements name them, read once. */
+class Locations {
+  private readonly known = new Map<string, ColumnLocation>()
 
-  of(text: string): ColumnPlace {
-    let place = this.known.get(text)
-    if (place === undefined) {
+  of(text: string): ColumnLocation {
+    let location = this.known.get(text)
+    if (location === undefined) {
       if (this.known.size >= 256) this.known.clear()
-      this.known.set(text, (place = JSON.parse(text) as ColumnPlace))
+      this.known.set(text, (location = JSON.parse(text) as ColumnLocation))
     }
-    return place
+    return location
   }
 }

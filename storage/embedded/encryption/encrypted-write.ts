@@ -1,7 +1,7 @@
 /**
  * Writes the sidecar of a segment: from the rows of a memtable, or from the sidecars and files of the segments that are merged.
  *
- * Invariant: what was encrypted on disk is never handed to DuckDB in a merge, which might spill it: a statement gives the place of each
+ * Invariant: what was encrypted on disk is never handed to DuckDB in a merge, which might spill it: a statement gives the position of each
  * value in the order of the output, and the values are taken from there.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { isSetSql } from '../segment/bits-column.ts'
 import { removeSegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
 import { type FieldDef, type SegmentColumn, type SegmentMeta, sidecarFile, type TableDef } from '../threads/layout.ts'
 import { type Block, type BlockBuilder, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
-import { type ColumnPlace, columnPlace } from './columns.ts'
+import { type ColumnLocation, columnLocation } from './columns.ts'
 import { hasDecrypted, ROW_NUMBER } from './encrypted-sql.ts'
 import type { KeyRing } from './keys.ts'
 import { type SidecarColumn, SidecarWriter } from './sidecar.ts'
@@ -99,12 +99,12 @@ export async function flushEncrypted(
       const n = Math.min(BLOCK_ROWS, segment.rows - at)
       for (const [c, source] of sources.entries()) {
         const builder = writer.builders[c]
-        let places = ordered.rows.subarray(at, at + n)
+        let positions = ordered.rows.subarray(at, at + n)
         if (groups !== undefined) {
-          places = picked
+          positions = picked
           for (let i = 0; i < n; i++) picked[i] = source.lastSet(ordered.rows, groups[at + i], groups[at + i + 1])
         }
-        source.gather(places, 0, n, builder.width || 8, out)
+        source.gather(positions, 0, n, builder.width || 8, out)
         for (let i = 0; i < n; i++) {
           if (out.isNull(i)) builder.addNull()
           else if (builder.width > 0) builder.add(out.u8, i * builder.width, builder.width)
@@ -123,8 +123,8 @@ export interface MergeSource {
   statement(fields: FieldDef[], read: (segment: SegmentMeta, field: FieldDef) => string): string
 }
 
-/** A value's input is in the high half of its place, its row in the low one. */
-const INPUT_UNIT = 2n ** 32n
+/** A value's input is in the high half of its position, its row in the low one. */
+const INPUT_SPAN = 2n ** 32n
 
 /** Puts the encrypted columns of a merge beside the segment, which is removed again when that fails. @returns nothing when it has none. */
 export async function mergeEncrypted(
@@ -137,17 +137,17 @@ export async function mergeEncrypted(
   if (encrypted.length === 0) return {}
   const fields = encrypted.flatMap((column): FieldDef[] => {
     const { field: id, name, type, scale } = column
-    const place: FieldDef = { id, name, type: 'int64', scale: 0, column: `p${id}` }
+    const position: FieldDef = { id, name, type: 'int64', scale: 0, column: `p${id}` }
     // Values of inputs that hold the column in the clear come along.
-    return inputs.some((input) => columnOf(input, id)?.encoding.kind !== 'encrypted') ? [place, { id, name, type, scale, column: `v${id}` }] : [place]
+    return inputs.some((input) => columnOf(input, id)?.encoding.kind !== 'encrypted') ? [position, { id, name, type, scale, column: `v${id}` }] : [position]
   })
   const read = (input: SegmentMeta, field: FieldDef): string => {
     const column = columnOf(input, field.id)
-    const base = BigInt(inputs.indexOf(input)) * INPUT_UNIT
-    const isPlace = field.column.startsWith('p')
-    if (column === undefined) return isPlace ? 'NULL::BIGINT' : `NULL::${sqlType(field.type, field.scale)}`
-    if (!isPlace) return isEncrypted(column) ? `NULL::${sqlType(field.type, field.scale)}` : rawColumn(input, field)
-    if (isEncrypted(column)) return `CASE WHEN ${hasDecrypted(columnPlace(input, column))} THEN ${base} + ${ROW_NUMBER} END`
+    const base = BigInt(inputs.indexOf(input)) * INPUT_SPAN
+    const isPosition = field.column.startsWith('p')
+    if (column === undefined) return isPosition ? 'NULL::BIGINT' : `NULL::${sqlType(field.type, field.scale)}`
+    if (!isPosition) return isEncrypted(column) ? `NULL::${sqlType(field.type, field.scale)}` : rawColumn(input, field)
+    if (isEncrypted(column)) return `CASE WHEN ${hasDecrypted(columnLocation(input, column))} THEN ${base} + ${ROW_NUMBER} END`
     return `CASE WHEN ${isSetSql(column)} THEN ${base}::BIGINT END`
   }
   return writeSidecar(target, segment, encrypted, async (writer) => {
@@ -179,7 +179,7 @@ class MergeFiller {
   private readonly duck: Duck
   private readonly builder: BlockBuilder
   private readonly type: FieldType
-  private readonly places: (ColumnPlace | undefined)[]
+  private readonly locations: (ColumnLocation | undefined)[]
   /** The block of each input read last: its rows come in order. */
   private readonly last: { number: number; block: Block }[] = []
 
@@ -187,33 +187,33 @@ class MergeFiller {
     this.duck = duck
     this.builder = builder
     this.type = column.type
-    this.places = inputs.map((input) => {
+    this.locations = inputs.map((input) => {
       const found = columnOf(input, column.field)
-      return found !== undefined && isEncrypted(found) ? columnPlace(input, found) : undefined
+      return found !== undefined && isEncrypted(found) ? columnLocation(input, found) : undefined
     })
   }
 
-  prepare(places: Vector, plain: Vector | undefined): (row: number) => void {
-    const numbers = places.values as BigInt64Array
+  prepare(positions: Vector, plain: Vector | undefined): (row: number) => void {
+    const numbers = positions.values as BigInt64Array
     const halves = new Int32Array(numbers.buffer, numbers.byteOffset, numbers.length * 2)
     const bytes = plain === undefined ? undefined : plainBytes(this.type, plain.values)
     return (row) => {
-      if (places.validity !== undefined && places.validity[row] === 0) return this.builder.addNull()
+      if (positions.validity !== undefined && positions.validity[row] === 0) return this.builder.addNull()
       const input = halves[row * 2 + 1]
-      const place = this.places[input]
-      if (place !== undefined) return this.copy(input, place, halves[row * 2])
+      const location = this.locations[input]
+      if (location !== undefined) return this.copy(input, location, halves[row * 2])
       const value = bytes!(row)
       this.builder.add(value, 0, value.length)
     }
   }
 
-  private copy(input: number, place: ColumnPlace, at: number): void {
+  private copy(input: number, location: ColumnLocation, at: number): void {
     const number = Math.floor(at / ENCRYPTED_BLOCK_ROWS)
     let last = this.last[input]
-    if (last?.number !== number) this.last[input] = last = { number, block: this.duck.encrypted.blockOf(place, at) }
+    if (last?.number !== number) this.last[input] = last = { number, block: this.duck.encrypted.blockOf(location, at) }
     const { rows, bits, values, offsets } = last.block
     const row = at % ENCRYPTED_BLOCK_ROWS
-    if (row >= rows || !hasValue(bits, row)) throw new Error(`row ${at} of "${place.file}" has no value of "${place.name}"`)
+    if (row >= rows || !hasValue(bits, row)) throw new Error(`row ${at} of "${location.file}" has no value of "${location.name}"`)
     const { width } = this.builder
     if (offsets === undefined) this.builder.add(values, row * width, width)
     else this.builder.add(values, offsets[row], offsets[row + 1] - offsets[row])

@@ -62,11 +62,11 @@ async function scanned(db: TestDatabase, fields?: string[]): Promise<Row[]> {
 
 async function sql(db: TestDatabase, m: TestMeasurement, columns: string[], rest: string): Promise<Record<string, unknown>[]> {
   const context = await db.context()
-  const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: m.def, time: ALL, columns })
+  const { sql, calls } = relation(context, db.state.snapshotNow()!, { measurement: m.def, time: ALL, columns })
   try {
     return await context.duck.run(rest.replace('$m', `(${sql})`))
   } finally {
-    for (const source of sources) context.duck.removeSource(source)
+    for (const call of calls) context.duck.removeSource(call)
   }
 }
 

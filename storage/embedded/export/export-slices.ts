@@ -1,14 +1,14 @@
 /**
- * Cuts a measurement into slices of bounded size that can be sorted and merged one by one in little memory: stretches of time first, so that a slice
+ * Divides a measurement into slices of bounded size that can be sorted and merged one by one in little memory: stretches of time first, so that a slice
  * does not have to look into every segment; in each, ranges of series, whose rows lie together in every segment; a series too large for one slice is
- * cut by time once more. Slices are disjoint and hold everything, so that rows that repeat one another meet in one slice.
+ * divided by time once more. Slices are disjoint and hold everything, so that duplicates meet in one slice.
  */
 
 import { sqlName } from '../duckdb/duckdb.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
-import { piecesOf, type RelationContext } from '../read/relation.ts'
-import { type Interval, type Piece, unionSql } from '../read/sources.ts'
+import { type RelationContext, sourcesOf } from '../read/relation.ts'
+import { type Interval, type Source, unionSql } from '../read/sources.ts'
 import type { SeriesView } from '../series/series-view.ts'
 import type { FieldDef, MeasurementDef } from '../threads/layout.ts'
 import type { Snapshot } from '../threads/state.ts'
@@ -32,13 +32,13 @@ export interface SliceRequest {
   signal: AbortSignal | undefined
 }
 
-/** A stretch of time has pieces of this many slices at least, ... */
+/** A stretch of time has sources of this many slices at least, ... */
 const WINDOW_SLICES = 16
-/** ... and ends where no more than this share of its rows lies in pieces that go on beyond. */
+/** ... and ends where no more than this share of its rows lies in sources that go on beyond. */
 const WINDOW_STRADDLE = 0.1
 /** A series too large for one slice is counted by this many stretches of time at once. */
 const TIME_BUCKETS = 256
-/** What a row costs beside its fields: number, time, places in sorting. */
+/** What a row costs beside its fields: number, time, positions in sorting. */
 const ROW_BYTES = 32
 const TAG_BYTES = 4
 const VALUE_BYTES: Record<FieldDef['type'], number> = { float64: 8, int64: 8, uint64: 8, bool: 1, decimal: 16, string: 16, histogram: 16 }
@@ -46,8 +46,8 @@ const VALUE_BYTES: Record<FieldDef['type'], number> = { float64: 8, int64: 8, ui
 export async function* slices(request: SliceRequest): AsyncGenerator<Slice> {
   const { context, snapshot, measurement, time, series, sliceBytes } = request
   if (series.length === 0 || time[0] > time[1]) return
-  const pieces = piecesOf(context.state, snapshot, measurement, time, undefined)
-  for (const window of timeWindows(pieces, time, (WINDOW_SLICES * sliceBytes) / fixedBytes(request))) {
+  const sources = sourcesOf(context.state, snapshot, measurement, time, undefined)
+  for (const window of timeWindows(sources, time, (WINDOW_SLICES * sliceBytes) / fixedBytes(request))) {
     for (const { from, to, bytes } of await seriesRanges(request, window)) {
       const own = series.subarray(from, to)
       if (to - from > 1 || bytes <= sliceBytes) yield { time: window, series: own }
@@ -57,34 +57,34 @@ export async function* slices(request: SliceRequest): AsyncGenerator<Slice> {
 }
 
 /** Disjoint and ascending; together they are `time`. @param rows a window has this many at least, as far as there are any. */
-export function timeWindows(pieces: readonly Pick<Piece, 'minTime' | 'maxTime' | 'segment' | 'memtable'>[], time: Interval, rows: number): Interval[] {
-  const sorted = [...pieces].sort((a, b) => (a.minTime < b.minTime ? -1 : a.minTime > b.minTime ? 1 : 0))
+export function timeWindows(sources: readonly Pick<Source, 'minTime' | 'maxTime' | 'segment' | 'memtable'>[], time: Interval, rows: number): Interval[] {
+  const sorted = [...sources].sort((a, b) => (a.minTime < b.minTime ? -1 : a.minTime > b.minTime ? 1 : 0))
   const out: Interval[] = []
   let lo = time[0]
-  let held: { piece: (typeof sorted)[number]; rows: number }[] = []
-  for (const piece of sorted) {
+  let held: { source: (typeof sorted)[number]; rows: number }[] = []
+  for (const source of sorted) {
     const total = held.reduce((sum, part) => sum + part.rows, 0)
-    // Rows of what is held that lie beyond the cut, taking them to be spread evenly.
-    const beyond = held.map((part) => ({ ...part, rows: part.rows * shareFrom(part.piece, piece.minTime) }))
-    if (piece.minTime > lo && total >= rows && beyond.reduce((sum, part) => sum + part.rows, 0) <= total * WINDOW_STRADDLE) {
-      out.push([lo, piece.minTime - 1n])
-      lo = piece.minTime
+    // Rows of what is held that lie beyond the slice, taking them to be spread evenly.
+    const beyond = held.map((part) => ({ ...part, rows: part.rows * shareFrom(part.source, source.minTime) }))
+    if (source.minTime > lo && total >= rows && beyond.reduce((sum, part) => sum + part.rows, 0) <= total * WINDOW_STRADDLE) {
+      out.push([lo, source.minTime - 1n])
+      lo = source.minTime
       held = beyond.filter((part) => part.rows > 0)
     }
-    held.push({ piece, rows: piece.segment?.rows ?? piece.memtable?.part.rows ?? 0 })
+    held.push({ source, rows: source.segment?.rows ?? source.memtable?.part.rows ?? 0 })
   }
   out.push([lo, time[1]])
   return out
 }
 
-function shareFrom({ minTime, maxTime }: Pick<Piece, 'minTime' | 'maxTime'>, time: bigint): number {
+function shareFrom({ minTime, maxTime }: Pick<Source, 'minTime' | 'maxTime'>, time: bigint): number {
   if (time > maxTime) return 0
   if (time <= minTime) return 1
   return Number(maxTime - time + 1n) / Number(maxTime - minTime + 1n)
 }
 
 interface SeriesRange {
-  /** Places in the list of series, end excluded. */
+  /** Positions in the list of series, end excluded. */
   from: number
   to: number
   bytes: number
@@ -94,35 +94,35 @@ interface SeriesRange {
 async function seriesRanges(request: SliceRequest, window: Interval): Promise<SeriesRange[]> {
   const { context, snapshot, measurement, series, sliceBytes, signal } = request
   const { state } = context
-  const sources: string[] = []
+  const calls: string[] = []
   const out: SeriesRange[] = []
-  const counted = unmerged(request, piecesOf(state, snapshot, measurement, window, undefined), window, undefined, sources)
+  const counted = unmerged(request, sourcesOf(state, snapshot, measurement, window, undefined), window, undefined, calls)
   const sql = `SELECT ${SERIES_COLUMN}, ${weightSql(request)} FROM (${counted}) GROUP BY ${SERIES_COLUMN} ORDER BY ${SERIES_COLUMN}`
   const keys = request.tagKeys.map((key) => state.series.keySymbol(measurement.id, key))
   let open: SeriesRange | undefined
-  let place = 0
+  let position = 0
   try {
     for await (const { rows, columns } of streamSql(context.duck, sql, signal)) {
       const numbers = columns[0].values as Int32Array
       const weights = columns[1].values as Float64Array
       for (let i = 0; i < rows; i++) {
-        while (place < series.length && series[place] < numbers[i]) place++
+        while (position < series.length && series[position] < numbers[i]) position++
         // Not of this measurement, or given back meanwhile: a shared table may count it.
-        if (series[place] !== numbers[i]) continue
+        if (series[position] !== numbers[i]) continue
         const bytes = weights[i] + tagBytes(state.series, keys, numbers[i])
         if (open !== undefined && open.bytes + bytes > sliceBytes) {
           out.push(open)
           open = undefined
         }
-        if (open === undefined) open = { from: place, to: place + 1, bytes }
+        if (open === undefined) open = { from: position, to: position + 1, bytes }
         else {
-          open.to = place + 1
+          open.to = position + 1
           open.bytes += bytes
         }
       }
     }
   } finally {
-    for (const source of sources) context.duck.removeSource(source)
+    for (const call of calls) context.duck.removeSource(call)
   }
   if (open !== undefined) out.push(open)
   return out
@@ -168,20 +168,20 @@ async function bucketWeights(request: SliceRequest, [lo, hi]: Interval, series: 
 
 async function collected(request: SliceRequest, time: Interval, series: Int32Array, sql: (union: string) => string): Promise<Record<string, unknown>[]> {
   const { context, snapshot, measurement, signal } = request
-  const sources: string[] = []
-  const pieces = piecesOf(context.state, snapshot, measurement, time, series)
+  const calls: string[] = []
+  const sources = sourcesOf(context.state, snapshot, measurement, time, series)
   try {
-    return await context.duck.run(sql(unmerged(request, pieces, time, series, sources)), signal)
+    return await context.duck.run(sql(unmerged(request, sources, time, series, calls)), signal)
   } finally {
-    for (const source of sources) context.duck.removeSource(source)
+    for (const call of calls) context.duck.removeSource(call)
   }
 }
 
-/** Rows with those that repeat others: what is read counts, not what comes out. */
-function unmerged({ context, measurement }: SliceRequest, pieces: Piece[], time: Interval, series: Int32Array | undefined, sources: string[]): string {
+/** Rows with their duplicates: what is read counts, not what comes out. */
+function unmerged({ context, measurement }: SliceRequest, sources: Source[], time: Interval, series: Int32Array | undefined, calls: string[]): string {
   const { duck, dataDir } = context
-  const plain = pieces.map((piece) => ({ ...piece, dirty: null }))
-  return unionSql({ duck, dataDir, pieces: plain, time, fields: texts(measurement), series, sources }).sql
+  const plain = sources.map((source) => ({ ...source, dirty: null }))
+  return unionSql({ duck, dataDir, sources: plain, time, fields: texts(measurement), series, calls }).sql
 }
 
 function texts({ fields }: MeasurementDef): FieldDef[] {

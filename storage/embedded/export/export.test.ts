@@ -230,17 +230,17 @@ t.test('a failure leaves nothing behind, and an older file as it was', async (t)
   t.match(await exported(db, 'wide'), { rows: 20_000 })
 })
 
-t.test('stretches of time end where few pieces go on', (t) => {
-  const piece = (minTime: bigint, maxTime: bigint, rows: number) => ({ minTime, maxTime, segment: { rows } }) as never
+t.test('stretches of time end where few sources go on', (t) => {
+  const source = (minTime: bigint, maxTime: bigint, rows: number) => ({ minTime, maxTime, segment: { rows } }) as never
   const all: [bigint, bigint] = [-100n, 1000n]
   t.same(timeWindows([], all, 10), [all])
-  const chain = Array.from({ length: 6 }, (_, i) => piece(BigInt(i * 10), BigInt(i * 10 + 10), 10))
+  const chain = Array.from({ length: 6 }, (_, i) => source(BigInt(i * 10), BigInt(i * 10 + 10), 10))
   t.same(timeWindows(chain, all, 20), [
     [-100n, 19n],
     [20n, 39n],
     [40n, 1000n],
   ])
   t.same(timeWindows(chain, all, 1000), [all])
-  t.same(timeWindows([piece(0n, 100n, 10), piece(50n, 60n, 10), piece(70n, 80n, 10)], all, 1), [all], 'never through the middle of a large one')
+  t.same(timeWindows([source(0n, 100n, 10), source(50n, 60n, 10), source(70n, 80n, 10)], all, 1), [all], 'never through the middle of a large one')
   t.end()
 })

@@ -11,9 +11,9 @@ import { SvcError } from 'svcdb/lib/errors'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { encryptedField } from '../encryption/open.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
-import { piecesOf, type RelationContext } from '../read/relation.ts'
+import { type RelationContext, sourcesOf } from '../read/relation.ts'
 import { scanScope } from '../read/scan.ts'
-import { type Piece, unionSql } from '../read/sources.ts'
+import { type Source, unionSql } from '../read/sources.ts'
 import { needsExactBits } from '../segment/encoding.ts'
 import { ParquetJoiner } from '../segment/parquet-joiner.ts'
 import { dictionariesOf, type TagColumn, tagColumns, tagSource } from '../series/tag-source.ts'
@@ -48,12 +48,12 @@ export async function exportMeasurement(
   const { request, unfinished, scratch } = task
   const { measurement, time } = scanScope(context, request)
   refuseEncrypted(snapshot, measurement, task.encrypted)
-  await context.verifier?.ensurePieces(piecesOf(context.state, snapshot, measurement, time, undefined), signal)
+  await context.verifier?.ensureSources(sourcesOf(context.state, snapshot, measurement, time, undefined), signal)
   const { series: view } = context.state
   const series = view.of(measurement.id)
   // Series that come meanwhile may bring new tags.
   const tags = tagColumns(measurement, view.tagKeys(measurement.id))
-  const source: Source = { context, snapshot, measurement, tags }
+  const input: ExportInput = { context, snapshot, measurement, tags }
   const sliceBytes = Math.min(MAX_SLICE_BYTES, task.config.memoryLimitBytes * SLICE_SHARE)
   const maxBytes = request.maxBytes === 0 ? Number.POSITIVE_INFINITY : request.maxBytes
   await mkdir(dirname(request.path), { recursive: true })
@@ -62,10 +62,10 @@ export async function exportMeasurement(
   try {
     try {
       // Without rows it gives the schema.
-      await writePart(source, undefined, task, signal)
+      await writePart(input, undefined, task, signal)
       await joiner.append(scratch, maxBytes)
-      for await (const slice of slices({ ...source, time, series, tagKeys: tags.map(({ key }) => key), sliceBytes, signal })) {
-        await writePart(source, slice, task, signal)
+      for await (const slice of slices({ ...input, time, series, tagKeys: tags.map(({ key }) => key), sliceBytes, signal })) {
+        await writePart(input, slice, task, signal)
         signal?.throwIfAborted()
         truncated = !(await joiner.append(scratch, maxBytes))
         if (truncated) break
@@ -92,35 +92,35 @@ function refuseEncrypted(snapshot: Snapshot, { name, fields, tables }: Measureme
   throw new SvcError('INVALID_REQUEST', `cannot export measurement "${name}": its field "${found.name}" is encrypted, and the file would not be`)
 }
 
-interface Source {
+interface ExportInput {
   context: RelationContext
   snapshot: Snapshot
   measurement: MeasurementDef
   tags: TagColumn[]
 }
 
-async function writePart(source: Source, slice: Slice | undefined, { scratch, config }: ExportTask, signal: AbortSignal | undefined): Promise<void> {
-  const { context, snapshot, measurement, tags } = source
+async function writePart(input: ExportInput, slice: Slice | undefined, { scratch, config }: ExportTask, signal: AbortSignal | undefined): Promise<void> {
+  const { context, snapshot, measurement, tags } = input
   const { state, duck, dataDir } = context
   const { fields } = measurement
-  const sources: string[] = []
+  const calls: string[] = []
   const time = slice?.time ?? [0n, 0n]
   const series = slice?.series ?? new Int32Array(0)
-  const pieces = slice === undefined ? [] : piecesOf(state, snapshot, measurement, time, series)
-  const union = unionSql({ duck, dataDir, pieces, time, fields, series, sources })
+  const sources = slice === undefined ? [] : sourcesOf(state, snapshot, measurement, time, series)
+  const union = unionSql({ duck, dataDir, sources, time, fields, series, calls })
   let tables = `(${union.sql}) p`
   if (tags.length > 0) {
     const enumerated = tags.map((tag) => ({ ...tag, enumerated: true }))
     const call = duck.addSource(tagSource(state.series, dictionariesOf(state.series, series), measurement.id, series, enumerated))
-    sources.push(call)
+    calls.push(call)
     tables += ` JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
   }
   const columns = [`p.${TIME_COLUMN}`, ...tags.map(({ column }) => `t.${sqlName(column)}`), ...fields.map(({ column }) => `p.${sqlName(column)}`)]
   const sql = `SELECT ${columns.join(', ')} FROM ${tables} ORDER BY p.${SERIES_COLUMN}, p.${TIME_COLUMN}`
   try {
-    await duck.run(`COPY (${sql}) TO ${sqlText(scratch)} (${copyOptions(config, mayHoldNegativeZero(pieces, measurement))})`, signal)
+    await duck.run(`COPY (${sql}) TO ${sqlText(scratch)} (${copyOptions(config, mayHoldNegativeZero(sources, measurement))})`, signal)
   } finally {
-    for (const source of sources) duck.removeSource(source)
+    for (const call of calls) duck.removeSource(call)
   }
 }
 
@@ -133,9 +133,9 @@ function copyOptions({ compression, zstdLevel }: ExportTask['config'], negativeZ
 }
 
 /** Segments know; a memtable would have to be searched. */
-function mayHoldNegativeZero(pieces: readonly Piece[], { fields }: MeasurementDef): boolean {
+function mayHoldNegativeZero(sources: readonly Source[], { fields }: MeasurementDef): boolean {
   if (!fields.some(({ type }) => type === 'float64')) return false
-  return pieces.some(({ segment }) => segment === undefined || segment.columns.some(needsExactBits))
+  return sources.some(({ segment }) => segment === undefined || segment.columns.some(needsExactBits))
 }
 
 async function syncDirectory(path: string): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Exports as the main thread sees them: where the file goes, that no two write the same one, and that nothing of an export that a crash cut off stays
- * for good. The work is done beside the engine (worker/export.ts).
+ * Exports as the main thread sees them: where the file goes, that no two write the same one, and that nothing of an export that a crash interrupted stays
+ * for good. The work is done beside the engine (export.ts).
  */
 import { basename, dirname, join, resolve } from 'node:path'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from 'svcdb'

@@ -5,7 +5,7 @@
 import duckdb from '@duckdb/node-bindings'
 import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts'
 import { allNull, copyValidity, copyValues, writeTexts, writeValues } from '../duckdb/vector-writer.ts'
-import { contains, type Hidden } from '../read/masks.ts'
+import { contains, type Mask } from '../read/masks.ts'
 import type { FieldDef } from '../threads/layout.ts'
 import { CHUNK_ROWS, NO_ROW, ROW_BITS } from '../threads/layout.ts'
 import type { MemtablePart } from '../threads/state.ts'
@@ -26,7 +26,7 @@ export interface MemtableScan {
   series?: Int32Array
   /** The links lead through rows of this table only, so that they may be followed. */
   linked: boolean
-  /** Added to each row's place to order it among all rows that may repeat it. */
+  /** Added to each row's position to order it among all its duplicates. */
   order: bigint
 }
 
@@ -37,7 +37,7 @@ const FIXED_COLUMNS = 3
 
 /** Columns: _series, _time, _order, then the fields under their SQL names. */
 export function memtableSource(scan: MemtableScan): RowSource {
-  const places = scan.series === undefined ? undefined : memtablePlaces(scan, scan.series)
+  const positions = scan.series === undefined ? undefined : memtablePositions(scan, scan.series)
   return {
     columns: [
       { name: SERIES_COLUMN, type: duckdb.create_logical_type(duckdb.Type.INTEGER) },
@@ -45,9 +45,9 @@ export function memtableSource(scan: MemtableScan): RowSource {
       { name: ORDER_COLUMN, type: duckdb.create_logical_type(duckdb.Type.BIGINT) },
       ...scan.fields.map((field) => ({ name: field.column, type: logicalType(field.type, field.scale) })),
     ],
-    rows: places?.length ?? scan.part.rows,
-    unordered: (places?.length ?? scan.part.rows) > BLOCK_ROWS,
-    open: (projected) => (places === undefined ? new BlockStream(scan, projected) : new PlaceStream(scan, places, projected)),
+    rows: positions?.length ?? scan.part.rows,
+    unordered: (positions?.length ?? scan.part.rows) > BLOCK_ROWS,
+    open: (projected) => (positions === undefined ? new BlockStream(scan, projected) : new PositionStream(scan, positions, projected)),
   }
 }
 
@@ -114,23 +114,23 @@ class BlockStream implements RowStream {
 }
 
 /** Collects chosen rows block by block. */
-class PlaceStream implements RowStream {
+class PositionStream implements RowStream {
   private readonly scan: MemtableScan
-  private readonly places: Int32Array
+  private readonly positions: Int32Array
   private readonly projected: number[]
   private readonly columns = new Map<number, GatheredColumn>()
   private readonly out = new Gathered()
   private at = 0
 
-  constructor(scan: MemtableScan, places: Int32Array, projected: number[]) {
+  constructor(scan: MemtableScan, positions: Int32Array, projected: number[]) {
     this.scan = scan
-    this.places = places
+    this.positions = positions
     this.projected = projected
   }
 
   next(vectors: duckdb.Vector[]): number {
     const from = this.at
-    const n = Math.min(BLOCK_ROWS, this.places.length - from)
+    const n = Math.min(BLOCK_ROWS, this.positions.length - from)
     for (let i = 0; n > 0 && i < vectors.length; i++) this.copy(vectors[i], this.projected[i], from, n)
     this.at += n
     return n
@@ -138,13 +138,13 @@ class PlaceStream implements RowStream {
 
   private copy(vector: duckdb.Vector, column: number, from: number, n: number): void {
     const { chunks } = this.scan.part
-    const { places, out } = this
+    const { positions, out } = this
     if (column < FIXED_COLUMNS) {
-      if (column === 0) for (let i = 0; i < n; i++) out.i32[i] = chunks[places[from + i] >>> ROW_BITS].series[places[from + i] & OFFSET]
-      else if (column === 1) gatherTimes(chunks, places, from, n, out.i32)
+      if (column === 0) for (let i = 0; i < n; i++) out.i32[i] = chunks[positions[from + i] >>> ROW_BITS].series[positions[from + i] & OFFSET]
+      else if (column === 1) gatherTimes(chunks, positions, from, n, out.i32)
       else {
         const order = new BigInt64Array(out.buffer, 0, n)
-        for (let i = 0; i < n; i++) order[i] = this.scan.order + BigInt(places[from + i])
+        for (let i = 0; i < n; i++) order[i] = this.scan.order + BigInt(positions[from + i])
       }
       copyValues(vector, out.buffer, 0, n * (column === 0 ? 4 : 8))
       return
@@ -153,15 +153,15 @@ class PlaceStream implements RowStream {
     if (field === undefined) return
     let source = this.columns.get(column)
     if (source === undefined) this.columns.set(column, (source = new GatheredColumn(chunks, field.id)))
-    writeField(vector, field, source, this.scan.part.memtable.heap, places, from, n, out)
+    writeField(vector, field, source, this.scan.part.memtable.heap, positions, from, n, out)
   }
 }
 
-export function gatherTimes(chunks: readonly ChunkView[], places: Int32Array, from: number, n: number, out: Int32Array): void {
+export function gatherTimes(chunks: readonly ChunkView[], positions: Int32Array, from: number, n: number, out: Int32Array): void {
   for (let i = 0; i < n; i++) {
-    const place = places[from + i]
-    const { time } = chunks[place >>> ROW_BITS]
-    const at = (place & OFFSET) * 2
+    const position = positions[from + i]
+    const { time } = chunks[position >>> ROW_BITS]
+    const at = (position & OFFSET) * 2
     out[i * 2] = time[at]
     out[i * 2 + 1] = time[at + 1]
   }
@@ -172,21 +172,21 @@ function writeField(
   field: { type: FieldDef['type'] },
   source: GatheredColumn,
   heap: readonly Uint8Array[],
-  places: Int32Array,
+  positions: Int32Array,
   from: number,
   n: number,
   out: Gathered,
 ): void {
   const width = valueBytes(field.type)
-  source.gather(places, from, n, width, out)
+  source.gather(positions, from, n, width, out)
   writeValues(vector, field.type, out, 0, n, width, heap)
 }
 
 /** What decides which rows are collected. */
-export type PlaceScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
+export type PositionScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
 
-/** Places of the rows of these series, or of all, in no particular order; some may lie outside the range. */
-export function memtablePlaces(scan: PlaceScope, series: Int32Array | undefined): Int32Array {
+/** Positions of the rows of these series, or of all, in no particular order; some may lie outside the range. */
+export function memtablePositions(scan: PositionScope, series: Int32Array | undefined): Int32Array {
   const { part } = scan
   if (series !== undefined && scan.linked && series.length * LINK_COST < part.rows) {
     const walked = walk(scan, series)
@@ -196,7 +196,7 @@ export function memtablePlaces(scan: PlaceScope, series: Int32Array | undefined)
 }
 
 /** Follows the links; undefined when they turn out longer than a sweep is, or lead to what this thread does not know yet. */
-function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
+function walk(scan: PositionScope, series: Int32Array): Int32Array | undefined {
   const { part, lo, hi } = scan
   const { chunks, counts } = part
   const { heads } = part.memtable
@@ -207,14 +207,14 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
   let n = 0
   let steps = 0
   for (const s of series) {
-    let place = s < heads.length ? ~heads[s] : NO_ROW
-    while (place !== NO_ROW) {
+    let position = s < heads.length ? ~heads[s] : NO_ROW
+    while (position !== NO_ROW) {
       if (++steps > budget * 4) return undefined
-      const chunk = chunks[place >>> ROW_BITS]
+      const chunk = chunks[position >>> ROW_BITS]
       if (chunk === undefined) return undefined
-      const row = place & OFFSET
+      const row = position & OFFSET
       if (row >= chunk.def.capacity) return undefined
-      if (row < counts[place >>> ROW_BITS]) {
+      if (row < counts[position >>> ROW_BITS]) {
         if (chunk.series[row] !== s) return undefined
         const time = timeOf(chunk.time, row)
         if (time >= lo && time <= hi) {
@@ -223,23 +223,23 @@ function walk(scan: PlaceScope, series: Int32Array): Int32Array | undefined {
             grown.set(out)
             out = grown
           }
-          out[n++] = place
+          out[n++] = position
         } else if (time < end) break
         // A row that came after the snapshot: its link is there once it is published.
       } else if (row >= chunk.published()) return undefined
-      place = chunk.prev[row]
+      position = chunk.prev[row]
     }
   }
   return out.subarray(0, n)
 }
 
-/** The places without those of hidden rows. */
-export function unhidden(chunks: readonly ChunkView[], places: Int32Array, hidden: readonly Hidden[]): Int32Array {
-  let left = places
-  for (const { series, lo, hi } of hidden) {
-    left = left.filter((place) => {
-      const chunk = chunks[place >>> ROW_BITS]
-      const row = place & OFFSET
+/** The positions without those of masked rows. */
+export function unmasked(chunks: readonly ChunkView[], positions: Int32Array, masks: readonly Mask[]): Int32Array {
+  let left = positions
+  for (const { series, lo, hi } of masks) {
+    left = left.filter((position) => {
+      const chunk = chunks[position >>> ROW_BITS]
+      const row = position & OFFSET
       if (series !== undefined && !contains(series, chunk.series[row])) return true
       const time = timeOf(chunk.time, row)
       return time < lo || time > hi
@@ -248,7 +248,7 @@ export function unhidden(chunks: readonly ChunkView[], places: Int32Array, hidde
   return left
 }
 
-function sweep({ part, lo, hi }: PlaceScope, series: Int32Array | undefined): Int32Array {
+function sweep({ part, lo, hi }: PositionScope, series: Int32Array | undefined): Int32Array {
   if (series?.length === 0) return new Int32Array(0)
   const wanted = series === undefined ? undefined : new Uint8Array(series[series.length - 1] + 1)
   if (series !== undefined && wanted !== undefined) for (const s of series) wanted[s] = 1

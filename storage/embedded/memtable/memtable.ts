@@ -279,7 +279,7 @@ export class Memtable {
     if (max > table.summary[Summary.MAX_TIME]) Atomics.store(table.summary, Summary.MAX_TIME, max)
   }
 
-  /** A row that is not the newest of its series: may it repeat another one, and of which piece? */
+  /** A row that is not the newest of its series: may it repeat another one, and of which source? */
   private late(table: MemtableTable, series: number, previous: number, low: number, high: number, times: SeriesTimes): void {
     const { summary } = table
     const lateness = times.lateness(series, low, high)

@@ -1,9 +1,9 @@
-/** Collects the values of one column for rows given by place, into buffers that copy straight into a DuckDB vector. */
+/** Collects the values of one column for rows given by position, into buffers that copy straight into a DuckDB vector. */
 import { CHUNK_ROWS, HEAP_BITS, HEAP_BUFFER, ROW_BITS } from '../threads/layout.ts'
 import { BLOCK_ROWS, type ChunkView, type ColumnView } from './chunk-view.ts'
 
 const OFFSET = CHUNK_ROWS - 1
-export const NO_PLACE = -1
+export const NO_POSITION = -1
 
 /** Room for one block of one column, or more: values at the column's width, and a validity bit a row. */
 export class Gathered {
@@ -44,18 +44,18 @@ export class GatheredColumn {
     this.anyNull = this.mayBeNull.includes(true) || this.views.includes(undefined)
   }
 
-  has(place: number): boolean {
-    const c = place >>> ROW_BITS
+  has(position: number): boolean {
+    const c = position >>> ROW_BITS
     const view = this.views[c]
     if (view === undefined) return false
-    const row = place & OFFSET
+    const row = position & OFFSET
     return !this.mayBeNull[c] || (view.validity[row >> 3] & (1 << (row & 7))) !== 0
   }
 
-  /** The last place of rows[from, to) with a value: the write that wins. */
+  /** The last position of rows[from, to) with a value: the write that wins. */
   lastSet(rows: Int32Array, from: number, to: number): number {
     for (let i = to - 1; i >= from; i--) if (this.has(rows[i])) return rows[i]
-    return NO_PLACE
+    return NO_POSITION
   }
 
   /** Values of rows[from, from + n); text and blobs as (address, length). */
@@ -65,19 +65,19 @@ export class GatheredColumn {
     const { views } = this
     if (width === 1) {
       for (let i = 0; i < n; i++) {
-        const place = rows[from + i]
-        if (place !== NO_PLACE) out.u8[i] = views[place >>> ROW_BITS]?.u8[place & OFFSET] ?? 0
+        const position = rows[from + i]
+        if (position !== NO_POSITION) out.u8[i] = views[position >>> ROW_BITS]?.u8[position & OFFSET] ?? 0
       }
       return
     }
     const lanes = width >> 2
     const { i32 } = out
     for (let i = 0, j = 0; i < n; i++, j += lanes) {
-      const place = rows[from + i]
-      if (place === NO_PLACE) continue
-      const view = views[place >>> ROW_BITS]
+      const position = rows[from + i]
+      if (position === NO_POSITION) continue
+      const view = views[position >>> ROW_BITS]
       if (view === undefined) continue
-      const at = (place & OFFSET) * lanes
+      const at = (position & OFFSET) * lanes
       const source = view.i32
       i32[j] = source[at]
       i32[j + 1] = source[at + 1]
@@ -96,10 +96,10 @@ export class GatheredColumn {
       const lanes = width >> 2
       for (let k = 0; k < n; k++) {
         const i = sequence[k]
-        const place = rows[i]
-        const view = place === NO_PLACE ? undefined : views[place >>> ROW_BITS]
+        const position = rows[i]
+        const view = position === NO_POSITION ? undefined : views[position >>> ROW_BITS]
         if (view === undefined) continue
-        const row = place & OFFSET
+        const row = position & OFFSET
         if (width === 1) out.u8[i] = view.u8[row]
         else for (let lane = 0; lane < lanes; lane++) out.i32[i * lanes + lane] = view.i32[row * lanes + lane]
       }
@@ -108,10 +108,10 @@ export class GatheredColumn {
     const { i32 } = out
     for (let k = 0; k < n; k++) {
       const i = sequence[k]
-      const place = rows[i]
-      const view = place === NO_PLACE ? undefined : views[place >>> ROW_BITS]
+      const position = rows[i]
+      const view = position === NO_POSITION ? undefined : views[position >>> ROW_BITS]
       if (view === undefined) continue
-      const at = (place & OFFSET) * 2
+      const at = (position & OFFSET) * 2
       const source = view.i32
       i32[i * 2] = source[at]
       i32[i * 2 + 1] = source[at + 1]
@@ -125,9 +125,9 @@ export class GatheredColumn {
     const { i32 } = out
     for (let k = 0; k < n; k++) {
       const i = sequence[k]
-      const place = rows[i]
-      const view = place === NO_PLACE ? undefined : views[place >>> ROW_BITS]
-      if (view !== undefined) i32[i] = Math.round(view.f64[place & OFFSET] * power)
+      const position = rows[i]
+      const view = position === NO_POSITION ? undefined : views[position >>> ROW_BITS]
+      if (view !== undefined) i32[i] = Math.round(view.f64[position & OFFSET] * power)
     }
   }
 
@@ -139,8 +139,8 @@ export class GatheredColumn {
   private gatherBits(rows: Int32Array, from: number, n: number, out: Gathered): void {
     out.bits.fill(0, 0, (n + 7) >> 3)
     for (let i = 0; i < n; i++) {
-      const place = rows[from + i]
-      if (place !== NO_PLACE && this.has(place)) out.bits[i >> 3] |= 1 << (i & 7)
+      const position = rows[from + i]
+      if (position !== NO_POSITION && this.has(position)) out.bits[i >> 3] |= 1 << (i & 7)
     }
   }
 }
@@ -149,9 +149,9 @@ export class GatheredColumn {
 export function gatherTimesAs(chunks: readonly ChunkView[], rows: Int32Array, sequence: Int32Array, n: number, out: Int32Array): void {
   for (let k = 0; k < n; k++) {
     const i = sequence[k]
-    const place = rows[i]
-    const { time } = chunks[place >>> ROW_BITS]
-    const at = (place & OFFSET) * 2
+    const position = rows[i]
+    const { time } = chunks[position >>> ROW_BITS]
+    const at = (position & OFFSET) * 2
     out[i * 2] = time[at]
     out[i * 2 + 1] = time[at + 1]
   }

@@ -2,7 +2,7 @@
  * Memtable rows in the order of segments: (measurement,) series, time; of equal (series, time) in order of arrival.
  * A counting sort by series keeps the order of arrival, so that only series with late rows need a comparison sort. Which those are it sees on its
  * way: looking at the rows of each series again would be a jump through memory for each row.
- * A row's place is chunk << ROW_BITS | offset, chunks counted over all parts given.
+ * A row's position is chunk << ROW_BITS | offset, chunks counted over all parts given.
  */
 import { CHUNK_ROWS, ROW_BITS } from '../threads/layout.ts'
 import { type ChunkView, timeBefore } from './chunk-view.ts'
@@ -26,7 +26,7 @@ export interface OrderedRows {
   series: Int32Array
   starts: Int32Array
   /** Whether some (series, time) occurs more than once. */
-  repeats: boolean
+  duplicates: boolean
 }
 
 const OFFSET = CHUNK_ROWS - 1
@@ -46,13 +46,13 @@ export function orderRows(set: RowSet, filter: RowFilter = {}, measurementOf?: I
   }
   starts[series.length] = at
   const rows = new Int32Array(at)
-  const disordered = place(set, accept, tally, rows)
+  const disordered = distribute(set, accept, tally, rows)
   const { chunks } = set
-  let repeats = false
+  let duplicates = false
   for (let i = 0; i < series.length; i++) {
-    if (disordered[series[i]] === 1 && orderSeries(chunks, rows, starts[i], starts[i + 1])) repeats = true
+    if (disordered[series[i]] === 1 && orderSeries(chunks, rows, starts[i], starts[i + 1])) duplicates = true
   }
-  return { rows, series, starts, repeats }
+  return { rows, series, starts, duplicates }
 }
 
 type Accept = ((chunk: ChunkView, row: number) => boolean) | undefined
@@ -105,7 +105,7 @@ function sortByMeasurement(series: Int32Array, measurementOf: Int32Array): void 
 }
 
 /** @returns 1 for each series of which a row is not newer than the one before it. */
-function place({ chunks, counts }: RowSet, accept: Accept, next: Int32Array, rows: Int32Array): Uint8Array {
+function distribute({ chunks, counts }: RowSet, accept: Accept, next: Int32Array, rows: Int32Array): Uint8Array {
   const disordered = new Uint8Array(next.length)
   /** The newest time of each series so far, low and high half. */
   const newest = new Int32Array(next.length * 2)
@@ -131,10 +131,10 @@ function place({ chunks, counts }: RowSet, accept: Accept, next: Int32Array, row
   return disordered
 }
 
-/** Puts one series' rows in order of time; true when a time repeats. */
+/** Puts one series' rows in order of time; true when a time occurs twice. */
 function orderSeries(chunks: readonly ChunkView[], rows: Int32Array, from: number, to: number): boolean {
   let sorted = true
-  let repeats = false
+  let duplicates = false
   let chunk = chunks[rows[from] >>> ROW_BITS].time
   let row = rows[from] & OFFSET
   for (let i = from + 1; i < to; i++) {
@@ -142,13 +142,13 @@ function orderSeries(chunks: readonly ChunkView[], rows: Int32Array, from: numbe
     const nextRow = rows[i] & OFFSET
     if (!timeBefore(chunk, row, nextChunk, nextRow)) {
       if (timeBefore(nextChunk, nextRow, chunk, row)) sorted = false
-      else repeats = true
+      else duplicates = true
     }
     chunk = nextChunk
     row = nextRow
   }
-  if (sorted) return repeats
-  // Rows arrived in ascending place, so the place settles ties by order of arrival.
+  if (sorted) return duplicates
+  // Rows arrived in ascending position, so the position settles ties by order of arrival.
   const slice = rows.subarray(from, to)
   slice.sort((a, b) => compareTimes(chunks, a, b) || a - b)
   for (let i = 1; i < slice.length; i++) if (compareTimes(chunks, slice[i - 1], slice[i]) === 0) return true
@@ -164,27 +164,27 @@ export function compareTimes(chunks: readonly ChunkView[], a: number, b: number)
 }
 
 /** The same for rows already chosen; those outside the range are left out. */
-export function orderPlaces(chunks: readonly ChunkView[], places: Int32Array, [lo, hi]: readonly [bigint, bigint]): OrderedRows {
-  const seriesOf = (place: number): number => chunks[place >>> ROW_BITS].series[place & OFFSET]
+export function orderPositions(chunks: readonly ChunkView[], positions: Int32Array, [lo, hi]: readonly [bigint, bigint]): OrderedRows {
+  const seriesOf = (position: number): number => chunks[position >>> ROW_BITS].series[position & OFFSET]
   const accept = acceptor({ lo, hi })!
-  const rows = places
-    .filter((place) => accept(chunks[place >>> ROW_BITS], place & OFFSET))
+  const rows = positions
+    .filter((position) => accept(chunks[position >>> ROW_BITS], position & OFFSET))
     .sort((a, b) => seriesOf(a) - seriesOf(b) || compareTimes(chunks, a, b) || a - b)
   const series: number[] = []
   const starts: number[] = []
-  let repeats = false
+  let duplicates = false
   for (let i = 0; i < rows.length; i++) {
     const s = seriesOf(rows[i])
     if (i === 0 || s !== series[series.length - 1]) {
       series.push(s)
       starts.push(i)
-    } else if (!repeats && compareTimes(chunks, rows[i - 1], rows[i]) === 0) repeats = true
+    } else if (!duplicates && compareTimes(chunks, rows[i - 1], rows[i]) === 0) duplicates = true
   }
-  return { rows, series: Int32Array.from(series), starts: Int32Array.from([...starts, rows.length]), repeats }
+  return { rows, series: Int32Array.from(series), starts: Int32Array.from([...starts, rows.length]), duplicates }
 }
 
 /** Where each output row's group of equal (series, time) starts in `rows`; one more entry than output rows. */
-export function groupRepeats(chunks: readonly ChunkView[], ordered: OrderedRows): Int32Array {
+export function groupDuplicates(chunks: readonly ChunkView[], ordered: OrderedRows): Int32Array {
   const { rows, starts } = ordered
   const groups = new Int32Array(rows.length + 1)
   let n = 0

@@ -5,7 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { ROW_BITS, type StateEvent } from '../threads/layout.ts'
 import { type MemtablePart, WorkerState } from '../threads/state.ts'
-import { memtablePlaces } from './memtable-source.ts'
+import { memtablePositions } from './memtable-source.ts'
 
 export const SERIES = 13
 export const BATCH_ROWS = 40
@@ -31,7 +31,7 @@ export interface Findings {
   fault: string | undefined
 }
 
-const place = (chunk: number, row: number): number => (chunk << ROW_BITS) | row
+const position = (chunk: number, row: number): number => (chunk << ROW_BITS) | row
 
 /** @throws Error naming the first row or word that is not as it should be. */
 export function check(part: MemtablePart): void {
@@ -51,7 +51,7 @@ export function check(part: MemtablePart): void {
       if (value.f64[row] !== n || chunk.series[row] !== n % SERIES || chunk.timeAt(row) !== time) throw new Error(`row ${n} is another one`)
       const has = !nulls || (second.validity[row >> 3] & (1 << (row & 7))) !== 0
       if (has === lacksSecond(n) || (has && second.f64[row] !== -n)) throw new Error(`row ${n} has ${has ? second.f64[row] : 'no second value'}`)
-      expected.get(n % SERIES)?.push(place(c, row))
+      expected.get(n % SERIES)?.push(position(c, row))
       if (time < min) min = time
       if (time > max) max = time
       const before = newestBefore(n)
@@ -60,9 +60,9 @@ export function check(part: MemtablePart): void {
   }
   if (part.minTime !== min || part.maxTime !== max) throw new Error(`the summary says ${part.minTime} to ${part.maxTime}, the rows ${min} to ${max}`)
   if (part.lateness !== lateness) throw new Error(`the summary says ${part.lateness} of lateness, the rows ${lateness}`)
-  for (const [series, places] of expected) {
-    const found = [...memtablePlaces({ part, lo: -(2n ** 63n), hi: 2n ** 63n - 1n, linked: true }, Int32Array.of(series))].sort((a, b) => a - b)
-    if (String(found) !== String(places)) throw new Error(`the links of series ${series} lead to ${found.length} of ${places.length} rows`)
+  for (const [series, positions] of expected) {
+    const found = [...memtablePositions({ part, lo: -(2n ** 63n), hi: 2n ** 63n - 1n, linked: true }, Int32Array.of(series))].sort((a, b) => a - b)
+    if (String(found) !== String(positions)) throw new Error(`the links of series ${series} lead to ${found.length} of ${positions.length} rows`)
   }
 }
 

@@ -2,7 +2,7 @@
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { type SegmentGate, segmentsOf, UnverifiedSegments } from '../segment/verify.ts'
 import type { ArchivedObject, FromWorker, SegmentMeta, WireError } from '../threads/layout.ts'
-import type { Piece } from './sources.ts'
+import type { Source } from './sources.ts'
 
 /** Requests of one engine thread that wait for the main thread. */
 export class ArchiveRequests {
@@ -49,9 +49,9 @@ export class JobSegments implements SegmentGate {
     this.fetch = fetch
   }
 
-  require(pieces: readonly Piece[]): void {
-    this.local?.require(pieces.filter(({ segment }) => !segment?.archived))
-    const wanted = this.missing(segmentsOf(pieces))
+  require(sources: readonly Source[]): void {
+    this.local?.require(sources.filter(({ segment }) => !segment?.archived))
+    const wanted = this.missing(segmentsOf(sources))
     if (wanted.length > 0) throw new UnverifiedSegments(wanted)
   }
 
@@ -66,8 +66,8 @@ export class JobSegments implements SegmentGate {
     for (const { id } of wanted) this.ready.add(id)
   }
 
-  ensurePieces(pieces: readonly Piece[], signal?: AbortSignal): Promise<void> {
-    return this.ensure(segmentsOf(pieces), signal)
+  ensureSources(sources: readonly Source[], signal?: AbortSignal): Promise<void> {
+    return this.ensure(segmentsOf(sources), signal)
   }
 
   private missing(segments: readonly SegmentMeta[]): SegmentMeta[] {

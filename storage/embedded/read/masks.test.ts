@@ -1,7 +1,7 @@
 import t from 'tap'
 import { NO_CUTOFFS } from '../retention/cutoffs.ts'
 import type { Tombstone } from '../threads/layout.ts'
-import { common, hiddenInTable, hiddenOf, hidesAll } from './masks.ts'
+import { common, masksAll, masksOf, mergeMasks } from './masks.ts'
 
 const FIRST = -(2n ** 63n)
 const LAST = 2n ** 63n - 1n
@@ -14,50 +14,50 @@ const tombstone = (id: number, series: number[] | null, more: Partial<Tombstone>
   end: LAST,
   ...more,
 })
-const lifetimes = (...list: Tombstone[]) => ({ tombstones: new Map([[7, list]]), cutoffs: NO_CUTOFFS })
-const piece = { sequence: 1, cleared: 0, minTime: 0n, maxTime: 100n }
-const shown = (hidden: ReturnType<typeof hiddenOf>) => hidden.map(({ series, lo, hi }) => [series === undefined ? 'all' : [...series], lo, hi])
+const removals = (...list: Tombstone[]) => ({ tombstones: new Map([[7, list]]), cutoffs: NO_CUTOFFS })
+const source = { sequence: 1, cleared: 0, minTime: 0n, maxTime: 100n }
+const shown = (masks: ReturnType<typeof masksOf>) => masks.map(({ series, lo, hi }) => [series === undefined ? 'all' : [...series], lo, hi])
 
 t.test('deletes of whole series are one condition', async (t) => {
-  t.same(shown(hiddenOf(lifetimes(tombstone(1, [9]), tombstone(2, [3, 9]), tombstone(3, [4])), 7, piece, undefined)), [[[3, 4, 9], 0n, 100n]])
-  t.same(shown(hiddenOf(lifetimes(tombstone(1, [9]), tombstone(2, null)), 7, piece, undefined)), [['all', 0n, 100n]])
+  t.same(shown(masksOf(removals(tombstone(1, [9]), tombstone(2, [3, 9]), tombstone(3, [4])), 7, source, undefined)), [[[3, 4, 9], 0n, 100n]])
+  t.same(shown(masksOf(removals(tombstone(1, [9]), tombstone(2, null)), 7, source, undefined)), [['all', 0n, 100n]])
 })
 
 t.test('a range of its own stays by itself', async (t) => {
-  const hidden = hiddenOf(
-    lifetimes(tombstone(1, [9]), tombstone(2, [3], { start: 10n, end: 20n }), tombstone(3, [4], { start: 10n, end: 20n })),
+  const masks = masksOf(
+    removals(tombstone(1, [9]), tombstone(2, [3], { start: 10n, end: 20n }), tombstone(3, [4], { start: 10n, end: 20n })),
     7,
-    piece,
+    source,
     undefined,
   )
-  t.same(shown(hidden), [
+  t.same(shown(masks), [
     [[9], 0n, 100n],
     [[3, 4], 10n, 20n],
   ])
 })
 
-t.test('only what concerns the piece and the series wanted', async (t) => {
-  const all = lifetimes(tombstone(1, [9]), tombstone(2, [3], { sequence: 1 }), tombstone(3, [3], { start: 101n }), tombstone(4, [8]))
-  t.same(shown(hiddenOf(all, 7, piece, Int32Array.of(3, 8))), [[[8], FIRST, LAST]])
-  t.same(shown(hiddenOf(all, 7, { ...piece, cleared: 4 }, undefined)), [])
-  t.same(shown(hiddenOf(all, 6, piece, undefined)), [], 'another measurement')
+t.test('only what concerns the source and the series wanted', async (t) => {
+  const all = removals(tombstone(1, [9]), tombstone(2, [3], { sequence: 1 }), tombstone(3, [3], { start: 101n }), tombstone(4, [8]))
+  t.same(shown(masksOf(all, 7, source, Int32Array.of(3, 8))), [[[8], FIRST, LAST]])
+  t.same(shown(masksOf(all, 7, { ...source, cleared: 4 }, undefined)), [])
+  t.same(shown(masksOf(all, 6, source, undefined)), [], 'another measurement')
 })
 
 t.test('retention masks what is older in older sources that do not have it applied', async (t) => {
-  const cut = { tombstones: new Map(), cutoffs: { general: [{ id: 3, cutoff: 50n, sequence: 2, except: new Set([6]) }], own: new Map() } }
-  t.same(shown(hiddenOf(cut, 6, piece, undefined)), [])
-  t.same(shown(hiddenOf(cut, 7, { ...piece, cleared: 3 }, undefined)), [])
-  t.same(shown(hiddenOf(cut, 7, piece, undefined)), [['all', FIRST, 49n]])
-  t.same(shown(hiddenOf(cut, 7, { ...piece, sequence: 2 }, undefined)), [])
-  t.ok(hidesAll(hiddenOf(cut, 7, { ...piece, maxTime: 49n }, undefined), { ...piece, maxTime: 49n }))
-  t.notOk(hidesAll(hiddenOf(cut, 7, piece, undefined), piece))
+  const retention = { tombstones: new Map(), cutoffs: { general: [{ id: 3, cutoff: 50n, sequence: 2, except: new Set([6]) }], own: new Map() } }
+  t.same(shown(masksOf(retention, 6, source, undefined)), [])
+  t.same(shown(masksOf(retention, 7, { ...source, cleared: 3 }, undefined)), [])
+  t.same(shown(masksOf(retention, 7, source, undefined)), [['all', FIRST, 49n]])
+  t.same(shown(masksOf(retention, 7, { ...source, sequence: 2 }, undefined)), [])
+  t.ok(masksAll(masksOf(retention, 7, { ...source, maxTime: 49n }, undefined), { ...source, maxTime: 49n }))
+  t.notOk(masksAll(masksOf(retention, 7, source, undefined), source))
 })
 
 t.test('a merge of a shared table takes rows out by measurement', async (t) => {
-  const input = { ...piece, table: 1, minSeries: 0, maxSeries: 8 }
-  const hidden = hiddenInTable(lifetimes(tombstone(1, null), tombstone(2, [9]), tombstone(3, [4])), undefined, input, 2)
+  const input = { ...source, table: 1, minSeries: 0, maxSeries: 8 }
+  const masks = mergeMasks(removals(tombstone(1, null), tombstone(2, [9]), tombstone(3, [4])), undefined, input, 2)
   t.same(
-    hidden.map(({ measurements, series }) => [measurements?.ids, series]),
+    masks.map(({ measurements, series }) => [measurements?.ids, series]),
     [
       [[7], undefined],
       [[-1], undefined],
@@ -67,7 +67,7 @@ t.test('a merge of a shared table takes rows out by measurement', async (t) => {
 })
 
 t.test('a merge of a shared table takes out what retention masks, measurement by measurement', async (t) => {
-  const input = { ...piece, table: 1, minSeries: 0, maxSeries: 8 }
+  const input = { ...source, table: 1, minSeries: 0, maxSeries: 8 }
   const one = (id: number, cutoff: bigint) => ({ id, cutoff, sequence: 2 })
   const cutoffs = {
     general: [{ ...one(3, 50n), except: new Set([1, 2, 8]) }],
@@ -80,7 +80,7 @@ t.test('a merge of a shared table takes out what retention masks, measurement by
   }
   const measurements = new Map([8, 1, 2, 4, 5, 6].map((id) => [id, { tables: id === 8 ? [2] : [1, 3] }]))
   const masked = (source = input) =>
-    hiddenInTable({ tombstones: new Map(), cutoffs, measurements }, undefined, source, 0).flatMap(({ measurements, hi }) =>
+    mergeMasks({ tombstones: new Map(), cutoffs, measurements }, undefined, source, 0).flatMap(({ measurements, hi }) =>
       measurements?.ids[0] === -1 ? [] : [[measurements, hi]],
     )
   t.same(

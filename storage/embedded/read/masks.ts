@@ -8,7 +8,7 @@ import { ANY_OTHER, cutoffFor, namedMeasurements } from '../retention/cutoffs.ts
 import type { MeasurementDef, RetentionCutoffs, Tombstone } from '../threads/layout.ts'
 
 /** Rows of these series (all when undefined) with `lo` <= time <= `hi`; of some measurements when the source holds rows of others too. */
-export interface Hidden {
+export interface Mask {
   measurements: Owners | undefined
   series: Int32Array | undefined
   lo: bigint
@@ -21,8 +21,8 @@ export interface Owners {
   but?: true
 }
 
-/** As much of a piece as decides what is hidden of it. */
-export interface Extent {
+/** As much of a source as decides what is masked of it. */
+export interface Maskable {
   sequence: number
   cleared: number
   minTime: bigint
@@ -34,7 +34,7 @@ const LAST_TIME = 2n ** 63n - 1n
 /** What the series index has for a released series. */
 const RELEASED = -1
 
-export interface Lifetimes {
+export interface Removals {
   tombstones: ReadonlyMap<number, readonly Tombstone[]>
   cutoffs: RetentionCutoffs
   /** Those there are, but for pending drops. */
@@ -42,25 +42,25 @@ export interface Lifetimes {
 }
 
 /** What is masked of a measurement's rows in a source; `series` are those wanted. */
-export function hiddenOf({ tombstones, cutoffs }: Lifetimes, measurement: number, piece: Extent, series: Int32Array | undefined): readonly Hidden[] {
-  const out: Hidden[] = []
-  const cutoff = cutoffFor(cutoffs, measurement, piece)
-  if (cutoff > piece.minTime) out.push({ measurements: undefined, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
+export function masksOf({ tombstones, cutoffs }: Removals, measurement: number, source: Maskable, series: Int32Array | undefined): readonly Mask[] {
+  const out: Mask[] = []
+  const cutoff = cutoffFor(cutoffs, measurement, source)
+  if (cutoff > source.minTime) out.push({ measurements: undefined, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
   for (const tombstone of tombstones.get(measurement) ?? []) {
-    if (!applies(tombstone, piece)) continue
+    if (!applies(tombstone, source)) continue
     const hit = tombstone.series === null ? undefined : series === undefined ? tombstone.series : common(tombstone.series, series)
     if (hit === undefined || hit.length > 0) out.push({ measurements: undefined, series: hit, lo: tombstone.start, hi: tombstone.end })
   }
-  return joined(out, piece)
+  return joined(out, source)
 }
 
-/** One condition for all tombstones that hide the same part of the piece's time: whole series, mostly, deleted one by one. */
-function joined(hidden: readonly Hidden[], piece: Extent): readonly Hidden[] {
-  if (hidden.length < 2) return hidden
-  const groups = new Map<string, Hidden[]>()
-  for (const one of hidden) {
-    const lo = later(one.lo, piece.minTime)
-    const hi = earlier(one.hi, piece.maxTime)
+/** One condition for all tombstones that mask the same part of the source's time: whole series, mostly, deleted one by one. */
+function joined(masks: readonly Mask[], source: Maskable): readonly Mask[] {
+  if (masks.length < 2) return masks
+  const groups = new Map<string, Mask[]>()
+  for (const one of masks) {
+    const lo = later(one.lo, source.minTime)
+    const hi = earlier(one.hi, source.maxTime)
     const key = `${lo} ${hi} ${one.measurements?.but ?? ''} ${one.measurements?.ids ?? ''}`
     const group = groups.get(key)
     if (group === undefined) groups.set(key, [{ ...one, lo, hi }])
@@ -88,24 +88,24 @@ function unionOf(lists: readonly Int32Array[]): Int32Array {
 }
 
 /** What a merge takes out of a table's file for good: tombstones up to `cleared`, and all that retention masks, measurement by measurement. */
-export function hiddenInTable(
-  { tombstones, cutoffs, measurements }: Lifetimes,
+export function mergeMasks(
+  { tombstones, cutoffs, measurements }: Removals,
   measurement: number | undefined,
-  piece: Extent & { table: number; minSeries: number; maxSeries: number },
+  source: Maskable & { table: number; minSeries: number; maxSeries: number },
   cleared: number,
-): readonly Hidden[] {
-  const out: Hidden[] = []
-  if (measurement === undefined) out.push(...expiredInShared(cutoffs, piece, (id) => measurements?.get(id)?.tables.includes(piece.table) !== false))
+): readonly Mask[] {
+  const out: Mask[] = []
+  if (measurement === undefined) out.push(...expiredInShared(cutoffs, source, (id) => measurements?.get(id)?.tables.includes(source.table) !== false))
   else {
-    const cutoff = cutoffFor(cutoffs, measurement, piece)
-    if (cutoff > piece.minTime) out.push({ measurements: undefined, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
+    const cutoff = cutoffFor(cutoffs, measurement, source)
+    if (cutoff > source.minTime) out.push({ measurements: undefined, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
   }
   const lists = measurement === undefined ? tombstones.values() : [tombstones.get(measurement) ?? []]
   for (const list of lists) {
     for (const tombstone of list) {
-      if (tombstone.id > cleared || !applies(tombstone, piece)) continue
+      if (tombstone.id > cleared || !applies(tombstone, source)) continue
       const { series } = tombstone
-      if (series !== null && (series[series.length - 1] < piece.minSeries || series[0] > piece.maxSeries)) continue
+      if (series !== null && (series[series.length - 1] < source.minSeries || series[0] > source.maxSeries)) continue
       // Series say by themselves which measurement they are of.
       const whole = measurement === undefined && series === null
       out.push({ measurements: whole ? { ids: [tombstone.measurement] } : undefined, series: series ?? undefined, lo: tombstone.start, hi: tombstone.end })
@@ -113,26 +113,26 @@ export function hiddenInTable(
   }
   // Rows of series that were released before they were flushed.
   if (measurement === undefined) out.push({ measurements: { ids: [RELEASED] }, series: undefined, lo: FIRST_TIME, hi: LAST_TIME })
-  return joined(out, piece)
+  return joined(out, source)
 }
 
 /**
- * What retention masks of a shared table's source: most measurements at one time, those that have one of their own together with their like.
+ * What retention masks of a shared table's source: most measurements up to one time, those that have one of their own together with their like.
  * @param has whether a measurement may have rows in the table.
  */
-function expiredInShared(cutoffs: RetentionCutoffs, piece: Extent, has: (measurement: number) => boolean): Hidden[] {
-  const out: Hidden[] = []
-  const all = cutoffFor(cutoffs, ANY_OTHER, piece)
+function expiredInShared(cutoffs: RetentionCutoffs, source: Maskable, has: (measurement: number) => boolean): Mask[] {
+  const out: Mask[] = []
+  const all = cutoffFor(cutoffs, ANY_OTHER, source)
   const apart = new Map<bigint, number[]>()
   for (const id of namedMeasurements(cutoffs)) {
-    const own = cutoffFor(cutoffs, id, piece)
+    const own = cutoffFor(cutoffs, id, source)
     if (own === all || !has(id)) continue
     const group = apart.get(own)
     if (group === undefined) apart.set(own, [id])
     else group.push(id)
   }
   const before = (cutoff: bigint, measurements: Owners | undefined): void => {
-    if (cutoff > piece.minTime) out.push({ measurements, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
+    if (cutoff > source.minTime) out.push({ measurements, series: undefined, lo: FIRST_TIME, hi: cutoff - 1n })
   }
   const longer = [...apart].flatMap(([cutoff, ids]) => (cutoff < all ? ids : []))
   before(all, longer.length === 0 ? undefined : { ids: longer, but: true })
@@ -140,13 +140,13 @@ function expiredInShared(cutoffs: RetentionCutoffs, piece: Extent, has: (measure
   return out
 }
 
-/** Whether nothing of the piece is left. */
-export function hidesAll(hidden: readonly Hidden[], piece: Extent): boolean {
-  return hidden.some(({ measurements, series, lo, hi }) => measurements === undefined && series === undefined && lo <= piece.minTime && hi >= piece.maxTime)
+/** Whether nothing of the source is left. */
+export function masksAll(masks: readonly Mask[], source: Maskable): boolean {
+  return masks.some(({ measurements, series, lo, hi }) => measurements === undefined && series === undefined && lo <= source.minTime && hi >= source.maxTime)
 }
 
-function applies(tombstone: Tombstone, piece: Extent): boolean {
-  return tombstone.sequence > piece.sequence && tombstone.id > piece.cleared && tombstone.start <= piece.maxTime && tombstone.end >= piece.minTime
+function applies(tombstone: Tombstone, source: Maskable): boolean {
+  return tombstone.sequence > source.sequence && tombstone.id > source.cleared && tombstone.start <= source.maxTime && tombstone.end >= source.minTime
 }
 
 /** Numbers in both ascending lists. */

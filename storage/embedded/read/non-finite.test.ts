@@ -9,7 +9,7 @@ import { mergedKeys } from '../encryption/encrypted-write.ts'
 import { exportMeasurement } from '../export/export.ts'
 import { collect, TestDatabase, type TestMeasurement, type TestPoint } from '../testing/engine-state.ts'
 import type { SegmentMeta } from '../threads/layout.ts'
-import { piecesOf, relation } from './relation.ts'
+import { relation, sourcesOf } from './relation.ts'
 import { scanScope, scanSeries } from './scan.ts'
 import { unionSql } from './sources.ts'
 
@@ -58,9 +58,9 @@ function points(round: number, finite = fractions, unusual: readonly bigint[] = 
 /** Field v as it is stored. */
 async function stored(db: TestDatabase, m: TestMeasurement): Promise<[string, bigint][]> {
   const { state, duck, dataDir } = await db.context()
-  const sources: string[] = []
-  const pieces = piecesOf(state, state.snapshotNow()!, m.def, ALL, undefined)
-  const { sql } = unionSql({ duck, dataDir, pieces, time: ALL, fields: m.def.fields.filter(({ name }) => name === 'v'), sources, raw: true })
+  const calls: string[] = []
+  const sources = sourcesOf(state, state.snapshotNow()!, m.def, ALL, undefined)
+  const { sql } = unionSql({ duck, dataDir, sources, time: ALL, fields: m.def.fields.filter(({ name }) => name === 'v'), calls, raw: true })
   const out: [string, bigint][] = []
   for await (const { rows, columns } of streamSql(duck, sql, undefined)) {
     const [series, times, { values, validity }] = columns
@@ -71,7 +71,7 @@ async function stored(db: TestDatabase, m: TestMeasurement): Promise<[string, bi
       out.push([`${state.series.tags((series.values as Int32Array)[i]).host} ${(times.values as BigInt64Array)[i]}`, bits[i]])
     }
   }
-  for (const source of sources) duck.removeSource(source)
+  for (const call of calls) duck.removeSource(call)
   return out.sort()
 }
 
@@ -84,11 +84,11 @@ async function scanned(db: TestDatabase, name = 'm'): Promise<[string, bigint][]
 
 async function sql(db: TestDatabase, m: TestMeasurement, query: string): Promise<Record<string, unknown>[]> {
   const context = await db.context()
-  const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: m.def, time: ALL })
+  const { sql, calls } = relation(context, db.state.snapshotNow()!, { measurement: m.def, time: ALL })
   try {
     return await context.duck.run(query.replace('$m', `(${sql})`))
   } finally {
-    for (const source of sources) context.duck.removeSource(source)
+    for (const call of calls) context.duck.removeSource(call)
   }
 }
 
@@ -274,8 +274,8 @@ t.test('what has none is read and written as ever', async (t) => {
   db.write(m, [{ tags: { host: 'a' }, time: START, fields: { v: 1.5, w: STALE } }])
   const text = async (): Promise<string> => {
     const context = await db.context()
-    const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: m.def, time: ALL, columns: ['v'] })
-    for (const source of sources) context.duck.removeSource(source)
+    const { sql, calls } = relation(context, db.state.snapshotNow()!, { measurement: m.def, time: ALL, columns: ['v'] })
+    for (const call of calls) context.duck.removeSource(call)
     return sql
   }
   t.notMatch(await text(), /isfinite/, 'memtable')

@@ -41,7 +41,7 @@ export class EngineReader implements Reader {
   private readonly context: RelationContext
   private readonly snapshot: Snapshot
   private readonly signal: AbortSignal | undefined
-  private readonly sources: string[] = []
+  private readonly calls: string[] = []
   /** How to end each statement whose connection is still out. */
   private readonly statements = new Set<() => void>()
 
@@ -126,12 +126,12 @@ export class EngineReader implements Reader {
   /** Safe twice. */
   close(): void {
     for (const abandon of [...this.statements]) abandon()
-    for (const source of this.sources.splice(0)) this.context.duck.removeSource(source)
+    for (const call of this.calls.splice(0)) this.context.duck.removeSource(call)
   }
 
   /**
    * Which segments a statement reads is known once it is rewritten. Where some are not verified yet, or lie in an archive, that is done when rows are
-   * asked for: what a query will answer can be told without them.
+   * asked for: the columns of an answer are known without them.
    */
   private async opened(namespace: string, connection: DuckDBConnection, open: (host: SqlHost) => Promise<OpenedSql>): Promise<OpenedSql> {
     const wanted: SegmentMeta[] = []
@@ -180,7 +180,7 @@ export class EngineReader implements Reader {
         const def = state.measurement(namespace, request.measurement)
         if (def !== undefined) read.add(def)
         const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request)))
-        this.sources.push(...(parts?.sources ?? []))
+        this.calls.push(...(parts?.calls ?? []))
         return parts
       },
       now: () => BigInt(Date.now()) * NS_PER_MS,
@@ -231,14 +231,14 @@ export class EngineReader implements Reader {
     return {
       source: SOURCE_FUNCTION,
       isFile: (path) => (files ??= filesOf(context, snapshot, read)).has(path),
-      isSource: (call) => this.sources.includes(call),
+      isSource: (call) => this.calls.includes(call),
       refused: (reason) => context.refusedPlan?.(namespace, reason),
     }
   }
 
   private relationSql(def: MeasurementDef, request: RelationRequest): string {
-    const { sql, sources } = relation(this.context, this.snapshot, this.relationArgs(def, request))
-    this.sources.push(...sources)
+    const { sql, calls } = relation(this.context, this.snapshot, this.relationArgs(def, request))
+    this.calls.push(...calls)
     return sql
   }
 

@@ -68,9 +68,9 @@ async function readAll(db: TestDatabase, request: object = {}): Promise<{ tags: 
 async function readSql(db: TestDatabase, enumTags: string[] = []): Promise<{ tags: Record<string, string>; time: bigint; fields: Record<string, unknown> }[]> {
   const context = await db.context()
   const def = db.state.measurement('default', 'm')!
-  const { sql, sources } = relation(context, db.state.snapshotNow()!, { measurement: def, time: ALL, enumTags })
+  const { sql, calls } = relation(context, db.state.snapshotNow()!, { measurement: def, time: ALL, enumTags })
   const rows = await context.duck.run(`SELECT * REPLACE (epoch_ns(_time) AS _time) FROM (${sql})`)
-  for (const source of sources) context.duck.removeSource(source)
+  for (const call of calls) context.duck.removeSource(call)
   const tagNames = db.state.series.tagKeys(def.id)
   return sorted(
     rows.map((row) => {
@@ -260,14 +260,14 @@ t.test('segments that are not verified yet, or lie elsewhere, are fetched when r
   await db.flush()
   let ensured = 0
   const verifier: SegmentGate = {
-    require(pieces) {
-      const segments = pieces.flatMap(({ segment }) => segment ?? [])
+    require(sources) {
+      const segments = sources.flatMap(({ segment }) => segment ?? [])
       if (ensured === 0 && segments.length > 0) throw new UnverifiedSegments(segments)
     },
     async ensure(segments) {
       ensured += segments.length
     },
-    async ensurePieces() {},
+    async ensureSources() {},
   }
   const reader = await EngineReader.open({ ...(await db.context()), verifier })
   t.teardown(() => reader.close())

@@ -1,4 +1,4 @@
-/** One measurement as SQL text that stands behind FROM: pieces that can matter, joined with the tags wanted. */
+/** One measurement as SQL text that stands behind FROM: sources that can matter, joined with the tags wanted. */
 
 import { type Duck, sqlName, sqlText } from '../duckdb/duckdb.ts'
 import type { ProcessPool } from '../engine-process/pool.ts'
@@ -7,16 +7,16 @@ import type { SegmentGate } from '../segment/verify.ts'
 import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from '../series/tag-source.ts'
 import type { MeasurementDef, WorkerConfig } from '../threads/layout.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
-import { type Extent, hiddenOf, hidesAll } from './masks.ts'
-import type { SampleUnits } from './samples/source-blocks.ts'
-import { type Interval, type Piece, unionSql } from './sources.ts'
+import { type Maskable, masksAll, masksOf } from './masks.ts'
+import type { SampleBlocks } from './samples/source-blocks.ts'
+import { type Interval, type Source, unionSql } from './sources.ts'
 
 export interface RelationContext {
   state: WorkerState
   duck: Duck
   dictionaries: TagDictionaries
   dataDir: string
-  units: SampleUnits
+  sampleBlocks: SampleBlocks
   /** A statement's plan that would have read what is not its own was refused. */
   refusedPlan?(namespace: string, reason: string): void
   /** Absent where every segment is trusted. */
@@ -43,20 +43,20 @@ export interface RelationArgs {
 
 export interface Relation {
   sql: string
-  /** Row sources to remove once the statement is over. */
-  sources: string[]
+  /** Calls of row sources to remove once the statement is over. */
+  calls: string[]
   merged: boolean
 }
 
-/** Pieces of a measurement that can hold rows of the range and the series, oldest first. */
-export function piecesOf(state: WorkerState, snapshot: Snapshot, def: MeasurementDef, time: Interval, series: Int32Array | undefined): Piece[] {
-  const segments: Piece[] = []
-  const memtables: Piece[] = []
-  /** Adds the piece unless deletes and retention leave nothing of it. */
-  const keep = (list: Piece[], piece: Omit<Piece, 'hidden'>, extent: Pick<Extent, 'sequence' | 'cleared'>): void => {
-    const whole = { ...extent, minTime: piece.minTime, maxTime: piece.maxTime }
-    const hidden = hiddenOf(snapshot, def.id, whole, series)
-    if (!hidesAll(hidden, whole)) list.push({ ...piece, hidden })
+/** Sources of a measurement that can hold rows of the range and the series, oldest first. */
+export function sourcesOf(state: WorkerState, snapshot: Snapshot, def: MeasurementDef, time: Interval, series: Int32Array | undefined): Source[] {
+  const segments: Source[] = []
+  const memtables: Source[] = []
+  /** Adds the source unless deletes and retention leave nothing of it. */
+  const keep = (list: Source[], source: Omit<Source, 'masks'>, extent: Pick<Maskable, 'sequence' | 'cleared'>): void => {
+    const whole = { ...extent, minTime: source.minTime, maxTime: source.maxTime }
+    const masks = masksOf(snapshot, def.id, whole, series)
+    if (!masksAll(masks, whole)) list.push({ ...source, masks })
   }
   for (const id of def.tables) {
     // A table that went with a drop meanwhile was its measurement's own.
@@ -64,33 +64,33 @@ export function piecesOf(state: WorkerState, snapshot: Snapshot, def: Measuremen
     const measurement = shared ? def.id : undefined
     const table = snapshot.table(id)
     for (const segment of table.segments) {
-      const piece = {
+      const source = {
         minTime: BigInt(segment.minTime),
         maxTime: BigInt(segment.maxTime),
         dirty: segment.dirty === null ? null : ([BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] as Interval),
         segment,
         measurement,
       }
-      if (!overlaps(piece, time)) continue
+      if (!overlaps(source, time)) continue
       if (series !== undefined && !(series[series.length - 1] >= segment.minSeries && series[0] <= segment.maxSeries)) continue
-      keep(segments, piece, { sequence: segment.sequence, cleared: segment.cleared ?? 0 })
+      keep(segments, source, { sequence: segment.sequence, cleared: segment.cleared ?? 0 })
     }
     for (const part of table.memtables) {
       // A series keeps its rows in one table of a memtable; its links are those of this table when no other one can have them.
       const linked = def.tables.filter((other) => part.memtable.tables.has(other)).length === 1
-      const piece = {
+      const source = {
         minTime: part.minTime,
         maxTime: part.maxTime,
         dirty: hull(part.dirty, part.repeats),
         memtable: { part, linked, series: series ?? (shared ? state.series.of(def.id) : undefined) },
         measurement,
       }
-      if (overlaps(piece, time)) keep(memtables, piece, { sequence: part.memtable.sequence, cleared: 0 })
+      if (overlaps(source, time)) keep(memtables, source, { sequence: part.memtable.sequence, cleared: 0 })
     }
   }
   // Rows of a shared table are older than those of the measurement's own, though a merge with other measurements' may have given them a higher sequence.
-  const place = ({ segment }: Piece): number => def.tables.indexOf(segment!.table)
-  segments.sort((a, b) => place(a) - place(b) || a.segment!.sequence - b.segment!.sequence)
+  const position = ({ segment }: Source): number => def.tables.indexOf(segment!.table)
+  segments.sort((a, b) => position(a) - position(b) || a.segment!.sequence - b.segment!.sequence)
   memtables.sort((a, b) => a.memtable!.part.memtable.sequence - b.memtable!.part.memtable.sequence)
   return [...segments, ...memtables]
 }
@@ -101,8 +101,8 @@ function hull(a: Interval | null, b: Interval | null): Interval | null {
   return [ends[0], ends[3]]
 }
 
-function overlaps(piece: Pick<Piece, 'minTime' | 'maxTime'>, [lo, hi]: Interval): boolean {
-  return piece.maxTime >= lo && piece.minTime <= hi
+function overlaps(source: Pick<Source, 'minTime' | 'maxTime'>, [lo, hi]: Interval): boolean {
+  return source.maxTime >= lo && source.minTime <= hi
 }
 
 /** @throws UnverifiedSegments */
@@ -113,43 +113,43 @@ export function relation(context: RelationContext, snapshot: Snapshot, args: Rel
   const wanted = args.columns ?? [TIME_COLUMN, ...tags.map((tag) => tag.column), ...measurement.fields.map((field) => field.column)]
   const fields = measurement.fields.filter((field) => wanted.includes(field.column))
   const wantedTags = tags.filter((tag) => wanted.includes(tag.column))
-  const sources: string[] = []
+  const calls: string[] = []
   const none = args.series !== undefined && args.series.length === 0
-  const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, args.series)
-  context.verifier?.require(pieces)
-  const union = unionSql({ duck, dataDir, pieces, time, fields, series: none ? undefined : args.series, sources })
+  const sources = none ? [] : sourcesOf(state, snapshot, measurement, time, args.series)
+  context.verifier?.require(sources)
+  const union = unionSql({ duck, dataDir, sources, time, fields, series: none ? undefined : args.series, calls })
   const columns = wanted.map((name) => `${wantedTags.some((tag) => tag.column === name) ? 't' : 'p'}.${sqlName(name)}`).join(', ')
-  if (wantedTags.length === 0) return { sql: `SELECT ${columns} FROM (${union.sql}) p`, sources, merged: union.merged }
+  if (wantedTags.length === 0) return { sql: `SELECT ${columns} FROM (${union.sql}) p`, calls, merged: union.merged }
   const call = tagCall(context, args, wantedTags)
-  sources.push(call)
-  return { sql: `SELECT ${columns} FROM (${union.sql}) p JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`, sources, merged: union.merged }
+  calls.push(call)
+  return { sql: `SELECT ${columns} FROM (${union.sql}) p JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`, calls, merged: union.merged }
 }
 
 /**
  * The measurement in two parts that share `_series`: its rows without tags, and its series' tags. Undefined when there are few rows a series, so that
  * grouping them by series first would gain nothing.
  */
-export function splitRelation(context: RelationContext, snapshot: Snapshot, args: RelationArgs): { rows: string; tags: string; sources: string[] } | undefined {
+export function splitRelation(context: RelationContext, snapshot: Snapshot, args: RelationArgs): { rows: string; tags: string; calls: string[] } | undefined {
   const { state, duck, dataDir } = context
   const { measurement, time, series } = args
   if (series?.length === 0) return undefined
-  const pieces = piecesOf(state, snapshot, measurement, time, series)
-  const rowCount = pieces.reduce((sum, { segment, memtable }) => sum + (segment?.rows ?? memtable?.part.rows ?? 0), 0)
-  const shared = pieces.some((piece) => piece.measurement !== undefined) // its rows are of other measurements as well
+  const sources = sourcesOf(state, snapshot, measurement, time, series)
+  const rowCount = sources.reduce((sum, { segment, memtable }) => sum + (segment?.rows ?? memtable?.part.rows ?? 0), 0)
+  const shared = sources.some((source) => source.measurement !== undefined) // its rows are of other measurements as well
   if (shared || rowCount < EARLY_ROWS * (series ?? state.series.of(measurement.id)).length) return undefined
   const tags = tagColumns(measurement, state.series.tagKeys(measurement.id)).filter((tag) => args.columns?.includes(tag.column) ?? true)
   const fields = measurement.fields.filter((field) => args.columns?.includes(field.column) ?? true)
   if (tags.length === 0) return undefined
-  context.verifier?.require(pieces)
-  const sources: string[] = []
-  const union = unionSql({ duck, dataDir, pieces, time, fields, series, sources })
+  context.verifier?.require(sources)
+  const calls: string[] = []
+  const union = unionSql({ duck, dataDir, sources, time, fields, series, calls })
   const call = tagCall(context, args, tags)
-  sources.push(call)
+  calls.push(call)
   const rows = [SERIES_COLUMN, TIME_COLUMN, ...fields.map((field) => field.column)].map(sqlName).join(', ')
   return {
     rows: `SELECT ${rows} FROM (${union.sql}) p`,
     tags: `SELECT ${[SERIES_COLUMN, ...tags.map((tag) => tag.column)].map(sqlName).join(', ')} FROM ${call} t`,
-    sources,
+    calls,
   }
 }
 

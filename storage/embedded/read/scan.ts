@@ -7,15 +7,15 @@ import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../common/names.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import type { ChunkView } from '../memtable/chunk-view.ts'
-import { memtablePlaces, unhidden } from '../memtable/memtable-source.ts'
+import { memtablePositions, unmasked } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn } from '../memtable/row-gather.ts'
-import { compareTimes, groupRepeats, type OrderedRows, orderPlaces, orderRows } from '../memtable/row-order.ts'
+import { compareTimes, groupDuplicates, type OrderedRows, orderPositions, orderRows } from '../memtable/row-order.ts'
 import type { FieldDef, MeasurementDef, SegmentMeta } from '../threads/layout.ts'
 import { ROW_BITS } from '../threads/layout.ts'
 import type { MemtablePart, Snapshot } from '../threads/state.ts'
-import { piecesOf, type RelationContext } from './relation.ts'
+import { type RelationContext, sourcesOf } from './relation.ts'
 import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
-import { dirtyIntervals, holdsNonFinite, type Interval, type Piece, unionSql } from './sources.ts'
+import { dirtyIntervals, holdsNonFinite, type Interval, type Source, unionSql } from './sources.ts'
 
 export interface ScanScope {
   measurement: MeasurementDef
@@ -59,13 +59,13 @@ export async function* scanSeries(
 ): AsyncGenerator<SeriesChunk> {
   const { measurement, fields, time, series } = scope
   if (time[0] > time[1] || series?.length === 0 || fields.length === 0) return
-  const pieces = piecesOf(context.state, snapshot, measurement, time, series)
-  const memtables = pieces.filter((piece) => piece.memtable !== undefined)
+  const sources = sourcesOf(context.state, snapshot, measurement, time, series)
+  const memtables = sources.filter((source) => source.memtable !== undefined)
   // A shared table's rows are told apart by their series.
-  const wanted = series ?? (memtables.some((piece) => piece.measurement !== undefined) ? context.state.series.of(measurement.id) : undefined)
+  const wanted = series ?? (memtables.some((source) => source.measurement !== undefined) ? context.state.series.of(measurement.id) : undefined)
   const recent = new RecentRows(memtables, scope, wanted)
-  const segments = pieces.filter((piece) => piece.segment !== undefined)
-  const guarded = fields.map((field) => field.type === 'histogram' || pieces.some((piece) => holdsNonFinite(piece, field)))
+  const segments = sources.filter((source) => source.segment !== undefined)
+  const guarded = fields.map((field) => field.type === 'histogram' || sources.some((source) => holdsNonFinite(source, field)))
   const turn = new Turn(signal)
   const chunks = function* (number: number, all: SeriesRows): Generator<SeriesChunk> {
     const rows = withValues(readableOnly(all, guarded))
@@ -100,24 +100,24 @@ function columnChunk({ name, type, scale }: FieldDef, values: ColumnChunk['value
   return { name, type, ...(type === 'decimal' ? { scale } : {}), values, ...(validity === undefined ? {} : { validity }) }
 }
 
-/** How a scan would be answered. Rows of memtables are those that would be looked at; of tables that several namespaces share, only the own parts are told. */
+/** How a scan would be answered. Rows of memtables are those that would be looked at; of tables that several namespaces share, only the own parts are counted. */
 export function explainScan({ state }: RelationContext, snapshot: Snapshot, request: ScanRequest, { measurement, time, series }: ScanScope): ScanPlan {
   const none = time[0] > time[1] || series?.length === 0
-  const pieces = none ? [] : piecesOf(state, snapshot, measurement, time, series)
+  const sources = none ? [] : sourcesOf(state, snapshot, measurement, time, series)
   const isOwn = ({ owners }: SegmentMeta): boolean => owners === undefined || Object.hasOwn(owners, request.namespace)
-  const segments = pieces.filter((piece) => piece.segment !== undefined && isOwn(piece.segment)).length
+  const segments = sources.filter((source) => source.segment !== undefined && isOwn(source.segment)).length
   const apart = request.namespace !== ''
   return {
     measurement: request.measurement,
     series: (series ?? state.series.of(measurement.id)).length,
     time: { start: String(request.start ?? MIN_TIME), end: String(request.end ?? MAX_TIME) },
     segments: { total: measurement.tables.reduce((sum, table) => sum + snapshot.table(table).segments.filter(isOwn).length, 0), read: segments },
-    memtableRows: pieces.reduce(
+    memtableRows: sources.reduce(
       (sum, { memtable }) =>
         sum + (memtable === undefined ? 0 : apart ? ownRows(memtable.part, state.series.measurementArray, measurement.id) : memtable.part.rows),
       0,
     ),
-    deduplicated: dirtyIntervals(pieces, time).length > 0,
+    deduplicated: dirtyIntervals(sources, time).length > 0,
   }
 }
 
@@ -156,26 +156,26 @@ class RecentRows {
   private pending: SeriesRows | undefined
   private out = new Gathered(64)
 
-  constructor(pieces: readonly Piece[], { fields, time }: ScanScope, wanted: Int32Array | undefined) {
+  constructor(sources: readonly Source[], { fields, time }: ScanScope, wanted: Int32Array | undefined) {
     this.fields = fields
     const counts: number[] = []
-    const places: Int32Array[] = []
-    const total = pieces.reduce((sum, { memtable }) => sum + memtable!.part.rows, 0)
-    const few = pieces.some(({ hidden }) => hidden.length > 0) || (wanted !== undefined && wanted.length * FEW_SHARE < total)
-    for (const { memtable, hidden } of pieces) {
+    const positions: Int32Array[] = []
+    const total = sources.reduce((sum, { memtable }) => sum + memtable!.part.rows, 0)
+    const few = sources.some(({ masks }) => masks.length > 0) || (wanted !== undefined && wanted.length * FEW_SHARE < total)
+    for (const { memtable, masks } of sources) {
       const { part, linked } = memtable!
       const base = this.chunks.length << ROW_BITS
       this.chunks.push(...part.chunks)
       counts.push(...part.counts)
       for (let i = 0; i < part.chunks.length; i++) this.heaps.push(part.memtable.heap)
       if (few) {
-        const found = memtablePlaces({ part, lo: time[0], hi: time[1], linked }, wanted)
-        places.push(unhidden(part.chunks, found, hidden).map((place) => place + base))
+        const found = memtablePositions({ part, lo: time[0], hi: time[1], linked }, wanted)
+        positions.push(unmasked(part.chunks, found, masks).map((position) => position + base))
       }
     }
     this.columns = fields.map((field) => new GatheredColumn(this.chunks, field.id))
     this.ordered = few
-      ? orderPlaces(this.chunks, joined(places), time)
+      ? orderPositions(this.chunks, joined(positions), time)
       : orderRows({ chunks: this.chunks, counts }, { lo: time[0], hi: time[1], series: flags(wanted) })
   }
 
@@ -205,18 +205,20 @@ class RecentRows {
 
   private current(): SeriesRows {
     if (this.pending !== undefined) return this.pending
-    const { rows, starts, repeats, series } = this.ordered
-    const places = rows.subarray(starts[this.at], starts[this.at + 1])
-    if (places.length > this.out.rows) this.out = new Gathered(places.length * 2)
-    const groups = repeats ? repeated(this.chunks, places, series[this.at]) : undefined
-    return (this.pending = memtableRows(this.chunks, (place) => this.heaps[place >>> ROW_BITS], this.fields, this.columns, places, groups, this.out))
+    const { rows, starts, duplicates, series } = this.ordered
+    const positions = rows.subarray(starts[this.at], starts[this.at + 1])
+    if (positions.length > this.out.rows) this.out = new Gathered(positions.length * 2)
+    const groups = duplicates ? grouped(this.chunks, positions, series[this.at]) : undefined
+    return (this.pending = memtableRows(this.chunks, (position) => this.heaps[position >>> ROW_BITS], this.fields, this.columns, positions, groups, this.out))
   }
 }
 
-function repeated(chunks: readonly ChunkView[], places: Int32Array, series: number): Int32Array | undefined {
+function grouped(chunks: readonly ChunkView[], positions: Int32Array, series: number): Int32Array | undefined {
   let any = false
-  for (let i = 1; i < places.length && !any; i++) any = compareTimes(chunks, places[i - 1], places[i]) === 0
-  return any ? groupRepeats(chunks, { rows: places, series: Int32Array.of(series), starts: Int32Array.of(0, places.length), repeats: true }) : undefined
+  for (let i = 1; i < positions.length && !any; i++) any = compareTimes(chunks, positions[i - 1], positions[i]) === 0
+  return any
+    ? groupDuplicates(chunks, { rows: positions, series: Int32Array.of(series), starts: Int32Array.of(0, positions.length), duplicates: true })
+    : undefined
 }
 
 function joined(lists: readonly Int32Array[]): Int32Array {
@@ -243,19 +245,19 @@ interface Run {
   last: boolean
 }
 
-/** Segment rows series by series, in ascending time, merged where segments repeat. */
+/** Segment rows series by series, in ascending time, merged where segments have duplicates. */
 async function* segmentRuns(
   context: RelationContext,
-  pieces: Piece[],
+  sources: Source[],
   { fields, time, series }: ScanScope,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Run> {
-  if (pieces.length === 0) return
-  await context.verifier?.ensurePieces(pieces, signal)
-  const sources: string[] = []
-  const union = unionSql({ duck: context.duck, dataDir: context.dataDir, pieces, time, fields, series, sources, raw: true })
+  if (sources.length === 0) return
+  await context.verifier?.ensureSources(sources, signal)
+  const calls: string[] = []
+  const union = unionSql({ duck: context.duck, dataDir: context.dataDir, sources, time, fields, series, calls, raw: true })
   // One segment comes in order by itself.
-  const sql = pieces.length === 1 && !union.merged ? union.sql : `SELECT * FROM (${union.sql}) ORDER BY _series, _time`
+  const sql = sources.length === 1 && !union.merged ? union.sql : `SELECT * FROM (${union.sql}) ORDER BY _series, _time`
   let current = -1
   let parts: SeriesRows[] = []
   let held = 0
@@ -290,6 +292,6 @@ async function* segmentRuns(
     }
     if (parts.length > 0) yield { series: current, rows: concatRows(fields, parts), last: true }
   } finally {
-    for (const source of sources) context.duck.removeSource(source)
+    for (const call of calls) context.duck.removeSource(call)
   }
 }

@@ -1,4 +1,4 @@
-/** Rows of one series as columns: collected from memtable places or result vectors, joined, and merged field by field. */
+/** Rows of one series as columns: collected from memtable positions or result vectors, joined, and merged field by field. */
 import type { ColumnChunk, FieldType } from 'svcdb'
 import { isStaleHistogram } from 'svcdb/lib/histogram'
 import { hasNonFinite } from '../../common/floats.ts'
@@ -132,26 +132,26 @@ export function mergeRows(fields: readonly FieldDef[], older: SeriesRows, newer:
 /**
  * Rows of one series out of memtables.
  * @param out room for all of them, overwritten.
- * @param places in ascending time. @param groups where each output row starts in `places`, when times repeat.
+ * @param positions in ascending time. @param groups where each output row starts in `positions`, when times repeat.
  */
 export function memtableRows(
   chunks: readonly ChunkView[],
-  heapOf: (place: number) => readonly Uint8Array[],
+  heapOf: (position: number) => readonly Uint8Array[],
   fields: readonly FieldDef[],
   columns: readonly GatheredColumn[],
-  places: Int32Array,
+  positions: Int32Array,
   groups: Int32Array | undefined,
   out: Gathered,
 ): SeriesRows {
-  const n = groups === undefined ? places.length : groups.length - 1
-  const picked = groups === undefined ? places : new Int32Array(n)
-  if (groups !== undefined) for (let i = 0; i < n; i++) picked[i] = places[groups[i]]
+  const n = groups === undefined ? positions.length : groups.length - 1
+  const picked = groups === undefined ? positions : new Int32Array(n)
+  if (groups !== undefined) for (let i = 0; i < n; i++) picked[i] = positions[groups[i]]
   gatherTimes(chunks, picked, 0, n, out.i32)
   const times = new BigInt64Array(out.buffer.slice(0, n * 8))
   return {
     times,
     columns: fields.map((field, f) => {
-      if (groups !== undefined) for (let i = 0; i < n; i++) picked[i] = columns[f].lastSet(places, groups[i], groups[i + 1])
+      if (groups !== undefined) for (let i = 0; i < n; i++) picked[i] = columns[f].lastSet(positions, groups[i], groups[i + 1])
       columns[f].gather(picked, 0, n, valueBytes(field.type), out)
       return {
         values: gatheredValues(field.type, out, n, (i) => heapBytes(heapOf(picked[i]), out.i32[i * 2], out.i32[i * 2 + 1])),

@@ -1,6 +1,6 @@
 /**
- * SQL over the pieces of a measurement (segments, memtables): a plain UNION ALL where no two pieces can hold the same (series, time),
- * and a merge by field, last write first, in the time ranges that may repeat.
+ * SQL over the sources of a measurement (segments, memtables): a plain UNION ALL where no two sources can hold the same (series, time),
+ * and a merge by field, last write first, in the time ranges that may have duplicates.
  */
 import { join } from 'node:path'
 import { staleHistogram } from 'svcdb/lib/histogram'
@@ -12,65 +12,65 @@ import { mayBeNonFinite } from '../segment/encoding.ts'
 import { numberSource } from '../series/number-source.ts'
 import type { FieldDef, SegmentColumn, SegmentMeta } from '../threads/layout.ts'
 import type { MemtablePart } from '../threads/state.ts'
-import { HiddenRows } from './mask-sql.ts'
-import type { Hidden } from './masks.ts'
+import { MaskedRows } from './mask-sql.ts'
+import type { Mask } from './masks.ts'
 
 /** docs/formats/histogram.md */
 const STALE_HISTOGRAM = `'${Array.from(staleHistogram(), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}'::BLOB`
 
 export type Interval = [lo: bigint, hi: bigint]
 
-export interface Piece {
+export interface Source {
   minTime: bigint
   maxTime: bigint
   dirty: Interval | null
   segment?: SegmentMeta
   memtable?: { part: MemtablePart; linked: boolean; series: Int32Array | undefined }
-  /** The measurement whose rows are wanted, when the piece holds those of others too. */
+  /** The measurement whose rows are wanted, when the source holds those of others too. */
   measurement: number | undefined
   /** Rows that deletes and retention have taken away. */
-  hidden: readonly Hidden[]
+  masks: readonly Mask[]
 }
 
 export interface UnionRequest {
   duck: Duck
   dataDir: string
   /** Oldest first. */
-  pieces: Piece[]
+  sources: Source[]
   time: Interval
   fields: FieldDef[]
   /** Ascending; all when absent. */
   series?: Int32Array
-  /** Collects the row sources made, to be removed when the statement is over. */
-  sources: string[]
+  /** Collects the calls of row sources made, to be removed when the statement is over. */
+  calls: string[]
   /** How a segment's column is read; decoded to the field's type when absent. */
   read?: (segment: SegmentMeta, field: FieldDef) => string
   /** NaN and infinities come as they are stored, bit for bit; without it they are null. */
   raw?: true
 }
 
-/** A piece's row numbers stay below this. */
+/** A source's row numbers stay below this. */
 const ORDER_BITS = 32n
 /** A longer list of series is a table of its own instead of a list of constants. */
 const SERIES_LISTED = 1000
-/** More conditions for what is hidden of a piece are not made: it is looked up (hidden-sql.ts). */
-const HIDDEN_LISTED = 1
+/** More conditions for what is masked of a source are not made: it is looked up (mask-sql.ts). */
+const MASKS_LISTED = 1
 
 /** A SELECT with _series, _time and the fields. `merged` says whether rows had to be merged. */
 export function unionSql(request: UnionRequest): { sql: string; merged: boolean } {
-  const pieces = request.pieces.filter((piece) => piece.maxTime >= request.time[0] && piece.minTime <= request.time[1])
-  const dirty = dirtyIntervals(pieces, request.time)
-  const branches = plainBranches(request, pieces, dirty)
-  const merge = dirty.length > 0 ? mergedBranch(request, pieces, dirty) : undefined
+  const sources = request.sources.filter((source) => source.maxTime >= request.time[0] && source.minTime <= request.time[1])
+  const dirty = dirtyIntervals(sources, request.time)
+  const branches = plainBranches(request, sources, dirty)
+  const merge = dirty.length > 0 ? mergedBranch(request, sources, dirty) : undefined
   if (merge !== undefined) branches.push(merge)
   if (branches.length === 0) return { sql: emptySql(request.fields), merged: false }
   return { sql: branches.join(' UNION ALL '), merged: merge !== undefined }
 }
 
-/** Where rows may repeat: disjoint, ascending, within the range asked for. */
-export function dirtyIntervals(pieces: readonly Piece[], [lo, hi]: Interval): Interval[] {
+/** Where rows may have duplicates: disjoint, ascending, within the range asked for. */
+export function dirtyIntervals(sources: readonly Source[], [lo, hi]: Interval): Interval[] {
   const found: Interval[] = []
-  for (const { dirty } of pieces)
+  for (const { dirty } of sources)
     if (dirty !== null && dirty[1] >= lo && dirty[0] <= hi) found.push([dirty[0] > lo ? dirty[0] : lo, dirty[1] < hi ? dirty[1] : hi])
   found.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0))
   const out: Interval[] = []
@@ -82,26 +82,26 @@ export function dirtyIntervals(pieces: readonly Piece[], [lo, hi]: Interval): In
   return out
 }
 
-function plainBranches(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string[] {
+function plainBranches(request: UnionRequest, sources: readonly Source[], dirty: readonly Interval[]): string[] {
   const branches: string[] = []
   // Segments that are read alike share one read_parquet. A time bound that only some of them need costs the others nothing: their statistics settle it.
   const groups = new Map<string, { files: string[]; head: string; conditions: string[]; bounds: Set<string> }>()
-  for (const piece of pieces) {
-    if (dirty.some(([lo, hi]) => lo <= piece.minTime && hi >= piece.maxTime)) continue
-    const bounds = timeConditions(piece, request.time)
+  for (const source of sources) {
+    if (dirty.some(([lo, hi]) => lo <= source.minTime && hi >= source.maxTime)) continue
+    const bounds = timeConditions(source, request.time)
     const conditions = [
-      ...dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime).map((interval) => `NOT ${within(interval)}`),
-      ...seriesConditions(request, piece),
-      ...hiddenConditions(request, piece),
+      ...dirty.filter(([lo, hi]) => lo <= source.maxTime && hi >= source.minTime).map((interval) => `NOT ${within(interval)}`),
+      ...seriesConditions(request, source),
+      ...maskConditions(request, source),
     ]
-    if (piece.segment === undefined) {
-      const fields = fieldList(request.fields, (field) => shown(request, [piece], field, sqlName(field.column)))
-      branches.push(`SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM ${memtableCall(request, piece, 0n)}${whereSql([...bounds, ...conditions])}`)
+    if (source.segment === undefined) {
+      const fields = fieldList(request.fields, (field) => shown(request, [source], field, sqlName(field.column)))
+      branches.push(`SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM ${memtableCall(request, source, 0n)}${whereSql([...bounds, ...conditions])}`)
       continue
     }
-    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, piece.segment, [piece])}`
-    const key = [head, storedTypes(request, piece.segment), ...conditions].join('\n')
-    const file = segmentPathOf(request.duck, request.dataDir, piece.segment)
+    const head = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${segmentFields(request, source.segment, [source])}`
+    const key = [head, storedTypes(request, source.segment), ...conditions].join('\n')
+    const file = segmentPathOf(request.duck, request.dataDir, source.segment)
     const group = groups.get(key)
     if (group === undefined) groups.set(key, { files: [file], head, conditions, bounds: new Set(bounds) })
     else {
@@ -122,19 +122,19 @@ function storedTypes(request: UnionRequest, segment: SegmentMeta): string {
   return request.fields.map((field) => (wide(field) ? 'w' : '-')).join('')
 }
 
-function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: readonly Interval[]): string | undefined {
+function mergedBranch(request: UnionRequest, sources: readonly Source[], dirty: readonly Interval[]): string | undefined {
   const branches: string[] = []
-  const merged: Piece[] = []
-  for (const [i, piece] of pieces.entries()) {
-    const touching = dirty.filter(([lo, hi]) => lo <= piece.maxTime && hi >= piece.minTime)
+  const merged: Source[] = []
+  for (const [i, source] of sources.entries()) {
+    const touching = dirty.filter(([lo, hi]) => lo <= source.maxTime && hi >= source.minTime)
     if (touching.length === 0) continue
-    merged.push(piece)
+    merged.push(source)
     const order = BigInt(i) << ORDER_BITS
-    const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, piece), ...hiddenConditions(request, piece)])
+    const tail = whereSql([`(${touching.map(within).join(' OR ')})`, ...seriesConditions(request, source), ...maskConditions(request, source)])
     branches.push(
-      piece.segment === undefined
-        ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, piece, order)}${tail}`
-        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, piece.segment)} FROM ${readSql([segmentPathOf(request.duck, request.dataDir, piece.segment)])}${tail}`,
+      source.segment === undefined
+        ? `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${ORDER_COLUMN}${fieldList(request.fields, (field) => sqlName(field.column))} FROM ${memtableCall(request, source, order)}${tail}`
+        : `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${order}::BIGINT AS ${ORDER_COLUMN}${segmentFields(request, source.segment)} FROM ${readSql([segmentPathOf(request.duck, request.dataDir, source.segment)])}${tail}`,
     )
   }
   if (branches.length === 0) return undefined
@@ -143,10 +143,10 @@ function mergedBranch(request: UnionRequest, pieces: readonly Piece[], dirty: re
   return `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`
 }
 
-function memtableCall(request: UnionRequest, piece: Piece, order: bigint): string {
-  const { part, linked, series } = piece.memtable!
+function memtableCall(request: UnionRequest, source: Source, order: bigint): string {
+  const { part, linked, series } = source.memtable!
   const call = request.duck.addSource(memtableSource({ part, linked, series, fields: request.fields, lo: request.time[0], hi: request.time[1], order }))
-  request.sources.push(call)
+  request.calls.push(call)
   return call
 }
 
@@ -160,7 +160,7 @@ export function readSql(files: readonly string[]): string {
 }
 
 /** @param shownTo where values end that are not to be seen; none when rows are merged first. */
-function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: readonly Piece[] = []): string {
+function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: readonly Source[] = []): string {
   const read = request.read ?? rawColumn
   return fieldList(request.fields, (field) => {
     const column = segment.columns.find((c) => c.field === field.id)
@@ -170,9 +170,9 @@ function segmentFields(request: UnionRequest, segment: SegmentMeta, shownTo: rea
   })
 }
 
-/** A field's value as it is asked for. @param pieces it may come from. */
-function shown({ raw }: UnionRequest, pieces: readonly Piece[], field: FieldDef, value: string): string {
-  return named(field, raw || pieces.length === 0 ? value : readable(pieces, field, value))
+/** A field's value as it is asked for. @param sources it may come from. */
+function shown({ raw }: UnionRequest, sources: readonly Source[], field: FieldDef, value: string): string {
+  return named(field, raw || sources.length === 0 ? value : readable(sources, field, value))
 }
 
 function named({ column }: FieldDef, value: string): string {
@@ -181,13 +181,13 @@ function named({ column }: FieldDef, value: string): string {
 }
 
 /** Without NaN, infinities and staleness markers. */
-function readable(pieces: readonly Piece[], field: FieldDef, value: string): string {
+function readable(sources: readonly Source[], field: FieldDef, value: string): string {
   if (field.type === 'histogram') return `nullif(${value}, ${STALE_HISTOGRAM})`
-  return pieces.some((piece) => holdsNonFinite(piece, field)) ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
+  return sources.some((source) => holdsNonFinite(source, field)) ? `CASE WHEN isfinite(${value}) THEN ${value} END` : value
 }
 
-/** Whether some values of a piece's field may be NaN or infinite. */
-export function holdsNonFinite({ segment, memtable }: Pick<Piece, 'segment' | 'memtable'>, { id, type }: FieldDef): boolean {
+/** Whether some values of a source's field may be NaN or infinite. */
+export function holdsNonFinite({ segment, memtable }: Pick<Source, 'segment' | 'memtable'>, { id, type }: FieldDef): boolean {
   if (type !== 'float64') return false
   if (segment !== undefined) return segment.columns.some((column) => column.field === id && mayBeNonFinite(column))
   return memtable!.part.chunks.some((chunk) => chunk.columns.has(id) && chunk.hasNonFinite(chunk.columns.get(id)!))
@@ -209,11 +209,11 @@ function valueColumn(segment: SegmentMeta, column: SegmentColumn): string {
   return column.encoding.scale === 0 ? `${name}::DOUBLE` : `${name}::DOUBLE / 1e${column.encoding.scale}`
 }
 
-/** The bounds that the piece's own times do not settle. */
-export function timeConditions(piece: Piece, [lo, hi]: readonly [bigint, bigint]): string[] {
+/** The bounds that the source's own times do not settle. */
+export function timeConditions(source: Source, [lo, hi]: readonly [bigint, bigint]): string[] {
   const out: string[] = []
-  if (piece.minTime < lo) out.push(`${TIME_COLUMN} >= ${timeSql(lo)}`)
-  if (piece.maxTime > hi) out.push(`${TIME_COLUMN} <= ${timeSql(hi)}`)
+  if (source.minTime < lo) out.push(`${TIME_COLUMN} >= ${timeSql(lo)}`)
+  if (source.maxTime > hi) out.push(`${TIME_COLUMN} <= ${timeSql(hi)}`)
   return out
 }
 
@@ -226,9 +226,9 @@ function timeSql(time: bigint): string {
 }
 
 /** The range prunes row groups, the list decides. Memtable sources hold nothing but the series wanted. */
-function seriesConditions(request: UnionRequest, piece: Piece): string[] {
-  if (piece.segment === undefined) return []
-  const out = piece.measurement === undefined ? [] : [`_measurement = ${piece.measurement}`]
+function seriesConditions(request: UnionRequest, source: Source): string[] {
+  if (source.segment === undefined) return []
+  const out = source.measurement === undefined ? [] : [`_measurement = ${source.measurement}`]
   const { series } = request
   return series === undefined ? out : [...out, ...isAmong(request, series)]
 }
@@ -243,29 +243,29 @@ function isAmong(request: UnionRequest, series: Int32Array): string[] {
   return [range, `${SERIES_COLUMN} IN (FROM ${seriesCall(request, series)})`]
 }
 
-function hiddenConditions(request: UnionRequest, piece: Piece): string[] {
+function maskConditions(request: UnionRequest, source: Source): string[] {
   const [from, to] = request.time
-  const hidden = piece.hidden.filter(({ lo, hi }) => lo <= to && hi >= from)
-  const looked = hidden.length > HIDDEN_LISTED ? hidden.filter(({ measurements }) => measurements === undefined) : []
-  const listed = looked.length === 0 ? hidden : hidden.filter(({ measurements }) => measurements !== undefined)
+  const masks = source.masks.filter(({ lo, hi }) => lo <= to && hi >= from)
+  const looked = masks.length > MASKS_LISTED ? masks.filter(({ measurements }) => measurements === undefined) : []
+  const listed = looked.length === 0 ? masks : masks.filter(({ measurements }) => measurements !== undefined)
   const conditions = listed.map(({ measurements, series, lo, hi }) => {
     const parts = [
       ...(measurements === undefined ? [] : [`_measurement ${measurements.but ? 'NOT IN' : 'IN'} (${measurements.ids.join(', ')})`]),
       ...(series === undefined ? [] : isAmong(request, series)),
-      ...(lo > piece.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
-      ...(hi < piece.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),
+      ...(lo > source.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
+      ...(hi < source.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),
     ]
     return parts.length === 0 ? 'false' : `NOT (${parts.join(' AND ')})`
   })
   if (looked.length === 0) return conditions
-  const call = request.duck.addHidden(new HiddenRows(looked), [SERIES_COLUMN, TIME_COLUMN])
-  request.sources.push(call)
+  const call = request.duck.addMask(new MaskedRows(looked), [SERIES_COLUMN, TIME_COLUMN])
+  request.calls.push(call)
   return [...conditions, `NOT ${call}`]
 }
 
 function seriesCall(request: UnionRequest, series: Int32Array): string {
   const call = request.duck.addSource(numberSource(series))
-  request.sources.push(call)
+  request.calls.push(call)
   return call
 }
 

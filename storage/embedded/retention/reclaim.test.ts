@@ -122,7 +122,7 @@ t.test('a tombstone over an archived file stays as long as the file: it alone hi
   t.same(done([]), [3])
 })
 
-t.test('a tombstone goes when no piece can hold rows that it hides', async (t) => {
+t.test('a tombstone goes when no source can hold rows that it hides', async (t) => {
   const done = (tombstones: Tombstones, segments: SegmentMeta[], oldest: number, since = 5) =>
     spent(
       tombstones,

@@ -69,17 +69,17 @@ export class EncodingChoice {
 
   /** Passes over 32-bit integers, which counts and gauges mostly are: one conversion each. @returns where something else comes. */
   private passWhole(values: Float64Array, from: number, to: number): number {
-    let least = 0
-    let most = 0
+    let min = 0
+    let max = 0
     let i = from
     for (; i < to; i++) {
       const v = values[i]
       const n = v | 0
       if (n !== v || (n === 0 && 1 / v < 0)) break
-      if (n > most) most = n
-      else if (n < least) least = n
+      if (n > max) max = n
+      else if (n < min) min = n
     }
-    this.largest = Math.max(this.largest, most, -least)
+    this.largest = Math.max(this.largest, max, -min)
     return i
   }
 

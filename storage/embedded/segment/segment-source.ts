@@ -1,5 +1,5 @@
 /**
- * The rows of a frozen memtable as a DuckDB row source, in segment order, repeats merged field by field: the last write that sets a field wins.
+ * The rows of a frozen memtable as a DuckDB row source, in segment order, duplicates merged field by field: the last write that sets a field wins.
  *
  * Rows of one series lie far apart in a memtable, those of one time side by side. So a stretch of many blocks is collected at once, a column at a
  * time and in order of arrival: memory is read nearly in sequence while what is written stays in the processor's cache (flush-narrow.bench.ts).
@@ -25,7 +25,7 @@ export interface SegmentRows {
   chunks: readonly ChunkView[]
   heap: readonly Uint8Array[]
   ordered: OrderedRows
-  /** As groupRepeats makes them; undefined when no row repeats another. */
+  /** As groupDuplicates makes them; undefined when no row duplicates another. */
   groups: Int32Array | undefined
   /** Of each series, in a shared table. */
   measurementOf: Int32Array | undefined
@@ -77,7 +77,7 @@ class SegmentStream implements RowStream {
   /** Where the output rows of each series begin. */
   private readonly starts: Int32Array
   private readonly stretch: Stretch
-  /** Of output rows that have several places. */
+  /** Of output rows that have several positions. */
   private readonly picked: Int32Array
   private readonly times: Gathered
   private at = 0
@@ -126,12 +126,12 @@ class SegmentStream implements RowStream {
     if (column.kind === 'time') gatherTimesAs(input.chunks, this.firsts(n), sequence, n, times.i32)
     if (column.kind !== 'field') return
     const { field, isBits, source, out } = column
-    const places = this.winners(source, n)
+    const positions = this.winners(source, n)
     const { encoding } = field
     const apart = hasBits(field)
     const scaled = encoding.kind === 'scaled' && !isBits ? encoding : undefined
-    if (scaled !== undefined && !scaled.wide && !apart) return source.gatherScaled(places, sequence, n, 10 ** scaled.scale, out)
-    source.gatherAs(places, sequence, n, valueBytes(field.type), out)
+    if (scaled !== undefined && !scaled.wide && !apart) return source.gatherScaled(positions, sequence, n, 10 ** scaled.scale, out)
+    source.gatherAs(positions, sequence, n, valueBytes(field.type), out)
     if (apart) keepOnly(out, n, !isBits)
     if (scaled !== undefined) scaleInPlace(out, n, scaled)
   }
@@ -148,7 +148,7 @@ class SegmentStream implements RowStream {
     }
   }
 
-  /** A place for each row of the stretch, its first one. */
+  /** A position for each row of the stretch, its first one. */
   private firsts(n: number): Int32Array {
     const { groups, ordered } = this.input
     const { from } = this.stretch
@@ -157,7 +157,7 @@ class SegmentStream implements RowStream {
     return this.picked
   }
 
-  /** For each row of the stretch the place whose value wins. */
+  /** For each row of the stretch the position whose value wins. */
   private winners(column: GatheredColumn, n: number): Int32Array {
     const { groups, ordered } = this.input
     const { from } = this.stretch

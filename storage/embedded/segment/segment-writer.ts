@@ -7,7 +7,7 @@ import { type Duck, type RowSource, sqlText } from '../duckdb/duckdb.ts'
 import { flushEncrypted, isEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import type { ChunkView } from '../memtable/chunk-view.ts'
-import { groupRepeats, orderRows } from '../memtable/row-order.ts'
+import { groupDuplicates, orderRows } from '../memtable/row-order.ts'
 import type { FieldDef, SegmentColumn, SegmentEncoding, SegmentMeta, TableDef, WorkerConfig } from '../threads/layout.ts'
 import { segmentFiles } from '../threads/layout.ts'
 import { type MemtablePart, type MemtableState, takePart, type WorkerState } from '../threads/state.ts'
@@ -49,7 +49,7 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
   const shared = table.measurement < 0
   const measurementOf = shared ? state.series.measurementArray : undefined
   const ordered = orderRows(part, {}, measurementOf)
-  const groups = ordered.repeats ? groupRepeats(part.chunks, ordered) : undefined
+  const groups = ordered.duplicates ? groupDuplicates(part.chunks, ordered) : undefined
   const named = namedForRowNumbers(
     table.fields
       .filter((field) => part.chunks.some((chunk) => chunk.columns.has(field.id)))

@@ -1,6 +1,6 @@
 /** Before an engine thread reads a segment for the first time, its file is checked: once a process, by whichever thread comes first. */
 import { damagedSegment, segmentFault, Trust, trustOf } from '../integrity/trust.ts'
-import type { Piece } from '../read/sources.ts'
+import type { Source } from '../read/sources.ts'
 import type { FromWorker, SegmentMeta } from '../threads/layout.ts'
 
 /** Files one thread reads at a time. */
@@ -21,10 +21,10 @@ export class UnverifiedSegments extends Error {
 /** What stands between a statement and the segments that it reads. */
 export interface SegmentGate {
   /** @throws UnverifiedSegments */
-  require(pieces: readonly Piece[]): void
+  require(sources: readonly Source[]): void
   /** Resolves when all can be read. */
   ensure(segments: readonly SegmentMeta[], signal?: AbortSignal): Promise<void>
-  ensurePieces(pieces: readonly Piece[], signal?: AbortSignal): Promise<void>
+  ensureSources(sources: readonly Source[], signal?: AbortSignal): Promise<void>
 }
 
 export class SegmentVerifier implements SegmentGate {
@@ -50,8 +50,8 @@ export class SegmentVerifier implements SegmentGate {
   }
 
   /** @throws UnverifiedSegments */
-  require(pieces: readonly Piece[]): void {
-    const wanted = this.unverified(segmentsOf(pieces))
+  require(sources: readonly Source[]): void {
+    const wanted = this.unverified(segmentsOf(sources))
     if (wanted.length > 0) throw new UnverifiedSegments(wanted)
   }
 
@@ -66,8 +66,8 @@ export class SegmentVerifier implements SegmentGate {
     await Promise.all(Array.from({ length: Math.min(LANES, wanted.length) }, lane))
   }
 
-  ensurePieces(pieces: readonly Piece[], signal?: AbortSignal): Promise<void> {
-    return this.ensure(segmentsOf(pieces), signal)
+  ensureSources(sources: readonly Source[], signal?: AbortSignal): Promise<void> {
+    return this.ensure(segmentsOf(sources), signal)
   }
 
   private unverified(segments: readonly SegmentMeta[]): SegmentMeta[] {
@@ -109,6 +109,6 @@ export class SegmentVerifier implements SegmentGate {
   }
 }
 
-export function segmentsOf(pieces: readonly Piece[]): SegmentMeta[] {
-  return pieces.flatMap(({ segment }) => segment ?? [])
+export function segmentsOf(sources: readonly Source[]): SegmentMeta[] {
+  return sources.flatMap(({ segment }) => segment ?? [])
 }

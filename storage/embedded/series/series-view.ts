@@ -69,7 +69,7 @@ export class SeriesView {
     this.releases++
   }
 
-  /** While it stays the same, places in the measurement's list do. */
+  /** While it stays the same, positions in the measurement's list do. */
   lossesOf(measurement: number): number {
     this.lose(measurement)
     return this.losses.get(measurement) ?? 0
@@ -175,14 +175,14 @@ export class SeriesView {
   /** Series of the measurement that satisfy all matchers, ascending. */
   select(measurement: number, matchers: readonly Matcher[]): Int32Array {
     const list = this.of(measurement)
-    return this.places(measurement, matchers, list)?.map((place) => list[place]) ?? list
+    return this.positions(measurement, matchers, list)?.map((position) => list[position]) ?? list
   }
 
   /**
-   * Their places in the measurement's list; undefined for all of it. A regular expression runs once a distinct value.
+   * Their positions in the measurement's list; undefined for all of it. A regular expression runs once a distinct value.
    * @param list as `of` gave it; indexes may know of series that came since.
    */
-  places(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
+  positions(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
     const conditions: Condition[] = []
     // Many regular expressions together have the time of one: nothing else runs here meanwhile.
     let left = this.regexTimeoutMs ?? REGEX_TIMEOUT_MS
@@ -261,7 +261,7 @@ export class SeriesView {
 /** Which codes of a tag pass: one, or those flagged. */
 type Condition = { codes: Int32Array } & ({ only: number } | { only?: undefined; passes: Uint8Array; absent: boolean })
 
-/** @param among places to look at, all `length` when undefined. */
+/** @param among positions to look at, all `length` when undefined. */
 function passing(length: number, among: Int32Array | undefined, conditions: readonly Condition[]): Int32Array {
   let positions = among
   for (const condition of conditions) {

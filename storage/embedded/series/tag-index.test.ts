@@ -37,7 +37,7 @@ class Fixture {
   }
 }
 
-const places = (positions: Int32Array | undefined) => (positions === undefined ? 'all' : [...positions])
+const shown = (positions: Int32Array | undefined) => (positions === undefined ? 'all' : [...positions])
 
 t.test('series of a value: listed ones and those that came later', async (t) => {
   const db = new Fixture()
@@ -49,16 +49,16 @@ t.test('series of a value: listed ones and those that came later', async (t) => 
   const first = db.tagIndex('host')
   const code = first.codeOfSymbol(symbol('h1'))
   const every = (to: number) => Array.from({ length: to }, (_, i) => i).filter((i) => i % 3 === 1)
-  t.same(places(first.withCode(code)), every(30))
+  t.same(shown(first.withCode(code)), every(30))
   t.ok(first.count(code) >= 10)
   hosts(30, 3000)
   t.equal(db.tagIndex('host'), first, 'the same index')
-  t.same(places(first.withCode(code)), every(3000), 'made into lists')
+  t.same(shown(first.withCode(code)), every(3000), 'made into lists')
   hosts(3000, 3100)
-  t.same(places(db.tagIndex('host').withCode(code)), every(3100), 'and those after the lists')
+  t.same(shown(db.tagIndex('host').withCode(code)), every(3100), 'and those after the lists')
   t.ok(first.count(code) >= every(3100).length)
   db.add(1, { host: 'new' })
-  t.same(places(db.tagIndex('host').withCode(first.codeOfSymbol(symbol('new')))), [3100], 'a value that no list has')
+  t.same(shown(db.tagIndex('host').withCode(first.codeOfSymbol(symbol('new')))), [3100], 'a value that no list has')
   t.equal(first.codeOfSymbol(symbol('i')), -1, 'a text that is no value of this tag')
 })
 
@@ -81,7 +81,7 @@ t.test('a condition is put to each value once', async (t) => {
 t.test('equality and regular expressions of the same letters are told apart', async (t) => {
   const db = new Fixture()
   for (const host of ['~a', 'a', 'b']) db.add(1, { host })
-  const select = (op: Matcher['op'], value: string) => places(db.view.places(1, [{ tag: 'host', op, value }]))
+  const select = (op: Matcher['op'], value: string) => shown(db.view.positions(1, [{ tag: 'host', op, value }]))
   for (let again = 0; again < 2; again++) {
     t.same(select('=', '~a'), [0])
     t.same(select('=~', 'a'), [1])
@@ -90,14 +90,14 @@ t.test('equality and regular expressions of the same letters are told apart', as
   }
 })
 
-t.test('places are those of the list they are asked for, whatever came since', async (t) => {
+t.test('positions are those of the list they are asked for, whatever came since', async (t) => {
   const db = new Fixture()
   for (let i = 0; i < 10; i++) db.add(1, { host: i % 2 === 0 ? 'a' : 'b', i: `${i}` })
   const list = db.view.of(1)
   for (let i = 10; i < 20; i++) db.add(1, { host: i % 2 === 0 ? 'a' : 'b', i: `${i}` })
-  t.same(places(db.view.places(1, [{ tag: 'host', op: '=', value: 'a' }], list)), [0, 2, 4, 6, 8])
-  t.same(places(db.view.places(1, [{ tag: 'host', op: '=~', value: 'a|x' }], list)), [0, 2, 4, 6, 8])
-  t.same(places(db.view.places(1, [{ tag: 'i', op: '=', value: '15' }], list)), [])
+  t.same(shown(db.view.positions(1, [{ tag: 'host', op: '=', value: 'a' }], list)), [0, 2, 4, 6, 8])
+  t.same(shown(db.view.positions(1, [{ tag: 'host', op: '=~', value: 'a|x' }], list)), [0, 2, 4, 6, 8])
+  t.same(shown(db.view.positions(1, [{ tag: 'i', op: '=', value: '15' }], list)), [])
   t.equal(db.view.select(1, [{ tag: 'host', op: '=', value: 'a' }]).length, 10, 'the list of now')
 })
 
@@ -110,7 +110,7 @@ t.test('tags of a selection stay those of its series', async (t) => {
   const some = new SelectedTags(
     db.view,
     1,
-    positions.map((place) => list[place]),
+    positions.map((position) => list[position]),
     positions,
   )
   const told = (tags: SelectedTags) => {

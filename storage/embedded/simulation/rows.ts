@@ -4,9 +4,9 @@
  */
 
 import type { ChunkView } from '../memtable/chunk-view.ts'
-import { groupRepeats, orderRows } from '../memtable/row-order.ts'
-import { contains, type Hidden } from '../read/masks.ts'
-import { dirtyIntervals, type Interval, type Piece } from '../read/sources.ts'
+import { groupDuplicates, orderRows } from '../memtable/row-order.ts'
+import { contains, type Mask } from '../read/masks.ts'
+import { dirtyIntervals, type Interval, type Source } from '../read/sources.ts'
 import { HEAP_BITS, HEAP_BUFFER, NO_ROW, ROW_BITS } from '../threads/layout.ts'
 import type { MemtablePart } from '../threads/state.ts'
 
@@ -51,7 +51,7 @@ export function decodeRows(bytes: Uint8Array): Row[] {
 /** A memtable's rows of a table as a flush writes them: by (measurement,) series and time, repeated ones put together. */
 export function orderedRows(part: MemtablePart, measurementOf: Int32Array | undefined): { rows: Row[]; series: Int32Array } {
   const ordered = orderRows(part, {}, measurementOf)
-  const groups = ordered.repeats ? groupRepeats(part.chunks, ordered) : undefined
+  const groups = ordered.duplicates ? groupDuplicates(part.chunks, ordered) : undefined
   const rows: Row[] = []
   const count = groups === undefined ? ordered.rows.length : groups.length - 1
   for (let i = 0; i < count; i++) {
@@ -104,11 +104,11 @@ function valueAt(chunk: ChunkView, field: number, row: number, heap: readonly Ui
   }
 }
 
-/** Without what is hidden. */
-export function visible(rows: readonly Row[], hidden: readonly Hidden[]): Row[] {
+/** Without what is masked. */
+export function visible(rows: readonly Row[], masks: readonly Mask[]): Row[] {
   return rows.filter(
     ({ measurement, series, time }) =>
-      !hidden.some(
+      !masks.some(
         (one) =>
           time >= one.lo &&
           time <= one.hi &&
@@ -118,12 +118,12 @@ export function visible(rows: readonly Row[], hidden: readonly Hidden[]): Row[] 
   )
 }
 
-export type Part = Pick<Piece, 'minTime' | 'maxTime' | 'dirty'> & { rows: readonly Row[] }
+export type Part = Pick<Source, 'minTime' | 'maxTime' | 'dirty'> & { rows: readonly Row[] }
 
 /** Rows of all parts, oldest first: put together by field where the parts say that rows may repeat, and only there. */
 export function united(parts: readonly Part[], time: Interval): Row[] {
   const within = parts.filter((part) => part.maxTime >= time[0] && part.minTime <= time[1])
-  const dirty = dirtyIntervals(within as unknown as Piece[], time)
+  const dirty = dirtyIntervals(within as unknown as Source[], time)
   const out: Row[] = []
   const merged = new Map<string, Row>()
   for (const { rows } of within) {

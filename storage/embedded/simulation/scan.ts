@@ -1,6 +1,6 @@
-/** Reads everything of some namespaces in one snapshot, as the engine threads' scan does: the same parts, hidden rows and merges. */
+/** Reads everything of some namespaces in one snapshot, as the engine threads' scan does: the same parts, masked rows and merges. */
 import type { FieldType } from 'svcdb'
-import { piecesOf } from '../read/relation.ts'
+import { sourcesOf } from '../read/relation.ts'
 import type { SegmentMeta } from '../threads/layout.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { arrivedRows, type Row, united, type Value, visible } from './rows.ts'
@@ -34,16 +34,16 @@ export async function scanAll(
   read: (segment: SegmentMeta) => Promise<Row[]>,
 ): Promise<Scanned[]> {
   const defs = namespaces.flatMap(({ namespace }) => state.measurementsOf(namespace))
-  const plans = defs.map((def) => ({ def, pieces: piecesOf(state, snapshot, def, ALL_TIME, undefined), series: new Set(state.series.of(def.id)) }))
+  const plans = defs.map((def) => ({ def, sources: sourcesOf(state, snapshot, def, ALL_TIME, undefined), series: new Set(state.series.of(def.id)) }))
   const out: Scanned[] = []
-  for (const { def, pieces, series } of plans) {
+  for (const { def, sources, series } of plans) {
     const parts = []
-    for (const piece of pieces) {
-      const all = piece.segment === undefined ? arrivedRows(piece.memtable!.part) : await read(piece.segment)
+    for (const source of sources) {
+      const all = source.segment === undefined ? arrivedRows(source.memtable!.part) : await read(source.segment)
       // Segments of a shared table say whose each row is, memtables tell it by the series.
-      const isOwn = (row: Row): boolean => (piece.segment === undefined ? series.has(row.series) : row.measurement === piece.measurement)
-      const own = piece.measurement === undefined ? all : all.filter(isOwn)
-      parts.push({ ...piece, rows: visible(own, piece.hidden) })
+      const isOwn = (row: Row): boolean => (source.segment === undefined ? series.has(row.series) : row.measurement === source.measurement)
+      const own = source.measurement === undefined ? all : all.filter(isOwn)
+      parts.push({ ...source, rows: visible(own, source.masks) })
     }
     const names = new Map(def.fields.map(({ id, name }) => [id, name]))
     const rows = united(parts, ALL_TIME).map(

@@ -5,7 +5,7 @@
 import { crc32 } from 'node:zlib'
 import { floorDiv } from '../../common/time.ts'
 import { DAY_NS } from '../archive/object-key.ts'
-import { type CompactRequest, firstLeft, mergedPieces, unionFields } from '../compaction/compactor.ts'
+import { type CompactRequest, firstLeft, mergeSources, unionFields } from '../compaction/compactor.ts'
 import type { EngineWorker } from '../environment.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import { orderRows } from '../memtable/row-order.ts'
@@ -276,28 +276,28 @@ export class SimulatedThread implements EngineWorker {
     inputs: readonly SegmentMeta[],
     request: Pick<CompactRequest, 'deduplicate' | 'cleared'>,
     time: Interval,
-  ): Promise<{ rows: Row[]; pieces: ReturnType<typeof mergedPieces> }> {
+  ): Promise<{ rows: Row[]; sources: ReturnType<typeof mergeSources> }> {
     const measurement = this.ownerOf(table)
-    const pieces = mergedPieces(inputs, request, measurement, this.state)
+    const sources = mergeSources(inputs, request, measurement, this.state)
     const parts = []
-    for (const piece of pieces) parts.push({ ...piece, rows: visible(await this.read(piece.segment!), piece.hidden) })
+    for (const source of sources) parts.push({ ...source, rows: visible(await this.read(source.segment!), source.masks) })
     const owners = new Map<number, number>()
     for (const { rows } of parts)
       for (const { series, measurement: owner } of rows) if (owner > (owners.get(series) ?? Number.NEGATIVE_INFINITY)) owners.set(series, owner)
     const rows = united(parts, time)
     for (const row of rows) row.measurement = owners.get(row.series) as number
-    return { rows: sorted(rows), pieces }
+    return { rows: sorted(rows), sources }
   }
 
   private async compact(request: CompactRequest): Promise<SegmentMeta | null> {
     const inputs = this.inputs(request.table, request.segments)
     const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
-    const { rows, pieces } = await this.merged(request.table, inputs, request, time)
+    const { rows, sources } = await this.merged(request.table, inputs, request, time)
     if (rows.length === 0) return null
-    const firsts = pieces.map(firstLeft)
+    const firsts = sources.map(firstLeft)
     const first = firsts.reduce((min, one) => (one < min ? one : min), firsts[0])
     const minTime = first < time[0] ? time[0] : first
-    const maxTime = pieces.reduce((max, piece) => (piece.maxTime > max ? piece.maxTime : max), pieces[0].maxTime)
+    const maxTime = sources.reduce((max, source) => (source.maxTime > max ? source.maxTime : max), sources[0].maxTime)
     const file = segmentPath(request.segment, minTime)
     const { measurements } = this.state
     return {

@@ -7,7 +7,7 @@ import { ByteHeap, type Column, TableBatch } from 'svcdb/lib/columns'
 import { Duck } from '../duckdb/duckdb.ts'
 import { Memtable, SeriesTimes } from '../memtable/memtable.ts'
 import type { RelationContext } from '../read/relation.ts'
-import { SampleUnits } from '../read/samples/source-blocks.ts'
+import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SeriesIndex } from '../series/series-index.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
@@ -142,11 +142,11 @@ export class TestDatabase {
     return id
   }
 
-  readonly units = new SampleUnits(64 << 20)
+  readonly sampleBlocks = new SampleBlocks(64 << 20)
 
   async context(): Promise<RelationContext> {
     this.duck ??= await Duck.open(this.config, this.dataDir)
-    return { state: this.state, duck: this.duck, dictionaries: new TagDictionaries(this.state.series), dataDir: this.dataDir, units: this.units }
+    return { state: this.state, duck: this.duck, dictionaries: new TagDictionaries(this.state.series), dataDir: this.dataDir, sampleBlocks: this.sampleBlocks }
   }
 
   /** The next context has an instance of its own, with the settings as they are then. */

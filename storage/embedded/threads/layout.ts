@@ -160,8 +160,8 @@ export interface SegmentMeta {
 }
 
 /**
- * What a delete hides: rows of a measurement in pieces of a lower sequence, of these series (ascending) or, when null, of all, from `start` to `end`
- * inclusive. Rows written later lie in pieces of the same or a higher sequence, so that a time can be written again.
+ * What a delete hides: rows of a measurement in sources of a lower sequence, of these series (ascending) or, when null, of all, from `start` to `end`
+ * inclusive. Rows written later lie in sources of the same or a higher sequence, so that a time can be written again.
  */
 export interface Tombstone {
   id: number

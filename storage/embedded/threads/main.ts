@@ -9,7 +9,7 @@ import { Duck } from '../duckdb/duckdb.ts'
 import { mergedKeys } from '../encryption/encrypted-write.ts'
 import { ProcessPool } from '../engine-process/pool.ts'
 import type { RelationContext } from '../read/relation.ts'
-import { SampleUnits } from '../read/samples/source-blocks.ts'
+import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
@@ -31,12 +31,12 @@ state.applied = eventsTold
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
-const units = new SampleUnits(config.sampleCacheBytes)
+const sampleBlocks = new SampleBlocks(config.sampleCacheBytes)
 const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })
 const { sqlLimits, maxScratchBytes } = config
 const processes = new ProcessPool(config)
 const dictionaries = new TagDictionaries(state.series)
-const context: RelationContext = { state, duck, dictionaries, dataDir, units, verifier, sqlLimits, maxScratchBytes, processes, refusedPlan }
+const context: RelationContext = { state, duck, dictionaries, dataDir, sampleBlocks, verifier, sqlLimits, maxScratchBytes, processes, refusedPlan }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
@@ -44,9 +44,9 @@ const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 
 let samplesKept = 0
 
-/** Tells how much the units take, when it has changed. */
+/** Reports how much the sample blocks take, when it has changed. */
 function tellSamples(): void {
-  if (units.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = units.bytes) })
+  if (sampleBlocks.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = sampleBlocks.bytes) })
 }
 
 function maintain(chain: keyof typeof chains, id: number, work: () => Promise<FromWorker>): void {
@@ -85,7 +85,7 @@ port.on('message', (message: ToWorker) => {
       for (const event of message.events) {
         state.apply(event)
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
-        if (event.kind === 'segments') units.forget(event.removed, event.droppedMemtable)
+        if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable)
       }
       tellSamples()
       if (message.events.some((event) => event.kind === 'segments' && event.droppedMemtable >= 0)) setImmediate(collectGarbage)

@@ -171,7 +171,7 @@ export class WritePath {
   }
 
   /**
-   * A sequence above those of all pieces that hold rows of these series so far; ends the active memtable when it has some.
+   * A sequence above those of all sources that hold rows of these series so far; ends the active memtable when it has some.
    * @param series undefined = all of the measurement.
    */
   sequenceAbove(measurement: number, series: Int32Array | null, file: number): number {

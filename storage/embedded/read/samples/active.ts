@@ -1,22 +1,22 @@
-/** Which series have rows in a time range: the newest pieces are asked first, and only about series not met yet. */
+/** Which series have rows in a time range: the newest sources are asked first, and only about series not met yet. */
 import type { SegmentMeta } from '../../threads/layout.ts'
 import type { RelationContext } from '../relation.ts'
-import type { Piece } from '../sources.ts'
+import type { Source } from '../sources.ts'
 import { eachCommon } from './gather.ts'
-import { timeBound, visibleParts } from './mask-times.ts'
+import { timeBound, unmaskedRuns } from './mask-times.ts'
 import type { ReadScope } from './segment-blocks.ts'
-import { millisecondRange, type VisibleUnit } from './source-blocks.ts'
+import { type MaskedBlock, millisecondRange } from './source-blocks.ts'
 
-/** @returns places in `series`, ascending. */
-export async function activeSeries({ units }: RelationContext, pieces: readonly Piece[], series: Int32Array, scope: ReadScope): Promise<Int32Array> {
+/** @returns positions in `series`, ascending. */
+export async function activeSeries({ sampleBlocks }: RelationContext, sources: readonly Source[], series: Int32Array, scope: ReadScope): Promise<Int32Array> {
   const active = new Uint8Array(series.length)
   const [lo, hi] = millisecondRange([...scope.range])
   const parts: number[] = []
-  const look = ({ unit, hidden }: VisibleUnit): void => {
-    if (unit.maxTime < lo || unit.minTime > hi) return
-    const { starts, times } = unit
-    const whole = hidden.length === 0 && unit.minTime >= lo && unit.maxTime <= hi
-    eachCommon(series, unit.series, (i, at) => {
+  const look = ({ block, masks }: MaskedBlock): void => {
+    if (block.maxTime < lo || block.minTime > hi) return
+    const { starts, times } = block
+    const whole = masks.length === 0 && block.minTime >= lo && block.maxTime <= hi
+    eachCommon(series, block.series, (i, at) => {
       if (active[i] === 1) return
       if (whole) {
         active[i] = 1
@@ -24,18 +24,18 @@ export async function activeSeries({ units }: RelationContext, pieces: readonly 
       }
       const from = timeBound(times, lo, starts[at], starts[at + 1])
       const to = timeBound(times, hi + 1, from, starts[at + 1])
-      if (from < to && (hidden.length === 0 || visibleParts(hidden, unit.series[at], times, from, to, parts) > 0)) active[i] = 1
+      if (from < to && (masks.length === 0 || unmaskedRuns(masks, block.series[at], times, from, to, parts) > 0)) active[i] = 1
     })
   }
-  const sources = units.sourcesOf(pieces)
-  for (let i = sources.length - 1; i >= 0; i--) {
+  const blockSources = sampleBlocks.blockSources(sources)
+  for (let i = blockSources.length - 1; i >= 0; i--) {
     const rest = missing(series, active)
     if (rest.length === 0) break
-    const { piece } = sources[i]
+    const { source } = blockSources[i]
     const [from, to] = scope.range
-    if (piece.segment !== undefined && piece.hidden.length === 0 && piece.minTime >= from && piece.maxTime <= to) {
-      if (hasField(piece.segment, scope)) eachCommon(series, await units.seriesOf(piece, scope), (place) => (active[place] = 1))
-    } else for (const unit of await units.read(sources[i], rest, scope)) look(unit)
+    if (source.segment !== undefined && source.masks.length === 0 && source.minTime >= from && source.maxTime <= to) {
+      if (hasField(source.segment, scope)) eachCommon(series, await sampleBlocks.seriesOf(source, scope), (position) => (active[position] = 1))
+    } else for (const block of await sampleBlocks.read(blockSources[i], rest, scope)) look(block)
   }
   const out = new Int32Array(series.length)
   let n = 0

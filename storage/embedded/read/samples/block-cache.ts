@@ -1,26 +1,26 @@
-/** Units that were made, up to a number of bytes; the one used longest ago goes first. */
-import type { Unit } from './sample-block.ts'
+/** Sample blocks that were made, up to a number of bytes; the one used longest ago goes first. */
+import type { SampleBlock } from './sample-block.ts'
 
 interface Entry {
-  unit: Unit
+  block: SampleBlock
   bytes: number
   owner: number
   key: number
   home: Map<number, Entry>
 }
 
-/** The units of one owner (a segment's measurement, a memtable chunk), each under a number. */
-export class UnitShelf {
+/** The blocks of one owner (a segment's measurement, a memtable chunk), each under a number. */
+export class OwnedBlocks {
   readonly entries = new Map<number, Entry>()
   readonly owner: number
 
-  /** @param owner what `UnitCache.forget` is told: a segment's id, or -1 - a memtable's id. */
+  /** @param owner what `BlockCache.forget` takes: a segment's id, or -1 - a memtable's id. */
   constructor(owner: number) {
     this.owner = owner
   }
 }
 
-export class UnitCache {
+export class BlockCache {
   /** In order of use. */
   private readonly order = new Set<Entry>()
   private readonly budget: number
@@ -34,29 +34,29 @@ export class UnitCache {
     return this.held
   }
 
-  /** Whether a unit of this size is worth keeping. */
+  /** Whether a block of this size is worth keeping. */
   accepts(bytes: number): boolean {
     return bytes * 4 <= this.budget
   }
 
-  /** Whether units of this size in all have room at once. */
+  /** Whether blocks of this size in all have room at once. */
   holds(bytes: number): boolean {
     return bytes <= this.budget
   }
 
-  get(shelf: UnitShelf, key: number): Unit | undefined {
-    const entry = shelf.entries.get(key)
+  get(owned: OwnedBlocks, key: number): SampleBlock | undefined {
+    const entry = owned.entries.get(key)
     if (entry === undefined) return undefined
     this.order.delete(entry)
     this.order.add(entry)
-    return entry.unit
+    return entry.block
   }
 
-  put(shelf: UnitShelf, key: number, unit: Unit, bytes: number): void {
-    this.remove(shelf, key)
+  put(owned: OwnedBlocks, key: number, block: SampleBlock, bytes: number): void {
+    this.remove(owned, key)
     if (!this.accepts(bytes)) return
-    const entry: Entry = { unit, bytes, owner: shelf.owner, key, home: shelf.entries }
-    shelf.entries.set(key, entry)
+    const entry: Entry = { block, bytes, owner: owned.owner, key, home: owned.entries }
+    owned.entries.set(key, entry)
     this.order.add(entry)
     this.held += bytes
     for (const oldest of this.order) {
@@ -65,12 +65,12 @@ export class UnitCache {
     }
   }
 
-  remove(shelf: UnitShelf, key: number): void {
-    const entry = shelf.entries.get(key)
+  remove(owned: OwnedBlocks, key: number): void {
+    const entry = owned.entries.get(key)
     if (entry !== undefined) this.drop(entry)
   }
 
-  /** Drops the units of owners that are gone. */
+  /** Drops the blocks of owners that are gone. */
   forget(gone: ReadonlySet<number>): void {
     for (const entry of [...this.order]) if (gone.has(entry.owner)) this.drop(entry)
   }

@@ -1,12 +1,12 @@
-/** Memtable rows as units: a full chunk once and for all, the chunk that still grows anew for each state of it that is asked for. */
+/** Memtable rows as blocks: a full chunk once and for all, the chunk that still grows anew for each state of it that is asked for. */
 
 import { BLOCK_ROWS, type ChunkView, type ColumnView, timeBefore } from '../../memtable/chunk-view.ts'
 import { heapBytes } from '../../memtable/row-gather.ts'
 import type { FieldDef } from '../../threads/layout.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import { contains } from '../masks.ts'
-import { type UnitCache, UnitShelf } from './block-cache.ts'
-import { type Unit, UnitBuilder } from './sample-block.ts'
+import { type BlockCache, OwnedBlocks } from './block-cache.ts'
+import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 
 /** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
 const FEW_SHARE = 64
@@ -14,48 +14,55 @@ const FEW_SHARE = 64
 /** Whether a row is to be seen; its time in two halves. */
 export type KeepRow = (series: number, low: number, high: number) => boolean
 
-interface Tally {
-  shelf: UnitShelf
-  /** Rows when the chunk's unit of a field was made; it is void for any other number. */
+interface ChunkEntry {
+  owned: OwnedBlocks
+  /** Rows when the chunk's block of a field was made; it is void for any other number. */
   rows: Map<number, number>
   /** Rows when few series were picked out last: asked for again in that state, all of the chunk is worth ordering. */
   picked: number
 }
 
-export class ChunkUnits {
-  private readonly cache: UnitCache
-  private readonly shelves = new WeakMap<ChunkView, Tally>()
+export class ChunkBlocks {
+  private readonly cache: BlockCache
+  private readonly owned = new WeakMap<ChunkView, ChunkEntry>()
 
-  constructor(cache: UnitCache) {
+  constructor(cache: BlockCache) {
     this.cache = cache
   }
 
   /**
    * One field's rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending).
-   * @param keep decides row by row, and the unit is not kept then.
+   * @param keep decides row by row, and the block is not kept then.
    */
-  of(part: MemtablePart, c: number, field: FieldDef, [lo, hi]: readonly [bigint, bigint], series: Int32Array, keep: KeepRow | undefined): Unit | undefined {
+  of(
+    part: MemtablePart,
+    c: number,
+    field: FieldDef,
+    [lo, hi]: readonly [bigint, bigint],
+    series: Int32Array,
+    keep: KeepRow | undefined,
+  ): SampleBlock | undefined {
     const chunk = part.chunks[c]
     const rows = part.counts[c]
     const view = chunk.columns.get(field.id)
     if (rows === 0 || view === undefined || !intersects(chunk, rows, lo, hi)) return undefined
-    if (keep !== undefined) return built(part, chunk, view, sortedPlaces(chunk, allPlaces(chunk, rows)), field, keep).build(false)
-    let tally = this.shelves.get(chunk)
-    if (tally === undefined) this.shelves.set(chunk, (tally = { shelf: new UnitShelf(memtableOwner(part.memtable.id)), rows: new Map(), picked: 0 }))
-    if (tally.rows.get(field.id) === rows) {
-      const known = this.cache.get(tally.shelf, field.id)
+    if (keep !== undefined) return built(part, chunk, view, sortedPositions(chunk, allPositions(chunk, rows)), field, keep).build(false)
+    let entry = this.owned.get(chunk)
+    if (entry === undefined) this.owned.set(chunk, (entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows: new Map(), picked: 0 }))
+    if (entry.rows.get(field.id) === rows) {
+      const known = this.cache.get(entry.owned, field.id)
       if (known !== undefined) return known
     }
-    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && tally.picked !== rows) {
-      tally.picked = rows
-      const places = sortedPlaces(chunk, pick(chunk, rows, series))
-      return built(part, chunk, view, places, field, undefined).build(false)
+    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && entry.picked !== rows) {
+      entry.picked = rows
+      const positions = sortedPositions(chunk, pick(chunk, rows, series))
+      return built(part, chunk, view, positions, field, undefined).build(false)
     }
-    const builder = built(part, chunk, view, sortedPlaces(chunk, allPlaces(chunk, rows)), field, undefined)
-    const unit = builder.build(true)
-    tally.rows.set(field.id, rows)
-    this.cache.put(tally.shelf, field.id, unit, builder.bytes)
-    return unit
+    const builder = built(part, chunk, view, sortedPositions(chunk, allPositions(chunk, rows)), field, undefined)
+    const block = builder.build(true)
+    entry.rows.set(field.id, rows)
+    this.cache.put(entry.owned, field.id, block, builder.bytes)
+    return block
   }
 }
 
@@ -79,45 +86,45 @@ function pick(chunk: ChunkView, rows: number, wanted: Int32Array): Int32Array {
   return Int32Array.from(found)
 }
 
-function allPlaces(chunk: ChunkView, rows: number): Int32Array {
+function allPositions(chunk: ChunkView, rows: number): Int32Array {
   // A counting sort by series keeps the order of arrival.
-  let most = 0
-  let least = 0x7fffffff
+  let max = 0
+  let min = 0x7fffffff
   const { series } = chunk
   for (let row = 0; row < rows; row++) {
-    if (series[row] > most) most = series[row]
-    if (series[row] < least) least = series[row]
+    if (series[row] > max) max = series[row]
+    if (series[row] < min) min = series[row]
   }
-  if (most - least > rows * 16) return Int32Array.from({ length: rows }, (_, row) => row)
-  const next = new Int32Array(most - least + 2)
-  for (let row = 0; row < rows; row++) next[series[row] - least + 1]++
+  if (max - min > rows * 16) return Int32Array.from({ length: rows }, (_, row) => row)
+  const next = new Int32Array(max - min + 2)
+  for (let row = 0; row < rows; row++) next[series[row] - min + 1]++
   for (let i = 1; i < next.length; i++) next[i] += next[i - 1]
-  const places = new Int32Array(rows)
-  for (let row = 0; row < rows; row++) places[next[series[row] - least]++] = row
-  return places
+  const positions = new Int32Array(rows)
+  for (let row = 0; row < rows; row++) positions[next[series[row] - min]++] = row
+  return positions
 }
 
 /** By series, then time, then arrival. */
-function sortedPlaces(chunk: ChunkView, places: Int32Array): Int32Array {
+function sortedPositions(chunk: ChunkView, positions: Int32Array): Int32Array {
   const { series, time } = chunk
   let ordered = true
-  for (let i = 1; i < places.length && ordered; i++) {
-    const a = places[i - 1]
-    const b = places[i]
+  for (let i = 1; i < positions.length && ordered; i++) {
+    const a = positions[i - 1]
+    const b = positions[i]
     ordered = series[a] < series[b] || (series[a] === series[b] && !timeBefore(time, b, time, a))
   }
-  if (ordered) return places
-  return places.sort((a, b) => series[a] - series[b] || (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
+  if (ordered) return positions
+  return positions.sort((a, b) => series[a] - series[b] || (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
 }
 
-function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, places: Int32Array, field: FieldDef, keep: KeepRow | undefined): UnitBuilder {
-  const out = new UnitBuilder(places.length)
+function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions: Int32Array, field: FieldDef, keep: KeepRow | undefined): SampleBlockBuilder {
+  const out = new SampleBlockBuilder(positions.length)
   const { series, time } = chunk
   const { i32, u8, validity } = view
   const nulls = chunk.hasNulls(view)
   const scale = 10 ** field.scale
-  for (let i = 0; i < places.length; i++) {
-    const row = places[i]
+  for (let i = 0; i < positions.length; i++) {
+    const row = positions[i]
     if (nulls && (validity[row >> 3] & (1 << (row & 7))) === 0) continue
     const s = series[row]
     const low = time[row * 2]

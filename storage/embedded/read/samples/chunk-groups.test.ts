@@ -1,11 +1,11 @@
-/** Full chunks read as one unit give what they give one by one. */
+/** Full chunks read as one block give what they give one by one. */
 
 import type { SampleRequest } from 'svcdb/lib/columns'
 import t from 'tap'
 import { TestDatabase, type TestPoint } from '../../testing/engine-state.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import { selectSamples } from './select.ts'
-import { SampleUnits } from './source-blocks.ts'
+import { SampleBlocks } from './source-blocks.ts'
 
 const MS = 1_000_000n
 const START = 1_700_000_000_000n * MS
@@ -31,7 +31,7 @@ t.test('groups of chunks', async (t) => {
   }
   const chunks = (db.state.snapshotNow() as Snapshot).table(7).memtables[0].chunks.length
   t.ok(chunks > 8, `${chunks} chunks`)
-  const context = { ...(await db.context()), units: new SampleUnits(256 << 20) }
+  const context = { ...(await db.context()), blocks: new SampleBlocks(256 << 20) }
   const read = async (more: Partial<SampleRequest>): Promise<string[]> => {
     const set = await selectSamples(context, db.state.snapshotNow() as Snapshot, { namespace: 'default', measurement: 'm', field: 'f', ...more }, undefined)
     const out: string[] = []
@@ -48,10 +48,10 @@ t.test('groups of chunks', async (t) => {
   const part = { start: START + 50_000n * MS, end: START + 70_000n * MS }
   await compare({}, 'everything')
   await compare(part, 'a part')
-  // What is hidden is cut out of the group.
+  // What is masked is taken out of the group.
   db.freeze()
-  const hidden = { measurement: measurement.def.id, sequence: db.memtable.sequence, series: null, start: START + 55_000n * MS, end: START + 60_000n * MS - 1n }
-  db.tell({ kind: 'tombstones', added: [{ id: 1, ...hidden }], removed: [] })
+  const masks = { measurement: measurement.def.id, sequence: db.memtable.sequence, series: null, start: START + 55_000n * MS, end: START + 60_000n * MS - 1n }
+  db.tell({ kind: 'tombstones', added: [{ id: 1, ...masks }], removed: [] })
   await compare(part, 'after a delete')
-  t.equal((await read({ start: hidden.start, end: hidden.end })).filter((line) => !line.endsWith(':  ')).length, 0)
+  t.equal((await read({ start: masks.start, end: masks.end })).filter((line) => !line.endsWith(':  ')).length, 0)
 })

@@ -1,12 +1,12 @@
-/** Puts the samples of some series together from units: by series, in ascending time, each millisecond once, the newest write winning. */
+/** Puts the samples of some series together from blocks: by series, in ascending time, each millisecond once, the newest write winning. */
 import type { SampleRows } from 'svcdb/lib/columns'
 import { IntList } from '../../memtable/int-list.ts'
 import type { BlockBuffer } from './block-buffers.ts'
-import { timeBound, visibleParts } from './mask-times.ts'
+import { timeBound, unmaskedRuns } from './mask-times.ts'
 import { inOrder } from './order.ts'
-import type { Unit } from './sample-block.ts'
+import type { SampleBlock } from './sample-block.ts'
 import { lowerBound } from './segment-blocks.ts'
-import type { VisibleUnit } from './source-blocks.ts'
+import type { MaskedBlock } from './source-blocks.ts'
 
 /** Copying fewer samples than this one by one is cheaper than by `set`. */
 const FEW = 192
@@ -20,20 +20,20 @@ interface RunOrder {
   runStarts: Int32Array
 }
 
-/** Units are added first, then blocks are asked for. */
+/** Sample blocks are added first, then rows are asked for. */
 export class Gatherer {
   private readonly series: Int32Array
   private readonly first: number
   private readonly lo: number
   private readonly hi: number
-  /** Runs found so far: place of the series, unit, from, to. */
+  /** Runs found so far: position of the series, block, from, to. */
   private readonly runs = new IntList(1024)
-  private readonly units: Unit[] = []
+  private readonly blocks: SampleBlock[] = []
   private readonly counts: Int32Array
   private readonly parts: number[] = []
   private ordered: RunOrder | undefined
 
-  /** @param series ascending, those from place `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
+  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
   constructor(series: Int32Array, first: number, lo: number, hi: number) {
     this.series = series
     this.first = first
@@ -42,27 +42,27 @@ export class Gatherer {
     this.counts = new Int32Array(series.length)
   }
 
-  /** Units of older pieces first. */
-  add({ unit, hidden }: VisibleUnit): void {
-    if (unit.maxTime < this.lo || unit.minTime > this.hi) return
-    const whole = unit.minTime >= this.lo && unit.maxTime <= this.hi
-    const number = this.units.length
-    const { starts, times } = unit
+  /** Sample blocks of older sources first. */
+  add({ block, masks }: MaskedBlock): void {
+    if (block.maxTime < this.lo || block.minTime > this.hi) return
+    const whole = block.minTime >= this.lo && block.maxTime <= this.hi
+    const number = this.blocks.length
+    const { starts, times } = block
     let used = false
-    eachCommon(this.series, unit.series, (place, at) => {
+    eachCommon(this.series, block.series, (position, at) => {
       const start = starts[at]
       const end = starts[at + 1]
       const from = whole ? start : timeBound(times, this.lo, start, end)
       const to = whole ? end : timeBound(times, this.hi + 1, from, end)
       if (from === to) return
       used = true
-      if (hidden.length === 0) this.run(place, number, from, to)
+      if (masks.length === 0) this.run(position, number, from, to)
       else {
-        const n = visibleParts(hidden, unit.series[at], times, from, to, this.parts)
-        for (let i = 0; i < n; i++) this.run(place, number, this.parts[i * 2], this.parts[i * 2 + 1])
+        const n = unmaskedRuns(masks, block.series[at], times, from, to, this.parts)
+        for (let i = 0; i < n; i++) this.run(position, number, this.parts[i * 2], this.parts[i * 2 + 1])
       }
     })
-    if (used) this.units.push(unit)
+    if (used) this.blocks.push(block)
   }
 
   /** Samples of a series of the request, at most: some may be of one time. */
@@ -73,47 +73,47 @@ export class Gatherer {
   }
 
   /** The end of as many series from `from` on as have no more samples together, at least one. */
-  blockEnd(from: number, most: number): number {
+  blockEnd(from: number, max: number): number {
     let to = from + 1
-    for (let sum = this.counts[from]; to < this.series.length && sum + this.counts[to] <= most; to++) sum += this.counts[to]
+    for (let sum = this.counts[from]; to < this.series.length && sum + this.counts[to] <= max; to++) sum += this.counts[to]
     return to
   }
 
   /** The samples of series [first, end). @param buffer room for them; the result may lie in it. */
   rows(first: number, end: number, buffer: BlockBuffer): SampleRows {
     const n = end - first
-    const { counts, units } = this
+    const { counts, blocks } = this
     const starts = new Int32Array(n + 1)
     for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[first + i]
     const total = starts[n]
     const rows: SampleRows = { first: this.first + first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
-    if (units.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
-    if (units.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
-    const rests = units.some((unit) => unit.rests !== undefined) ? new Int32Array(total) : undefined
+    if (blocks.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
+    if (blocks.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
+    const rests = blocks.some((block) => block.rests !== undefined) ? new Int32Array(total) : undefined
     this.ordered ??= this.bySeries()
     const { order, runStarts } = this.ordered
     const { values: runs } = this.runs
     const disordered: number[] = []
     let ages: Int32Array | undefined
-    for (let place = 0; place < n; place++) {
-      let at = starts[place]
+    for (let position = 0; position < n; position++) {
+      let at = starts[position]
       let ascends = true
-      for (let r = runStarts[first + place]; r < runStarts[first + place + 1]; r++) {
+      for (let r = runStarts[first + position]; r < runStarts[first + position + 1]; r++) {
         const run = order[r] * RUN
-        const unit = units[runs[run + 1]]
+        const block = blocks[runs[run + 1]]
         const from = runs[run + 2]
         const to = runs[run + 3]
-        if (at > starts[place] && !(rows.times[at - 1] < unit.times[from])) ascends = false
-        if (unit.repeats === true && ascends) ascends = ascending(unit.times, from, to)
-        copy(unit, from, to, rows, at)
-        if (unit.rests !== undefined) rests!.set(unit.rests.subarray(from, to), at)
+        if (at > starts[position] && !(rows.times[at - 1] < block.times[from])) ascends = false
+        if (block.duplicates === true && ascends) ascends = ascending(block.times, from, to)
+        copy(block, from, to, rows, at)
+        if (block.rests !== undefined) rests!.set(block.rests.subarray(from, to), at)
         at += to - from
       }
       if (ascends) continue
-      disordered.push(place)
+      disordered.push(position)
       ages ??= new Int32Array(total)
-      // Runs lie in the order of their first samples, which need not be that of their pieces.
-      for (let r = runStarts[first + place], from = starts[place]; r < runStarts[first + place + 1]; r++) {
+      // Runs lie in the order of their first samples, which need not be that of their sources.
+      for (let r = runStarts[first + position], from = starts[position]; r < runStarts[first + position + 1]; r++) {
         const run = order[r] * RUN
         const to = from + runs[run + 3] - runs[run + 2]
         ages.fill(runs[run + 1], from, to)
@@ -123,7 +123,7 @@ export class Gatherer {
     return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
   }
 
-  /** Numbers of the runs by series, those of a series in ascending time of their first sample, older pieces first where that is the same. */
+  /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */
   private bySeries(): RunOrder {
     const { values: runs, length } = this.runs
     const runStarts = new Int32Array(this.series.length + 1)
@@ -134,14 +134,14 @@ export class Gatherer {
     const begins = new Float64Array(length / RUN)
     for (let r = 0, number = 0; r < length; r += RUN, number++) {
       order[next[runs[r]]++] = number
-      begins[number] = this.units[runs[r + 1]].times[runs[r + 2]]
+      begins[number] = this.blocks[runs[r + 1]].times[runs[r + 2]]
     }
-    for (let place = 0; place + 1 < runStarts.length; place++) {
-      // Pieces mostly follow each other in time already.
-      for (let i = runStarts[place] + 1; i < runStarts[place + 1]; i++) {
+    for (let position = 0; position + 1 < runStarts.length; position++) {
+      // Sources mostly follow each other in time already.
+      for (let i = runStarts[position] + 1; i < runStarts[position + 1]; i++) {
         const run = order[i]
         let j = i
-        while (j > runStarts[place] && begins[order[j - 1]] > begins[run]) {
+        while (j > runStarts[position] && begins[order[j - 1]] > begins[run]) {
           order[j] = order[j - 1]
           j--
         }
@@ -151,17 +151,17 @@ export class Gatherer {
     return { order, runStarts }
   }
 
-  private run(place: number, unit: number, from: number, to: number): void {
+  private run(position: number, block: number, from: number, to: number): void {
     const { runs } = this
-    runs.push(place)
-    runs.push(unit)
+    runs.push(position)
+    runs.push(block)
     runs.push(from)
     runs.push(to)
-    this.counts[place] += to - from
+    this.counts[position] += to - from
   }
 }
 
-/** Calls back with the places of each number that both ascending lists have. */
+/** Calls back with the positions of each number that both ascending lists have. */
 export function eachCommon(a: Int32Array, b: Int32Array, found: (inA: number, inB: number) => void): void {
   if (a.length * SEEK_SHARE < b.length) {
     for (let i = 0, j = 0; i < a.length && j < b.length; i++) {
@@ -187,8 +187,8 @@ function ascending(times: Float64Array, from: number, to: number): boolean {
   return true
 }
 
-function copy(unit: Unit, from: number, to: number, rows: SampleRows, at: number): void {
-  const { times, values } = unit
+function copy(block: SampleBlock, from: number, to: number, rows: SampleRows, at: number): void {
+  const { times, values } = block
   const { times: ownTimes, values: ownValues } = rows
   if (to - from < FEW) {
     for (let i = from, j = at; i < to; i++, j++) {
@@ -199,6 +199,6 @@ function copy(unit: Unit, from: number, to: number, rows: SampleRows, at: number
     ownTimes.set(times.subarray(from, to), at)
     ownValues.set(values.subarray(from, to), at)
   }
-  if (unit.kinds !== undefined) (rows.kinds as Uint8Array).set(unit.kinds.subarray(from, to), at)
-  if (unit.blobs !== undefined) for (let i = from, j = at; i < to; i++, j++) (rows.histograms as (Uint8Array | undefined)[])[j] = unit.blobs[i]
+  if (block.kinds !== undefined) (rows.kinds as Uint8Array).set(block.kinds.subarray(from, to), at)
+  if (block.blobs !== undefined) for (let i = from, j = at; i < to; i++, j++) (rows.histograms as (Uint8Array | undefined)[])[j] = block.blobs[i]
 }

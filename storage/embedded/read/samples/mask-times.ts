@@ -1,21 +1,21 @@
-/** What deletes and retention hide of a piece, in the milliseconds of units. */
-import { contains, type Hidden } from '../masks.ts'
+/** What deletes and retention mask of a source, in the milliseconds of sample blocks. */
+import { contains, type Mask } from '../masks.ts'
 import type { KeepRow } from './chunk-blocks.ts'
 
 const NS_PER_MS = 1_000_000n
 
-export interface HiddenTimes {
+export interface MillisecondMask {
   series: Int32Array | undefined
   /** Inclusive. */
   lo: number
   hi: number
 }
 
-/** Undefined when a bound lies within a millisecond: units are too coarse then, and rows have to be looked at one by one (`keepOf`). */
-export function hiddenTimes(hidden: readonly Hidden[], minTime: bigint, maxTime: bigint): HiddenTimes[] | undefined {
-  const out: HiddenTimes[] = []
-  for (const { series, lo, hi } of hidden) {
-    // Beyond the piece's own times a bound need not be exact.
+/** Undefined when a bound lies within a millisecond: blocks are too coarse then, and rows have to be looked at one by one (`keepOf`). */
+export function millisecondMasks(masks: readonly Mask[], minTime: bigint, maxTime: bigint): MillisecondMask[] | undefined {
+  const out: MillisecondMask[] = []
+  for (const { series, lo, hi } of masks) {
+    // Beyond the source's own times a bound need not be exact.
     const from = lo <= minTime ? Number.NEGATIVE_INFINITY : wholeMs(lo)
     const to = hi >= maxTime ? Number.POSITIVE_INFINITY : wholeMs(hi + 1n)
     if (from === undefined || to === undefined) return undefined
@@ -28,18 +28,18 @@ function wholeMs(time: bigint): number | undefined {
   return time % NS_PER_MS === 0n ? Number(time / NS_PER_MS) : undefined
 }
 
-export function keepOf(hidden: readonly Hidden[]): KeepRow {
+export function keepOf(masks: readonly Mask[]): KeepRow {
   return (series, low, high) => {
     const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
-    return !hidden.some((one) => time >= one.lo && time <= one.hi && (one.series === undefined || contains(one.series, series)))
+    return !masks.some((one) => time >= one.lo && time <= one.hi && (one.series === undefined || contains(one.series, series)))
   }
 }
 
-/** The parts of [from, to) that are not hidden, as pairs in `out`; times ascend. @returns the number of parts. */
-export function visibleParts(hidden: readonly HiddenTimes[], series: number, times: Float64Array, from: number, to: number, out: number[]): number {
+/** The parts of [from, to) that are not masked, as pairs in `out`; times ascend. @returns the number of parts. */
+export function unmaskedRuns(masks: readonly MillisecondMask[], series: number, times: Float64Array, from: number, to: number, out: number[]): number {
   out.length = 0
   out.push(from, to)
-  for (const { series: list, lo, hi } of hidden) {
+  for (const { series: list, lo, hi } of masks) {
     if (list !== undefined && !contains(list, series)) continue
     for (let i = out.length - 2; i >= 0; i -= 2) {
       const start = out[i]
@@ -56,7 +56,7 @@ export function visibleParts(hidden: readonly HiddenTimes[], series: number, tim
   return out.length / 2
 }
 
-/** The first place of [from, to) whose time is not below `value`. */
+/** The first position of [from, to) whose time is not below `value`. */
 export function timeBound(times: Float64Array, value: number, from: number, to: number): number {
   let low = from
   let high = to

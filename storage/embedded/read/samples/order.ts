@@ -1,10 +1,10 @@
-/** Puts samples in order where pieces overlap, and leaves one of each millisecond. */
+/** Puts samples in order where sources overlap, and leaves one of each millisecond. */
 import type { SampleRows } from 'svcdb/lib/columns'
 
-/** Late samples are mostly few: they are moved to their places one by one, unless it takes more moves than this a sample. */
+/** Late samples are mostly few: they are moved to their positions one by one, unless it takes more moves than this a sample. */
 const MOVES = 16
 
-/** What orders samples of a millisecond: nanoseconds beyond it, then the unit they are of, older ones first, then their place. */
+/** What orders samples of a millisecond: nanoseconds beyond it, then the block they are of, older ones first, then their position. */
 interface Ranks {
   rests: Int32Array | undefined
   ages: Int32Array
@@ -42,13 +42,13 @@ function sort(order: Int32Array, from: number, to: number, times: Float64Array, 
   }
   let moves = (to - from) * MOVES
   for (let i = from + 1; i < to; i++) {
-    const place = order[i]
+    const position = order[i]
     let j = i
-    while (j > from && after(order[j - 1], place)) {
+    while (j > from && after(order[j - 1], position)) {
       order[j] = order[j - 1]
       j--
     }
-    order[j] = place
+    order[j] = position
     moves -= i - j
     if (moves < 0) {
       order.subarray(from, to).sort((a, b) => times[a] - times[b] || (rests === undefined ? 0 : rests[a] - rests[b]) || ages[a] - ages[b] || a - b)
@@ -68,6 +68,6 @@ function picked({ first, times, values, kinds, histograms }: SampleRows, order: 
     out.kinds = new Uint8Array(n)
     for (let i = 0; i < n; i++) out.kinds[i] = kinds[order[i]]
   }
-  if (histograms !== undefined) out.histograms = Array.from(order, (place) => histograms[place])
+  if (histograms !== undefined) out.histograms = Array.from(order, (position) => histograms[position])
   return out
 }

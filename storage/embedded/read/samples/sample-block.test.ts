@@ -1,10 +1,10 @@
-/** Times in milliseconds, and units as they are built. */
+/** Times in milliseconds, and blocks as they are built. */
 
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from 'svcdb/lib/columns'
 import { staleHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
-import { milliseconds, UnitBuilder } from './sample-block.ts'
+import { milliseconds, SampleBlockBuilder } from './sample-block.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 const halves = (ns: bigint): [low: number, high: number] => [Number(BigInt.asIntN(32, ns)), Number(ns >> 32n)]
@@ -22,7 +22,7 @@ t.test(`nanoseconds to milliseconds, rounded down, SVC_SEED=${seed}`, async (t) 
 })
 
 t.test('floats, markers and histograms side by side', async (t) => {
-  const builder = new UnitBuilder(2)
+  const builder = new SampleBlockBuilder(2)
   const histogram = Uint8Array.of(1, 2, 3)
   builder.addFloat(3, ...halves(1_000_000n), 0, 0x3ff00000)
   builder.addFloat(3, ...halves(2_500_000n), 2, 0x7ff00000)
@@ -31,19 +31,19 @@ t.test('floats, markers and histograms side by side', async (t) => {
   for (let i = 0; i < 100; i++) builder.addNumber(10 + i, ...halves(BigInt(i) * 1_000_000n), i)
   builder.addFloat(500, ...halves(7n), 1, 0x7ff80000)
   const { bytes } = builder
-  const unit = builder.build(true)
-  t.same([...unit.series.subarray(0, 3)], [3, 9, 10])
-  t.same([...unit.starts.subarray(0, 4)], [0, 3, 4, 5])
-  t.equal(unit.series.length, 103)
-  t.equal(unit.starts[103], 105)
-  t.same([...unit.times.subarray(0, 4)], [1, 2, 3, 1])
-  t.equal(unit.rests?.[1], 500_000)
-  t.same([...(unit.kinds?.subarray(0, 5) ?? [])], [SAMPLE_FLOAT, SAMPLE_STALE, SAMPLE_HISTOGRAM, SAMPLE_STALE, SAMPLE_FLOAT])
-  t.equal(unit.blobs?.[2], histogram)
-  t.equal(unit.values[0], 1)
-  t.ok(Number.isNaN(unit.values[104]))
-  t.equal(unit.kinds?.[104], SAMPLE_FLOAT, 'an ordinary NaN is a sample')
-  t.same([unit.minTime, unit.maxTime], [0, 99])
+  const block = builder.build(true)
+  t.same([...block.series.subarray(0, 3)], [3, 9, 10])
+  t.same([...block.starts.subarray(0, 4)], [0, 3, 4, 5])
+  t.equal(block.series.length, 103)
+  t.equal(block.starts[103], 105)
+  t.same([...block.times.subarray(0, 4)], [1, 2, 3, 1])
+  t.equal(block.rests?.[1], 500_000)
+  t.same([...(block.kinds?.subarray(0, 5) ?? [])], [SAMPLE_FLOAT, SAMPLE_STALE, SAMPLE_HISTOGRAM, SAMPLE_STALE, SAMPLE_FLOAT])
+  t.equal(block.blobs?.[2], histogram)
+  t.equal(block.values[0], 1)
+  t.ok(Number.isNaN(block.values[104]))
+  t.equal(block.kinds?.[104], SAMPLE_FLOAT, 'an ordinary NaN is a sample')
+  t.same([block.minTime, block.maxTime], [0, 99])
   t.ok(bytes > 105 * 21 + histogram.length, 'histograms count as memory')
-  t.equal(unit.times.buffer.byteLength, 105 * 8, 'arrays are cut to size')
+  t.equal(block.times.buffer.byteLength, 105 * 8, 'arrays are cut to size')
 })

@@ -1,6 +1,6 @@
 /**
- * A unit: one field's values of some rows, ordered by series and time, as evaluators want them. Units are made once, from a full
- * memtable chunk or a part of a segment, and kept (unit-cache.ts); they never change.
+ * A sample block: one field's values of some rows, ordered by series and time, as evaluators want them. Sample blocks are made once, from a full
+ * memtable chunk or a part of a segment, and kept (block-cache.ts); they never change.
  */
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from 'svcdb/lib/columns'
 import { isStaleHistogram } from 'svcdb/lib/histogram'
@@ -11,14 +11,14 @@ const TWO_32 = 4294967296
 const STALE_LOW = 2
 const NAN_HIGH = 0x7ff00000
 /** Beside its arrays. */
-const UNIT_BYTES = 256
+const BLOCK_BYTES = 256
 const BLOB_BYTES = 64
 
-export interface Unit {
+export interface SampleBlock {
   /** The series in it, ascending, and where their samples start; one more start than series. */
   series: Int32Array
   starts: Int32Array
-  /** Whole milliseconds since the Unix epoch, rounded down; ascending within a series, repeats possible. */
+  /** Whole milliseconds since the Unix epoch, rounded down; ascending within a series, duplicates possible. */
   times: Float64Array
   /** Nanoseconds beyond the millisecond; absent when there are none. */
   rests?: Int32Array
@@ -27,15 +27,15 @@ export interface Unit {
   kinds?: Uint8Array
   blobs?: (Uint8Array | undefined)[]
   /** Some series has several samples of a millisecond. */
-  repeats?: true
+  duplicates?: true
   /** Milliseconds; above the last when there are no samples. */
   minTime: number
   maxTime: number
 }
 
-/** What a unit without blobs takes. */
-export function unitBytes({ series, times, kinds, rests }: Unit): number {
-  return UNIT_BYTES + series.length * 8 + times.length * (16 + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4))
+/** What a block without blobs takes. */
+export function blockBytes({ series, times, kinds, rests }: SampleBlock): number {
+  return BLOCK_BYTES + series.length * 8 + times.length * (16 + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4))
 }
 
 /** Nanoseconds in two halves to whole milliseconds, rounded down; exact. */
@@ -52,7 +52,7 @@ function restOf(low: number, ms: number): number {
 }
 
 /** Adds rows in order; series must ascend, times within a series too. */
-export class UnitBuilder {
+export class SampleBlockBuilder {
   private series: Int32Array = new Int32Array(64)
   private starts: Int32Array = new Int32Array(65)
   private seriesCount = 0
@@ -63,17 +63,17 @@ export class UnitBuilder {
   private kinds: Uint8Array | undefined
   private blobs: (Uint8Array | undefined)[] | undefined
   private blobBytes = 0
-  private repeats = false
+  private duplicates = false
   private rows = 0
   private last = -1
   private min = Number.POSITIVE_INFINITY
   private max = Number.NEGATIVE_INFINITY
 
-  private readonly most: number
+  private readonly maxSamples: number
 
-  /** @param most samples; @throws TooManySamplesError for more. */
-  constructor(capacity: number, most: number = Number.POSITIVE_INFINITY) {
-    this.most = most
+  /** @param maxSamples samples; @throws TooManySamplesError for more. */
+  constructor(capacity: number, maxSamples: number = Number.POSITIVE_INFINITY) {
+    this.maxSamples = maxSamples
     const room = Math.max(16, capacity)
     this.times = new Float64Array(room)
     this.values = new Float64Array(room)
@@ -109,21 +109,21 @@ export class UnitBuilder {
     this.kind(row, isStaleHistogram(blob) ? SAMPLE_STALE : SAMPLE_HISTOGRAM)
   }
 
-  /** @param fit whether arrays are cut to size, for a unit that is kept. */
-  build(fit: boolean): Unit {
+  /** @param fit whether arrays are made to fit, for a block that is kept. */
+  build(fit: boolean): SampleBlock {
     const { rows, seriesCount } = this
     this.starts[seriesCount] = rows
-    const cut = <T extends Float64Array | Int32Array | Uint8Array>(array: T, n: number): T =>
+    const fitted = <T extends Float64Array | Int32Array | Uint8Array>(array: T, n: number): T =>
       (fit && array.length > n ? array.slice(0, n) : array.subarray(0, n)) as T
     return {
-      series: cut(this.series, seriesCount),
-      starts: cut(this.starts, seriesCount + 1),
-      times: cut(this.times, rows),
-      ...(this.rests === undefined ? {} : { rests: cut(this.rests, rows) }),
-      values: cut(this.values, rows),
-      ...(this.kinds === undefined ? {} : { kinds: cut(this.kinds, rows) }),
+      series: fitted(this.series, seriesCount),
+      starts: fitted(this.starts, seriesCount + 1),
+      times: fitted(this.times, rows),
+      ...(this.rests === undefined ? {} : { rests: fitted(this.rests, rows) }),
+      values: fitted(this.values, rows),
+      ...(this.kinds === undefined ? {} : { kinds: fitted(this.kinds, rows) }),
       ...(this.blobs === undefined ? {} : { blobs: this.blobs }),
-      ...(this.repeats ? { repeats: true as const } : {}),
+      ...(this.duplicates ? { duplicates: true as const } : {}),
       minTime: this.min,
       maxTime: this.max,
     }
@@ -131,7 +131,7 @@ export class UnitBuilder {
 
   /** Bytes of what `build` gives. */
   get bytes(): number {
-    return UNIT_BYTES + this.seriesCount * 8 + this.rows * (16 + (this.kinds === undefined ? 0 : 1) + (this.rests === undefined ? 0 : 4)) + this.blobBytes
+    return BLOCK_BYTES + this.seriesCount * 8 + this.rows * (16 + (this.kinds === undefined ? 0 : 1) + (this.rests === undefined ? 0 : 4)) + this.blobBytes
   }
 
   private row(series: number, low: number, high: number): number {
@@ -139,7 +139,7 @@ export class UnitBuilder {
     const row = this.rows++
     const time = milliseconds(low, high)
     if (series !== this.last || this.seriesCount === 0) this.begin(series, row)
-    else if (!(this.times[row - 1] < time)) this.repeats = true
+    else if (!(this.times[row - 1] < time)) this.duplicates = true
     const rest = restOf(low, time)
     if (rest !== 0) this.rests ??= new Int32Array(this.times.length)
     if (this.rests !== undefined) this.rests[row] = rest
@@ -165,7 +165,7 @@ export class UnitBuilder {
   }
 
   private grow(): void {
-    if (this.rows >= this.most) throw new TooManySamplesError(this.most)
+    if (this.rows >= this.maxSamples) throw new TooManySamplesError(this.maxSamples)
     const room = this.times.length * 2
     const times = new Float64Array(room)
     times.set(this.times)

@@ -1,4 +1,4 @@
-/** Samples read through units, against a plain model: chunks, memtables, segments, merges, deletes and retention in any order. */
+/** Samples read through blocks, against a plain model: chunks, memtables, segments, merges, deletes and retention in any order. */
 
 import { SAMPLE_HISTOGRAM, type SampleRequest, type SampleRows, type SampleSet } from 'svcdb/lib/columns'
 import t from 'tap'
@@ -10,7 +10,7 @@ import type { SegmentMeta } from '../../threads/layout.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { selectActive, selectSamples } from './select.ts'
-import { SampleUnits } from './source-blocks.ts'
+import { SampleBlocks } from './source-blocks.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 const MS = 1_000_000n
@@ -23,10 +23,10 @@ const FIRST = -(2n ** 63n)
 type Line = string
 type Point = { time: bigint; values: Map<string, { text: string; write: number }> }
 
-/** A database whose units have little room, beside what a reader must find in it. */
+/** A database whose blocks have little room, beside what a reader must find in it. */
 class Subject {
   readonly db = new TestDatabase()
-  readonly units: SampleUnits
+  readonly blocks: SampleBlocks
   measurement: TestMeasurement
   /** Points of each series, by time. */
   points = new Map<number, Map<bigint, Point>>()
@@ -38,7 +38,7 @@ class Subject {
   private cutoff = FIRST
 
   constructor(cacheBytes: number) {
-    this.units = new SampleUnits(cacheBytes)
+    this.blocks = new SampleBlocks(cacheBytes)
     // Its rows lie in a table shared with others until it has a second field.
     this.measurement = this.db.measurement('m', { f: 'float64' }, { shared: 7 })
   }
@@ -48,7 +48,7 @@ class Subject {
   }
 
   async context(): Promise<RelationContext> {
-    return { ...(await this.db.context()), units: this.units }
+    return { ...(await this.db.context()), sampleBlocks: this.blocks }
   }
 
   write(points: readonly TestPoint[]): void {
@@ -146,7 +146,7 @@ class Subject {
 
   private swap(added: SegmentMeta[], removed: number[], droppedMemtable: number): void {
     this.db.tell({ kind: 'segments', added, removed, droppedMemtable })
-    this.units.forget(removed, droppedMemtable)
+    this.blocks.forget(removed, droppedMemtable)
   }
 }
 
@@ -328,7 +328,7 @@ t.test('blocks stay small however times lie', async (t) => {
   }
 })
 
-t.test('units are kept where they have room, and go with their pieces', async (t) => {
+t.test('blocks are kept where they have room, and go with their sources', async (t) => {
   for (const [room, kept] of [
     [8 << 20, true],
     [200_000, false],
@@ -339,19 +339,19 @@ t.test('units are kept where they have room, and go with their pieces', async (t
     for (let i = 0; i < 300; i++) subject.write(tags.map((own): TestPoint => ({ tags: own, time: START + BigInt(i) * MS, fields: { f: i } })))
     for (const bytes of [0, kept ? 300 * 100 * 16 : 0]) {
       await blockSizes(subject, {})
-      t.ok(subject.units.bytes >= bytes && (bytes > 0 || subject.units.bytes === 0), 'a growing chunk is made whole when it is asked for again')
+      t.ok(subject.blocks.bytes >= bytes && (bytes > 0 || subject.blocks.bytes === 0), 'a growing chunk is made whole when it is asked for again')
     }
     subject.freeze()
     await subject.flush()
-    t.equal(subject.units.bytes, 0, 'the memtable is gone')
+    t.equal(subject.blocks.bytes, 0, 'the memtable is gone')
     t.same(await blockSizes(subject, { start: START + 290n * MS }), [1000])
-    t.equal(subject.units.bytes > 300 * 100 * 16, kept, `of a segment, with ${room} bytes`)
+    t.equal(subject.blocks.bytes > 300 * 100 * 16, kept, `of a segment, with ${room} bytes`)
     await subject.compact()
     t.same(await blockSizes(subject, { start: START + 290n * MS, newestOnly: true }), [100])
   }
 })
 
-t.test('encrypted columns, by units and row by row', async (t) => {
+t.test('encrypted columns, by blocks and row by row', async (t) => {
   const random = new Random(seed)
   const subject = new Subject(8 << 20)
   t.teardown(() => subject.close())

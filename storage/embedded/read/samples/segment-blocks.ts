@@ -1,5 +1,5 @@
 /**
- * Segment rows as units: a measurement's part of a segment is cut by series number into units of about UNIT_ROWS rows. What a query
+ * Segment rows as blocks: a measurement's part of a segment is divided by series number into blocks of about SAMPLE_BLOCK_ROWS rows. What a query
  * lacks is read in one statement a segment, and kept.
  */
 import { join } from 'node:path'
@@ -10,22 +10,22 @@ import { SERIES_COLUMN, TIME_COLUMN } from '../../memtable/memtable-source.ts'
 import type { FieldDef, SegmentMeta } from '../../threads/layout.ts'
 import { contains } from '../masks.ts'
 import type { RelationContext } from '../relation.ts'
-import { type Piece, rawColumn, readSql, timeConditions } from '../sources.ts'
-import { type UnitCache, UnitShelf } from './block-cache.ts'
+import { rawColumn, readSql, type Source, timeConditions } from '../sources.ts'
+import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import type { KeepRow } from './chunk-blocks.ts'
-import { type Unit, UnitBuilder } from './sample-block.ts'
+import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 
-/** Rows of a unit, about: some row groups, so that reading one is little work and a query's units are few. */
-const UNIT_ROWS = 131_072
+/** Rows of a block, about: some row groups, so that reading one is little work and a query's blocks are few. */
+const SAMPLE_BLOCK_ROWS = 131_072
 /** A series with more rows than this in a segment is read by time instead, and not kept. */
-const LONG_SERIES = 4 * UNIT_ROWS
-/** What a sample of a unit takes, about. */
+const LONG_SERIES = 4 * SAMPLE_BLOCK_ROWS
+/** What a sample of a block takes, about. */
 const SAMPLE_BYTES = 16
-/** Unit numbers of one field lie below this. */
+/** Block numbers of one field lie below this. */
 const FIELD_SPAN = 2 ** 32
 const NO_SERIES = -1
 
-/** What does not change from piece to piece of a request. */
+/** What does not change from source to source of a request. */
 export interface ReadScope {
   context: RelationContext
   measurement: number
@@ -39,104 +39,106 @@ export interface ReadScope {
   signal: AbortSignal | undefined
 }
 
-/** How a measurement's part of a segment is cut: unit b has the series numbers from b << shift on. */
-interface Cut {
-  shelf: UnitShelf
+/** How a measurement's part of a segment is divided: block b has the series numbers from b << shift on. */
+interface SegmentLayout {
+  owned: OwnedBlocks
   shift: number
   /** Rows a series, about. */
   density: number
-  /** Rows of a unit, about. */
+  /** Rows of a block, about. */
   rows: number
   /** Once asked for. */
   series?: Int32Array
 }
 
-export class SegmentUnits {
-  private readonly cache: UnitCache
+export class SegmentBlocks {
+  private readonly cache: BlockCache
   /** By measurement; readers may hold segments that are gone. */
-  private readonly cuts = new WeakMap<SegmentMeta, Map<number, Cut>>()
+  private readonly layouts = new WeakMap<SegmentMeta, Map<number, SegmentLayout>>()
 
-  constructor(cache: UnitCache) {
+  constructor(cache: BlockCache) {
     this.cache = cache
   }
 
   /**
-   * The units of a piece that hold series of `series` (ascending), by series number.
+   * The blocks of a source that hold series of `series` (ascending), by series number.
    * @param keep decides row by row, and nothing is kept then.
    */
-  of(piece: Piece, series: Int32Array, scope: ReadScope, keep: KeepRow | undefined): Unit[] | Promise<Unit[]> {
+  of(source: Source, series: Int32Array, scope: ReadScope, keep: KeepRow | undefined): SampleBlock[] | Promise<SampleBlock[]> {
     const { context, field, all, signal } = scope
-    const segment = piece.segment as SegmentMeta
+    const segment = source.segment as SegmentMeta
     if (!segment.columns.some((column) => column.field === field.id)) return []
     const wanted = within(series, segment.minSeries, segment.maxSeries)
     if (wanted.length === 0) return []
-    const cut = this.cutOf(segment, piece.measurement ?? NO_SERIES, all)
-    if (keep !== undefined || cut.density > LONG_SERIES) return read(piece, wanted, scope, keep).then((unit) => [unit])
-    const numbers = unitsOf(wanted, cut.shift)
-    const found = new Map<number, Unit>()
+    const layout = this.layoutOf(segment, source.measurement ?? NO_SERIES, all)
+    if (keep !== undefined || layout.density > LONG_SERIES) return read(source, wanted, scope, keep).then((block) => [block])
+    const numbers = blockNumbers(wanted, layout.shift)
+    const found = new Map<number, SampleBlock>()
     const lacking: number[] = []
     for (const number of numbers) {
-      const unit = this.cache.get(cut.shelf, field.id * FIELD_SPAN + number)
-      if (unit === undefined) lacking.push(number)
-      else found.set(number, unit)
+      const block = this.cache.get(layout.owned, field.id * FIELD_SPAN + number)
+      if (block === undefined) lacking.push(number)
+      else found.set(number, block)
     }
-    if (lacking.length === 0) return numbers.map((number) => found.get(number) as Unit)
-    // Units that would not stay together anyway are not made whole for a part of their time.
-    if (!this.cache.holds(lacking.length * cut.rows * SAMPLE_BYTES)) return read(piece, wanted, scope, keep).then((unit) => [unit])
-    return this.load(context, piece, field, cut, lacking, signal).then((loaded) => numbers.map((number) => (found.get(number) ?? loaded.get(number)) as Unit))
+    if (lacking.length === 0) return numbers.map((number) => found.get(number) as SampleBlock)
+    // Sample blocks that would not stay together anyway are not made whole for a part of their time.
+    if (!this.cache.holds(lacking.length * layout.rows * SAMPLE_BYTES)) return read(source, wanted, scope, keep).then((block) => [block])
+    return this.load(context, source, field, layout, lacking, signal).then((loaded) =>
+      numbers.map((number) => (found.get(number) ?? loaded.get(number)) as SampleBlock),
+    )
   }
 
-  /** The series that have rows in a piece, ascending; kept as long as the segment is known. */
-  async seriesOf(piece: Piece, { context, all, signal }: ReadScope): Promise<Int32Array> {
-    const segment = piece.segment as SegmentMeta
-    const cut = this.cutOf(segment, piece.measurement ?? NO_SERIES, all)
-    cut.series ??= await distinctSeries(context, piece, signal)
-    return cut.series
+  /** The series that have rows in a source, ascending; kept as long as the segment is known. */
+  async seriesOf(source: Source, { context, all, signal }: ReadScope): Promise<Int32Array> {
+    const segment = source.segment as SegmentMeta
+    const layout = this.layoutOf(segment, source.measurement ?? NO_SERIES, all)
+    layout.series ??= await distinctSeries(context, source, signal)
+    return layout.series
   }
 
-  private cutOf(segment: SegmentMeta, measurement: number, all: Int32Array): Cut {
-    let cuts = this.cuts.get(segment)
-    if (cuts === undefined) this.cuts.set(segment, (cuts = new Map()))
-    let cut = cuts.get(measurement)
-    if (cut === undefined) {
+  private layoutOf(segment: SegmentMeta, measurement: number, all: Int32Array): SegmentLayout {
+    let layouts = this.layouts.get(segment)
+    if (layouts === undefined) this.layouts.set(segment, (layouts = new Map()))
+    let layout = layouts.get(measurement)
+    if (layout === undefined) {
       const span = segment.maxSeries - segment.minSeries + 1
       const own = Math.max(1, within(all, segment.minSeries, segment.maxSeries).length)
       // A measurement of a shared table is taken to have as many rows a series as the others.
       const density = segment.rows / (measurement === NO_SERIES ? own : span)
-      const numbers = (span / own) * Math.max(1, UNIT_ROWS / density)
+      const numbers = (span / own) * Math.max(1, SAMPLE_BLOCK_ROWS / density)
       const shift = Math.min(30, Math.max(0, Math.floor(Math.log2(numbers))))
-      cut = { shelf: new UnitShelf(segment.id), shift, density, rows: Math.min(own, (2 ** shift * own) / span) * density }
-      cuts.set(measurement, cut)
+      layout = { owned: new OwnedBlocks(segment.id), shift, density, rows: Math.min(own, (2 ** shift * own) / span) * density }
+      layouts.set(measurement, layout)
     }
-    return cut
+    return layout
   }
 
-  /** Reads units that follow each other in one statement. */
+  /** Reads blocks that follow each other in one statement. */
   private async load(
     context: RelationContext,
-    piece: Piece,
+    source: Source,
     field: FieldDef,
-    { shelf, shift }: Cut,
+    { owned, shift }: SegmentLayout,
     lacking: readonly number[],
     signal: AbortSignal | undefined,
-  ): Promise<Map<number, Unit>> {
-    const out = new Map<number, Unit>()
+  ): Promise<Map<number, SampleBlock>> {
+    const out = new Map<number, SampleBlock>()
     for (let from = 0; from < lacking.length; ) {
       let to = from + 1
       while (to < lacking.length && lacking[to] === lacking[to - 1] + 1) to++
-      const builders = new Map<number, UnitBuilder>()
+      const builders = new Map<number, SampleBlockBuilder>()
       const bounds = `${SERIES_COLUMN} BETWEEN ${lacking[from] * 2 ** shift} AND ${Math.min(0x7fffffff, (lacking[to - 1] + 1) * 2 ** shift - 1)}`
-      await eachRow(context, piece, field, [bounds], signal, (series) => {
+      await eachRow(context, source, field, [bounds], signal, (series) => {
         const number = series >>> shift
         let builder = builders.get(number)
-        if (builder === undefined) builders.set(number, (builder = new UnitBuilder(1024)))
+        if (builder === undefined) builders.set(number, (builder = new SampleBlockBuilder(1024)))
         return builder
       })
       for (let i = from; i < to; i++) {
-        const builder = builders.get(lacking[i]) ?? new UnitBuilder(0)
-        const unit = builder.build(true)
-        out.set(lacking[i], unit)
-        this.cache.put(shelf, field.id * FIELD_SPAN + lacking[i], unit, builder.bytes)
+        const builder = builders.get(lacking[i]) ?? new SampleBlockBuilder(0)
+        const block = builder.build(true)
+        out.set(lacking[i], block)
+        this.cache.put(owned, field.id * FIELD_SPAN + lacking[i], block, builder.bytes)
       }
       from = to
     }
@@ -144,13 +146,13 @@ export class SegmentUnits {
   }
 }
 
-async function read(piece: Piece, series: Int32Array, { context, field, range, signal, limit }: ReadScope, keep: KeepRow | undefined): Promise<Unit> {
-  const builder = new UnitBuilder(4096, limit * series.length)
+async function read(source: Source, series: Int32Array, { context, field, range, signal, limit }: ReadScope, keep: KeepRow | undefined): Promise<SampleBlock> {
+  const builder = new SampleBlockBuilder(4096, limit * series.length)
   const first = series[0]
   const last = series[series.length - 1]
   const among = first === last ? `${SERIES_COLUMN} = ${first}` : `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`
-  const bounds = [among, ...timeConditions(piece, range)]
-  await eachRow(context, piece, field, bounds, signal, (number) => (contains(series, number) ? builder : undefined), keep)
+  const bounds = [among, ...timeConditions(source, range)]
+  await eachRow(context, source, field, bounds, signal, (number) => (contains(series, number) ? builder : undefined), keep)
   return builder.build(false)
 }
 
@@ -171,7 +173,7 @@ export function lowerBound(sorted: Int32Array, value: number, from = 0, to: numb
   return low
 }
 
-function unitsOf(series: Int32Array, shift: number): number[] {
+function blockNumbers(series: Int32Array, shift: number): number[] {
   const out: number[] = []
   let last = -1
   for (let i = 0; i < series.length; i++) {
@@ -185,20 +187,20 @@ function unitsOf(series: Int32Array, shift: number): number[] {
 /** Adds each row with a value to the builder of its series, in order. */
 async function eachRow(
   context: RelationContext,
-  piece: Piece,
+  source: Source,
   field: FieldDef,
   conditions: readonly string[],
   signal: AbortSignal | undefined,
-  builderOf: (series: number) => UnitBuilder | undefined,
+  builderOf: (series: number) => SampleBlockBuilder | undefined,
   keep?: KeepRow,
 ): Promise<void> {
-  const segment = piece.segment as SegmentMeta
+  const segment = source.segment as SegmentMeta
   const value = rawColumn(segment, field)
   const float = field.type === 'float64'
   const column = field.type === 'histogram' || float ? value : `CAST(${value} AS DOUBLE)`
-  const sql = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${column} AS v ${await from(context, piece, conditions, signal)}`
+  const sql = `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}, ${column} AS v ${await from(context, source, conditions, signal)}`
   let before = NO_SERIES
-  let builder: UnitBuilder | undefined
+  let builder: SampleBlockBuilder | undefined
   for await (const { rows, columns } of streamSql(context.duck, sql, signal)) {
     const numbers = columns[0].values as Int32Array
     const times = halves(columns[1].values as BigInt64Array)
@@ -219,17 +221,17 @@ async function eachRow(
   }
 }
 
-async function distinctSeries(context: RelationContext, piece: Piece, signal: AbortSignal | undefined): Promise<Int32Array> {
+async function distinctSeries(context: RelationContext, source: Source, signal: AbortSignal | undefined): Promise<Int32Array> {
   const out = new IntList(1024)
-  const sql = `SELECT DISTINCT ${SERIES_COLUMN} ${await from(context, piece, [], signal)} ORDER BY ${SERIES_COLUMN}`
+  const sql = `SELECT DISTINCT ${SERIES_COLUMN} ${await from(context, source, [], signal)} ORDER BY ${SERIES_COLUMN}`
   for await (const { rows, columns } of streamSql(context.duck, sql, signal)) for (let i = 0; i < rows; i++) out.push(columns[0].values[i] as number)
   return out.view().slice()
 }
 
-/** Where a piece's rows are, verified. */
+/** Where a source's rows are, verified. */
 async function from(
   context: RelationContext,
-  { segment, measurement }: Piece,
+  { segment, measurement }: Source,
   conditions: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<string> {

@@ -1,12 +1,12 @@
-/** Answers Reader.samples and Reader.activeSeries out of units. */
+/** Answers Reader.samples and Reader.activeSeries out of blocks. */
 import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, TooManySamplesError } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/layout.ts'
 import type { Snapshot } from '../../threads/state.ts'
-import { piecesOf, type RelationContext } from '../relation.ts'
-import type { Piece } from '../sources.ts'
+import { type RelationContext, sourcesOf } from '../relation.ts'
+import type { Source } from '../sources.ts'
 import { activeSeries } from './active.ts'
 import { Gatherer } from './gather.ts'
 import { newestSamples } from './newest.ts'
@@ -16,7 +16,7 @@ import { SelectedTags } from './tag-sets.ts'
 
 /** Samples of a block, about. */
 const BLOCK_SAMPLES = 65_536
-/** Samples of the series that are looked for at once, about: a unit is gone through once for all of them. */
+/** Samples of the series that are looked for at once, about: a block is gone through once for all of them. */
 const GATHERED_SAMPLES = 1 << 20
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
@@ -25,7 +25,7 @@ interface Selected {
   scope: ReadScope
   series: Int32Array
   tags: SelectedTags
-  pieces: Piece[]
+  sources: Source[]
 }
 
 export async function selectSamples(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Promise<SampleSet> {
@@ -38,9 +38,9 @@ export async function selectSamples(context: RelationContext, snapshot: Snapshot
 }
 
 export async function selectActive(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Promise<SeriesSet> {
-  const { scope, series, tags, pieces } = select(context, snapshot, request, signal)
-  const places = await activeSeries(context, pieces, series, scope)
-  return places.length === series.length ? { series, tags } : { series: places.map((place) => series[place]), tags: tags.among(places) }
+  const { scope, series, tags, sources } = select(context, snapshot, request, signal)
+  const positions = await activeSeries(context, sources, series, scope)
+  return positions.length === series.length ? { series, tags } : { series: positions.map((position) => series[position]), tags: tags.among(positions) }
 }
 
 function select(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Selected {
@@ -48,13 +48,13 @@ function select(context: RelationContext, snapshot: Snapshot, request: SampleReq
   const { measurement, field } = fieldOf(context, request)
   const range: [bigint, bigint] = [request.start ?? MIN_TIME, request.end === undefined ? MAX_TIME : request.end - 1n]
   const all = state.series.of(measurement.id)
-  const positions = field.type === 'string' ? new Int32Array(0) : state.series.places(measurement.id, request.matchers ?? [], all)
-  const series = positions === undefined ? all : positions.map((place) => all[place])
+  const positions = field.type === 'string' ? new Int32Array(0) : state.series.positions(measurement.id, request.matchers ?? [], all)
+  const series = positions === undefined ? all : positions.map((position) => all[position])
   return {
     scope: { context, measurement: measurement.id, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
     series,
     tags: new SelectedTags(state.series, measurement.id, series, positions),
-    pieces: series.length === 0 || range[0] > range[1] ? [] : piecesOf(state, snapshot, measurement, range, series),
+    sources: series.length === 0 || range[0] > range[1] ? [] : sourcesOf(state, snapshot, measurement, range, series),
   }
 }
 
@@ -68,44 +68,44 @@ function fieldOf({ state }: RelationContext, request: SampleRequest): { measurem
   return { measurement, field }
 }
 
-async function* newestBlock({ units }: RelationContext, { scope, series, pieces }: Selected): AsyncGenerator<SampleRows> {
-  if (pieces.length > 0) yield await newestSamples(units, units.sourcesOf(pieces), series, scope)
+async function* newestBlock({ sampleBlocks }: RelationContext, { scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
+  if (sources.length > 0) yield await newestSamples(sampleBlocks, sampleBlocks.blockSources(sources), series, scope)
 }
 
-async function* sampleBlocks({ units }: RelationContext, { scope, series, pieces }: Selected): AsyncGenerator<SampleRows> {
-  if (pieces.length === 0) return
-  const sources = units.groupsOf(pieces, series)
+async function* sampleBlocks({ sampleBlocks }: RelationContext, { scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
+  if (sources.length === 0) return
+  const blockSources = sampleBlocks.groupedSources(sources, series)
   const [lo, hi] = millisecondRange([...scope.range])
-  const size = blockSize(pieces, series.length, scope)
+  const size = blockSize(sources, series.length, scope)
   for (let first = 0; first < series.length; first += size) {
     scope.signal?.throwIfAborted()
     const part = series.subarray(first, first + size)
     const gatherer = new Gatherer(part, first, lo, hi)
-    for (const source of sources) {
-      const read = units.read(source, part, scope)
-      for (const unit of read instanceof Promise ? await read : read) gatherer.add(unit)
+    for (const blockSource of blockSources) {
+      const read = sampleBlocks.read(blockSource, part, scope)
+      for (const block of read instanceof Promise ? await read : read) gatherer.add(block)
     }
     for (let from = 0, to: number; from < part.length; from = to) {
       to = gatherer.blockEnd(from, Math.min(BLOCK_SAMPLES, scope.limit))
       const samples = gatherer.samples(from, to)
       if (samples > scope.limit) throw new TooManySamplesError(scope.limit)
       scope.signal?.throwIfAborted()
-      const buffer = units.buffers.take(samples)
+      const buffer = sampleBlocks.buffers.take(samples)
       try {
         yield gatherer.rows(from, to, buffer)
       } finally {
-        units.buffers.give(buffer)
+        sampleBlocks.buffers.give(buffer)
       }
     }
   }
 }
 
-/** Series whose samples are gathered at once, judged by the rows of the pieces and how much of their time is wanted. */
-function blockSize(pieces: readonly Piece[], series: number, { range, all }: ReadScope): number {
+/** Series whose samples are gathered at once, judged by the rows of the sources and how much of their time is wanted. */
+function blockSize(sources: readonly Source[], series: number, { range, all }: ReadScope): number {
   let samples = 0
   // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
   const share = all.length / (all[all.length - 1] - all[0] + 1)
-  for (const { segment, memtable, measurement, minTime, maxTime } of pieces) {
+  for (const { segment, memtable, measurement, minTime, maxTime } of sources) {
     const rows = (segment?.rows ?? memtable!.part.rows) * (measurement === undefined ? 1 : share)
     const from = later(range[0], minTime)
     const to = earlier(range[1], maxTime)

@@ -8,9 +8,9 @@ export class SelectedTags implements TagSets {
   private readonly view: SeriesView
   private readonly measurement: number
   private readonly series: Int32Array
-  /** Places in the measurement's list; all of it when absent. */
+  /** Positions in the measurement's list; all of it when absent. */
   private readonly positions: Int32Array | undefined
-  /** While the list has lost no more series than this, places in it hold. */
+  /** While the list has lost no more series than this, positions in it hold. */
   private readonly losses: number
   private readonly names: readonly string[]
 
@@ -25,14 +25,14 @@ export class SelectedTags implements TagSets {
     this.names = like?.names ?? view.tagKeys(measurement)
   }
 
-  /** The tags of some of these series, by their places here. */
-  among(places: Int32Array): SelectedTags {
+  /** The tags of some of these series, by their positions here. */
+  among(some: Int32Array): SelectedTags {
     const { positions } = this
     return new SelectedTags(
       this.view,
       this.measurement,
-      places.map((place) => this.series[place]),
-      positions === undefined ? places : places.map((place) => positions[place]),
+      some.map((position) => this.series[position]),
+      positions === undefined ? some : some.map((position) => positions[position]),
       this,
     )
   }
