@@ -67,6 +67,7 @@ export {
   REQUEST_LIMITS,
   type RequestLimits,
 } from './services/namespace-directory.ts'
+export type * from './storage/state.ts'
 export { importState } from './storage/state-import.ts'
 export type * from './storage/storage.ts'
 export { VERSION } from './version.ts'

@@ -1,4 +1,4 @@
-import type { StateReader } from '../storage/storage.ts'
+import type { StateReader } from '../storage/state.ts'
 
 /** A word of the command line that a plugin brings: `svc generate-key --name ci`. */
 export interface Command {

@@ -19,20 +19,20 @@ function legacyIn(t: Test): { folder: string; path: string; file: LegacyFile } {
   return { folder, path, file: { path, maxBytes: 1000, what: 'word file', read } }
 }
 
-const words = (state: MemoryState) => state.list({ prefix: 'word/' }).map(({ key }) => key.slice(5))
+const words = async (state: MemoryState) => (await state.list({ prefix: 'word/' })).map(({ key }) => key.slice(5))
 
 t.test('a file is imported once, and stays under another name', async (t) => {
   const { folder, path, file } = legacyIn(t)
   writeFileSync(path, '["a","b"]')
   const state = new MemoryState()
   t.equal(await importState(state, file), true)
-  t.same(words(state), ['a', 'b'])
+  t.same(await words(state), ['a', 'b'])
   t.same(readdirSync(folder), ['words.json.imported'])
   t.equal(await importState(state, file), false)
   await state.transaction((tx) => tx.delete('word/a'))
   renameSync(`${path}.imported`, path)
   t.equal(await importState(state, file), false, 'a power cut brought the name back')
-  t.same(words(state), ['b'], 'what was removed since is not')
+  t.same(await words(state), ['b'], 'what was removed since is not')
   t.same(readdirSync(folder), ['words.json.imported'])
 })
 
@@ -50,7 +50,7 @@ t.test('another file than the one that was imported is refused', async (t) => {
       message: /^cannot import word file ".*words.json": this database has a state of its own/,
     })
     t.equal(readFileSync(path, 'utf8'), '["a","c"]')
-    t.notOk(words(state).includes('c'))
+    t.notOk((await words(state)).includes('c'))
   }
   t.same(readdirSync(folder).sort(), ['words.json', 'words.json.imported'])
 })
@@ -61,7 +61,7 @@ t.test('one that cannot be read changes nothing', async (t) => {
   for (const text of ['["a"', `["${'x'.repeat(1000)}"]`]) {
     writeFileSync(path, text)
     await t.rejects(importState(state, file), { code: 'CONFIG_ERROR', message: /^cannot import word file ".*words.json": / })
-    t.same(state.list(), [])
+    t.same(await state.list(), [])
     t.same(readdirSync(folder), ['words.json'])
   }
   writeFileSync(path, '["a"]')
@@ -95,7 +95,7 @@ t.test('cut off at any step, the next start finishes it', async (t) => {
     t.same(order, ['commit', 'rename', 'sync'].slice(0, order.length))
     state.transaction = commit
     await importState(state, file)
-    t.same(words(state), ['a'], step)
+    t.same(await words(state), ['a'], step)
     t.same(readdirSync(folder), ['words.json.imported'])
   }
 })

@@ -10,7 +10,7 @@ import { basename, dirname } from 'node:path'
 import { SvcError } from '../lib/errors/index.ts'
 import { type FileCalls, realFileCalls, syncFolder } from '../lib/files/atomic-file.ts'
 import { readBounded } from '../lib/files/bounded-file.ts'
-import type { StateStore, StateTransaction } from './storage.ts'
+import type { StateStore, StateTransaction } from './state.ts'
 
 /** Of the plugin's state: `{sha256}` of the file that was imported, null when there was none. */
 const IMPORTED = 'imported'
@@ -31,7 +31,7 @@ export interface LegacyFile {
 
 /** @returns whether a file was imported. @throws CONFIG_ERROR naming a file that cannot be used; NodeJS.ErrnoException; what the state store throws. */
 export async function importState(state: StateStore, { path, maxBytes, what, read }: LegacyFile, calls: FileCalls = realFileCalls): Promise<boolean> {
-  const known = state.get<Imported>(IMPORTED)
+  const known = await state.get<Imported>(IMPORTED)
   const bytes = path === undefined ? undefined : await readIfThere(path, maxBytes, what)
   if (path === undefined || bytes === undefined) {
     if (known === undefined) await state.transaction((tx) => tx.put(IMPORTED, { sha256: null } satisfies Imported))

@@ -8,6 +8,7 @@
 import type { WriteBatch } from '../lib/columns/batch.ts'
 import type { SampleRequest, SampleSet, SeriesSet } from '../lib/columns/samples.ts'
 import type { SvcError } from '../lib/errors/index.ts'
+import type { StateStore } from './state.ts'
 
 export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
 
@@ -358,24 +359,6 @@ export interface ChangedPoint {
   time: bigint
   /** Empty when the write has set nothing but non-finite values, which are left out. */
   fields: { name: string; type: FieldType; scale?: number; value: number | bigint | boolean | string | Uint8Array }[]
-}
-
-export interface StateTransaction {
-  get<T>(key: string): T | undefined
-  put(key: string, value: unknown): void
-  delete(key: string): void
-  list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
-}
-
-/** What one owner has in the state store. Keys are ordered by their UTF-8. */
-export interface StateReader {
-  get<T>(key: string): T | undefined
-  list<T>(range?: { prefix?: string; start?: string; end?: string; limit?: number }): { key: string; value: T }[]
-}
-
-/** What a plugin must remember: ordered keys, JSON-like values, transactions; durable when the promise resolves. One owner never sees another's keys. */
-export interface StateStore extends StateReader {
-  transaction<T>(body: (tx: StateTransaction) => T): Promise<T>
 }
 
 export interface StorageStatus {

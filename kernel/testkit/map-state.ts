@@ -1,22 +1,31 @@
 /** A state store that is a map, for tests of what is kept in one. */
-import type { StateStore, StateTransaction } from '../storage/storage.ts'
+import type { StateStore, StateTransaction } from '../storage/state.ts'
 
-/** @param commit called before each transaction, and fails it by a throw. */
+/** Transactions run one after the other. @param commit called before each, and fails it by a throw. */
 export function mapState(commit: () => void = () => {}): StateStore {
-  const entries = new Map<string, unknown>()
-  const get = <T>(key: string) => entries.get(key) as T | undefined
-  const list: StateStore['list'] = <T>({ prefix = '' } = {}) =>
-    [...entries]
-      .filter(([key]) => key.startsWith(prefix))
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, value]) => ({ key, value: value as T }))
-  const tx: StateTransaction = { get, list, put: (key, value) => void entries.set(key, value), delete: (key) => void entries.delete(key) }
+  let entries = new Map<string, unknown>()
+  let last: Promise<unknown> = Promise.resolve()
+  const readerOf = (from: () => Map<string, unknown>): Pick<StateStore, 'get' | 'list'> => ({
+    get: async <T>(key: string) => from().get(key) as T | undefined,
+    list: async <T>({ prefix = '' } = {}) =>
+      [...from()]
+        .filter(([key]) => key.startsWith(prefix))
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([key, value]) => ({ key, value: value as T })),
+  })
+  const run = async <T>(body: (tx: StateTransaction) => T | Promise<T>): Promise<T> => {
+    commit()
+    const draft = new Map(entries)
+    const result = await body({ ...readerOf(() => draft), put: (key, value) => void draft.set(key, value), delete: (key) => void draft.delete(key) })
+    entries = draft
+    return result
+  }
   return {
-    get,
-    list,
-    async transaction(body) {
-      commit()
-      return body(tx)
+    ...readerOf(() => entries),
+    transaction(body) {
+      const done = last.then(() => run(body))
+      last = done.catch(() => {})
+      return done
     },
   }
 }

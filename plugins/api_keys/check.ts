@@ -17,7 +17,7 @@ export async function checkKeys(call: CheckCall): Promise<void> {
   if (place !== undefined && (await recordsOf(place, call.openState)).length > 0) return
   const open = await call.openState()
   try {
-    for (const prefix of [RUNTIME, STORED]) for (const _ of open?.state.list({ prefix }) ?? []) return
+    for (const prefix of [RUNTIME, STORED]) if ((await open?.state.list({ prefix, limit: 1 }))?.length) return
   } finally {
     await open?.close()
   }

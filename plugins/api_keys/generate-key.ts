@@ -109,8 +109,8 @@ export async function recordsOf({ store, isInbox, envelope }: Place, openState: 
   const records = await store.records()
   const open = isInbox ? await openState() : undefined
   try {
-    for (const { key, value } of open?.state.list({ prefix: STORED }) ?? []) records.push(decodeObject(value, key.slice(STORED.length), envelope))
-    for (const { value } of open?.state.list({ prefix: RUNTIME }) ?? []) records.push(checkRecord(value))
+    for (const { key, value } of (await open?.state.list({ prefix: STORED })) ?? []) records.push(decodeObject(value, key.slice(STORED.length), envelope))
+    for (const { value } of (await open?.state.list({ prefix: RUNTIME })) ?? []) records.push(checkRecord(value))
   } finally {
     await open?.close()
   }

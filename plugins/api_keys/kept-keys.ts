@@ -39,8 +39,8 @@ export class KeptKeys {
   }
 
   /** Keys made over HTTP. @throws Error naming the entry that cannot be read. */
-  runtime(): KeyRecord[] {
-    return this.list(RUNTIME).map(({ id, value }) => {
+  async runtime(): Promise<KeyRecord[]> {
+    return (await this.list(RUNTIME)).map(({ id, value }) => {
       try {
         return checkRecord(value)
       } catch (error) {
@@ -52,16 +52,16 @@ export class KeptKeys {
   }
 
   /** Objects as they were put, which may be sealed. */
-  stored(): KeptRecord[] {
+  stored(): Promise<KeptRecord[]> {
     return this.list(STORED)
   }
 
-  revoked(): Set<string> {
-    return new Set(this.list(REVOKED).map(({ id }) => id))
+  async revoked(): Promise<Set<string>> {
+    return new Set((await this.list(REVOKED)).map(({ id }) => id))
   }
 
-  isGone(id: string): boolean {
-    return this.state.get(GONE + id) !== undefined
+  async isGone(id: string): Promise<boolean> {
+    return (await this.state.get(GONE + id)) !== undefined
   }
 
   putRuntime(record: KeyRecord): Promise<void> {
@@ -70,8 +70,8 @@ export class KeptKeys {
 
   /** Leaves out those that were revoked meanwhile. */
   putStored(records: readonly KeptRecord[]): Promise<void> {
-    return this.state.transaction((tx) => {
-      for (const { id, value } of records) if (tx.get(GONE + id) === undefined) tx.put(STORED + id, value)
+    return this.state.transaction(async (tx) => {
+      for (const { id, value } of records) if ((await tx.get(GONE + id)) === undefined) tx.put(STORED + id, value)
     })
   }
 
@@ -91,8 +91,8 @@ export class KeptKeys {
     return this.state.transaction((tx) => tx.put(REVOKED + name, { revoked_at: this.now() }))
   }
 
-  private list(prefix: string): KeptRecord[] {
-    return this.state.list({ prefix }).map(({ key, value }) => ({ id: key.slice(prefix.length), value }))
+  private async list(prefix: string): Promise<KeptRecord[]> {
+    return (await this.state.list({ prefix })).map(({ key, value }) => ({ id: key.slice(prefix.length), value }))
   }
 }
 

@@ -2,15 +2,20 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { type FileCalls, realFileCalls } from 'svcdb/lib/files'
-import { mapState } from 'svcdb/testkit'
+import { Logs, mapState, systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { Value } from 'typebox/value'
+import { type ApiKeysConfig, configSchema } from './config.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { type InboxWatcher, KeyInbox } from './key-inbox.ts'
 import type { KeyRecord } from './key-record.ts'
+import { KeySources } from './key-sources.ts'
 import { KeyStore } from './key-store.ts'
 import { newKey } from './new-key.ts'
 import { folder, keyText, start } from './testing.ts'
+import { VerifiedCache } from './verified-cache.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -78,10 +83,52 @@ t.test('a key is in use when nothing can bring its file back', async (t) => {
     t.equal(bare.steps.at(-2), 'sync')
     if (failing === undefined) t.same(bare.steps, ['commit', 'rm', 'sync', 'put ci'])
     t.same(await readdir(bare.dir), [])
-    t.match(bare.kept.stored(), [{ id: record.id, value: { name: 'ci' } }])
+    t.match(await bare.kept.stored(), [{ id: record.id, value: { name: 'ci' } }])
     await bare.inbox.take(bare.watcher)
     t.equal(bare.steps.filter((step) => step === 'put ci').length, 1, 'once')
   }
+})
+
+t.test('a key that is revoked while a changed copy of it is taken does not come back', async (t) => {
+  const root = await folder(t)
+  const state = mapState()
+  const { record } = await newKey(wanted('ci'), 'svc_', Date.now())
+  const held = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  let questions = 0
+  // The last question before a copy is in use, and its answer is late.
+  const get: typeof state.get = async <T>(key: string) => {
+    const answer = await state.get<T>(key)
+    if (key === `gone/${record.id}` && ++questions === 2) {
+      asked.resolve()
+      await held.promise
+    }
+    return answer
+  }
+  const kept = new KeptKeys({ ...state, get }, () => 1)
+  const monotonic = () => performance.now()
+  const cache = new VerifiedCache({ maxEntries: 10, ttlMs: 1000 }, monotonic)
+  const config = Value.Default(configSchema, { auth: { api_key: {} } }) as ApiKeysConfig
+  const sources = new KeySources({
+    config,
+    env: {},
+    multiTenancy: false,
+    cache,
+    clock: systemClock,
+    log: new Logs({ level: 'error', format: 'json' }).child('t'),
+  })
+  const inbox = new KeyInbox({ folder: join(root, 'auth', 'keys'), kept, envelope: undefined, keys: true })
+  await sources.start({ kept, legacy: undefined, inbox, persistent: true, store: undefined, envelope: undefined })
+  const key = await sources.add(record)
+  await new KeyStore({ root, envelope: undefined, monotonic }).write({ ...record, roles: ['changed'] })
+  const taken = sources.refresh()
+  await asked.promise
+  const revoked = sources.remove(key)
+  for (let i = 0; i < 20; i++) await setImmediate()
+  held.resolve()
+  await Promise.all([taken, revoked])
+  t.same(sources.keyring.values(), [])
+  t.same(await kept.stored(), [])
 })
 
 t.test('a revocation counts from its commit, and no file brings the key back', async (t) => {
@@ -99,7 +146,7 @@ t.test('a revocation counts from its commit, and no file brings the key back', a
   await bare.inbox.take(bare.watcher)
   t.same(bare.steps.slice(2), ['commit', dropped, 'rm', 'sync'])
   t.same(await readdir(bare.dir), [])
-  t.same(bare.kept.stored(), [])
+  t.same(await bare.kept.stored(), [])
 
   await bare.write(record)
   bare.steps.length = 0
@@ -123,7 +170,7 @@ t.test('what is of no use stays in the folder, and the others are taken', async 
   await bare.inbox.take(bare.watcher)
   t.same((await readdir(bare.dir)).sort(), [`${second.id}.json`, `${wrong.id}.json`, `${bad.id}.json`, 'notes.txt'].sort())
   t.same(
-    bare.kept.stored().map(({ id }) => id),
+    (await bare.kept.stored()).map(({ id }) => id),
     [first.id],
   )
   t.same(bare.steps.filter((step) => /^(it|another)/.test(step)).sort(), [
@@ -153,13 +200,13 @@ for (const how of ['in the clear', 'encrypted']) {
     const made = (await node.call('POST', ADMIN, '', { name: 'made', namespaces: ['blue'] })).body
     t.equal(made.source, 'store')
     t.same(await readdir(inbox), [])
-    const kept = JSON.stringify(node.storage.state('api_keys').list())
+    const kept = JSON.stringify(await node.storage.state('api_keys').list())
     t.notOk(kept.includes(made.key))
     t.equal(kept.includes('"made"'), how === 'in the clear')
     t.equal((await stat(join(dir, 'catalog'))).mode & 0o777, 0o700)
     // A changed copy takes the place of the key of its id.
     if (how === 'in the clear') {
-      const value = node.storage.state('api_keys').get(`stored/${old.id}`) as object
+      const value = (await node.storage.state('api_keys').get(`stored/${old.id}`)) as object
       await writeFile(join(inbox, `${old.id}.json`), JSON.stringify({ ...value, enabled: false }))
       await node.call('GET', ADMIN)
       t.equal((await node.who(old.key)).status, 401)

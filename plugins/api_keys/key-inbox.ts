@@ -69,7 +69,7 @@ export class KeyInbox {
     const settled = [...this.unsettled.values()]
     this.unsettled.clear()
     for (const record of settled) {
-      if (kept.isGone(record.id)) continue
+      if (await kept.isGone(record.id)) continue
       try {
         watcher.put(record)
       } catch (error) {
@@ -96,7 +96,7 @@ export class KeyInbox {
       try {
         const value = parseObject((await readBounded(join(folder, name), MAX_OBJECT_BYTES)).toString())
         const record = decodeObject(value, id, envelope)
-        if (kept.isGone(id)) throw new Error('the key was revoked, and does not come back')
+        if (await kept.isGone(id)) throw new Error('the key was revoked, and does not come back')
         if (found.some((other) => other.record.name === record.name)) throw new Error(`another file has a key of the name ${JSON.stringify(record.name)}`)
         watcher.check(record)
         found.push({ id, value, record })

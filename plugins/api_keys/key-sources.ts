@@ -29,7 +29,8 @@ export class KeySources {
   private readonly configNames: ReadonlySet<string>
   /** Set by `start`. */
   private places!: Places
-  private readonly inboxTurns = new Serial()
+  /** What changes keys: what the state store says of one holds until the turn that has asked it is over. */
+  private readonly turns = new Serial()
   /** Kept as objects, by id: the text of the record and the key that it became. */
   private readonly stored = new Map<string, { text: string; key: ApiKey }>()
 
@@ -58,14 +59,14 @@ export class KeySources {
     this.places = places
     await kept.open(places.legacy)
     await inbox?.revoke({ drop: () => {} })
-    const revoked = kept.revoked()
+    const revoked = await kept.revoked()
     for (const { key, text } of this.given) {
       if (revoked.has(key.name))
         log.warn({ key_name: key.name }, 'a key of auth.api_keys is revoked and lets nobody in: remove it from the config, or give a new key under a new name')
       else this.keyring.add(key, text === undefined ? undefined : this.keyring.digestOf(text))
     }
-    for (const record of kept.runtime()) this.keyring.add(keyOf(record, 'runtime'))
-    if (persistent && store === undefined) for (const { id, value } of kept.stored()) this.putKept(id, value)
+    for (const record of await kept.runtime()) this.keyring.add(keyOf(record, 'runtime'))
+    if (persistent && store === undefined) for (const { id, value } of await kept.stored()) this.putKept(id, value)
     await store?.open(this.watcher)
     await inbox?.take({
       ...this.inboxWatcher,
@@ -95,7 +96,7 @@ export class KeySources {
     const { store, inbox } = this.places
     try {
       await store?.refresh()
-      await this.inboxTurns.run(async () => inbox?.take(this.inboxWatcher))
+      await this.turns.run(async () => inbox?.take(this.inboxWatcher))
     } catch (error) {
       this.parts.log.error({ err: error }, 'the store of API keys cannot be read')
     }
@@ -110,7 +111,16 @@ export class KeySources {
   }
 
   /** Keeps a new key. @throws when it cannot; nothing has changed then. */
-  async add(record: KeyRecord): Promise<ApiKey> {
+  add(record: KeyRecord): Promise<ApiKey> {
+    return this.turns.run(() => this.keep(record))
+  }
+
+  /** Ends a key for ever, and what has taken its place meanwhile. @throws when that cannot be kept; the key stands then. */
+  remove(key: ApiKey): Promise<void> {
+    return this.turns.run(() => this.end(key))
+  }
+
+  private async keep(record: KeyRecord): Promise<ApiKey> {
     const { store, persistent, kept, envelope } = this.places
     if (!persistent) {
       await kept.putRuntime(record)
@@ -132,14 +142,15 @@ export class KeySources {
     }
   }
 
-  /** Ends a key for ever. @throws when that cannot be kept; the key stands then. */
-  async remove(key: ApiKey): Promise<void> {
+  private async end(key: ApiKey): Promise<void> {
     const { kept, store } = this.places
     if (key.source === 'config') await kept.revoke(key.name)
     else if (key.source === 'store' && store !== undefined) await store.remove(key.id)
     else await kept.remove([key.id])
+    const replaced = this.stored.get(key.id)?.key
     this.stored.delete(key.id)
     this.forget(key)
+    if (replaced !== undefined) this.forget(replaced)
   }
 
   /** @throws Error naming the key. */

@@ -88,7 +88,7 @@ interface Known {
 async function knownOf(openState: () => Promise<OpenState | undefined>): Promise<Known> {
   const open = await openState()
   try {
-    return open === undefined ? { head: undefined, beginnings: new Set() } : { head: readHead(open.state), beginnings: readBeginnings(open.state) }
+    return open === undefined ? { head: undefined, beginnings: new Set() } : { head: await readHead(open.state), beginnings: await readBeginnings(open.state) }
   } finally {
     await open?.close()
   }

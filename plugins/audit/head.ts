@@ -33,14 +33,14 @@ export interface HeadOptions {
   intervalMs?: number
 }
 
-export function readHead(state: StateReader): Head | undefined {
-  const stored = state.get<StoredHead>(HEAD)
+export async function readHead(state: StateReader): Promise<Head | undefined> {
+  const stored = await state.get<StoredHead>(HEAD)
   return stored === undefined ? undefined : { id: BigInt(stored.id), hash: stored.hash }
 }
 
 /** Hashes of the entries after which files of the log begin. */
-export function readBeginnings(state: StateReader): Set<string> {
-  return new Set(state.list<{ after: string }>({ prefix: FILE }).map(({ value }) => value.after))
+export async function readBeginnings(state: StateReader): Promise<Set<string>> {
+  return new Set((await state.list<{ after: string }>({ prefix: FILE })).map(({ value }) => value.after))
 }
 
 export class HeadKeeper {
@@ -52,10 +52,14 @@ export class HeadKeeper {
   private running: Promise<void> | undefined
   private failing = false
 
-  constructor(options: HeadOptions) {
+  private constructor(options: HeadOptions, noted: Head | undefined) {
     this.options = options
-    this.noted = readHead(options.state)
-    this.latest = this.noted
+    this.noted = noted
+    this.latest = noted
+  }
+
+  static async open(options: HeadOptions): Promise<HeadKeeper> {
+    return new HeadKeeper(options, await readHead(options.state))
   }
 
   /** What was noted by the last process that wrote the log. */
@@ -100,9 +104,9 @@ export class HeadKeeper {
     if (latest === undefined) return
     this.beginnings = []
     try {
-      await this.options.state.transaction((tx) => {
+      await this.options.state.transaction(async (tx) => {
         tx.put(HEAD, { id: String(latest.id), hash: latest.hash } satisfies StoredHead)
-        if (beginnings.length > 0) remember(tx, beginnings)
+        if (beginnings.length > 0) await remember(tx, beginnings)
       })
       this.noted = latest
       this.failing = false
@@ -114,8 +118,8 @@ export class HeadKeeper {
   }
 }
 
-function remember(tx: StateTransaction, beginnings: readonly Head[]): void {
+async function remember(tx: StateTransaction, beginnings: readonly Head[]): Promise<void> {
   for (const { id, hash } of beginnings) tx.put(FILE + String(id + 1n).padStart(20, '0'), { after: hash })
-  const all = tx.list({ prefix: FILE })
+  const all = await tx.list({ prefix: FILE })
   for (const { key } of all.slice(0, Math.max(0, all.length - MAX_FILES))) tx.delete(key)
 }

@@ -112,7 +112,7 @@ export class Trail implements AuditTrail {
     const { config, seal, log } = this.parts
     const state = this.parts.state?.()
     const failed = (err: unknown) => log.error({ err }, 'the newest entry of the audit log cannot be noted in the state store; it is tried again')
-    const head = state === undefined ? undefined : new HeadKeeper({ state, failed })
+    const head = state === undefined ? undefined : await HeadKeeper.open({ state, failed })
     const { end, notes, lines, begins } = await this.taken(head?.known)
     this.head = head
     if (begins && end.hash !== undefined) head?.begins({ id: end.id, hash: end.hash })

@@ -68,7 +68,8 @@ for (const persistent of [false, true]) {
     const namespaces = (await call(one, 'GET', NAMESPACES)).body
     // What the log of the audit is at the backup: the head is noted a moment behind the file.
     const before = logOf(here)
-    while (one.storage.state('audit').get<{ id: string }>('head')?.id !== String(before.at(-1)?.id)) await new Promise((resolve) => setTimeout(resolve, 10))
+    while ((await one.storage.state('audit').get<{ id: string }>('head'))?.id !== String(before.at(-1)?.id))
+      await new Promise((resolve) => setTimeout(resolve, 10))
     t.equal((await call(one, 'POST', '/api/v1/admin/backup', { target_dir: 'one' })).status, 200)
     // Later than the backup: not in it.
     t.equal((await call(one, 'DELETE', `${KEYS}/program`)).status, 204)

@@ -19,13 +19,12 @@ function folder(t: Test): string {
 }
 
 const storageOf = ({ node }: FolderNode) => node.storage as NonNullable<typeof node.storage>
-const marked = (at: FolderNode): boolean =>
-  storageOf(at)
-    .state('namespaces')
-    .list<{ deleting?: boolean }>({ prefix: 'namespace/' })
-    .some(({ value }) => value.deleting)
-async function until(done: () => boolean): Promise<void> {
-  while (!done()) await setTimeout(5)
+const marked = async (at: FolderNode): Promise<boolean> => {
+  const entries = await storageOf(at).state('namespaces').list<{ deleting?: boolean }>({ prefix: 'namespace/' })
+  return entries.some(({ value }) => value.deleting)
+}
+async function until(done: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await done())) await setTimeout(5)
 }
 
 /** Has drops fail after so many of them, as a full disk would. */
@@ -47,7 +46,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     const cut = await at.inject('DELETE', `${PATH}/acme`)
     if (after < 20) {
       t.equal(cut.statusCode, 500)
-      t.ok(marked(at))
+      t.ok(await marked(at))
       const left = storageOf(at).measurements('acme').length
       t.ok(left > 0 && left <= 20 - after, `${left} measurements are left`)
       t.match((await at.inject('POST', '/write', lines(1), 'acme')).json(), { code: 'NOT_FOUND', error: /being deleted/ })
@@ -57,7 +56,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     } else t.equal(cut.statusCode, 200)
     await at.node.stop()
     at = await openNode(dir)
-    await until(() => !marked(at))
+    await until(async () => !(await marked(at)))
     t.same(storageOf(at).namespaces(), ['other'])
     t.same(storageOf(at).usage('acme'), { series: 0, measurements: 0, bytes: 0 })
     t.equal(storageOf(at).measurements('other').length, 3)
@@ -176,7 +175,7 @@ t.test('others keep a namespace, and forget what they keep for it', async (t) =>
   await at.node.stop()
   broken = false
   at = await openNode(dir, {}, [keeper])
-  await until(() => !marked(at))
+  await until(async () => !(await marked(at)))
   await at.node.stop()
   t.same(forgotten, ['acme'])
 })

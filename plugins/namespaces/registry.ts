@@ -36,7 +36,7 @@ export class Registry {
       }
     }
     await importState(state, { path: legacy, maxBytes: MAX_FILE_BYTES, what: 'namespaces file', read })
-    for (const { key, value } of state.list({ prefix: PREFIX })) this.definitions.set(key.slice(PREFIX.length), this.read(key, value))
+    for (const { key, value } of await state.list({ prefix: PREFIX })) this.definitions.set(key.slice(PREFIX.length), this.read(key, value))
     this.state = state
   }
 

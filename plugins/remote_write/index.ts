@@ -34,8 +34,8 @@ export default definePlugin({
         keeper.schedule()
       },
     } satisfies MetricMetadata)
-    svc.start(() => {
-      keeper.start(svc.storage.state(svc.id))
+    svc.start(async () => {
+      await keeper.start(svc.storage.state(svc.id))
       svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keeper.forget(namespace))
     })
     svc.stop(async () => {

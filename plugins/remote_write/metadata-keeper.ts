@@ -20,9 +20,10 @@ export class MetadataKeeper {
     this.log = log
   }
 
-  start(state: StateStore): void {
+  async start(state: StateStore): Promise<void> {
+    const kept = await state.list<MetricRecord>({ prefix: PREFIX })
+    this.store.load(kept.map(({ value }) => value))
     this.state = state
-    this.store.load(state.list<MetricRecord>({ prefix: PREFIX }).map(({ value }) => value))
   }
 
   /** Call when there may be changes. */
@@ -47,8 +48,8 @@ export class MetadataKeeper {
     await this.save()
     this.store.forget(namespace)
     const prefix = PREFIX + this.store.prefixOf(namespace)
-    await this.state?.transaction((tx) => {
-      for (const { key } of tx.list({ prefix })) tx.delete(key)
+    await this.state?.transaction(async (tx) => {
+      for (const { key } of await tx.list({ prefix })) tx.delete(key)
     })
   }
 

@@ -60,7 +60,7 @@ t.test('it outlives a restart, and a disk that fails for a while', async (t) => 
   const log = node.node.logs.child('test')
   const store = new MetadataStore(limits)
   const keeper = new MetadataKeeper(store, 1, log)
-  keeper.start(flaky as never)
+  await keeper.start(flaky as never)
   store.note('n', entry('m', 'first'))
   await keeper.save()
   t.equal(store.changed.size, 1, 'what could not be saved is tried again')
@@ -69,15 +69,9 @@ t.test('it outlives a restart, and a disk that fails for a while', async (t) => 
   keeper.schedule()
   store.note('n', entry('k'))
   await keeper.stop()
-  t.same(
-    state
-      .list<MetricRecord>()
-      .map(({ value }) => value.metric)
-      .sort(),
-    ['k', 'm'],
-  )
+  t.same((await state.list<MetricRecord>()).map(({ value }) => value.metric).sort(), ['k', 'm'])
   const later = new MetadataStore(limits)
-  new MetadataKeeper(later, 1, log).start(state)
+  await new MetadataKeeper(later, 1, log).start(state)
   t.same([...later.list('n')].map(({ metric, help }) => [metric, help]).sort(), [
     ['k', 'h'],
     ['m', 'first'],

@@ -34,7 +34,7 @@ export const persistenceRules: PersistenceRule[] = [
           ].map(([time, v]) => `{"h":"ä"} ${time} d=decimal:1.25 i=int64:9223372036854775807 s=string:"x" v=float64:${v}`),
         )
         t.same(again.measurements('default'), schema)
-        t.same(again.state('owner').get('key'), { deep: [1] })
+        t.same(await again.state('owner').get('key'), { deep: [1] })
         if (round === 1) await again.flush()
       }
     },

@@ -28,7 +28,7 @@ export async function answers(engine: EmbeddedEngine): Promise<Answers> {
     for (const { name } of known) found.points[namespace][name] = shortened(await lines(engine, { namespace, measurement: name }))
   }
   if (engine.measurements('default').some(({ name }) => name === 'odd')) found.samples = await samples(engine)
-  for (const owner of OWNERS) found.state[owner] = engine.state(owner).list()
+  for (const owner of OWNERS) found.state[owner] = await engine.state(owner).list()
   return JSON.parse(JSON.stringify(found)) as Answers
 }
 

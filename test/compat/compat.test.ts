@@ -81,7 +81,7 @@ for (const version of SAMPLES) {
         t.equal(after.points.default.two.length, expected.points.default.two.length + 1)
         t.strictSame(await lines(engine, { measurement: 'fresh' }), [`{"host":"a"} ${NOW} value=float64:1`])
         t.strictSame(after.points.plant, expected.points.plant)
-        t.equal(engine.state('tasks').get('b/1'), 'two')
+        t.equal(await engine.state('tasks').get('b/1'), 'two')
       })
       const entries = await stored(dir)
       t.match(JSON.parse(String(entries.get('meta/format'))), { format: FORMAT_VERSION })

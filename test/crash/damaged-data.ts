@@ -37,13 +37,7 @@ export async function ask(engine: EmbeddedEngine): Promise<Said> {
   }
   await put('names', () => engine.measurements('default').map((one) => JSON.stringify(one)))
   for (const { name } of engine.measurements('default')) await put(name, () => lines(engine, { measurement: name }))
-  for (const owner of OWNERS)
-    await put(`state of ${owner}`, () =>
-      engine
-        .state(owner)
-        .list()
-        .map((one) => JSON.stringify(one)),
-    )
+  for (const owner of OWNERS) await put(`state of ${owner}`, async () => (await engine.state(owner).list()).map((one) => JSON.stringify(one)))
   await put('sql', async () => {
     const job = engine.run<number>(COUNT, { namespace: 'default', query: 'SELECT host, temp FROM types' })
     for await (const _ of job.output) throw new Error('the job emits nothing')

@@ -292,7 +292,7 @@ export class Archive implements ArchiveService {
 
   /** Removes objects that no segment names. */
   private async settleLedger(store: ObjectStore, ledger: Ledger): Promise<void> {
-    const keys = ledger.keys()
+    const keys = await ledger.keys()
     if (keys.length === 0) return
     const named = this.named()
     for (const key of keys) {

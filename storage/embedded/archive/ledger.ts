@@ -11,8 +11,8 @@ export class Ledger {
     this.state = state
   }
 
-  keys(): string[] {
-    return this.state.list().map(({ key }) => key)
+  async keys(): Promise<string[]> {
+    return (await this.state.list()).map(({ key }) => key)
   }
 
   async note(keys: readonly string[]): Promise<void> {

@@ -6,7 +6,7 @@ import type { OpenState } from 'svcdb'
 import { paths } from '../paths.ts'
 import { LmdbStateReader } from './state-store.ts'
 import { type CatalogStore, FORMAT_VERSION } from './store.ts'
-import { decodeJson, decodeValue } from './value.ts'
+import { decodeValue } from './value.ts'
 
 /**
  * LMDB has readers in other processes see whole transactions. Its pages are not checked, as the engine does before it opens them: they change meanwhile.
@@ -22,10 +22,10 @@ export async function openState(config: Record<string, unknown>, owner: string):
       throw new Error(
         `cannot read the state of "${directory}": its format is version ${format}, this svc reads version ${FORMAT_VERSION}; start its server first`,
       )
-    const catalog: Pick<CatalogStore, 'getJson' | 'range'> = {
-      getJson: <T>(key: string) => {
+    const catalog: Pick<CatalogStore, 'get' | 'range'> = {
+      get: (key) => {
         const stored = db.get(key)
-        return stored === undefined ? undefined : decodeJson<T>(key, stored)
+        return stored === undefined ? undefined : decodeValue(key, stored)
       },
       *range(range) {
         for (const { key, value } of db.getRange(range)) yield { key, bytes: decodeValue(key, value) }

@@ -155,13 +155,13 @@ export class World {
     const { rates } = life.machine
     life.machine.rates = NO_FAULTS
     let problem: string | undefined
-    const read = life.observe().then((observed) => {
+    const read = life.observe().then(async (observed) => {
       if (life.over) return
       problem = this.history.settle(observed, life.cutoff)
       const read = JSON.stringify(observed.map(({ namespace, name, fields }) => ({ namespace, name, fields })))
       if (JSON.stringify(life.listed()) !== read) problem ??= `measurements are ${JSON.stringify(life.listed())}, the threads know ${read}`
       problem ??= life.doubled()
-      problem ??= this.stateHistory.settle(life.engine.state('simulation').list<number>())
+      problem ??= this.stateHistory.settle(await life.engine.state('simulation').list<number>())
     })
     const error = await this.settledOf(life, 'first read', read)
     life.machine.rates = rates
@@ -203,7 +203,7 @@ export class World {
       await other.open()
       try {
         const observed = await other.observe()
-        problem = backupProblem(backup, observed, other.engine.state('simulation').list<number>(), other.cutoff)
+        problem = backupProblem(backup, observed, await other.engine.state('simulation').list<number>(), other.cutoff)
         problem ??= other.doubled()
       } finally {
         await other.engine.close()
