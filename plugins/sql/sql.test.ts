@@ -173,12 +173,10 @@ t.test('bad requests', async (t) => {
 const HEAVY = 'SELECT sum(a.i * b.i % 7) FROM range(10000000) a(i), range(10000000) b(i)'
 
 t.test('a query that takes too long is stopped and names the setting', async (t) => {
-  const began = performance.now()
   const answer = await post({ query: HEAVY })
   t.equal(answer.statusCode, 504, answer.body)
   t.equal(answer.json().code, 'QUERY_TIMEOUT')
   t.match(answer.json().error, /sql_query_timeout_secs/)
-  t.ok(performance.now() - began < 10_000)
   t.same((await sql('SELECT 1')).json().rows, [[1]], 'the engine goes on')
 })
 

