@@ -1,5 +1,5 @@
 /** The order in which plugins start: dependencies first, else as listed. Pure. */
-import { didYouMean } from './lib/text/nearest.ts'
+import { didYouMean } from './lib/text/index.ts'
 import type { Plugin } from './plugin.ts'
 
 export function startOrder(plugins: readonly Plugin[], problems: string[]): Plugin[] {

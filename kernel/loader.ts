@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { OpenState } from './cli/command.ts'
 import type { Schema } from './config/section.ts'
-import { didYouMean } from './lib/text/nearest.ts'
+import { didYouMean } from './lib/text/index.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
 import type { Capability, StorageContext, StorageEngine } from './storage/storage.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { seeded } from './lib/random/index.ts'
-import { printable } from './lib/text/printable.ts'
+import { printable } from './lib/text/index.ts'
 import { LOG_FORMATS, type LogFormat, Logs } from './log.ts'
 
 function logged(format: LogFormat, write: (logs: Logs) => void): string {

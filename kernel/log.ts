@@ -5,7 +5,7 @@
  */
 import { Writable } from 'node:stream'
 import { type DestinationStream, type Logger, pino } from 'pino'
-import { printable } from './lib/text/printable.ts'
+import { printable } from './lib/text/index.ts'
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]

@@ -4,7 +4,10 @@
  * Without authenticators the node is open. Nothing in here knows HTTP: each listener brings `Credentials`.
  */
 import { classify, SvcError } from '../lib/errors/index.ts'
+import type { ClientCertificate } from '../lib/network/index.ts'
 import type { Action } from '../plugin.ts'
+
+export type { ClientCertificate }
 
 export interface Identity {
   principal: string
@@ -33,14 +36,9 @@ export interface CallContext extends Identity {
   address: string | undefined
 }
 
-export interface ClientCertificate {
-  der: Uint8Array
-  /** Why it does not count: expired, of an unknown authority ... Absent = it was verified. */
-  error?: string
-}
-
 export interface Credentials {
-  surface: 'http' | 'grpc' | 'flight'
+  /** How the call came in: http, grpc, flight, or what a plugin's own listener calls itself. */
+  surface: string
   /** Of the request, without the query; of gRPC, the method's. */
   path: string
   /** A header or metadata value; names are lower case. */

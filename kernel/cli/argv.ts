@@ -1,7 +1,7 @@
 /** Words and flags of a command line, and what a command may use of the process. */
 import { parseArgs } from 'node:util'
 import { OVERRIDES } from '../config/schema.ts'
-import { didYouMean } from '../lib/text/nearest.ts'
+import { didYouMean } from '../lib/text/index.ts'
 
 export interface Io {
   env: Record<string, string | undefined>

@@ -1,7 +1,7 @@
 /** The kernel's own sections, and where environment variables and flags go. A plugin's section is described by the plugin. */
 
 import { type Static, Type } from 'typebox'
-import { LISTENS } from '../http/addresses.ts'
+import { LISTENS } from '../lib/network/index.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log.ts'
 import { alsoNamed } from './names.ts'
 
@@ -80,9 +80,6 @@ export const serverSchema = Type.Object({
   ),
 })
 export type ServerConfig = Static<typeof serverSchema>
-
-/** How long requests in flight may take when the server stops: what is behind them, the storage above all, needs the rest. */
-export const drainMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 750
 
 /** Forward secrecy and authenticated encryption only. HTTP/2 needs the first of TLS 1.2 (RFC 9113, section 9.2.2). */
 const CIPHERS = [

@@ -1,6 +1,6 @@
 /** The tables of a config file: each is taken out by its owner, and what nobody owns is refused, saying whose it would be. */
 import { Type } from 'typebox'
-import { didYouMean } from '../lib/text/nearest.ts'
+import { didYouMean } from '../lib/text/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
 import type { ConfigSource, Tree } from './config.ts'

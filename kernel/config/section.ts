@@ -1,6 +1,6 @@
 /** Checks one section against its schema: unknown keys with the nearest name, defaults, bounds, secrets wrapped. Pure. */
 import { Value } from 'typebox/value'
-import { didYouMean } from '../lib/text/nearest.ts'
+import { didYouMean } from '../lib/text/index.ts'
 import { isSecretSchema, Secret } from './secret.ts'
 
 /** The JSON Schema members that are looked at. */

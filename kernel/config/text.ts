@@ -1,5 +1,5 @@
 /** What `svc check` and `svc plugins` print. */
-import { isLoopback, parseAddress } from '../http/addresses.ts'
+import { isLoopback, parseAddress } from '../lib/network/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { ConfigSource, NodeConfig } from './config.ts'
 import { mountsOf } from './section-table.ts'

@@ -2,9 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import type { Auth, Credentials } from '../auth/auth.ts'
+import { clientCertificate, plainAddress } from '../lib/network/index.ts'
 import type { Action } from '../plugin.ts'
-import { plainAddress } from './addresses.ts'
-import { clientCertificate } from './tls.ts'
 
 export interface AdmissionOptions {
   auth: Auth

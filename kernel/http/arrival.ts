@@ -1,15 +1,14 @@
 /** What is looked at before anything else of a request: headers that may come once only, and on an open node, who it is for and from which site. */
 import fastifyPlugin from 'fastify-plugin'
 import type { Auth } from '../auth/auth.ts'
-import type { HostGuard } from './host-guard.ts'
-import { refuseRepeated } from './repeated-headers.ts'
+import { type HostGuard, refuseDuplicates } from '../lib/network/index.ts'
 
 export const arrival = fastifyPlugin<{ auth: Auth; guard: HostGuard }>(
   async (http, { auth, guard }) => {
     http.addHook('onRequest', (request, reply, done) => {
       reply.header('x-request-id', request.id)
       try {
-        refuseRepeated(request.raw.rawHeaders)
+        refuseDuplicates(request.raw.rawHeaders)
         const { host, origin } = request.headers
         if (auth.open) guard.check({ host, origin })
         done()

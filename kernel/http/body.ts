@@ -3,17 +3,12 @@
  * main thread. A pooled buffer belongs to the request until its answer was sent.
  */
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
-import { gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib'
 import { SvcError } from '../lib/errors/index.ts'
+import { type BodyLimit, decompress, tooLarge } from '../lib/network/index.ts'
 
 /** Below this a fresh allocation costs less than the bookkeeping. */
 const SMALLEST_POOLED = 64 * 1024
 const POOL_BYTES = 64 * 1024 * 1024
-/** Deflate cannot expand further than this (zlib technical details); a larger size in a gzip trailer is not believed. */
-const MOST_EXPANSION = 1032
-
-const decoders = { gunzip: promisify(gunzip), inflate: promisify(inflate), inflateRaw: promisify(inflateRaw), zstd: promisify(zstdDecompress) }
 
 /** Free buffers by power of two. Megabyte bodies otherwise cost a page fault for every 4 KiB, at every request. */
 export class BodyPool {
@@ -37,13 +32,6 @@ export class BodyPool {
     if (list === undefined) this.free.set(size, [buffer])
     else list.push(buffer)
   }
-}
-
-export interface BodyLimit {
-  /** Before and after decompression. */
-  bytes: number
-  /** The key that sets it, for the message. */
-  setting: string
 }
 
 export interface Body {
@@ -105,39 +93,4 @@ function whenCut(request: IncomingMessage, reject: (error: Error) => void): void
 /** Editors and scripts on Windows begin text in UTF-8 with a byte order mark; it is no part of the text. */
 export function withoutBom(bytes: Buffer): Buffer {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
-}
-
-/** @param setting the key that sets the limit, for the message. @throws SvcError as `readBody`. */
-export async function decompress(bytes: Buffer, encoding: string, limit: number, setting = 'server.max_body_size'): Promise<Buffer> {
-  if (bytes.length === 0) return bytes
-  const options = { maxOutputLength: limit, chunkSize: outputHint(bytes, encoding, limit) }
-  try {
-    switch (encoding) {
-      case 'gzip':
-      case 'x-gzip':
-        return (await decoders.gunzip(bytes, options)) as Buffer
-      case 'deflate':
-        // RFC 9110 means zlib's frame by "deflate"; some clients send the bare stream.
-        return (await ((bytes[0] & 0x0f) === 8 && bytes.length > 1 && bytes.readUInt16BE(0) % 31 === 0 ? decoders.inflate : decoders.inflateRaw)(
-          bytes,
-          options,
-        )) as Buffer
-      case 'zstd':
-        return (await decoders.zstd(bytes, options)) as Buffer
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge({ bytes: limit, setting })
-    throw new SvcError('BAD_REQUEST', `cannot decompress the body as ${encoding}: ${(error as Error).message}`, { cause: error })
-  }
-  throw new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Encoding "${encoding}": use gzip, deflate, zstd or identity`)
-}
-
-/** One output chunk for the whole body means one job in the thread pool. A gzip stream ends with its length modulo 2^32. */
-function outputHint(bytes: Buffer, encoding: string, limit: number): number {
-  const guess = encoding.endsWith('gzip') && bytes.length >= 18 ? bytes.readUInt32LE(bytes.length - 4) + 1 : bytes.length * 8
-  return Math.max(1024, Math.min(guess, limit + 1, bytes.length * MOST_EXPANSION))
-}
-
-function tooLarge({ bytes, setting }: BodyLimit): SvcError {
-  return new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${bytes} bytes; send less at once or raise ${setting}`)
 }

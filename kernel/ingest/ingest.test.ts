@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { CallContext } from '../auth/auth.ts'
-import type { WriteBatch } from '../lib/columns/batch.ts'
+import type { WriteBatch } from '../lib/columns/index.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { MetricsRegistry } from '../metrics.ts'
 import type { Storage, WriteResult } from '../storage/storage.ts'

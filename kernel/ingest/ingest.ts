@@ -3,7 +3,7 @@
  * The batch is the gate's from the call on: it goes to the storage, or back to the pool if the storage never got it.
  */
 import type { CallContext } from '../auth/auth.ts'
-import type { WriteBatch } from '../lib/columns/batch.ts'
+import type { WriteBatch } from '../lib/columns/index.ts'
 import { classify, SvcError } from '../lib/errors/index.ts'
 import type { Counter, Metrics } from '../metrics.ts'
 import type { Storage, WriteOptions, WriteResult } from '../storage/storage.ts'

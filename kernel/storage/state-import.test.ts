@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { MemoryState } from '../../storage/memory/state.ts'
-import { type FileCalls, realFileCalls } from '../lib/files/atomic-file.ts'
+import { type FileCalls, realFileCalls } from '../lib/files/index.ts'
 import { importState, type LegacyFile } from './state-import.ts'
 
 function legacyIn(t: Test): { folder: string; path: string; file: LegacyFile } {

@@ -8,8 +8,7 @@
 import { hash } from 'node:crypto'
 import { basename, dirname } from 'node:path'
 import { SvcError } from '../lib/errors/index.ts'
-import { type FileCalls, realFileCalls, syncFolder } from '../lib/files/atomic-file.ts'
-import { readBounded } from '../lib/files/bounded-file.ts'
+import { type FileCalls, readBounded, realFileCalls, syncFolder } from '../lib/files/index.ts'
 import type { StateStore, StateTransaction } from './state.ts'
 
 /** Of the plugin's state: `{sha256}` of the file that was imported, null when there was none. */

@@ -5,21 +5,13 @@
  * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
-import type { WriteBatch } from '../lib/columns/batch.ts'
-import type { SampleRequest, SampleSet, SeriesSet } from '../lib/columns/samples.ts'
+import type { FieldInfo, FieldType, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesResolver, SeriesSet, WriteBatch } from '../lib/columns/index.ts'
 import type { SvcError } from '../lib/errors/index.ts'
+import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
 import type { StateStore } from './state.ts'
 
-export type FieldType = 'float64' | 'int64' | 'uint64' | 'bool' | 'string' | 'decimal' | 'histogram'
-
-/** A field of a measurement. `scale` is set for decimals only: digits behind the point, 0 to 38, fixed when the field is created. */
-export interface FieldInfo {
-  name: string
-  type: FieldType
-  scale?: number
-  /** Its values are encrypted on disk: what would write them elsewhere in the clear (exports, archives, rollups) must refuse it. Ignored when declaring. */
-  encrypted?: true
-}
+export type { ColumnChunk, FieldInfo, FieldType, Matcher, MatcherOp, MeasurementRef, SeriesChunk, SeriesResolver } from '../lib/columns/index.ts'
+export type { SqlChunk, SqlColumn, SqlVector } from '../lib/sql-result/index.ts'
 
 export interface MeasurementInfo {
   name: string
@@ -31,39 +23,6 @@ export interface MeasurementInfo {
 
 /** What an engine can do. A plugin names what it needs; a configuration whose engine lacks it is refused at start. */
 export type Capability = 'points' | 'sql' | 'state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive'
-
-/**
- * What the embedded engine calls a measurement, handed to decoders so that they can check types while they parse.
- * Identity is stable until the measurement is dropped; compare by `===`.
- */
-export interface MeasurementRef {
-  readonly namespace: string
-  readonly name: string
-  /** The engine's number for it, dense from 0. */
-  readonly id: number
-  /** Fields known so far, provisional ones of writes under way included. */
-  readonly fields: ReadonlyMap<string, FieldInfo>
-}
-
-/** Turns names into the engine's numbers. Every failure is a SvcError and leaves nothing behind. */
-export interface SeriesResolver {
-  /** Rises when a series number that was handed out has become invalid: a decoder must then forget the numbers it kept. */
-  readonly epoch: number
-  /** @throws INVALID_POINT when the name is empty, too long or holds a reserved character, RATE_LIMITED when it is new and its namespace may have no more. */
-  measurement(namespace: string, name: string): MeasurementRef
-  /**
-   * The number of a series, created provisionally if it is new.
-   * @param tags key, value, key, value ... in any order; a key with an empty value is left out, as in Prometheus and InfluxDB.
-   * @throws INVALID_POINT for a refused key or value, CARDINALITY_EXCEEDED when the budget is spent, RATE_LIMITED when that of its namespace is.
-   */
-  series(measurement: MeasurementRef, tags: readonly string[]): number
-  /**
-   * As `series`, without making strings: for decoders that meet millions of new series. Keys and values are printable ASCII and not empty.
-   * @param ranges start and end in `bytes` of key, value, key, value ... of `pairs` tags, in any order.
-   * @returns the number, or -1 when the tags need `series` (which then says what is wrong with them).
-   */
-  seriesAscii?(measurement: MeasurementRef, bytes: Uint8Array, ranges: Int32Array, pairs: number): number
-}
 
 export interface WriteOptions {
   /** Admit points older than the live window. */
@@ -207,14 +166,6 @@ export interface ExportResult {
   truncated: boolean
 }
 
-export type MatcherOp = '=' | '!=' | '=~' | '!~'
-/** A tag condition. Regular expressions are RE2-like, fully anchored, `.` matches newline; an absent tag reads as the empty string. */
-export interface Matcher {
-  tag: string
-  op: MatcherOp
-  value: string
-}
-
 export interface ScanRequest {
   namespace: string
   measurement: string
@@ -223,27 +174,6 @@ export interface ScanRequest {
   fields?: string[]
   start?: bigint
   end?: bigint
-}
-
-export interface ColumnChunk {
-  name: string
-  type: FieldType
-  scale?: number
-  /**
-   * float64: Float64Array; int64 BigInt64Array; uint64 BigUint64Array; bool Uint8Array; string (string | null)[];
-   * decimal: bigint[] (unscaled); histogram: Uint8Array[] (encoded).
-   */
-  values: Float64Array | BigInt64Array | BigUint64Array | Uint8Array | (string | null)[] | bigint[] | Uint8Array[]
-  /** One byte a row, 1 = present; absent when every row has a value. */
-  validity?: Uint8Array
-}
-
-/** Rows of one series in ascending time, each time once. A series may come in several chunks, one after the other. */
-export interface SeriesChunk {
-  series: number
-  tags: Record<string, string>
-  times: BigInt64Array
-  columns: ColumnChunk[]
 }
 
 /** A value for a parameter. Times are nanoseconds since the Unix epoch, decimals unscaled. */
@@ -256,31 +186,6 @@ export interface SqlRequest {
   parameters?: readonly SqlParameter[]
   /** Text comes as bytes or as numbers in a dictionary (`SqlVector`), without a string for each value. */
   textBytes?: boolean
-}
-
-/** A result column. `type` is an Arrow type name (`Int64`, `Float64`, `Utf8`, `Timestamp(ns)` ...), `decimal(p, s)` for decimals. */
-export interface SqlColumn {
-  name: string
-  type: string
-  /** Texts that show native histograms as JSON. */
-  histogram?: true
-}
-
-/** Some rows of a result; `values` as the engine's vectors hold them, see docs/guides/write-a-plugin.md. */
-export interface SqlChunk {
-  rows: number
-  /** One entry a column: a typed array where the type has one, else an array of JavaScript values; null is a missing value. */
-  columns: SqlVector[]
-}
-
-export interface SqlVector {
-  values: ArrayLike<unknown>
-  /** One byte a row, 1 = present; absent when every row has a value. */
-  validity?: Uint8Array
-  /** With `textBytes`, of columns that have one: `values` are numbers in it. The same array in each chunk. */
-  dictionary?: readonly string[]
-  /** With `textBytes`, of other text: UTF-8 of all values; `values` are rows + 1 offsets in it. */
-  bytes?: Uint8Array
 }
 
 /** Nothing runs before the first row is asked for. */

@@ -1,7 +1,7 @@
 /** For tests and benches of decoders: a resolver without a storage, and a batch read back as plain points. */
-import type { Column, WriteBatch } from '../lib/columns/batch.ts'
+import type { Column, WriteBatch } from '../lib/columns/index.ts'
 import { SvcError } from '../lib/errors/index.ts'
-import { Int64 } from '../lib/numbers/numbers.ts'
+import { Int64 } from '../lib/numbers/index.ts'
 import type { FieldInfo, MeasurementRef, SeriesResolver } from '../storage/storage.ts'
 
 export class FakeResolver implements SeriesResolver {

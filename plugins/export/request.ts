@@ -1,6 +1,6 @@
 /** The body of an export, and the name of the file it asks for. */
 import { SvcError } from 'svcdb/lib/errors'
-import { checkJsonBounds } from 'svcdb/lib/event-loop'
+import { checkJsonBounds } from 'svcdb/lib/json'
 
 export interface ExportPlan {
   measurement: string

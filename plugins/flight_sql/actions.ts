@@ -1,4 +1,5 @@
 /** DoAction: prepared statements, cancelling, sessions. What there is none of, transactions first of all, is refused as UNIMPLEMENTED: drivers look for that. */
+import type { CallContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type GrpcCall, GrpcStatusError, type SendMessage, UNIMPLEMENTED } from 'svcdb/lib/grpc'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
@@ -20,7 +21,7 @@ const INVALID_VALUE = 2
 interface Action {
   description: string
   /** @returns bodies of the results. */
-  run(body: Uint8Array, call: GrpcCall): Uint8Array[] | Promise<Uint8Array[]>
+  run(body: Uint8Array, call: GrpcCall<CallContext>): Uint8Array[] | Promise<Uint8Array[]>
 }
 
 export class Actions {
@@ -70,7 +71,7 @@ export class Actions {
     this.sessions = sessions
   }
 
-  async run(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
+  async run(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { type, body } = readAction(request)
     const action = Object.hasOwn(this.actions, type) ? this.actions[type] : undefined
     if (action === undefined) throw new GrpcStatusError(UNIMPLEMENTED, refusal(type))
@@ -81,7 +82,7 @@ export class Actions {
     for (const [type, { description }] of Object.entries(this.actions)) await send(writeActionType(type, description))
   }
 
-  private async prepare(body: Uint8Array, call: GrpcCall): Promise<Uint8Array[]> {
+  private async prepare(body: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array[]> {
     const query = readText(unwrap(body, 'ActionCreatePreparedStatementRequest'))
     const dictionaries = wantsDictionaries(call)
     const update = isMeasurement(query)
@@ -97,7 +98,7 @@ export class Actions {
     return [writeAny('ActionCreatePreparedStatementResult', out.take())]
   }
 
-  private cancel(info: Uint8Array, { context }: GrpcCall): void {
+  private cancel(info: Uint8Array, { context }: GrpcCall<CallContext>): void {
     let found = false
     for (const ticket of ticketsOf(info)) {
       const command = readCommand(ticket)
@@ -129,7 +130,7 @@ function number(value: number): Uint8Array {
 }
 
 /** Sets nothing, as there is one catalog and one schema: naming them is no fault. */
-function setOptions(body: Uint8Array, { context }: GrpcCall): Uint8Array[] {
+function setOptions(body: Uint8Array, { context }: GrpcCall<CallContext>): Uint8Array[] {
   const allowed: Record<string, readonly string[]> = { catalog: ['', catalogOf(context.dataNamespace)], schema: ['', SCHEMA] }
   const out = new ProtobufWriter()
   eachField(body, (reader) => {

@@ -1,5 +1,5 @@
 /** The methods of `arrow.flight.protocol.FlightService` that read, over the parts that do the work. */
-import type { Svc } from 'svcdb'
+import type { CallContext, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall, SendMessage } from 'svcdb/lib/grpc'
 import { randomName } from './bounded-map.ts'
@@ -46,7 +46,7 @@ export class FlightHandler {
   }
 
   /** A client that logs in by metadata may wait for the answer before it sends anything. */
-  async handshake(requests: AsyncIterable<Uint8Array>, call: GrpcCall, send: SendMessage): Promise<void> {
+  async handshake(requests: AsyncIterable<Uint8Array>, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     let { credentials } = call
     if (call.metadata('authorization') === undefined) {
       const first = await this.inTime(requests[Symbol.asyncIterator]().next())
@@ -79,19 +79,19 @@ export class FlightHandler {
     }
   }
 
-  async getFlightInfo(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+  async getFlightInfo(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
     return writeInfo(await this.flightInfo(readDescriptor(request), call))
   }
 
-  async pollFlightInfo(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+  async pollFlightInfo(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
     return writePollInfo(await this.flightInfo(readDescriptor(request), call))
   }
 
-  async getSchema(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+  async getSchema(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
     return wrapBytes((await this.flightInfo(readDescriptor(request), call)).schema)
   }
 
-  async doGet(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
+  async doGet(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { queries } = this.parts
     const command = readCommand(firstBytes(request))
     switch (command.kind) {
@@ -111,7 +111,7 @@ export class FlightHandler {
   }
 
   /** An expression is a LIKE pattern of names. */
-  async listFlights(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
+  async listFlights(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const expression = Buffer.from(firstBytes(request)).toString('utf8')
     const { dataNamespace: namespace } = call.context
     const namePattern = expression === '' ? undefined : expression
@@ -119,7 +119,7 @@ export class FlightHandler {
     await this.parts.queries.tables(args, call, send)
   }
 
-  private async flightInfo(descriptor: FlightDescriptor, call: GrpcCall): Promise<FlightInfo> {
+  private async flightInfo(descriptor: FlightDescriptor, call: GrpcCall<CallContext>): Promise<FlightInfo> {
     const command = commandOf(descriptor)
     switch (command.kind) {
       case 'query': {
@@ -135,24 +135,28 @@ export class FlightHandler {
     return { schema, descriptor, ticket: descriptor.cmd }
   }
 
-  private async statementInfo(descriptor: FlightDescriptor, statement: Statement, prepared: string, call: GrpcCall): Promise<FlightInfo> {
+  private async statementInfo(descriptor: FlightDescriptor, statement: Statement, prepared: string, call: GrpcCall<CallContext>): Promise<FlightInfo> {
     const { schema } = await this.parts.queries.describe(statement, call)
     const { query, dictionaries } = statement
     return { schema, descriptor, ticket: writeTicket({ id: randomName(), query: prepared === '' ? query : '', prepared, dictionaries }) }
   }
 
-  private prepared(handle: string, { context }: GrpcCall): Statement {
+  private prepared(handle: string, { context }: GrpcCall<CallContext>): Statement {
     const statement = this.parts.statements.get(handle, context)
     if (statement.update)
       throw new SvcError('BAD_REQUEST', `cannot query the prepared statement "${statement.query.slice(0, 100)}": it names a measurement to write to`)
     return statement
   }
 
-  private fixed(command: Command, { context }: GrpcCall) {
+  private fixed(command: Command, { context }: GrpcCall<CallContext>) {
     return fixedAnswer(command, catalogOf(context.dataNamespace), this.parts.info)
   }
 
-  private async tables({ catalog: wanted, schemaPattern, namePattern, types, includeSchema }: TableFilter, call: GrpcCall, send: SendMessage): Promise<void> {
+  private async tables(
+    { catalog: wanted, schemaPattern, namePattern, types, includeSchema }: TableFilter,
+    call: GrpcCall<CallContext>,
+    send: SendMessage,
+  ): Promise<void> {
     const { dataNamespace: namespace } = call.context
     const catalog = catalogOf(namespace)
     if (!schemaMatches(catalog, wanted, schemaPattern) || !tableTypeMatches(types)) {

@@ -1,4 +1,4 @@
-import { definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
+import { type CallContext, definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { GrpcListener, type GrpcMethod } from 'svcdb/lib/grpc'
 import { Actions } from './actions.ts'
 import { configSchema } from './config.ts'
@@ -31,7 +31,7 @@ export default definePlugin({
     svc.metrics.gauge('flight_sql_sessions', 'Logins that Flight SQL keeps', [], (gauge) => gauge.set(sessions.size))
     svc.metrics.gauge('flight_sql_prepared_statements', 'Prepared statements that Flight SQL keeps', [], (gauge) => gauge.set(statements.size))
 
-    const methods: GrpcMethod[] = [
+    const methods: GrpcMethod<CallContext>[] = [
       {
         path: `${SERVICE}Handshake`,
         action: 'public',

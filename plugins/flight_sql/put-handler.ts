@@ -32,7 +32,7 @@ export class PutHandler {
   }
 
   /** The method itself is public: whether it reads or writes is known with the first message, which is taken from callers with credentials only. */
-  async doPut(requests: AsyncIterable<Uint8Array>, call: GrpcCall, send: SendMessage): Promise<void> {
+  async doPut(requests: AsyncIterable<Uint8Array>, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const writer = await this.admitted(call)
     const messages = flightData(requests)
     const first = await messages.next()
@@ -50,7 +50,7 @@ export class PutHandler {
   }
 
   /** The caller as one who writes, or why it may not. @throws UNAUTHORIZED. */
-  private async admitted({ credentials }: GrpcCall): Promise<CallContext | SvcError> {
+  private async admitted({ credentials }: GrpcCall<CallContext>): Promise<CallContext | SvcError> {
     try {
       return await this.svc.auth.admit(credentials, 'write', RESOURCE)
     } catch (error) {

@@ -23,7 +23,7 @@ export interface Schemas {
 /** Metadata by which a client asks for text as numbers in dictionaries. */
 const DICTIONARIES = 'x-arrow-dictionaries'
 
-export function wantsDictionaries(call: GrpcCall): boolean {
+export function wantsDictionaries(call: GrpcCall<CallContext>): boolean {
   const value = call.metadata(DICTIONARIES)?.toLowerCase()
   if (value === undefined || value === 'false') return false
   if (value === 'true') return true
@@ -53,7 +53,7 @@ export class Queries {
   }
 
   /** Prepares a statement without running it. @throws SQL_ERROR. */
-  async describe(statement: Statement, call: GrpcCall): Promise<Schemas> {
+  async describe(statement: Statement, call: GrpcCall<CallContext>): Promise<Schemas> {
     const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, call.context, true), this.options(call))
     for await (const _ of job.output);
     const { schema, parameterSchema } = await job.result
@@ -61,7 +61,7 @@ export class Queries {
   }
 
   /** @param id what `cancel` finds it by. @throws PAYLOAD_TOO_LARGE when it has more rows than allowed, after those were sent. */
-  async run(id: string, statement: Statement, call: GrpcCall, send: SendMessage): Promise<void> {
+  async run(id: string, statement: Statement, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { context } = call
     const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, context, false), this.options(call))
     const entry: Running = { id, principal: context.principal, namespace: context.namespace, cancelled: false, cancel: job.cancel }
@@ -78,7 +78,7 @@ export class Queries {
   }
 
   /** The measurements, as messages that are ready to be sent. */
-  async tables(args: TablesArgs, call: GrpcCall, send: SendMessage): Promise<void> {
+  async tables(args: TablesArgs, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     await forward(this.svc.storage.run<void>(TABLES, args, this.options(call)), send)
   }
 
@@ -99,7 +99,7 @@ export class Queries {
     return { namespace: dataNamespace, query, parameters, dictionaries, describe, maxRows: this.svc.server.sql_max_rows, batchRows, batchBytes }
   }
 
-  private options({ context, signal }: GrpcCall): JobOptions {
+  private options({ context, signal }: GrpcCall<CallContext>): JobOptions {
     return {
       namespace: context.dataNamespace,
       signal,

@@ -1,5 +1,5 @@
 /** Query and ExecuteSql: limits, metrics, and the messages as they come from beside the data. */
-import { type Counter, type JobOptions, type RunningJob, type ScanRequest, type Svc, truncatedResults } from 'svcdb'
+import { type CallContext, type Counter, type JobOptions, type RunningJob, type ScanRequest, type Svc, truncatedResults } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { forward, type GrpcCall, GrpcStatusError, type SendMessage, UNIMPLEMENTED } from 'svcdb/lib/grpc'
 import type { GrpcPluginConfig } from './config.ts'
@@ -25,7 +25,7 @@ export class Queries {
     this.truncated = truncatedResults(svc.metrics)
   }
 
-  async query(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> {
+  async query(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { limit, rows, ...plan } = queryPlan(request, this.svc.server.max_body_members)
     const maxRows = this.svc.server.sql_max_rows
     if (limit > maxRows) {
@@ -37,7 +37,7 @@ export class Queries {
     this.answered.inc()
   }
 
-  async sql(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+  async sql(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
     if (!this.svc.storage.capabilities.has('sql')) throw new GrpcStatusError(UNIMPLEMENTED, 'cannot run SQL: the storage engine of this node has none')
     const { max_send_bytes: maxBytes } = this.config
     const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
@@ -53,7 +53,7 @@ export class Queries {
   private run<R>(
     module: URL,
     args: QueryArgs | SqlArgs,
-    { context, signal }: GrpcCall,
+    { context, signal }: GrpcCall<CallContext>,
     setting: 'query_timeout_secs' | 'sql_query_timeout_secs',
   ): RunningJob<R> {
     const limit: JobOptions = { timeoutMs: this.svc.server[setting] * 1000, timeoutSetting: `server.${setting}` }

@@ -1,4 +1,5 @@
 /** grpc.reflection.v1 and v1alpha, which differ in their name only (grpc/reflection/v1/reflection.proto). Without credentials, as the file is public. */
+import type { CallContext } from 'svcdb'
 import type { GrpcMethod } from 'svcdb/lib/grpc'
 import { ProtobufReader, ProtobufWriter, readText } from 'svcdb/lib/protobuf'
 import { Descriptors, type ProtoFile } from './descriptors.ts'
@@ -18,9 +19,9 @@ export class Reflection {
     this.descriptors = await Descriptors.load(FILES)
   }
 
-  get methods(): GrpcMethod[] {
+  get methods(): GrpcMethod<CallContext>[] {
     return VERSIONS.map(
-      (version): GrpcMethod => ({
+      (version): GrpcMethod<CallContext> => ({
         path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
         action: 'public',
         maxRequestBytes: MAX_REQUEST_BYTES,

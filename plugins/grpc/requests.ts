@@ -1,7 +1,7 @@
 /** The messages of svc.proto that ask for something. */
 import type { DeleteRequest, Matcher, ScanRequest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { tooManyMembers } from 'svcdb/lib/event-loop'
+import { tooManyMembers } from 'svcdb/lib/json'
 import { ProtobufReader, readText } from 'svcdb/lib/protobuf'
 import { readTag } from './tag.ts'
 

@@ -1,6 +1,6 @@
 /** The methods of svc.Service. */
 
-import { type Action, IdempotencyKeys, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
+import { type Action, type CallContext, IdempotencyKeys, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall, GrpcMethod } from 'svcdb/lib/grpc'
 import { deleteResponse, EMPTY, listMeasurementsResponse, schemaResponse, serverInfoResponse } from './answers.ts'
@@ -12,9 +12,9 @@ import { PointWriter } from './write.ts'
 
 export const SERVICE = 'svc.Service'
 
-type Answer = (request: Uint8Array, call: GrpcCall) => Uint8Array | Promise<Uint8Array>
+type Answer = (request: Uint8Array, call: GrpcCall<CallContext>) => Uint8Array | Promise<Uint8Array>
 
-export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[] {
+export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<CallContext>[] {
   const writer = new PointWriter(svc, config)
   const queries = new Queries(svc, config)
   const { dedup_window_secs: window, max_dedup_entries: entries } = svc.server
@@ -22,8 +22,8 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod[]
   const keys: StreamKeys = { seen, pending: new Map() }
   svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => seen?.forget(`${namespace}\u0000`)))
   const startedAt = svc.clock.monotonic()
-  const unary = (name: string, action: Action, handle: Answer): GrpcMethod => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
-  const measurements = ({ context }: GrpcCall): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)
+  const unary = (name: string, action: Action, handle: Answer): GrpcMethod<CallContext> => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
+  const measurements = ({ context }: GrpcCall<CallContext>): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)
   return [
     { ...unary('Write', 'write', (request, call) => svc.ingest.attempt(call.context, () => writer.write(request, call))), carriesPoints: true },
     {

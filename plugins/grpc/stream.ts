@@ -7,7 +7,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type IdempotencyKeys, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
+import { type CallContext, type IdempotencyKeys, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall } from 'svcdb/lib/grpc'
@@ -54,7 +54,7 @@ interface Gathered {
 
 export class StreamWrite {
   private readonly writer: PointWriter
-  private readonly call: GrpcCall
+  private readonly call: GrpcCall<CallContext>
   private readonly keys: StreamKeys
   private readonly backfill: boolean
   private gathered: Gathered | undefined
@@ -70,7 +70,7 @@ export class StreamWrite {
   private total = 0
   private last = 0
 
-  constructor(writer: PointWriter, call: GrpcCall, keys: StreamKeys) {
+  constructor(writer: PointWriter, call: GrpcCall<CallContext>, keys: StreamKeys) {
     this.writer = writer
     this.call = call
     this.keys = keys

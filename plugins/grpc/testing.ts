@@ -12,7 +12,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { loadSync } from '@grpc/proto-loader'
-import { definePlugin, type Plugin } from 'svcdb'
+import { type CallContext, definePlugin, type Plugin } from 'svcdb'
 import type { GrpcListener } from 'svcdb/lib/grpc'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import grpc from './index.ts'
@@ -93,19 +93,19 @@ export interface StartOptions extends BootOptions {
 }
 
 export async function start({ section, ...options }: StartOptions = {}): Promise<{ node: TestNode; port: number }> {
-  let listener: GrpcListener | undefined
+  let listener: GrpcListener<CallContext> | undefined
   const watcher: Plugin = definePlugin({
     id: 'port_watcher',
     summary: 'Knows the port',
     stability: 'stable',
     requires: ['grpc_listener'],
     setup: (svc) => {
-      listener = svc.use<GrpcListener>('grpc_listener')
+      listener = svc.use<GrpcListener<CallContext>>('grpc_listener')
     },
   })
   const config = { ...options.config, grpc: { addr: '127.0.0.1:0', ...section } }
   const node = await boot({ ...options, plugins: [grpc, watcher, ...(options.plugins ?? [])], config })
-  return { node, port: (listener as GrpcListener).port }
+  return { node, port: (listener as GrpcListener<CallContext>).port }
 }
 
 const KINDS: Record<string, string> = { number: 'float64', boolean: 'boolean', string: 'string', bigint: 'int64' }

@@ -1,7 +1,8 @@
 /** Write: one message, one batch. */
 import { randomInt } from 'node:crypto'
-import { type Counter, partialWrite, type Refused, type Svc, type WriteResult } from 'svcdb'
-import { PerNamespace, type WriteBatch } from 'svcdb/lib/columns'
+import { type CallContext, type Counter, partialWrite, type Refused, type Svc, type WriteResult } from 'svcdb'
+import { PerNamespace } from 'svcdb/lib/cache'
+import type { WriteBatch } from 'svcdb/lib/columns'
 import type { GrpcCall } from 'svcdb/lib/grpc'
 import { writeResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
@@ -22,7 +23,7 @@ export class PointWriter {
     this.written = svc.metrics.counter('grpc_points_written_total', 'Points written over gRPC')
   }
 
-  async write(request: Uint8Array, call: GrpcCall): Promise<Uint8Array> {
+  async write(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
     const { svc } = this
     const { context } = call
     const { backfill } = writeEnvelope(request, svc.server.max_write_batch_size)
@@ -55,7 +56,7 @@ export class PointWriter {
     batch: WriteBatch,
     options: PointsOptions,
     firstPosition: number,
-    { context, signal }: GrpcCall,
+    { context, signal }: GrpcCall<CallContext>,
   ): PointsOutcome | Promise<PointsOutcome> {
     const decoder = this.decoders.get(context.dataNamespace)
     return decoder.turns.run(

@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc, withoutBom } from 'svcdb'
-import { PerNamespace } from 'svcdb/lib/columns'
+import { PerNamespace } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import { nothingParsed, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'

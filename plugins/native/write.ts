@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, hungUp, partialWrite, type Rejection, type Svc } from 'svcdb'
-import { PerNamespace } from 'svcdb/lib/columns'
+import { PerNamespace } from 'svcdb/lib/cache'
 import type { NativeConfig } from './config.ts'
 import { PointsParser } from './points.ts'
 

@@ -1,4 +1,5 @@
 /** The same over gRPC: MetricsService/Export, for whichever listener answers it. */
+import type { CallContext } from 'svcdb'
 import type { SvcError } from 'svcdb/lib/errors'
 import type { GrpcMethod } from 'svcdb/lib/grpc'
 import { errorAnswer, partialSuccess, refusalOf } from './answer.ts'
@@ -7,7 +8,7 @@ import type { OtlpHandler } from './handler.ts'
 const UNAVAILABLE = 14
 const NOTHING = new Uint8Array(0)
 
-export function exportMethod(handler: OtlpHandler, maxRequestBytes: number): GrpcMethod {
+export function exportMethod(handler: OtlpHandler, maxRequestBytes: number): GrpcMethod<CallContext> {
   return {
     path: '/opentelemetry.proto.collector.metrics.v1.MetricsService/Export',
     action: 'write',

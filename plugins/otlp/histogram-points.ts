@@ -1,8 +1,8 @@
 /** HistogramDataPoint and ExponentialHistogramDataPoint, to native histograms: of custom boundaries, and of the schema that the scale is. */
-import { NumberList } from 'svcdb/lib/columns'
+
 import { SvcError } from 'svcdb/lib/errors'
 import { CUSTOM_BUCKETS_SCHEMA, checkHistogram, type NativeHistogram, reduceToKept, schemaProblem } from 'svcdb/lib/histogram'
-import type { ProtobufReader } from 'svcdb/lib/protobuf'
+import { NumberList, type ProtobufReader } from 'svcdb/lib/protobuf'
 import type { AttributeRun } from './attribute-run.ts'
 import { sideOf } from './bucket-side.ts'
 import { NO_RECORDED_VALUE } from './number-points.ts'

@@ -1,4 +1,4 @@
-import { definePlugin, NOTHING } from 'svcdb'
+import { type CallContext, definePlugin, NOTHING } from 'svcdb'
 import type { GrpcListener } from 'svcdb/lib/grpc'
 import { Type } from 'typebox'
 import { configSchema } from './config.ts'
@@ -31,7 +31,7 @@ export default definePlugin({
     const method = exportMethod(handler, config.max_decompressed_bytes)
     // For the listener on a port of its own, and the one that is there for gRPC anyway, which begins to listen after the start phase.
     svc.provide('otlp_export', method)
-    svc.start(() => svc.find<GrpcListener>('grpc_listener')?.add(method))
+    svc.start(() => svc.find<GrpcListener<CallContext>>('grpc_listener')?.add(method))
     for (const url of ['/v1/metrics', '/api/v1/otlp/metrics']) {
       svc.http.route({
         method: 'POST',

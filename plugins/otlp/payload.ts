@@ -1,6 +1,7 @@
 /** Compressed bodies to messages, in bounded memory. */
-import { decompress } from 'svcdb'
+
 import { SvcError } from 'svcdb/lib/errors'
+import { decompress } from 'svcdb/lib/network'
 
 /** @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
 export async function decodePayload(body: Buffer, compression: string, limit: number): Promise<Buffer> {

@@ -1,5 +1,5 @@
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
-import { definePlugin } from 'svcdb'
+import { type CallContext, definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { GrpcListener } from 'svcdb/lib/grpc'
 import { type BootOptions, boot, Message, type TestNode } from 'svcdb/testkit'
@@ -29,7 +29,7 @@ interface Started {
 
 async function start(t: Test, options: BootOptions = {}): Promise<Started> {
   const refuse: Started['refuse'] = {}
-  const listeners: GrpcListener[] = []
+  const listeners: GrpcListener<CallContext>[] = []
   const watcher = definePlugin({
     id: 'watcher',
     summary: 'Knows the ports, and refuses',

@@ -1,7 +1,7 @@
 /** The message Histogram, the same in both versions, to a histogram as storage takes it. */
-import { NumberList } from 'svcdb/lib/columns'
+
 import { type CounterResetHint, checkHistogram, type HistogramSpan, type NativeHistogram, reduceToKept, schemaProblem } from 'svcdb/lib/histogram'
-import type { ProtobufReader } from 'svcdb/lib/protobuf'
+import { NumberList, type ProtobufReader } from 'svcdb/lib/protobuf'
 import { isStale } from './sample-writer.ts'
 
 const HINTS: readonly CounterResetHint[] = ['unknown', 'reset', 'not_reset', 'gauge']

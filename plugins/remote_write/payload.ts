@@ -1,6 +1,7 @@
 /** Compressed bodies to messages, in bounded memory. */
-import { decompress } from 'svcdb'
+
 import { SvcError } from 'svcdb/lib/errors'
+import { decompress } from 'svcdb/lib/network'
 import { decodeSnappy, SnappyBlockDecoder, SnappyThread, snappyLength } from 'svcdb/lib/snappy'
 
 /** Too large for the thread's slots, and too long for the main thread: the library's thread pool does it, in memory that it takes anew. */

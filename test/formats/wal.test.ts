@@ -1,8 +1,8 @@
 /** The worked example of docs/formats/wal.md is what the code reads and writes. */
 import { readFileSync } from 'node:fs'
 import { Column } from 'svcdb/lib/columns'
+import { crc32c } from 'svcdb/lib/files'
 import t from 'tap'
-import { crc32c } from '../../kernel/lib/files/crc32c.ts'
 import { ByteWriter } from '../../storage/embedded/wal/bytes.ts'
 import { encodeChange, type LifetimeChange } from '../../storage/embedded/wal/change-record.ts'
 import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'

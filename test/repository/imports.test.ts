@@ -60,6 +60,31 @@ t.test('plugins and engines import nothing of the kernel but its public surface'
   }
 })
 
+t.test('libraries import the errors and one another without circles, and nothing of the kernel, types included', async (t) => {
+  const library = (file: string): string | undefined => /^kernel\/lib\/([a-z-]+)\//.exec(file)?.[1]
+  const own = imports.filter(({ from }) => library(from) !== undefined)
+  t.ok(own.length > 100)
+  // Tests may boot a node.
+  t.same(own.filter(({ from, to, local }) => !isTest(from) && (local ? library(to) === undefined : to === 'svcdb')).map(show), [])
+  const below = new Map<string, Set<string>>()
+  for (const { from, to } of own) {
+    const [user, used] = [library(from) as string, library(to)]
+    if (!isTest(from) && used !== undefined && used !== user) below.set(user, (below.get(user) ?? new Set()).add(used))
+  }
+  t.ok(below.size > 5)
+  const leadsTo = (name: string): Set<string> => {
+    const reached = new Set(below.get(name))
+    for (const next of reached) for (const one of below.get(next) ?? []) reached.add(one)
+    return reached
+  }
+  for (const name of below.keys()) t.notOk(leadsTo(name).has(name), `${name} leads back to itself`)
+  // What is exported is meant: nobody reaches past a library's index.
+  const index = /^kernel\/lib\/[a-z-]+\/index\.ts$/
+  const past = imports.filter(({ from, to, local }) => local && library(to) !== undefined && library(from) !== library(to) && !isTest(from) && !index.test(to))
+  t.same(past.map(show), [])
+  for (const file of filesBelow('kernel/lib', index)) t.notMatch(read(file), /export \*/, file)
+})
+
 t.test('plugins import themselves, never one another or the storage', async (t) => {
   const wrong = imports.filter(({ from, to, local }) => local && from.startsWith('plugins/') && unit(to) !== unit(from))
   t.same(wrong.filter(({ from }) => !isTest(from)).map(show), [])

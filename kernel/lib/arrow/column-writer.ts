@@ -1,5 +1,5 @@
 /** Columns whose values have a fixed width, gathered for a batch. Values that are missing are written as zeros: a vector may hold anything there. */
-import type { SqlVector } from '../../storage/storage.ts'
+import type { SqlVector } from '../sql-result/index.ts'
 import { type BatchParts, Presence, packBits } from './body.ts'
 
 export interface ColumnWriter {

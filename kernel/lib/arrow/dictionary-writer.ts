@@ -2,7 +2,7 @@
  * Text as numbers in a dictionary of its column. The dictionary grows over the batches and is sent again, whole, before a batch that needs more of
  * it (clients that read replaced dictionaries outnumber those that read deltas); once it is large, the next batch begins a new one.
  */
-import type { SqlVector } from '../../storage/storage.ts'
+import type { SqlVector } from '../sql-result/index.ts'
 import { BatchParts, Presence } from './body.ts'
 import { type ColumnWriter, Gathered, presentRows } from './column-writer.ts'
 import { TextWriter } from './text-writer.ts'

@@ -1,5 +1,5 @@
 /** Chunks of 2048 rows (time, tag, double) to record batches: node kernel/lib/arrow/encoder.bench.ts [million rows] */
-import type { SqlChunk, SqlColumn, SqlVector } from '../../storage/storage.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from '../sql-result/index.ts'
 import { ArrowEncoder, type EncoderOptions } from './encoder.ts'
 import { streamPrefix } from './framing.ts'
 

@@ -1,6 +1,6 @@
 import { type Table, tableFromIPC } from 'apache-arrow'
 import t from 'tap'
-import type { SqlChunk } from '../../storage/storage.ts'
+import type { SqlChunk } from '../sql-result/index.ts'
 import { ArrowEncoder, type EncoderOptions } from './encoder.ts'
 import { END_OF_STREAM, frame, streamPrefix } from './framing.ts'
 import { ALL_COLUMNS, allTypesChunk, ipcStream } from './testing.ts'

@@ -4,7 +4,7 @@
  */
 import { Message } from 'apache-arrow/ipc/metadata/message'
 import type { Schema } from 'apache-arrow/schema'
-import type { SqlChunk, SqlColumn } from '../../storage/storage.ts'
+import type { SqlChunk, SqlColumn } from '../sql-result/index.ts'
 import { BatchParts } from './body.ts'
 import type { ColumnWriter } from './column-writer.ts'
 import { DictionaryWriter } from './dictionary-writer.ts'

@@ -1,5 +1,5 @@
 /** Lists, structs and maps: rare in results, so that each is taken apart into arrays of its members' values. */
-import type { SqlVector } from '../../storage/storage.ts'
+import type { SqlVector } from '../sql-result/index.ts'
 import { type BatchParts, Presence } from './body.ts'
 import { type ColumnWriter, Gathered, presentRows } from './column-writer.ts'
 

@@ -1,5 +1,6 @@
 /** The columns of a measurement's rows as results have them: the time, the tags, the fields. */
-import type { FieldInfo, SqlColumn } from '../../storage/storage.ts'
+import type { FieldInfo } from '../columns/index.ts'
+import type { SqlColumn } from '../sql-result/index.ts'
 
 export const TIME_COLUMN = '_time'
 

@@ -1,5 +1,5 @@
 /** For tests: every result type with its awkward values, and IPC streams put together and taken apart. */
-import type { SqlChunk, SqlColumn } from '../../storage/storage.ts'
+import type { SqlChunk, SqlColumn } from '../sql-result/index.ts'
 import { type ArrowMessage, END_OF_STREAM, frame } from './framing.ts'
 import { readMessage } from './layout.ts'
 

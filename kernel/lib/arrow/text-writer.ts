@@ -1,5 +1,5 @@
 /** Text and bytes: offsets and one heap. Text comes as strings, as UTF-8 of all values, or as numbers in a dictionary. */
-import type { SqlVector } from '../../storage/storage.ts'
+import type { SqlVector } from '../sql-result/index.ts'
 import type { BatchParts } from './body.ts'
 import { Presence } from './body.ts'
 import { type ColumnWriter, Gathered, presentRows } from './column-writer.ts'

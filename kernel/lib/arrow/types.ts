@@ -28,8 +28,7 @@ import {
   Uint64,
   Utf8,
 } from 'apache-arrow/type'
-import type { SqlColumn } from '../../storage/storage.ts'
-import { type ResultType, resultType, type SimpleName, type TimeUnitName } from '../sql-result/type.ts'
+import { type ResultType, resultType, type SimpleName, type SqlColumn, type TimeUnitName } from '../sql-result/index.ts'
 
 const SIMPLE: Record<SimpleName, () => DataType> = {
   Null: () => new Null(),

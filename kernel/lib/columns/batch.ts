@@ -6,8 +6,8 @@
  * A row that turns out bad half-way is taken back with `dropRow`.
  */
 
-import type { FieldType, MeasurementRef, SeriesResolver } from '../../storage/storage.ts'
 import { SvcError } from '../errors/index.ts'
+import type { FieldType, MeasurementRef, SeriesResolver } from './schema.ts'
 
 const FIRST_CAPACITY = 16
 /** A pooled batch keeps the tables of at most this many measurements; more would hold memory for names seen once. */

@@ -1,8 +1,19 @@
-/** Columns: the batches that points are written in, the samples that are read, and the tables that decoders keep of known series. */
-export * from './batch.ts'
-export * from './key-table.ts'
-export * from './metric-fields.ts'
-export * from './number-list.ts'
-export * from './per-namespace.ts'
-export * from './samples.ts'
-export * from './time-merge.ts'
+/** Columns: the batches that points are written in, the chunks and samples that are read, and the table that decoders keep of known series. */
+export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
+export type { ColumnChunk, Matcher, MatcherOp, SeriesChunk } from './chunks.ts'
+export { KeyTable } from './key-table.ts'
+export { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from './metric-fields.ts'
+export {
+  SAMPLE_FLOAT,
+  SAMPLE_HISTOGRAM,
+  SAMPLE_STALE,
+  type SampleRequest,
+  type SampleRows,
+  type SampleSet,
+  type SeriesSet,
+  type TagColumn,
+  type TagSets,
+  TooManySamplesError,
+} from './samples.ts'
+export type { FieldInfo, FieldType, MeasurementRef, SeriesResolver } from './schema.ts'
+export { TimeMerge } from './time-merge.ts'

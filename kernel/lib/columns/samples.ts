@@ -1,7 +1,7 @@
 /** What evaluators read of the points: the samples of one field, series by series, in flat typed arrays (Reader.samples). */
 
-import type { Matcher } from '../../storage/storage.ts'
 import { SvcError } from '../errors/index.ts'
+import type { Matcher } from './chunks.ts'
 
 /** One tag of many series: `codes[i]` is the place in `texts` of series i's value, -1 when it has none. */
 export interface TagColumn {
@@ -58,7 +58,7 @@ export interface SampleRows {
   values: Float64Array
   /** SAMPLE_FLOAT, SAMPLE_STALE or SAMPLE_HISTOGRAM; absent when all are floats. */
   kinds?: Uint8Array
-  /** Encoded (decode/histogram.ts); set where the kind says so. */
+  /** Encoded (svcdb/lib/histogram); set where the kind says so. */
   histograms?: (Uint8Array | undefined)[]
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { SeriesChunk } from '../../storage/storage.ts'
+import type { SeriesChunk } from './chunks.ts'
 import { TimeMerge } from './time-merge.ts'
 
 const chunk = (series: number, times: number[], present?: number[]): SeriesChunk => ({

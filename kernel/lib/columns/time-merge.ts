@@ -4,7 +4,7 @@
  * When only the first `keep` rows are wanted, what lies behind them in every order is let go while chunks still arrive, so that a
  * small limit over a large measurement holds few rows.
  */
-import type { SeriesChunk } from '../../storage/storage.ts'
+import type { SeriesChunk } from './chunks.ts'
 
 /** A part of a chunk: its rows at `rows[from, to)`, or, without `rows`, the rows [from, to). */
 interface Run {

@@ -1,3 +1,2 @@
-/** Long work in slices of the event loop, and bounds on JSON before it is parsed. */
-export * from './json-bounds.ts'
-export * from './turns.ts'
+/** Long work in turns of the event loop, so that other requests are answered meanwhile. */
+export { atOnce, inTurns, nextTurn, OneByOne, type Work } from './turns.ts'

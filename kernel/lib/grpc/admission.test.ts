@@ -1,7 +1,9 @@
 /** The auth seam as a gRPC listener has it. */
+
 import { Metadata } from '@grpc/grpc-js'
 import t from 'tap'
 import type { Credentials, Decision, Identity } from '../../auth/auth.ts'
+import type { CallContext } from '../../index.ts'
 import { type AuthSeam, definePlugin } from '../../plugin.ts'
 import type { BootOptions } from '../../testkit/index.ts'
 import { SvcError } from '../errors/index.ts'
@@ -29,7 +31,7 @@ t.test("a limiter's headers are trailing metadata, with the delay among the deta
     auth.authenticator(() => identity)
     auth.observer((decision) => void decisions.push({ ...decision }))
   })
-  const full: GrpcMethod = { ...echo, path: '/t.S/Full' } as GrpcMethod
+  const full: GrpcMethod<CallContext> = { ...echo, path: '/t.S/Full' } as GrpcMethod<CallContext>
   const { client } = await start(t, [echo, full], { plugins: [plugin] })
   const { error } = await call(client, '/t.S/Echo', { 'x-early': '1' })
   t.match(error, { code: 8, details: 'too many' })
@@ -48,7 +50,7 @@ t.test("a limiter's headers are trailing metadata, with the delay among the deta
 
 t.test('methods are exempt by their paths', async (t) => {
   const nobody = seam((auth) => auth.authenticator(() => undefined))
-  const other: GrpcMethod = { ...echo, path: '/t.T/Echo' } as GrpcMethod
+  const other: GrpcMethod<CallContext> = { ...echo, path: '/t.T/Echo' } as GrpcMethod<CallContext>
   const codes = async (exempt: string[]): Promise<(number | undefined)[]> => {
     const config: BootOptions['config'] = { auth: { exempt_paths: exempt } }
     const { client } = await start(t, [echo, other], { plugins: [nobody], config })

@@ -3,14 +3,12 @@
  * client, the listener. What comes later is dropped.
  */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
-import type { CallContext, Credentials } from '../../auth/auth.ts'
-import { plainAddress } from '../../http/addresses.ts'
-import { clientCertificate } from '../../http/tls.ts'
 import { SvcError } from '../errors/index.ts'
+import { clientCertificate, plainAddress } from '../network/index.ts'
 import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions, messagesOf, onlyMessage } from './inbox.ts'
 import type { CallMemory, Holder } from './memory.ts'
 import type { Metadata } from './metadata.ts'
-import type { GrpcCall, GrpcMethod, SendMessage } from './method.ts'
+import type { GrpcAction, GrpcCall, GrpcCredentials, GrpcMethod, SendMessage } from './method.ts'
 import { CANCELLED, type GrpcStatus, OK, statusHeaders, statusOf } from './status.ts'
 
 const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants
@@ -21,10 +19,10 @@ const FRAME_HEADER_BYTES = 5
 const ENDED = new Error('the call has ended')
 export const CONTENT_TYPE = 'application/grpc'
 
-export interface CallParts {
-  method: GrpcMethod
+export interface CallOptions<Context> {
+  method: GrpcMethod<Context>
   metadata: Metadata
-  surface: Credentials['surface']
+  surface: string
   /** The section that limits are set in, for messages. */
   section: string
   maxReceiveBytes: number
@@ -38,20 +36,20 @@ export interface CallParts {
   /** Wall clock, milliseconds. */
   now(): number
   /** What stands behind the credentials of a call. */
-  resolve(given: Credentials): Credentials
-  admit(credentials: Credentials, action: GrpcMethod['action'], resource: string): CallContext | Promise<CallContext>
+  resolve(given: GrpcCredentials): GrpcCredentials
+  admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
   /** The call is over. */
-  ended(call: Call, status: GrpcStatus): void
+  ended(call: Call<Context>, status: GrpcStatus): void
 }
 
-export class Call implements GrpcCall, Holder {
-  context!: CallContext
-  credentials!: Credentials
+export class Call<Context> implements GrpcCall<Context>, Holder {
+  context!: Context
+  credentials!: GrpcCredentials
   deadline: number | undefined
   readonly requestId: string
-  readonly method: GrpcMethod
+  readonly method: GrpcMethod<Context>
   private readonly stream: ServerHttp2Stream
-  private readonly parts: CallParts
+  private readonly options: CallOptions<Context>
   private readonly abort = new AbortController()
   private readonly headers: OutgoingHttpHeaders
   private inbox: Inbox | undefined
@@ -63,11 +61,11 @@ export class Call implements GrpcCall, Holder {
   private roomAgain: (() => void)[] = []
   private trailers: OutgoingHttpHeaders = {}
 
-  constructor(stream: ServerHttp2Stream, parts: CallParts) {
-    const { metadata } = parts
+  constructor(stream: ServerHttp2Stream, options: CallOptions<Context>) {
+    const { metadata } = options
     this.stream = stream
-    this.parts = parts
-    this.method = parts.method
+    this.options = options
+    this.method = options.method
     this.requestId = metadata.requestId()
     this.headers = {
       ':status': 200,
@@ -80,7 +78,7 @@ export class Call implements GrpcCall, Holder {
     stream.on('error', () => {})
     stream.on('close', () => {
       this.end({ status: CANCELLED, message: 'the client has gone away' })
-      parts.memory.release(this)
+      options.memory.release(this)
     })
     stream.on('wantTrailers', () => this.sendTrailers())
   }
@@ -90,7 +88,7 @@ export class Call implements GrpcCall, Holder {
   }
 
   metadata(key: string): string | undefined {
-    return this.parts.metadata.get(key)
+    return this.options.metadata.get(key)
   }
 
   header(key: string, value: string | Uint8Array): void {
@@ -101,7 +99,7 @@ export class Call implements GrpcCall, Holder {
   async run(): Promise<void> {
     try {
       this.watchDeadline()
-      const { metadata, admit, method, resolve } = this.parts
+      const { metadata, admit, method, resolve } = this.options
       metadata.check()
       this.credentials = resolve(this.given())
       const encoding = encodingOf(metadata.get('grpc-encoding'))
@@ -132,7 +130,7 @@ export class Call implements GrpcCall, Holder {
 
   giveWay(): void {
     this.gaveWay = true
-    const { section } = this.parts
+    const { section } = this.options
     this.end(
       statusOf(
         new SvcError(
@@ -145,7 +143,7 @@ export class Call implements GrpcCall, Holder {
   }
 
   private inboxOptions(encoding: string): InboxOptions {
-    const { memory, turn, section, maxReceiveBytes, maxControlBytes, method } = this.parts
+    const { memory, turn, section, maxReceiveBytes, maxControlBytes, method } = this.options
     const { carriesPoints, maxRequestBytes = Number.POSITIVE_INFINITY } = method
     const control = carriesPoints !== true && maxControlBytes < maxReceiveBytes
     const maxBytes = control ? maxControlBytes : maxReceiveBytes
@@ -159,7 +157,7 @@ export class Call implements GrpcCall, Holder {
   }
 
   private async handle(inbox: Inbox): Promise<void> {
-    const { method } = this.parts
+    const { method } = this.options
     const send: SendMessage = (message) => this.send(message)
     switch (method.kind) {
       case 'unary': {
@@ -181,7 +179,7 @@ export class Call implements GrpcCall, Holder {
 
   private async send(message: Uint8Array): Promise<void> {
     if (this.over) throw this.signal.reason
-    const { maxSendBytes, sendBufferBytes, section } = this.parts
+    const { maxSendBytes, sendBufferBytes, section } = this.options
     const { length } = message
     if (length > maxSendBytes) {
       throw new SvcError(
@@ -194,7 +192,7 @@ export class Call implements GrpcCall, Holder {
     head[0] = 0
     head.writeUInt32BE(length, 1)
     this.unsent += length
-    this.parts.memory.take(this, length)
+    this.options.memory.take(this, length)
     if (this.over) throw this.signal.reason
     // Both go out as one write, without copying the message behind its header.
     this.stream.cork()
@@ -209,8 +207,8 @@ export class Call implements GrpcCall, Holder {
 
   private sent(bytes: number): void {
     this.unsent -= bytes
-    this.parts.memory.give(this, bytes)
-    if (this.unsent <= this.parts.sendBufferBytes) this.wakeSenders()
+    this.options.memory.give(this, bytes)
+    if (this.unsent <= this.options.sendBufferBytes) this.wakeSenders()
   }
 
   private wakeSenders(): void {
@@ -229,15 +227,15 @@ export class Call implements GrpcCall, Holder {
     clearTimeout(this.timer)
     const { stream } = this
     // An answer may still be on its way; what came of requests is not needed any more.
-    this.parts.memory.release(this)
-    if (this.unsent > 0 && !stream.destroyed && !this.gaveWay) this.parts.memory.take(this, this.unsent)
+    this.options.memory.release(this)
+    if (this.unsent > 0 && !stream.destroyed && !this.gaveWay) this.options.memory.take(this, this.unsent)
     // Only what is cut short is told so; a handler that has returned has nothing to stop, and an abort costs as much as the call.
     if (status.status !== OK) {
       this.abort.abort(status.error ?? new SvcError('BAD_REQUEST', status.message))
       this.inbox?.fail(this.abort.signal.reason)
     } else this.inbox?.fail(ENDED)
     this.wakeSenders()
-    this.parts.ended(this, status)
+    this.options.ended(this, status)
     if (this.inbox === undefined) stream.resume()
     if (stream.destroyed || stream.closed) return
     if (!stream.headersSent && status.status !== OK) {
@@ -267,9 +265,9 @@ export class Call implements GrpcCall, Holder {
   }
 
   private watchDeadline(): void {
-    const timeout = this.parts.metadata.timeoutMs()
+    const timeout = this.options.metadata.timeoutMs()
     if (timeout === undefined) return
-    this.deadline = this.parts.now() + timeout
+    this.deadline = this.options.now() + timeout
     if (timeout > MAX_TIMER_MS) return
     const { action } = this.method
     const late = () => {
@@ -283,9 +281,9 @@ export class Call implements GrpcCall, Holder {
   }
 
   /** Read at once: a session that has ended meanwhile says nothing any more. */
-  private given(): Credentials {
+  private given(): GrpcCredentials {
     const { stream, requestId } = this
-    const { metadata, surface } = this.parts
+    const { metadata, surface } = this.options
     const socket = stream.session?.destroyed === false ? stream.session.socket : undefined
     const certificate = socket === undefined ? undefined : clientCertificate(socket)
     return {

@@ -1,14 +1,15 @@
 /** The keys of a gRPC listener, for the schema of a plugin's section. */
 import { type TInteger, type TNumber, type TString, Type } from 'typebox'
-import { alsoNamed } from '../../config/names.ts'
-import { LISTENS } from '../../http/addresses.ts'
+import { LISTENS } from '../network/index.ts'
 
 const MIB = 1_048_576
 const bytes = (value: number, minimum: number, maximum: number, description: string): TInteger =>
   Type.Integer({ default: value, minimum, maximum, description })
+/** Another name of a key, for the schema. */
+const aliased = (alias: string | undefined): { alias?: string } => (alias === undefined ? {} : { alias })
 const also = (alias: string | undefined): string => (alias === undefined ? '' : `; also ${alias}`)
 const seconds = (value: number, minimum: number, description: string, alias?: string): TNumber =>
-  Type.Number({ ...alsoNamed(alias), default: value, minimum, maximum: 86_400, description: description + also(alias) })
+  Type.Number({ ...aliased(alias), default: value, minimum, maximum: 86_400, description: description + also(alias) })
 
 /** As in a plugin's section. */
 export interface GrpcConfig {
@@ -33,7 +34,7 @@ export function grpcListenerKeys(
   return {
     addr: Type.String({
       ...LISTENS,
-      ...alsoNamed(aliases.addr),
+      ...aliased(aliases.addr),
       default: `127.0.0.1:${port}`,
       description: `Address of the listener, host:port; port 0 takes any free one${also(aliases.addr)}`,
     }),

@@ -1,10 +1,12 @@
 /** Calls that end early, late or never, and what they hold until then. */
+
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { connect as connectTcp } from 'node:net'
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
 import { Type } from 'typebox'
+import type { CallContext } from '../../index.ts'
 import { definePlugin } from '../../plugin.ts'
 import { boot } from '../../testkit/index.ts'
 import { SvcError } from '../errors/index.ts'
@@ -14,7 +16,7 @@ import type { GrpcMethod } from './method.ts'
 import { echo, identity, start, unary } from './testing.ts'
 
 t.test('listeners of a node stop together, and calls that are cut are told why', async (t) => {
-  const never = (path: string): GrpcMethod => ({
+  const never = (path: string): GrpcMethod<CallContext> => ({
     path,
     action: 'read',
     kind: 'server_stream',
@@ -23,7 +25,7 @@ t.test('listeners of a node stop together, and calls that are cut are told why',
       await new Promise((resolve) => signal.addEventListener('abort', resolve))
     },
   })
-  const listeners: GrpcListener[] = []
+  const listeners: GrpcListener<CallContext>[] = []
   const plugin = (id: string) =>
     definePlugin({
       id,
@@ -57,7 +59,7 @@ t.test('listeners of a node stop together, and calls that are cut are told why',
 })
 
 t.test('a call that ends before its request does leaves nothing behind', async (t) => {
-  const method = (name: string, handle: (requests: AsyncIterable<Uint8Array>) => Promise<Uint8Array>): GrpcMethod => ({
+  const method = (name: string, handle: (requests: AsyncIterable<Uint8Array>) => Promise<Uint8Array>): GrpcMethod<CallContext> => ({
     path: `/t.S/${name}`,
     action: name === 'Write' ? 'write' : 'read',
     kind: 'client_stream',
@@ -116,7 +118,12 @@ t.test('a call that ends before its request does leaves nothing behind', async (
 })
 
 t.test('space around a value is no part of it, and does not hide it', async (t) => {
-  const method: GrpcMethod = { path: '/t.S/Where', action: 'read', kind: 'unary', handle: (_request, { context }) => Buffer.from(context.namespace) }
+  const method: GrpcMethod<CallContext> = {
+    path: '/t.S/Where',
+    action: 'read',
+    kind: 'unary',
+    handle: (_request, { context }) => Buffer.from(context.namespace),
+  }
   const { port } = await start(t, [method], { config: { server: { multi_tenancy: true } } })
   const where = (namespace: string): Promise<string> =>
     new Promise((resolve, reject) => {
@@ -194,7 +201,7 @@ t.test('messages that never end give way to those that do', async (t) => {
 })
 
 t.test('answers that nobody takes give way', async (t) => {
-  const large: GrpcMethod = { path: '/t.S/Large', action: 'read', kind: 'unary', handle: () => new Uint8Array(700_000) }
+  const large: GrpcMethod<CallContext> = { path: '/t.S/Large', action: 'read', kind: 'unary', handle: () => new Uint8Array(700_000) }
   const { client, port } = await start(t, [echo, large], { section: { max_buffered_bytes: 1_000_000 } })
   const session = connect(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 0 } })
   session.on('error', () => {})
@@ -234,7 +241,7 @@ t.test('a method without credentials takes no more than it needs', async (t) => 
 
 t.test('a stream of tiny messages leaves turns to others', async (t) => {
   let messages = 0
-  const count: GrpcMethod = {
+  const count: GrpcMethod<CallContext> = {
     path: '/t.S/Count',
     action: 'read',
     kind: 'client_stream',

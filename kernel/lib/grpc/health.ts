@@ -1,9 +1,7 @@
 /** grpc.health.v1, without credentials: what /ready says. docs: grpc/health/v1/health.proto. */
 
 import { SvcError } from '../errors/index.ts'
-import { ProtobufReader } from '../protobuf/reader.ts'
-import { readText } from '../protobuf/text.ts'
-import { ProtobufWriter } from '../protobuf/writer.ts'
+import { ProtobufReader, ProtobufWriter, readText } from '../protobuf/index.ts'
 import type { GrpcCall, GrpcMethod, SendMessage } from './method.ts'
 
 const SERVING = 1
@@ -28,7 +26,7 @@ export class Health {
     this.notReady = notReady
   }
 
-  get methods(): GrpcMethod[] {
+  get methods(): GrpcMethod<unknown>[] {
     return [
       { path: `${PATH}/Check`, ...LIMITS, kind: 'unary', handle: (request) => this.check(request) },
       { path: `${PATH}/List`, ...LIMITS, kind: 'unary', handle: () => this.list() },
@@ -65,7 +63,7 @@ export class Health {
     return writer.take()
   }
 
-  private async watch(request: Uint8Array, { signal }: GrpcCall, send: SendMessage): Promise<void> {
+  private async watch(request: Uint8Array, { signal }: GrpcCall<unknown>, send: SendMessage): Promise<void> {
     const service = serviceOf(request)
     let told = 0
     while (!signal.aborted) {

@@ -4,8 +4,8 @@
  * message before its bytes are there.
  */
 import type { ServerHttp2Stream } from 'node:http2'
-import { decompress } from '../../http/body.ts'
 import { SvcError } from '../errors/index.ts'
+import { decompress } from '../network/index.ts'
 import { GrpcStatusError, UNIMPLEMENTED } from './status.ts'
 
 export const ACCEPTED_ENCODINGS = 'identity,gzip,deflate,zstd'

@@ -4,6 +4,7 @@ import { connect as connectTcp } from 'node:net'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
 import type { Identity } from '../../auth/auth.ts'
+import type { CallContext } from '../../index.ts'
 import { definePlugin } from '../../plugin.ts'
 import { boot } from '../../testkit/index.ts'
 import { SvcError } from '../errors/index.ts'
@@ -30,7 +31,7 @@ t.test('many calls at once over one connection', async (t) => {
 })
 
 t.test('errors are those of the table, with their details', async (t) => {
-  const fail = (error: unknown): GrpcMethod => ({
+  const fail = (error: unknown): GrpcMethod<CallContext> => ({
     path: '/t.S/Fail',
     action: 'write',
     kind: 'unary',
@@ -91,7 +92,7 @@ t.test('what the server does not have, and what is no gRPC', async (t) => {
 })
 
 t.test('messages over the limits', async (t) => {
-  const big: GrpcMethod = { path: '/t.S/Big', action: 'read', kind: 'unary', handle: () => new Uint8Array(2001) }
+  const big: GrpcMethod<CallContext> = { path: '/t.S/Big', action: 'read', kind: 'unary', handle: () => new Uint8Array(2001) }
   const { client, port } = await start(t, [echo, big], { section: { max_receive_bytes: 5000, max_send_bytes: 2000 } })
   const received = await unary(client, '/t.S/Echo', Buffer.alloc(5001))
   t.equal(received.error?.code, 8)
@@ -106,7 +107,7 @@ t.test('messages over the limits', async (t) => {
 
 t.test('deadlines and cancellation end the call and abort its signal', async (t) => {
   const seen: string[] = []
-  const wait = (action: 'read' | 'write'): GrpcMethod => ({
+  const wait = (action: 'read' | 'write'): GrpcMethod<CallContext> => ({
     path: `/t.S/${action}`,
     action,
     kind: 'unary',
@@ -157,7 +158,7 @@ t.test('a deadline further away than any timer is none', async (t) => {
 t.test('streams either way are held back by who is slow', async (t) => {
   let sent = 0
   let taken = 0
-  const flood: GrpcMethod = {
+  const flood: GrpcMethod<CallContext> = {
     path: '/t.S/Flood',
     action: 'read',
     kind: 'server_stream',
@@ -165,7 +166,7 @@ t.test('streams either way are held back by who is slow', async (t) => {
       for (; sent < 400; sent++) await send(new Uint8Array(100_000))
     },
   }
-  const slow: GrpcMethod = {
+  const slow: GrpcMethod<CallContext> = {
     path: '/t.S/Slow',
     action: 'write',
     kind: 'client_stream',
@@ -208,7 +209,7 @@ t.test('streams either way are held back by who is slow', async (t) => {
 })
 
 t.test('both ways at once, and an answer before the request is complete', async (t) => {
-  const both: GrpcMethod = {
+  const both: GrpcMethod<CallContext> = {
     path: '/t.S/Both',
     action: 'write',
     kind: 'bidi_stream',
@@ -233,7 +234,7 @@ t.test('both ways at once, and an answer before the request is complete', async 
 
 t.test('credentials, namespace, request id and trace', async (t) => {
   let seen: unknown
-  const who: GrpcMethod = {
+  const who: GrpcMethod<CallContext> = {
     path: '/t.S/Who',
     action: 'read',
     kind: 'unary',
@@ -242,8 +243,8 @@ t.test('credentials, namespace, request id and trace', async (t) => {
       return request
     },
   }
-  const open: GrpcMethod = { ...who, path: '/t.S/Open', action: 'public' } as GrpcMethod
-  const admin: GrpcMethod = { ...who, path: '/t.S/Admin', action: 'admin' } as GrpcMethod
+  const open: GrpcMethod<CallContext> = { ...who, path: '/t.S/Open', action: 'public' } as GrpcMethod<CallContext>
+  const admin: GrpcMethod<CallContext> = { ...who, path: '/t.S/Admin', action: 'admin' } as GrpcMethod<CallContext>
   const resources: string[] = []
   const guard = definePlugin({
     id: 'guard',
@@ -294,7 +295,7 @@ t.test('a port in use stops the start and names the key', async (t) => {
 })
 
 t.test('a node that stops ends the calls under way, then cuts what is left', async (t) => {
-  const slow: GrpcMethod = {
+  const slow: GrpcMethod<CallContext> = {
     path: '/t.S/Slow',
     action: 'read',
     kind: 'unary',

@@ -14,21 +14,15 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
-import type { Credentials } from '../../auth/auth.ts'
-import { drainMs } from '../../config/schema.ts'
-import { parseAddress } from '../../http/addresses.ts'
-import { HostGuard } from '../../http/host-guard.ts'
-import { refuseRepeated } from '../../http/repeated-headers.ts'
-import { reloadTls, tlsOptions } from '../../http/tls.ts'
-import type { Counter, Gauge } from '../../metrics.ts'
-import type { Svc } from '../../plugin.ts'
 import { SvcError } from '../errors/index.ts'
+import { drainMs, HostGuard, parseAddress, refuseDuplicates, reloadTls, tlsOptions } from '../network/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
 import { keepAlive } from './keepalive.ts'
 import { CallMemory } from './memory.ts'
 import { Metadata } from './metadata.ts'
-import type { GrpcMethod } from './method.ts'
+import type { GrpcCredentials, GrpcMethod } from './method.ts'
+import type { GrpcMetrics, GrpcOwner } from './owner.ts'
 import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf, UNIMPLEMENTED } from './status.ts'
 
 const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
@@ -37,17 +31,17 @@ const CUT_MS = 100
 /** Messages decompressed at one time: each may take max_receive_bytes before it is known how large it is. */
 const MAX_DECOMPRESSIONS = 4
 
-export class GrpcListener {
-  private readonly svc: Svc
+export class GrpcListener<Context> {
+  private readonly owner: GrpcOwner<Context>
   private readonly config: GrpcConfig
-  private readonly surface: Credentials['surface']
-  private readonly resolve: (given: Credentials) => Credentials
-  private readonly methods: Map<string, GrpcMethod>
+  private readonly surface: string
+  private readonly resolve: (given: GrpcCredentials) => GrpcCredentials
+  private readonly methods: Map<string, GrpcMethod<Context>>
   private readonly guard: HostGuard
-  private readonly answered: Counter
-  private readonly running: Gauge
+  private readonly answered: ReturnType<GrpcMetrics['counter']>
+  private readonly running: ReturnType<GrpcMetrics['gauge']>
   private readonly sessions = new Set<ServerHttp2Session>()
-  private readonly calls = new Set<Call>()
+  private readonly calls = new Set<Call<Context>>()
   private readonly memory: CallMemory
   private readonly turn = inTurn(MAX_DECOMPRESSIONS)
   private server: Http2Server | Http2SecureServer | undefined
@@ -62,48 +56,48 @@ export class GrpcListener {
    * @param resolve what a call is admitted by, where its own credentials stand for others.
    */
   constructor(
-    svc: Svc,
+    owner: GrpcOwner<Context>,
     config: GrpcConfig,
-    methods: readonly GrpcMethod[],
-    surface: Credentials['surface'] = 'grpc',
-    resolve: (given: Credentials) => Credentials = (given) => given,
+    methods: readonly GrpcMethod<Context>[],
+    surface: string = 'grpc',
+    resolve: (given: GrpcCredentials) => GrpcCredentials = (given) => given,
   ) {
-    this.svc = svc
+    this.owner = owner
     this.resolve = resolve
     this.config = config
     this.surface = surface
     this.memory = new CallMemory(config.max_buffered_bytes)
-    this.guard = new HostGuard(svc.server)
+    this.guard = new HostGuard(owner.server)
     this.methods = new Map(methods.map((method) => [method.path, method]))
-    this.answered = svc.metrics.counter(`${svc.id}_calls_total`, 'Calls that ended, by method and status', ['method', 'status'])
-    this.running = svc.metrics.gauge(`${svc.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
+    this.answered = owner.metrics.counter(`${owner.id}_calls_total`, 'Calls that ended, by method and status', ['method', 'status'])
+    this.running = owner.metrics.gauge(`${owner.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
     this.running.set(0)
-    const buffered = svc.metrics.gauge(`${svc.id}_buffered_bytes`, 'Bytes that calls hold of messages and of answers not taken', [], (gauge) =>
+    const buffered = owner.metrics.gauge(`${owner.id}_buffered_bytes`, 'Bytes that calls hold of messages and of answers not taken', [], (gauge) =>
       gauge.set(this.memory.bytes),
     )
     buffered.set(0)
   }
 
   /** Has it answer a method of another plugin as well, until that is ready. @throws Error for a path that it answers already. */
-  add(method: GrpcMethod): void {
-    if (this.methods.has(method.path)) throw new Error(`cannot add method "${method.path}" to ${this.svc.id}: it answers it already`)
+  add(method: GrpcMethod<Context>): void {
+    if (this.methods.has(method.path)) throw new Error(`cannot add method "${method.path}" to ${this.owner.id}: it answers it already`)
     this.methods.set(method.path, method)
   }
 
   /** The port it listens on, once started. */
   get port(): number {
     const address = this.server?.address()
-    if (typeof address !== 'object' || address === null) throw new Error(`cannot tell the port of ${this.svc.id}: it does not listen`)
+    if (typeof address !== 'object' || address === null) throw new Error(`cannot tell the port of ${this.owner.id}: it does not listen`)
     return address.port
   }
 
   /** Begins to listen: in the ready phase, when the storage is open. @throws IO_ERROR naming the key, TLS_ERROR. */
   async start(): Promise<void> {
-    const { svc, config } = this
+    const { owner, config } = this
     const { host, port } = parseAddress(config.addr)
-    const { tls } = svc
+    const { tls } = owner
     // All listeners of a node wait for their calls at the same time: one after the other they would take the limit each, open to new calls until then.
-    svc.stopping.addEventListener('abort', () => void this.drain(), { once: true })
+    owner.stopping.addEventListener('abort', () => void this.drain(), { once: true })
     const options = {
       settings: { initialWindowSize: config.stream_window_bytes, maxConcurrentStreams: config.max_concurrent_streams, enablePush: false },
       // The window and max_concurrent_streams bound what a connection holds; a session at this limit of node's own breaks off its calls.
@@ -114,25 +108,25 @@ export class GrpcListener {
     }
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
     const server = secure === undefined ? createServer(options) : createSecureServer({ ...options, ...secure, allowHTTP1: false })
-    if (tls !== undefined && secure !== undefined) this.stopReload = reloadTls(server as unknown as TlsServer, tls, secure, svc.log)
+    if (tls !== undefined && secure !== undefined) this.stopReload = reloadTls(server as unknown as TlsServer, tls, secure, owner.log)
     this.server = server
     server.on('session', (session) => this.accept(session))
     // What is no HTTP/2 ends its own connection.
-    server.on('sessionError', (error) => svc.log.debug({ err: error }, 'a connection failed'))
+    server.on('sessionError', (error) => owner.log.debug({ err: error }, 'a connection failed'))
     const serve = (stream: ServerHttp2Stream, _headers: IncomingHttpHeaders, _flags: number, raw: string[]) => this.serve(stream, raw)
     server.on('stream', serve)
     await new Promise<void>((resolve, reject) => {
       const failed = (error: Error) => {
-        reject(new SvcError('IO_ERROR', `cannot listen on ${svc.id}.addr "${config.addr}": ${error.message}`, { cause: error }))
+        reject(new SvcError('IO_ERROR', `cannot listen on ${owner.id}.addr "${config.addr}": ${error.message}`, { cause: error }))
       }
       server.once('error', failed)
       server.listen({ host, port }, () => {
         server.off('error', failed)
-        server.on('error', (error) => svc.log.warn({ err: error }, 'the listener failed'))
+        server.on('error', (error) => owner.log.warn({ err: error }, 'the listener failed'))
         resolve()
       })
     })
-    svc.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
+    owner.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
   }
 
   /** Accepts no more, and waits for the calls under way, for its share of server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
@@ -144,12 +138,12 @@ export class GrpcListener {
   private async waitForCalls(): Promise<void> {
     this.draining = true
     this.stopReload()
-    const { server, svc } = this
+    const { server, owner } = this
     if (server === undefined) return
     server.close()
     for (const session of this.sessions) session.close()
     if (this.idle) return
-    const limit = drainMs(svc.server)
+    const limit = drainMs(owner.server)
     const inTime = await new Promise<boolean>((resolve) => {
       const timer = setTimeout(() => resolve(false), limit)
       this.whenIdle = () => {
@@ -158,7 +152,7 @@ export class GrpcListener {
       }
     })
     if (inTime) return
-    svc.log.warn(
+    owner.log.warn(
       { calls: this.calls.size, connections: this.sessions.size, after_secs: limit / 1000 },
       'calls under way were cut at server.shutdown_timeout_secs',
     )
@@ -197,11 +191,11 @@ export class GrpcListener {
   }
 
   private serve(stream: ServerHttp2Stream, rawHeaders: readonly string[]): void {
-    const { svc, config } = this
+    const { owner, config } = this
     const metadata = new Metadata(rawHeaders)
     try {
-      refuseRepeated(rawHeaders)
-      if (svc.auth.open) for (const host of [metadata.get(':authority'), metadata.get('host')]) this.guard.check({ host, origin: metadata.get('origin') })
+      refuseDuplicates(rawHeaders)
+      if (owner.auth.open) for (const host of [metadata.get(':authority'), metadata.get('host')]) this.guard.check({ host, origin: metadata.get('origin') })
     } catch (error) {
       return this.refuseCall(stream, error as Error)
     }
@@ -217,32 +211,32 @@ export class GrpcListener {
       method,
       metadata,
       surface: this.surface,
-      section: svc.id,
+      section: owner.id,
       maxReceiveBytes: config.max_receive_bytes,
-      maxControlBytes: svc.server.max_control_body_size,
+      maxControlBytes: owner.server.max_control_body_size,
       maxSendBytes: config.max_send_bytes,
       sendBufferBytes: config.send_buffer_bytes,
       memory: this.memory,
       turn: this.turn,
-      now: () => svc.clock.now(),
+      now: () => owner.clock.now(),
       resolve: this.resolve,
-      admit: (credentials, action, resource) => svc.auth.admit(credentials, action, resource),
+      admit: (credentials, action, resource) => owner.auth.admit(credentials, action, resource),
       ended: (ended, status) => this.ended(ended, status),
     })
     this.calls.add(call)
     void call.run()
   }
 
-  private ended(call: Call, status: GrpcStatus): void {
+  private ended(call: Call<Context>, status: GrpcStatus): void {
     const { path } = call.method
     this.calls.delete(call)
     this.answered.inc({ method: path, status: STATUS_NAMES[status.status] ?? String(status.status) })
     const { error } = status
     // Returned to the caller or logged, not both: the log has what the caller is not told.
     if (error !== undefined && 'redact' in error.kind) {
-      this.svc.log.error({ err: error.cause ?? error, code: error.code, request_id: call.requestId, method: path }, 'call failed')
-    } else if (this.svc.log.isLevelEnabled('debug')) {
-      this.svc.log.debug({ request_id: call.requestId, method: path, status: STATUS_NAMES[status.status] }, 'call')
+      this.owner.log.error({ err: error.cause ?? error, code: error.code, request_id: call.requestId, method: path }, 'call failed')
+    } else if (this.owner.log.isLevelEnabled('debug')) {
+      this.owner.log.debug({ request_id: call.requestId, method: path, status: STATUS_NAMES[status.status] }, 'call')
     }
     if (this.idle) this.whenIdle()
   }

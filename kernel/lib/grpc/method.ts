@@ -1,16 +1,35 @@
 /**
  * A gRPC method as a plugin writes it: bytes in, bytes out. Messages are not taken apart here, so that what is hot is decoded straight into
- * columns (`svc/decode`); there is no object for each field on the way.
+ * columns; there is no object for each field on the way.
  */
-import type { CallContext, Credentials } from '../../auth/auth.ts'
-import type { Action } from '../../plugin.ts'
 import type { SvcError } from '../errors/index.ts'
+import type { ClientCertificate } from '../network/index.ts'
 
-export interface GrpcCall {
+/** What a call comes with; a server's own credentials are the same. */
+export interface GrpcCredentials {
+  /** How authenticators know the listener. */
+  surface: string
+  /** The method's. */
+  path: string
+  /** A metadata value; names are lower case. */
+  header(name: string): string | undefined
+  /** gRPC has no parameters in a URL: always undefined, unless the server has put them there. */
+  query(name: string): string | undefined
+  /** What the client showed in the TLS handshake. */
+  certificate?: ClientCertificate
+  address: string | undefined
+  requestId: string
+}
+
+/** What a method does to data. `public` needs no credentials. */
+export type GrpcAction = 'read' | 'write' | 'delete' | 'admin' | 'public'
+
+/** `Context` is what the server admits a call as (`GrpcOwner`). */
+export interface GrpcCall<Context> {
   /** Who calls, and for which namespace; the call has been admitted. */
-  readonly context: CallContext
+  readonly context: Context
   /** What the call has been admitted by, for a method that asks for more than its own action. */
-  readonly credentials: Credentials
+  readonly credentials: GrpcCredentials
   /** Aborted when the client cancels or goes away, at the call's deadline, and when the listener closes. */
   readonly signal: AbortSignal
   /** Milliseconds since the Unix epoch; undefined = the client named none. */
@@ -27,8 +46,7 @@ export type SendMessage = (message: Uint8Array) => Promise<void>
 interface Common {
   /** `/svc.Service/Write`. */
   path: string
-  /** `public` needs no credentials. */
-  action: Action
+  action: GrpcAction
   /** Its messages carry points to write: they may be as large as the listener takes, those of other methods as `server.max_control_body_size` says. */
   carriesPoints?: true
   /** Bytes of one request message where that is less. */
@@ -37,10 +55,10 @@ interface Common {
   statusOf?(error: SvcError): number
 }
 
-export type GrpcMethod = Common &
+export type GrpcMethod<Context> = Common &
   (
-    | { kind: 'unary'; handle(request: Uint8Array, call: GrpcCall): Uint8Array | Promise<Uint8Array> }
-    | { kind: 'server_stream'; handle(request: Uint8Array, call: GrpcCall, send: SendMessage): Promise<void> }
-    | { kind: 'client_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall): Promise<Uint8Array> }
-    | { kind: 'bidi_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall, send: SendMessage): Promise<void> }
+    | { kind: 'unary'; handle(request: Uint8Array, call: GrpcCall<Context>): Uint8Array | Promise<Uint8Array> }
+    | { kind: 'server_stream'; handle(request: Uint8Array, call: GrpcCall<Context>, send: SendMessage): Promise<void> }
+    | { kind: 'client_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall<Context>): Promise<Uint8Array> }
+    | { kind: 'bidi_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall<Context>, send: SendMessage): Promise<void> }
   )

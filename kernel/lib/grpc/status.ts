@@ -1,7 +1,7 @@
 /** What a call ends with: status number, text and details, from the one table of error codes. */
 import type { OutgoingHttpHeaders } from 'node:http2'
 import { classify, type ErrorCode, type ErrorKind, publicText, type SvcError } from '../errors/index.ts'
-import { ProtobufWriter } from '../protobuf/writer.ts'
+import { ProtobufWriter } from '../protobuf/index.ts'
 
 export const OK = 0
 export const CANCELLED = 1

@@ -1,7 +1,9 @@
 /** For tests: a node with a listener of a few methods, and a client for it. */
+
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import type { Test } from 'tap'
 import { Type } from 'typebox'
+import type { CallContext } from '../../index.ts'
 import { definePlugin, type Svc } from '../../plugin.ts'
 import { type BootOptions, boot } from '../../testkit/index.ts'
 import { grpcListenerKeys } from './config.ts'
@@ -11,11 +13,11 @@ import type { GrpcMethod } from './method.ts'
 export const identity = (bytes: Uint8Array): Buffer => Buffer.from(bytes)
 
 export interface Held {
-  listener: GrpcListener
+  listener: GrpcListener<CallContext>
   svc: Svc
 }
 
-export function pluginOf(methods: (svc: Svc) => GrpcMethod[], held: Partial<Held>) {
+export function pluginOf(methods: (svc: Svc) => GrpcMethod<CallContext>[], held: Partial<Held>) {
   return definePlugin({
     id: 'echo',
     summary: 'Answers',
@@ -31,7 +33,7 @@ export function pluginOf(methods: (svc: Svc) => GrpcMethod[], held: Partial<Held
   })
 }
 
-export async function start(t: Test, methods: GrpcMethod[], options: BootOptions & { section?: Record<string, unknown> } = {}) {
+export async function start(t: Test, methods: GrpcMethod<CallContext>[], options: BootOptions & { section?: Record<string, unknown> } = {}) {
   const held: Partial<Held> = {}
   const { section, ...rest } = options
   const config = { ...rest.config, echo: { addr: '127.0.0.1:0', ...section } }
@@ -74,4 +76,4 @@ export function unary(client: Client, path: string, message: Uint8Array, metadat
   })
 }
 
-export const echo: GrpcMethod = { path: '/t.S/Echo', action: 'read', carriesPoints: true, kind: 'unary', handle: (request) => request }
+export const echo: GrpcMethod<CallContext> = { path: '/t.S/Echo', action: 'read', carriesPoints: true, kind: 'unary', handle: (request) => request }

@@ -3,7 +3,7 @@
  * Also the one repair that is made: a resolution finer than is kept is reduced.
  */
 
-import { goFloat } from '../numbers/go-float.ts'
+import { goFloat } from '../numbers/index.ts'
 import { MAX_INDEX } from './layout.ts'
 import { CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, MAX_EXPONENTIAL_SCHEMA, MIN_EXPONENTIAL_SCHEMA, type NativeHistogram } from './native-histogram.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ByteHeap } from '../columns/batch.ts'
+import { ByteHeap } from '../columns/index.ts'
 import { decodeHistogram, encodeHistogram, encodeHistogramInto, isStaleHistogram, staleHistogram } from './codec.ts'
 import type { NativeHistogram } from './native-histogram.ts'
 

@@ -4,7 +4,7 @@
  * Invariants: what `encodeHistogram` writes, `decodeHistogram` gives back bit for bit (but for the payload of a NaN). Decoding trusts
  * nothing: it reads within the bytes given, makes no more buckets than there are bytes, and throws a RangeError on anything else.
  */
-import type { ByteHeap } from '../columns/batch.ts'
+import type { ByteHeap } from '../columns/index.ts'
 import { HistogramCursor } from './cursor.ts'
 import { HINTS, HISTOGRAM_VERSION, INTEGER, MAX_PACKED, PACKED, STALE, THRESHOLD_BIAS, THRESHOLD_DOUBLE } from './layout.ts'
 import { CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from './native-histogram.ts'

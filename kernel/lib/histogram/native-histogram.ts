@@ -1,5 +1,5 @@
 /**
- * A native histogram as it travels between doors, storage and query languages; `decode/histogram.ts` has its bytes.
+ * A native histogram as it travels between protocols, storage and query languages; `codec.ts` has its bytes.
  * Terms and limits: the Prometheus native histogram specification.
  */
 

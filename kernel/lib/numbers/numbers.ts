@@ -4,7 +4,12 @@
  * Invariants: a float equals `Number(text)` bit for bit; a 64-bit integer is a pair of 32-bit halves (low first) and never a
  * rounded double; a decimal keeps its digits. None of these functions checks syntax: the caller has scanned the text already.
  */
-import type { Column } from '../columns/batch.ts'
+
+/** Where a decimal goes; a `Column` of svcdb/lib/columns is one. */
+export interface DecimalTarget {
+  /** @param unscaled the digits without the point; @param scale digits behind it. */
+  setDecimal(row: number, unscaled: bigint, scale: number): void
+}
 
 const TWO_32 = 4294967296
 const MAX_SAFE = 9007199254740992
@@ -180,7 +185,7 @@ export function decimalEnd(bytes: Uint8Array, start: number): number {
  * Stores [+-]digits[.digits] as a decimal of its own scale; false when it has more than 38 digits.
  * Leading zeros do not count; trailing zeros do: 1.50 has scale 2.
  */
-export function storeDecimal(bytes: Uint8Array, start: number, end: number, column: Column, row: number): boolean {
+export function storeDecimal(bytes: Uint8Array, start: number, end: number, column: DecimalTarget, row: number): boolean {
   let at = bytes[start] === 45 || bytes[start] === 43 ? start + 1 : start
   let digits = ''
   let scale = 0

@@ -1,4 +1,5 @@
 /** Protocol buffers read and written without generated code: bytes in, fields out, bounded. */
-export * from './reader.ts'
-export * from './text.ts'
-export * from './writer.ts'
+export { NumberList } from './number-list.ts'
+export { BYTES, FIXED32, FIXED64, ProtobufReader, VARINT } from './reader.ts'
+export { readText, textOf } from './text.ts'
+export { ProtobufWriter } from './writer.ts'

@@ -1,4 +1,3 @@
 /** RE2-like regular expressions, fully anchored, bounded in time. */
-export * from './regex.ts'
-export * from './shape.ts'
-export * from './text-pattern.ts'
+export { compileRegex } from './regex.ts'
+export { REGEX_TIMEOUT_MS, TextPattern, withinTime } from './text-pattern.ts'

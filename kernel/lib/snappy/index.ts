@@ -1,5 +1,5 @@
 /** Snappy: whole bodies, blocks taken apart in slices, and a thread for large ones. */
-export * from './block.ts'
-export * from './fill.ts'
-export * from './snappy.ts'
-export * from './thread.ts'
+export { SnappyBlockDecoder } from './block.ts'
+export { snappyLength } from './fill.ts'
+export { decodeSnappy, encodeSnappy } from './snappy.ts'
+export { SnappyThread } from './thread.ts'

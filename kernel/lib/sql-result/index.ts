@@ -1,3 +1,4 @@
-/** Rows of SQL answers as JSON, and the names of their types. */
-export * from './json.ts'
-export * from './type.ts'
+/** SQL results: columns of rows, the names of their types, and rows as JSON. */
+export type { SqlChunk, SqlColumn, SqlVector } from './chunk.ts'
+export { type Encode, JsonRowEncoder, jsonEncoderOf } from './json.ts'
+export { type ResultType, resultType, type SimpleName, type TimeUnitName } from './type.ts'

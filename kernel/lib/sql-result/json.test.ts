@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { SqlChunk, SqlColumn } from '../../storage/storage.ts'
+import type { SqlChunk, SqlColumn } from './chunk.ts'
 import { JsonRowEncoder, jsonEncoderOf } from './json.ts'
 
 t.test('values by type', (t) => {

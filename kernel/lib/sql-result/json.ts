@@ -3,7 +3,7 @@
  * Integers are written with all their digits, NaN and infinities as null, decimals as a string of digits, times as integers in the unit
  * that the type names.
  */
-import type { SqlChunk, SqlColumn, SqlVector } from '../../storage/storage.ts'
+import type { SqlChunk, SqlColumn, SqlVector } from './chunk.ts'
 import { type ResultType, resultType, type SimpleName } from './type.ts'
 
 /** JSON text of one value that is not null. */

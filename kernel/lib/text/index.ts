@@ -1,3 +1,3 @@
 /** Texts for people: names that are near, characters that a terminal may print. */
-export * from './nearest.ts'
-export * from './printable.ts'
+export { didYouMean } from './nearest.ts'
+export { printable } from './printable.ts'

@@ -1,6 +1,6 @@
 /** Parameters as the Prometheus API reads them: from the URL and, with POST, from a form, which comes first. */
 import { parse } from 'node:querystring'
-import { tooManyMembers } from 'svcdb/lib/event-loop'
+import { tooManyMembers } from 'svcdb/lib/json'
 import { invalidParameter } from './api-error.ts'
 
 type Fields = Record<string, string | string[] | undefined>

@@ -1,6 +1,6 @@
 /** A remote read request: ReadRequest of prometheus/prompb. */
 import type { MatcherOp } from 'svcdb'
-import { tooManyMembers } from 'svcdb/lib/event-loop'
+import { tooManyMembers } from 'svcdb/lib/json'
 import { BYTES, ProtobufReader } from 'svcdb/lib/protobuf'
 import type { LabelMatcher } from '../ast.ts'
 import { apiError } from '../http/api-error.ts'

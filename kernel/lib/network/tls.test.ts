@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect } from 'node:tls'
 import t, { type Test } from 'tap'
-import { echo, pluginOf } from '../lib/grpc/testing.ts'
-import { boot } from '../testkit/index.ts'
+import { boot } from '../../testkit/index.ts'
+import { echo, pluginOf } from '../grpc/testing.ts'
 
-const fixture = (name: string) => new URL(`../../test/support/certificates/${name}`, import.meta.url)
+const fixture = (name: string) => new URL(`../../../test/support/certificates/${name}`, import.meta.url)
 const ca = readFileSync(fixture('ca.pem'))
 
 /** Resolves to the common name of the server's certificate. */

@@ -2,13 +2,38 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
-import type { ClientCertificate } from '../auth/auth.ts'
-import type { TlsConfig } from '../config/schema.ts'
-import { SvcError } from '../lib/errors/index.ts'
-import type { Logger } from '../log.ts'
+import { SvcError } from '../errors/index.ts'
+
+/** Files and rules of a secure listener, by the names of the [tls] section. */
+export interface TlsSettings {
+  /** Files, PEM. */
+  cert: string
+  key: string
+  /** Certificates of the authorities whose clients are known; absent = no client is asked for one. */
+  client_ca?: string | undefined
+  client_auth: 'required' | 'optional'
+  /** As OpenSSL lists them. */
+  ciphers: string
+  min_version: '1.2' | '1.3'
+  /** Seconds; 0 = the files are read once. */
+  reload_interval_secs: number
+}
+
+/** What a client showed in the TLS handshake. */
+export interface ClientCertificate {
+  der: Uint8Array
+  /** Why it does not count: expired, of an unknown authority ... Absent = it was verified. */
+  error?: string
+}
+
+/** Where a reload, or why there is none, is written. */
+export interface TlsLog {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
 
 /** @throws TLS_ERROR naming the file. */
-export async function readTls(config: TlsConfig): Promise<SecureContextOptions> {
+export async function readTls(config: TlsSettings): Promise<SecureContextOptions> {
   const read = async (key: 'cert' | 'key' | 'client_ca'): Promise<Buffer> => {
     const file = config[key] as string
     try {
@@ -25,7 +50,7 @@ export async function readTls(config: TlsConfig): Promise<SecureContextOptions> 
   return { ...options, ca }
 }
 
-function checkCiphers({ ciphers, min_version }: TlsConfig): void {
+function checkCiphers({ ciphers, min_version }: TlsSettings): void {
   const refuse = (why: string, cause?: unknown) => new SvcError('TLS_ERROR', `cannot use tls.ciphers "${ciphers}": ${why}`, { cause })
   try {
     createSecureContext({ ciphers })
@@ -55,7 +80,7 @@ function checkAuthorities(pem: Buffer, file: string): void {
 }
 
 /** Options for a listener: with client_ca clients must, or with client_auth "optional" may, show a certificate signed by it. */
-export async function tlsOptions(config: TlsConfig): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean }> {
+export async function tlsOptions(config: TlsSettings): Promise<SecureContextOptions & { requestCert: boolean; rejectUnauthorized: boolean }> {
   const mutual = config.client_ca !== undefined
   const required = mutual && config.client_auth === 'required'
   return { ...(await readTls(config)), requestCert: mutual, rejectUnauthorized: required }
@@ -80,7 +105,7 @@ function shownOn(socket: Partial<TLSSocket>): ClientCertificate | undefined {
 }
 
 /** Looks at the files every reload_interval_secs. A set that does not load is logged, and the old one stays. Returns how to stop. */
-export function reloadTls(server: Server, config: TlsConfig, current: SecureContextOptions, log: Logger): () => void {
+export function reloadTls(server: Server, config: TlsSettings, current: SecureContextOptions, log: TlsLog): () => void {
   if (config.reload_interval_secs === 0) return () => {}
   let fingerprint = fingerprintOf(current)
   let refused = ''

@@ -1,5 +1,5 @@
 /** Repeated numbers of a message whose count is not known before; buffers are reused. */
-import { BYTES, type ProtobufReader } from '../protobuf/reader.ts'
+import { BYTES, type ProtobufReader } from './reader.ts'
 
 export class NumberList {
   /** Of all that were sent; what lies beyond `most` is not kept. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkJsonBounds } from './json-bounds.ts'
+import { checkJsonBounds } from './bounds.ts'
 
 const check = (text: string, depth: number, members: number) => checkJsonBounds(Buffer.from(text), { depth, members })
 

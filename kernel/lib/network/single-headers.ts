@@ -1,10 +1,10 @@
 /** Headers that say who calls and for which namespace: of two, a proxy may have looked at one and the server at the other. */
-import { SvcError } from '../lib/errors/index.ts'
+import { SvcError } from '../errors/index.ts'
 
 const SINGLE: ReadonlySet<string> = new Set(['authorization', 'x-namespace', 'x-api-key', 'host', 'origin'])
 
 /** @param raw names and values in turn, as they came. @throws BAD_REQUEST naming the header, also when its values are the same. */
-export function refuseRepeated(raw: readonly string[]): void {
+export function refuseDuplicates(raw: readonly string[]): void {
   let seen: Set<string> | undefined
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i].toLowerCase()

@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import t from 'tap'
-import { echo, pluginOf } from '../lib/grpc/testing.ts'
-import { definePlugin } from '../plugin.ts'
-import { boot } from '../testkit/index.ts'
+import { definePlugin } from '../../plugin.ts'
+import { boot } from '../../testkit/index.ts'
+import { echo, pluginOf } from '../grpc/testing.ts'
 import { HostGuard, openProblem } from './host-guard.ts'
 
 const probe = definePlugin({

@@ -4,14 +4,23 @@
  * its own by having that name resolve to it (its Host is then foreign).
  */
 import { isIP } from 'node:net'
-import type { ServerConfig } from '../config/schema.ts'
-import { SvcError } from '../lib/errors/index.ts'
+import { SvcError } from '../errors/index.ts'
 import { isLoopback, parseAddress } from './addresses.ts'
 
 export interface Arrival {
   /** Host, or :authority; undefined where HTTP/1.0 leaves it out: no browser does. */
   host: string | undefined
   origin: string | undefined
+}
+
+/** What an open node answers to, by the names of the [server] section. */
+export interface KnownHosts {
+  http_addr: string
+  public_url?: string | undefined
+  /** Names without a port; "*" = any. */
+  allowed_hosts: readonly string[]
+  /** Origins, `scheme://host[:port]`; "*" = any. */
+  cors_allowed_origins: readonly string[]
 }
 
 const SHOWN = 128
@@ -23,7 +32,7 @@ export class HostGuard {
   private readonly origins: ReadonlySet<string>
   private readonly publicOrigin: string | undefined
 
-  constructor(server: Pick<ServerConfig, 'http_addr' | 'public_url' | 'allowed_hosts' | 'cors_allowed_origins'>) {
+  constructor(server: KnownHosts) {
     const { public_url: url } = server
     const configured = [...server.allowed_hosts, parseAddress(server.http_addr).host, ...(url === undefined ? [] : [new URL(url).hostname])]
     this.names = new Set(configured.map(canonical))

@@ -1,0 +1,2 @@
+/** Bounded maps: what is kept is what was used last. */
+export { PerNamespace } from './per-namespace.ts'

@@ -1,0 +1,38 @@
+/** What a listener needs of the server that it belongs to. `Svc`, what svc hands a plugin, is one. */
+import type { KnownHosts, TlsSettings } from '../network/index.ts'
+import type { GrpcAction, GrpcCredentials } from './method.ts'
+
+export interface GrpcLog {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+  isLevelEnabled(level: string): boolean
+}
+
+/** Names come without the server's prefix. */
+export interface GrpcMetrics {
+  counter(name: string, help: string, labels: readonly string[]): { inc(labels: Record<string, string>): void }
+  /** @param collect sets the value at each scrape. */
+  gauge(name: string, help: string, labels: readonly string[], collect: (gauge: { set(value: number): void }) => void): { set(value: number): void }
+}
+
+/** `Context` is what stands for an admitted call: who calls, and for which data. */
+export interface GrpcOwner<Context> {
+  /** Of the section that the listener's keys stand in, and of its metrics. */
+  readonly id: string
+  readonly log: GrpcLog
+  readonly metrics: GrpcMetrics
+  readonly server: Readonly<KnownHosts> & { readonly max_control_body_size: number; readonly shutdown_timeout_secs: number }
+  /** undefined = the listener is in plain text. */
+  readonly tls: Readonly<TlsSettings> | undefined
+  readonly auth: {
+    /** Nothing authenticates: hosts and origins are checked instead. */
+    readonly open: boolean
+    /** @throws SvcError that the call is refused with. */
+    admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
+  }
+  readonly clock: { now(): number }
+  /** Aborted when the server begins to stop. */
+  readonly stopping: AbortSignal
+}

@@ -1,0 +1,52 @@
+/** Bodies and messages that clients have compressed, off the main thread and never beyond a limit. */
+import { promisify } from 'node:util'
+import { gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib'
+import { SvcError } from '../errors/index.ts'
+
+/** Deflate cannot expand further than this (zlib technical details); a larger size in a gzip trailer is not believed. */
+const MAX_EXPANSION = 1032
+
+const decoders = { gunzip: promisify(gunzip), inflate: promisify(inflate), inflateRaw: promisify(inflateRaw), zstd: promisify(zstdDecompress) }
+
+export interface BodyLimit {
+  /** Before and after decompression. */
+  bytes: number
+  /** The key that sets it, for the message. */
+  setting: string
+}
+
+/** @param setting the key that sets the limit, for the message. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
+export async function decompress(bytes: Buffer, encoding: string, limit: number, setting = 'server.max_body_size'): Promise<Buffer> {
+  if (bytes.length === 0) return bytes
+  const options = { maxOutputLength: limit, chunkSize: outputHint(bytes, encoding, limit) }
+  try {
+    switch (encoding) {
+      case 'gzip':
+      case 'x-gzip':
+        return (await decoders.gunzip(bytes, options)) as Buffer
+      case 'deflate':
+        // RFC 9110 means zlib's frame by "deflate"; some clients send the bare stream.
+        return (await ((bytes[0] & 0x0f) === 8 && bytes.length > 1 && bytes.readUInt16BE(0) % 31 === 0 ? decoders.inflate : decoders.inflateRaw)(
+          bytes,
+          options,
+        )) as Buffer
+      case 'zstd':
+        return (await decoders.zstd(bytes, options)) as Buffer
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge({ bytes: limit, setting })
+    throw new SvcError('BAD_REQUEST', `cannot decompress the body as ${encoding}: ${(error as Error).message}`, { cause: error })
+  }
+  throw new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Encoding "${encoding}": use gzip, deflate, zstd or identity`)
+}
+
+/** One output chunk for the whole body means one job in the thread pool. A gzip stream ends with its length modulo 2^32. */
+function outputHint(bytes: Buffer, encoding: string, limit: number): number {
+  const guess = encoding.endsWith('gzip') && bytes.length >= 18 ? bytes.readUInt32LE(bytes.length - 4) + 1 : bytes.length * 8
+  return Math.max(1024, Math.min(guess, limit + 1, bytes.length * MAX_EXPANSION))
+}
+
+/** The error for what exceeds a limit. */
+export function tooLarge({ bytes, setting }: BodyLimit): SvcError {
+  return new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${bytes} bytes; send less at once or raise ${setting}`)
+}

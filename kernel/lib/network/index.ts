@@ -1,0 +1,7 @@
+/** What every listener needs, whatever it speaks: addresses, TLS from files, hosts of an open server, bounded decompression. */
+export { isLoopback, isWildcard, LISTENS, parseAddress, plainAddress } from './addresses.ts'
+export { type BodyLimit, decompress, tooLarge } from './decompress.ts'
+export { drainMs } from './drain.ts'
+export { type Arrival, HostGuard, type KnownHosts, openProblem } from './host-guard.ts'
+export { refuseDuplicates } from './single-headers.ts'
+export { type ClientCertificate, clientCertificate, readTls, reloadTls, type TlsLog, type TlsSettings, tlsOptions } from './tls.ts'
