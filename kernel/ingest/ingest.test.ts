@@ -8,18 +8,27 @@ import { IdempotencyKeys } from './idempotency-keys.ts'
 import { IngestGate } from './ingest.ts'
 
 const ok: WriteResult = { written: 3, rejected: 0, rejections: [] }
-const batch = {} as WriteBatch
+const fill = (): void => {}
 
 function contextOf(principal = 'anonymous', namespace = 'default'): CallContext {
   return { principal, method: 'none', claims: {}, roles: [], namespaces: [], admin: false, namespace, dataNamespace: '', requestId: 'r', address: undefined }
 }
 
 function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs = 1000) {
+  const taken: WriteBatch[] = []
   const recycled: WriteBatch[] = []
   const registry = new MetricsRegistry()
   t.teardown(() => registry.close())
   const clock = { now: 0 }
-  const storage = { write, recycle: (b: WriteBatch) => void recycled.push(b) } as unknown as Storage
+  const storage = {
+    write,
+    batch: (namespace: string) => {
+      const batch = { namespace, rows: 3 } as WriteBatch
+      taken.push(batch)
+      return batch
+    },
+    recycle: (b: WriteBatch) => void recycled.push(b),
+  } as unknown as Storage
   const gate = new IngestGate(
     () => storage,
     { writeTimeoutMs, dedupWindowMs: 1000, maxDedupEntries: 8 },
@@ -27,19 +36,19 @@ function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs
     () => clock.now,
   )
   const metric = async (line: string) => Number(new RegExp(`^${line.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await registry.text())?.[1])
-  return { gate, recycled, clock, metric }
+  return { gate, taken, recycled, clock, metric }
 }
 
 t.test('a repeated key within the window is a conflict, for the same caller and namespace only', async (t) => {
   const { gate, recycled, clock } = setup(t)
-  const options = { surface: 'test', idempotencyKey: 'k1' }
-  t.same(await gate.write(batch, contextOf(), options), ok)
-  await t.rejects(gate.write(batch, contextOf(), options), { code: 'CONFLICT', message: /Idempotency-Key "k1"/ })
+  const options = { idempotencyKey: 'k1' }
+  t.same(await gate.write(contextOf(), options, () => 'all of it'), { ...ok, filled: 'all of it' })
+  await t.rejects(gate.write(contextOf(), options, fill), { code: 'CONFLICT', message: /Idempotency-Key "k1"/ })
   t.equal(recycled.length, 1, 'the refused batch went back to the pool')
-  await t.resolves(gate.write(batch, contextOf('somebody'), options))
-  await t.resolves(gate.write(batch, contextOf('anonymous', 'other'), options))
+  await t.resolves(gate.write(contextOf('somebody'), options, fill))
+  await t.resolves(gate.write(contextOf('anonymous', 'other'), options, fill))
   clock.now = 1001
-  await t.resolves(gate.write(batch, contextOf(), options))
+  await t.resolves(gate.write(contextOf(), options, fill))
 })
 
 t.test('a failed write frees its key', async (t) => {
@@ -48,35 +57,96 @@ t.test('a failed write frees its key', async (t) => {
     if (fail) throw new SvcError('BACKPRESSURE', 'full')
     return ok
   })
-  const options = { surface: 'test', idempotencyKey: 'k1' }
-  await t.rejects(gate.write(batch, contextOf(), options), { code: 'BACKPRESSURE' })
+  const options = { idempotencyKey: 'k1' }
+  await t.rejects(gate.write(contextOf(), options, fill), { code: 'BACKPRESSURE' })
   fail = false
-  await t.resolves(gate.write(batch, contextOf(), options))
+  await t.resolves(gate.write(contextOf(), options, fill))
 })
 
 t.test('a write of which nothing was stored frees its key, a partial one keeps it', async (t) => {
   let written = 0
   const { gate } = setup(t, async () => ({ written, rejected: 1, rejections: [] }))
-  const options = { surface: 'test', idempotencyKey: 'k1' }
-  await gate.write(batch, contextOf(), options)
+  const options = { idempotencyKey: 'k1' }
+  await gate.write(contextOf(), options, fill)
   written = 1
-  await t.resolves(gate.write(batch, contextOf(), options))
-  await t.rejects(gate.write(batch, contextOf(), options), { code: 'CONFLICT' })
+  await t.resolves(gate.write(contextOf(), options, fill))
+  await t.rejects(gate.write(contextOf(), options, fill), { code: 'CONFLICT' })
 })
 
 t.test('keys of 1 to 255 characters', async (t) => {
   const { gate, recycled } = setup(t)
-  await t.resolves(gate.write(batch, contextOf(), { surface: 'test', idempotencyKey: 'x'.repeat(255) }))
-  await t.rejects(gate.write(batch, contextOf(), { surface: 'test', idempotencyKey: 'x'.repeat(256) }), { code: 'BAD_REQUEST' })
-  await t.rejects(gate.write(batch, contextOf(), { surface: 'test', idempotencyKey: '' }), { code: 'BAD_REQUEST' })
+  await t.resolves(gate.write(contextOf(), { idempotencyKey: 'x'.repeat(255) }, fill))
+  await t.rejects(gate.write(contextOf(), { idempotencyKey: 'x'.repeat(256) }, fill), { code: 'BAD_REQUEST' })
+  await t.rejects(gate.write(contextOf(), { idempotencyKey: '' }, fill), { code: 'BAD_REQUEST' })
   t.equal(recycled.length, 2)
 })
 
 t.test('a late write answers that it may still be applied', async (t) => {
   const { gate, metric, recycled } = setup(t, () => new Promise(() => {}), 10)
-  await t.rejects(gate.write(batch, contextOf(), { surface: 'test' }), { code: 'WRITE_TIMEOUT', message: /may still be applied.*retrying is safe/ })
+  await t.rejects(gate.write(contextOf(), {}, fill), { code: 'WRITE_TIMEOUT', message: /may still be applied.*retrying is safe/ })
   t.equal(await metric('svc_write_errors_total{reason="timeout"}'), 1)
   t.equal(recycled.length, 0, 'the storage still has the batch')
+})
+
+t.test('a batch goes back when filling it fails, at once or later, or when it stays empty', async (t) => {
+  let writes = 0
+  const { gate, taken, recycled } = setup(t, async () => {
+    writes++
+    return ok
+  })
+  const bad = new SvcError('BAD_REQUEST', 'no points')
+  const throws = (): never => {
+    throw bad
+  }
+  await t.rejects(gate.write(contextOf(), {}, throws), bad)
+  await t.rejects(
+    gate.write(contextOf(), {}, async () => throws()),
+    bad,
+  )
+  t.same(await gate.write(contextOf(), {}, (batch) => void Object.assign(batch, { rows: 0 })), { written: 0, rejected: 0, rejections: [], filled: undefined })
+  await t.rejects(
+    gate.writeSeveral(contextOf(), {}, (open) => {
+      open()
+      open()
+      throw bad
+    }),
+    bad,
+  )
+  t.equal(writes, 0)
+  t.same(recycled, taken)
+  t.equal(taken.length, 5)
+})
+
+t.test('a batch is filled at once, in the namespace of the data', async (t) => {
+  const { gate, taken } = setup(t)
+  let filled = 0
+  const writing = gate.write({ ...contextOf(), dataNamespace: 'acme' }, {}, () => void filled++)
+  t.same([filled, taken.map(({ namespace }) => namespace)], [1, ['acme']])
+  await writing
+})
+
+t.test('several batches are written each by itself; the key stands for the first with rows', async (t) => {
+  const written: WriteBatch[] = []
+  const { gate, taken, recycled } = setup(t, async (batch) => {
+    written.push(batch)
+    if (written.length === 2) throw new SvcError('BACKPRESSURE', 'full')
+    return ok
+  })
+  const several = () =>
+    gate.writeSeveral(contextOf(), { idempotencyKey: 'k' }, (open) => {
+      Object.assign(open(), { rows: 0 })
+      open()
+      open()
+      return 'filled'
+    })
+  const { filled, results } = await several()
+  t.equal(filled, 'filled')
+  t.match(results, [
+    { status: 'fulfilled', value: ok },
+    { status: 'rejected', reason: { code: 'BACKPRESSURE' } },
+  ])
+  t.same([written, recycled], [taken.slice(1), taken.slice(0, 1)])
+  t.match((await several()).results, [{ reason: { code: 'CONFLICT' } }, { status: 'fulfilled' }], 'the second batch has no key')
 })
 
 t.test('an admission hook refuses before the storage sees the batch', async (t) => {
@@ -88,10 +158,10 @@ t.test('an admission hook refuses before the storage sees the batch', async (t) 
   gate.admit(async (_batch, context) => {
     if (context.namespace === 'full') throw new SvcError('RATE_LIMITED', 'Too Many Requests')
   })
-  await t.rejects(gate.write(batch, contextOf('a', 'full'), { surface: 'test' }), { code: 'RATE_LIMITED' })
+  await t.rejects(gate.write(contextOf('a', 'full'), {}, fill), { code: 'RATE_LIMITED' })
   t.same([writes, recycled.length], [0, 1])
   t.equal(await metric('svc_write_errors_total{reason="rejected"}'), 1)
-  await gate.write(batch, contextOf(), { surface: 'test' })
+  await gate.write(contextOf(), {}, fill)
   t.equal(writes, 1)
 })
 
@@ -102,23 +172,23 @@ t.test('failures are counted by reason, backfilled points by number', async (t) 
     if (failing) throw error
     return ok
   })
-  await t.rejects(gate.write(batch, contextOf(), { surface: 'test' }))
+  await t.rejects(gate.write(contextOf(), {}, fill))
   error = new TypeError('a bug')
-  await t.rejects(gate.write(batch, contextOf(), { surface: 'test' }))
+  await t.rejects(gate.write(contextOf(), {}, fill))
   failing = false
-  await gate.write(batch, contextOf(), { surface: 'test', backfill: true })
+  await gate.write(contextOf(), { backfill: true }, fill)
   t.equal(await metric('svc_write_errors_total{reason="storage_full"}'), 1)
   t.equal(await metric('svc_write_errors_total{reason="panic"}'), 1)
   t.equal(await metric('svc_backfill_points_total'), 3)
 })
 
-t.test('the storage is told what the door admits', async (t) => {
+t.test('the storage is told what the caller admits', async (t) => {
   const told: unknown[] = []
   const { gate } = setup(t, async (_, options) => {
     told.push(options)
     return ok
   })
-  for (const options of [{}, { backfill: true }, { nonFinite: true }]) await gate.write(batch, contextOf(), { surface: 'test', ...options })
+  for (const options of [{}, { backfill: true }, { nonFinite: true }]) await gate.write(contextOf(), options, fill)
   t.same(told, [
     { backfill: false, nonFinite: false },
     { backfill: true, nonFinite: false },

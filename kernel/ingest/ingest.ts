@@ -1,6 +1,6 @@
 /**
- * The one door for writes, whatever the protocol: idempotency keys, admission hooks, the time limit, the metrics of failures.
- * The batch is the gate's from the call on: it goes to the storage, or back to the pool if the storage never got it.
+ * The one way in for points, whatever the protocol: idempotency keys, admission hooks, the time limit, the metrics of failures.
+ * Batches are the gate's: it takes one from the storage's pool, lends it to `fill`, and hands it to the storage or back, whatever happens.
  */
 import type { CallContext } from '../auth/auth.ts'
 import type { WriteBatch } from '../lib/columns/index.ts'
@@ -13,8 +13,20 @@ import { IdempotencyKeys } from './idempotency-keys.ts'
 export interface IngestOptions extends WriteOptions {
   /** The caller's Idempotency-Key header, as it came. */
   idempotencyKey?: string | undefined
-  /** Which door: `native`, `line_protocol` ... */
-  surface: string
+}
+
+/** Fills a batch: called once and at once, before `write` first waits. The batch may be touched until what it returns is settled, and never afterwards. */
+export type Fill<T> = (batch: WriteBatch) => T | Promise<T>
+
+/** @param T what `fill` returned. */
+export interface Written<T> extends WriteResult {
+  filled: T
+}
+
+export interface WrittenSeveral<T> {
+  filled: T
+  /** One for each batch that had rows, in the order in which they were opened. */
+  results: PromiseSettledResult<WriteResult>[]
 }
 
 /** Throws a SvcError to refuse a write before the storage sees it. */
@@ -22,10 +34,17 @@ export type Admit = (batch: WriteBatch, context: CallContext, options: IngestOpt
 
 export interface Ingest {
   /**
-   * @throws SvcError CONFLICT for a repeated key, WRITE_TIMEOUT, and whatever admission and the storage throw.
-   * Rows that the storage's admission refused are counted in the result, not thrown.
+   * Has an empty batch of the context's namespace filled, and writes it: resolves when its points are durable and visible. A batch without rows is not
+   * written. Rows that the storage's admission refused are counted in the result, not thrown.
+   * @throws SvcError CONFLICT for a repeated key, WRITE_TIMEOUT, and whatever `fill` (nothing is written then), admission and the storage throw.
    */
-  write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult>
+  write<T>(context: CallContext, options: IngestOptions, fill: Fill<T>): Promise<Written<T>>
+  /**
+   * As `write`, for rows that cannot share a batch, such as floats and histograms of one field: `fill` opens as many as it needs. Each is written and
+   * fails by itself, all in one turn, so that they share a write to the log. An idempotency key stands for the first that has rows.
+   * @throws whatever `fill` throws: nothing is written then.
+   */
+  writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>>
   /** Adds a check that every write passes. */
   admit(check: Admit): void
   /** Counts values from the wire that are NaN, infinite or staleness markers. */
@@ -101,8 +120,47 @@ export class IngestGate implements Ingest {
     this.keys.forget(`${namespace}\u0000`)
   }
 
-  async write(batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult> {
+  async write<T>(context: CallContext, options: IngestOptions, fill: Fill<T>): Promise<Written<T>> {
     const storage = this.storage()
+    const batch = storage.batch(context.dataNamespace)
+    let filled: T
+    try {
+      filled = await fill(batch)
+    } catch (error) {
+      storage.recycle(batch)
+      throw error
+    }
+    if (batch.rows === 0) {
+      storage.recycle(batch)
+      return { written: 0, rejected: 0, rejections: [], filled }
+    }
+    return { ...(await this.store(storage, batch, context, options)), filled }
+  }
+
+  async writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>> {
+    const storage = this.storage()
+    const batches: WriteBatch[] = []
+    const open = (): WriteBatch => {
+      const batch = storage.batch(context.dataNamespace)
+      batches.push(batch)
+      return batch
+    }
+    let filled: T
+    try {
+      filled = await fill(open)
+    } catch (error) {
+      for (const batch of batches) storage.recycle(batch)
+      throw error
+    }
+    const full = batches.filter((batch) => batch.rows > 0)
+    for (const batch of batches) if (!full.includes(batch)) storage.recycle(batch)
+    const { idempotencyKey: _, ...others } = options
+    const results = await Promise.allSettled(full.map((batch, i) => this.store(storage, batch, context, i === 0 ? options : others)))
+    return { filled, results }
+  }
+
+  /** The batch goes to the storage, or back if the storage never gets it. */
+  private async store(storage: Storage, batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult> {
     let owned = true // until the storage takes the batch
     let key: string | undefined
     try {

@@ -6,6 +6,7 @@ import { randomInt } from 'node:crypto'
 import type { RecordBatch, Schema } from 'apache-arrow'
 import { type CallContext, type Counter, partialWrite, type Rejection, type Svc } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { patiently } from 'svcdb/lib/source'
 import { PutWriter } from './put/put-writer.ts'
 
 export interface PutLimits {
@@ -49,7 +50,7 @@ const MOST_REASONS = 16
 /** What a batch costs that is kept, besides its values. */
 const PIECE_BYTES = 1024
 /** A flush takes about a second. */
-const PAUSE_MS = 100
+const PAUSES = { firstPauseMs: 100, maxPauseMs: 400 }
 
 export class PutStream {
   private readonly svc: Svc
@@ -149,18 +150,11 @@ export class PutStream {
    */
   private async unblock(): Promise<void> {
     while (this.underWay.size > 0) await Promise.race(this.underWay)
+    const { signal } = this
+    const patience = { ...PAUSES, signal, maxWaitMs: this.limits.maxWaitMs, monotonic: () => this.svc.clock.monotonic() }
     for (const piece of this.window) {
-      const until = this.svc.clock.monotonic() + this.limits.maxWaitMs
-      for (let done = false; !done; ) {
-        this.signal.throwIfAborted()
-        try {
-          await this.write(piece)
-          done = true
-        } catch (error) {
-          if (!isBackpressure(error) || this.svc.clock.monotonic() >= until) throw error
-          await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
-        }
-      }
+      signal.throwIfAborted()
+      await patiently(() => this.write(piece), { ...patience, transient: isBackpressure })
     }
     for (const piece of this.window.splice(0)) this.forget(piece)
   }
@@ -180,12 +174,11 @@ export class PutStream {
   private async write(piece: Piece): Promise<void> {
     const { svc, context, backfill } = this
     const { batch, firstRow } = piece
-    const write = svc.storage.batch(context.dataNamespace)
-    let handedOver = false
     try {
-      const { refusals, nonFinite } = this.writer.append(batch, write, firstRow, piece.now)
-      handedOver = true
-      const result = await svc.ingest.write(write, context, { backfill: backfill === true, surface: svc.id })
+      const { filled, ...result } = await svc.ingest.write(context, { backfill: backfill === true }, (write) =>
+        this.writer.append(batch, write, firstRow, piece.now),
+      )
+      const { refusals, nonFinite } = filled
       if (!piece.counted) svc.ingest.countNonFinite(nonFinite)
       piece.counted = true
       this.settle(piece, result.written, refusals.count + result.rejected, [...refusals.reasons, ...result.rejections])
@@ -193,8 +186,6 @@ export class PutStream {
     } catch (error) {
       if (!(error instanceof SvcError) || !OF_ROWS.has(error.code)) throw error
       this.settle(piece, 0, batch.numRows, [{ code: error.code, message: error.message, position: firstRow }])
-    } finally {
-      if (!handedOver) svc.storage.recycle(write)
     }
   }
 

@@ -6,19 +6,19 @@
  * A message with a key is left out when its key was written within the window; keys of a batch that was not written whole are free again.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type CallContext, type IdempotencyKeys, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall } from 'svcdb/lib/grpc'
+import { patiently } from 'svcdb/lib/source'
 import { streamWriteResponse } from './answers.ts'
 import type { PointsOptions } from './points.ts'
 import { streamEnvelope } from './requests.ts'
 import { type PointWriter, together } from './write.ts'
 
 const MAX_KEY_LENGTH = 255
-/** Between tries to write what finds no room. */
-const PAUSE_MS = 50
+/** Between tries to write what finds no room, from and to. */
+const PAUSES = { firstPauseMs: 50, maxPauseMs: 200 }
 
 /** Keys over all streams. */
 export interface StreamKeys {
@@ -33,7 +33,7 @@ interface GatheredMessage {
   from: number
   /** In the stream. */
   number: number
-  /** Kept until it is written: a batch is the storage's once it was tried. */
+  /** Kept until it is written: a batch is gone once it was tried. */
   message: Uint8Array
   options: PointsOptions
 }
@@ -41,6 +41,10 @@ interface GatheredMessage {
 /** What is gathered. Positions of its rows are numbers of points, from 0. */
 interface Gathered {
   batch: WriteBatch
+  /** Has it written, or given up with an error. */
+  close(error?: unknown): void
+  /** Settles once it is closed. */
+  result: Promise<WriteResult>
   rows: number
   bytes: number
   points: number
@@ -174,8 +178,28 @@ export class StreamWrite {
   private open(): Gathered {
     if (this.gathered !== undefined) return this.gathered
     const { promise, resolve } = Promise.withResolvers<boolean>()
-    const batch = this.writer.svc.storage.batch(this.call.context.dataNamespace)
-    this.gathered = { batch, rows: 0, bytes: 0, points: 0, rejected: 0, rejections: [], messages: [], keys: [], settle: resolve, settled: promise }
+    const gathering = Promise.withResolvers<void>()
+    let batch!: WriteBatch
+    const result = this.write((empty) => {
+      batch = empty
+      return gathering.promise
+    })
+    result.catch(nothing) // asked for only where it is written
+    const close = (error?: unknown) => (error === undefined ? gathering.resolve() : gathering.reject(error))
+    this.gathered = {
+      batch,
+      close,
+      result,
+      rows: 0,
+      bytes: 0,
+      points: 0,
+      rejected: 0,
+      rejections: [],
+      messages: [],
+      keys: [],
+      settle: resolve,
+      settled: promise,
+    }
     return this.gathered
   }
 
@@ -200,17 +224,17 @@ export class StreamWrite {
     const { gathered } = this
     this.gathered = undefined
     if (gathered === undefined) return
-    this.writer.svc.storage.recycle(gathered.batch)
+    gathered.close(GIVEN_UP)
     this.release(gathered, false)
   }
 
   private async store(gathered: Gathered): Promise<void> {
-    const { svc, written } = this.writer
+    const { written } = this.writer
     let whole = false
     try {
       let result: WriteResult = { written: 0, rejected: 0, rejections: [] }
-      if (this.failure !== undefined || gathered.rows === 0) svc.storage.recycle(gathered.batch)
-      else result = await this.patient(gathered)
+      if (this.failure === undefined) result = await this.patient(gathered)
+      else gathered.close(GIVEN_UP)
       written.inc(result.written)
       this.total += result.written
       this.last = result.written
@@ -227,29 +251,26 @@ export class StreamWrite {
   /** Writes, and waits for room while there is none: a load is often faster than flushing. Meanwhile the client is held back. */
   private async patient(gathered: Gathered): Promise<WriteResult> {
     const { svc, config } = this.writer
-    const { context, signal } = this.call
-    const until = svc.clock.monotonic() + config.backpressure_wait_secs * 1000
-    for (let { batch } = gathered; ; batch = await this.again(gathered)) {
-      try {
-        return await svc.ingest.write(batch, context, { backfill: this.backfill, surface: svc.id })
-      } catch (error) {
-        if (!(error instanceof SvcError) || error.code !== 'BACKPRESSURE' || signal.aborted || svc.clock.monotonic() >= until) throw error
-      }
-      await sleep(PAUSE_MS)
-    }
+    const patience = { ...PAUSES, signal: this.call.signal, maxWaitMs: config.backpressure_wait_secs * 1000, monotonic: () => svc.clock.monotonic() }
+    let result: Promise<WriteResult> | undefined = gathered.result
+    gathered.close()
+    return patiently(
+      () => {
+        const first = result
+        result = undefined
+        return first ?? this.write((batch) => this.again(gathered, batch))
+      },
+      { ...patience, transient: ({ code }) => code === 'BACKPRESSURE' },
+    )
+  }
+
+  private write(fill: (batch: WriteBatch) => Promise<void>): Promise<WriteResult> {
+    return this.writer.svc.ingest.write(this.call.context, { backfill: this.backfill }, fill)
   }
 
   /** The same rows in another batch. */
-  private async again({ messages }: Gathered): Promise<WriteBatch> {
-    const { dataNamespace } = this.call.context
-    const batch = this.writer.svc.storage.batch(dataNamespace)
-    try {
-      for (const { message, options, from } of messages) await this.writer.decode(message, batch, options, from, this.call)
-      return batch
-    } catch (error) {
-      this.writer.svc.storage.recycle(batch)
-      throw error
-    }
+  private async again({ messages }: Gathered, batch: WriteBatch): Promise<void> {
+    for (const { message, options, from } of messages) await this.writer.decode(message, batch, options, from, this.call)
   }
 
   private release({ keys, settle }: Gathered, written: boolean): void {
@@ -268,6 +289,10 @@ export class StreamWrite {
     return new SvcError(error.code, text, { cause: error, detail: { ...error.detail, written: this.total } })
   }
 }
+
+/** Why a batch is not written. Nobody sees it. */
+const GIVEN_UP = new Error('given up')
+const nothing = (): void => {}
 
 /** As HTTP reads its parameter: what is neither true nor false would otherwise pass for false. */
 function backfillOf(given: string | undefined): boolean {

@@ -27,23 +27,14 @@ export class PointWriter {
     const { svc } = this
     const { context } = call
     const { backfill } = writeEnvelope(request, svc.server.max_write_batch_size)
-    const batch = svc.storage.batch(context.dataNamespace)
-    let handedOver = false
-    try {
-      const outcome = await this.decode(request, batch, this.options(), 0, call)
-      let result: WriteResult = { written: 0, rejected: 0, rejections: [] }
-      if (outcome.rows > 0) {
-        handedOver = true
-        const idempotencyKey = call.metadata('idempotency-key')
-        result = await svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: svc.id })
-        this.written.inc(result.written)
-      }
-      const refused = together(outcome, result)
-      if (refused.rejected > 0) throw partialWrite(refused)
-      return writeResponse(result.written)
-    } finally {
-      if (!handedOver) svc.storage.recycle(batch)
-    }
+    const idempotencyKey = call.metadata('idempotency-key')
+    const { filled: outcome, ...result } = await svc.ingest.write(context, { backfill, idempotencyKey }, (batch) =>
+      this.decode(request, batch, this.options(), 0, call),
+    )
+    this.written.inc(result.written)
+    const refused = together(outcome, result)
+    if (refused.rejected > 0) throw partialWrite(refused)
+    return writeResponse(result.written)
   }
 
   options(): PointsOptions {

@@ -51,27 +51,19 @@ export class WriteHandler {
     const body = withoutBom((request.body as Buffer | undefined) ?? Buffer.alloc(0))
     const maxPoints = svc.server.max_write_batch_size
     const key = this.parserKey(request.query, context)
-    const batch = svc.storage.batch(context.dataNamespace)
-    let handedOver = false
-    try {
+    const idempotencyKey = request.headers['idempotency-key'] as string | undefined
+    const { filled: outcome, ...result } = await svc.ingest.write(context, { backfill: query.backfill === true, idempotencyKey }, async (batch) => {
       const options = { precision, now: svc.clock.nowNanos(), maxPoints }
       const parser = this.parsers.get(key)
       const outcome = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
-      if (outcome.rows === 0) {
-        if (outcome.rejected > 0) throw nothingParsed(outcome)
-        return reply.code(204).send()
-      }
-      handedOver = true
-      const idempotencyKey = request.headers['idempotency-key'] as string | undefined
-      const result = await svc.ingest.write(batch, context, { backfill: query.backfill === true, idempotencyKey, surface: svc.id })
-      this.written.inc(result.written)
-      const refused = refusal(outcome, result)
-      if (refused !== undefined) throw refused
-      return reply.code(204).send()
-    } finally {
-      if (!handedOver) svc.storage.recycle(batch)
-    }
+      return outcome
+    })
+    if (outcome.rows === 0 && outcome.rejected > 0) throw nothingParsed(outcome)
+    this.written.inc(result.written)
+    const refused = refusal(outcome, result)
+    if (refused !== undefined) throw refused
+    return reply.code(204).send()
   }
 
   /** What the names in the request come to. @throws BAD_REQUEST for names that cannot be followed. */

@@ -24,25 +24,17 @@ export class WriteHandler {
     const { svc } = this
     const context = svc.context(request)
     const body = (request.body as Buffer | undefined) ?? new Uint8Array(0)
-    const batch = svc.storage.batch(context.dataNamespace)
-    let handedOver = false
-    try {
+    const idempotencyKey = request.headers['idempotency-key'] as string | undefined
+    const backfill = (request.query as { backfill?: boolean }).backfill === true
+    const { filled: parsed, ...result } = await svc.ingest.write(context, { backfill, idempotencyKey }, (batch) => {
       const options = { now: svc.clock.nowNanos(), maxPoints: svc.server.max_write_batch_size, maxFields: this.config.max_fields_per_point }
       const parser = this.parsers.get(context.dataNamespace)
-      const parsed = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
-      if (parsed.points === 0) return reply.code(204).send()
-      if (parsed.rejected === parsed.points) throw partialWrite({ ...parsed, written: 0 })
-      handedOver = true
-      const idempotencyKey = request.headers['idempotency-key'] as string | undefined
-      const backfill = (request.query as { backfill?: boolean }).backfill === true
-      const result = await svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: svc.id })
-      this.written.inc(result.written)
-      const rejected = parsed.rejected + result.rejected
-      if (rejected > 0) throw partialWrite({ written: result.written, rejected, rejections: inOrder(parsed.rejections, result.rejections) })
-      return reply.code(204).send()
-    } finally {
-      if (!handedOver) svc.storage.recycle(batch)
-    }
+      return parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
+    })
+    this.written.inc(result.written)
+    const rejected = parsed.rejected + result.rejected
+    if (rejected > 0) throw partialWrite({ written: result.written, rejected, rejections: inOrder(parsed.rejections, result.rejections) })
+    return reply.code(204).send()
   }
 }
 

@@ -1,4 +1,4 @@
-/** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its points to the one door for writes. */
+/** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its points to `svc.ingest`. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { type CallContext, type HttpRequest, hungUp, METRIC_METADATA, type MetricMetadata, type Svc, toSvcError, type WriteResult } from 'svcdb'
@@ -13,7 +13,6 @@ import { JsonThread } from './json-thread.ts'
 import { type OtlpMetrics, otlpMetrics } from './metrics.ts'
 import type { Outcome } from './outcome.ts'
 import { decodePayload } from './payload.ts'
-import type { BatchName } from './point-writer.ts'
 
 export interface WriteQuery {
   backfill?: boolean
@@ -26,11 +25,6 @@ export interface Caller {
   idempotencyKey: string | undefined
   /** Asked before each further turn: why nobody waits for the answer any more. */
   ended(): Error | undefined
-}
-
-interface Decoded {
-  outcome: Outcome
-  batches: WriteBatch[]
 }
 
 const NO_BYTES = Buffer.alloc(0)
@@ -105,12 +99,10 @@ export class OtlpHandler {
 
   private async writeAll(caller: Caller, message: Uint8Array): Promise<Tally> {
     const { svc, metrics } = this
-    const { outcome, batches } = await this.decode(caller, message)
-    metrics.exemplars.inc(outcome.exemplars)
-    metrics.skipped.inc(outcome.skipped)
-    svc.ingest.countNonFinite(outcome.nonFinite)
-    // Both in one turn: they share a write to the log.
-    const parts = await Promise.allSettled(batches.map((batch, i) => this.hand(caller, batch, i === 0)))
+    const { context, backfill, idempotencyKey } = caller
+    // Only staleness markers are among them: the decoder leaves out all else that is not finite.
+    const options = { backfill, idempotencyKey, nonFinite: true }
+    const { filled: outcome, results: parts } = await svc.ingest.writeSeveral(context, options, (open) => this.decode(caller, message, open))
     const results = parts.flatMap((part) => (part.status === 'fulfilled' ? [part.value] : []))
     const tally = tallyOf(outcome, results)
     metrics.written.inc(tally.written - outcome.skipped)
@@ -121,34 +113,16 @@ export class OtlpHandler {
     return tally
   }
 
-  private async decode({ context, ended }: Caller, message: Uint8Array): Promise<Decoded> {
-    const { storage } = this.svc
+  private async decode({ context, ended }: Caller, message: Uint8Array, open: () => WriteBatch): Promise<Outcome> {
     const namespace = context.dataNamespace
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
-    const batches: WriteBatch[] = []
-    const open = (_name: BatchName): WriteBatch => {
-      const batch = storage.batch(namespace)
-      batches.push(batch)
-      return batch
-    }
-    let kept = false
-    try {
-      const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
-      const decoder = this.decoders.get(namespace)
-      const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), ended)
-      kept = true
-      for (const batch of batches) if (batch.rows === 0) storage.recycle(batch)
-      return { outcome, batches: batches.filter((batch) => batch.rows > 0) }
-    } finally {
-      if (!kept) for (const batch of batches) storage.recycle(batch)
-    }
-  }
-
-  /** @param first whether this is the batch that the request's Idempotency-Key stands for. */
-  private hand({ context, backfill, idempotencyKey }: Caller, batch: WriteBatch, first: boolean): Promise<WriteResult> {
-    // Only staleness markers are among them: the decoder leaves out all else that is not finite.
-    const options = { backfill, idempotencyKey: first ? idempotencyKey : undefined, surface: this.svc.id, nonFinite: true }
-    return this.svc.ingest.write(batch, context, options)
+    const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
+    const decoder = this.decoders.get(namespace)
+    const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), ended)
+    this.metrics.exemplars.inc(outcome.exemplars)
+    this.metrics.skipped.inc(outcome.skipped)
+    this.svc.ingest.countNonFinite(outcome.nonFinite)
+    return outcome
   }
 
   private callerOf(request: HttpRequest): Caller {

@@ -1,4 +1,4 @@
-/** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its samples to the one door for writes. */
+/** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its samples to `svc.ingest`. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { type CallContext, type Counter, type HttpRequest, hungUp, type MetricMetadataEntry, type Svc, type WriteResult } from 'svcdb'
@@ -20,12 +20,11 @@ export interface WriteQuery {
 
 const NONE_WRITTEN = writtenHeaders({ samples: 0, histograms: 0, rejected: 0 })
 
-/** What a request came to. */
+/** What a request came to, and whether it has filled the batch of floats, and that of histograms. */
 interface Decoded {
-  context: CallContext
   outcome: Outcome
-  floats?: WriteBatch
-  histograms?: WriteBatch
+  floats: boolean
+  histograms: boolean
 }
 
 export class WriteHandler {
@@ -66,8 +65,13 @@ export class WriteHandler {
     checkEncoding(request.headers['content-encoding'])
     const body = request.body as Buffer | undefined
     if (body === undefined) return reply.code(204).send()
-    const decoded = await this.payloads.read(body, (message) => (message.length === 0 ? undefined : this.decode(request, version, message)))
-    if (decoded !== undefined) await this.store(request, reply, version, decoded)
+    const context = this.svc.context(request)
+    const idempotencyKey = request.headers['idempotency-key'] as string | undefined
+    const options = { backfill: query.backfill === true, idempotencyKey, nonFinite: true }
+    const { filled: decoded, results } = await this.svc.ingest.writeSeveral(context, options, (open) =>
+      this.payloads.read(body, (message) => (message.length === 0 ? undefined : this.decode(request, context, version, message, open))),
+    )
+    if (decoded !== undefined) this.answer(reply, version, decoded, results)
     return reply.code(204).send()
   }
 
@@ -76,12 +80,10 @@ export class WriteHandler {
   }
 
   /** @throws SvcError for what was not written, after what could be. */
-  private async store(request: HttpRequest, reply: FastifyReply, version: Version, { context, outcome, floats, histograms }: Decoded): Promise<void> {
-    this.exemplars.inc(outcome.exemplars)
-    this.svc.ingest.countNonFinite(outcome.nonFinite)
-    // Both in one turn: they share a write to the log.
-    const parts = await Promise.allSettled([this.hand(request, context, floats, true), this.hand(request, context, histograms, floats === undefined)])
-    const [floatResult, histogramResult] = parts.map((part) => (part.status === 'fulfilled' ? part.value : NOTHING_WRITTEN))
+  private answer(reply: FastifyReply, version: Version, { outcome, floats, histograms }: Decoded, parts: PromiseSettledResult<WriteResult>[]): void {
+    const written = parts.map((part) => (part.status === 'fulfilled' ? part.value : NOTHING_WRITTEN))
+    const floatResult = floats ? written[0] : NOTHING_WRITTEN
+    const histogramResult = histograms ? (written.at(-1) as WriteResult) : NOTHING_WRITTEN
     const tally = tallyOf(outcome, floatResult, histogramResult)
     this.written.inc(floatResult.written + histogramResult.written)
     this.rejected.inc(tally.rejected)
@@ -94,31 +96,27 @@ export class WriteHandler {
     if (refused !== undefined) throw refused
   }
 
-  private async decode(request: HttpRequest, version: Version, message: Uint8Array): Promise<Decoded> {
-    const { storage } = this.svc
-    const context = this.svc.context(request)
+  private async decode(request: HttpRequest, context: CallContext, version: Version, message: Uint8Array, open: () => WriteBatch): Promise<Decoded> {
     const namespace = context.dataNamespace
-    const floats = storage.batch(namespace)
+    const floats = open()
     let histograms: WriteBatch | undefined
-    const open = () => (histograms = storage.batch(namespace))
+    const openHistograms = () => (histograms = open())
     const options = {
       maxSamples: this.config.max_samples_per_write,
       maxFailures: this.config.max_reported_errors,
       keepBoth: this.config.float_and_histogram === 'keep_both',
       skipNonFinite: this.config.non_finite === 'skip',
     }
-    let kept = false
     try {
       const decoder = this.decoders.get(namespace)
       const outcome = await decoder.turns.run(
-        () => decoder.decode(version, message, floats, open, (entry) => this.note(namespace, entry), options),
+        () => decoder.decode(version, message, floats, openHistograms, (entry) => this.note(namespace, entry), options),
         hungUp(request),
       )
-      kept = true
-      if (outcome.floatRows === 0) storage.recycle(floats)
-      return { context, outcome, ...(outcome.floatRows > 0 && { floats }), ...(histograms !== undefined && { histograms }) }
+      this.exemplars.inc(outcome.exemplars)
+      this.svc.ingest.countNonFinite(outcome.nonFinite)
+      return { outcome, floats: outcome.floatRows > 0, histograms: histograms !== undefined && histograms.rows > 0 }
     } finally {
-      if (!kept) for (const batch of [floats, histograms]) if (batch !== undefined) storage.recycle(batch)
       this.keeper.schedule()
     }
   }
@@ -127,14 +125,6 @@ export class WriteHandler {
     const { dropped } = this.metadata
     this.metadata.note(namespace, entry)
     if (this.metadata.dropped > dropped) this.droppedMetadata.inc(this.metadata.dropped - dropped)
-  }
-
-  /** @param first whether this is the batch that the request's Idempotency-Key stands for. */
-  private hand(request: HttpRequest, context: CallContext, batch: WriteBatch | undefined, first: boolean): Promise<WriteResult> {
-    if (batch === undefined) return Promise.resolve(NOTHING_WRITTEN)
-    const idempotencyKey = first ? (request.headers['idempotency-key'] as string | undefined) : undefined
-    const backfill = (request.query as WriteQuery).backfill === true
-    return this.svc.ingest.write(batch, context, { backfill, idempotencyKey, surface: this.svc.id, nonFinite: true })
   }
 
   private newDecoder(namespace: string): RequestDecoder {

@@ -17,14 +17,9 @@ export default definePlugin({
     svc.http.post('/hooks/:source', { schema: { summary: 'Stores a reading', params: path, body: reading } }, async (request, reply) => {
       const checked = checkReading(request.body, config.max_fields)
       const context = svc.context(request)
-      const batch = svc.storage.batch(context.dataNamespace)
-      try {
-        addReading(batch, context.dataNamespace, config.measurement, request.params.source, svc.clock.nowNanos(), checked)
-      } catch (error) {
-        svc.storage.recycle(batch)
-        throw error
-      }
-      const { rejections } = await svc.ingest.write(batch, context, { surface: svc.id })
+      const { rejections } = await svc.ingest.write(context, {}, (batch) =>
+        addReading(batch, config.measurement, request.params.source, svc.clock.nowNanos(), checked),
+      )
       if (rejections.length > 0) throw new SvcError('INVALID_POINT', rejections[0].message)
       received.inc()
       return reply.code(204).send()

@@ -18,8 +18,8 @@ export function checkReading(body: unknown, maxFields: number): Reading {
 }
 
 /** Adds the reading as one row. @throws SvcError when a name is refused or a field is not a float64. */
-export function addReading(batch: WriteBatch, namespace: string, measurement: string, source: string, time: bigint, reading: Reading): void {
-  const { resolver } = batch
+export function addReading(batch: WriteBatch, measurement: string, source: string, time: bigint, reading: Reading): void {
+  const { resolver, namespace } = batch
   const ref = resolver.measurement(namespace, measurement)
   const table = batch.table(ref)
   // Times travel as two 32-bit halves, low first.
