@@ -161,6 +161,9 @@ export class SvcNode {
       writeTimeoutMs: server.write_timeout_secs * 1000,
       dedupWindowMs: server.dedup_window_secs * 1000,
       maxDedupEntries: server.max_dedup_entries,
+      multiTenancy: server.multi_tenancy,
+      maxPoints: server.max_write_batch_size,
+      maxBytes: server.max_body_size,
     }
     this.shared = {
       server: Object.freeze(server),
@@ -169,7 +172,7 @@ export class SvcNode {
       metrics: this.metrics,
       auth: this.auth,
       http: this.http,
-      ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), () => this.clock.monotonic()),
+      ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), this.clock),
       clock: this.clock,
       storage: () => this.open,
       dataDir: dataDirOf(this.config),

@@ -14,7 +14,7 @@ function contextOf(principal = 'anonymous', namespace = 'default'): CallContext 
   return { principal, method: 'none', claims: {}, roles: [], namespaces: [], admin: false, namespace, dataNamespace: '', requestId: 'r', address: undefined }
 }
 
-function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs = 1000) {
+function setup(t: Test, write: Storage['write'] = async () => ok, { writeTimeoutMs = 1000, multiTenancy = false } = {}) {
   const taken: WriteBatch[] = []
   const recycled: WriteBatch[] = []
   const registry = new MetricsRegistry()
@@ -31,9 +31,9 @@ function setup(t: Test, write: Storage['write'] = async () => ok, writeTimeoutMs
   } as unknown as Storage
   const gate = new IngestGate(
     () => storage,
-    { writeTimeoutMs, dedupWindowMs: 1000, maxDedupEntries: 8 },
+    { writeTimeoutMs, dedupWindowMs: 1000, maxDedupEntries: 8, multiTenancy, maxPoints: 10, maxBytes: 10_000 },
     registry.child('kernel'),
-    () => clock.now,
+    { monotonic: () => clock.now, nowNanos: () => 1n },
   )
   const metric = async (line: string) => Number(new RegExp(`^${line.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await registry.text())?.[1])
   return { gate, taken, recycled, clock, metric }
@@ -82,7 +82,7 @@ t.test('keys of 1 to 255 characters', async (t) => {
 })
 
 t.test('a late write answers that it may still be applied', async (t) => {
-  const { gate, metric, recycled } = setup(t, () => new Promise(() => {}), 10)
+  const { gate, metric, recycled } = setup(t, () => new Promise(() => {}), { writeTimeoutMs: 10 })
   await t.rejects(gate.write(contextOf(), {}, fill), { code: 'WRITE_TIMEOUT', message: /may still be applied.*retrying is safe/ })
   t.equal(await metric('svc_write_errors_total{reason="timeout"}'), 1)
   t.equal(recycled.length, 0, 'the storage still has the batch')
@@ -118,11 +118,24 @@ t.test('a batch goes back when filling it fails, at once or later, or when it st
 })
 
 t.test('a batch is filled at once, in the namespace of the data', async (t) => {
-  const { gate, taken } = setup(t)
+  const { gate, taken } = setup(t, undefined, { multiTenancy: true })
   let filled = 0
-  const writing = gate.write({ ...contextOf(), dataNamespace: 'acme' }, {}, () => void filled++)
+  const writing = gate.write({ ...contextOf('a', 'acme'), dataNamespace: 'acme' }, {}, () => void filled++)
   t.same([filled, taken.map(({ namespace }) => namespace)], [1, ['acme']])
   await writing
+})
+
+t.test('points that nobody could read are not written', async (t) => {
+  const apart = setup(t, undefined, { multiTenancy: true })
+  const together = setup(t)
+  const into = (namespace: string, dataNamespace: string) => ({ ...contextOf('a', namespace), dataNamespace })
+  for (const dataNamespace of ['', 'other', 'Acme', 'acme ']) {
+    await t.rejects(apart.gate.write(into('acme', dataNamespace), {}, fill), { code: 'FORBIDDEN', message: /nobody could read them/ })
+    await t.rejects(apart.gate.writeSeveral(into('acme', dataNamespace), {}, fill), { code: 'FORBIDDEN' })
+  }
+  await t.rejects(apart.gate.write(into('Acme', 'Acme'), {}, fill), { code: 'FORBIDDEN' }, 'a name that no caller can give')
+  await t.rejects(together.gate.write(into('acme', 'acme'), {}, fill), { code: 'FORBIDDEN' })
+  t.same([...apart.taken, ...together.taken], [])
 })
 
 t.test('several batches are written each by itself; the key stands for the first with rows', async (t) => {

@@ -2,12 +2,14 @@
  * The one way in for points, whatever the protocol: idempotency keys, admission hooks, the time limit, the metrics of failures.
  * Batches are the gate's: it takes one from the storage's pool, lends it to `fill`, and hands it to the storage or back, whatever happens.
  */
-import type { CallContext } from '../auth/auth.ts'
+import { type CallContext, namespaceProblem } from '../auth/auth.ts'
 import type { WriteBatch } from '../lib/columns/index.ts'
 import { classify, SvcError } from '../lib/errors/index.ts'
 import type { Counter, Metrics } from '../metrics.ts'
+import type { Clock } from '../plugin.ts'
 import type { Storage, WriteOptions, WriteResult } from '../storage/storage.ts'
 import { IdempotencyKeys } from './idempotency-keys.ts'
+import { type Points, type PointsOptions, PointWriter } from './point-writer.ts'
 
 /** What the storage is told, and what the gate needs to know. */
 export interface IngestOptions extends WriteOptions {
@@ -45,6 +47,8 @@ export interface Ingest {
    * @throws whatever `fill` throws: nothing is written then.
    */
   writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>>
+  /** A writer that takes a point in one line; what it gathers is written by its `write`. Slower than filling columns, by some microseconds a point. */
+  points(context: CallContext, options?: PointsOptions): Points
   /** Adds a check that every write passes. */
   admit(check: Admit): void
   /** Counts values from the wire that are NaN, infinite or staleness markers. */
@@ -63,11 +67,17 @@ export interface IngestLimits {
   writeTimeoutMs: number
   dedupWindowMs: number
   maxDedupEntries: number
+  /** Namespaces are kept apart. */
+  multiTenancy: boolean
+  /** Bounds of `points` that are given none. */
+  maxPoints: number
+  maxBytes: number
 }
 
 export class IngestGate implements Ingest {
   private readonly storage: () => Storage
   private readonly limits: IngestLimits
+  private readonly nowNanos: () => bigint
   private readonly checks: Admit[] = []
   private readonly keys: IdempotencyKeys
   private readonly errors: Counter
@@ -77,10 +87,11 @@ export class IngestGate implements Ingest {
   private readonly counted = new WeakSet<CallContext>()
 
   /** @param storage the open storage; called for each write. */
-  constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, monotonic: () => number) {
+  constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, clock: Pick<Clock, 'monotonic' | 'nowNanos'>) {
     this.storage = storage
     this.limits = limits
-    this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, monotonic)
+    this.nowNanos = () => clock.nowNanos()
+    this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, () => clock.monotonic())
     this.errors = metrics.counter('write_errors_total', 'Writes that failed, whole or in part, by reason', ['reason'])
     for (const reason of ['storage_full', 'timeout', 'rejected', 'panic']) this.errors.inc({ reason }, 0)
     this.backfilled = metrics.counter('backfill_points_total', 'Points written with backfill')
@@ -88,6 +99,11 @@ export class IngestGate implements Ingest {
       'wire_non_finite_samples_skipped_total',
       'NaN, infinite values and staleness markers taken from the wire: SQL and native answers leave them out, only PromQL sees them',
     )
+  }
+
+  points(context: CallContext, options: PointsOptions = {}): Points {
+    const { maxPoints, maxBytes } = this.limits
+    return new PointWriter(this, context, { maxPoints, maxBytes, ...options }, this.nowNanos)
   }
 
   admit(check: Admit): void {
@@ -122,6 +138,7 @@ export class IngestGate implements Ingest {
 
   async write<T>(context: CallContext, options: IngestOptions, fill: Fill<T>): Promise<Written<T>> {
     const storage = this.storage()
+    requireReadable(context, this.limits.multiTenancy)
     const batch = storage.batch(context.dataNamespace)
     let filled: T
     try {
@@ -139,6 +156,7 @@ export class IngestGate implements Ingest {
 
   async writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>> {
     const storage = this.storage()
+    requireReadable(context, this.limits.multiTenancy)
     const batches: WriteBatch[] = []
     const open = (): WriteBatch => {
       const batch = storage.batch(context.dataNamespace)
@@ -191,6 +209,17 @@ export class IngestGate implements Ingest {
       throw error
     }
   }
+}
+
+/** Points lie where callers that name the namespace look for them: a context that says otherwise was made by hand. */
+function requireReadable({ namespace, dataNamespace }: CallContext, multiTenancy: boolean): void {
+  if (multiTenancy ? dataNamespace === namespace && namespaceProblem(namespace) === undefined : dataNamespace === '') return
+  const named = JSON.stringify(dataNamespace.slice(0, 64))
+  const context = 'take the context from svc.context() or svc.systemContext()'
+  throw new SvcError(
+    'FORBIDDEN',
+    `cannot write points of namespace ${JSON.stringify(namespace.slice(0, 64))} into ${named}: nobody could read them; ${context}`,
+  )
 }
 
 /** Keys of different callers never meet. */

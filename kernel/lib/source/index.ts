@@ -1,2 +1,2 @@
 /** Work that brings points in by itself: waiting for room, and messages that are acknowledged when their points are durable. */
-export * from './patience.ts'
+export { isTransient, type Patience, patiently, TRANSIENT } from './patience.ts'
