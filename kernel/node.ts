@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { Auth } from './auth/auth.ts'
 import type { NodeConfig } from './config/config.ts'
-import type { ServerConfig } from './config/schema.ts'
+import { runGraceMs, type ServerConfig } from './config/schema.ts'
 import { addHealthRoutes, addLogLevelRoute, addMetricsRoute } from './http/health.ts'
 import { addOpenapiRoutes, describeRoutes } from './http/openapi.ts'
 import { HttpServer } from './http/server.ts'
@@ -15,6 +15,8 @@ import { Logs } from './log.ts'
 import { MetricsRegistry } from './metrics.ts'
 import { type Clock, type Plugin, systemClock } from './plugin.ts'
 import { createSvc, type Hooks, type SharedParts } from './plugin-context.ts'
+import { addSchedulesRoute } from './schedule/route.ts'
+import { Scheduler, type Schedules } from './schedule/scheduler.ts'
 import type { Storage, StorageEngine } from './storage/storage.ts'
 import { VERSION } from './version.ts'
 
@@ -37,6 +39,10 @@ export class SvcNode {
   private readonly startedAt: number
   private readonly readinessChecks: (() => string | undefined)[] = []
   private readonly hooks = new Map<Plugin, Hooks>()
+  private readonly stopping = new AbortController()
+  private readonly scheduler: Scheduler
+  /** The kernel's own. */
+  private readonly schedules: Schedules
   private http: HttpServer | undefined
   private engine: StorageEngine | undefined
   private releaseRetention: () => void = () => {}
@@ -52,6 +58,14 @@ export class SvcNode {
     this.startedAt = this.clock.monotonic()
     const { multi_tenancy, metrics_require_auth, metrics_path } = config.server
     this.auth = new Auth({ multiTenancy: multi_tenancy, exempt: [...config.auth.exempt_paths, ...(metrics_require_auth ? [] : [metrics_path])] })
+    this.scheduler = new Scheduler({
+      clock: this.clock,
+      metrics: this.metrics.child('kernel'),
+      stopping: this.stopping.signal,
+      graceMs: runGraceMs(config.server),
+      storage: () => this.open,
+    })
+    this.schedules = this.scheduler.of('kernel', this.logs.child('kernel'))
     this.lifecycle = new Lifecycle(limitsOf(config.server), this.logs.child('kernel'))
   }
 
@@ -103,7 +117,8 @@ export class SvcNode {
       },
       drain: () => this.http?.close(drainMs(server)),
     })
-    for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => inOrder(this.hooksOf(plugin).ready) })
+    for (const plugin of plugins) steps.push({ phase: 'ready', name: `plugin "${plugin.id}"`, run: () => this.makeReady(plugin) })
+    steps.push({ phase: 'ready', name: 'the schedules', run: () => this.schedules.start(), drain: () => this.schedules.stop() })
     await this.lifecycle.up(steps)
     this.releaseRetention()
     if (this.state !== 'starting') return // it was stopped meanwhile
@@ -143,6 +158,8 @@ export class SvcNode {
   private async createHttp(): Promise<void> {
     const { server, tls } = this.config
     this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http') })
+    if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
+      this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app
     await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
@@ -150,6 +167,7 @@ export class SvcNode {
       addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
+      addSchedulesRoute(scope, () => this.scheduler.list())
       addOpenapiRoutes(scope)
     })
     await app.after()
@@ -178,12 +196,12 @@ export class SvcNode {
       dataDir: dataDirOf(this.config),
       readinessChecks: this.readinessChecks,
       stopping: this.stopping.signal,
+      scheduler: this.scheduler,
       notReady: () => this.notReady(),
       services: new Map(),
     }
   }
 
-  private readonly stopping = new AbortController()
   private shared: SharedParts | undefined
 
   private async setupPlugin(plugin: Plugin): Promise<void> {
@@ -207,14 +225,19 @@ export class SvcNode {
       phase: 'start',
       name: `plugin "${plugin.id}"`,
       run: () => inOrder(hooks.start),
-      drain: () => inOrder([...hooks.drain].reverse()),
+      drain: () => inOrder([...hooks.end, ...hooks.drain.toReversed()]),
       stop: () => inOrder([...hooks.stop].reverse()),
     }
   }
 
+  private makeReady(plugin: Plugin): Promise<void> {
+    const { ready, begin } = this.hooksOf(plugin)
+    return inOrder([...ready, ...begin])
+  }
+
   private hooksOf(plugin: Plugin): Hooks {
     let hooks = this.hooks.get(plugin)
-    if (hooks === undefined) this.hooks.set(plugin, (hooks = { start: [], ready: [], drain: [], stop: [] }))
+    if (hooks === undefined) this.hooks.set(plugin, (hooks = { start: [], ready: [], begin: [], end: [], drain: [], stop: [] }))
     return hooks
   }
 

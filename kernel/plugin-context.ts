@@ -7,6 +7,7 @@ import type { IngestGate } from './ingest/ingest.ts'
 import type { Logs } from './log.ts'
 import type { MetricsRegistry } from './metrics.ts'
 import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
+import type { Scheduler } from './schedule/scheduler.ts'
 import type { Storage } from './storage/storage.ts'
 
 export interface SharedParts {
@@ -23,16 +24,22 @@ export interface SharedParts {
   dataDir: string | undefined
   readinessChecks: (() => string | undefined)[]
   stopping: AbortSignal
+  scheduler: Scheduler
   notReady(): string | undefined
   services: Map<string, { provider: string; service: unknown }>
 }
 
-export type Hooks = Record<'start' | 'ready' | 'drain' | 'stop', Hook[]>
+/** `begin` and `end` are those of what the kernel does for the plugin: after it is ready, and before it drains. */
+export type Hooks = Record<'start' | 'ready' | 'begin' | 'end' | 'drain' | 'stop', Hook[]>
 
 /** @param scope the plugin's own fastify instance. */
 export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: SharedParts, hooks: Hooks): Svc {
   const { id } = plugin
   const metrics = shared.metrics.child(id)
+  const log = shared.logs.child(id)
+  const schedules = shared.scheduler.of(id, log)
+  hooks.begin.push(() => schedules.start())
+  hooks.end.push(() => schedules.stop())
   let settingUp = true
   const declare = (what: string): void => {
     if (!settingUp) throw new Error(`cannot add ${what} of plugin "${id}": everything is declared in setup`)
@@ -42,7 +49,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
   })
   return {
     id,
-    log: shared.logs.child(id),
+    log,
     metrics,
     http: routesOf(id, scope, shared),
     server: shared.server,
@@ -100,6 +107,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     ready: (hook) => void hooks.ready.push(hook),
     drain: (hook) => void hooks.drain.push(hook),
     stop: (hook) => void hooks.stop.push(hook),
+    schedule: (name, every, job, options) => schedules.add(name, every, job, options),
     readiness: (check) => void shared.readinessChecks.push(check),
     stopping: shared.stopping,
     notReady: () => shared.notReady(),

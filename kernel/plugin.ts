@@ -14,6 +14,7 @@ import type { ServerConfig, TlsConfig } from './config/schema.ts'
 import type { Ingest } from './ingest/ingest.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
+import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
 import type { Capability, Storage } from './storage/storage.ts'
 
 export type Stability = 'stable' | 'beta' | 'experimental'
@@ -161,6 +162,12 @@ export interface Svc {
   ready(hook: Hook): void
   drain(hook: Hook): void
   stop(hook: Hook): void
+  /**
+   * Has something done again and again, from the ready phase on until the node drains: never twice at once, and by one process of those that share their
+   * state, unless it is `local`. Runs are counted, their last error is shown by GET /api/v1/admin/schedules.
+   * @param name snake_case. @param every milliseconds from the begin of a run to that of the next. @throws Error for a bad name or interval.
+   */
+  schedule(name: string, every: number, job: ScheduledJob, options?: ScheduleOptions): Schedule
   /** Adds a check to /ready: returns why the node is not ready, or undefined. */
   readiness(check: () => string | undefined): void
   /** Aborted when the node begins to stop, before the first drain: for a listener of the plugin's own, which accepts no more from then on. */
@@ -182,10 +189,16 @@ export interface Clock {
   nowNanos(): bigint
   /** Milliseconds that never go back. */
   monotonic(): number
+  /** Calls back once, milliseconds from now (at most 2^31 - 1), unless the function it returns is called before. Keeps no process alive. */
+  after(ms: number, callback: () => void): () => void
 }
 
 export const systemClock: Clock = {
   now: Date.now,
   nowNanos: () => BigInt(Date.now()) * 1_000_000n,
   monotonic: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms).unref()
+    return () => clearTimeout(timer)
+  },
 }

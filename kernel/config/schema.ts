@@ -81,6 +81,9 @@ export const serverSchema = Type.Object({
 })
 export type ServerConfig = Static<typeof serverSchema>
 
+/** How long a scheduled run may go on when the server stops: calls were waited for before. */
+export const runGraceMs = ({ shutdown_timeout_secs: secs }: Pick<ServerConfig, 'shutdown_timeout_secs'>): number => secs * 150
+
 /** Forward secrecy and authenticated encryption only. HTTP/2 needs the first of TLS 1.2 (RFC 9113, section 9.2.2). */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',

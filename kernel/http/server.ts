@@ -7,7 +7,7 @@ import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { checkJsonBounds } from '../lib/json/index.ts'
-import { HostGuard, parseAddress, reloadTls, tlsOptions } from '../lib/network/index.ts'
+import { HostGuard, parseAddress, tlsOptions, tlsReload } from '../lib/network/index.ts'
 import type { Logger } from '../log.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import { admission } from './admission.ts'
@@ -57,15 +57,16 @@ export class HttpServer {
   private readonly pool = new BodyPool()
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
-  private readonly stopReload: () => void
+  /** Looks for new TLS files; undefined without TLS. */
+  readonly reloadTls: (() => Promise<void>) | undefined
   private readonly paths: KnownPaths
   private draining = false
 
-  private constructor(parts: HttpParts, app: FastifyInstance, stopReload: () => void, paths: KnownPaths) {
+  private constructor(parts: HttpParts, app: FastifyInstance, reloadTls: HttpServer['reloadTls'], paths: KnownPaths) {
     this.parts = parts
     this.paths = paths
     this.app = app
-    this.stopReload = stopReload
+    this.reloadTls = reloadTls
     this.install(paths)
   }
 
@@ -96,8 +97,8 @@ export class HttpServer {
       },
     }
     const app = Fastify((secure === undefined ? options : { ...options, https: secure }) as FastifyServerOptions)
-    const stopReload = tls === undefined || secure === undefined ? () => {} : reloadTls(app.server as unknown as TlsServer, tls, secure, log)
-    return new HttpServer(parts, app, stopReload, paths)
+    const reloadTls = tls === undefined || secure === undefined ? undefined : tlsReload(app.server as unknown as TlsServer, tls, secure, log)
+    return new HttpServer(parts, app, reloadTls, paths)
   }
 
   private install(paths: KnownPaths): void {
@@ -218,7 +219,6 @@ export class HttpServer {
   /** Stops accepting, waits for what is in flight, then cuts what is left. Safe twice. */
   async close(graceMs: number): Promise<void> {
     this.draining = true
-    this.stopReload()
     const server = this.app.server as Server
     const timer = setTimeout(() => {
       this.parts.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')

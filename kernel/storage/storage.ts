@@ -21,8 +21,8 @@ export interface MeasurementInfo {
   fields: FieldInfo[]
 }
 
-/** What an engine can do. A plugin names what it needs; a configuration whose engine lacks it is refused at start. */
-export type Capability = 'points' | 'sql' | 'state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive'
+/** What an engine can do. A plugin names what it needs; an engine that lacks it is refused at start. `shared_state`: other processes see the same state. */
+export type Capability = 'points' | 'sql' | 'state' | 'shared_state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive'
 
 export interface WriteOptions {
   /** Admit points older than the live window. */

@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type FileCalls, realFileCalls } from 'svcdb/lib/files'
 import { seeded } from 'svcdb/lib/random'
+import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
 import { Envelope } from './envelope.ts'
 import type { KeyRecord } from './key-record.ts'
 import { KeyStore } from './key-store.ts'
 import { newKey } from './new-key.ts'
-import { folder, handClock, keyText, start } from './testing.ts'
+import { folder, keyText, start } from './testing.ts'
 
 const ADMIN = keyText()
 const keys = [{ name: 'root', key: ADMIN, admin: true }]
@@ -84,7 +85,7 @@ t.test('a removal is durable before it is done', async (t) => {
 
 t.test('what others put, change and remove while the node runs is taken up', async (t) => {
   const root = await folder(t)
-  const clock = handClock()
+  const clock = new ManualClock(Date.now())
   const node = await start({ ...inStore(root), clock, tuning: { cache_ttl_secs: 10, max_failures: 0 } })
   t.teardown(() => node.stop())
   t.equal((await node.who(keyText())).status, 401)
@@ -94,16 +95,16 @@ t.test('what others put, change and remove while the node runs is taken up', asy
 
   // In place, so that the folder's time does not change.
   await writeFile(fileOf(root, record.id), JSON.stringify({ version: 1, ...record, namespaces: ['blue'] }))
-  clock.advance(10_001)
+  clock.skip(10_001)
   t.match(await node.who(text), { status: 200, namespaces: ['blue'] }, 'another content when the cache ends')
   await writeFile(fileOf(root, record.id), JSON.stringify({ version: 1, ...record, enabled: false }))
-  clock.advance(10_001)
+  clock.skip(10_001)
   t.equal((await node.who(text)).status, 401, 'disabled')
   t.match((await node.call('GET', ADMIN)).body.items[0], { name: 'late', enabled: false })
   await plainStore(root).write(record)
   t.equal((await node.who(text)).status, 200, 'enabled again')
   await rm(fileOf(root, record.id))
-  clock.advance(10_001)
+  clock.skip(10_001)
   t.equal((await node.who(text)).status, 401, 'removed')
   t.equal((await node.call('GET', ADMIN)).body.total, 1)
 })

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { crc32 } from 'node:zlib'
-import { type CallContext, type Clock, type Credentials, definePlugin, type Plugin } from 'svcdb'
-import { type BootOptions, boot, MetricsRegistry, type TestNode } from 'svcdb/testkit'
+import { type CallContext, type Credentials, definePlugin, type Plugin } from 'svcdb'
+import { type BootOptions, boot, MetricsRegistry, systemClock, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { FailureLimiter } from './failure-limiter.ts'
 import { Gate, type GateParts } from './gate.ts'
@@ -123,13 +123,6 @@ export async function folder(t: Test): Promise<string> {
   return path
 }
 
-/** A clock that is moved by hand. */
-export function handClock(): Clock & { advance(ms: number): void } {
-  let passed = 0
-  const began = Date.now()
-  return { now: () => began + passed, nowNanos: () => BigInt(began + passed) * 1_000_000n, monotonic: () => passed, advance: (ms) => void (passed += ms) }
-}
-
 /** A gate without a node: all parts but the keyring are those of a node with nothing else to do. Close the registry at the end. */
 export function bareGate(
   parts: Pick<GateParts, 'keyring' | 'matches'> & Partial<GateParts>,
@@ -143,7 +136,7 @@ export function bareGate(
     limiter: new FailureLimiter({ maxFailures: 0, windowMs: 1000 }, monotonic),
     queue: new VerificationQueue({ maxRunning: 1, maxWaiting: 100 }),
     metrics: keyMetrics(registry.child('test'), { queueDepth: () => 0, cached: () => 0, count: () => 0 }),
-    clock: { now: monotonic, nowNanos: () => BigInt(monotonic()) * 1_000_000n, monotonic },
+    clock: { ...systemClock, now: monotonic, nowNanos: () => BigInt(monotonic()) * 1_000_000n, monotonic },
     refresh: async () => {},
     confirm: async (key) => key,
     ...parts,

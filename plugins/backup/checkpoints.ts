@@ -6,8 +6,6 @@ import type { Clock, Svc } from 'svcdb'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
 
 const MANIFEST = 'backup_manifest.json'
-/** After a failure, when the interval is not shorter. */
-const RETRY_MS = 60_000
 
 export interface CheckpointParts {
   /** Absolute. */
@@ -21,21 +19,15 @@ export interface CheckpointParts {
 
 export class Checkpoints {
   private readonly parts: CheckpointParts
-  private timer: NodeJS.Timeout | undefined
-  private stopped = false
 
   constructor(parts: CheckpointParts) {
     this.parts = parts
   }
 
-  async start(): Promise<void> {
+  /** Milliseconds until the next is due. @throws what the directory cannot be read for. */
+  async due(): Promise<number> {
     const { intervalMs, clock } = this.parts
-    this.arm(waitFor((await this.list()).finished, intervalMs, clock.now()))
-  }
-
-  stop(): void {
-    this.stopped = true
-    clearTimeout(this.timer)
+    return waitFor((await this.list()).finished, intervalMs, clock.now())
   }
 
   /** One checkpoint, and then the clearing away: a failure removes nothing that is finished. */
@@ -46,22 +38,6 @@ export class Checkpoints {
     const name = checkpointName(clock.now())
     await make(join(directory(), name))
     for (const old of surplus((await this.list()).finished, keep, name)) await this.remove(old)
-  }
-
-  private arm(ms: number): void {
-    if (this.stopped) return
-    this.timer = setTimeout(() => void this.tick(), ms).unref()
-  }
-
-  private async tick(): Promise<void> {
-    const { intervalMs, log } = this.parts
-    try {
-      await this.run()
-      this.arm(intervalMs)
-    } catch (error) {
-      if (!this.stopped) log.error({ err: error }, 'cannot make a checkpoint; trying again soon')
-      this.arm(Math.min(intervalMs, RETRY_MS))
-    }
   }
 
   private async list(): Promise<{ finished: string[]; unfinished: string[] }> {

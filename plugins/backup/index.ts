@@ -4,6 +4,9 @@ import { configSchema } from './config.ts'
 import { BackupHandler } from './handler.ts'
 import { backupBody, manifest, restoreBody, verifyBody } from './schemas.ts'
 
+/** After a failure, when the interval is not shorter. */
+const RETRY_MS = 60_000
+
 const tags = ['admin']
 const response = { 200: manifest }
 const config = { action: 'admin' as const }
@@ -26,15 +29,15 @@ export default definePlugin({
     svc.http.post('/api/v1/admin/restore', { config, schema: restore }, ({ body }) => handler.restore(body.backup_dir, body.target_dir))
 
     if (checkpoints.interval_secs === 0) return
+    const intervalMs = checkpoints.interval_secs * 1000
     const scheduled = new Checkpoints({
       directory: () => handler.checkpointDirectory,
-      intervalMs: checkpoints.interval_secs * 1000,
+      intervalMs,
       keep: checkpoints.keep,
       clock: svc.clock,
       log: svc.log,
       make: (directory) => handler.checkpoint(directory),
     })
-    svc.ready(() => scheduled.start())
-    svc.drain(() => scheduled.stop())
+    svc.schedule('checkpoints', intervalMs, () => scheduled.run(), { first: () => scheduled.due(), retry: RETRY_MS, detached: true })
   },
 })

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from '
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { MetricsRegistry } from 'svcdb/testkit'
+import { MetricsRegistry, systemClock } from 'svcdb/testkit'
 import t from 'tap'
 import { AuditLog } from './audit-log.ts'
 import { FileSink } from './audit-sink.ts'
@@ -10,7 +10,7 @@ import { catalogMetrics } from './metrics.ts'
 import { bearer, bootCatalog } from './testing.ts'
 
 const LIST = '/v1/namespaces'
-const clock = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 6), nowNanos: () => 0n, monotonic: () => performance.now() }
+const clock = { ...systemClock, now: () => Date.UTC(2026, 0, 2, 3, 4, 5, 6), nowNanos: () => 0n, monotonic: () => performance.now() }
 const scratch = () => mkdtempSync(join(tmpdir(), 'svc-catalog-'))
 const entries = (file: string) =>
   readFileSync(file, 'utf8')

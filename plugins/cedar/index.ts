@@ -27,11 +27,11 @@ export default definePlugin({
     svc.readiness(() => guard.broken)
     svc.start(async () => {
       engine = new PolicyEngine(await loadCedar(), config.decision_cache_entries)
-      const intervalMs = config.hot_reload ? config.hot_reload_interval_secs * 1000 : undefined
-      reloader = new PolicyReloader({ source, engine, intervalMs, metrics, log, trail: () => svc.find<AuditTrail>(AUDIT_TRAIL) })
+      reloader = new PolicyReloader({ source, engine, hot: config.hot_reload, metrics, log, trail: () => svc.find<AuditTrail>(AUDIT_TRAIL) })
       await reloader.load()
     })
     svc.ready(() => reloader?.watch())
+    if (config.hot_reload) svc.schedule('policy_reload', config.hot_reload_interval_secs * 1000, () => reloader?.reload(), { local: true })
     svc.stop(async () => {
       await reloader?.stop()
       engine?.close()

@@ -10,8 +10,8 @@ import { type PolicyFiles, type PolicySource, readPolicies } from './policy-file
 export interface ReloaderParts {
   source: PolicySource
   engine: PolicyEngine
-  /** Undefined = changes are taken up by a restart only. */
-  intervalMs: number | undefined
+  /** False: changes are taken up by a restart only. */
+  hot: boolean
   metrics: PolicyMetrics
   log: Logger
   trail(): AuditTrail | undefined
@@ -23,7 +23,6 @@ const AUDIT_REASON_LENGTH = 1000
 export class PolicyReloader {
   private readonly parts: ReloaderParts
   private readonly over = new AbortController()
-  private timer: NodeJS.Timeout | undefined
   /** One load at a time, in the order they were asked for. */
   private queue: Promise<void> = Promise.resolve()
   /** What was tried last, good or bad: it is not tried again until it changes. */
@@ -53,19 +52,16 @@ export class PolicyReloader {
     this.applied(found.read, found.checked)
   }
 
-  /** Records what was loaded, now that whoever keeps the trail has started too, and begins to look for changes. */
+  /** Records what was loaded, now that whoever keeps the trail has started too, and listens for SIGHUP. */
   async watch(): Promise<void> {
     if (this.first !== undefined) await this.parts.trail()?.record(this.first)
     this.first = undefined
-    if (this.parts.intervalMs === undefined || this.over.signal.aborted) return
-    process.on('SIGHUP', this.onSignal)
-    this.schedule()
+    if (this.parts.hot && !this.over.signal.aborted) process.on('SIGHUP', this.onSignal)
   }
 
   /** Safe twice. */
   async stop(): Promise<void> {
     this.over.abort()
-    clearTimeout(this.timer)
     process.off('SIGHUP', this.onSignal)
     await this.queue
   }
@@ -76,13 +72,6 @@ export class PolicyReloader {
     this.forced = always
     this.queue = this.queue.then(() => this.attempt(always)).catch((error) => this.parts.log.error({ err: error }, 'policies could not be reloaded'))
     return this.queue
-  }
-
-  private schedule(): void {
-    this.timer = setTimeout(async () => {
-      await this.reload()
-      if (!this.over.signal.aborted) this.schedule()
-    }, this.parts.intervalMs).unref()
   }
 
   private async attempt(always: boolean): Promise<void> {

@@ -1,12 +1,12 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type ArchiveService, definePlugin } from 'svcdb'
+import { runArchive } from './archive-run.ts'
 import { configSchema } from './config.ts'
 import { FolderStore } from './folder-store.ts'
 import { archiveMetrics } from './metrics.ts'
 import { parseRemote } from './remote.ts'
 import type { S3Store } from './s3-store.ts'
-import { Schedule } from './schedule.ts'
 
 export default definePlugin({
   id: 'cold_archive',
@@ -22,7 +22,6 @@ export default definePlugin({
       return
     }
     let bucket: S3Store | undefined
-    let schedule: Schedule | undefined
     svc.start(async () => {
       const archive = svc.storage.archive as ArchiveService
       if (remote.kind === 'folder') {
@@ -33,10 +32,10 @@ export default definePlugin({
         bucket = new S3Store(remote, config.request_timeout_secs * 1000)
         archive.attach(bucket, config.take_over_from)
       }
-      schedule = new Schedule(archive, config, metrics, svc.log)
     })
-    svc.ready(() => schedule?.start())
-    svc.drain(() => schedule?.stop())
+    // The first run begins at once: a server that is restarted often archives too.
+    const archive = () => runArchive(svc.storage.archive as ArchiveService, config, metrics, svc.log)
+    svc.schedule('archive', config.interval_secs * 1000, archive, { first: 0, detached: true })
     svc.stop(() => bucket?.close())
   },
 })

@@ -1,5 +1,6 @@
 import { definePlugin, type Identity } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
 import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
 
@@ -103,7 +104,7 @@ t.test('without authenticators every login works', async (t) => {
 
 t.test('logins are bounded in number and time', async (t) => {
   let monotonic = 0
-  const clock = { now: Date.now, nowNanos: () => BigInt(Date.now()) * 1_000_000n, monotonic: () => monotonic }
+  const clock = { ...systemClock, now: Date.now, nowNanos: () => BigInt(Date.now()) * 1_000_000n, monotonic: () => monotonic }
   const { flight } = await startFlight(t, { others: [keys()], clock, section: { max_sessions: 2, session_lifetime_secs: 10 } })
   const [first, second] = [await tokenOf(flight, 'reader'), await tokenOf(flight, 'reader')]
   await flight.sql('select 1', { authorization: first })

@@ -1,4 +1,5 @@
 import { Bool, DataType, Date_, DateUnit, Decimal, Dictionary, Float64, Int32, Int64, TimestampNanosecond, tableFromIPC, Utf8 } from 'apache-arrow'
+import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
 import { command, descriptor, type FlightClient, field, message, one, startFlight } from './testing.ts'
 import { type Column, flightStream } from './testing-stream.ts'
@@ -142,7 +143,7 @@ t.test('prepared statements', async (t) => {
 
 t.test('statements are bounded in number, size and time', async (t) => {
   let monotonic = 0
-  const clock = { now: Date.now, nowNanos: () => BigInt(Date.now()) * 1_000_000n, monotonic: () => monotonic }
+  const clock = { ...systemClock, now: Date.now, nowNanos: () => BigInt(Date.now()) * 1_000_000n, monotonic: () => monotonic }
   const { flight } = await startFlight(t, { clock, section: { max_prepared_statements: 2, max_prepared_bytes: 8192, prepared_lifetime_secs: 10 } })
   const [a, b] = [(await prepare(flight, 'SELECT 1')).handle, (await prepare(flight, 'SELECT 2')).handle]
   await run(flight, a)

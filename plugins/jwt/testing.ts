@@ -120,6 +120,7 @@ export class TestClock implements Clock {
   readonly now = (): number => systemClock.now() + this.ahead
   readonly nowNanos = (): bigint => systemClock.nowNanos() + BigInt(this.ahead) * 1_000_000n
   readonly monotonic = (): number => systemClock.monotonic() + this.ahead
+  readonly after = systemClock.after
 
   forward(seconds: number): void {
     this.ahead += seconds * 1000

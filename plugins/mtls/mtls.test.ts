@@ -1,7 +1,7 @@
 /** Who is who by certificate, over real TLS on all listeners. */
 import { X509Certificate } from 'node:crypto'
 import { definePlugin } from 'svcdb'
-import { boot } from 'svcdb/testkit'
+import { boot, systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import mtls from './index.ts'
 import { Authority, get, type Issued, issue, keepingAgent, noOpenssl, type Outcome, startMtls, temporaryFolder } from './testing.ts'
@@ -106,7 +106,7 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
   t.test('it ends when its time does, on a connection that is open since before', async (t) => {
     const { authority } = setUp(t)
     let ahead = 0
-    const clock = { now: () => Date.now() + ahead, nowNanos: () => BigInt(Date.now() + ahead) * 1_000_000n, monotonic: () => performance.now() }
+    const clock = { ...systemClock, now: () => Date.now() + ahead, nowNanos: () => BigInt(Date.now() + ahead) * 1_000_000n, monotonic: () => performance.now() }
     const { node } = await startMtls(t, { authority, section: { clients }, clock })
     const { cert, key } = authority.issue({ subject: ['CN=ann'], days: 2 })
     const agent = keepingAgent({ ca: authority.own.cert, cert, key })

@@ -2,6 +2,7 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
+import { systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { Authority, issue, noOpenssl, startMtls, temporaryFolder } from './testing.ts'
 
@@ -78,7 +79,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     t.test('ends with the certificate', async (t) => {
       const { authority } = setUp(t)
       let ahead = 0
-      const clock = { now: () => Date.now() + ahead, nowNanos: () => 0n, monotonic: () => performance.now() }
+      const clock = { ...systemClock, now: () => Date.now() + ahead, nowNanos: () => 0n, monotonic: () => performance.now() }
       const { node } = await startMtls(t, { authority, section, clock })
       const { cert, key } = authority.issue({ subject: ['CN=ann'], days: 2 })
       const options = { ca: authority.own.cert, cert, key }

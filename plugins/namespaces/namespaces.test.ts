@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AUDIT_TRAIL, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDirectory } from 'svcdb'
-import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
+import { type BootOptions, boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
@@ -168,7 +168,7 @@ t.test('quotas bind each namespace by itself', async (t) => {
 
 t.test('the ingestion rate is bounded, and every write passes some day', async (t) => {
   let ms = 1_000_000
-  const clock = { now: () => Date.now(), nowNanos: now, monotonic: () => ms }
+  const clock = { ...systemClock, now: () => Date.now(), nowNanos: now, monotonic: () => ms }
   const node = await started(t, TENANTS, { clock })
   await call(node, 'POST', PATH, { name: 'acme', max_ingestion_rate: 2 })
   const lines = (n: number) => Array.from({ length: n }, (_, i) => `cpu v=1 ${now() + BigInt(i)}`).join('\n')

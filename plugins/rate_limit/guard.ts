@@ -37,8 +37,6 @@ export class Guard {
   private readonly proxies: Networks
   private namespaces: NamespaceDirectory | undefined
   private fullSaid = false
-  private sweeping = false
-  private timer: NodeJS.Timeout | undefined
 
   constructor(svc: Svc, config: RateLimitConfig) {
     this.svc = svc
@@ -62,14 +60,6 @@ export class Guard {
       banned: () => this.lockout.banned(svc.clock.monotonic()),
       tracked: () => ({ ...this.limits.tracked(), failing: this.lockout.failing }),
     })
-  }
-
-  start(): void {
-    this.timer = setInterval(() => void this.sweep(), this.config.cleanup_interval_secs * 1000).unref()
-  }
-
-  stop(): void {
-    clearInterval(this.timer)
   }
 
   /** The caller's own address, for all that look at the credentials from here on. */
@@ -158,13 +148,11 @@ export class Guard {
     return (this.namespaces ??= this.svc.find<NamespaceDirectory>(NAMESPACES))
   }
 
-  private async sweep(): Promise<void> {
-    if (this.sweeping) return
-    this.sweeping = true
+  /** Forgets who has been idle for long. */
+  async sweep(): Promise<void> {
     const now = this.svc.clock.monotonic()
     for (const parts of [this.limits.sweep(now), this.lockout.sweep(now)]) for (const _ of parts) await turn()
     this.fullSaid = false
-    this.sweeping = false
   }
 }
 

@@ -44,8 +44,7 @@ export default definePlugin({
     svc.start(() => {
       const { requests_per_second: address, rate_limit_rps: global, per_user_rate_limit_rps: principal } = section
       svc.log.info({ address, global, principal, bans: tracking }, 'requests a second are limited; 0 = not')
-      guard.start()
     })
-    svc.stop(() => guard.stop())
+    svc.schedule('cleanup', section.cleanup_interval_secs * 1000, () => guard.sweep(), { local: true })
   },
 })

@@ -1,24 +1,6 @@
-/** For tests: a clock that is moved by hand, keys, an audit trail that is looked into, and routes that answer. */
-import { AUDIT_TRAIL, type AuditRecord, type Clock, definePlugin, NAMESPACES, type NamespaceDefinition, type Plugin } from 'svcdb'
+/** For tests: keys, an audit trail that is looked into, and routes that answer. */
+import { AUDIT_TRAIL, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDefinition, type Plugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-
-export interface FakeClock extends Clock {
-  /** Milliseconds later. */
-  advance(ms: number): void
-}
-
-export function fakeClock(): FakeClock {
-  let ms = 1_000_000
-  const epoch = 1_700_000_000_000
-  return {
-    now: () => epoch + ms,
-    nowNanos: () => BigInt(epoch + ms) * 1_000_000n,
-    monotonic: () => ms,
-    advance: (more) => {
-      ms += more
-    },
-  }
-}
 
 /** Sections out of keys: those of limits that are not the plugin's own stand in [server]. */
 export function configOf(keys: Record<string, unknown>, more: Record<string, unknown> = {}) {

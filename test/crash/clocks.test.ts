@@ -1,6 +1,6 @@
 /** A whole node while the wall clock is wrong: stamps, keys of idempotent writes and the future bound, as a client sees them. The engine's part: storage/embedded/retention/clocks.test.ts. */
 
-import { boot } from 'svcdb/testkit'
+import { boot, systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import lineProtocol from '../../plugins/line_protocol/index.ts'
 import native from '../../plugins/native/index.ts'
@@ -13,7 +13,7 @@ t.setTimeout(120_000)
 
 async function start(t: Test, config: Record<string, unknown>) {
   const time = { wall: NOW_MS, monotonic: 0 }
-  const clock = { now: () => time.wall, nowNanos: () => BigInt(time.wall) * 1_000_000n, monotonic: () => time.monotonic }
+  const clock = { ...systemClock, now: () => time.wall, nowNanos: () => BigInt(time.wall) * 1_000_000n, monotonic: () => time.monotonic }
   const node = await boot({ plugins: [native, lineProtocol], storage: 'embedded', config: config as never, clock })
   t.teardown(() => node.stop())
   const write = async (line: string, headers: Record<string, string> = {}) =>

@@ -15,7 +15,7 @@ import {
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
-import { drainMs, HostGuard, parseAddress, refuseDuplicates, reloadTls, tlsOptions } from '../network/index.ts'
+import { drainMs, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
 import { keepAlive } from './keepalive.ts'
@@ -45,7 +45,6 @@ export class GrpcListener<Context> {
   private readonly memory: CallMemory
   private readonly turn = inTurn(MAX_DECOMPRESSIONS)
   private server: Http2Server | Http2SecureServer | undefined
-  private stopReload: () => void = () => {}
   private draining = false
   private drained: Promise<void> | undefined
   private whenIdle: () => void = () => {}
@@ -108,7 +107,8 @@ export class GrpcListener<Context> {
     }
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
     const server = secure === undefined ? createServer(options) : createSecureServer({ ...options, ...secure, allowHTTP1: false })
-    if (tls !== undefined && secure !== undefined) this.stopReload = reloadTls(server as unknown as TlsServer, tls, secure, owner.log)
+    if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
+      owner.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, owner.log), { local: true })
     this.server = server
     server.on('session', (session) => this.accept(session))
     // What is no HTTP/2 ends its own connection.
@@ -137,7 +137,6 @@ export class GrpcListener<Context> {
 
   private async waitForCalls(): Promise<void> {
     this.draining = true
-    this.stopReload()
     const { server, owner } = this
     if (server === undefined) return
     server.close()
@@ -163,7 +162,6 @@ export class GrpcListener<Context> {
   /** Closes what is left. Safe twice, and after a failed start. */
   async stop(): Promise<void> {
     this.draining = true
-    this.stopReload()
     const { server } = this
     if (server === undefined) return
     this.server = undefined

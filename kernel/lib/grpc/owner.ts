@@ -33,6 +33,8 @@ export interface GrpcOwner<Context> {
     admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
   }
   readonly clock: { now(): number }
+  /** Has something done each `every` milliseconds until the server stops; in each process, as `local` says. */
+  schedule(name: string, every: number, job: () => Promise<void>, options: { local: true }): unknown
   /** Aborted when the server begins to stop. */
   readonly stopping: AbortSignal
 }

@@ -29,7 +29,6 @@ export interface ClientCertificate {
 /** Where a reload, or why there is none, is written. */
 export interface TlsLog {
   info(fields: object, message: string): void
-  warn(fields: object, message: string): void
 }
 
 /** @throws TLS_ERROR naming the file. */
@@ -104,12 +103,11 @@ function shownOn(socket: Partial<TLSSocket>): ClientCertificate | undefined {
   return socket.authorized ? { der } : { der, error: String(socket.authorizationError ?? 'it was not verified') }
 }
 
-/** Looks at the files every reload_interval_secs. A set that does not load is logged, and the old one stays. Returns how to stop. */
-export function reloadTls(server: Server, config: TlsSettings, current: SecureContextOptions, log: TlsLog): () => void {
-  if (config.reload_interval_secs === 0) return () => {}
+/** What looks at the files, for a schedule, and has the server use them when they have changed. A set that does not load is an error once, and the old one stays. */
+export function tlsReload(server: Server, config: TlsSettings, current: SecureContextOptions, log: TlsLog): () => Promise<void> {
   let fingerprint = fingerprintOf(current)
   let refused = ''
-  const check = async (): Promise<void> => {
+  return async () => {
     try {
       const next = await readTls(config)
       const seen = fingerprintOf(next)
@@ -119,12 +117,9 @@ export function reloadTls(server: Server, config: TlsSettings, current: SecureCo
       fingerprint = seen
       log.info({ cert: config.cert }, 'TLS certificate reloaded')
     } catch (error) {
-      log.warn({ err: error }, 'cannot reload the TLS certificate; the old one stays in use')
+      throw new Error(`cannot reload the TLS certificate, the old one stays in use: ${(error as Error).message}`, { cause: error })
     }
   }
-  const timer = setInterval(check, config.reload_interval_secs * 1000)
-  timer.unref()
-  return () => clearInterval(timer)
 }
 
 function fingerprintOf(options: SecureContextOptions): string {

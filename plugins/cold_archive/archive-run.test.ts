@@ -1,33 +1,26 @@
 import type { ArchiveResult, ArchiveService, Svc } from 'svcdb'
-import t, { type Test } from 'tap'
+import t from 'tap'
+import { runArchive } from './archive-run.ts'
 import type { ColdArchiveConfig } from './config.ts'
 import type { ArchiveMetrics } from './metrics.ts'
-import { Schedule } from './schedule.ts'
 
 /** What one run with this result logs. */
-async function logged(t: Test, result: Partial<ArchiveResult>): Promise<string[]> {
+async function logged(result: Partial<ArchiveResult>): Promise<string[]> {
   const lines: string[] = []
   const log = { info: (_counts: object, text: string) => void lines.push(text), error: () => {} } as unknown as Svc['log']
   const counter = { inc() {} }
   const metrics = { runs: counter, objects: counter, rows: counter, awaitingRollup: counter, incomplete: counter } as unknown as ArchiveMetrics
   const config = { cold_after_secs: 1, max_objects_per_run: 8, interval_secs: 3600 } as ColdArchiveConfig
-  await new Promise<void>((resolve) => {
-    const run = async () => {
-      setImmediate(resolve)
-      return { objects: 0, rows: 0, awaitingRollup: 0, incomplete: 0, ...result }
-    }
-    const schedule = new Schedule({ run } as unknown as ArchiveService, config, metrics, log)
-    t.teardown(() => schedule.stop())
-    schedule.start()
-  })
+  const run = async () => ({ objects: 0, rows: 0, awaitingRollup: 0, incomplete: 0, ...result })
+  await runArchive({ run } as unknown as ArchiveService, config, metrics, log)
   return lines
 }
 
 t.test('a run says what it left local, and why', async (t) => {
   const shared = 'tables with days past cold_after_secs keep them local while files that hold newer data reach into them'
   const rollups = 'tables keep theirs local while a rollup still needs them'
-  t.same(await logged(t, {}), [], 'nothing was due')
-  t.same(await logged(t, { objects: 2, rows: 10 }), ['archived old data'])
-  t.same(await logged(t, { incomplete: 3 }), [`archived nothing; 3 ${shared}`])
-  t.same(await logged(t, { objects: 1, incomplete: 3, awaitingRollup: 1 }), [`archived old data; 3 ${shared}; 1 ${rollups}`])
+  t.same(await logged({}), [], 'nothing was due')
+  t.same(await logged({ objects: 2, rows: 10 }), ['archived old data'])
+  t.same(await logged({ incomplete: 3 }), [`archived nothing; 3 ${shared}`])
+  t.same(await logged({ objects: 1, incomplete: 3, awaitingRollup: 1 }), [`archived old data; 3 ${shared}; 1 ${rollups}`])
 })
