@@ -3,6 +3,10 @@
  * Each is a process of its own, one after the other; hours on a small machine.
  *
  *   node scripts/test-long.ts [part of a name]
+ *   node scripts/test-long.ts --turn [number]
+ *
+ * With --turn it runs a minute or so of one of them, with a seed of its own: which one and which seed follow from the number, by default the day, so that
+ * CI goes through all of them.
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -13,34 +17,48 @@ interface Run {
   env?: Record<string, string>
 }
 
+interface Long extends Run {
+  /** A minute or so of it. Absent: it cannot be short. */
+  turn?(seed: string): Run
+}
+
 const ROOT = join(import.meta.dirname, '..')
 /** Seconds that a test of tap's may take; the long form has no limit of its own. */
 const NO_LIMIT = '86400'
 
-const RUNS: Run[] = [
+const RUNS: Long[] = [
   { run: ['storage/embedded/conformance.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '20', SVC_STEPS: '100' } },
   { run: ['storage/embedded/conformance-crash.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '20', SVC_STEPS: '100' } },
   { run: ['storage/memory/memory.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '50', SVC_STEPS: '200' } },
-  { run: ['storage/embedded/encryption/random.test.ts'], env: { SVC_SEEDS: '10', SVC_STEPS: '100' } },
-  { run: ['storage/embedded/archive/random.test.ts'], env: { SVC_STEPS: '150' } },
+  { run: ['storage/embedded/simulation/run.ts', '20000'], turn: (seed) => ({ run: ['storage/embedded/simulation/run.ts', '400', seed] }) },
+  {
+    run: ['storage/embedded/encryption/random.test.ts'],
+    env: { SVC_SEEDS: '10', SVC_STEPS: '100' },
+    turn: (seed) => ({ run: ['storage/embedded/encryption/random.test.ts'], env: { SVC_SEED: seed } }),
+  },
+  {
+    run: ['storage/embedded/archive/random.test.ts'],
+    env: { SVC_STEPS: '150' },
+    turn: (seed) => ({ run: ['storage/embedded/archive/random.test.ts'], env: { SVC_SEED: seed } }),
+  },
   { run: ['storage/embedded/catalog/store.test.ts'], env: { SVC_LIVES: 'all' } },
   { run: ['storage/embedded/read/samples/samples.test.ts'], env: { SVC_RUNS: '40' } },
   { run: ['test/crash/full-disk.test.ts'], env: { SVC_DISK_CYCLES: '20' } },
-  { run: ['test/crash/kill-loop.ts', '200'] },
-  { run: ['test/crash/power-cut.ts', '100'] },
-  { run: ['test/crash/power-files.ts', '100'] },
-  { run: ['test/crash/torn-wal.ts', '10'] },
-  { run: ['test/crash/bit-flips.ts', '5'] },
-  { run: ['test/crash/backup-loop.ts', '20'] },
+  { run: ['test/crash/kill-loop.ts', '200'], turn: (seed) => ({ run: ['test/crash/kill-loop.ts', '8', seed] }) },
+  { run: ['test/crash/power-cut.ts', '100'], turn: (seed) => ({ run: ['test/crash/power-cut.ts', '5', seed] }) },
+  { run: ['test/crash/power-files.ts', '100'], turn: (seed) => ({ run: ['test/crash/power-files.ts', '30', seed] }) },
+  { run: ['test/crash/torn-wal.ts', '10'], turn: (seed) => ({ run: ['test/crash/torn-wal.ts', '1', seed] }) },
+  { run: ['test/crash/bit-flips.ts', '5'], turn: (seed) => ({ run: ['test/crash/bit-flips.ts', '1', seed] }) },
+  { run: ['test/crash/backup-loop.ts', '20'], turn: (seed) => ({ run: ['test/crash/backup-loop.ts', '3', seed] }) },
   { run: ['test/crash/churn.ts', '1000000', '4'] },
-  { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'] },
-  { run: ['test/security/bombs.ts', '200'] },
+  { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'], turn: (seed) => ({ run: ['storage/embedded/sql/gate.fuzz.ts', '45', seed] }) },
+  { run: ['test/security/bombs.ts', '200'], turn: (seed) => ({ run: ['test/security/bombs.ts', '20', seed] }) },
   { run: ['test/security/loop-delay.ts'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },
 ]
 
-const [part = ''] = process.argv.slice(2)
-const chosen = RUNS.filter(({ run }) => run.join(' ').includes(part))
+const [part = '', number = String(Math.floor(Date.now() / 86_400_000))] = process.argv.slice(2)
+const chosen = part === '--turn' ? [inTurn(Number(number))] : RUNS.filter(({ run }) => run.join(' ').includes(part))
 const failed: string[] = []
 for (const { run, env = {} } of chosen) {
   const settings = Object.entries(env).map(([name, value]) => `${name}=${value} `)
@@ -52,3 +70,9 @@ for (const { run, env = {} } of chosen) {
 }
 process.stdout.write(`\n${chosen.length - failed.length} of ${chosen.length} passed${failed.map((name) => `\nfailed: ${name}`).join('')}\n`)
 process.exit(failed.length === 0 && chosen.length > 0 ? 0 : 1)
+
+function inTurn(number: number): Run {
+  const turns = RUNS.flatMap(({ turn }) => turn ?? [])
+  if (!Number.isSafeInteger(number) || number < 0) throw new Error(`cannot run turn "${number}": it is a whole number from 0`)
+  return turns[number % turns.length](String(number))
+}
