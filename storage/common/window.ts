@@ -16,8 +16,8 @@
  * `open` are the narrowest: a row that they call too old is judged again by those of its measurement (`boundsOf`).
  */
 import { SvcError } from 'svcdb/lib/errors'
-import { ADMITS_ALL, type AdmissionCutoff, type AdmissionCutoffs, wallClock } from './lifetime.ts'
 import type { Limits } from './limits.ts'
+import { ADMITS_ALL, type AdmissionCutoff, type AdmissionCutoffs, wallClock } from './retention.ts'
 import { before, earlier, floorDiv, formatTime, highHalf, INT64_MAX, INT64_MIN, later, lowHalf, toNs } from './time.ts'
 
 export const ADMITTED = 0

@@ -2,8 +2,8 @@
 import { availableParallelism } from 'node:os'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'typebox'
-import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
+import { retentionKeys } from '../common/retention.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import { DEFAULT_LIMITS } from './sql-limits.ts'
@@ -24,7 +24,7 @@ export const configSchema = Type.Object({
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
   }),
   ...admissionKeys,
-  ...lifetimeKeys,
+  ...retentionKeys,
   deleted_rows_rewrite_secs: Type.Integer({
     default: 600,
     minimum: 0,

@@ -4,12 +4,14 @@ import { join } from 'node:path'
 import type { Counter, Histogram, Metrics } from 'svcdb'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Scrubber } from './integrity/scrubber.ts'
-import type { Manifest } from './segment/manifest.ts'
+import type { Memtables } from './memtable/memtables.ts'
+import type { RetiredFiles } from './segment/retired-files.ts'
+import type { SegmentTable } from './segment/segment-table.ts'
 import type { SeriesIndex } from './series/series-index.ts'
 import type { WorkerPool } from './threads/pool.ts'
-import type { FsyncPolicy } from './wal/wal.ts'
+import type { Readers } from './threads/readers.ts'
+import type { FsyncPolicy, Wal } from './wal/wal.ts'
 import type { Pressure } from './write/pressure.ts'
-import type { WritePath } from './write/write-path.ts'
 
 export interface EngineMetrics {
   walFsyncs: Counter
@@ -72,11 +74,15 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
   }
 }
 
-export interface GaugedParts {
+/** What gauges show. */
+export interface GaugeSources {
   policy: FsyncPolicy
-  writes: WritePath
+  wal: Wal
+  memtables: Memtables
   index: SeriesIndex
-  manifest: Manifest
+  segments: SegmentTable
+  retired: RetiredFiles
+  readers: Readers
   pressure: Pressure
   catalog: Catalog
   pool: WorkerPool
@@ -99,34 +105,34 @@ export function durabilityInfo(metrics: Metrics, policy: FsyncPolicy): void {
   )
 }
 
-/** Gauges read from the parts at each scrape. */
-export function engineGauges(metrics: Metrics, parts: GaugedParts): void {
-  const { policy, writes, index, manifest, pressure, catalog, pool, scrubber, temp } = parts
+/** Gauges, read at each scrape. */
+export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
+  const { policy, wal, memtables, index, segments, retired, readers, pressure, catalog, pool, scrubber, temp } = sources
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
   durabilityInfo(metrics, policy)
-  const segments = () => [...manifest.segments.values()].flat()
-  gauge('memtable_memory_bytes', 'Memory of all memtables', () => writes.memory)
-  gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + writes.times.memory)
+  gauge('memtable_memory_bytes', 'Memory of all memtables', () => memtables.memory)
+  gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + memtables.times.memory)
   gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
   gauge('scratch_bytes', 'Bytes of scratch space on disk that statements use now', () => bytesBelow(temp))
   gauge('sample_cache_bytes', 'Bytes of samples that the query threads keep decoded', () => pool.sampleBytes)
-  gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => writes.wal.memory)
+  gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => wal.memory)
   gauge(
     'catalog_memory_bytes',
     'Pages of the catalog in use, which are mapped into memory, and about what the manifest of segments takes in the main thread',
-    () => catalog.store.mappedBytes + segments().reduce((sum, { columns }) => sum + SEGMENT_BYTES + columns.length * SEGMENT_COLUMN_BYTES, 0),
+    () => catalog.store.mappedBytes + segments.all().reduce((sum, { columns }) => sum + SEGMENT_BYTES + columns.length * SEGMENT_COLUMN_BYTES, 0),
   )
   gauge('compaction_backpressure_active', '1 while writes are refused because merging is behind', () => Number(pressure.compactionBehind))
   gauge('maintenance_running', '0 when the maintenance thread has died too often: only a restart recovers', () => Number(pressure.running))
   gauge('series', 'Live series', () => index.live)
-  const local = () => segments().filter(({ archived }) => !archived)
-  gauge('segments', 'Segment files', () => local().length)
-  gauge('segment_bytes', 'Bytes of all segment files', () => local().reduce((sum, { bytes }) => sum + bytes, 0))
-  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () => (pool.readers === 0 ? 0 : local().length + manifest.retired))
-  gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.damaged)
-  gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => manifest.retired)
+  gauge('segments', 'Segment files', () => segments.local().length)
+  gauge('segment_bytes', 'Bytes of all segment files', () => segments.local().reduce((sum, { bytes }) => sum + bytes, 0))
+  gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () =>
+    readers.count === 0 ? 0 : segments.local().length + retired.count,
+  )
+  gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.corrupt)
+  gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => retired.count)
 }
 
 function bytesBelow(directory: string): number {

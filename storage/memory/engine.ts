@@ -29,10 +29,10 @@ import type {
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
-import { lifetimesOf } from '../common/lifetime.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
+import { retentionSettings } from '../common/retention.ts'
 import { Window } from '../common/window.ts'
 import { admit } from './admit.ts'
 import { Deadline, startJob } from './job.ts'
@@ -72,7 +72,7 @@ export class MemoryEngine implements StorageEngine {
     this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this
     const newest = () => [...this.windows.values()].map((window) => window.newest)
-    this.removal = new Removal({ resolver, limits, lifetimes: lifetimesOf(context.config, limits), now: () => context.now(), newest, openBatches })
+    this.removal = new Removal({ resolver, limits, lifetimes: retentionSettings(context.config, limits), now: () => context.now(), newest, openBatches })
   }
 
   async open(): Promise<void> {

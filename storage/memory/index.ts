@@ -2,13 +2,13 @@
 
 import type { StorageContext, StorageEngine } from 'svcdb'
 import { Type } from 'typebox'
-import { lifetimeKeys } from '../common/lifetime.ts'
 import { admissionKeys } from '../common/limits.ts'
+import { retentionKeys } from '../common/retention.ts'
 import { MemoryEngine } from './engine.ts'
 
 export { capabilities } from './engine.ts'
 
-export const configSchema = Type.Object({ ...admissionKeys, ...lifetimeKeys })
+export const configSchema = Type.Object({ ...admissionKeys, ...retentionKeys })
 
 export function createEngine(context: StorageContext): StorageEngine {
   return new MemoryEngine(context)

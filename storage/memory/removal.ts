@@ -1,28 +1,28 @@
-/** How data goes: deletes, drops and retention. The rules are those of `../common/lifetime.ts`; here they meet the maps. */
+/** How data goes: deletes, drops and retention. The rules are those of `../common/retention.ts`; here they meet the maps. */
 import type { DeleteRequest, RetentionHold } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
+import type { Limits } from '../common/limits.ts'
+import { compileMatchers } from '../common/matchers.ts'
 import {
   type AdmissionCutoffs,
   admissionCutoffs,
   deadlinePassed,
   dropDeadline,
   KEPT_ENDED_DROPS,
-  type Lifetimes,
-  lifetimeClock,
   measurementCutoff,
   nothingToRestore,
+  type RetentionSettings,
   restoreConflict,
+  retentionClock,
   unknownMeasurement,
-} from '../common/lifetime.ts'
-import type { Limits } from '../common/limits.ts'
-import { compileMatchers } from '../common/matchers.ts'
+} from '../common/retention.ts'
 import { INT64_MIN } from '../common/time.ts'
 import type { Measurement, Series, SeriesTable } from './series.ts'
 
 export interface Surroundings {
   resolver: SeriesTable
   limits: Limits
-  lifetimes: Lifetimes
+  lifetimes: RetentionSettings
   now(): number
   /** Newest admitted time of each namespace. */
   newest(): (bigint | undefined)[]
@@ -123,7 +123,7 @@ export class Removal {
   }
 
   private clock(): bigint {
-    return lifetimeClock(this.around.now(), this.around.newest())
+    return retentionClock(this.around.now(), this.around.newest())
   }
 }
 

@@ -4,7 +4,7 @@ import { Column } from 'svcdb/lib/columns'
 import { crc32c } from 'svcdb/lib/files'
 import t from 'tap'
 import { ByteWriter } from '../../storage/embedded/wal/bytes.ts'
-import { encodeChange, type LifetimeChange } from '../../storage/embedded/wal/change-record.ts'
+import { type ChangeRecord, encodeChange } from '../../storage/embedded/wal/change-record.ts'
 import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'
 import { decodeWrite, encodeWrite, type WriteRecord } from '../../storage/embedded/wal/record.ts'
 import { replay } from '../../storage/embedded/wal/replay.ts'
@@ -73,7 +73,7 @@ t.test('the example is what is written', async (t) => {
 })
 
 t.test('changes of what lives decode as they were written', async (t) => {
-  const changes: LifetimeChange[] = [
+  const changes: ChangeRecord[] = [
     { kind: 'delete', tombstone: 3, measurement: 7, start: -(2n ** 63n), end: 2n ** 63n - 1n, series: Int32Array.of(1, 5, 1_000_000) },
     { kind: 'delete', tombstone: 4, measurement: 7, start: 1n, end: 2n, series: null },
     { kind: 'drop', tombstone: 5, measurement: 7, deadline: 1_700_000_000_000_000_000n },

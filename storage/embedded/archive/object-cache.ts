@@ -21,7 +21,7 @@ interface Copy {
   ready?: Promise<void>
 }
 
-export class Shelf {
+export class ObjectCache {
   /** Where the objects are read, by key. */
   readonly directory: string
   private readonly store: ObjectStore

@@ -22,7 +22,7 @@ export interface OwnerMark {
   database: string
 }
 
-export interface OwnerParts {
+export interface OwnerOptions {
   store: ObjectStore
   fs: FileSystem
   /** For files on their way to the store and back. */
@@ -35,18 +35,18 @@ export interface OwnerParts {
 }
 
 /** Makes sure that the store is this database's, and marks it if it is nobody's. @throws CONFLICT when it is another's, and what the store throws. */
-export async function requireOwner(parts: OwnerParts): Promise<void> {
-  const { store, identity, named, takeOverFrom } = parts
+export async function requireOwner(options: OwnerOptions): Promise<void> {
+  const { store, identity, named, takeOverFrom } = options
   // One without a mark is of a server that made none: of the parent, if objects of it came with the backup.
-  const owner = (await readMark(parts)) ?? (named ? identity.parent : undefined)
+  const owner = (await readMark(options)) ?? (named ? identity.parent : undefined)
   if (owner === identity.id) return
   if (owner !== undefined && owner !== takeOverFrom) throw othersArchive(store, owner, identity)
-  await writeMark(parts)
-  const marked = await readMark(parts)
+  await writeMark(options)
+  const marked = await readMark(options)
   if (marked !== identity.id) throw othersArchive(store, marked ?? 'unknown', identity)
 }
 
-async function readMark({ store, fs, tempDir }: OwnerParts): Promise<string | undefined> {
+async function readMark({ store, fs, tempDir }: OwnerOptions): Promise<string | undefined> {
   const { readFile, rm } = fs.promises
   const path = join(tempDir, 'archive-owner.read')
   try {
@@ -72,7 +72,7 @@ function databaseOf(text: string): string | undefined {
   }
 }
 
-async function writeMark({ store, fs, tempDir, identity }: OwnerParts): Promise<void> {
+async function writeMark({ store, fs, tempDir, identity }: OwnerOptions): Promise<void> {
   const path = join(tempDir, 'archive-owner.write')
   try {
     const file = await fs.promises.open(path, 'w')

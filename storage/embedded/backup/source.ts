@@ -2,46 +2,43 @@
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { Catalog } from '../catalog/catalog.ts'
+import type { CatalogWriter } from '../catalog/writer.ts'
 import type { Environment } from '../environment.ts'
-import type { Manifest } from '../segment/manifest.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../threads/layout.ts'
-import type { WorkerPool } from '../threads/pool.ts'
+import type { Readers } from '../threads/readers.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
 import { hex } from './manifest.ts'
 
-export interface BackedUp {
-  engine: { flush(): Promise<void> }
-  writes: WritePath
-  manifest: Manifest
-  pool: WorkerPool
+export interface BackupSourceDependencies {
+  dataDir: string
+  now(): number
+  /** Resolves when everything acknowledged is in segments. */
+  flush(): Promise<void>
+  writes: Pick<WritePath, 'applied'>
   catalog: Catalog
+  writer: CatalogWriter
+  readers: Readers
+  environment: Pick<Environment, 'fs' | 'openStore' | 'random'>
 }
 
-/** @param parts of the engine. @throws DATABASE_CLOSED */
-export function backupSource(
-  dataDir: string,
-  now: () => number,
-  parts: () => BackedUp,
-  environment: Pick<Environment, 'fs' | 'openStore' | 'random'>,
-): BackupSource {
+export function backupSource({ dataDir, now, flush, writes, catalog, writer, readers, environment }: BackupSourceDependencies): BackupSource {
   return {
     dataDir,
     now,
     async settle() {
-      const { engine, writes, manifest, catalog } = parts()
       await catalog.identity() // what is restored remembers it
       const sequence = writes.applied
-      await engine.flush()
+      await flush()
       // A flush without rows commits nothing, but there may be definitions and deletes that only the log has.
-      await manifest.commit()
+      await writer.commit()
       return sequence
     },
-    lease: () => parts().pool.lease(),
+    lease: () => readers.lease(),
     async copyCatalog(directory) {
       try {
         // Compacting: the other kind of copy holds up all commits until it has ended.
-        await parts().catalog.store.db.backup(directory, true)
+        await catalog.store.db.backup(directory, true)
       } catch (error) {
         // LMDB's errors come as text only.
         const code = /No space left|quota/i.test((error as Error).message) ? 'ENOSPC' : 'EIO'

@@ -4,28 +4,31 @@
  * given back are so in the log already, and the series of a tombstone belong to nobody before its entry is there.
  */
 
-import type { Lifetime } from '../retention/lifetime.ts'
+import type { Releases } from '../retention/releases.ts'
+import type { Tombstones } from '../retention/tombstones.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
-import type { WritePath } from '../write/write-path.ts'
+import type { Wal } from '../wal/wal.ts'
 import type { Catalog } from './catalog.ts'
-import type { Marks } from './unstored.ts'
+import type { Marks, Unstored } from './unstored.ts'
 
 /** Blocks of a transaction. */
 const BLOCKS = 16
 
-export interface CatalogAheadParts {
+export interface CatalogAheadDependencies {
   catalog: Catalog
   index: SeriesIndex
-  lifetime: Lifetime
-  writes: WritePath
+  unstored: Unstored
+  tombstones: Tombstones
+  releases: Releases
+  wal: Wal
 }
 
 export class CatalogAhead {
   private running: Promise<void> | undefined
-  private readonly parts: CatalogAheadParts
+  private readonly dependencies: CatalogAheadDependencies
 
-  constructor(parts: CatalogAheadParts) {
-    this.parts = parts
+  constructor(dependencies: CatalogAheadDependencies) {
+    this.dependencies = dependencies
   }
 
   /** Resolves when a commit that begins now has no more to store than one of these transactions. @throws as a commit. */
@@ -44,11 +47,9 @@ export class CatalogAhead {
 
   /** @returns whether there was something. */
   private async step(): Promise<boolean> {
-    const { catalog, index, lifetime, writes } = this.parts
-    const { tombstones, releases } = lifetime
-    const { unstored } = writes
+    const { catalog, index, unstored, tombstones, releases, wal } = this.dependencies
     // As with a commit: nothing of it may be in the catalog that the log could still lose.
-    const ready = (): Promise<void> => writes.wal.settled()
+    const ready = (): Promise<void> => wal.settled()
     if (catalog.unstoredBlocks(index) > BLOCKS) {
       await catalog.storeSeries(index, BLOCKS, releases, ready)
       return true

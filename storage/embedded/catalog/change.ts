@@ -3,8 +3,9 @@
  * within the commit's body, so that one that runs later stores later state.
  */
 
-import type { Lifetime } from '../retention/lifetime.ts'
+import type { Drops } from '../retention/drops.ts'
 import { storeCutoffs, storeTombstone } from '../retention/stored.ts'
+import type { Tombstones } from '../retention/tombstones.ts'
 import type { Tombstone } from '../threads/layout.ts'
 import { blockKey } from './catalog.ts'
 import type { Schema } from './schema.ts'
@@ -23,9 +24,8 @@ export interface Entries {
 }
 
 /** @param floor first log file that is still needed once the commit is durable. */
-export function entriesOf(marks: Marks, { schema, lifetime }: { schema: Schema; lifetime: Lifetime }, floor: number): Entries {
+export function entriesOf(marks: Marks, { schema, tombstones, drops }: { schema: Schema; tombstones: Tombstones; drops: Drops }, floor: number): Entries {
   const entries: Entries['entries'] = []
-  const { tombstones, drops } = lifetime
   const changed: Tombstone[] = []
   const removed: number[] = []
   const ids = (kind: Kind): number[] => [...(marks.get(kind)?.keys() ?? [])]
@@ -42,8 +42,8 @@ export function entriesOf(marks: Marks, { schema, lifetime }: { schema: Schema; 
     if (tombstone === undefined) removed.push(id)
     else changed.push(tombstone)
   }
-  for (const id of ids('drop')) entries.push([blockKey('drop', id), drops.get(id)])
+  for (const id of ids('drop')) entries.push([blockKey('drop', id), drops.pending.get(id)])
   for (const _ of ids('retention')) entries.push(['meta/retention', storeCutoffs(tombstones.cutoffs)], ['meta/cuts', undefined])
-  for (const _ of ids('ended-drops')) entries.push(['meta/ended-drops', lifetime.ended])
+  for (const _ of ids('ended-drops')) entries.push(['meta/ended-drops', drops.ended])
   return { entries, seriesBlocks: ids('series'), tombstones: changed, tombstonesRemoved: removed, forgotten }
 }

@@ -5,6 +5,7 @@ import t from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { threadsRunning } from '../environment.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 
 const FAULTY = new URL('../testing/faulty-worker.ts', import.meta.url)
@@ -89,7 +90,7 @@ t.test('a catalog that could not be written refuses writes; a restart has everyt
   const dir = tempDir()
   const engine = await openEngine(dir)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
-  const { db } = (engine as unknown as { catalog: { store: { db: { batch: unknown } } } }).catalog.store
+  const { db } = inside(engine).catalog.store as unknown as { db: { batch: unknown } }
   db.batch = () => Promise.reject(Object.assign(new Error('Commit failed'), { commitError: Promise.reject(Object.assign(new Error('EIO'), { code: 5 })) }))
   await t.rejects(engine.flush(), { code: 'OVERLOADED', message: /catalog could not be written/ })
   await t.rejects(writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), { code: 'OVERLOADED', message: /restart/ })

@@ -1,11 +1,8 @@
 import t, { type Test } from 'tap'
-import type { DatabaseConfig } from '../config.ts'
 import type { EmbeddedEngine } from '../engine.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { HeldLog } from '../testing/held-log.ts'
-import type { WorkerPool } from '../threads/pool.ts'
-import type { Maintenance } from './maintenance.ts'
 
 t.setTimeout(120_000)
 
@@ -15,7 +12,7 @@ async function merging(t: Test, config: Record<string, unknown> = {}) {
   const log = new HeldLog()
   const engine = await openEngine(dir, { maintenance_interval_secs: 3600, compaction_fan_in: 2, ...config }, log.fs)
   t.teardown(() => closeAndRemove(engine, dir))
-  const { pool, maintenance } = engine as unknown as { pool: WorkerPool; maintenance: Maintenance }
+  const { pool, maintenance } = inside(engine)
   const compact = pool.compact.bind(pool)
   let go: () => void = () => {}
   let reach: () => void = () => {}
@@ -45,7 +42,7 @@ async function afterCrash<T>(dir: string, body: (engine: EmbeddedEngine) => Prom
   }
 }
 
-const count = (engine: EmbeddedEngine) => [...inside(engine).manifest.segments.values()].flat().length
+const count = (engine: EmbeddedEngine) => inside(engine).segments.all().length
 const HOST_A = { namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' } as const], start: NOW, end: NOW + 100n }
 
 t.test('a merge that begins while a delete is on its way does not count it as applied', async (t) => {
@@ -54,7 +51,7 @@ t.test('a merge that begins while a delete is on its way does not count it as ap
   const held = log.hold()
   const deleted = engine.delete(HOST_A)
   await held
-  const { config } = engine as unknown as { config: DatabaseConfig }
+  const { config } = inside(engine)
   config.compaction_fan_in = 2
   await engine.tidy()
   await reached
@@ -65,7 +62,7 @@ t.test('a merge that begins while a delete is on its way does not count it as ap
   await deleted
   const want = [`b ${NOW} v=1 w=1`, `b ${NOW + 1n} v=1 w=1`]
   t.same(await rowsOf(engine, 'm'), want)
-  await inside(engine).manifest.commit()
+  await inside(engine).writer.commit()
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
 })
 
@@ -89,7 +86,9 @@ t.test('merges that fail make room for others of their table, and are tried agai
   const { engine, go, pool, settled } = await merging(t, { compaction_fan_in: 64, deleted_rows_rewrite_secs: 0 })
   go()
   await engine.flush()
-  const [first, second] = [...inside(engine).manifest.segments.values()].flat().map(({ id }) => id)
+  const [first, second] = inside(engine)
+    .segments.all()
+    .map(({ id }) => id)
   const tried: number[] = []
   const compact = pool.compact.bind(pool)
   let broken = true
@@ -108,7 +107,9 @@ t.test('merges that fail make room for others of their table, and are tried agai
   await engine.tidy()
   await settled()
   t.notOk(
-    [...inside(engine).manifest.segments.values()].flat().some(({ id }) => id === first),
+    inside(engine)
+      .segments.all()
+      .some(({ id }) => id === first),
     'written again once it can be read',
   )
 })

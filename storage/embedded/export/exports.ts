@@ -16,19 +16,14 @@ const UNFINISHED = /\.parquet\.\d+\.unfinished$/
 
 export class Exports {
   private readonly directory: string
-  private readonly config: () => WorkerConfig
+  private readonly config: WorkerConfig
   private readonly run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>
   private readonly writing = new Set<string>()
   private readonly swept = new Set<string>()
   private next = 0
   private readonly fs: FileSystem
 
-  constructor(
-    dataDir: string,
-    config: () => WorkerConfig,
-    run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>,
-    fs: FileSystem,
-  ) {
+  constructor(dataDir: string, config: WorkerConfig, run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>, fs: FileSystem) {
     this.fs = fs
     this.directory = paths(dataDir).exports
     this.config = config
@@ -42,7 +37,7 @@ export class Exports {
       throw new SvcError('CONFLICT', `cannot export to "${basename(path)}": the file exists or is being written; choose another name or remove it`)
     this.sweep(dirname(path))
     this.writing.add(path)
-    const { compression, zstdLevel, memoryLimitBytes, tempDir, encryption } = this.config()
+    const { compression, zstdLevel, memoryLimitBytes, tempDir, encryption } = this.config
     const id = this.next++
     const task: ExportTask = {
       request: { ...request, path },

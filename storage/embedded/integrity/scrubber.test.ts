@@ -13,7 +13,10 @@ t.test('the longest interval that is accepted is no busy loop', async (t) => {
     passes++
     return []
   }
-  const scrubber = new Scrubber({ dataDir: '.', config, log: testContext({}, () => 0).log, catalog: { amendSegment: async () => {} }, segments }, [])
+  const scrubber = new Scrubber(
+    { dataDir: '.', config, log: testContext({}, () => 0).log, catalog: { amendSegment: async () => {} }, segments: { local: segments } },
+    [],
+  )
   scrubber.start()
   await setTimeout(100)
   await scrubber.stop()

@@ -6,7 +6,7 @@ import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../thread
 import { type FileSystem, realFileSystem, syncDirectory } from '../wal/file-system.ts'
 import { segmentFault } from './trust.ts'
 
-export interface StartupParts {
+export interface StartupOptions {
   dataDir: string
   /** Where files set aside go. */
   damagedDir: string
@@ -60,8 +60,8 @@ interface Fault {
 }
 
 /** The segments to serve. @throws DATABASE_ERROR naming the first file that is not as the catalog says, unless they are set aside. */
-export async function segmentsToServe(parts: StartupParts): Promise<SegmentMeta[]> {
-  const { dataDir, catalog, fs = realFileSystem } = parts
+export async function segmentsToServe(options: StartupOptions): Promise<SegmentMeta[]> {
+  const { dataDir, catalog, fs = realFileSystem } = options
   const sound: SegmentMeta[] = []
   const faults: Fault[] = []
   for (const segment of catalog.segments()) {
@@ -74,7 +74,7 @@ export async function segmentsToServe(parts: StartupParts): Promise<SegmentMeta[
     const { damaged: _, ...whole } = segment
     sound.push(whole)
   }
-  if (faults.length > 0) await settle(parts, faults)
+  if (faults.length > 0) await settle(options, faults)
   return sound
 }
 
@@ -96,7 +96,7 @@ async function stillDamaged(dataDir: string, segment: SegmentMeta, fs: FileSyste
   return fault === undefined ? undefined : { file: segment.file, cause: `is damaged: ${fault}` }
 }
 
-async function settle({ dataDir, damagedDir, setAside, log, catalog, fs = realFileSystem }: StartupParts, faults: readonly Fault[]): Promise<void> {
+async function settle({ dataDir, damagedDir, setAside, log, catalog, fs = realFileSystem }: StartupOptions, faults: readonly Fault[]): Promise<void> {
   if (!setAside) {
     const [{ file, cause }] = faults
     const more = faults.length > 1 ? ` and ${faults.length - 1} more are not as they were written` : ''
@@ -121,4 +121,16 @@ async function moveIfThere(from: string, to: string, fs: FileSystem): Promise<vo
   await fs.promises.rename(from, to).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error
   })
+}
+
+/** Deletes files below segments/ that the manifest does not name: left by a crash between writing a file and its catalog entry. */
+export function removeOrphans(dir: string, dataDir: string, known: ReadonlySet<string>, fs: FileSystem): number {
+  let removed = 0
+  for (const file of fs.filesSync(dir)) {
+    const path = join(dir, file)
+    if (known.has(path.slice(dataDir.length + 1))) continue
+    fs.unlinkSync(path)
+    removed++
+  }
+  return removed
 }

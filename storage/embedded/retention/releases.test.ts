@@ -6,8 +6,9 @@ import t from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { SeriesIndex } from '../series/series-index.ts'
+import { SLICE, type Slices } from '../slices.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import { SLICE, type Slices } from '../threads/slices.ts'
 import { realFileSystem } from '../wal/file-system.ts'
 
 t.setTimeout(300_000)
@@ -198,7 +199,7 @@ t.test('a crash between the slices of a final drop leaves no series of it, also 
   const logs = (): string[] => readdirSync(join(dir, 'wal'))
   const before = logs()
   let goOn = (): void => {}
-  const { slices } = (engine as unknown as { lifetime: { releases: { parts: { slices: Slices } } } }).lifetime.releases.parts
+  const { slices } = (inside(engine).releases as unknown as { dependencies: { slices: Slices } }).dependencies
   const { next } = slices
   t.teardown(() => Object.assign(slices, { next }))
   Object.assign(slices, { next: () => new Promise<void>((resolve) => (goOn = resolve)) })
@@ -241,7 +242,7 @@ t.test('a release that the log refuses is not stored by a commit in between', as
   t.equal(series(engine), 2)
   for (let i = 0; i < 1000 && blocked === undefined; i++) await new Promise((resolve) => setImmediate(resolve))
   t.ok(blocked, 'the record was on its way')
-  await (engine as unknown as { manifest: { commit(change: object): Promise<void> } }).manifest.commit({})
+  await inside(engine).writer.commit()
   fail = false
   blocked?.()
   for (let i = 0; i < 1000 && series(engine) < 3; i++) await new Promise((resolve) => setImmediate(resolve))
@@ -272,7 +273,7 @@ t.test('the series of a delete of many lie in blocks of the catalog, and go with
   }
   await engine.close()
   engine = await openEngine(dir, { deleted_rows_rewrite_secs: 0, maintenance_interval_secs: 1 })
-  const store = () => (engine as unknown as { catalog: { store: { keys(prefix: string): Iterable<string> } } }).catalog.store
+  const store = () => inside(engine).catalog.store
   t.ok([...store().keys('masked/')].length > 0)
   for (let i = 0; i < 200 && [...store().keys('masked/')].length > 0; i++) {
     await setTimeout(50)

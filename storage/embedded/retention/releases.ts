@@ -9,29 +9,36 @@
  * - Between two slices all is consistent: those given back are in the log, or their measurement's drop is, and after a crash the rest is found again.
  */
 import type { StorageContext } from 'svcdb'
+import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { BLOCK } from '../catalog/catalog.ts'
 import type { Schema } from '../catalog/schema.ts'
-import type { Memtable } from '../memtable/memtable.ts'
+import type { Unstored } from '../catalog/unstored.ts'
+import type { Memtable, SeriesTimes } from '../memtable/memtable.ts'
+import type { EngineMetrics } from '../metrics.ts'
+import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
+import type { Slices } from '../slices.ts'
 import type { SegmentMeta, Tombstone } from '../threads/layout.ts'
 import type { Publisher } from '../threads/publisher.ts'
-import type { Slices } from '../threads/slices.ts'
+import type { BatchPool } from '../write/batch-pool.ts'
 import type { WritePath } from '../write/write-path.ts'
 import { CandidateList, CandidateMembers, type Candidates } from './candidates.ts'
 
 /** What a group of candidates costs at least, in series: so that many small ones do not make one long slice. */
 const GROUP_COST = 64
 
-export interface ReleasesParts {
+export interface ReleasesDependencies {
   schema: Schema
   index: SeriesIndex
-  writes: WritePath
+  writes: Pick<WritePath, 'change' | 'idle'>
+  batches: BatchPool
   publisher: Publisher
   log: StorageContext['log']
   slices: Slices
-  /** Segments of a table. */
-  segments(table: number): readonly SegmentMeta[]
-  released(count: number): void
+  segments: SegmentTable
+  times: SeriesTimes
+  unstored: Unstored
+  metrics: Pick<EngineMetrics, 'seriesReleased'>
 }
 
 /** Series that may have lost all rows in sources below a sequence. */
@@ -42,7 +49,7 @@ interface Group {
   tombstone?: number
   /** Their measurement is gone for good. */
   gone?: true
-  /** Those with rows in memtables that were flushed since have been left out: segments tell nothing more. */
+  /** Those with rows in memtables that were flushed since have been left out: segments know nothing more. */
   followed?: true
 }
 
@@ -64,17 +71,17 @@ export class Releases {
   private running: Promise<void> | undefined
   /** Given back in a record that is not durable yet. */
   private readonly unsettled = new Set<Unsettled>()
-  private readonly parts: ReleasesParts
+  private readonly dependencies: ReleasesDependencies
 
-  constructor(parts: ReleasesParts) {
-    this.parts = parts
+  /** @param stored tombstones of the catalog: the last process may not have come to give their series back. */
+  constructor(dependencies: ReleasesDependencies, stored: Iterable<Tombstone>) {
+    this.dependencies = dependencies
+    for (const tombstone of stored) if (isOfAllTime(tombstone)) this.queue.push(this.groupOf(tombstone))
   }
 
-  /** A tombstone hides all rows, of any time, below its sequence. @param fromCatalog an earlier process wrote it. */
-  emptied({ id, sequence, measurement, series }: Tombstone, fromCatalog: boolean): void {
-    const { members } = this.parts.index
-    const candidates = series === null ? new CandidateMembers(members, measurement) : new CandidateList(series)
-    this.queue.push({ candidates, sequence, tombstone: id, ...(fromCatalog ? {} : { followed: true }) })
+  /** A tombstone masks all rows, of any time, below its sequence. */
+  emptied(tombstone: Tombstone): void {
+    this.queue.push({ ...this.groupOf(tombstone), followed: true })
   }
 
   /** A memtable becomes segments: what it knows of series that wait here goes with it. */
@@ -82,22 +89,22 @@ export class Releases {
     for (const group of [this.current, ...this.queue, ...this.postponed]) {
       if (group?.followed === undefined || group.sequence > memtable.sequence) continue
       const left: Int32Array[] = []
-      while (!group.candidates.ended) left.push(group.candidates.take(this.parts.slices.size).filter((series) => !memtable.has(series)))
+      while (!group.candidates.ended) left.push(group.candidates.take(this.dependencies.slices.size).filter((series) => !memtable.has(series)))
       group.candidates = new CandidateList(concatenated(left))
     }
   }
 
   /** Retention has moved: series of the measurement whose newest row is before `cutoff`, in a source below `sequence`. */
   expired(measurement: number, cutoff: bigint, sequence: number): void {
-    const { index, writes } = this.parts
+    const { index, times } = this.dependencies
     const [low, high] = [Number(BigInt.asIntN(32, cutoff)), Number(cutoff >> 32n)]
-    const isBelow = (series: number): boolean => writes.times.isBelow(series, low, high)
+    const isBelow = (series: number): boolean => times.isBelow(series, low, high)
     this.below.set(measurement, { candidates: new CandidateMembers(index.members, measurement, isBelow), sequence })
   }
 
   /** The measurement is gone for good. */
   gone(measurement: number): void {
-    this.queue.push({ candidates: new CandidateMembers(this.parts.index.members, measurement), sequence: 0, gone: true })
+    this.queue.push({ candidates: new CandidateMembers(this.dependencies.index.members, measurement), sequence: 0, gone: true })
   }
 
   /** Whether the tombstone is needed to find series again. */
@@ -127,10 +134,10 @@ export class Releases {
 
   /** Gives back what waits of measurements that are gone, at once: for a start. */
   runAtStart(): void {
-    const { index } = this.parts
+    const { index } = this.dependencies
     for (const { candidates, gone } of this.queue) {
       if (gone === undefined) continue
-      while (!candidates.ended) this.given(index.release(candidates.take(this.parts.slices.size)))
+      while (!candidates.ended) this.given(index.release(candidates.take(this.dependencies.slices.size)))
     }
     this.queue = this.queue.filter(({ gone }) => gone === undefined)
   }
@@ -138,19 +145,19 @@ export class Releases {
   /** The series were given back, and a restart knows. */
   given(series: Int32Array): void {
     if (series.length === 0) return
-    const { publisher, writes, released } = this.parts
+    const { publisher, unstored, metrics } = this.dependencies
     let last = -1
     for (const number of series) {
       const block = Math.floor(number / BLOCK)
-      if (block !== last) writes.unstored.mark('series', block)
+      if (block !== last) unstored.mark('series', block)
       last = block
     }
-    publisher.tell({ kind: 'series-released', series })
-    released(series.length)
+    publisher.publish({ kind: 'series-released', series })
+    metrics.seriesReleased.inc(series.length)
   }
 
   private async all(): Promise<void> {
-    const { slices } = this.parts
+    const { slices } = this.dependencies
     try {
       for (let left = slices.size; ; ) {
         this.current = this.queue.shift()
@@ -161,7 +168,7 @@ export class Releases {
             await slices.next()
             left = slices.size
           }
-          if (group.gone === undefined && !this.parts.writes.settled) {
+          if (group.gone === undefined && !this.dependencies.batches.settled) {
             this.postponed.push(group)
             break
           }
@@ -175,10 +182,16 @@ export class Releases {
     }
   }
 
+  private groupOf({ id, sequence, measurement, series }: Tombstone): Group {
+    const { members } = this.dependencies.index
+    const candidates = series === null ? new CandidateMembers(members, measurement) : new CandidateList(series)
+    return { candidates, sequence, tombstone: id }
+  }
+
   /** @returns series looked at. */
-  private slice({ candidates, sequence, gone, followed }: Group, most: number): number {
-    const { index, writes } = this.parts
-    const series = candidates.take(most)
+  private slice({ candidates, sequence, gone, followed }: Group, max: number): number {
+    const { index, writes } = this.dependencies
+    const series = candidates.take(max)
     if (gone !== undefined) this.given(index.release(series))
     else {
       const live = series.filter((number) => index.isLive(number))
@@ -188,7 +201,7 @@ export class Releases {
   }
 
   private release(idle: Int32Array): void {
-    const { index, writes, log, schema } = this.parts
+    const { index, writes, log, schema } = this.dependencies
     const ownersOf = idle.map((number) => index.measurementOf(number))
     const series = index.release(idle)
     if (series.length === 0) return
@@ -209,19 +222,22 @@ export class Releases {
 
   /** Those that no segment from `sequence` on may have rows of. One that may have is found later: by retention, or by the next start. */
   private unwritten(series: Int32Array, sequence: number): Int32Array {
-    const { index, schema, segments } = this.parts
+    const { index, schema, segments } = this.dependencies
     const newer = new Map<number, SegmentMeta[]>()
     return series.filter((number) => {
       const owner = index.measurementOf(number)
       let list = newer.get(owner)
       if (list === undefined) {
-        list = (schema.any(owner)?.tables ?? []).flatMap((table) => segments(table.id).filter((segment) => segment.sequence >= sequence))
+        list = (schema.any(owner)?.tables ?? []).flatMap((table) => segments.of(table.id).filter((segment) => segment.sequence >= sequence))
         newer.set(owner, list)
       }
       return !list.some((segment) => segment.minSeries <= number && segment.maxSeries >= number)
     })
   }
 }
+
+/** Without rows of any time, series are to be given back. */
+export const isOfAllTime = ({ start, end }: Tombstone): boolean => start === INT64_MIN && end === INT64_MAX
 
 function concatenated(lists: readonly Int32Array[]): Int32Array {
   const out = new Int32Array(lists.reduce((sum, { length }) => sum + length, 0))

@@ -5,10 +5,10 @@ import t, { type Test } from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { COLD, opened, writeDays } from '../testing/archiving.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, crashCopy, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import type { RetentionCutoffs } from '../threads/layout.ts'
-import type { Lifetime } from './lifetime.ts'
 
 t.setTimeout(300_000)
 const HOUR = 3_600_000_000_000n
@@ -31,8 +31,7 @@ class Node {
 
   /** What is still known of earlier boundaries. */
   get cutoffs(): RetentionCutoffs {
-    const { lifetime } = this.engine as unknown as { lifetime: Lifetime }
-    return lifetime.tombstones.cutoffs
+    return inside(this.engine).tombstones.cutoffs
   }
 
   async restart(config: Record<string, unknown>): Promise<void> {

@@ -5,8 +5,8 @@
  */
 import { rmSync } from 'node:fs'
 import t from 'tap'
-import { admissionCutoffs, lifetimeClock, lifetimesOf, measurementCutoff } from '../../common/lifetime.ts'
 import { limitsOf } from '../../common/limits.ts'
+import { admissionCutoffs, measurementCutoff, retentionClock, retentionSettings } from '../../common/retention.ts'
 import { testContext } from '../../conformance/index.ts'
 import { Random } from '../../conformance/random.ts'
 import { EmbeddedEngine } from '../engine.ts'
@@ -110,8 +110,8 @@ class Life {
     const { random, engine } = this
     const measurements = random.chance(0.5) ? [random.pick(NAMES)] : NAMES
     const batch = engine.batch('')
-    const lifetimes = lifetimesOf(this.config, limits)
-    const cutoffs = admissionCutoffs(lifetimes, limits, lifetimeClock(this.clock.ms, [this.newest]))
+    const lifetimes = retentionSettings(this.config, limits)
+    const cutoffs = admissionCutoffs(lifetimes, limits, retentionClock(this.clock.ms, [this.newest]))
     let expected = 0
     const done: (() => void)[] = []
     for (const measurement of measurements.filter((name) => !this.dropped.has(name))) {
@@ -187,11 +187,11 @@ class Life {
 
   /** What a pass does, in the model. */
   private expire(): void {
-    const clock = lifetimeClock(this.clock.ms, [this.newest])
+    const clock = retentionClock(this.clock.ms, [this.newest])
     for (const [name, rows] of this.rows) {
       if (this.dropped.has(name)) continue
       const holds = this.held === undefined ? [] : [(_: string, held: string) => (held === this.held?.measurement ? this.held.from : undefined)]
-      const cutoff = measurementCutoff(lifetimesOf(this.config, limits), limits, clock, '', name, holds)
+      const cutoff = measurementCutoff(retentionSettings(this.config, limits), limits, clock, '', name, holds)
       for (const key of [...rows.keys()]) {
         if (timeOf(key) >= cutoff) continue
         rows.delete(key)

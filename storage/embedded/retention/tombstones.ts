@@ -22,11 +22,11 @@ export class Tombstones {
   readonly byId = new Map<number, Tombstone>()
   private readonly byMeasurement = new Map<number, Map<number, Tombstone>>()
   private readonly unstored: Unstored
-  private readonly tell: (event: StateEvent) => void
+  private readonly publish: (event: StateEvent) => void
 
-  constructor(unstored: Unstored, tell: (event: StateEvent) => void) {
+  constructor(unstored: Unstored, publish: (event: StateEvent) => void) {
     this.unstored = unstored
-    this.tell = tell
+    this.publish = publish
   }
 
   /** Replaces the one of the same id, which a replayed record brings back. */
@@ -34,7 +34,7 @@ export class Tombstones {
     this.see(tombstone.id)
     this.insert(tombstone)
     this.unstored.mark('tombstone', tombstone.id)
-    this.tell({ kind: 'tombstones', added: [tombstone], removed: [] })
+    this.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
   }
 
   remove(ids: readonly number[]): void {
@@ -47,18 +47,19 @@ export class Tombstones {
       this.byId.delete(id)
       this.unstored.mark('tombstone', id)
     }
-    this.tell({ kind: 'tombstones', added: [], removed: [...ids] })
+    this.publish({ kind: 'tombstones', added: [], removed: [...ids] })
   }
 
   setCutoffs(cutoffs: RetentionCutoffs): void {
     this.see(newestId(cutoffs))
     this.cutoffs = cutoffs
     this.unstored.mark('retention')
-    this.tell({ kind: 'cutoffs', cutoffs })
+    this.publish({ kind: 'cutoffs', cutoffs })
   }
 
-  /** From the catalog. */
-  load(tombstones: readonly Tombstone[], cutoffs: RetentionCutoffs): void {
+  /** From the catalog. @param nextId numbers below are taken. */
+  load(tombstones: readonly Tombstone[], cutoffs: RetentionCutoffs, nextId = 1): void {
+    this.nextId = Math.max(this.nextId, nextId)
     for (const tombstone of tombstones) {
       this.insert(tombstone)
       this.see(tombstone.id)
@@ -67,7 +68,7 @@ export class Tombstones {
     this.cutoffs = cutoffs
   }
 
-  /** What a thread that starts late must be told. */
+  /** What a thread that starts late must know. */
   events(): StateEvent[] {
     return [
       { kind: 'tombstones', added: [...this.byId.values()], removed: [] },

@@ -30,19 +30,19 @@ const codeOf = (promise: Promise<unknown>) => promise.then(() => 'done').catch((
 
 t.test('a commit behind that of a flush, which finds no space, keeps the log that the memtable needs', async (t) => {
   const { engine, dir } = await quietEngine(t)
-  const { manifest, writes, catalog } = inside(engine)
+  const { writer, memtables, catalog } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
   await engine.flush()
   await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2, w: 2 })
   const held = holdCommit(engine)
   const flush = codeOf(engine.flush())
   await held.reached
-  const other = manifest.commit()
+  const other = writer.commit()
   held.fail()
   t.equal(await flush, 'STORAGE_FULL')
   await other
-  t.equal(writes.frozen.length, 1)
-  t.equal(catalog.counters()?.walFloor, writes.frozen[0].firstWal)
+  t.equal(memtables.frozen.length, 1)
+  t.equal(catalog.counters()?.walFloor, memtables.frozen[0].firstWal)
   const want = [`a ${NOW} v=1 w=1`, `a ${NOW + 1n} v=2 w=2`]
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
   t.same(await rowsOf(engine, 'm'), want)
@@ -50,22 +50,22 @@ t.test('a commit behind that of a flush, which finds no space, keeps the log tha
 
 t.test('a commit behind that of a flush, which succeeds, does not ask for the log again', async (t) => {
   const { engine, dir } = await quietEngine(t)
-  const { manifest, writes, catalog } = inside(engine)
+  const { writer, memtables, catalog } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
   const held = holdCommit(engine)
   const flush = engine.flush()
   await held.reached
   const floors: unknown[] = []
-  const others = [1, 2].map(() => manifest.commit({}, () => floors.push(catalog.counters()?.walFloor)))
+  const others = [1, 2].map(() => writer.commit({}, () => floors.push(catalog.counters()?.walFloor)))
   held.succeed()
   await Promise.all([flush, ...others])
-  t.same(floors, [writes.active.firstWal, writes.active.firstWal])
+  t.same(floors, [memtables.active.firstWal, memtables.active.firstWal])
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), [`a ${NOW} v=1 w=1`])
 })
 
 t.test('a final drop keeps the number of its log file through a failed commit', async (t) => {
   const { engine, dir } = await quietEngine(t)
-  const { manifest, schema } = inside(engine)
+  const { writer, schema } = inside(engine)
   for (const m of ['x', 'keep']) await writeFloat(engine, m, 'a', NOW, { v: 1, w: 1 })
   await engine.flush()
   for (const m of ['x', 'keep']) await writeFloat(engine, m, 'a', NOW + 1n, { v: 2, w: 2 })
@@ -75,7 +75,7 @@ t.test('a final drop keeps the number of its log file through a failed commit', 
   t.equal(before.length, 1)
   failCommits(engine, 1)
   t.equal(await codeOf(engine.flush()), 'STORAGE_FULL')
-  await manifest.commit()
+  await writer.commit()
   t.same([...schema.goneTables], before)
   const want = [`a ${NOW} v=1 w=1`, `a ${NOW + 1n} v=2 w=2`]
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'keep')), want)
@@ -83,14 +83,14 @@ t.test('a final drop keeps the number of its log file through a failed commit', 
 
 t.test('a dropped table is forgotten in the commit from which on the log has no rows of it', async (t) => {
   const { engine } = await quietEngine(t)
-  const { manifest, schema, catalog } = inside(engine)
+  const { writer, schema, catalog } = inside(engine)
   for (const m of ['x', 'keep']) await writeFloat(engine, m, 'a', NOW, { v: 1, w: 1 })
   await engine.drop('', 'x', { final: true })
   await engine.tidy()
   t.not(catalog.store.getJson('gone/0000000000'), undefined)
   t.equal(schema.goneTables.size, 1)
   const stop = failCommits(engine, 1)
-  t.equal(await codeOf(manifest.commit()), 'STORAGE_FULL')
+  t.equal(await codeOf(writer.commit()), 'STORAGE_FULL')
   stop()
   await engine.flush()
   t.equal(schema.goneTables.size, 0)
@@ -99,7 +99,7 @@ t.test('a dropped table is forgotten in the commit from which on the log has no 
 
 t.test('what a failed commit was to store, the next one stores: definitions, deletes, drops, series given back', async (t) => {
   const { engine, dir } = await quietEngine(t, { soft_delete_ttl_secs: 3600 })
-  const { manifest, catalog } = inside(engine)
+  const { writer, catalog } = inside(engine)
   for (const m of ['m', 'soft', 'last']) for (const host of ['a', 'b']) await writeFloat(engine, m, host, NOW, { v: 1, w: 1 })
   await engine.flush()
   await writeFloat(engine, 'new', 'a', NOW, { v: 1, w: 1 })
@@ -107,7 +107,7 @@ t.test('what a failed commit was to store, the next one stores: definitions, del
   await engine.drop('', 'soft')
   await engine.drop('', 'last', { final: true })
   const mend = failCommits(engine, Number.POSITIVE_INFINITY) // housekeeping may be at one too
-  t.equal(await codeOf(manifest.commit()), 'STORAGE_FULL')
+  t.equal(await codeOf(writer.commit()), 'STORAGE_FULL')
   mend()
   await engine.flush()
   t.equal(catalog.store.getJson<{ name: string }>('measurement/0000000003')?.name, 'new')
@@ -129,7 +129,6 @@ t.test('what a failed commit was to store, the next one stores: definitions, del
 
 t.test('files that a delete has freed stay part of the database while the commit that takes them out fails', async (t) => {
   const { engine, dir } = await quietEngine(t)
-  const { manifest } = inside(engine)
   for (const host of ['a', 'b']) await writeFloat(engine, 'm', host, NOW, { v: 1, w: 1 })
   await engine.flush()
   await writeFloat(engine, 'm', 'c', NOW + 5n, { v: 1, w: 1 })
@@ -140,7 +139,7 @@ t.test('files that a delete has freed stay part of the database while the commit
   await engine.tidy().catch(() => {})
   await engine.tidy()
   await engine.tidy()
-  t.equal([...manifest.segments.values()].flat().length, 1)
+  t.equal(inside(engine).segments.all().length, 1)
   const want = [`c ${NOW + 5n} v=1 w=1`]
   t.same(await rowsOf(engine, 'm'), want)
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
@@ -148,29 +147,29 @@ t.test('files that a delete has freed stay part of the database while the commit
 
 t.test('a commit that fails gives the segments free that it was to take out, and readers keep them', async (t) => {
   const { engine } = await quietEngine(t)
-  const { manifest } = inside(engine)
+  const { manifest, segments: table } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
   await engine.flush()
-  const [segments] = [...manifest.segments.values()]
+  const segments = table.all()
   const held = holdCommit(engine)
   const removal = codeOf(manifest.remove(segments))
   await held.reached
-  t.equal(manifest.claim(segments), undefined, 'nobody merges them meanwhile')
-  t.same([...manifest.segments.values()].flat(), segments, 'a thread that starts now knows them')
+  t.equal(table.claim(segments), undefined, 'nobody merges them meanwhile')
+  t.same(table.all(), segments, 'a thread that starts now knows them')
   held.fail()
   t.equal(await removal, 'STORAGE_FULL')
   t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1 w=1`])
-  const release = manifest.claim(segments)
+  const release = table.claim(segments)
   t.ok(release)
   release?.()
 })
 
 t.test('what is defined while a commit is under way is in the next one', async (t) => {
   const { engine, dir } = await quietEngine(t)
-  const { manifest } = inside(engine)
+  const { writer } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
   const held = holdCommit(engine)
-  const commit = manifest.commit()
+  const commit = writer.commit()
   await held.reached
   await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2, x: 2 })
   await writeFloat(engine, 'new', 'a', NOW, { v: 1 })
@@ -192,10 +191,10 @@ t.test('a commit waits until the log has, durably, what it has read the effect o
   const engine = await openEngine(dir, { ...QUIET, wal_fsync_policy: 'periodic_600000' }, { ...realFileSystem, fdatasync })
   t.teardown(() => closeAndRemove(engine, dir))
   await engine.tidy()
-  const { manifest, catalog } = inside(engine)
+  const { writer, catalog } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
   await engine.delete({ namespace: '', measurement: 'm' })
-  const commit = manifest.commit()
+  const commit = writer.commit()
   while (waiting === undefined) await new Promise((resolve) => setImmediate(resolve))
   t.same(catalog.tombstones(), [], 'the record of the delete is not synced')
   waiting()

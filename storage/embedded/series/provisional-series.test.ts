@@ -6,6 +6,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { Catalog } from '../catalog/catalog.ts'
 import type { EmbeddedEngine } from '../engine.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { newIndex } from '../testing/series.ts'
 import { realFileSystem } from '../wal/file-system.ts'
@@ -35,7 +36,7 @@ async function stored(dir: string): Promise<SeriesIndex> {
 }
 
 /** The index of an engine. */
-const indexOf = (engine: EmbeddedEngine): SeriesIndex => (engine as unknown as { index: SeriesIndex }).index
+const indexOf = (engine: EmbeddedEngine): SeriesIndex => inside(engine).index
 
 t.test('series of a batch that is refused after others were stored do not come back as duplicates', async (t) => {
   const dir = tempDir()
@@ -207,8 +208,8 @@ t.test('namespaces whose writes are refused leave nothing behind', async (t) => 
     batch.table(ref).addRow(engine.resolver.series(ref, ['host', 'a']), 0, 0, 0)
     t.match(await engine.write(batch), { written: 0, rejected: 1 })
   }
-  const { writes, index } = engine as unknown as { writes: { windows: Map<string, unknown> }; index: SeriesIndex }
-  t.equal(writes.windows.size, 0)
+  const { windows, index } = inside(engine)
+  t.equal(windows.size, 0)
   t.equal((index as unknown as { counts: { counts: Map<string, number> } }).counts.counts.size, 0)
   t.same(engine.namespaces(), [])
   await closeAndRemove(engine, dir)

@@ -53,8 +53,9 @@ export class SeriesIndex {
   private readonly budget: number
   private readonly gate: NamespaceGate
 
-  /** @param onGrow called when a shared array was replaced and readers must be told. */
-  constructor(shared: Int32Array, budget: number, onGrow: () => void, options: SeriesIndexOptions = {}) {
+  /** @param grown called when a shared array was replaced and readers must know. */
+  constructor(shared: Int32Array, budget: number, grown: (arrays: SeriesArrays) => void, options: SeriesIndexOptions = {}) {
+    const onGrow = (): void => grown(this.arrays())
     const { gate = new NamespaceGate(), hashKey = { low: 0, high: 0 }, maxTextBytes = MAX_TEXT_BYTES } = options
     this.shared = shared
     this.budget = budget

@@ -1,27 +1,27 @@
 /** What a namespace holds. */
 import type { NamespaceUsage } from 'svcdb'
 import type { Schema } from '../catalog/schema.ts'
+import type { Memtables } from '../memtable/memtables.ts'
+import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SegmentMeta } from '../threads/layout.ts'
-import type { WritePath } from '../write/write-path.ts'
 import type { SeriesIndex } from './series-index.ts'
 
-export interface UsageParts {
+export interface UsageSources {
   schema: Schema
   index: SeriesIndex
-  writes: WritePath
-  /** All segments by table. */
-  segments: ReadonlyMap<number, readonly SegmentMeta[]>
+  memtables: Memtables
+  segments: SegmentTable
 }
 
-export function usageOf(namespace: string, { schema, index, writes, segments }: UsageParts): NamespaceUsage {
-  let bytes = writes.bytesOf(namespace)
+export function usageOf(namespace: string, { schema, index, memtables, segments }: UsageSources): NamespaceUsage {
+  let bytes = memtables.bytesOf(namespace)
   let oldest = Number.POSITIVE_INFINITY
   for (const { id, tables } of schema.owned(namespace)) {
     oldest = Math.min(oldest, id)
-    for (const table of tables) if (table.measurement === id) for (const segment of segments.get(table.id) ?? []) bytes += sizeOf(segment)
+    for (const table of tables) if (table.measurement === id) for (const segment of segments.of(table.id)) bytes += sizeOf(segment)
   }
   for (const { id } of oldest < Number.POSITIVE_INFINITY ? schema.sharedOnes : []) {
-    for (const segment of segments.get(id) ?? []) bytes += sizeOf(segment) * share(segment, namespace, oldest)
+    for (const segment of segments.of(id)) bytes += sizeOf(segment) * share(segment, namespace, oldest)
   }
   return { series: index.seriesOf(namespace), measurements: schema.count(namespace), bytes: Math.round(bytes) }
 }

@@ -2,15 +2,13 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { StorageContext } from 'svcdb'
-import { type Lifetimes, lifetimesOf, measurementCutoff } from '../../common/lifetime.ts'
 import { type Limits, limitsOf } from '../../common/limits.ts'
+import { measurementCutoff, type RetentionSettings, retentionSettings } from '../../common/retention.ts'
 import { earlier } from '../../common/time.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import type { Environment } from '../environment.ts'
 import { paths, walFileName } from '../paths.ts'
-import type { SeriesIndex } from '../series/series-index.ts'
-import type { Admission } from '../write/admission.ts'
-import type { WritePath } from '../write/write-path.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { SimulatedFiles } from './file-system.ts'
 import { Machine } from './machine.ts'
 import type { Operation } from './model.ts'
@@ -38,7 +36,7 @@ export class Life {
   /** Of the write called last. */
   refusedPoints: ReadonlySet<number> = new Set()
   private readonly limits: Limits
-  private readonly lifetimes: Lifetimes
+  private readonly lifetimes: RetentionSettings
   private readonly walDir: string
   private readonly periodic: boolean
   private readonly byFile = new Map<string, Operation[]>()
@@ -49,19 +47,17 @@ export class Life {
     this.config = config
     this.machine = new Machine(world.scheduler, world.disk, world.random.fork())
     this.limits = limitsOf(config)
-    this.lifetimes = lifetimesOf(config, this.limits)
+    this.lifetimes = retentionSettings(config, this.limits)
     this.walDir = paths(dataDir).wal
     this.fs = new SimulatedFiles(this.machine, { syncing: (path) => this.syncing(path) })
     this.periodic = String(config.wal_fsync_policy).startsWith('periodic')
     const context = { config: { ...config, data_dir: dataDir }, log: this.log(), metrics: NO_METRICS, now: () => world.wallClock } as unknown as StorageContext
     this.engine = new EmbeddedEngine(context, this.environment())
-    this.watchAdmission()
-    this.watchDeletes()
   }
 
   /** What of a write was refused is known when it is called, not only when it is answered: a write whose answer is lost may be there without those points. */
   private watchAdmission(): void {
-    const { admission } = (this.engine as unknown as { writes: { admission: Pick<Admission, 'admit'> } }).writes
+    const { admission } = inside(this.engine)
     const admit = admission.admit.bind(admission)
     admission.admit = (...args) => {
       const admitted = admit(...args)
@@ -72,7 +68,7 @@ export class Life {
 
   /** A delete selects its series first. Its position among the writes is that of its record, and it means these series: one that comes later is not part of it. */
   private watchDeletes(): void {
-    const { writes, index } = this.engine as unknown as { writes: Pick<WritePath, 'change'>; index: SeriesIndex }
+    const { writes, index } = inside(this.engine)
     const change = writes.change.bind(writes)
     writes.change = (record, apply) => {
       if (record.kind === 'delete') {
@@ -107,6 +103,8 @@ export class Life {
   /** Opens the engine, with the archive's store attached. */
   async open(): Promise<void> {
     await this.engine.open()
+    this.watchAdmission()
+    this.watchDeletes()
     const { objects, removed, scheduler } = this.world
     this.engine.archive.attach(simulatedObjects(objects, (key) => removed.set(key, scheduler.steps), this.machine, this.fs))
   }
@@ -131,7 +129,7 @@ export class Life {
     this.world.scheduler.trace?.(`  ACKNOWLEDGED ${operation.number}`)
     if (!this.periodic) return this.world.history.end(operation, 'acknowledged', true)
     operation.outcome = 'acknowledged'
-    const { wal } = (this.engine as unknown as { writes: { wal: { file: number } } }).writes
+    const { wal } = inside(this.engine)
     const file = `${this.walDir}/${walFileName(wal.file)}`
     const list = this.byFile.get(file)
     if (list === undefined) this.byFile.set(file, [operation])
@@ -164,7 +162,7 @@ export class Life {
 
   /** @returns two live series with equal tags, if there are. */
   doubled(): string | undefined {
-    const { index } = this.engine as unknown as { index: SeriesIndex }
+    const { index } = inside(this.engine)
     const seen = new Map<string, number>()
     for (let series = 0; series < index.count; series++) {
       if (!index.isLive(series)) continue

@@ -49,7 +49,7 @@ export class SimulatedThread implements EngineWorker {
     this.fs = new SimulatedFiles(machine)
     this.state = new WorkerState(data.shared)
     for (const event of data.state) this.state.apply(event)
-    this.state.applied = data.eventsTold
+    this.state.applied = data.eventsPublished
   }
 
   on(event: string, listener: Listener): void {

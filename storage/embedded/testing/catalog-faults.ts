@@ -1,23 +1,11 @@
 /** Commits of an engine's catalog that are held up or fail, the way lmdb reports it; for tests of what is under way meanwhile. */
 import { constants } from 'node:os'
-import type { Catalog } from '../catalog/catalog.ts'
 import type { KeyValueStore } from '../catalog/key-value-store.ts'
-import type { Schema } from '../catalog/schema.ts'
 import type { EmbeddedEngine } from '../engine.ts'
-import type { Lifetime } from '../retention/lifetime.ts'
-import type { Manifest } from '../segment/manifest.ts'
-import type { WritePath } from '../write/write-path.ts'
+import type { OpenDatabase } from '../open.ts'
 
-/** Parts of an engine that have no other way in. */
-export interface Inside {
-  manifest: Manifest
-  writes: WritePath
-  schema: Schema
-  lifetime: Lifetime
-  catalog: Catalog
-}
-
-export const inside = (engine: EmbeddedEngine): Inside => engine as unknown as Inside
+/** What an open engine is made of: for what tests cannot see or hold up from outside. */
+export const inside = (engine: EmbeddedEngine): OpenDatabase => (engine as unknown as { database: OpenDatabase }).database
 
 export interface HeldCommit {
   /** Resolves when LMDB is about to be asked. */

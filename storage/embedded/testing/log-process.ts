@@ -1,7 +1,7 @@
 /** A process that has the log open on a simulated disk, and what became of each record it appended. */
 import type { Random } from 'svcdb/lib/random'
 import { walFileSequence } from '../paths.ts'
-import { encodeChange, type LifetimeChange } from '../wal/change-record.ts'
+import { type ChangeRecord, encodeChange } from '../wal/change-record.ts'
 import type { LogFileSystem } from '../wal/file-system.ts'
 import { recover } from '../wal/recovery.ts'
 import { replay } from '../wal/replay.ts'
@@ -94,7 +94,7 @@ export function recordsOn(disk: LogDisk): number[] {
   return found
 }
 
-function deletion(sequence: number, words: number): LifetimeChange {
+function deletion(sequence: number, words: number): ChangeRecord {
   // Numbers that need all four bytes and have no zero ones: a sector of zeros is one that was not written.
   const series = Int32Array.from({ length: words }, (_, i) => 0x01010101 + ((Math.imul(i + sequence, 0x9e3779b1) >>> 8) | 0x010101))
   return { kind: 'delete', tombstone: sequence, measurement: 1, start: 0n, end: 1n, series }

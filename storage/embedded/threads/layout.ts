@@ -234,7 +234,7 @@ export interface WorkerData {
   config: WorkerConfig
   state: StateEvent[]
   /** `Shared.EVENTS` when `state` was taken. */
-  eventsTold: number
+  eventsPublished: number
   /** What is known of each segment's file (damage/trust.ts). */
   trust: Int32Array
 }

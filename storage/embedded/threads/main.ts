@@ -17,7 +17,7 @@ import { JobRunner, wireError } from './jobs.ts'
 import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from './layout.ts'
 import { WorkerState } from './state.ts'
 
-const { dataDir, shared, config, state: events, eventsTold, trust } = workerData as WorkerData
+const { dataDir, shared, config, state: events, eventsPublished, trust } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
 
@@ -27,7 +27,7 @@ if (process.platform === 'linux' && config.niceness > 0) setPriority(0, config.n
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 const state = new WorkerState(shared, config.regexTimeoutMs)
 for (const event of events) state.apply(event)
-state.applied = eventsTold
+state.applied = eventsPublished
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))

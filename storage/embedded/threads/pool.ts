@@ -4,10 +4,12 @@
  */
 import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineWorker, Environment } from '../environment.ts'
+import type { Scrubber } from '../integrity/scrubber.ts'
+import type { EngineMetrics } from '../metrics.ts'
 import { Job } from './job.ts'
 import {
-  type ArchivedObject,
   type ArchiveTask,
   type FromWorker,
   type SegmentMeta,
@@ -19,8 +21,9 @@ import {
   type WorkerData,
 } from './layout.ts'
 import type { Publisher } from './publisher.ts'
+import type { Readers } from './readers.ts'
 
-export interface PoolSettings {
+export interface PoolOptions {
   dataDir: string
   shared: Int32Array
   queryThreads: number
@@ -31,16 +34,12 @@ export interface PoolSettings {
   state(): StateEvent[]
   /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
   maintenanceDied(cause: string): boolean
-  /** What is known of each segment's file, and who is told when a thread finds one damaged. */
-  trust: Int32Array
-  damaged(segment: number, cause: string): void
-  /** A segment's file was read ahead of a query; 0 bytes when it could not be. */
-  prefetched(bytes: number): void
-  /** A statement's plan was refused: it would have read what is not the statement's own. */
-  refusedPlan(): void
-  /** Makes archived segments readable for a job, until `ended` is called with it. */
-  fetch(job: number, objects: readonly ArchivedObject[]): Promise<void>
-  ended(job: number): void
+  scrubber: Pick<Scrubber, 'trust' | 'report'>
+  readers: Readers
+  archived: Pick<ArchivedObjects, 'fetch' | 'jobEnded'>
+  metrics: Pick<EngineMetrics, 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans'>
+  publisher: Publisher
+  log: StorageContext['log']
   environment: Pick<Environment, 'startThread' | 'timers'>
 }
 
@@ -55,42 +54,29 @@ class EngineThread {
   sampleBytes = 0
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
-  private readonly log: StorageContext['log']
-  private readonly damaged: PoolSettings['damaged']
-  private readonly prefetched: PoolSettings['prefetched']
-  private readonly refusedPlan: PoolSettings['refusedPlan']
-  private readonly fetch: PoolSettings['fetch']
+  private readonly options: PoolOptions
 
-  constructor(
-    role: 'query' | 'maintenance',
-    settings: PoolSettings,
-    publisher: Publisher,
-    log: StorageContext['log'],
-    gone: (thread: EngineThread, error: SvcError) => void,
-  ) {
-    this.log = log
+  constructor(role: 'query' | 'maintenance', options: PoolOptions, gone: (thread: EngineThread, error: SvcError) => void) {
+    const { publisher, log } = options
+    this.options = options
     publisher.flush()
     const workerData: WorkerData = {
       role,
-      dataDir: settings.dataDir,
-      shared: settings.shared,
-      config: settings.config[role],
-      state: settings.state(),
-      eventsTold: Atomics.load(settings.shared, Shared.EVENTS),
-      trust: settings.trust,
+      dataDir: options.dataDir,
+      shared: options.shared,
+      config: options.config[role],
+      state: options.state(),
+      eventsPublished: Atomics.load(options.shared, Shared.EVENTS),
+      trust: options.scrubber.trust,
     }
-    this.damaged = settings.damaged
-    this.prefetched = settings.prefetched
-    this.refusedPlan = settings.refusedPlan
-    this.fetch = settings.fetch
-    this.timers = settings.environment.timers
-    this.worker = settings.environment.startThread(workerData)
+    this.timers = options.environment.timers
+    this.worker = options.environment.startThread(workerData)
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
     let failure: Error | undefined
     this.worker.on('error', (error) => {
       failure = error
-      this.log.error({ err: error, role }, 'engine thread failed')
+      log.error({ err: error, role }, 'engine thread failed')
     })
     this.exited = new Promise((resolve) => {
       this.worker.once('exit', (code) => {
@@ -116,22 +102,23 @@ class EngineThread {
   }
 
   private receive(message: FromWorker): void {
+    const { scrubber, archived, metrics, log } = this.options
     switch (message.kind) {
       case 'ready':
         return
       case 'damaged':
-        return this.damaged(message.segment, message.cause)
+        return scrubber.report(message.segment, message.cause)
       case 'prefetched':
-        return this.prefetched(message.bytes)
+        return message.bytes > 0 ? metrics.prefetchedBytes.inc(message.bytes) : metrics.prefetchErrors.inc()
       case 'refused-plan':
-        this.log.error({ namespace: message.namespace, reason: message.reason }, 'a statement was refused: its plan would have read what is not its own')
-        return this.refusedPlan()
+        log.error({ namespace: message.namespace, reason: message.reason }, 'a statement was refused: its plan would have read what is not its own')
+        return metrics.refusedPlans.inc()
       case 'samples-kept':
         this.sampleBytes = message.bytes
         return
       case 'fetch': {
         const { id, request } = message
-        this.fetch(id, message.objects).then(
+        archived.fetch(id, message.objects).then(
           () => this.post({ kind: 'fetched', id, request }),
           (error: unknown) => this.post({ kind: 'fetched', id, request, error: toWire(error) }),
         )
@@ -168,36 +155,29 @@ interface QueuedJob {
 }
 
 export class WorkerPool {
-  private readonly settings: PoolSettings
-  private readonly publisher: Publisher
-  private readonly log: StorageContext['log']
+  private readonly options: PoolOptions
   private queries: EngineThread[] = []
   private readonly leaving = new Set<EngineThread>()
   private maintenance: EngineThread | undefined
   /** Set when the maintenance thread is not started any more. */
   private givenUp: SvcError | undefined
-  private nextId = 1
+  private nextTask = 1
   private closed = false
-  /** Ids of running jobs: a file retired now may be read by jobs up to the newest of them. */
-  private readonly running = new Set<number>()
   /** Jobs on threads, and those that wait to be, in the order they came. */
   private active = 0
   /** Of namespaces that are kept apart. */
   private readonly activeOf = new Map<string, number>()
   private readonly queued = new Map<number, QueuedJob>()
-  private readonly waiting: { after: number; done: () => void }[] = []
 
-  constructor(settings: PoolSettings, publisher: Publisher, log: StorageContext['log']) {
-    this.settings = settings
-    this.publisher = publisher
-    this.log = log
+  constructor(options: PoolOptions) {
+    this.options = options
   }
 
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
-    const id = this.nextId++
+    const { readers, archived } = this.options
     const { namespace = '' } = options
-    this.running.add(id)
+    const id = readers.begin()
     let thread: EngineThread | undefined
     const job = new Job<R>(
       options,
@@ -210,17 +190,18 @@ export class WorkerPool {
         taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
         ended: () => {
           if (thread !== undefined) this.count(namespace, -1)
-          this.ended(id)
+          archived.jobEnded(id)
+          readers.end(id)
           this.startNext()
         },
       },
-      this.settings.environment.timers,
+      this.options.environment.timers,
     )
     const start = (): void => {
       thread = this.queryThread()
       this.count(namespace, 1)
       thread.jobs.set(id, job as Job)
-      this.publisher.flush()
+      this.options.publisher.flush()
       thread.post({ kind: 'job', id, module: module.href, args })
     }
     if (this.hasRoom(namespace)) start()
@@ -238,7 +219,7 @@ export class WorkerPool {
 
   /** A namespace leaves a quarter to the others. */
   private hasRoom(namespace: string): boolean {
-    const { maxJobs } = this.settings
+    const { maxJobs } = this.options
     const share = Math.ceil((maxJobs * 3) / 4)
     return this.active < maxJobs && (this.activeOf.get(namespace) ?? 0) < share
   }
@@ -250,7 +231,7 @@ export class WorkerPool {
 
   private startNext(): void {
     for (const [id, { namespace, start, fail }] of this.queued) {
-      if (this.closed || this.active >= this.settings.maxJobs) return
+      if (this.closed || this.active >= this.options.maxJobs) return
       if (!this.hasRoom(namespace)) continue
       this.queued.delete(id)
       try {
@@ -288,34 +269,16 @@ export class WorkerPool {
 
   /** Where query threads read archived segments from now on. A directory is allowed when a thread starts: those that run make way for others. */
   readArchive(directory: string): void {
-    this.settings.config.query.archiveDirectory = directory
+    this.options.config.query.archiveDirectory = directory
     for (const thread of this.queries.splice(0)) {
       this.leaving.add(thread)
-      this.afterReaders(() => void thread.close().then(() => this.leaving.delete(thread)))
+      this.options.readers.afterAll(() => void thread.close().then(() => this.leaving.delete(thread)))
     }
   }
 
-  /** Counts as a running job until the returned function is called: files retired meanwhile stay. */
-  lease(): () => void {
-    const id = this.nextId++
-    this.running.add(id)
-    return () => this.ended(id)
-  }
-
-  /** Of samples that the query threads keep, as they told last. */
+  /** Of samples that the query threads keep, as of their last message. */
   get sampleBytes(): number {
     return [...this.queries, ...this.leaving].reduce((sum, thread) => sum + thread.sampleBytes, 0)
-  }
-
-  /** Jobs and leases that may read segments now. */
-  get readers(): number {
-    return this.running.size
-  }
-
-  /** Calls `done` when every job that runs now has ended. */
-  afterReaders(done: () => void): void {
-    if (this.running.size === 0) return done()
-    this.waiting.push({ after: this.nextId, done })
   }
 
   async close(): Promise<void> {
@@ -330,7 +293,7 @@ export class WorkerPool {
   private queryThread(): EngineThread {
     const idle = this.queries.find((thread) => thread.jobs.size === 0)
     if (idle !== undefined) return idle
-    if (this.queries.length < this.settings.queryThreads) {
+    if (this.queries.length < this.options.queryThreads) {
       const thread = this.start('query', (gone) => {
         this.queries = this.queries.filter((t) => t !== gone)
       })
@@ -345,11 +308,11 @@ export class WorkerPool {
     if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
     this.maintenance ??= this.start('maintenance', (_, error) => {
       this.maintenance = undefined
-      if (!this.closed && !this.settings.maintenanceDied(error.message)) this.givenUp = error
+      if (!this.closed && !this.options.maintenanceDied(error.message)) this.givenUp = error
     })
     const thread = this.maintenance
-    const id = this.nextId++
-    this.publisher.flush()
+    const id = this.nextTask++
+    this.options.publisher.flush()
     return new Promise((resolve, reject) => {
       thread.tasks.set(id, { resolve, reject })
       thread.post(message(id))
@@ -357,19 +320,7 @@ export class WorkerPool {
   }
 
   private start(role: 'query' | 'maintenance', gone: (thread: EngineThread, error: SvcError) => void): EngineThread {
-    return new EngineThread(role, this.settings, this.publisher, this.log, gone)
-  }
-
-  private ended(id: number): void {
-    this.running.delete(id)
-    this.settings.ended(id)
-    if (this.waiting.length === 0) return
-    const oldest = Math.min(...this.running, Number.MAX_SAFE_INTEGER)
-    for (let i = this.waiting.length - 1; i >= 0; i--) {
-      if (this.waiting[i].after > oldest) continue
-      const [{ done }] = this.waiting.splice(i, 1)
-      done()
-    }
+    return new EngineThread(role, this.options, gone)
   }
 }
 

@@ -1,4 +1,4 @@
-/** Tells the engine threads of changes, in order. A thread that starts late is sent the whole state first. */
+/** Publishes changes to the engine threads, in order. A thread that starts late is sent the whole state first. */
 import { Shared, type StateEvent } from './layout.ts'
 
 export class Publisher {
@@ -12,7 +12,7 @@ export class Publisher {
   }
 
   /** Events of one turn of the loop travel together. */
-  tell(event: StateEvent): void {
+  publish(event: StateEvent): void {
     Atomics.add(this.shared, Shared.EVENTS, 1)
     if (this.listeners.size === 0) return
     this.pending.push(event)

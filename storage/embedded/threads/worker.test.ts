@@ -22,7 +22,7 @@ class Thread {
       shared: db.shared,
       config: { ...db.config, ...overrides },
       state: [...db.events],
-      eventsTold: db.events.length,
+      eventsPublished: db.events.length,
       trust: trustArray(0),
     }
     this.worker = new Worker(new URL('./main.ts', import.meta.url), { workerData })

@@ -8,7 +8,7 @@ import { decodeInts, encodeInts } from './column-codec.ts'
 
 export const RECORD_CHANGE = 2
 
-export type LifetimeChange =
+export type ChangeRecord =
   /** Hides rows written before it: of these series, ascending, or, when null, of all; `start` to `end` inclusive. `encoded`: the series as `encodeInts` makes them, when that has been done. */
   | { kind: 'delete'; tombstone: number; measurement: number; start: bigint; end: bigint; series: Int32Array | null; encoded?: Uint8Array }
   /** The measurement goes. `deadline`: until then it can be restored, in nanoseconds; null = for good, also for one that was pending. */
@@ -20,7 +20,7 @@ export type LifetimeChange =
   | ({ kind: 'retention' } & RetentionMove)
 
 /** Kind, varint sequence, JSON text of the members that are no series, varint count of series + 1 (0 = none listed), the series. */
-export function encodeChange(out: ByteWriter, sequence: number, change: LifetimeChange): void {
+export function encodeChange(out: ByteWriter, sequence: number, change: ChangeRecord): void {
   out.u8(RECORD_CHANGE)
   out.varint(sequence)
   out.text(JSON.stringify(change, (key, value) => (key === 'series' || key === 'encoded' ? undefined : typeof value === 'bigint' ? String(value) : value)))
@@ -31,8 +31,8 @@ export function encodeChange(out: ByteWriter, sequence: number, change: Lifetime
 }
 
 /** What follows the sequence. @throws RangeError, SyntaxError or TypeError for bytes that are no change. */
-export function decodeChange(reader: ByteReader): LifetimeChange {
-  const members = JSON.parse(reader.text()) as Record<string, string | number | null> & { kind: LifetimeChange['kind'] }
+export function decodeChange(reader: ByteReader): ChangeRecord {
+  const members = JSON.parse(reader.text()) as Record<string, string | number | null> & { kind: ChangeRecord['kind'] }
   const count = reader.varint()
   if (count > (reader.end - reader.position + 16) * 4096) throw new RangeError(`the record cannot hold ${count} series`)
   let series: Int32Array | null = null

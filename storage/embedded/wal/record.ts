@@ -7,7 +7,7 @@ import { bytesPerValue, Column } from 'svcdb/lib/columns'
 import { KeyRing } from '../encryption/keys.ts'
 import type { FieldDef } from '../threads/layout.ts'
 import { ByteReader, type ByteWriter } from './bytes.ts'
-import { decodeChange, type LifetimeChange, RECORD_CHANGE } from './change-record.ts'
+import { type ChangeRecord, decodeChange, RECORD_CHANGE } from './change-record.ts'
 import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
 import { readSealed, SEALED, writeSealed } from './sealed-column.ts'
 
@@ -51,7 +51,7 @@ export interface WriteRecord {
   tables: TableRows[]
   heap: Uint8Array
   /** A change of what lives, in a record of its own. */
-  change?: LifetimeChange
+  change?: ChangeRecord
 }
 
 /** What is encoded: as `WriteRecord`, with the tags of new series still where they are. */

@@ -7,11 +7,12 @@ import { type Column, type TableBatch, typeConflict, type WriteBatch } from 'svc
 import { SvcError } from 'svcdb/lib/errors'
 import { rescale } from '../../common/decimal.ts'
 import { hasNonFinite } from '../../common/floats.ts'
-import { type AdmissionCutoffs, staleSeries } from '../../common/lifetime.ts'
 import type { Limits } from '../../common/limits.ts'
 import { checkFieldName } from '../../common/names.ts'
+import { staleSeries } from '../../common/retention.ts'
 import { ADMITTED, type Bounds, boundsOf, TOO_OLD, verdict, type Window } from '../../common/window.ts'
 import { type Measurement, type Schema, type Table, tooManyFields, type Undo } from '../catalog/schema.ts'
+import type { RetentionClock } from '../retention/clock.ts'
 import { NOT_DURABLE, UNKNOWN } from '../series/provisional-series.ts'
 import { FIRST_HANDLE, RELEASED, type SeriesIndex } from '../series/series-index.ts'
 import type { FieldDef } from '../threads/layout.ts'
@@ -43,8 +44,11 @@ export class Admission {
   private readonly limits: Limits
   private readonly most: MostNew
   private readonly owners: Owners
+  private readonly retention: RetentionClock
 
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits, most: MostNew) {
+  /** @param retention says what it does not keep. */
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, most: MostNew, retention: RetentionClock) {
+    this.retention = retention
     this.schema = schema
     this.index = index
     this.limits = limits
@@ -52,10 +56,10 @@ export class Admission {
     this.owners = new Owners(schema, index)
   }
 
-  /** @param window of the batch's namespace. @param cutoffs where retention ends. @throws BAD_REQUEST for a batch that begins too much; nothing has changed then. */
-  admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions, nowMs: number, cutoffs: AdmissionCutoffs): Admitted {
+  /** @param window of the batch's namespace. @throws BAD_REQUEST for a batch that begins too much; nothing has changed then. */
+  admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions): Admitted {
     const work = new Work(this.schema, this.index, this.limits, this.most, this.owners, nonFinite)
-    const bounds = window.open(nowMs, backfill, cutoffs)
+    const bounds = window.open(this.retention.wallClock, backfill, this.retention.admission())
     let admitted: Admitted
     try {
       // Each of these begins a field at least: a batch of far too many is found out before any of them is begun.

@@ -109,7 +109,7 @@ export class Pressure {
   }
 
   /** Call when segments were added or replaced. */
-  measure(segments: ReadonlyMap<number, SegmentMeta[]>): void {
+  measure(segments: ReadonlyMap<number, readonly SegmentMeta[]>): void {
     this.waiting = { segments: 0, table: -1 }
     for (const [table, list] of segments) {
       const failure = this.mergeFailures.get(table)

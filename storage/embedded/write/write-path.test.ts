@@ -42,7 +42,7 @@ function writeInt(engine: EmbeddedEngine, measurement: string, host: string, tim
 
 t.test('a commit stores nothing of a write on its way: its numbers may be given again', async (t) => {
   const { engine, log, dir } = await heldEngine(t, { future_write_tolerance_secs: 864_000 })
-  const { manifest, catalog } = inside(engine)
+  const { writer, catalog } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, u: 1 })
   const before = schemaOf(engine)
   const held = log.hold()
@@ -53,7 +53,7 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
   ].map(codeOf)
   await held
   t.same(schemaOf(engine), before, 'nobody is told of it')
-  await manifest.commit()
+  await writer.commit()
   t.same(catalog.counters()?.newest, { '': String(NOW) }, 'nor does the window move on disk')
   await afterCrash(dir, async (again) => {
     t.same(schemaOf(again), before, 'after a crash meanwhile')
@@ -64,7 +64,7 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
   await writeInt(engine, 'm', 'a', NOW + 2n, 'y', 42)
   const want = [`a ${NOW} v=1 u=1`, `a ${NOW + 2n} y=42`]
   t.same(await rowsOf(engine, 'm'), want)
-  await manifest.commit()
+  await writer.commit()
   await afterCrash(dir, async (again) => {
     t.same(schemaOf(again), [['m', 'v float64', 'u float64', 'y int64']])
     t.same(await rowsOf(again, 'm'), want)
@@ -175,6 +175,6 @@ t.test('a flush that finds no space is repeated, with what was defined meanwhile
   t.equal(await codeOf(engine.flush()), 'STORAGE_FULL')
   stop()
   await writeFloat(engine, 'new', 'a', NOW, { v: 1, w: 1 })
-  await inside(engine).manifest.commit()
+  await inside(engine).writer.commit()
   for (const name of ['m', 'new']) t.same(await afterCrash(dir, (again) => rowsOf(again, name)), [`a ${NOW} v=1 w=1`])
 })

@@ -7,7 +7,7 @@ export interface Mutant {
   edits: { file: string; find: string; replace: string }[]
 }
 
-const MANIFEST = 'storage/embedded/segment/manifest.ts'
+const WRITER = 'storage/embedded/catalog/writer.ts'
 const WAL = 'storage/embedded/wal/wal.ts'
 
 export const mutants: readonly Mutant[] = [
@@ -15,13 +15,18 @@ export const mutants: readonly Mutant[] = [
     name: 'A',
     what: "another commit takes a memtable as stored whose flush's commit is under way or has failed: the log's floor is past its rows",
     edits: [
-      { file: MANIFEST, find: '  retired = 0\n', replace: '  retired = 0\n  private leaving: Memtable | undefined\n' },
+      { file: WRITER, find: '  private storedFloor = 0\n', replace: '  private storedFloor = 0\n  private leaving: Memtable | undefined\n' },
       {
-        file: MANIFEST,
-        find: 'await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {',
-        replace: 'this.leaving = memtable\n    await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {\n      this.leaving = undefined',
+        file: WRITER,
+        find: 'await this.ahead.store()',
+        replace: 'if (change.leaving !== undefined) this.leaving = change.leaving\n    await this.ahead.store()',
       },
-      { file: MANIFEST, find: 'this.counters(change.leaving)', replace: 'this.counters(this.leaving)' },
+      {
+        file: WRITER,
+        find: 'this.storedFloor = floor',
+        replace: 'if (change.leaving !== undefined) this.leaving = undefined\n        this.storedFloor = floor',
+      },
+      { file: WRITER, find: 'this.counters(change.leaving)', replace: 'this.counters(this.leaving)' },
     ],
   },
   {
@@ -29,10 +34,10 @@ export const mutants: readonly Mutant[] = [
     what: 'a commit that fails loses in which log file measurements were dropped: the next one forgets their tables, whatever the log still has of them',
     edits: [
       {
-        file: MANIFEST,
-        find: '() => writes.wal.settled(),\n    )',
+        file: WRITER,
+        find: '() => wal.settled(),\n    )',
         replace:
-          '() => writes.wal.settled(),\n    ).catch((error) => {\n      for (const table of schema.goneTables.keys()) schema.goneTables.set(table, 0)\n      throw error\n    })',
+          '() => wal.settled(),\n    ).catch((error) => {\n      for (const table of schema.goneTables.keys()) schema.goneTables.set(table, 0)\n      throw error\n    })',
       },
     ],
   },
@@ -56,7 +61,7 @@ export const mutants: readonly Mutant[] = [
         file: 'storage/embedded/write/write-path.ts',
         find: 'this.inFlight.set(admitted, namespace)\n',
         replace:
-          "this.inFlight.set(admitted, namespace)\n    for (const { measurement } of definitions?.fields ?? []) if (this.parts.schema.any(measurement)?.durable) this.unstored.mark('measurement', measurement)\n",
+          "this.inFlight.set(admitted, namespace)\n    for (const { measurement } of definitions?.fields ?? []) if (schema.any(measurement)?.durable) schemaPublisher.unstored.mark('measurement', measurement)\n",
       },
       // Replay repairs what earlier servers have left of this.
       {

@@ -1,18 +1,18 @@
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
+import { limitsOf } from './limits.ts'
 import {
   admissionCutoffs,
   deadlinePassed,
   dropDeadline,
-  type Lifetimes,
-  lifetimeClock,
-  lifetimesOf,
   measurementCutoff,
   nothingToRestore,
+  type RetentionSettings,
+  retentionClock,
   retentionCutoff,
+  retentionSettings,
   unknownMeasurement,
-} from './lifetime.ts'
-import { limitsOf } from './limits.ts'
+} from './retention.ts'
 import { INT64_MIN } from './time.ts'
 
 const limits = limitsOf({})
@@ -20,7 +20,7 @@ const NS = 1_000_000_000n
 const HOUR = 3600n * NS
 const NOW_MS = Date.UTC(2024, 0, 1, 12)
 const NOW = BigInt(NOW_MS) * 1_000_000n
-const of = (config: Record<string, unknown>): Lifetimes => lifetimesOf(config, limits)
+const of = (config: Record<string, unknown>): RetentionSettings => retentionSettings(config, limits)
 
 t.test('the configuration, and periods that are too short', async (t) => {
   t.same(of({}), { retentionSecs: 0, retention: new Map(), shortestSecs: 0, softDeleteTtlSecs: undefined })
@@ -39,10 +39,10 @@ t.test('the configuration, and periods that are too short', async (t) => {
 })
 
 t.test('the clock is the earlier of wall clock and newest time of any namespace', async (t) => {
-  t.equal(lifetimeClock(NOW_MS, []), INT64_MIN)
-  t.equal(lifetimeClock(NOW_MS, [undefined]), INT64_MIN)
-  t.equal(lifetimeClock(NOW_MS, [NOW - 5n, undefined, NOW - 2n]), NOW - 2n)
-  t.equal(lifetimeClock(NOW_MS, [NOW - 5n, NOW + 1n]), NOW)
+  t.equal(retentionClock(NOW_MS, []), INT64_MIN)
+  t.equal(retentionClock(NOW_MS, [undefined]), INT64_MIN)
+  t.equal(retentionClock(NOW_MS, [NOW - 5n, undefined, NOW - 2n]), NOW - 2n)
+  t.equal(retentionClock(NOW_MS, [NOW - 5n, NOW + 1n]), NOW)
 })
 
 t.test('deadlines of drops', async (t) => {
@@ -50,7 +50,7 @@ t.test('deadlines of drops', async (t) => {
   t.equal(dropDeadline(NOW_MS, [NOW + HOUR], 60), NOW + HOUR + 60n * NS)
   t.equal(dropDeadline(NOW_MS, [], 60), NOW + 60n * NS)
   const final = dropDeadline(NOW_MS, [NOW], undefined)
-  t.ok(deadlinePassed(final, lifetimeClock(NOW_MS, [])), 'a final drop ends at once, even where nothing is held')
+  t.ok(deadlinePassed(final, retentionClock(NOW_MS, [])), 'a final drop ends at once, even where nothing is held')
   t.notOk(deadlinePassed(NOW, NOW - 1n))
   t.ok(deadlinePassed(NOW, NOW))
 })

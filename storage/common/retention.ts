@@ -30,7 +30,7 @@ const NS_PER_SEC = 1_000_000_000n
 const MAX_SECS = 3_153_600_000
 export const KEPT_ENDED_DROPS = 1024
 
-export const lifetimeKeys = {
+export const retentionKeys = {
   retention_secs: Type.Integer({
     default: 0,
     minimum: 0,
@@ -50,7 +50,7 @@ export const lifetimeKeys = {
   ),
 }
 
-export interface Lifetimes {
+export interface RetentionSettings {
   /** Seconds; 0 = for ever. */
   retentionSecs: number
   /** Measurement name → seconds; 0 = for ever. */
@@ -65,7 +65,7 @@ export interface Lifetimes {
  * @param config the resolved [database] section; a key that is absent takes its default.
  * @throws CONFIG_ERROR for a retention shorter than a shard: the shard that is being written could go.
  */
-export function lifetimesOf(config: Record<string, unknown>, limits: Pick<Limits, 'shardDurationSecs'>): Lifetimes {
+export function retentionSettings(config: Record<string, unknown>, limits: Pick<Limits, 'shardDurationSecs'>): RetentionSettings {
   const retentionSecs = (config.retention_secs as number | undefined) ?? 0
   const retention = new Map(Object.entries((config.retention as Record<string, number> | undefined) ?? {}))
   const check = (key: string, secs: number) => {
@@ -87,7 +87,7 @@ export function lifetimesOf(config: Record<string, unknown>, limits: Pick<Limits
  * @param newest newest admitted time of each namespace (`Window.newest`).
  * @returns nanoseconds; INT64_MIN while nothing is held, so that nothing is old.
  */
-export function lifetimeClock(nowMs: number, newest: Iterable<bigint | undefined>): bigint {
+export function retentionClock(nowMs: number, newest: Iterable<bigint | undefined>): bigint {
   return earlier(newestHeld(newest), wallClock(nowMs))
 }
 
@@ -99,7 +99,7 @@ export function retentionCutoff(clock: bigint, secs: number, limits: Pick<Limits
 
 /** First time that a measurement keeps, holds included: rows before it are gone. */
 export function measurementCutoff(
-  lifetimes: Lifetimes,
+  lifetimes: RetentionSettings,
   limits: Pick<Limits, 'shardDurationSecs'>,
   clock: bigint,
   namespace: string,
@@ -136,7 +136,7 @@ export interface AdmissionCutoffs {
 export const ADMITS_ALL: AdmissionCutoffs = { latest: INT64_MIN, general: { cutoff: INT64_MIN, key: 'retention_secs', secs: 0 }, own: () => undefined }
 
 export function admissionCutoffs(
-  { retentionSecs, retention, shortestSecs }: Lifetimes,
+  { retentionSecs, retention, shortestSecs }: RetentionSettings,
   limits: Pick<Limits, 'shardDurationSecs'>,
   clock: bigint,
 ): AdmissionCutoffs {
@@ -166,7 +166,7 @@ export function deadlinePassed(deadline: bigint, clock: bigint): boolean {
  * Why there is nothing to undo. Ask in this order: a pending drop is restored, or `restoreConflict` when its name is in use; else this.
  * @param ended whether a final or expired drop of the name is remembered.
  */
-export function nothingToRestore(measurement: string, { softDeleteTtlSecs }: Pick<Lifetimes, 'softDeleteTtlSecs'>, ended: boolean): SvcError {
+export function nothingToRestore(measurement: string, { softDeleteTtlSecs }: Pick<RetentionSettings, 'softDeleteTtlSecs'>, ended: boolean): SvcError {
   const cause =
     softDeleteTtlSecs === undefined
       ? 'drops are final because [database] soft_delete_ttl_secs is unset; set it to be able to undo later ones'

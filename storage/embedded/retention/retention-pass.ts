@@ -1,51 +1,58 @@
 /**
- * The regular pass over what lives: ends drops whose time has come, moves retention on, takes freed files out of the manifest, gives series without
+ * The regular pass of retention, drops and deletes: ends drops whose time has come, moves retention on, takes freed files out of the manifest, gives series without
  * rows back and forgets tombstones and retention cutoffs that mask nothing any more.
  */
 
 import type { RetentionHold } from 'svcdb'
-import { type Lifetimes, measurementCutoff, retentionCutoff } from '../../common/lifetime.ts'
 import type { Limits } from '../../common/limits.ts'
+import { measurementCutoff, retentionCutoff } from '../../common/retention.ts'
 import { INT64_MIN } from '../../common/time.ts'
 import type { Schema } from '../catalog/schema.ts'
+import type { Unstored } from '../catalog/unstored.ts'
 import type { Merge } from '../compaction/plan.ts'
+import type { Memtables } from '../memtable/memtables.ts'
 import type { EngineMetrics } from '../metrics.ts'
+import type { Manifest } from '../segment/manifest.ts'
+import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import { type Cutoff, type GeneralCutoff, type SegmentMeta, Summary } from '../threads/layout.ts'
 import type { Timers } from '../timers.ts'
-import type { WritePath } from '../write/write-path.ts'
+import type { RetentionClock } from './clock.ts'
 import { cutoffFor, type RetentionMove, withoutSpent } from './cutoffs.ts'
+import type { Drops } from './drops.ts'
 import { firstTimeFrom } from './first-times.ts'
-import type { Lifetime } from './lifetime.ts'
 import { freed, masks, planRewrite, spent, type TableView } from './reclaim.ts'
+import type { Releases } from './releases.ts'
 import { type Kept, nextMove } from './retention.ts'
+import type { RetentionMoves } from './retention-moves.ts'
 import { shardsTaken, type Taken } from './shards.ts'
+import type { Tombstones } from './tombstones.ts'
 
-export interface HousekeepingParts {
-  lifetime: Lifetime
-  lifetimes: Lifetimes
+export interface RetentionPassDependencies {
+  clock: RetentionClock
   limits: Limits
   schema: Schema
   index: SeriesIndex
-  writes: WritePath
+  memtables: Memtables
+  unstored: Unstored
+  tombstones: Tombstones
+  drops: Drops
+  moves: RetentionMoves
+  releases: Releases
+  segments: SegmentTable
+  manifest: Manifest
   metrics: EngineMetrics
   timers: Timers
   /** Seconds that deleted rows may stay in files before these are written again for that reason alone. */
   rewriteAfterSecs: number
   /** Who still needs raw data. */
   holds: ReadonlySet<RetentionHold>
-  /** Whether a merge under way reads the segment. */
-  merging(segment: number): boolean
-  /** All segments by table. */
-  segments: ReadonlyMap<number, readonly SegmentMeta[]>
-  /** Takes segments out of the manifest, with everything else the catalog does not have yet. */
-  remove(segments: readonly SegmentMeta[]): Promise<void>
 }
 
-export class Housekeeping {
+export class RetentionPass {
   /** When each tombstone came, in milliseconds of a clock that never goes back, and the active memtable's sequence then. */
   private readonly seen = new Map<number, { at: number; sequence: number }>()
-  private readonly parts: HousekeepingParts
+  private readonly dependencies: RetentionPassDependencies
   /** By measurement, as of the last pass. */
   private kept: ReadonlyMap<number, Kept> = new Map()
   /** Cutoff of the measurements without a retention of their own, as of the last pass. */
@@ -53,8 +60,8 @@ export class Housekeeping {
   private running: Promise<void> | undefined
   private again = false
 
-  constructor(parts: HousekeepingParts) {
-    this.parts = parts
+  constructor(dependencies: RetentionPassDependencies) {
+    this.dependencies = dependencies
   }
 
   /** One pass; calls during one make another. Resolves when a pass that began after the call has ended. */
@@ -68,10 +75,10 @@ export class Housekeeping {
 
   /** A file of the table that is worth writing again. @param leaves as in `planRewrite`. */
   rewrite(table: number, leaves: (segment: SegmentMeta) => boolean): Merge | undefined {
-    const now = this.parts.timers.monotonic()
-    const ripe = (id: number): boolean => now - this.note(id).at >= this.parts.rewriteAfterSecs * 1000
+    const now = this.dependencies.timers.monotonic()
+    const ripe = (id: number): boolean => now - this.note(id).at >= this.dependencies.rewriteAfterSecs * 1000
     const former = (one: Cutoff, measurement: number | undefined): boolean => this.isFormer(one, measurement) && ripe(one.id)
-    return planRewrite(this.view(table, this.parts.segments.get(table) ?? []), this.parts.lifetime.tombstones, ripe, former, leaves)
+    return planRewrite(this.view(table, this.dependencies.segments.of(table)), this.dependencies.tombstones, ripe, former, leaves)
   }
 
   private async passes(): Promise<void> {
@@ -82,49 +89,50 @@ export class Housekeeping {
   }
 
   private async once(): Promise<void> {
-    const { lifetime, segments, remove } = this.parts
-    await lifetime.expire()
+    const { unstored, tombstones, drops, releases, segments, manifest } = this.dependencies
+    await drops.expire()
     const moved = await this.moveRetention()
-    for (const id of lifetime.tombstones.byId.keys()) this.note(id)
-    await lifetime.releases.run()
+    for (const id of tombstones.byId.keys()) this.note(id)
+    await releases.run()
     // What a merge is reading stays until the next pass, and its tombstones with it: the merge may have begun before them.
-    const removed = [...segments].flatMap(([table, list]) => freed(this.view(table, list), lifetime.tombstones)).filter(({ id }) => !this.parts.merging(id))
-    if (moved || removed.length > 0 || this.parts.writes.unstored.waiting) await remove(removed)
-    // Only now that no reader is told of the removed segments any more. The catalog learns of it with the next commit.
+    const removed = [...segments.tables].flatMap(([table, list]) => freed(this.view(table, list), tombstones)).filter(({ id }) => !segments.isClaimed(id))
+    if (moved || removed.length > 0 || unstored.waiting) await manifest.remove(removed)
+    // Only now that no reader is given the removed segments any more. The catalog learns of it with the next commit.
     const done = spent(
-      lifetime.tombstones,
+      tombstones,
       (id) => this.tablesOf(id),
-      (table) => segments.get(table) ?? [],
+      (table) => segments.of(table),
       this.oldest(),
       (id) => this.note(id).sequence,
     )
     // One that says which series are still to be given back stays for a restart.
-    const gone = done.filter((id) => !lifetime.releases.waitsFor(id))
-    lifetime.tombstones.remove(gone)
+    const gone = done.filter((id) => !releases.waitsFor(id))
+    tombstones.remove(gone)
     for (const id of gone) this.seen.delete(id)
     this.forgetCutoffs()
   }
 
   /** @returns whether a cutoff moved. */
   private async moveRetention(): Promise<boolean> {
-    const { lifetime, lifetimes, limits } = this.parts
-    const { clock, tombstones } = lifetime
-    const general = retentionCutoff(clock, lifetimes.retentionSecs, limits)
+    const { clock, limits, tombstones, moves, metrics } = this.dependencies
+    const { now, settings } = clock
+    const general = retentionCutoff(now, settings.retentionSecs, limits)
     this.general = general
-    this.kept = this.keptNow(clock, general)
-    if (lifetimes.retentionSecs === 0 && lifetimes.retention.size === 0) return false
+    this.kept = this.keptNow(now, general)
+    if (settings.retentionSecs === 0 && settings.retention.size === 0) return false
     const next = nextMove(tombstones.cutoffs, general, [...this.kept.values()], (table, sequence) => this.firstTime(table, sequence))
     if (next === undefined) return false
     const shards = shardsTaken(this.takenBy(next), BigInt(limits.shardDurationSecs) * 1_000_000_000n)
-    const sequence = await lifetime.retain(next)
-    this.parts.metrics.shardsDropped.inc(shards)
+    const sequence = await moves.move(next)
+    metrics.shardsDropped.inc(shards)
     this.emptySeries(next, sequence)
     return true
   }
 
   /** What each measurement keeps by the configuration in force. */
-  private keptNow(clock: bigint, general: bigint): Map<number, Kept> {
-    const { lifetimes, limits, schema, holds } = this.parts
+  private keptNow(now: bigint, general: bigint): Map<number, Kept> {
+    const { limits, schema, holds } = this.dependencies
+    const { settings } = this.dependencies.clock
     const kept = new Map<number, Kept>()
     for (const measurement of [...schema.byId, ...schema.pending.values()]) {
       if (measurement === undefined || !measurement.kept) continue
@@ -134,67 +142,66 @@ export class Housekeeping {
         kept.set(id, { id, tables, cutoff: INT64_MIN })
         continue
       }
-      const cutoff = measurementCutoff(lifetimes, limits, clock, namespace, name, holds)
-      if (cutoff < general && !lifetimes.retention.has(name)) this.awaiting(tables, general)
+      const cutoff = measurementCutoff(settings, limits, now, namespace, name, holds)
+      if (cutoff < general && !settings.retention.has(name)) this.awaiting(tables, general)
       kept.set(id, { id, tables, cutoff })
     }
     return kept
   }
 
   private firstTime(table: number, sequence: number): bigint {
-    const { segments, writes } = this.parts
-    return firstTimeFrom(segments.get(table) ?? [], [...writes.frozen, writes.active], table, sequence)
+    const { segments, memtables } = this.dependencies
+    return firstTimeFrom(segments.of(table), memtables.all(), table, sequence)
   }
 
   /** Counts segments that retention would take and somebody still needs. */
   private awaiting(tables: readonly number[], cutoff: bigint): void {
-    const count = tables.reduce((sum, table) => sum + (this.parts.segments.get(table) ?? []).filter(({ maxTime }) => BigInt(maxTime) < cutoff).length, 0)
-    if (count > 0) this.parts.metrics.segmentsAwaitingRollup.inc(count)
+    const count = tables.reduce((sum, table) => sum + this.dependencies.segments.of(table).filter(({ maxTime }) => BigInt(maxTime) < cutoff).length, 0)
+    if (count > 0) this.dependencies.metrics.segmentsAwaitingRollup.inc(count)
   }
 
   /** Series whose newest row a move has masked. @param sequence that of the move. */
   private emptySeries({ general, except, own }: Omit<RetentionMove, 'id'>, sequence: number): void {
-    const { index, lifetime } = this.parts
+    const { index, releases } = this.dependencies
     const cutoffs = new Map([...except.map((id) => [id, INT64_MIN] as const), ...own])
     for (const id of index.members.measurements()) {
       const cutoff = cutoffs.get(id) ?? general ?? INT64_MIN
-      if (cutoff !== INT64_MIN) lifetime.releases.expired(id, cutoff, sequence)
+      if (cutoff !== INT64_MIN) releases.expired(id, cutoff, sequence)
     }
   }
 
   /** What a move masks of each segment and memtable. Rows of a shared table are taken for those of a measurement like most. */
   private *takenBy({ general, except, own }: Omit<RetentionMove, 'id'>): Generator<Taken> {
-    const { schema, segments, writes, lifetime } = this.parts
+    const { schema, segments, memtables, tombstones } = this.dependencies
     const cutoffs = new Map([...except.map((id) => [id, INT64_MIN] as const), ...own])
     for (const table of schema.tables) {
       if (table === undefined) continue
       const cutoff = cutoffs.get(table.measurement) ?? general ?? INT64_MIN
       if (this.firstTime(table.id, 0) >= cutoff) continue
-      const before = (sequence: number): bigint => cutoffFor(lifetime.tombstones.cutoffs, table.measurement, { sequence, cleared: 0 })
-      for (const { sequence, minTime, maxTime } of segments.get(table.id) ?? [])
+      const before = (sequence: number): bigint => cutoffFor(tombstones.cutoffs, table.measurement, { sequence, cleared: 0 })
+      for (const { sequence, minTime, maxTime } of segments.of(table.id))
         yield { minTime: BigInt(minTime), maxTime: BigInt(maxTime), before: before(sequence), cutoff }
-      for (const { sequence, tables } of [...writes.frozen, writes.active]) {
-        const part = tables.get(table.id)
-        if (part === undefined || part.rows === 0) continue
-        yield { minTime: part.summary[Summary.MIN_TIME], maxTime: part.summary[Summary.MAX_TIME], before: before(sequence), cutoff }
+      for (const { sequence, tables } of memtables.all()) {
+        const rows = tables.get(table.id)
+        if (rows === undefined || rows.rows === 0) continue
+        yield { minTime: rows.summary[Summary.MIN_TIME], maxTime: rows.summary[Summary.MAX_TIME], before: before(sequence), cutoff }
       }
     }
   }
 
   /** Forgets cutoffs that mask nothing any more. */
   private forgetCutoffs(): void {
-    const { lifetime, schema, segments } = this.parts
-    const { tombstones } = lifetime
+    const { tombstones, schema, segments } = this.dependencies
     const oldest = this.oldest()
     const concerns = (one: Cutoff | GeneralCutoff, table: number): boolean => {
       const owner = schema.tables[table]?.measurement
       // The files of a dropped measurement go with it.
       if (owner === undefined || ('except' in one && one.except.has(owner))) return false
-      return (segments.get(table) ?? []).some((segment) => masks(one, segment))
+      return segments.of(table).some((segment) => masks(one, segment))
     }
     const left = withoutSpent(tombstones.cutoffs, (one, measurement) => {
       if (oldest < one.sequence) return true
-      const tables = measurement === undefined ? [...segments.keys()] : (schema.any(measurement)?.tables.map(({ id }) => id) ?? [])
+      const tables = measurement === undefined ? [...segments.tables.keys()] : (schema.any(measurement)?.tables.map(({ id }) => id) ?? [])
       return tables.some((table) => concerns(one, table))
     })
     if (left !== tombstones.cutoffs) tombstones.setCutoffs(left)
@@ -208,27 +215,26 @@ export class Housekeeping {
   }
 
   private view(table: number, segments: readonly SegmentMeta[]): TableView {
-    const { schema } = this.parts
+    const { schema } = this.dependencies
     const owner = schema.tables[table]
     const has = (measurement: number): boolean => schema.any(measurement)?.tables.some(({ id }) => id === table) === true
     return { id: table, measurement: owner === undefined || owner.measurement < 0 ? undefined : owner.measurement, gone: owner === undefined, has, segments }
   }
 
   private tablesOf(measurement: number): readonly number[] {
-    const { schema } = this.parts
+    const { schema } = this.dependencies
     const known = schema.any(measurement)
     if (known !== undefined) return known.tables.map(({ id }) => id)
     return schema.tables.flatMap((table) => (table !== undefined && table.measurement < 0 ? [table.id] : []))
   }
 
   private oldest(): number {
-    const { writes } = this.parts
-    return (writes.frozen[0] ?? writes.active).sequence
+    return this.dependencies.memtables.oldest().sequence
   }
 
   private note(id: number): { at: number; sequence: number } {
     let note = this.seen.get(id)
-    if (note === undefined) this.seen.set(id, (note = { at: this.parts.timers.monotonic(), sequence: this.parts.writes.active.sequence }))
+    if (note === undefined) this.seen.set(id, (note = { at: this.dependencies.timers.monotonic(), sequence: this.dependencies.memtables.active.sequence }))
     return note
   }
 }

@@ -1,0 +1,159 @@
+/**
+ * All memtables: the active one, which takes rows, and those that are frozen, oldest first, until a flush has made them segments.
+ *
+ * Invariants
+ * - A memtable and the log files with its rows begin together (`firstWal`): files below the oldest memtable's are not needed.
+ * - Rows of one write become visible together: `Shared.SEQ` is odd while they are applied.
+ */
+import type { Schema, Table } from '../catalog/schema.ts'
+import type { SeriesIndex } from '../series/series-index.ts'
+import type { Signal } from '../signal.ts'
+import { Shared, Summary } from '../threads/layout.ts'
+import type { Publisher } from '../threads/publisher.ts'
+import type { TableRows } from '../wal/record.ts'
+import { Memtable, type SeriesTimes } from './memtable.ts'
+
+export interface MemtablesOptions {
+  shared: Int32Array
+  schema: Schema
+  index: SeriesIndex
+  publisher: Publisher
+  times: SeriesTimes
+  /** Raised when one has been frozen. */
+  flushWanted: Signal
+  /** Sequence of the first. */
+  nextSequence: number
+  /** The log file with its first rows. */
+  firstWal: number
+}
+
+export class Memtables {
+  readonly times: SeriesTimes
+  active: Memtable
+  frozen: Memtable[] = []
+  nextSequence: number
+  private readonly shared: Int32Array
+  private readonly schema: Schema
+  private readonly index: SeriesIndex
+  private readonly publisher: Publisher
+  private readonly flushWanted: Signal
+
+  constructor({ shared, schema, index, publisher, times, flushWanted, nextSequence, firstWal }: MemtablesOptions) {
+    this.shared = shared
+    this.schema = schema
+    this.index = index
+    this.publisher = publisher
+    this.times = times
+    this.flushWanted = flushWanted
+    this.nextSequence = nextSequence
+    this.active = this.next(firstWal)
+  }
+
+  /** Ends the active memtable; the next one's first rows may be in log file `file`. */
+  freeze(file: number): void {
+    if (this.active.rows === 0) return
+    this.frozen.push(this.active)
+    this.start(file)
+    this.flushWanted.raise()
+  }
+
+  /** Puts an empty memtable in place of the active one, which has no rows or is among the frozen. */
+  start(file: number): void {
+    this.active = this.next(file)
+  }
+
+  /** The memtable's rows are in segments. */
+  drop(memtable: Memtable): void {
+    this.frozen = this.frozen.filter((other) => other !== memtable)
+  }
+
+  /** Frozen ones and the active one, oldest first. */
+  all(): Memtable[] {
+    return [...this.frozen, this.active]
+  }
+
+  /** The one whose rows the log is still needed for. @param leaving is left out: its rows are about to be in segments. */
+  oldest(leaving?: Memtable): Memtable {
+    return this.frozen.find((memtable) => memtable !== leaving) ?? this.active
+  }
+
+  /** Makes the rows of one write visible. @param namespace undefined when nothing of them is anybody's any more. @param lastSeries highest number with a row. */
+  apply(namespace: string | undefined, tables: readonly TableRows[], heap: Uint8Array, lastSeries: number): void {
+    if (tables.length === 0) return
+    const { shared, index, active, times, schema } = this
+    index.publish(lastSeries)
+    active.ensureSeries(lastSeries)
+    times.ensure(lastSeries)
+    const before = active.bytes
+    Atomics.add(shared, Shared.SEQ, 1)
+    for (const rows of tables) {
+      const table = schema.tables[rows.table]
+      // Its measurement was dropped while the write was on its way.
+      if (table === undefined && schema.goneTables.has(rows.table)) continue
+      const { id, fields } = definedTable(table, rows.table)
+      active.append(id, rows, heap, fields, rows.fields, times)
+    }
+    Atomics.add(shared, Shared.SEQ, 1)
+    if (namespace !== undefined) active.bytesOf.set(namespace, (active.bytesOf.get(namespace) ?? 0) + active.bytes - before)
+  }
+
+  /**
+   * A sequence above those of all sources that hold rows of these series so far; ends the active memtable when it has some.
+   * @param series undefined = all of the measurement.
+   */
+  sequenceAbove(measurement: number, series: Int32Array | null, file: number): number {
+    if (this.holds(this.active, measurement, series)) this.freeze(file)
+    return this.active.sequence
+  }
+
+  /** The same for rows that are older than the time that a table is asked for. */
+  sequenceAboveOlder(before: (table: number) => bigint, file: number): number {
+    for (const { id, rows, summary } of this.active.tables.values()) {
+      if (rows === 0 || summary[Summary.MIN_TIME] >= before(id)) continue
+      this.freeze(file)
+      break
+    }
+    return this.active.sequence
+  }
+
+  /** Bytes of all memtables. */
+  get memory(): number {
+    return this.frozen.reduce((sum, memtable) => sum + memtable.allocated, this.active.allocated)
+  }
+
+  /** Bytes that rows of a namespace take. */
+  bytesOf(namespace: string): number {
+    return this.all().reduce((sum, memtable) => sum + (memtable.bytesOf.get(namespace) ?? 0), 0)
+  }
+
+  /** Nothing of the namespace is left. */
+  forget(namespace: string): void {
+    for (const memtable of this.all()) memtable.bytesOf.delete(namespace)
+  }
+
+  private next(file: number): Memtable {
+    const sequence = this.nextSequence++
+    this.times.rebase()
+    return new Memtable(sequence, sequence, file, this.index.measurement.length, (event) => this.publisher.publish(event))
+  }
+
+  private holds(memtable: Memtable, measurement: number, series: Int32Array | null): boolean {
+    const { rows, tables } = memtable
+    if (rows === 0) return false
+    const { schema, index } = this
+    if (series !== null) return memtable.hasAny(series)
+    for (const { id, measurement: owner } of schema.any(measurement)?.tables ?? []) {
+      if ((tables.get(id)?.rows ?? 0) === 0) continue
+      if (owner === measurement || memtable.ownerless) return true
+      const { members } = index
+      if (memtable.hasAny(members.take(members.walk(measurement), members.count(measurement)))) return true
+    }
+    return false
+  }
+}
+
+/** @throws when there is no such table. */
+export function definedTable(table: Table | undefined, id: number): Table {
+  if (table === undefined) throw new Error(`table ${id} is not defined`)
+  return table
+}

@@ -1,0 +1,52 @@
+/** Files of segments that are not part of the database any more: they go when nobody can read them. */
+import { join } from 'node:path'
+import type { StorageContext } from 'svcdb'
+import type { ArchivedObjects } from '../archive/archived-objects.ts'
+import type { EngineMetrics } from '../metrics.ts'
+import { type SegmentMeta, segmentFiles } from '../threads/layout.ts'
+import type { Readers } from '../threads/readers.ts'
+import type { FileSystem } from '../wal/file-system.ts'
+
+export interface RetiredFilesDependencies {
+  dataDir: string
+  fs: FileSystem
+  log: StorageContext['log']
+  readers: Readers
+  archived: ArchivedObjects
+  metrics: Pick<EngineMetrics, 'segmentsRetired' | 'segmentsDeleted'>
+}
+
+export class RetiredFiles {
+  private waiting = 0
+  private readonly dependencies: RetiredFilesDependencies
+
+  constructor(dependencies: RetiredFilesDependencies) {
+    this.dependencies = dependencies
+  }
+
+  /** Segments not yet deleted because a reader may have them open. */
+  get count(): number {
+    return this.waiting
+  }
+
+  add(segments: readonly SegmentMeta[]): void {
+    const { readers, archived, metrics } = this.dependencies
+    this.waiting += segments.length
+    metrics.segmentsRetired.inc(segments.length)
+    readers.afterAll(() => {
+      this.waiting -= segments.length
+      archived.discard(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
+      for (const file of segments.flatMap(segmentFiles)) this.remove(file)
+    })
+  }
+
+  private remove(file: string): void {
+    const { dataDir, fs, log, metrics } = this.dependencies
+    try {
+      fs.unlinkSync(join(dataDir, file))
+      if (file.endsWith('.parquet')) metrics.segmentsDeleted.inc()
+    } catch (error) {
+      log.warn({ err: error, file }, 'cannot delete a segment that is not used any more; the next start removes it')
+    }
+  }
+}

@@ -1,0 +1,14 @@
+/** Has an engine thread select series by their tags. */
+import type { Matcher } from 'svcdb'
+import type { WorkerPool } from '../threads/pool.ts'
+import type { Selection } from './select-job.ts'
+
+const JOB = new URL('./select-job.ts', import.meta.url)
+
+/** The series of a measurement that satisfy all matchers. @throws BAD_REQUEST for a regular expression that does not parse or takes too long. */
+export type SelectSeries = (namespace: string, measurement: number, matchers: readonly Matcher[]) => Promise<Selection>
+
+export const selectSeries =
+  (pool: Pick<WorkerPool, 'run'>): SelectSeries =>
+  (namespace, measurement, matchers) =>
+    pool.run<Selection>(JOB, { measurement, matchers }, { namespace }).result
