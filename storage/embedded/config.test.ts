@@ -1,7 +1,7 @@
 import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
 import { explain, fsyncPolicy, resolveConfig } from './config.ts'
-import { durabilityInfo } from './metrics.ts'
+import { durabilityInfo } from './gauges.ts'
 
 t.test('preset "small" gives values to what is not written, and to nothing else', async (t) => {
   t.match(resolveConfig({ preset: 'small' }), {

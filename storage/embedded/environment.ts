@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type LockTexts, ProcessLock } from 'svcdb/lib/files'
 import { type KeyValueStore, openLmdb } from './catalog/key-value-store.ts'
-import type { FromWorker, ToWorker, WorkerData } from './threads/layout.ts'
+import type { FromWorker, ToWorker, WorkerData } from './threads/messages.ts'
 import { realTimers, type Timers } from './timers.ts'
 import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 

@@ -10,7 +10,7 @@ import { decodeValue, encodeValue } from '../../storage/embedded/catalog/value.t
 import { cutoffFor } from '../../storage/embedded/retention/cutoffs.ts'
 import { loadCutoffs, type StoredCutoffs, storeCutoffs } from '../../storage/embedded/retention/stored.ts'
 import { closeAndRemove, openEngine, tempDir } from '../../storage/embedded/testing/harness.ts'
-import type { SegmentMeta } from '../../storage/embedded/threads/layout.ts'
+import type { SegmentMeta } from '../../storage/embedded/threads/segment-entry.ts'
 
 const page = (name: string): string => readFileSync(new URL(`../../docs/formats/${name}`, import.meta.url), 'utf8')
 const block = (text: string, kind: string): string => new RegExp(`\`\`\`${kind}\n([^\`]*)\`\`\``).exec(text)?.[1] ?? ''

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { planMerge } from '../compaction/plan.ts'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { DAY_NS, objectKey, partitionValue } from './object-key.ts'
 import { archivedDay, planArchive } from './plan.ts'
 

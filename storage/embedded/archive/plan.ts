@@ -5,7 +5,7 @@
  * segment reaches into: then all local rows of a day go together, and objects stay few. A segment that goes on beyond the days taken is cut.
  */
 import { earlier, floorDiv, later } from '../../common/time.ts'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { DAY_NS } from './object-key.ts'
 
 export interface TableView {

@@ -21,7 +21,9 @@ import {
 } from '../retention/stored.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import { RELEASED } from '../series/series-index.ts'
-import type { MeasurementDef, RetentionCutoffs, SegmentMeta, TableDef, Tombstone } from '../threads/layout.ts'
+import type { MeasurementDef, TableDef } from '../threads/definitions.ts'
+import type { RetentionCutoffs, Tombstone } from '../threads/removals.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { ByteReader, ByteWriter } from '../wal/bytes.ts'
 import { CatalogStore, type CatalogWrites } from './store.ts'
 

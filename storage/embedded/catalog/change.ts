@@ -6,7 +6,7 @@
 import type { Drops } from '../retention/drops.ts'
 import { storeCutoffs, storeTombstone } from '../retention/stored.ts'
 import type { Tombstones } from '../retention/tombstones.ts'
-import type { Tombstone } from '../threads/layout.ts'
+import type { Tombstone } from '../threads/removals.ts'
 import { blockKey } from './catalog.ts'
 import type { Schema } from './schema.ts'
 import type { Kind, Marks } from './unstored.ts'

@@ -13,7 +13,7 @@
 import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { NamespaceGate } from '../../common/namespace-gate.ts'
-import type { FieldDef, MeasurementDef, TableDef } from '../threads/layout.ts'
+import type { FieldDef, MeasurementDef, TableDef } from '../threads/definitions.ts'
 import type { Definitions } from '../wal/record.ts'
 
 export type Undo = (() => void)[]

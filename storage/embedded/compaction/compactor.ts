@@ -12,7 +12,9 @@ import { segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
 import { haveNames, ownersOf } from '../segment/segment-owners.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import { copyOptions, type SegmentTarget } from '../segment/segment-writer.ts'
-import type { FieldDef, MeasurementDef, SegmentColumn, SegmentEncoding, SegmentMeta, ToWorker } from '../threads/layout.ts'
+import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
+import type { ToWorker } from '../threads/messages.ts'
+import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
 

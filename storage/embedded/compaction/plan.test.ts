@@ -1,6 +1,6 @@
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { backlog, type CompactionLimits, type Merge, planMerge } from './plan.ts'
 
 const LIMITS: CompactionLimits = { fanIn: 4, maxRows: 1_000_000 }

@@ -3,7 +3,7 @@
  * meaning, and a run of `fanIn` neighbours of about one size becomes one. The number of files then grows with the logarithm of the rows, whatever
  * the pattern of writes; each row is rewritten about log(rows) / log(fanIn) times.
  */
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 
 export interface CompactionLimits {
   fanIn: number

@@ -15,7 +15,7 @@ import { registerEncrypted } from '../encryption/encrypted-sql.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import { paths } from '../paths.ts'
 import { MASK_FUNCTION, type MaskedRows, registerMasks } from '../read/mask-sql.ts'
-import type { WorkerConfig } from '../threads/layout.ts'
+import type { WorkerConfig } from '../threads/messages.ts'
 import { raised } from './raised.ts'
 
 /** What a table function call scans. */

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
-import type { SegmentColumn, SegmentMeta } from '../threads/layout.ts'
+import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
 import { type Block, ENCRYPTED_BLOCK_ROWS } from './block.ts'
 import type { KeyRing } from './keys.ts'
 import { type SegmentIdentity, type SidecarColumn, SidecarReader, type SidecarSource } from './sidecar.ts'

@@ -8,7 +8,7 @@ import { raise } from '../duckdb/raised.ts'
 import { copyValues, writeGathered, writeTexts } from '../duckdb/vector-writer.ts'
 import { textAt } from '../duckdb/vectors.ts'
 import { Gathered } from '../memtable/row-gather.ts'
-import type { SegmentColumn, SegmentMeta } from '../threads/layout.ts'
+import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
 import { type Block, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
 import { type ColumnLocation, columnLocation, type EncryptedColumns } from './columns.ts'
 

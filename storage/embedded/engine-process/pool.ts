@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { threadId } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
-import type { WorkerConfig } from '../threads/layout.ts'
+import type { WorkerConfig } from '../threads/messages.ts'
 import { EngineProcess } from './process.ts'
 
 /** A process takes 0.2 s to start, and some 90 MB while it waits. */

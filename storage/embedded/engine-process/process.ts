@@ -8,7 +8,7 @@ import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SvcError } from 'svcdb/lib/errors'
-import type { WorkerConfig } from '../threads/layout.ts'
+import type { WorkerConfig } from '../threads/messages.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))

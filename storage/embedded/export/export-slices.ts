@@ -10,7 +10,7 @@ import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { type RelationContext, sourcesOf } from '../read/relation.ts'
 import { type Interval, type Source, unionSql } from '../read/sources.ts'
 import type { SeriesView } from '../series/series-view.ts'
-import type { FieldDef, MeasurementDef } from '../threads/layout.ts'
+import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
 
 export interface Slice {

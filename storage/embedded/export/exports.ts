@@ -6,7 +6,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { paths } from '../paths.ts'
-import type { WorkerConfig } from '../threads/layout.ts'
+import type { WorkerConfig } from '../threads/messages.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 import type { ExportTask } from './export.ts'
 

@@ -5,7 +5,7 @@
 
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'
 

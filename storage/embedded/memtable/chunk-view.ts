@@ -1,7 +1,7 @@
-/** Typed views over a memtable chunk (layout.ts), made once a chunk; all reads of shared memory go through here. */
+/** Typed views over a memtable chunk (../threads/memtable-layout.ts), made once a chunk; all reads of shared memory go through here. */
 
 import type { FieldType } from 'svcdb'
-import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../threads/layout.ts'
+import { CHUNK_HAS_NON_FINITE, CHUNK_HAS_NULLS, CHUNK_HEADER_FLAGS, CHUNK_HEADER_ROWS, type ChunkDef } from '../threads/memtable-layout.ts'
 
 /** Rows a DuckDB vector holds; chunk capacities are powers of two, so that blocks of this size never cross a chunk. */
 export const BLOCK_ROWS = 2048

@@ -2,7 +2,9 @@
 
 import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
-import { type FieldDef, HEAP_BUFFERS, type StateEvent } from '../threads/layout.ts'
+import type { FieldDef } from '../threads/definitions.ts'
+import { HEAP_BUFFERS } from '../threads/memtable-layout.ts'
+import type { StateEvent } from '../threads/messages.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import { heapBytes } from './row-gather.ts'
 

@@ -1,11 +1,12 @@
 /**
  * Rows not yet in a segment: columns in shared memory, append-only in order of arrival, with a link from each row to the previous row
- * of its series. Layout and reader rules: layout.ts; on threads: docs/formats/memtable.md.
+ * of its series. Layout and reader rules: ../threads/memtable-layout.ts; on threads: docs/formats/memtable.md.
  *
  * Invariants: only applied (durable) batches come in; a row below a chunk's published count never changes; a series keeps its rows
  * in one table of a memtable.
  */
 import { bytesPerValue, type Column } from 'svcdb/lib/columns'
+import type { FieldDef } from '../threads/definitions.ts'
 import {
   CHUNK_HAS_NON_FINITE,
   CHUNK_HAS_NULLS,
@@ -14,16 +15,15 @@ import {
   CHUNK_ROWS,
   type ChunkColumn,
   type ChunkDef,
-  type FieldDef,
   HEAP_BITS,
   HEAP_BUFFER,
   HEAP_BUFFERS,
   MAX_CHUNKS,
   NO_ROW,
   ROW_BITS,
-  type StateEvent,
   Summary,
-} from '../threads/layout.ts'
+} from '../threads/memtable-layout.ts'
+import type { StateEvent } from '../threads/messages.ts'
 import { widened } from './grow.ts'
 
 const FIRST_ROWS = 256

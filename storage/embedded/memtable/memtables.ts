@@ -8,8 +8,9 @@
 import type { Schema, Table } from '../catalog/schema.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import type { Signal } from '../signal.ts'
-import { Shared, Summary } from '../threads/layout.ts'
+import { Summary } from '../threads/memtable-layout.ts'
 import type { Publisher } from '../threads/publisher.ts'
+import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
 import { Memtable, type SeriesTimes } from './memtable.ts'
 

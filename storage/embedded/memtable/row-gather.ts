@@ -1,5 +1,5 @@
 /** Collects the values of one column for rows given by position, into buffers that copy straight into a DuckDB vector. */
-import { CHUNK_ROWS, HEAP_BITS, HEAP_BUFFER, ROW_BITS } from '../threads/layout.ts'
+import { CHUNK_ROWS, HEAP_BITS, HEAP_BUFFER, ROW_BITS } from '../threads/memtable-layout.ts'
 import { BLOCK_ROWS, type ChunkView, type ColumnView } from './chunk-view.ts'
 
 const OFFSET = CHUNK_ROWS - 1

@@ -4,7 +4,7 @@
  * way: looking at the rows of each series again would be a jump through memory for each row.
  * A row's position is chunk << ROW_BITS | offset, chunks counted over all parts given.
  */
-import { CHUNK_ROWS, ROW_BITS } from '../threads/layout.ts'
+import { CHUNK_ROWS, ROW_BITS } from '../threads/memtable-layout.ts'
 import { type ChunkView, timeBefore } from './chunk-view.ts'
 
 export interface RowSet {

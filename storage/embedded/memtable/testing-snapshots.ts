@@ -3,7 +3,8 @@
  * Row n: series n modulo SERIES, time and value by n, and a second value that every third row lacks from ROWS_WHOLE on.
  */
 import { parentPort, workerData } from 'node:worker_threads'
-import { ROW_BITS, type StateEvent } from '../threads/layout.ts'
+import { ROW_BITS } from '../threads/memtable-layout.ts'
+import type { StateEvent } from '../threads/messages.ts'
 import { type MemtablePart, WorkerState } from '../threads/state.ts'
 import { memtablePositions } from './memtable-source.ts'
 

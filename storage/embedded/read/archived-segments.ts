@@ -1,7 +1,8 @@
 /** Archived segments as a job sees them: before a statement reads one, the main thread is asked to make it readable, and it stays so for the job. */
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { type SegmentGate, segmentsOf, UnverifiedSegments } from '../segment/verify.ts'
-import type { ArchivedObject, FromWorker, SegmentMeta, WireError } from '../threads/layout.ts'
+import type { ArchivedObject, FromWorker, WireError } from '../threads/messages.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Source } from './sources.ts'
 
 /** Requests of one engine thread that wait for the main thread. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { NO_CUTOFFS } from '../retention/cutoffs.ts'
-import type { Tombstone } from '../threads/layout.ts'
+import type { Tombstone } from '../threads/removals.ts'
 import { common, masksAll, masksOf, mergeMasks } from './masks.ts'
 
 const FIRST = -(2n ** 63n)

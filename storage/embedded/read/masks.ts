@@ -5,7 +5,8 @@
  */
 import { earlier, later } from '../../common/time.ts'
 import { ANY_OTHER, cutoffFor, namedMeasurements } from '../retention/cutoffs.ts'
-import type { MeasurementDef, RetentionCutoffs, Tombstone } from '../threads/layout.ts'
+import type { MeasurementDef } from '../threads/definitions.ts'
+import type { RetentionCutoffs, Tombstone } from '../threads/removals.ts'
 
 /** Rows of these series (all when undefined) with `lo` <= time <= `hi`; of some measurements when the source holds rows of others too. */
 export interface Mask {

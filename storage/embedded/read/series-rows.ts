@@ -5,7 +5,7 @@ import { hasNonFinite } from '../../common/floats.ts'
 import { type ChunkView, valueBytes } from '../memtable/chunk-view.ts'
 import { gatherTimes } from '../memtable/memtable-source.ts'
 import { type Gathered, type GatheredColumn, heapBytes } from '../memtable/row-gather.ts'
-import type { FieldDef } from '../threads/layout.ts'
+import type { FieldDef } from '../threads/definitions.ts'
 
 export interface SeriesRows {
   times: BigInt64Array

@@ -1,12 +1,12 @@
 /**
- * Retention cutoffs (layout.ts) as a pure value: what they mask of a source, how one more joins them, when one goes. Used on both sides of the engine.
+ * Retention cutoffs (../threads/removals.ts) as a pure value: what they mask of a source, how one more joins them, when one goes. Used on both sides of the engine.
  *
  * Invariants
  * - What a cutoff masks stays masked until the cutoff is forgotten, and that is when no source can hold a row that it masks.
  * - A cutoff is never raised to newer sources: what was acknowledged after it, under whatever configuration, it does not touch.
  */
 import { INT64_MIN, later } from '../../common/time.ts'
-import type { Cutoff, GeneralCutoff, RetentionCutoffs } from '../threads/layout.ts'
+import type { Cutoff, GeneralCutoff, RetentionCutoffs } from '../threads/removals.ts'
 
 export const NO_CUTOFFS: RetentionCutoffs = { general: [], own: new Map() }
 /** A measurement that no cutoff names. */

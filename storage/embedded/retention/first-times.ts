@@ -1,7 +1,8 @@
 /** The first time of a table's rows from a sequence on: asked many times a pass for tables that many measurements share. */
 import { earlier, INT64_MAX } from '../../common/time.ts'
 import type { Memtable } from '../memtable/memtable.ts'
-import { type SegmentMeta, Summary } from '../threads/layout.ts'
+import { Summary } from '../threads/memtable-layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 
 /** Ascending by sequence, each with the first time of those from there on. */
 interface Steps {

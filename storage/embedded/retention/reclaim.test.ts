@@ -1,7 +1,8 @@
 import t from 'tap'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { Unstored } from '../catalog/unstored.ts'
-import type { SegmentMeta, Tombstone } from '../threads/layout.ts'
+import type { Tombstone } from '../threads/removals.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 

@@ -3,7 +3,8 @@
  * their work. Pure: it looks at the manifest, the tombstones and the retention cutoffs.
  */
 import type { Merge } from '../compaction/plan.ts'
-import type { Cutoff, SegmentMeta } from '../threads/layout.ts'
+import type { Cutoff } from '../threads/removals.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { cutoffFor, type Source, sharedCutoffFor } from './cutoffs.ts'
 import { EVERY_SEQUENCE, type Tombstones, touches } from './tombstones.ts'
 

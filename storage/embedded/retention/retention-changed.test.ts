@@ -8,7 +8,7 @@ import { COLD, opened, writeDays } from '../testing/archiving.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, crashCopy, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import type { RetentionCutoffs } from '../threads/layout.ts'
+import type { RetentionCutoffs } from '../threads/removals.ts'
 
 t.setTimeout(300_000)
 const HOUR = 3_600_000_000_000n

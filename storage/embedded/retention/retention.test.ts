@@ -1,7 +1,7 @@
 import t from 'tap'
 import { INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
 import { Random } from '../../conformance/random.ts'
-import type { RetentionCutoffs } from '../threads/layout.ts'
+import type { RetentionCutoffs } from '../threads/removals.ts'
 import { cutoffFor, NO_CUTOFFS, newestId, type RetentionMove, settledBelow, sharedCutoffFor, withMove, withoutSpent } from './cutoffs.ts'
 import { type Kept, nextMove } from './retention.ts'
 

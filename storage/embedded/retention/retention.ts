@@ -1,6 +1,6 @@
 /** Where retention moves on. Pure: it follows from the clock, the configuration, the holds, and what rows there are. */
 import { INT64_MIN } from '../../common/time.ts'
-import type { RetentionCutoffs } from '../threads/layout.ts'
+import type { RetentionCutoffs } from '../threads/removals.ts'
 import { ANY_OTHER, namedMeasurements, type RetentionMove, settledBelow } from './cutoffs.ts'
 
 export interface Kept {

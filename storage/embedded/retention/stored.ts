@@ -4,7 +4,7 @@
  */
 import { INT64_MIN } from '../../common/time.ts'
 import { newInt32 } from '../memtable/grow.ts'
-import type { Cutoff, GeneralCutoff, RetentionCutoffs, Tombstone } from '../threads/layout.ts'
+import type { Cutoff, GeneralCutoff, RetentionCutoffs, Tombstone } from '../threads/removals.ts'
 
 /** More series than this do not lie in the tombstone's entry. */
 const INLINE_SERIES = 1024

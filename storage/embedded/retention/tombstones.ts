@@ -1,11 +1,13 @@
 /**
- * The tombstones and retention cutoffs (layout.ts), kept for the engine threads and the catalog.
+ * The tombstones and retention cutoffs (../threads/removals.ts), kept for the engine threads and the catalog.
  *
  * Invariant: a tombstone stays until no memtable and no segment can hold a row that it hides.
  */
 
 import type { Unstored } from '../catalog/unstored.ts'
-import type { RetentionCutoffs, SegmentMeta, StateEvent, Tombstone } from '../threads/layout.ts'
+import type { StateEvent } from '../threads/messages.ts'
+import type { RetentionCutoffs, Tombstone } from '../threads/removals.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { NO_CUTOFFS, newestId } from './cutoffs.ts'
 
 /** Nothing of a dropped measurement comes back, whatever the sequence: its number is never used again. */

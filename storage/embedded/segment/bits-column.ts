@@ -5,7 +5,7 @@
 
 import { sqlName } from '../duckdb/duckdb.ts'
 import type { Gathered } from '../memtable/row-gather.ts'
-import type { SegmentColumn } from '../threads/layout.ts'
+import type { SegmentColumn } from '../threads/segment-entry.ts'
 
 /** All of an exponent's bits: a NaN or infinity. */
 const EXPONENT = 0x7ff00000

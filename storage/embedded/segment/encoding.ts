@@ -4,7 +4,7 @@
  * Invariant: for every value v, its integer n satisfies n / 10^scale === v bit for bit: the division of two exactly represented
  * doubles rounds correctly, and it is tried on each value before the choice (docs/formats/segments.md).
  */
-import type { SegmentColumn, SegmentEncoding } from '../threads/layout.ts'
+import type { SegmentColumn, SegmentEncoding } from '../threads/segment-entry.ts'
 import { bitsColumn } from './bits-column.ts'
 
 /** Values that are equal to others of different bits: DuckDB's dictionaries keep one of them only. */

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { StorageContext } from 'svcdb'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineMetrics } from '../metrics.ts'
-import { type SegmentMeta, segmentFiles } from '../threads/layout.ts'
 import type { Readers } from '../threads/readers.ts'
+import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 
 export interface RetiredFilesDependencies {

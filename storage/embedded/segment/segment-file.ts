@@ -3,7 +3,7 @@
  * failed is never used: the pages may be gone although a second sync would succeed. Whoever tries again writes a new one.
  */
 import { dirname, join } from 'node:path'
-import { segmentFile } from '../threads/layout.ts'
+import { segmentFile } from '../threads/segment-entry.ts'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 const HOUR_NS = 3_600_000_000_000n

@@ -1,7 +1,8 @@
 /** Whose rows a segment of a shared table has. */
 
 import type { OrderedRows } from '../memtable/row-order.ts'
-import type { MeasurementDef, SegmentMeta } from '../threads/layout.ts'
+import type { MeasurementDef } from '../threads/definitions.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 
 type Measurements = ReadonlyMap<number, Pick<MeasurementDef, 'namespace'>>
 

@@ -11,7 +11,7 @@ import { BLOCK_ROWS, type ChunkView, valueBytes } from '../memtable/chunk-view.t
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn, gatherTimesAs } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
-import type { SegmentColumn } from '../threads/layout.ts'
+import type { SegmentColumn } from '../threads/segment-entry.ts'
 import { bitsColumn, keepOnly } from './bits-column.ts'
 
 export const MEASUREMENT_COLUMN = '_measurement'

@@ -1,5 +1,5 @@
 /** The segments that are part of the database now, in memory, and who works on which. The manifest changes it, with the catalog. */
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 
 const NONE: readonly SegmentMeta[] = []
 

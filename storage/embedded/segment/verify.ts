@@ -1,7 +1,8 @@
 /** Before an engine thread reads a segment for the first time, its file is checked: once a process, by whichever thread comes first. */
 import { damagedSegment, segmentFault, Trust, trustOf } from '../integrity/trust.ts'
 import type { Source } from '../read/sources.ts'
-import type { FromWorker, SegmentMeta } from '../threads/layout.ts'
+import type { FromWorker } from '../threads/messages.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 
 /** Files one thread reads at a time. */
 const LANES = 4

@@ -1,7 +1,7 @@
 /** Has an engine thread select series by their tags. */
 import type { Matcher } from 'svcdb'
 import type { WorkerPool } from '../threads/pool.ts'
-import type { Selection } from './select-job.ts'
+import type { Selection } from './selection.ts'
 
 const JOB = new URL('./select-job.ts', import.meta.url)
 

@@ -3,8 +3,20 @@ import type { Matcher } from 'svcdb'
 import { newBytes, newInt32 } from '../memtable/grow.ts'
 import { ByteWriter } from '../wal/bytes.ts'
 import { encodeInts } from '../wal/column-codec.ts'
-import type { Selection } from './select-job.ts'
 import type { SeriesView } from './series-view.ts'
+
+export interface SelectionRequest {
+  measurement: number
+  matchers: readonly Matcher[]
+}
+
+/** Both in shared memory, so that no thread copies them. */
+export interface Selection {
+  /** Ascending. */
+  series: Int32Array
+  /** As the log has them, see change-record.ts. */
+  encoded: Uint8Array
+}
 
 /** Live series of a measurement that satisfy all matchers. */
 export function selectionOf(view: SeriesView, measurement: number, matchers: readonly Matcher[]): Selection {

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { type SeriesArrays, Shared } from '../threads/layout.ts'
+import type { SeriesArrays } from '../threads/series-layout.ts'
+import { Shared } from '../threads/shared-header.ts'
 import { NO_SYMBOL, SymbolLookup } from './symbol-lookup.ts'
 import { SymbolTable } from './symbols.ts'
 

@@ -1,6 +1,6 @@
 /** Texts to symbols: a hash table over the shared symbol bytes, grown as symbols are added. Symbols are never removed. */
 
-import type { SeriesArrays } from '../threads/layout.ts'
+import type { SeriesArrays } from '../threads/series-layout.ts'
 import { type HashKey, hashBytes } from './hash.ts'
 
 export const NO_SYMBOL = -1

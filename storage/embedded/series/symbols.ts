@@ -3,7 +3,7 @@
  * removed once they are published, and symbol 0 is the empty text.
  */
 
-import { Shared } from '../threads/layout.ts'
+import { Shared } from '../threads/shared-header.ts'
 import type { HashKey } from './hash.ts'
 import { TextTable } from './text-table.ts'
 

@@ -6,7 +6,7 @@
  */
 
 import { IntList } from '../memtable/int-list.ts'
-import type { SeriesArrays } from '../threads/layout.ts'
+import type { SeriesArrays } from '../threads/series-layout.ts'
 
 export const NO_CODE = -1
 export const NO_POSITION = -1

@@ -4,7 +4,7 @@ import type { RowSource } from '../duckdb/duckdb.ts'
 import { copyValidity, copyValues, writeTexts } from '../duckdb/vector-writer.ts'
 import { BLOCK_ROWS } from '../memtable/chunk-view.ts'
 import { SERIES_COLUMN } from '../memtable/memtable-source.ts'
-import type { MeasurementDef } from '../threads/layout.ts'
+import type { MeasurementDef } from '../threads/definitions.ts'
 import type { SeriesView } from './series-view.ts'
 
 /** With more distinct values the dictionary costs more than it saves. */

@@ -3,7 +3,7 @@ import type { NamespaceUsage } from 'svcdb'
 import type { Schema } from '../catalog/schema.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { SeriesIndex } from './series-index.ts'
 
 export interface UsageSources {

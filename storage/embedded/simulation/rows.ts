@@ -7,7 +7,7 @@ import type { ChunkView } from '../memtable/chunk-view.ts'
 import { groupDuplicates, orderRows } from '../memtable/row-order.ts'
 import { contains, type Mask } from '../read/masks.ts'
 import { dirtyIntervals, type Interval, type Source } from '../read/sources.ts'
-import { HEAP_BITS, HEAP_BUFFER, NO_ROW, ROW_BITS } from '../threads/layout.ts'
+import { HEAP_BITS, HEAP_BUFFER, NO_ROW, ROW_BITS } from '../threads/memtable-layout.ts'
 import type { MemtablePart } from '../threads/state.ts'
 
 export type Value = number | bigint | boolean | string

@@ -1,7 +1,7 @@
 /** Reads everything of some namespaces in one snapshot, as the engine threads' scan does: the same parts, masked rows and merges. */
 import type { FieldType } from 'svcdb'
 import { sourcesOf } from '../read/relation.ts'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { arrivedRows, type Row, united, type Value, visible } from './rows.ts'
 

@@ -1,6 +1,6 @@
 /**
- * A simulated engine thread: takes the messages of layout.ts in order and answers them later, keeps the real threads' picture of the database
- * (worker/state.ts), writes segments through the real segment-file.ts. It may be slow, fail a task, or die.
+ * A simulated engine thread: takes the messages of ../threads/messages.ts in order and answers them later, keeps the real threads' picture of the database
+ * (../threads/state.ts), writes segments through the real segment-file.ts. It may be slow, fail a task, or die.
  */
 import { crc32 } from 'node:zlib'
 import { floorDiv } from '../../common/time.ts'
@@ -12,10 +12,12 @@ import { orderRows } from '../memtable/row-order.ts'
 import type { Interval } from '../read/sources.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
 import { countByMeasurement, haveNames, ownersOf } from '../segment/segment-owners.ts'
-import type { Selection, SelectionRequest } from '../series/select-job.ts'
+import type { Selection, SelectionRequest } from '../series/selection.ts'
 import { selectionOf } from '../series/selection.ts'
+import type { TableDef } from '../threads/definitions.ts'
 import { wireError } from '../threads/jobs.ts'
-import type { ArchiveTask, FromWorker, SegmentColumn, SegmentMeta, TableDef, ToWorker, WorkerData } from '../threads/layout.ts'
+import type { ArchiveTask, FromWorker, ToWorker, WorkerData } from '../threads/messages.ts'
+import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
 import { type MemtableState, takePart, WorkerState } from '../threads/state.ts'
 import { SystemError } from './disk.ts'
 import { SimulatedFiles } from './file-system.ts'

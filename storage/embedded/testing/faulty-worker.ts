@@ -6,7 +6,7 @@ import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
-import type { ToWorker, WorkerData } from '../threads/layout.ts'
+import type { ToWorker, WorkerData } from '../threads/messages.ts'
 
 const { dataDir } = workerData as WorkerData
 const file = join(dataDir, 'faults')

@@ -2,7 +2,7 @@
 import type { MeasurementRef } from 'svcdb'
 import { NOT_DURABLE } from '../series/provisional-series.ts'
 import { SeriesIndex, type SeriesIndexOptions } from '../series/series-index.ts'
-import { Shared } from '../threads/layout.ts'
+import { Shared } from '../threads/shared-header.ts'
 
 export function newIndex(options: SeriesIndexOptions = {}, budget = 1_000_000): SeriesIndex {
   return new SeriesIndex(new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4)), budget, () => {}, options)

@@ -4,7 +4,7 @@ import { classify, SvcError } from 'svcdb/lib/errors'
 import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
 import { EngineReader } from '../read/reader.ts'
 import type { RelationContext } from '../read/relation.ts'
-import type { FromWorker, WireError } from './layout.ts'
+import type { FromWorker, WireError } from './messages.ts'
 
 /** Output handed over and not yet taken by its consumer, before `emit` makes its job wait. */
 const DEFAULT_WINDOW_BYTES = 4 << 20

@@ -1,4 +1,4 @@
-/** Entry of an engine thread: takes messages in order (layout.ts), keeps the state, runs jobs, flushes and compactions. */
+/** Entry of an engine thread: takes messages in order (messages.ts), keeps the state, runs jobs, flushes and compactions. */
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
@@ -14,7 +14,8 @@ import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
 import { JobRunner, wireError } from './jobs.ts'
-import type { FromWorker, SegmentMeta, ToWorker, WorkerData } from './layout.ts'
+import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
+import type { SegmentMeta } from './segment-entry.ts'
 import { WorkerState } from './state.ts'
 
 const { dataDir, shared, config, state: events, eventsPublished, trust } = workerData as WorkerData

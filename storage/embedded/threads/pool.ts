@@ -9,19 +9,11 @@ import type { EngineWorker, Environment } from '../environment.ts'
 import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import { Job } from './job.ts'
-import {
-  type ArchiveTask,
-  type FromWorker,
-  type SegmentMeta,
-  Shared,
-  type StateEvent,
-  type ToWorker,
-  type WireError,
-  type WorkerConfig,
-  type WorkerData,
-} from './layout.ts'
+import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
+import type { SegmentMeta } from './segment-entry.ts'
+import { Shared } from './shared-header.ts'
 
 export interface PoolOptions {
   dataDir: string

@@ -1,4 +1,4 @@
-/** All that an engine thread must know, for one that starts late: the sum of the events published so far (layout.ts). */
+/** All that an engine thread must know, for one that starts late: the sum of the events published so far (messages.ts). */
 
 import type { Schema } from '../catalog/schema.ts'
 import type { Memtables } from '../memtable/memtables.ts'
@@ -6,7 +6,7 @@ import type { Drops } from '../retention/drops.ts'
 import type { Tombstones } from '../retention/tombstones.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
-import type { StateEvent } from './layout.ts'
+import type { StateEvent } from './messages.ts'
 
 export interface PublishedState {
   schema: Schema

@@ -1,5 +1,5 @@
 /**
- * An engine thread's picture of the database: the sum of the StateEvents it was sent (layout.ts), and consistent snapshots of it.
+ * An engine thread's picture of the database: the sum of the StateEvents it was sent (messages.ts), and consistent snapshots of it.
  *
  * Invariants: lists (chunks, segments, memtables) are replaced, never changed in place, so that a snapshot can keep them; the row
  * counts of a snapshot were taken while no batch was being applied.
@@ -9,17 +9,12 @@ import { SvcError } from 'svcdb/lib/errors'
 import { ChunkView } from '../memtable/chunk-view.ts'
 import { NO_CUTOFFS } from '../retention/cutoffs.ts'
 import { SeriesView } from '../series/series-view.ts'
-import {
-  fieldInfo,
-  type MeasurementDef,
-  type RetentionCutoffs,
-  type SegmentMeta,
-  Shared,
-  type StateEvent,
-  Summary,
-  type TableDef,
-  type Tombstone,
-} from './layout.ts'
+import { fieldInfo, type MeasurementDef, type TableDef } from './definitions.ts'
+import { Summary } from './memtable-layout.ts'
+import type { StateEvent } from './messages.ts'
+import type { RetentionCutoffs, Tombstone } from './removals.ts'
+import type { SegmentMeta } from './segment-entry.ts'
+import { Shared } from './shared-header.ts'
 
 export interface MemtableState {
   id: number

@@ -6,7 +6,7 @@ import t from 'tap'
 import { trustArray } from '../integrity/trust.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
 import type { TestJob } from '../testing/worker-job.ts'
-import type { FromWorker, ToWorker, WorkerData } from './layout.ts'
+import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
 
 const JOB = new URL('../testing/worker-job.ts', import.meta.url).href
 

@@ -5,7 +5,7 @@
 import type { FieldType } from 'svcdb'
 import { bytesPerValue, Column } from 'svcdb/lib/columns'
 import { KeyRing } from '../encryption/keys.ts'
-import type { FieldDef } from '../threads/layout.ts'
+import type { FieldDef } from '../threads/definitions.ts'
 import { ByteReader, type ByteWriter } from './bytes.ts'
 import { type ChangeRecord, decodeChange, RECORD_CHANGE } from './change-record.ts'
 import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'

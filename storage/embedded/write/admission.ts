@@ -15,7 +15,7 @@ import { type Measurement, type Schema, type Table, tooManyFields, type Undo } f
 import type { RetentionClock } from '../retention/clock.ts'
 import { NOT_DURABLE, UNKNOWN } from '../series/provisional-series.ts'
 import { FIRST_HANDLE, RELEASED, type SeriesIndex } from '../series/series-index.ts'
-import type { FieldDef } from '../threads/layout.ts'
+import type { FieldDef } from '../threads/definitions.ts'
 import type { Definitions, NewSeries, TableRows } from '../wal/record.ts'
 import { type MostNew, tooManyDefinitions, tooManySeries } from './new-bounds.ts'
 import { Owners } from './owners.ts'

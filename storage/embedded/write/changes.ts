@@ -4,7 +4,7 @@ import type { Column } from 'svcdb/lib/columns'
 import { isStaleHistogram } from 'svcdb/lib/histogram'
 import type { Schema } from '../catalog/schema.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
-import type { FieldDef } from '../threads/layout.ts'
+import type { FieldDef } from '../threads/definitions.ts'
 import type { TableRows } from '../wal/record.ts'
 
 const decoder = new TextDecoder()

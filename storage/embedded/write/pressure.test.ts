@@ -1,6 +1,6 @@
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { Pressure } from './pressure.ts'
 
 const LIMITS = { maxMemtableMemory: 1000, maxBacklog: 8, compaction: { fanIn: 4, maxRows: 1000 }, maxDeaths: 3, deathWindowMs: 60_000 }

@@ -7,7 +7,7 @@
  */
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { backlog, type CompactionLimits } from '../compaction/plan.ts'
-import type { SegmentMeta } from '../threads/layout.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
 
 export interface PressureLimits {
   maxMemtableMemory: number

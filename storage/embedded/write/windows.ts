@@ -2,7 +2,13 @@
 import type { Limits } from '../../common/limits.ts'
 import { Window } from '../../common/window.ts'
 import type { TableRows } from '../wal/record.ts'
-import type { Admitted } from './admission.ts'
+
+/** A write on its way, as far as it has moved its window. */
+interface Moved {
+  rows: number
+  /** Newest time of the window before it. */
+  newestBefore: bigint | undefined
+}
 
 export class Windows {
   private readonly byNamespace = new Map<string, Window>()
@@ -34,7 +40,7 @@ export class Windows {
    * Time of the newest row of each namespace that has taken effect.
    * @param inFlight writes on their way, in the order of the log, and their namespaces: they have moved the windows already and may yet fail.
    */
-  applied(inFlight: Iterable<readonly [Admitted, string]>): Map<string, bigint> {
+  applied(inFlight: Iterable<readonly [Moved, string]>): Map<string, bigint> {
     const before = new Map<string, bigint | undefined>()
     for (const [{ rows, newestBefore }, namespace] of inFlight) if (rows > 0 && !before.has(namespace)) before.set(namespace, newestBefore)
     const times = new Map<string, bigint>()

@@ -1,5 +1,5 @@
 /** Which series have rows in a time range: the newest sources are asked first, and only about series not met yet. */
-import type { SegmentMeta } from '../../threads/layout.ts'
+import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import type { RelationContext } from '../relation.ts'
 import type { Source } from '../sources.ts'
 import { eachCommon } from './gather.ts'

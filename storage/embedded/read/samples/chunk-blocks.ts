@@ -2,7 +2,7 @@
 
 import { BLOCK_ROWS, type ChunkView, type ColumnView, timeBefore } from '../../memtable/chunk-view.ts'
 import { heapBytes } from '../../memtable/row-gather.ts'
-import type { FieldDef } from '../../threads/layout.ts'
+import type { FieldDef } from '../../threads/definitions.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import { contains } from '../masks.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'

@@ -3,7 +3,7 @@ import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, To
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
-import type { FieldDef, MeasurementDef } from '../../threads/layout.ts'
+import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Source } from '../sources.ts'

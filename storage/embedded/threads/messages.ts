@@ -1,0 +1,146 @@
+/** The messages between the main thread and the engine threads. */
+import type { KeyMaterial } from '../encryption/keys.ts'
+import type { MeasurementDef, TableDef } from './definitions.ts'
+import type { ChunkDef } from './memtable-layout.ts'
+import type { RetentionCutoffs, Tombstone } from './removals.ts'
+import type { SegmentMeta } from './segment-entry.ts'
+import type { SeriesArrays } from './series-layout.ts'
+
+/** What the main thread publishes to every engine thread, in order; the state a thread has is the sum of these. */
+export type StateEvent =
+  | { kind: 'series'; arrays: SeriesArrays }
+  | { kind: 'measurement'; def: MeasurementDef }
+  | { kind: 'measurement-gone'; id: number }
+  | { kind: 'table'; def: TableDef }
+  /** Its measurement was dropped: rows of it in memtables are not flushed. */
+  | { kind: 'table-gone'; id: number }
+  | { kind: 'series-released'; series: Int32Array }
+  | { kind: 'tombstones'; added: Tombstone[]; removed: number[] }
+  | { kind: 'cutoffs'; cutoffs: RetentionCutoffs }
+  | { kind: 'memtable'; id: number; sequence: number; heads: Int32Array }
+  | { kind: 'heads'; memtable: number; heads: Int32Array }
+  | { kind: 'memtable-table'; memtable: number; table: number; summary: BigInt64Array }
+  | { kind: 'chunk'; memtable: number; table: number; chunk: ChunkDef }
+  /** The last chunk of the table was outgrown: replaced by a larger copy (row numbers stay). */
+  | { kind: 'chunk-grown'; memtable: number; table: number; chunk: ChunkDef }
+  | { kind: 'heap'; memtable: number; buffer: SharedArrayBuffer }
+  /** One visible step: a flush drops its memtable and adds segments; a compaction replaces segments. */
+  | { kind: 'segments'; added: SegmentMeta[]; removed: number[]; droppedMemtable: number }
+
+export interface WorkerData {
+  role: 'query' | 'maintenance'
+  dataDir: string
+  shared: Int32Array
+  config: WorkerConfig
+  state: StateEvent[]
+  /** `Shared.EVENTS` when `state` was taken. */
+  eventsPublished: number
+  /** What is known of each segment's file (integrity/trust.ts). */
+  trust: Int32Array
+}
+
+export interface WorkerConfig {
+  /** How far the thread steps back behind the main one, 0 to 19; Linux only. */
+  niceness: number
+  duckdbThreads: number
+  memoryLimitBytes: number
+  /** Bytes of samples kept decoded. */
+  sampleCacheBytes: number
+  tempDir: string
+  rowGroupRows: number
+  compression: 'zstd' | 'lz4' | 'none'
+  zstdLevel: number
+  /** Of encrypted columns; none when absent. */
+  encryption?: KeyMaterial & { cacheBytes: number }
+  /** Nothing of a statement is written to the scratch space: it could be what is encrypted elsewhere. */
+  noSpill?: true
+  /** Where archived segments are read, by key. */
+  archiveDirectory?: string
+  /** Bytes of scratch space on disk for all its statements; as much as there is when absent. */
+  maxScratchBytes?: number
+  /** How large a statement may be; DEFAULT_LIMITS of the SQL layer when absent. */
+  sqlLimits?: { textBytes: number; depth: number; nodes: number }
+  /** Engine processes it may have at once; without any, every statement runs on the thread. */
+  engineProcesses?: number
+  /** What a regular expression of a condition may take; REGEX_TIMEOUT_MS when absent. */
+  regexTimeoutMs?: number
+  /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */
+  emitWindowBytes?: number
+}
+
+export type ToWorker =
+  | { kind: 'state'; events: StateEvent[] }
+  | { kind: 'job'; id: number; module: string; args: unknown }
+  | { kind: 'cancel'; id: number }
+  /** The consumer has taken `bytes` of the job's output. */
+  | { kind: 'taken'; id: number; bytes: number }
+  /** Write the frozen memtable out. `firstSegment`: ids from here on are free to use. */
+  | { kind: 'flush'; id: number; memtable: number; firstSegment: number }
+  | {
+      kind: 'compact'
+      id: number
+      table: number
+      segments: number[]
+      segment: number
+      sequence: number
+      level: number
+      deduplicate: boolean
+      dirty: [string, string] | null
+      /** Tombstones up to this id are to be applied. */
+      cleared: number
+      /** Rows before this time are left out: they are archived. */
+      from?: string
+    }
+  /** List the UTC days before a time that have rows. */
+  | { kind: 'archive-days'; id: number; table: number; segments: number[]; before: string }
+  | ({ kind: 'archive'; id: number } & ArchiveTask)
+  /** The archived segments that a job asked for can be read, or not. */
+  | { kind: 'fetched'; id: number; request: number; error?: WireError }
+  | { kind: 'close' }
+
+/** Write the rows of a UTC day to a self-contained file. */
+export interface ArchiveTask {
+  table: number
+  segments: number[]
+  segment: number
+  sequence: number
+  deduplicate: boolean
+  dirty: [string, string] | null
+  cleared: number
+  /** Inclusive. */
+  time: [string, string]
+  /** The file to write. */
+  path: string
+}
+
+/** An object that a job wants to read. */
+export type ArchivedObject = Pick<SegmentMeta, 'file' | 'bytes' | 'crc'>
+
+export interface WireError {
+  code: string
+  message: string
+  detail?: Record<string, unknown>
+  cause?: string
+}
+
+export type FromWorker =
+  | { kind: 'ready' }
+  | { kind: 'output'; id: number; bytes: Uint8Array }
+  /** `last` is the end of the output. */
+  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array }
+  | { kind: 'failed'; id: number; error: WireError }
+  | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
+  | { kind: 'compacted'; id: number; segment: SegmentMeta | null }
+  | { kind: 'archive-days'; id: number; days: string[] }
+  /** `file` is empty: whoever stores the object names it. */
+  | { kind: 'archived'; id: number; segment: SegmentMeta | null }
+  /** A job needs archived segments; `id` is the job's. */
+  | { kind: 'fetch'; id: number; request: number; objects: ArchivedObject[] }
+  /** A segment's file is not what was written. */
+  | { kind: 'damaged'; segment: number; cause: string }
+  /** A segment's file was read whole ahead of a query; 0 bytes when it could not be. */
+  | { kind: 'prefetched'; bytes: number }
+  /** A statement of SQL whose plan would have read what is not its own. */
+  | { kind: 'refused-plan'; namespace: string; reason: string }
+  /** What the thread keeps of samples, when it has changed. */
+  | { kind: 'samples-kept'; bytes: number }
