@@ -72,4 +72,4 @@ export {
 export type * from './storage/state.ts'
 export { importState } from './storage/state-import.ts'
 export type * from './storage/storage.ts'
-export { VERSION } from './version.ts'
+export { API_VERSION, VERSION } from './version.ts'

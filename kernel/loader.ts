@@ -2,14 +2,15 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import type { OpenState } from './cli/command.ts'
 import type { Schema } from './config/section.ts'
+import { HOME, otherCopies } from './lib/modules/index.ts'
 import { didYouMean } from './lib/text/index.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
 import type { Capability, StorageContext, StorageEngine } from './storage/storage.ts'
+import { VERSION } from './version.ts'
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** `.ts` in the repository, `.js` in the published package. */
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 
@@ -63,7 +64,7 @@ export async function loadEngine(name: string, folder: string): Promise<EngineMo
 }
 
 function idsIn(kind: string): string[] {
-  const folder = join(ROOT, kind)
+  const folder = join(HOME, kind)
   if (!existsSync(folder)) return []
   return readdirSync(folder)
     .filter((id) => existsSync(join(folder, id, `index${EXTENSION}`)))
@@ -77,10 +78,10 @@ function locate(kind: string, name: string, folder: string): string | undefined 
     return found ?? (existsSync(join(file, 'package.json')) ? entryOf(join(file, 'package.json')) : undefined)
   }
   if (/^[a-z][a-z0-9_]*$/.test(name)) {
-    const builtin = join(ROOT, kind, name, `index${EXTENSION}`)
+    const builtin = join(HOME, kind, name, `index${EXTENSION}`)
     if (existsSync(builtin)) return builtin
   }
-  for (const base of [folder, ROOT]) {
+  for (const base of [folder, HOME]) {
     const manifest = packageManifest(name, base)
     if (manifest !== undefined) return entryOf(manifest)
   }
@@ -114,9 +115,18 @@ function conditionOf(target: unknown): string | undefined {
 }
 
 async function importFile(kind: string, name: string, file: string): Promise<Record<string, unknown>> {
+  const cannot = `cannot load ${kind} "${name}"`
+  let module: Record<string, unknown>
   try {
-    return await import(pathToFileURL(file).href)
+    module = await import(pathToFileURL(file).href)
   } catch (error) {
-    throw new Error(`cannot load ${kind} "${name}": ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+    const cause = error instanceof Error ? error.message : String(error)
+    const older = /requested module 'svcdb(?:'|\/)/.test(cause) ? `; it is written for another version of svcdb than ${VERSION}` : ''
+    throw new Error(`${cannot}: ${cause}${older}`, { cause: error })
   }
+  const [other] = otherCopies()
+  if (other === undefined) return module
+  throw new Error(
+    `${cannot}: ${file} uses the copy of svcdb in ${other}, and the server that runs is the one in ${HOME}; have the plugin list svcdb in peerDependencies, install both in the same folder, and start the svc of that folder (npx svc)`,
+  )
 }

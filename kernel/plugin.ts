@@ -1,11 +1,11 @@
+// What a route says about itself in the OpenAPI description: summary, tags, consumes.
+/// <reference types="@fastify/swagger" preserve="true" />
 /**
  * The public plugin API: what a plugin declares (`definePlugin`) and what the kernel hands it (`Svc`).
  *
  * Phases: setup declares and does no I/O; start opens what the plugin needs; ready runs when the listeners are open; drain stops
  * producing; stop releases, and must be safe after a failed start. Dependencies go first on the way up and last on the way down.
  */
-// What a route says about itself in the OpenAPI description: summary, tags, consumes.
-import type {} from '@fastify/swagger'
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth/auth.ts'
@@ -16,6 +16,7 @@ import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
 import type { Capability, Storage } from './storage/storage.ts'
+import { apiProblem } from './version.ts'
 
 export type Stability = 'stable' | 'beta' | 'experimental'
 
@@ -24,6 +25,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   id: string
   summary: string
   stability: Stability
+  /** The plugin API that it was written for, as `API_VERSION` names it, such as '1.0': it is loaded where that has the same major version and at least this minor one. */
+  api?: string
   /** Schema of its section: a description on every key. */
   config?: S
   /**
@@ -48,10 +51,12 @@ const MARK = Symbol.for('svc.plugin')
 
 export type Plugin = PluginDefinition & { readonly [MARK]: true }
 
-/** Marks and checks a plugin's declaration. @throws Error for a bad id or a config key without description. */
+/** Marks and checks a plugin's declaration. @throws Error for a bad id, a version of the API that this is not, or a config key without description. */
 export function definePlugin<S extends TSchema = TObject>(definition: PluginDefinition<S>): Plugin {
-  const { id } = definition
+  const { id, api } = definition
   if (!/^[a-z][a-z0-9_]*$/.test(id)) throw new Error(`cannot define plugin "${id}": an id is lower case letters, digits and "_", starting with a letter`)
+  const problem = api === undefined ? undefined : apiProblem(api)
+  if (problem !== undefined) throw new Error(`cannot define plugin "${id}": ${problem}`)
   if (['server', 'database', 'tls', 'plugins', 'kernel', 'storage'].includes(id)) {
     throw new Error(`cannot define plugin "${id}": the name belongs to the kernel; choose another id`)
   }
@@ -59,7 +64,7 @@ export function definePlugin<S extends TSchema = TObject>(definition: PluginDefi
   return Object.freeze({ ...(definition as unknown as PluginDefinition), [MARK]: true as const })
 }
 
-/** Holds across copies of this package, such as a plugin package with its own. */
+/** Holds across copies of this package, so that a plugin of another copy is named as one. */
 export function isPlugin(value: unknown): value is Plugin {
   return typeof value === 'object' && value !== null && MARK in value
 }

@@ -3,9 +3,10 @@
 // nothing newer. When there is nothing to do it says nothing and takes a few milliseconds.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { restore } from './manifest.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const modules = join(root, 'node_modules')
@@ -17,9 +18,13 @@ const RUNTIME_MAJOR = 24
 /** Packages with a native part: importing them fails where the prebuilt binary for this platform is missing. */
 const NATIVE = ['lmdb', '@duckdb/node-api']
 
+if (restore()) say("an interrupted npm pack had left the published package.json; the repository's is back")
+
+/** Then they are another checkout's, which looks after them. */
+const linked = existsSync(modules) && lstatSync(modules).isSymbolicLink()
 const fingerprint = createHash('sha256').update(readFileSync(lock)).update(`${process.platform}-${process.arch}`).digest('hex')
 
-if (!(existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint && existsSync(runtime))) {
+if (!linked && !(existsSync(stamp) && readFileSync(stamp, 'utf8') === fingerprint && existsSync(runtime))) {
   if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtimeMs) install()
   ensureRuntime()
   verify()

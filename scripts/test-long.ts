@@ -43,6 +43,7 @@ const RUNS: Long[] = [
   },
   { run: ['storage/embedded/catalog/store.test.ts'], env: { SVC_LIVES: 'all' } },
   { run: ['storage/embedded/read/samples/samples.test.ts'], env: { SVC_RUNS: '40' } },
+  { run: ['test/package/package.test.ts'], env: { SVC_INSTALL: 'registry' } },
   { run: ['test/crash/full-disk.test.ts'], env: { SVC_DISK_CYCLES: '20' } },
   { run: ['test/crash/kill-loop.ts', '200'], turn: (seed) => ({ run: ['test/crash/kill-loop.ts', '8', seed] }) },
   { run: ['test/crash/power-cut.ts', '100'], turn: (seed) => ({ run: ['test/crash/power-cut.ts', '5', seed] }) },

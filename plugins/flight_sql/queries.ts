@@ -2,12 +2,13 @@
 import type { CallContext, Counter, JobOptions, SqlParameter, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { CANCELLED, forward, type GrpcCall, GrpcStatusError, type SendMessage } from 'svcdb/lib/grpc'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { FlightSqlConfig } from './config.ts'
 import type { QueryArgs, QueryOutcome } from './query-job.ts'
 import type { TablesArgs } from './tables-job.ts'
 
-const QUERY = new URL('./query-job.ts', import.meta.url)
-const TABLES = new URL('./tables-job.ts', import.meta.url)
+const QUERY = moduleUrl('./query-job.ts', import.meta.url)
+const TABLES = moduleUrl('./tables-job.ts', import.meta.url)
 
 export interface Statement {
   query: string

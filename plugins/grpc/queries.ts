@@ -2,13 +2,14 @@
 import { type CallContext, type Counter, type JobOptions, type RunningJob, type ScanRequest, type Svc, truncatedResults } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { forward, type GrpcCall, GrpcStatusError, type SendMessage, UNIMPLEMENTED } from 'svcdb/lib/grpc'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { GrpcPluginConfig } from './config.ts'
 import type { QueryArgs } from './query-job.ts'
 import { queryPlan, sqlText } from './requests.ts'
 import type { SqlArgs, SqlOutcome } from './sql-job.ts'
 
-const QUERY = new URL('./query-job.ts', import.meta.url)
-const SQL = new URL('./sql-job.ts', import.meta.url)
+const QUERY = moduleUrl('./query-job.ts', import.meta.url)
+const SQL = moduleUrl('./sql-job.ts', import.meta.url)
 /** Clients take 4 MiB a message unless told otherwise. */
 const MESSAGE_BYTES = 1 << 20
 

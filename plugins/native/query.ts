@@ -2,10 +2,11 @@
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type ScanPlan, type ScanRequest, type Svc, sendOutput } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { type Plan, parsePlan } from './plan.ts'
 import type { QueryArgs } from './query-job.ts'
 
-const JOB = new URL('./query-job.ts', import.meta.url)
+const JOB = moduleUrl('./query-job.ts', import.meta.url)
 
 export class QueryHandler {
   private readonly svc: Svc

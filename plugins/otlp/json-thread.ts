@@ -5,6 +5,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { messageOfJson } from './json-request.ts'
 
 /** Below this, sending a body there and back costs more than it saves. */
@@ -53,7 +54,7 @@ export class JsonThread {
   }
 
   private start(): Worker {
-    const worker = new Worker(new URL('./json-worker.ts', import.meta.url), { name: 'svc-otlp-json', resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } })
+    const worker = new Worker(moduleUrl('./json-worker.ts', import.meta.url), { name: 'svc-otlp-json', resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } })
     worker.unref()
     worker.on('message', (answer: FromJsonWorker) => {
       if ('message' in answer) this.settle((job) => job.resolve(answer.message))

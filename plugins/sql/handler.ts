@@ -1,10 +1,11 @@
 /** /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type Svc, sendOutput, truncatedResults } from 'svcdb'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
-const JOB = new URL('./sql-job.ts', import.meta.url)
-const WARM_UP = new URL('./warm-up.ts', import.meta.url)
+const JOB = moduleUrl('./sql-job.ts', import.meta.url)
+const WARM_UP = moduleUrl('./warm-up.ts', import.meta.url)
 
 const TYPES: Record<SqlFormat, string> = { json: 'application/json; charset=utf-8', csv: 'text/csv; charset=utf-8; header=present' }
 

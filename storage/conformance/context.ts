@@ -1,5 +1,6 @@
 /** What the suite asks of an engine's test file, and the surroundings it gives the engine. */
 import type { Metrics, StorageContext, StorageEngine } from 'svcdb'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { MetricsRegistry } from 'svcdb/testkit'
 
 export interface EngineUnderTest {
@@ -31,4 +32,4 @@ function testMetrics(): Metrics {
 }
 
 /** A module of the folder `jobs`. */
-export const jobModule = (name: string) => new URL(`./jobs/${name}${import.meta.url.slice(import.meta.url.lastIndexOf('.'))}`, import.meta.url)
+export const jobModule = (name: string) => moduleUrl(`./jobs/${name}.ts`, import.meta.url)

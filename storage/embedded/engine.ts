@@ -33,6 +33,7 @@ import type {
 } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
@@ -48,8 +49,8 @@ import { declareField } from './write/declare.ts'
 
 export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export', 'backup', 'archive'])
 
-const SCAN_JOB = new URL('./read/scan-job.ts', import.meta.url)
-const EXPLAIN_JOB = new URL('./read/explain-job.ts', import.meta.url)
+const SCAN_JOB = moduleUrl('./read/scan-job.ts', import.meta.url)
+const EXPLAIN_JOB = moduleUrl('./read/explain-job.ts', import.meta.url)
 
 export class EmbeddedEngine implements StorageEngine {
   readonly capabilities = capabilities

@@ -7,6 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type LockTexts, ProcessLock } from 'svcdb/lib/files'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { type KeyValueStore, openLmdb } from './catalog/key-value-store.ts'
 import type { FromWorker, ToWorker, WorkerData } from './threads/messages.ts'
 import { realTimers, type Timers } from './timers.ts'
@@ -45,7 +46,7 @@ export const lockTexts = (path: string): LockTexts => ({
     `cannot open data directory: its lock file "${path}.os" cannot be locked (${cause}); put it on a file system that has locks, or remove the file while no server runs`,
 })
 
-const WORKER = new URL('./threads/main.ts', import.meta.url)
+const WORKER = moduleUrl('./threads/main.ts', import.meta.url)
 
 /** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */
 const YOUNG_MIB = 16

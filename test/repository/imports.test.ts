@@ -3,7 +3,8 @@ import { existsSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, posix } from 'node:path'
 import t from 'tap'
-import { filesBelow, importsOf, ROOT, read } from '../support/tree.ts'
+import { importsOf, staticImportsOf, withoutTypes } from '../../scripts/modules.ts'
+import { filesBelow, ROOT, read } from '../support/tree.ts'
 
 interface Import {
   from: string
@@ -33,12 +34,11 @@ const unit = (file: string): string => {
 const show = ({ from, to }: Import): string => `${from} imports ${to}`
 /** Tests, and what only tests and benchmarks use. */
 const isTest = (file: string): boolean => /\.(test|bench|fuzz)\.ts$|(^|\/)(testing|test-|bench-data)[^/]*(\.ts$|\/)|^storage\/conformance\//.test(file)
-const withoutTypes = (source: string): string => source.replace(/\b(?:import|export) type\s[^'"]*?\bfrom\s+'[^']+'/g, '')
 const runtime = imports.filter(({ from }) => !isTest(from))
 
 t.test('the check sees imports of every kind', async (t) => {
-  const source = `import a from 'a'\nimport type { B } from './b.ts'\nexport * from './c.ts'\nconst d = await import('d')\nnew URL('./e.ts', import.meta.url)\nimport {\n  f,\n} from 'f'\n// import g from 'g'\nimport 'h'`
-  t.same(importsOf(source).sort(), ['./b.ts', './c.ts', './e.ts', 'a', 'd', 'f', 'h'])
+  const source = `import a from 'a'\nimport type { B } from './b.ts'\nexport * from './c.ts'\nconst d = await import('d')\nnew URL('./e.ts', import.meta.url)\nmoduleUrl('./i.ts', import.meta.url)\nimport {\n  f,\n} from 'f'\n// import g from 'g'\nimport 'h'`
+  t.same(importsOf(source).sort(), ['./b.ts', './c.ts', './e.ts', './i.ts', 'a', 'd', 'f', 'h'])
   t.ok(imports.length > 300)
 })
 
@@ -107,7 +107,7 @@ t.test('modules have no cycles', async (t) => {
   const values = new Map(sources.map((file) => [file, withoutTypes(read(file))]))
   const loads = new Map<string, string[]>()
   for (const [file, source] of values) {
-    const statics = importsOf(source.replace(/\bnew URL\([^)]*\)/g, '').replace(/\bimport\([^)]*\)/g, ''))
+    const statics = staticImportsOf(source)
     loads.set(
       file,
       statics.filter((target) => target.startsWith('.')).map((target) => posix.normalize(posix.join(posix.dirname(file), target))),

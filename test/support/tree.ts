@@ -33,10 +33,3 @@ export function foldersIn(folder: string): string[] {
     .map((entry) => entry.name)
     .sort()
 }
-
-/** What a module imports, static, dynamic and by `new URL`, as written. */
-export function importsOf(source: string): string[] {
-  const code = source.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
-  const patterns = [/\b(?:import|export)\s[^'"`;]*?\bfrom\s+'([^']+)'/g, /^\s*import\s+'([^']+)'/gm, /\bimport\(\s*'([^']+)'/g, /\bnew URL\(\s*'(\.[^']+)'/g]
-  return patterns.flatMap((pattern) => [...code.matchAll(pattern)].map((match) => match[1]))
-}

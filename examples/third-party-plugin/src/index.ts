@@ -7,6 +7,7 @@ const reading = Type.Record(Type.String(), Type.Number())
 
 export default definePlugin({
   id: 'webhook',
+  api: '1.0',
   summary: 'Numbers posted by a webhook become points',
   stability: 'beta',
   config: configSchema,

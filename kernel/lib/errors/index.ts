@@ -2,6 +2,9 @@
  * The one table of error codes. Every listener maps a code to its own wire from here; texts are written where the error is thrown.
  * `redact`: the fault is the server's own, so the text goes to the log and the caller reads "<CODE>: an internal error occurred".
  */
+// Whoever loads anything of this package loads this: a second copy of it makes itself known.
+import '../modules/index.ts'
+
 export interface ErrorKind {
   http: number
   /** gRPC status number, grpc/status.proto. */

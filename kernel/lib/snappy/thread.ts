@@ -8,6 +8,7 @@
  * main thread does. The thread starts with the first block that is worth it.
  */
 import { Worker } from 'node:worker_threads'
+import { moduleUrl } from '../modules/index.ts'
 import { checkedLength, fill, SLACK } from './fill.ts'
 
 /** Below this, sending a block there and back costs more than decoding it. */
@@ -85,7 +86,7 @@ export class SnappyThread {
 
   private start(): undefined {
     if (this.worker !== undefined) return
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), { name: 'svc-snappy' })
+    const worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy' })
     this.worker = worker
     worker.unref()
     worker.on('message', (message: FromSnappyWorker) => {

@@ -1,6 +1,7 @@
 /** /labels, /label/{name}/values and /series. */
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest } from 'svcdb'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import { apiError } from './api-error.ts'
@@ -8,7 +9,7 @@ import { type Door, JSON_TYPE } from './door.ts'
 import { unescapeName } from './label-names.ts'
 import type { Params } from './params.ts'
 
-const JOB = new URL('../discovery-job.ts', import.meta.url)
+const JOB = moduleUrl('../discovery-job.ts', import.meta.url)
 const OPTIONS = { methods: ['GET', 'POST'], parameters: ['match[]', 'start', 'end', 'limit'] } as const
 /** The beginning of time, as far as milliseconds are exact and nanoseconds fit 64 bits. */
 const BEGINNING_MS = -9_223_372_036_854

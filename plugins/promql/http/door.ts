@@ -2,6 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import { type Action, type HttpRequest, type JobOptions, type RunningJob, type Svc, sendOutput, toSvcError } from 'svcdb'
 import type { ErrorKind } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf } from './api-error.ts'
@@ -12,7 +13,7 @@ import { WarmUpSchedule } from './warm-up-schedule.ts'
 export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-const WARM_UP = new URL('../warm-up.ts', import.meta.url)
+const WARM_UP = moduleUrl('../warm-up.ts', import.meta.url)
 /** A query of the warm-up that takes longer ends it. */
 const WARM_UP_LIMIT_MS = 10_000
 

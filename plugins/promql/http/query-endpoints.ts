@@ -1,6 +1,7 @@
 /** /query and /query_range. */
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest } from 'svcdb'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { QueryArgs, QueryOutcome } from '../answer-query.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { Steps } from '../eval/value.ts'
@@ -8,7 +9,7 @@ import { apiError, invalidParameter } from './api-error.ts'
 import { type Door, JSON_TYPE } from './door.ts'
 import type { Params } from './params.ts'
 
-const JOB = new URL('../query-job.ts', import.meta.url)
+const JOB = moduleUrl('../query-job.ts', import.meta.url)
 const METHODS = ['GET', 'POST'] as const
 const COMMON = ['timeout', 'limit', 'lookback_delta', 'stats'] as const
 

@@ -1,5 +1,6 @@
 /** /read: remote read. */
 
+import { moduleUrl } from 'svcdb/lib/modules'
 import { decodeSnappy } from 'svcdb/lib/snappy'
 import type { PromqlConfig } from '../config.ts'
 import type { ReadArgs } from '../remote-read/answer-read.ts'
@@ -7,7 +8,7 @@ import { readRequest } from '../remote-read/request.ts'
 import type { Door } from './door.ts'
 import { READ_ANSWERS } from './parameters.ts'
 
-const JOB = new URL('../read-job.ts', import.meta.url)
+const JOB = moduleUrl('../read-job.ts', import.meta.url)
 const SAMPLES_TYPE = 'application/x-protobuf'
 const CHUNKS_TYPE = 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse'
 

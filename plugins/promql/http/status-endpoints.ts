@@ -1,6 +1,7 @@
 /** What tools ask a Prometheus server about itself. Answers are those of a server that scrapes nothing and has no rules. */
 import { availableParallelism, hostname } from 'node:os'
 import { administersServer, type HttpRequest, VERSION } from 'svcdb'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { PromqlConfig } from '../config.ts'
 import type { CountsArgs } from '../counts-job.ts'
 import type { DatabaseCounts } from '../discovery-contract.ts'
@@ -8,7 +9,7 @@ import { apiError } from './api-error.ts'
 import type { Door } from './door.ts'
 import { integerOf } from './params.ts'
 
-const COUNTS = new URL('../counts-job.ts', import.meta.url)
+const COUNTS = moduleUrl('../counts-job.ts', import.meta.url)
 /** The Prometheus release whose language and API these are: clients choose what they ask for by it. */
 const COMPATIBLE_VERSION = '3.15.0'
 const DEFAULT_COUNTS = 10

@@ -1,12 +1,13 @@
 /** /format_query, /parse_query, and /query_exemplars, which has none to give. */
 
 import type { HttpRequest } from 'svcdb'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { TextArgs } from '../text-job.ts'
 import { apiError, invalidParameter } from './api-error.ts'
 import type { Door } from './door.ts'
 
-const JOB = new URL('../text-job.ts', import.meta.url)
+const JOB = moduleUrl('../text-job.ts', import.meta.url)
 const FORMS = ['GET', 'POST'] as const
 
 export function textEndpoints(door: Door, config: PromqlConfig): void {

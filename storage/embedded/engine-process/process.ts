@@ -8,10 +8,11 @@ import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
-const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
+const MAIN = fileURLToPath(moduleUrl('./main.ts', import.meta.url))
 /** Data segment of a process that is ready: 722 MB with two threads of DuckDB (measured), most of it reserved by V8 for code and never used. */
 const BASE_DATA_BYTES = 896 << 20
 const THREAD_DATA_BYTES = 24 << 20

@@ -5,12 +5,13 @@
 import { basename, dirname, join, resolve } from 'node:path'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { paths } from '../paths.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 import type { ExportTask } from './export.ts'
 
-const JOB = new URL('./export-job.ts', import.meta.url)
+const JOB = moduleUrl('./export-job.ts', import.meta.url)
 /** How the name of a file that is being written ends. */
 const UNFINISHED = /\.parquet\.\d+\.unfinished$/
 

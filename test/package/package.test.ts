@@ -1,0 +1,125 @@
+/**
+ * The package as `npm pack` makes it, installed in an empty folder, with the example plugin from its own tarball beside it. Nothing of the repository is
+ * linked into that folder. SVC_INSTALL=registry installs what they depend on from the registry.
+ */
+import { execFile } from 'node:child_process'
+import { cpSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { copyFolder, ENV, install, pack, packRepository } from '../support/package.ts'
+import { type RunningServer, runServer } from '../support/server.ts'
+import { filesBelow, ROOT, read } from '../support/tree.ts'
+
+const run = promisify(execFile)
+const EXAMPLE = 'examples/third-party-plugin'
+
+const folder = mkdtempSync(join(tmpdir(), 'svc-package-'))
+// Builds, packs and installs: on a busy machine that is no matter of seconds.
+t.setTimeout(300_000)
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const site = join(folder, 'site')
+const cache = join(folder, 'cache')
+const source = join(site, 'svc-plugin-webhook')
+const installed = join(site, 'node_modules/svcdb')
+const main = join(site, 'node_modules/.bin/svc')
+
+const svc = async (...args: string[]) => {
+  const { stdout, stderr } = await run(main, args, { cwd: site, env: ENV })
+  return { stdout, stderr }
+}
+const failureOf = (...args: string[]) =>
+  svc(...args).then(
+    () => 'it did not fail',
+    (error: { stderr: string }) => error.stderr,
+  )
+const config = (name: string, text: string): string => {
+  writeFileSync(join(site, name), text)
+  return join(site, name)
+}
+const serve = (file: string): Promise<RunningServer> => runServer(file, { cwd: site, main })
+
+async function hooksWork(t: Test, server: RunningServer): Promise<void> {
+  const headers = { 'content-type': 'application/json' }
+  t.equal((await fetch(`${server.url}/hooks/porch`, { method: 'POST', headers, body: '{"battery":81}' })).status, 204)
+  t.match(await (await fetch(`${server.url}/hooks/porch/latest`)).json(), { source: 'porch', reading: { battery: 81 } })
+  t.match(await (await fetch(`${server.url}/metrics`)).text(), /^svc_webhook_readings_total 1$/m)
+  t.equal(await server.stop(), 0)
+}
+
+t.before(async () => {
+  const tarball = await packRepository(folder)
+  for (const file of filesBelow(EXAMPLE)) cpSync(join(ROOT, file), join(source, file.slice(EXAMPLE.length)))
+  await install(site, cache, tarball)
+})
+
+t.test('packing leaves the manifest as it was', async (t) => {
+  t.equal(readFileSync(join(folder, 'repository/package.json'), 'utf8'), read('package.json'))
+})
+
+t.test('it holds JavaScript and declarations, no sources and no tests', async (t) => {
+  t.equal(lstatSync(installed).isSymbolicLink(), false)
+  const files = readdirSync(installed, { recursive: true }) as string[]
+  t.ok(files.length > 500)
+  t.same(
+    files.filter((file) => /(?<!\.d)\.ts$|\.(test|bench|fuzz)\.|testing|simulation|testcases/.test(file)),
+    [],
+  )
+})
+
+t.test('the svc command serves a config: writes, SQL and PromQL', async (t) => {
+  const file = config('svc.toml', 'plugins = ["native", "line_protocol", "remote_write", "otlp", "grpc", "flight_sql", "promql", "sql", "export", "backup"]\n')
+  t.match((await svc('--version')).stdout, /^\d+\.\d+\.\d+$/m)
+  t.match((await svc('check', '--config', file)).stdout, /promql/)
+  t.match((await svc('plugins')).stdout, /line_protocol/)
+  const server = await serve(file)
+  t.equal((await fetch(`${server.url}/write`, { method: 'POST', body: 'weather,city=basel temp=21.5' })).status, 204)
+  const headers = { 'content-type': 'application/json' }
+  const sql = { method: 'POST', headers, body: '{"query":"SELECT city, temp FROM weather"}' }
+  t.match(await (await fetch(`${server.url}/api/v1/svc/sql`, sql)).json(), { rows: [['basel', 21.5]] })
+  t.match(await (await fetch(`${server.url}/api/v1/query?query=weather_temp`)).json(), { data: { result: [{ metric: { city: 'basel' } }] } })
+  t.equal(await server.stop(), 0)
+})
+
+t.test('a plugin in a package of its own', async (t) => {
+  await t.test('its tests pass against the installed package', async (t) => {
+    const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', 'src/*.test.ts'], { cwd: source, env: ENV })
+    t.match(stdout, /^# fail 0$/m)
+    t.match(stdout, /^# pass [1-9]/m)
+  })
+  await t.test('loaded by its path', async (t) => hooksWork(t, await serve(join(source, 'svc.toml'))))
+  await t.test('packed, installed and loaded by its name', { timeout: 120_000 }, async (t) => {
+    await install(site, cache, await pack(source, folder))
+    const home = join(site, 'node_modules/svc-plugin-webhook')
+    t.equal(lstatSync(home).isSymbolicLink(), false)
+    t.notOk(readdirSync(home).includes('node_modules'), 'it has no svcdb of its own')
+    cpSync(join(ROOT, EXAMPLE, 'installed/svc.toml'), join(site, 'webhook.toml'))
+    t.match((await svc('check', '--config', 'webhook.toml')).stdout, /webhook/)
+    t.match((await svc('plugins', '--config', 'webhook.toml')).stdout, /max_fields/)
+    await hooksWork(t, await serve(join(site, 'webhook.toml')))
+  })
+  await t.test('with a copy of svcdb of its own it is refused', async (t) => {
+    copyFolder(join(site, 'node_modules/svc-plugin-webhook'), join(site, 'node_modules/svc-plugin-copied'))
+    copyFolder(installed, join(site, 'node_modules/svc-plugin-copied/node_modules/svcdb'))
+    const file = config('copied.toml', 'plugins = ["svc-plugin-copied"]\n')
+    for (const command of ['serve', 'check']) {
+      const error = await failureOf(command, '--config', file)
+      t.match(
+        error,
+        /^svc: cannot load plugin "svc-plugin-copied": .* uses the copy of svcdb in .*svc-plugin-copied\/node_modules\/svcdb\/dist\/,.* peerDependencies/m,
+      )
+      t.match(error, `the server that runs is the one in ${installed}`)
+    }
+  })
+  await t.test('for another version of the API it is refused', async (t) => {
+    const text = `import { definePlugin } from 'svcdb'\nexport default definePlugin({ id: 'newer', api: '1.999', summary: 's', stability: 'beta', setup() {} })\n`
+    writeFileSync(join(site, 'newer.js'), text)
+    const cause =
+      /cannot load plugin "\.\/newer\.js": cannot define plugin "newer": it is written for version 1\.999 of the plugin API, and svcdb [\d.]+ has 1\.\d+; install/
+    t.match(await failureOf('check', '--config', config('newer.toml', 'plugins = ["./newer.js"]\n')), cause)
+    writeFileSync(join(site, 'missing.js'), `import { noSuchThing } from 'svcdb'\nexport default noSuchThing\n`)
+    const missing = /cannot load plugin "\.\/missing\.js": .*'svcdb' does not provide an export named 'noSuchThing'; it is written for another version of svcdb/
+    t.match(await failureOf('check', '--config', config('missing.toml', 'plugins = ["./missing.js"]\n')), missing)
+  })
+})
