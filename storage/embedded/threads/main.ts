@@ -80,6 +80,9 @@ function compactionInputs(message: { table: number; segments: number[] }): Segme
   })
 }
 
+/** Memory of flushed memtables that is worth a collection, which takes some tens of milliseconds: less than it waits for the next flush. */
+const COLLECT_BYTES = 8 << 20
+
 port.on('message', (message: ToWorker) => {
   switch (message.kind) {
     case 'state':
@@ -89,7 +92,10 @@ port.on('message', (message: ToWorker) => {
         if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable)
       }
       tellSamples()
-      if (message.events.some((event) => event.kind === 'segments' && event.droppedMemtable >= 0)) setImmediate(collectGarbage)
+      if (state.droppedBytes >= COLLECT_BYTES) {
+        state.droppedBytes = 0
+        setImmediate(collectGarbage)
+      }
       break
     case 'job':
       void jobs.start(message.id, message.module, message.args).then(tellSamples)

@@ -63,6 +63,8 @@ export class WorkerState {
   readonly measurements = new Map<number, MeasurementDef>()
   readonly tables = new Map<number, TableDef>()
   memtables: MemtableState[] = []
+  /** Bytes of memtables that are gone, since whoever collects them set it to 0. */
+  droppedBytes = 0
   segments = new Map<number, SegmentMeta[]>()
   /** Of each measurement, ascending by id. */
   tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map()
@@ -151,7 +153,7 @@ export class WorkerState {
         break
       case 'segments':
         this.changeSegments(event.added, event.removed)
-        if (event.droppedMemtable >= 0) this.memtables = this.memtables.filter((memtable) => memtable.id !== event.droppedMemtable)
+        if (event.droppedMemtable >= 0) this.dropMemtable(event.droppedMemtable)
         break
     }
   }
@@ -213,6 +215,15 @@ export class WorkerState {
     let names = this.byName.get(def.namespace)
     if (names === undefined) this.byName.set(def.namespace, (names = new Map()))
     names.set(def.name, def)
+  }
+
+  private dropMemtable(id: number): void {
+    const gone = this.memtables.find((memtable) => memtable.id === id)
+    if (gone === undefined) return
+    const { heads, heap, tables } = gone
+    const chunks = [...tables.values()].flatMap((table) => table.chunks.map(({ def }) => def.buffer))
+    for (const { byteLength } of [heads, ...heap, ...chunks]) this.droppedBytes += byteLength
+    this.memtables = this.memtables.filter((memtable) => memtable.id !== id)
   }
 
   private removeMeasurement(id: number): void {
