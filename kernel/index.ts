@@ -23,6 +23,7 @@ export {
 export { isJwtShaped, tokenOf } from './auth/token.ts'
 export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './cli/command.ts'
 export { alsoNamed } from './config/names.ts'
+export { settableBy } from './config/overrides.ts'
 export type { ServerConfig, TlsConfig } from './config/schema.ts'
 export { Secret } from './config/secret.ts'
 export type { Schema } from './config/section.ts'
@@ -38,7 +39,18 @@ export { partialWrite, type Refused, type RefusedTexts } from './ingest/partial-
 export type { Points, PointsOptions } from './ingest/point-writer.ts'
 export type { SampleRequest, SampleSet, SeriesSet } from './lib/columns/index.ts'
 export { type Column, TableBatch, type WriteBatch } from './lib/columns/index.ts'
-export { classify, ERRORS, type ErrorCode, type ErrorKind, publicText, SvcError } from './lib/errors/index.ts'
+export {
+  classify,
+  type DeclaredCode,
+  type DeclaredError,
+  declareErrors,
+  ERRORS,
+  type ErrorCode,
+  type ErrorKind,
+  errorKind,
+  publicText,
+  SvcError,
+} from './lib/errors/index.ts'
 export type { Logger } from './log.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResults } from './metrics.ts'
 export {

@@ -69,6 +69,9 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       get open() {
         return shared.auth.open
       },
+      get authenticators() {
+        return shared.auth.owners
+      },
       source(source) {
         declare('a source of credentials')
         shared.auth.addSource(source)
@@ -79,7 +82,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       },
       authenticator(authenticate, rank = AUTH_RANK.other) {
         declare('an authenticator')
-        shared.auth.addAuthenticator(authenticate, rank)
+        shared.auth.addAuthenticator(authenticate, rank, id)
       },
       authorizer(authorize) {
         declare('an authorizer')

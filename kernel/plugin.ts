@@ -12,6 +12,7 @@ import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Obse
 import type { CheckCall, Command } from './cli/command.ts'
 import type { ServerConfig, TlsConfig } from './config/schema.ts'
 import type { Ingest } from './ingest/ingest.ts'
+import type { DeclaredCode } from './lib/errors/index.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
@@ -40,12 +41,20 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   provides?: readonly string[]
   /** What it needs of the storage; a plugin that names nothing here gets no storage. */
   capabilities?: readonly Capability[]
+  /** Codes of its own, of `declareErrors`. */
+  errors?: Readonly<Record<string, DeclaredCode>>
+  /** Actions that it records in the audit log beside those that every node knows. */
+  auditActions?: readonly string[]
+  /** What its listeners speak, as `Credentials.protocol` names it; `http` is the kernel's. */
+  protocols?: readonly string[]
   /** Words that it adds to the command line. */
   commands?: readonly Command[]
   /** Asked by `svc check`, after setup, for what else would end a start: as far as it can be seen without one, beside a server that may run. @throws Error in one line. */
   check?(call: CheckCall): Promise<void>
   setup(svc: Svc, config: Static<S>): void | Promise<void>
 }
+
+const NAME = /^[a-z][a-z0-9_]*$/
 
 const MARK = Symbol.for('svc.plugin')
 
@@ -54,12 +63,16 @@ export type Plugin = PluginDefinition & { readonly [MARK]: true }
 /** Marks and checks a plugin's declaration. @throws Error for a bad id, a version of the API that this is not, or a config key without description. */
 export function definePlugin<S extends TSchema = TObject>(definition: PluginDefinition<S>): Plugin {
   const { id, api } = definition
-  if (!/^[a-z][a-z0-9_]*$/.test(id)) throw new Error(`cannot define plugin "${id}": an id is lower case letters, digits and "_", starting with a letter`)
+  if (!NAME.test(id)) throw new Error(`cannot define plugin "${id}": an id is lower case letters, digits and "_", starting with a letter`)
   const problem = api === undefined ? undefined : apiProblem(api)
   if (problem !== undefined) throw new Error(`cannot define plugin "${id}": ${problem}`)
   if (['server', 'database', 'tls', 'plugins', 'kernel', 'storage'].includes(id)) {
     throw new Error(`cannot define plugin "${id}": the name belongs to the kernel; choose another id`)
   }
+  for (const name of [...(definition.auditActions ?? []), ...(definition.protocols ?? [])])
+    if (!NAME.test(name)) throw new Error(`cannot define plugin "${id}": the name "${name}" is not lower case letters, digits and "_", starting with a letter`)
+  for (const { name } of definition.commands ?? [])
+    if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new Error(`cannot define plugin "${id}": the command "${name}" is not lower case letters, digits and "-"`)
   if (definition.config !== undefined) requireDescriptions(id, '', definition.config)
   return Object.freeze({ ...(definition as unknown as PluginDefinition), [MARK]: true as const })
 }
@@ -127,6 +140,8 @@ export interface HttpRoutes {
 export interface AuthSeam {
   /** Whether nothing authenticates: known when all plugins are set up. */
   readonly open: boolean
+  /** Ids of the plugins that authenticate: known when all plugins are set up. */
+  readonly authenticators: readonly string[]
   /** Says what credentials stand for, before anything else looks at them. */
   source(source: Source): void
   limiter(limiter: Limiter): void

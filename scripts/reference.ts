@@ -2,9 +2,10 @@
 import { readdirSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { join } from 'node:path'
-import { ERRORS, type ErrorKind } from 'svcdb/lib/errors'
+import { ERRORS, type ErrorKind, errorKind } from 'svcdb/lib/errors'
 import { NEEDLESS } from '../kernel/config/names.ts'
-import { authSchema, engineSchema, OVERRIDES, serverSchema, tlsSchema } from '../kernel/config/schema.ts'
+import { KERNEL_OVERRIDES, overridesOf } from '../kernel/config/overrides.ts'
+import { authSchema, engineSchema, serverSchema, tlsSchema } from '../kernel/config/schema.ts'
 import { isSecretSchema } from '../kernel/config/secret.ts'
 import type { Schema } from '../kernel/config/section.ts'
 import { mountsOf } from '../kernel/config/section-table.ts'
@@ -34,7 +35,7 @@ export async function generatedDocs(read: (file: string) => string | undefined):
   const files = new Map<string, string>([
     ['docs/reference/config.md', configPage(plugins, engines)],
     ['docs/reference/metrics.md', metricsPage(metrics)],
-    ['docs/reference/errors.md', errorsPage()],
+    ['docs/reference/errors.md', errorsPage(plugins)],
     ['docs/decisions/README.md', decisionsPage(read)],
   ])
   for (const plugin of plugins) {
@@ -72,7 +73,9 @@ function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, Eng
     '',
     '| Flag | Environment | Key |',
     '|---|---|---|',
-    ...OVERRIDES.map(({ path, flag, env }) => row(flag === undefined ? '' : `\`--${flag}\``, env.map(code).join(', '), code(path.join('.')))),
+    ...[...KERNEL_OVERRIDES, ...plugins.flatMap(overridesOf)].map(({ section, key, flag, env }) =>
+      row(flag === undefined ? '' : `\`--${flag}\``, env.map(code).join(', '), code(`${section}.${key}`)),
+    ),
     row('`--config`, `-c`', '`SVC_CONFIG`', 'the file itself'),
   ]
   const add = (title: string, schema: Schema | undefined, before?: string) => {
@@ -122,7 +125,7 @@ function metricsPage(metrics: readonly DeclaredMetric[]): string {
   return `${lines.join('\n')}\n`
 }
 
-function errorsPage(): string {
+function errorsPage(plugins: readonly Plugin[]): string {
   const lines = [
     '# Error reference',
     '',
@@ -136,12 +139,14 @@ function errorsPage(): string {
     '',
     '| Code | HTTP | gRPC | Retry-After, s | Text |',
     '|---|---|---|---|---|',
-    ...Object.entries(ERRORS as Record<string, ErrorKind>).map(([name, { http, grpc, retryAfter, redact }]) =>
+    ...[...Object.entries(ERRORS as Record<string, ErrorKind>), ...plugins.flatMap(declaredErrors)].map(([name, { http, grpc, retryAfter, redact }]) =>
       row(code(name), `${http} ${STATUS_CODES[http]}`, String(grpc), retryAfter === undefined ? '' : String(retryAfter), redact ? 'withheld' : 'shown'),
     ),
   ]
   return `${lines.join('\n')}\n`
 }
+
+const declaredErrors = ({ errors = {} }: Plugin) => Object.keys(errors).map((name) => [name, errorKind(name) as ErrorKind] as const)
 
 function decisionsPage(read: (file: string) => string | undefined): string {
   const lines = ['# Decisions', '', GENERATED, '', 'One page each: what was decided, why, and what was refused.', '']

@@ -136,7 +136,7 @@ t.test('a certificate that does not hold is refused whatever else is given', asy
       return identity('ann')
     })
   })
-  const credentials = { surface: 'grpc', path: '/x', header: () => undefined, query: () => undefined, address: undefined, requestId: 'r' } as const
+  const credentials = { protocol: 'grpc', path: '/x', header: () => undefined, query: () => undefined, address: undefined, requestId: 'r' } as const
   const certificate = { der: new Uint8Array(1), error: 'CERT_HAS_EXPIRED' }
   await t.rejects(async () => node.node.auth.admit({ ...credentials, certificate }, 'read', '/x'), {
     code: 'UNAUTHORIZED',

@@ -52,7 +52,7 @@ t.test('without authenticators everybody may do everything', async (t) => {
 
 t.test('an open node refuses a certificate that does not hold, as all others do', async (t) => {
   const auth = new Auth({ multiTenancy: false, exempt: ['/health'] })
-  const shown = { surface: 'http' as const, path: '/who', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
+  const shown = { protocol: 'http' as const, path: '/who', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
   const bad = { ...shown, certificate: { der: new Uint8Array(), error: 'it has expired' } }
   await t.rejects(async () => auth.admit(bad, 'read', '/who'), { code: 'UNAUTHORIZED', message: /^InvalidCertificate: .*it has expired/ })
   t.match(await auth.admit(bad, 'read', '/health'), { principal: 'anonymous', admin: false })
@@ -61,10 +61,10 @@ t.test('an open node refuses a certificate that does not hold, as all others do'
 
 t.test('a call about no namespace in particular goes by the first of the credential, if none is asked for', async (t) => {
   const auth = new Auth({ multiTenancy: true, exempt: [] })
-  auth.addAuthenticator(({ header }) => identity('ann', { namespaces: (header('authorization') ?? '').split(',').filter(Boolean) }), 0)
+  auth.addAuthenticator(({ header }) => identity('ann', { namespaces: (header('authorization') ?? '').split(',').filter(Boolean) }), 0, 'keys')
   const admit = async (namespaces: string, anyNamespace: boolean, asked?: string) => {
     const header = (name: string) => (name === 'authorization' ? namespaces : name === 'x-namespace' ? asked : undefined)
-    const given = { surface: 'http' as const, path: '/', header, query: () => undefined, address: undefined, requestId: '' }
+    const given = { protocol: 'http' as const, path: '/', header, query: () => undefined, address: undefined, requestId: '' }
     return auth.admit({ ...given, ...(anyNamespace && { anyNamespace }) }, 'read', '/')
   }
   await t.rejects(admit('red,blue', false), { code: 'FORBIDDEN' })
@@ -120,7 +120,7 @@ t.test('a listener of a plugin admits its calls by the same rules', async (t) =>
       admit = async (token) =>
         svc.auth.admit(
           {
-            surface: 'grpc',
+            protocol: 'grpc',
             path: '/x',
             query: () => undefined,
             header: (name) => ({ authorization: token, 'x-namespace': 'red' })[name],

@@ -38,7 +38,7 @@ export interface CallContext extends Identity {
 
 export interface Credentials {
   /** How the call came in: http, grpc, flight, or what a plugin's own listener calls itself. */
-  surface: string
+  protocol: string
   /** Of the request, without the query; of gRPC, the method's. */
   path: string
   /** A header or metadata value; names are lower case. */
@@ -129,7 +129,7 @@ export interface AuthOptions {
 export class Auth {
   private readonly sources: Source[] = []
   private readonly limiters: Limiter[] = []
-  private authenticators: { authenticate: Authenticator; rank: number }[] = []
+  private authenticators: { authenticate: Authenticator; rank: number; owner: string }[] = []
   private readonly authorizers: Authorizer[] = []
   private readonly observers: Observer[] = []
   private readonly scoped = new Set<string>()
@@ -147,6 +147,11 @@ export class Auth {
     return this.authenticators.length === 0
   }
 
+  /** Ids of the plugins that authenticate. */
+  get owners(): readonly string[] {
+    return [...new Set(this.authenticators.map(({ owner }) => owner))]
+  }
+
   addSource(source: Source): void {
     this.sources.push(source)
   }
@@ -155,8 +160,8 @@ export class Auth {
     this.limiters.push(limiter)
   }
 
-  addAuthenticator(authenticate: Authenticator, rank: number): void {
-    this.authenticators = [...this.authenticators, { authenticate, rank }].sort((a, b) => a.rank - b.rank)
+  addAuthenticator(authenticate: Authenticator, rank: number, owner: string): void {
+    this.authenticators = [...this.authenticators, { authenticate, rank, owner }].sort((a, b) => a.rank - b.rank)
   }
 
   addAuthorizer(authorize: Authorizer): void {
@@ -173,8 +178,7 @@ export class Auth {
 
   /** Once everything is declared. @throws Error for authorizers without anybody to authorize. */
   verify(): void {
-    if (this.open && this.authorizers.length > 0)
-      throw new Error('cannot authorize callers that nothing authenticates: select a plugin that does, such as api_keys, jwt or mtls')
+    if (this.open && this.authorizers.length > 0) throw new Error('cannot authorize callers that nothing authenticates: select a plugin that does')
   }
 
   /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */

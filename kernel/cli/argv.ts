@@ -1,6 +1,5 @@
 /** Words and flags of a command line, and what a command may use of the process. */
 import { parseArgs } from 'node:util'
-import { OVERRIDES } from '../config/schema.ts'
 import { didYouMean } from '../lib/text/index.ts'
 
 export interface Io {
@@ -19,23 +18,31 @@ export interface Words {
   flags: Record<string, string | undefined>
 }
 
-/** Flags of the kernel's own commands that take a value. */
-export const VALUED = ['config', ...OVERRIDES.flatMap(({ flag }) => flag ?? [])]
 const SHORT: Record<string, string> = { config: 'c', version: 'v', help: 'h' }
+export const SWITCHES: readonly string[] = ['version', 'help']
 
-/** The command: the first word that is no flag and no flag's value. What takes values beside the kernel's flags is known from it only. */
-export function commandOf(argv: readonly string[]): string {
-  const takesValue = (arg: string | undefined) => arg === '-c' || VALUED.some((flag) => arg === `--${flag}`)
+/** The command: the first word that is no flag and no flag's value. */
+export function commandOf(argv: readonly string[], valued: readonly string[]): string {
+  const takesValue = (arg: string | undefined) => arg === '-c' || valued.some((flag) => arg === `--${flag}`)
   return argv.find((arg, i) => !arg.startsWith('-') && !takesValue(argv[i - 1])) ?? 'serve'
+}
+
+/** The config file that is named, looked for before it is known which flags there are. */
+export function configPathOf(argv: readonly string[]): string | undefined {
+  const at = argv.findIndex((arg) => /^(--config(=|$)|-c)/.test(arg))
+  return at < 0 ? undefined : (/^(?:--config=|-c=?)(.+)$/s.exec(argv[at])?.[1] ?? argv[at + 1])
+}
+
+/** Names of the long flags that are given. */
+export function flagsIn(argv: readonly string[]): string[] {
+  return argv.flatMap((arg) => /^--([^=]+)/.exec(arg)?.[1] ?? [])
 }
 
 /** @param valued flags that take a value. @param switches flags that do not. @throws Error in one line, with the nearest flag. */
 export function parseWords(argv: readonly string[], valued: readonly string[], switches: readonly string[]): Words {
   const known = [...valued, ...switches]
-  for (const arg of argv) {
-    const name = /^--([^=]+)/.exec(arg)?.[1]
-    if (name !== undefined && !known.includes(name))
-      throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(name, known, 'svc help lists them')}`)
+  for (const name of flagsIn(argv)) {
+    if (!known.includes(name)) throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(name, known, 'svc help lists them')}`)
   }
   const option = (name: string, type: 'string' | 'boolean') => [name, { type, ...(name in SHORT ? { short: SHORT[name] } : {}) }] as const
   const options = Object.fromEntries([...valued.map((name) => option(name, 'string')), ...switches.map((name) => option(name, 'boolean'))])

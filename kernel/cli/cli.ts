@@ -1,17 +1,19 @@
 /** The command line: serve, check, plugins, and the commands of plugins. Returns an exit code; only main.ts ends the process. */
 
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
-import { OVERRIDES } from '../config/schema.ts'
+import { type Override, settingOf } from '../config/overrides.ts'
 import { describe, listPlugins, notes, warnings } from '../config/text.ts'
+import { KERNEL_COMMANDS } from '../declared-names.ts'
 import { didYouMean, printable } from '../lib/text/index.ts'
 import { LateError } from '../lifecycle.ts'
 import { Logs } from '../log.ts'
 import { SvcNode } from '../node.ts'
 import { VERSION } from '../version.ts'
-import { commandOf, type Io, parseWords, VALUED } from './argv.ts'
-import { checkPlugins, helpOf, pluginCommands, runCommand } from './plugin-commands.ts'
+import { type Io, parseWords, SWITCHES } from './argv.ts'
+import { checkPlugins, commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
 
-const COMMANDS = ['serve', 'check', 'plugins', 'help']
+/** Those that need no plugin but the selected ones. */
+const SELECTED_ONLY = ['serve', 'check']
 
 const HELP = `svc ${VERSION}, a time-series database server
 
@@ -24,17 +26,17 @@ Commands:
   help      this text
 `
 
-const FLAGS = `
+const flagsText = (overrides: readonly Override[]): string => `
 Flags:
   -c, --config FILE    TOML file; without it the defaults apply
-${OVERRIDES.flatMap(({ flag, path, env }) => (flag === undefined ? [] : `${`  --${flag} VALUE`.padEnd(38)}${path.join('.')} (${env.join(', ')})`)).join('\n')}
+${overrides.flatMap((override) => (override.flag === undefined ? [] : `${`  --${override.flag} VALUE`.padEnd(38)}${settingOf(override)}`)).join('\n')}
   -v, --version
 `
 
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   try {
-    const command = commandOf(argv)
-    return COMMANDS.includes(command) ? await runOwn(command, argv, io) : await runPlugged(command, argv, io)
+    const known = await vocabularyOf(argv, io.env, SELECTED_ONLY)
+    return KERNEL_COMMANDS.includes(known.command) ? await runOwn(known, argv, io) : await runPlugged(known, argv, io)
   } catch (error) {
     const lines = error instanceof ConfigError ? error.problems : [(error as Error).message]
     for (const line of lines) io.err(`svc: ${printable(line)}\n`)
@@ -42,28 +44,29 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
-async function runOwn(command: string, argv: readonly string[], io: Io): Promise<number> {
-  const { words, flags } = parseWords(argv, VALUED, ['version', 'help'])
+async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
+  const { command, valued } = known
+  const { words, flags } = parseWords(argv, valued, SWITCHES)
   const [, more] = words
   if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
   if (flags.version !== undefined) return say(io, `${VERSION}\n`)
-  if (command === 'help' || flags.help !== undefined) return say(io, await help())
+  if (command === 'help' || flags.help !== undefined) return say(io, help(flags.help === undefined ? known : await vocabularyOf(['help', ...argv], io.env, [])))
   if (command === 'plugins') return say(io, await listPlugins(readConfig(flags, io.env)))
   const config = await resolveConfig(readConfig(flags, io.env))
   return command === 'check' ? check(config, io) : serve(config, io)
 }
 
-async function runPlugged(name: string, argv: readonly string[], io: Io): Promise<number> {
-  const all = await pluginCommands()
+async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
+  const all = commandsOf(plugins)
   const found = all.find(({ command }) => command.name === name)
   if (found !== undefined) return runCommand(found, argv, io)
-  const names = [...COMMANDS, ...all.map(({ command }) => command.name)]
+  const names = [...KERNEL_COMMANDS, ...all.map(({ command }) => command.name)]
   throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}`)}`)
 }
 
-async function help(): Promise<string> {
-  const plugged = (await pluginCommands()).map(({ command }) => helpOf(command))
-  return HELP + (plugged.length === 0 ? '' : `\nCommands of plugins:\n${plugged.join('')}`) + FLAGS
+function help({ plugins, overrides }: Vocabulary): string {
+  const plugged = commandsOf(plugins).map(({ command }) => helpOf(command))
+  return HELP + (plugged.length === 0 ? '' : `\nCommands of plugins:\n${plugged.join('')}`) + flagsText(overrides)
 }
 
 function say(io: Io, text: string): number {
@@ -102,7 +105,7 @@ async function check(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
   try {
     await node.setup()
-    await checkPlugins(config, io.env)
+    await checkPlugins(config, io.env, node.auth.owners)
     io.out(describe(config))
     for (const note of notes(config)) io.out(`note: ${note}\n`)
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)

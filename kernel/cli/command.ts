@@ -39,6 +39,8 @@ export interface CheckCall extends CommandConfig {
   env: Record<string, string | undefined>
   /** Ids of those selected. */
   plugins: readonly string[]
+  /** Ids of those that authenticate. */
+  authenticators: readonly string[]
 }
 
 export interface OpenState {

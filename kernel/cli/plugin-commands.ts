@@ -1,10 +1,11 @@
-/** The words that built-in plugins add to the command line. */
+/** The words and flags that plugins add to the command line: those that the config file selects, and the built-in ones. */
 
 import { ConfigError, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
+import { KERNEL_OVERRIDES, type Override, overridesOf } from '../config/overrides.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import { dataDirOf } from '../node.ts'
 import type { Plugin } from '../plugin.ts'
-import { type Io, parseWords } from './argv.ts'
+import { commandOf, configPathOf, flagsIn, type Io, parseWords, SWITCHES } from './argv.ts'
 import type { Command, CommandConfig } from './command.ts'
 
 export interface PluginCommand {
@@ -12,14 +13,53 @@ export interface PluginCommand {
   command: Command
 }
 
-/** By plugin. One that cannot be loaded has none here: it says why where it is selected. */
-export async function pluginCommands(): Promise<PluginCommand[]> {
-  const found: PluginCommand[] = []
-  for (const id of builtinPlugins()) {
-    const plugin = await loadPlugin(id, process.cwd()).catch(() => undefined)
-    for (const command of plugin?.commands ?? []) found.push({ plugin: plugin as Plugin, command })
+/** What a command line is read by. */
+export interface Vocabulary {
+  command: string
+  overrides: Override[]
+  /** Flags that take a value. */
+  valued: string[]
+  plugins: Plugin[]
+}
+
+/**
+ * Loads what the config file selects, and the built-in plugins only where the line has a flag or a word that is none of those: a start pays for nothing else.
+ * What is wrong with the file, or a plugin, is said by whoever needs it.
+ * @param own commands of the kernel that need no others.
+ */
+export async function vocabularyOf(argv: readonly string[], env: Io['env'], own: readonly string[]): Promise<Vocabulary> {
+  const selected = await selectedPlugins(argv, env)
+  const narrow = of(argv, selected)
+  const known = [...narrow.valued, ...SWITCHES]
+  const command = selected.some(({ commands = [] }) => commands.some(({ name }) => name === narrow.command))
+  if (command || (own.includes(narrow.command) && flagsIn(argv).every((flag) => known.includes(flag)))) return narrow
+  return of(argv, withBuiltins(selected, await Promise.all(builtinPlugins().map((id) => loadPlugin(id, process.cwd()).catch(() => undefined)))))
+}
+
+function of(argv: readonly string[], plugins: Plugin[]): Vocabulary {
+  const overrides = [...KERNEL_OVERRIDES, ...plugins.flatMap(overridesOf)]
+  const valued = ['config', ...overrides.flatMap(({ flag }) => flag ?? [])]
+  return { command: commandOf(argv, valued), overrides, valued, plugins }
+}
+
+function withBuiltins(selected: readonly Plugin[], builtin: readonly (Plugin | undefined)[]): Plugin[] {
+  const ids = new Set(selected.map(({ id }) => id))
+  return [...builtin.filter((plugin) => plugin !== undefined && !ids.has(plugin.id)), ...selected] as Plugin[]
+}
+
+async function selectedPlugins(argv: readonly string[], env: Io['env']): Promise<Plugin[]> {
+  try {
+    const { tree, folder } = readConfig({ config: configPathOf(argv) }, env)
+    const names = Array.isArray(tree.plugins) ? tree.plugins.filter((name) => typeof name === 'string') : []
+    const loaded = await Promise.all(names.map((name) => loadPlugin(name, folder).catch(() => undefined)))
+    return loaded.filter((plugin) => plugin !== undefined)
+  } catch {
+    return []
   }
-  return found
+}
+
+export function commandsOf(plugins: readonly Plugin[]): PluginCommand[] {
+  return plugins.flatMap((plugin) => (plugin.commands ?? []).map((command) => ({ plugin, command })))
 }
 
 export function helpOf({ name, usage, summary, flags = {} }: Command): string {
@@ -59,12 +99,12 @@ function commandConfig(config: NodeConfig, plugin: Plugin): CommandConfig {
 }
 
 /** Asks each plugin what would end a start. @throws ConfigError with all there is. */
-export async function checkPlugins(config: NodeConfig, env: Io['env']): Promise<void> {
+export async function checkPlugins(config: NodeConfig, env: Io['env'], authenticators: readonly string[]): Promise<void> {
   const plugins = config.plugins.map(({ id }) => id)
   const problems: string[] = []
   for (const plugin of config.plugins) {
     try {
-      await plugin.check?.({ ...commandConfig(config, plugin), env, plugins })
+      await plugin.check?.({ ...commandConfig(config, plugin), env, plugins, authenticators })
     } catch (error) {
       problems.push(`cannot run plugin "${plugin.id}": ${(error as Error).message}`)
     }

@@ -6,12 +6,14 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'smol-toml'
 import { type TProperties, Type } from 'typebox'
+import { nameClashes } from '../declared-names.ts'
 import { startOrder } from '../dependency-order.ts'
-import { type EngineModule, loadEngine, loadPlugin } from '../loader.ts'
+import { builtinPlugins, type EngineModule, loadEngine, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
 import { addressesOf, addressProblems, type ListenAddress } from './addresses.ts'
 import { type Renamed, refuseNeedless, renameKeys } from './names.ts'
-import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, OVERRIDES, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './schema.ts'
+import { type Given, givenBy, KERNEL_OVERRIDES, type Override, overridesOf } from './overrides.ts'
+import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './schema.ts'
 import type { Origin, Schema } from './section.ts'
 import { mountsOf, Sections } from './section-table.ts'
 
@@ -24,7 +26,10 @@ export interface ConfigSource {
   /** What relative plugin paths and package names are resolved from. */
   folder: string
   /** Values of variables and flags with the name of where they came from, by dotted key. */
-  overrides: Map<string, { text: string; from: string }>
+  overrides: Given
+  /** What those of plugins are looked for in, once it is known which are selected. */
+  flags?: Readonly<Record<string, string | undefined>>
+  env?: Readonly<Record<string, string | undefined>>
 }
 
 export interface StorageConfig {
@@ -78,13 +83,8 @@ export function readConfig(flags: Record<string, string | undefined>, env: Recor
     tree = expandVariables(tree, '', path, env, problems) as Tree
   }
   if (problems.length > 0) throw new ConfigError(problems)
-  const overrides = new Map<string, { text: string; from: string }>()
-  for (const { path: key, flag, env: variables } of OVERRIDES) {
-    const variable = variables.find((name) => env[name] !== undefined && env[name] !== '')
-    if (flag !== undefined && flags[flag] !== undefined) overrides.set(key.join('.'), { text: flags[flag], from: `--${flag}` })
-    else if (variable !== undefined) overrides.set(key.join('.'), { text: env[variable] as string, from: variable })
-  }
-  return { tree, file: path ?? 'the defaults', folder: path === undefined ? process.cwd() : dirname(resolve(path)), overrides }
+  const overrides = givenBy(KERNEL_OVERRIDES, flags, env)
+  return { tree, file: path ?? 'the defaults', folder: path === undefined ? process.cwd() : dirname(resolve(path)), overrides, flags, env }
 }
 
 /** `${NAME}` in any string value; `$${` stands for the characters `${`. */
@@ -115,12 +115,15 @@ export interface ResolveOptions {
 }
 
 /** Checks everything. @throws ConfigError with all problems. */
-export async function resolveConfig(source: ConfigSource, options: ResolveOptions = {}): Promise<NodeConfig> {
+export async function resolveConfig(read: ConfigSource, options: ResolveOptions = {}): Promise<NodeConfig> {
   const problems: string[] = []
-  const { plugins: listed = [], ...rest } = structuredClone(source.tree)
+  const { plugins: listed = [], ...rest } = structuredClone(read.tree)
 
-  const selected = [...(options.plugins ?? []), ...(await loadSelected(listed, source, problems))]
+  const selected = [...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))]
+  const ofPlugins = await overridesIn(read, selected)
+  const source = { ...read, overrides: new Map([...read.overrides, ...givenBy(ofPlugins, read.flags ?? {}, read.env ?? {})]) }
   const plugins = startOrder(withoutRepeats(selected, source.file, problems), problems)
+  problems.push(...nameClashes(plugins))
 
   const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
   refuseNeedless(rest, source.file, problems)
@@ -129,7 +132,7 @@ export async function resolveConfig(source: ConfigSource, options: ResolveOption
   const origin: Origin = (key) => source.overrides.get(key)?.from ?? nameOf(source.file, renamed, key)
 
   const needsStorage = plugins.some((plugin) => (plugin.capabilities ?? []).length > 0)
-  problems.push(...overridesWithoutSection(rest, source))
+  problems.push(...overridesWithoutSection(ofPlugins, rest, source))
   const sections = new Sections(rest, source, problems)
   sections.share('server', Object.keys(serverSchema.properties))
   const server = sections.check('server', serverSchema as Schema, origin) as ServerConfig
@@ -180,8 +183,19 @@ function nameOf(file: string, renamed: readonly Renamed[], key: string): string 
   return other === undefined ? file : `${file}, where it is "${other.alias}"`
 }
 
-function overridesWithoutSection(tree: Tree, { file, overrides }: ConfigSource): string[] {
-  return OVERRIDES.flatMap(({ path: [section, key], needsSection }) => {
+/** Of the selected plugins; of all built-in ones where a variable is none of those, since it may be a secret that somebody relies upon. */
+async function overridesIn({ env = {}, file }: ConfigSource, selected: readonly Plugin[]): Promise<Override[]> {
+  const own = selected.flatMap(overridesOf)
+  const known = new Set([...KERNEL_OVERRIDES, ...own].flatMap((override) => override.env))
+  const unknown = Object.keys(env).some((name) => name.startsWith('SVC_') && name !== 'SVC_CONFIG' && !known.has(name))
+  if (!unknown) return own
+  const ids = new Set(selected.map(({ id }) => id))
+  const others = await Promise.all(builtinPlugins().map((id) => (ids.has(id) ? undefined : loadPlugin(id, file).catch(() => undefined))))
+  return [...own, ...others.flatMap((plugin) => (plugin === undefined ? [] : overridesOf(plugin).filter(({ needsSection }) => needsSection)))]
+}
+
+function overridesWithoutSection(known: readonly Override[], tree: Tree, { file, overrides }: ConfigSource): string[] {
+  return known.flatMap(({ section, key, needsSection }) => {
     const given = overrides.get(`${section}.${key}`)
     const found = section.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree)
     return needsSection === undefined || given === undefined || found !== undefined

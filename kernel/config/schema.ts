@@ -9,7 +9,12 @@ const seconds = (value: number, description: string, minimum = 0) => Type.Number
 const count = (value: number, minimum: number, maximum: number, description: string) => Type.Integer({ default: value, minimum, maximum, description })
 
 export const serverSchema = Type.Object({
-  http_addr: Type.String({ ...LISTENS, default: '127.0.0.1:8086', description: 'Address of the HTTP listener, host:port; port 0 takes any free one' }),
+  http_addr: Type.String({
+    settable: { flag: 'bind', env: ['SVC_BIND', 'SVC_HTTP_ADDR'] },
+    ...LISTENS,
+    default: '127.0.0.1:8086',
+    description: 'Address of the HTTP listener, host:port; port 0 takes any free one',
+  }),
   allow_open: Type.Boolean({
     default: false,
     description: 'Lets a node on which nothing authenticates listen on other addresses than 127.0.0.1, ::1 and localhost; without it the start is refused',
@@ -37,8 +42,13 @@ export const serverSchema = Type.Object({
     1_073_741_824,
     'Answers of text or JSON of at least so many bytes, and those that are streamed, are compressed for clients that accept zstd or gzip; 0 = none',
   ),
-  log_format: Type.Enum([...LOG_FORMATS], { default: 'text', description: 'text, json, or compact (text without time stamps, for a journal)' }),
+  log_format: Type.Enum([...LOG_FORMATS], {
+    settable: { flag: 'log-format', env: ['SVC_LOG_FORMAT'] },
+    default: 'text',
+    description: 'text, json, or compact (text without time stamps, for a journal)',
+  }),
   log_level: Type.Enum([...LOG_LEVELS], {
+    settable: { flag: 'log-level', env: ['SVC_LOG_LEVEL'] },
     default: 'info',
     description: 'trace, debug, info, warn or error; changed at run time by PUT /api/v1/admin/log-level',
   }),
@@ -98,9 +108,17 @@ const CIPHERS = [
 ]
 
 export const tlsSchema = Type.Object({
-  cert: Type.String({ description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in' }),
-  key: Type.String({ description: 'File of the private key, PEM' }),
-  client_ca: Type.Optional(Type.String({ description: "File of the authorities, PEM, one of which must have signed a client's certificate" })),
+  cert: Type.String({
+    settable: { flag: 'tls-cert', env: ['SVC_TLS_CERT'] },
+    description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in',
+  }),
+  key: Type.String({ settable: { flag: 'tls-key', env: ['SVC_TLS_KEY'] }, description: 'File of the private key, PEM' }),
+  client_ca: Type.Optional(
+    Type.String({
+      settable: { flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },
+      description: "File of the authorities, PEM, one of which must have signed a client's certificate",
+    }),
+  ),
   client_auth: Type.Enum(['required', 'optional'], {
     default: 'required',
     description: 'With client_ca: whether every client must show a certificate, or may come without one and give other credentials',
@@ -112,7 +130,10 @@ export const tlsSchema = Type.Object({
     maxLength: 4096,
     description: 'Cipher suites as OpenSSL names them, most wanted first; by default those with forward secrecy and authenticated encryption',
   }),
-  reload_interval_secs: seconds(60, 'How often the files are checked for changes; 0 = never'),
+  reload_interval_secs: Type.Number({
+    ...seconds(60, 'How often the files are checked for changes; 0 = never'),
+    settable: { flag: 'tls-reload-interval-secs', env: ['SVC_TLS_RELOAD_INTERVAL_SECS'] },
+  }),
 })
 export type TlsConfig = Static<typeof tlsSchema>
 
@@ -131,26 +152,3 @@ export const DEFAULT_ENGINE = 'embedded'
 export const engineSchema = Type.Object({
   engine: Type.String({ default: DEFAULT_ENGINE, description: 'Storage engine: a folder of storage/, a relative path, or a package' }),
 })
-
-/** Keys that the environment and the command line can set, the command line winning; those of a plugin count only where it is selected. */
-export interface Override {
-  path: readonly [section: string, key: string]
-  flag?: string
-  env: readonly string[]
-  /** The file must have the section: a secret that nothing would use must not go unnoticed. */
-  needsSection?: true
-}
-
-export const OVERRIDES: readonly Override[] = [
-  { path: ['server', 'http_addr'], flag: 'bind', env: ['SVC_BIND', 'SVC_HTTP_ADDR'] },
-  { path: ['server', 'log_level'], flag: 'log-level', env: ['SVC_LOG_LEVEL'] },
-  { path: ['server', 'log_format'], flag: 'log-format', env: ['SVC_LOG_FORMAT'] },
-  { path: ['database', 'data_dir'], flag: 'data-dir', env: ['SVC_DATA_DIR'] },
-  { path: ['grpc', 'addr'], flag: 'grpc-bind', env: ['SVC_GRPC_BIND', 'SVC_GRPC_ADDR'] },
-  { path: ['flight_sql', 'addr'], flag: 'flight-bind', env: ['SVC_FLIGHT_BIND', 'SVC_FLIGHT_ADDR'] },
-  { path: ['tls', 'cert'], flag: 'tls-cert', env: ['SVC_TLS_CERT'] },
-  { path: ['tls', 'key'], flag: 'tls-key', env: ['SVC_TLS_KEY'] },
-  { path: ['tls', 'client_ca'], flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },
-  { path: ['tls', 'reload_interval_secs'], flag: 'tls-reload-interval-secs', env: ['SVC_TLS_RELOAD_INTERVAL_SECS'] },
-  { path: ['auth.jwt', 'secret'], env: ['SVC_JWT_SECRET'], needsSection: true },
-]

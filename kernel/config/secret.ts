@@ -1,6 +1,8 @@
 /** A configured value that must never be shown: it prints as `[redacted]` everywhere; `reveal()` is the only way to the text. */
+
 import { inspect } from 'node:util'
 import { type TUnsafe, Type } from 'typebox'
+import type { Settable } from './overrides.ts'
 
 const MARK = 'x-svc-secret'
 const SHOWN = '[redacted]'
@@ -13,7 +15,7 @@ export class Secret {
   }
 
   /** The schema of a secret key: a string in the file, a `Secret` in the plugin's config. */
-  static schema(options: { description: string; minLength?: number }): TUnsafe<Secret> {
+  static schema(options: { description: string; minLength?: number; settable?: Settable }): TUnsafe<Secret> {
     return Type.Unsafe<Secret>({ type: 'string', ...options, [MARK]: true })
   }
 

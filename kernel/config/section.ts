@@ -17,6 +17,8 @@ export interface Schema {
   default?: unknown
   /** Another name of the key, with its section. */
   alias?: string
+  /** Flags and environment variables that set it, of `settableBy`. */
+  settable?: { flag?: string; env: readonly string[]; needsSection?: true }
 }
 
 /** Where a value came from, for messages: the file, an environment variable, a flag. */

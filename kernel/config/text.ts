@@ -1,7 +1,11 @@
 /** What `svc check` and `svc plugins` print. */
+
+import { errorKind } from '../lib/errors/index.ts'
 import { isLoopback, parseAddress } from '../lib/network/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
+import type { Plugin } from '../plugin.ts'
 import type { ConfigSource, NodeConfig } from './config.ts'
+import { overridesOf } from './overrides.ts'
 import { mountsOf } from './section-table.ts'
 
 /** What a config would run, with every key; secrets print as [redacted]. */
@@ -58,7 +62,28 @@ export async function listPlugins({ tree, folder }: Pick<ConfigSource, 'tree' | 
     for (const { section, schema } of mountsOf(plugin))
       for (const [key, { default: value, description }] of Object.entries(schema.properties ?? {}))
         lines.push(`  ${section}.${key} = ${JSON.stringify(value) ?? '(none)'}: ${description}`)
+    lines.push(...broughtBy(plugin).map((line) => `  ${line}`))
     lines.push('')
   }
   return lines.length === 0 ? 'there are no built-in plugins\n' : lines.join('\n')
+}
+
+/** What a plugin brings beside its keys, and what it needs. */
+function broughtBy(plugin: Plugin): string[] {
+  const { commands = [], errors = {}, provides = [], requires = [], protocols = [], capabilities = [], auditActions = [], api } = plugin
+  const list = (what: string, names: readonly string[]): string[] => (names.length === 0 ? [] : [`${what}: ${names.join(', ')}`])
+  return [
+    ...commands.map(({ name, summary }) => `command: svc ${name}: ${summary}`),
+    ...overridesOf(plugin).map(
+      (override) =>
+        `set by: ${[...(override.flag === undefined ? [] : [`--${override.flag}`]), ...override.env].join(', ')}: ${override.section}.${override.key}`,
+    ),
+    ...Object.keys(errors).map((code) => `error: ${code}: HTTP ${errorKind(code)?.http}, gRPC ${errorKind(code)?.grpc}`),
+    ...(api === undefined ? [] : [`plugin API: ${api}`]),
+    ...list('protocols', protocols),
+    ...list('audit actions', auditActions),
+    ...list('provides', provides),
+    ...list('requires', requires),
+    ...list('storage', capabilities),
+  ]
 }

@@ -40,7 +40,7 @@ export const admission = fastifyPlugin<AdmissionOptions>(
 function credentialsOf(request: FastifyRequest): Credentials {
   const { socket } = request.raw
   return {
-    surface: 'http',
+    protocol: 'http',
     path: request.url.split('?', 1)[0],
     header: (name: string) => {
       const value = request.headers[name]

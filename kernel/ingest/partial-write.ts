@@ -1,5 +1,5 @@
 /** How every door says that a write was refused, whole or in part: what could be stored has been. */
-import { ERRORS, type ErrorCode, type ErrorKind, SvcError } from '../lib/errors/index.ts'
+import { type ErrorCode, errorKind, SvcError } from '../lib/errors/index.ts'
 import type { Rejection } from '../storage/storage.ts'
 
 export interface Refused {
@@ -27,8 +27,8 @@ export function partialWrite({ written, rejected, rejections }: Refused, texts: 
   const { code, message, position } = rejections[0]
   const detail = { written, rejected, ...texts.detail }
   const first = `${texts.place(position)}: ${message}`
-  const repeated = texts.senderRepeats && (ERRORS[code as ErrorCode] as ErrorKind | undefined)?.retryAfter !== undefined
-  const alike = code !== 'PARTIAL_WRITE' && code in ERRORS && !repeated && rejections.every((rejection) => rejection.code === code)
+  const repeated = texts.senderRepeats && errorKind(code)?.retryAfter !== undefined
+  const alike = code !== 'PARTIAL_WRITE' && errorKind(code) !== undefined && !repeated && rejections.every((rejection) => rejection.code === code)
   if (written === 0 && alike) return new SvcError(code as ErrorCode, rejected === 1 ? first : `${first} (the first of ${rejected} rejected)`, { detail })
   const counted = texts.counted?.(written) ?? `${written} point${written === 1 ? '' : 's'}`
   return new SvcError('PARTIAL_WRITE', `partial write: ${counted} written, ${rejected} rejected; first: ${first}`, { detail })

@@ -4,32 +4,35 @@ import { classify } from '../lib/errors/index.ts'
 
 export const AUDIT_TRAIL = 'audit_trail'
 
-export type AuditAction =
-  | 'write'
-  | 'read'
-  | 'delete'
-  | 'admin'
-  | 'create_rollup'
-  | 'drop_rollup'
-  | 'forecast'
-  | 'detect_anomalies'
-  | 'subscribe'
-  | 'login_failure'
-  | 'key_rotation'
-  | 'token_refresh'
-  | 'trigger_create'
-  | 'trigger_drop'
-  | 'signal_fired'
-  | 'schema_change'
-  | 'data_export'
-  | 'permission_change'
-  | 'policy_load'
-  | 'api_key_create'
-  | 'api_key_revoke'
-  | 'namespace_create'
-  | 'namespace_delete'
-  | 'quota_change'
-  | 'custom'
+/** Those that every node knows; a plugin names its own as `auditActions`. */
+export const AUDIT_ACTIONS = [
+  'write',
+  'read',
+  'delete',
+  'admin',
+  'create_rollup',
+  'drop_rollup',
+  'forecast',
+  'detect_anomalies',
+  'subscribe',
+  'login_failure',
+  'key_rotation',
+  'token_refresh',
+  'trigger_create',
+  'trigger_drop',
+  'signal_fired',
+  'schema_change',
+  'data_export',
+  'permission_change',
+  'policy_load',
+  'api_key_create',
+  'api_key_revoke',
+  'namespace_create',
+  'namespace_delete',
+  'quota_change',
+  'custom',
+] as const
+export type AuditAction = (typeof AUDIT_ACTIONS)[number] | (string & {})
 
 export interface AuditRecord {
   action: AuditAction

@@ -22,7 +22,7 @@ export interface MeasurementInfo {
 }
 
 /** What an engine can do. A plugin names what it needs; an engine that lacks it is refused at start. `shared_state`: other processes see the same state. */
-export type Capability = 'points' | 'sql' | 'state' | 'shared_state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive'
+export type Capability = 'points' | 'sql' | 'state' | 'shared_state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive' | (string & {})
 
 export interface WriteOptions {
   /** Admit points older than the live window. */

@@ -166,7 +166,7 @@ t.test('refused at start', async (t) => {
 })
 
 t.test('another way in takes the place of keys', async (t) => {
-  for (const name of ['jwt', 'mtls']) {
+  for (const name of ['jwt', 'mtls', 'badges']) {
     const node = await start({ others: [service(name)] })
     t.equal((await node.inject({ url: PATH, headers: { 'x-other': '1' } })).statusCode, 200)
     await node.stop()

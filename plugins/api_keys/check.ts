@@ -11,7 +11,7 @@ import { noKey } from './start.ts'
 export async function checkKeys(call: CheckCall): Promise<void> {
   const config = call.section as ApiKeysConfig
   const place = placeOf(config, call.dataDir, { env: call.env, err: () => {} })
-  if (config.auth.api_keys.length > 0 || call.plugins.some((id) => id === 'jwt' || id === 'mtls')) return
+  if (config.auth.api_keys.length > 0 || call.authenticators.some((id) => id !== 'api_keys')) return
   // Of older versions; the start imports it.
   if (call.dataDir !== undefined && existsSync(join(call.dataDir, 'auth', 'api_keys.json'))) return
   if (place !== undefined && (await recordsOf(place, call.openState)).length > 0) return

@@ -44,7 +44,7 @@ export default definePlugin({
     const gate = new Gate({ prefix, keyring, cache, limiter, queue, metrics, clock, matches, refresh, confirm })
     if (options.enabled) svc.auth.authenticator((credentials) => gate.authenticate(credentials), AUTH_RANK.key)
 
-    const hasOtherWayIn = () => ['jwt', 'mtls'].some((name) => svc.find(name) !== undefined)
+    const hasOtherWayIn = () => svc.auth.authenticators.some((id) => id !== svc.id)
     svc.start(async () => {
       await sources.start(placesOf(section, svc))
       requireWayIn(section, keyring, hasOtherWayIn())

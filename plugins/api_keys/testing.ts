@@ -146,5 +146,5 @@ export function bareGate(
 
 /** Of a call with one header. */
 export function credentialsOf(authorization: string, address?: string): Credentials {
-  return { surface: 'http', path: '/', header: () => authorization, query: () => undefined, address, requestId: '' }
+  return { protocol: 'http', path: '/', header: () => authorization, query: () => undefined, address, requestId: '' }
 }

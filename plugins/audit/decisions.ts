@@ -43,8 +43,8 @@ export function recorder({ record, skip }: Selection): (decision: Decision) => D
 }
 
 function metadataOf({ outcome, stage, resource, credentials, identity, context, error }: Decision): Record<string, string> {
-  const { surface, path } = credentials
-  const metadata: Record<string, string> = { surface }
+  const { protocol, path } = credentials
+  const metadata: Record<string, string> = { surface: protocol }
   if (identity === undefined) metadata.credential = kindOf(credentials)
   else metadata.method = identity.method
   if (context !== undefined) metadata.namespace = context.namespace

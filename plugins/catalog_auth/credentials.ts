@@ -15,7 +15,7 @@ export interface SourceOptions {
 export function catalogSource({ queryToken, onQueryToken, onFirst }: SourceOptions): Source {
   let met = false
   return (given) => {
-    if (given.surface !== 'http' || !isCatalogPath(given.path)) return given
+    if (given.protocol !== 'http' || !isCatalogPath(given.path)) return given
     const headers = new Map<string, string>()
     const namespace = namespaceOfPath(given.path)
     // So that policies and quotas are asked about the namespace that is shown, whatever the caller's header says.

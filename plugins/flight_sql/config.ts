@@ -1,8 +1,9 @@
+import { settableBy } from 'svcdb'
 import { grpcListenerKeys } from 'svcdb/lib/grpc'
 import { type Static, Type } from 'typebox'
 
 export const configSchema = Type.Object({
-  ...grpcListenerKeys(4244, { addr: 'server.flight_addr' }),
+  ...grpcListenerKeys(4244, { addr: 'server.flight_addr' }, settableBy({ flag: 'flight-bind', env: ['SVC_FLIGHT_BIND', 'SVC_FLIGHT_ADDR'] })),
   batch_rows: Type.Integer({
     default: 65_536,
     minimum: 1,

@@ -15,6 +15,7 @@ export default definePlugin({
   id: 'flight_sql',
   summary: 'Answers SQL and takes record batches over Arrow Flight SQL, as ADBC, JDBC, Grafana and pyarrow speak it',
   stability: 'beta',
+  protocols: ['flight'],
   config: configSchema,
   capabilities: ['points', 'sql', 'jobs'],
   setup(svc, config) {

@@ -1,13 +1,17 @@
-import { alsoNamed } from 'svcdb'
+import { alsoNamed, settableBy } from 'svcdb'
 import { grpcListenerKeys } from 'svcdb/lib/grpc'
 import { type Static, Type } from 'typebox'
 
 export const configSchema = Type.Object({
-  ...grpcListenerKeys(4243, {
-    addr: 'server.grpc_addr',
-    keepalive_secs: 'server.grpc_keepalive_secs',
-    keepalive_timeout_secs: 'server.grpc_keepalive_timeout_secs',
-  }),
+  ...grpcListenerKeys(
+    4243,
+    {
+      addr: 'server.grpc_addr',
+      keepalive_secs: 'server.grpc_keepalive_secs',
+      keepalive_timeout_secs: 'server.grpc_keepalive_timeout_secs',
+    },
+    settableBy({ flag: 'grpc-bind', env: ['SVC_GRPC_BIND', 'SVC_GRPC_ADDR'] }),
+  ),
   reflection: Type.Boolean({
     ...alsoNamed('server.grpc_reflection'),
     default: false,

@@ -8,6 +8,7 @@ export default definePlugin({
   id: 'grpc',
   summary: 'Writes, queries and administers measurements over gRPC',
   stability: 'stable',
+  protocols: ['grpc'],
   config: configSchema,
   capabilities: ['points', 'jobs', 'delete'],
   provides: ['grpc_listener'],

@@ -169,8 +169,8 @@ t.test('TLS with reload, and clients with certificates', async (t) => {
     summary: 'Looks at certificates',
     stability: 'stable',
     setup: (svc) =>
-      svc.auth.authenticator(({ certificate, surface }) => {
-        if (surface === 'grpc') seen = certificate
+      svc.auth.authenticator(({ certificate, protocol }) => {
+        if (protocol === 'grpc') seen = certificate
         return { principal: 'a', method: 'mtls', claims: {}, namespaces: [], admin: false }
       }),
   })

@@ -1,4 +1,4 @@
-import { Secret } from 'svcdb'
+import { Secret, settableBy } from 'svcdb'
 import { type Static, Type } from 'typebox'
 import { ALGORITHMS } from './algorithms.ts'
 
@@ -9,7 +9,10 @@ const seconds = (value: number, minimum: number, maximum: number, description: s
 export const jwtSchema = Type.Object(
   {
     secret: Type.Optional(
-      Secret.schema({ description: 'Secret of HS256, HS384 and HS512, at least 16 bytes; the environment variable SVC_JWT_SECRET goes before it' }),
+      Secret.schema({
+        ...settableBy({ env: ['SVC_JWT_SECRET'], needsSection: true }),
+        description: 'Secret of HS256, HS384 and HS512, at least 16 bytes; the environment variable SVC_JWT_SECRET goes before it',
+      }),
     ),
     public_key_pem_file: text('File of the public key, or of its certificate, PEM; read at start'),
     jwks_url: text('URL of the key set of the issuer', { pattern: '^https?://' }),

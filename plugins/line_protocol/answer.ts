@@ -1,6 +1,6 @@
 /** How a write is answered: the texts that InfluxDB clients match on, from what the parser and the storage refused. */
 import type { WriteResult } from 'svcdb'
-import { ERRORS, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
 import type { LineFailure, ParseOutcome } from './outcome.ts'
 
 /** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". */
@@ -33,7 +33,7 @@ export function tooManyPoints(limit: number): SvcError {
 /** The code that all failures share and that the table of errors knows. */
 function onlyCode(failures: readonly LineFailure[]): ErrorCode | undefined {
   const code = failures[0].code
-  return failures.every((failure) => failure.code === code) && code in ERRORS ? (code as ErrorCode) : undefined
+  return failures.every((failure) => failure.code === code) && errorKind(code) !== undefined ? (code as ErrorCode) : undefined
 }
 
 function others(rejected: number): string {

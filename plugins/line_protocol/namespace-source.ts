@@ -6,7 +6,7 @@ import { agreed, databaseName, shown } from './database-name.ts'
 /** @param paths those that the parameters count for. */
 export function namespaceSource(paths: ReadonlySet<string>): Source {
   return (given: Credentials): Credentials => {
-    if (given.surface !== 'http' || !paths.has(given.path)) return given
+    if (given.protocol !== 'http' || !paths.has(given.path)) return given
     const { database } = databaseName((name) => given.query(name) || undefined)
     if (database === undefined) return given
     const header = given.header('x-namespace')?.trim() || undefined

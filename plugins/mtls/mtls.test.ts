@@ -14,7 +14,7 @@ const clients = [
   { name: 'ann', namespaces: ['red'], roles: ['writer'] },
   { name: 'root', admin: true, namespaces: ['*'] },
 ]
-const principals = (outcomes: Outcome[]) => outcomes.map(({ surface, identity, error }) => `${surface} ${identity?.principal ?? error}`)
+const principals = (outcomes: Outcome[]) => outcomes.map(({ protocol, identity, error }) => `${protocol} ${identity?.principal ?? error}`)
 const all = (text: string) => [`http ${text}`, `grpc ${text}`, `flight ${text}`]
 
 t.test('over TLS', { skip: noOpenssl }, async (t) => {
@@ -54,7 +54,7 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
       [authority.issue({ subject: ['CN=ann'], days: -1 }), 'expired'],
       [authority.issue({ subject: ['CN=ann'], usage: 'serverAuth' }), 'for servers'],
     ] as [Issued | undefined, string][]) {
-      for (const { surface, error } of await everywhere(shown)) t.match(error, /^no answer: /, `${why}, ${surface}`)
+      for (const { protocol, error } of await everywhere(shown)) t.match(error, /^no answer: /, `${why}, ${protocol}`)
     }
     t.same(decisions, [], 'none of it came as far as a call')
   })
@@ -82,8 +82,8 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
       [authority.issue({ subject: ['CN=ann'], days: -1 }), /CERT_HAS_EXPIRED/],
       [authority.issue({ subject: ['CN=ann'], usage: 'serverAuth' }), /INVALID_PURPOSE/],
     ] as [Issued, RegExp][]) {
-      for (const { surface, error } of await everywhere(shown, good)) {
-        t.match(error, /^UNAUTHORIZED: InvalidCertificate: the client certificate is not accepted: /, surface)
+      for (const { protocol, error } of await everywhere(shown, good)) {
+        t.match(error, /^UNAUTHORIZED: InvalidCertificate: the client certificate is not accepted: /, protocol)
         t.match(error, why)
       }
     }

@@ -87,7 +87,7 @@ export function temporaryFolder(t: Test): string {
 /** What a call came to; an empty text is one that was let in. */
 export interface Outcome {
   /** `http`, `grpc`, `flight`. */
-  surface: string
+  protocol: string
   identity: Identity | undefined
   /** Code and text of the refusal. */
   error: string
@@ -143,12 +143,12 @@ export async function startMtls(t: Test, { authority, section = {}, tls = {}, se
   const ca = authority.own.cert
   const everywhere = async (shown?: Pick<Issued, 'cert' | 'key'>, headers: Record<string, string> = {}): Promise<Outcome[]> => {
     const outcomes: Outcome[] = []
-    for (const surface of SURFACES) {
+    for (const protocol of SURFACES) {
       const before = decisions.length
       const error =
-        surface === 'http' ? await overHttp(node.url, { ca, ...shown, headers }) : await overGrpc(ports[surface], surface, { ca, ...shown, headers })
+        protocol === 'http' ? await overHttp(node.url, { ca, ...shown, headers }) : await overGrpc(ports[protocol], protocol, { ca, ...shown, headers })
       const [decision] = decisions.slice(before)
-      outcomes.push({ surface: decision?.credentials.surface ?? surface, identity: decision?.context, error })
+      outcomes.push({ protocol: decision?.credentials.protocol ?? protocol, identity: decision?.context, error })
     }
     return outcomes
   }
@@ -175,13 +175,13 @@ async function overHttp(url: string, { headers = {}, ...options }: Shown): Promi
 const PATHS = { grpc: '/svc.Service/ServerInfo', flight: '/arrow.flight.protocol.FlightService/ListActions' }
 const CODES: Record<number, string> = { 7: 'FORBIDDEN', 16: 'UNAUTHORIZED' }
 
-async function overGrpc(port: number, surface: 'grpc' | 'flight', { ca, cert, key, headers = {} }: Shown): Promise<string> {
+async function overGrpc(port: number, protocol: 'grpc' | 'flight', { ca, cert, key, headers = {} }: Shown): Promise<string> {
   const client = new Client(`localhost:${port}`, credentials.createSsl(ca, key ?? null, cert ?? null))
   const metadata = new Metadata()
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
   const pass = (bytes: Buffer): Buffer => bytes
   try {
-    const call = client.makeServerStreamRequest(PATHS[surface], pass, pass, Buffer.alloc(0), metadata, { deadline: Date.now() + 20_000 })
+    const call = client.makeServerStreamRequest(PATHS[protocol], pass, pass, Buffer.alloc(0), metadata, { deadline: Date.now() + 20_000 })
     await call.toArray()
     return ''
   } catch (error) {

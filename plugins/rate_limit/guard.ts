@@ -67,7 +67,7 @@ export class Guard {
     const peer = given.address
     const address = peer === undefined || this.forwarded === undefined ? peer : this.forwarded.of(peer, (name) => given.header(name))
     // Over gRPC the address goes with the connection, which a caller may close before it has failed.
-    return address === peer && given.surface === 'http' ? given : { ...given, address }
+    return address === peer && given.protocol === 'http' ? given : { ...given, address }
   }
 
   arrival({ address }: Credentials): SvcError | undefined {

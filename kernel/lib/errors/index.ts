@@ -61,7 +61,38 @@ export const ERRORS = {
   STORAGE_FULL: { http: 507, grpc: RESOURCE_EXHAUSTED, retryAfter: 5 },
 } as const satisfies Record<string, ErrorKind>
 
-export type ErrorCode = keyof typeof ERRORS
+/** A code of a plugin's own: `declareErrors` makes it. */
+export type DeclaredCode = string & { readonly declared: unique symbol }
+export type ErrorCode = keyof typeof ERRORS | DeclaredCode
+
+export interface DeclaredError extends ErrorKind {
+  /** When it is thrown, for the reference. */
+  text: string
+}
+
+/** Codes that plugins have brought into this process; listeners look them up after the table. */
+const declared = new Map<string, ErrorKind>()
+
+/**
+ * Codes beside those of the table, which `new SvcError` takes from then on and every listener maps to its wire. Name what is returned as `errors` in
+ * definePlugin, so that a code of two plugins is refused. @throws Error for a bad code or status, and one that is the kernel's.
+ */
+export function declareErrors<K extends string>(kinds: Readonly<Record<K, DeclaredError>>): { readonly [C in K]: C & DeclaredCode } {
+  for (const [code, { http, grpc }] of Object.entries<DeclaredError>(kinds)) {
+    const refused = (why: string) => new Error(`cannot declare error code "${code}": ${why}`)
+    if (!/^[A-Z][A-Z0-9_]*$/.test(code)) throw refused('a code is upper case letters, digits and "_", starting with a letter')
+    if (Object.hasOwn(ERRORS, code)) throw refused('it is one of the kernel; choose another')
+    if (!Number.isInteger(http) || http < 400 || http > 599) throw refused(`the HTTP status ${http} is none of an error; it is 400 to 599`)
+    if (!Number.isInteger(grpc) || grpc < 1 || grpc > 16) throw refused(`the gRPC status ${grpc} is none of an error; it is 1 to 16`)
+  }
+  for (const [code, kind] of Object.entries<DeclaredError>(kinds)) declared.set(code, kind)
+  return Object.freeze(Object.fromEntries(Object.keys(kinds).map((code) => [code, code]))) as never
+}
+
+/** What a code is to callers, of the table or declared; undefined for what is no code. */
+export function errorKind(code: string): ErrorKind | undefined {
+  return Object.hasOwn(ERRORS, code) ? ERRORS[code as keyof typeof ERRORS] : declared.get(code)
+}
 
 export class SvcError extends Error {
   readonly code: ErrorCode
@@ -79,7 +110,8 @@ export class SvcError extends Error {
   }
 
   get kind(): ErrorKind {
-    return ERRORS[this.code]
+    // One that comes from a thread or a process may be of a plugin that this process does not have.
+    return errorKind(this.code) ?? ERRORS.INTERNAL_ERROR
   }
 }
 

@@ -42,7 +42,7 @@ t.test("a limiter's headers are trailing metadata, with the delay among the deta
   t.match((await call(client, '/t.S/Full')).error, { code: 8, details: 'enough' })
   t.equal((await call(client)).error, undefined)
   t.match(decisions, [
-    { outcome: 'deny', stage: 'arrival', credentials: { surface: 'grpc', path: '/t.S/Echo', address: '127.0.0.1' } },
+    { outcome: 'deny', stage: 'arrival', credentials: { protocol: 'grpc', path: '/t.S/Echo', address: '127.0.0.1' } },
     { outcome: 'deny', stage: 'limit', resource: '/t.S/Full' },
     { outcome: 'allow', action: 'read', resource: '/t.S/Echo' },
   ])

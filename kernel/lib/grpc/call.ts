@@ -22,7 +22,7 @@ export const CONTENT_TYPE = 'application/grpc'
 export interface CallOptions<Context> {
   method: GrpcMethod<Context>
   metadata: Metadata
-  surface: string
+  protocol: string
   /** The section that limits are set in, for messages. */
   section: string
   maxReceiveBytes: number
@@ -283,11 +283,11 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
   /** Read at once: a session that has ended meanwhile says nothing any more. */
   private given(): GrpcCredentials {
     const { stream, requestId } = this
-    const { metadata, surface } = this.options
+    const { metadata, protocol } = this.options
     const socket = stream.session?.destroyed === false ? stream.session.socket : undefined
     const certificate = socket === undefined ? undefined : clientCertificate(socket)
     return {
-      surface,
+      protocol,
       path: this.method.path,
       header: (name) => metadata.get(name),
       query: () => undefined,

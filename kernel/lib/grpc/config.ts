@@ -25,16 +25,18 @@ export interface GrpcConfig {
   keepalive_timeout_secs: number
 }
 
-/** Members for `Type.Object`. @param aliases other names of keys, with their section. */
+/** Members for `Type.Object`. @param aliases other names of keys, with their section. @param settable flags and environment variables that set `addr`. */
 export function grpcListenerKeys(
   port: number,
   aliases: Partial<Record<keyof GrpcConfig, string>> = {},
+  settable: { settable?: { flag?: string; env: readonly string[] } } = {},
 ): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `keepalive${string}`>, TInteger> &
   Record<'keepalive_secs' | 'keepalive_timeout_secs', TNumber> {
   return {
     addr: Type.String({
       ...LISTENS,
       ...aliased(aliases.addr),
+      ...settable,
       default: `127.0.0.1:${port}`,
       description: `Address of the listener, host:port; port 0 takes any free one${also(aliases.addr)}`,
     }),

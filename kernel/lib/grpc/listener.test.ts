@@ -251,8 +251,8 @@ t.test('credentials, namespace, request id and trace', async (t) => {
     summary: 'Knows one token',
     stability: 'stable',
     setup(svc) {
-      svc.auth.authenticator(async ({ surface, header, address }): Promise<Identity | undefined> => {
-        if (surface !== 'grpc' || address !== '127.0.0.1' || header('authorization') !== 'Bearer right') return undefined
+      svc.auth.authenticator(async ({ protocol, header, address }): Promise<Identity | undefined> => {
+        if (protocol !== 'grpc' || address !== '127.0.0.1' || header('authorization') !== 'Bearer right') return undefined
         return { principal: 'ann', method: 'token', claims: {}, namespaces: ['plant'], admin: false }
       })
       svc.auth.authorizer(({ resource, action }) => {

@@ -34,7 +34,7 @@ const MAX_DECOMPRESSIONS = 4
 export class GrpcListener<Context> {
   private readonly owner: GrpcOwner<Context>
   private readonly config: GrpcConfig
-  private readonly surface: string
+  private readonly protocol: string
   private readonly resolve: (given: GrpcCredentials) => GrpcCredentials
   private readonly methods: Map<string, GrpcMethod<Context>>
   private readonly guard: HostGuard
@@ -51,20 +51,20 @@ export class GrpcListener<Context> {
 
   /**
    * Call it in setup: it declares its metrics. The plugin's section holds the keys of `grpcListenerKeys`.
-   * @param surface how authenticators know the listener.
+   * @param protocol how authenticators know the listener.
    * @param resolve what a call is admitted by, where its own credentials stand for others.
    */
   constructor(
     owner: GrpcOwner<Context>,
     config: GrpcConfig,
     methods: readonly GrpcMethod<Context>[],
-    surface: string = 'grpc',
+    protocol: string = 'grpc',
     resolve: (given: GrpcCredentials) => GrpcCredentials = (given) => given,
   ) {
     this.owner = owner
     this.resolve = resolve
     this.config = config
-    this.surface = surface
+    this.protocol = protocol
     this.memory = new CallMemory(config.max_buffered_bytes)
     this.guard = new HostGuard(owner.server)
     this.methods = new Map(methods.map((method) => [method.path, method]))
@@ -208,7 +208,7 @@ export class GrpcListener<Context> {
     const call = new Call(stream, {
       method,
       metadata,
-      surface: this.surface,
+      protocol: this.protocol,
       section: owner.id,
       maxReceiveBytes: config.max_receive_bytes,
       maxControlBytes: owner.server.max_control_body_size,

@@ -8,7 +8,7 @@ import type { ClientCertificate } from '../network/index.ts'
 /** What a call comes with; a server's own credentials are the same. */
 export interface GrpcCredentials {
   /** How authenticators know the listener. */
-  surface: string
+  protocol: string
   /** The method's. */
   path: string
   /** A metadata value; names are lower case. */

@@ -1,5 +1,5 @@
 /** Errors that pass through DuckDB: a function of ours can only hand it a text, so the code travels in front and is found again. */
-import { ERRORS, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
 
 const FORM = /^Invalid Input Error: svc:([A-Z_]+): ([\s\S]*)$/
 
@@ -11,5 +11,5 @@ export function raise(error: unknown): string {
 /** @param error as DuckDB threw it. */
 export function raised(error: unknown): SvcError | undefined {
   const found = error instanceof Error ? FORM.exec(error.message) : null
-  return found !== null && Object.hasOwn(ERRORS, found[1]) ? new SvcError(found[1] as ErrorCode, found[2]) : undefined
+  return found !== null && errorKind(found[1]) !== undefined ? new SvcError(found[1] as ErrorCode, found[2]) : undefined
 }

@@ -1,0 +1,26 @@
+/** Names that plugins bring along and no two may share. Pure. */
+import type { Plugin } from './plugin.ts'
+import { AUDIT_ACTIONS } from './services/audit-log.ts'
+
+/** Words of the command line that are the kernel's. */
+export const KERNEL_COMMANDS = ['serve', 'check', 'plugins', 'help']
+
+const KINDS: readonly { what: string; kernel: readonly string[]; of(plugin: Plugin): readonly string[] }[] = [
+  { what: 'command', kernel: KERNEL_COMMANDS, of: ({ commands = [] }) => commands.map(({ name }) => name) },
+  { what: 'error code', kernel: [], of: ({ errors = {} }) => Object.keys(errors) },
+  { what: 'audit action', kernel: AUDIT_ACTIONS, of: ({ auditActions = [] }) => auditActions },
+]
+
+/** A line for each name that is taken. */
+export function nameClashes(plugins: readonly Plugin[]): string[] {
+  return KINDS.flatMap(({ what, kernel, of }) => {
+    const owners = new Map(kernel.map((name) => [name, 'the kernel']))
+    return plugins.flatMap((plugin) =>
+      of(plugin).flatMap((name) => {
+        const owner = owners.get(name)
+        if (owner === undefined) owners.set(name, `plugin "${plugin.id}"`)
+        return owner === undefined ? [] : [`cannot run plugin "${plugin.id}": its ${what} "${name}" belongs to ${owner}; rename it, or select one of them`]
+      }),
+    )
+  })
+}
