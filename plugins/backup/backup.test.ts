@@ -121,7 +121,7 @@ t.test('verify names the bad file; restore refuses it and leaves nothing', async
   unlinkSync(join(root, 'b', 'extra'))
   t.same(await post(one, 'backup/verify', { backup_dir: 'b' }), made)
   truncateSync(join(root, 'b', 'backup_manifest.json'), 10)
-  t.match(await post(one, 'restore', { backup_dir: 'b', target_dir: 'r' }), { statusCode: 400, body: { error: /backup_manifest\.json": it is damaged/ } })
+  t.match(await post(one, 'restore', { backup_dir: 'b', target_dir: 'r' }), { statusCode: 400, body: { error: /backup_manifest\.json": it is corrupt/ } })
   t.match(await post(one, 'backup/verify', { backup_dir: 'none' }), { statusCode: 400, body: { error: /no such directory/ } })
   t.same(readdirSync(root), ['b'])
 })

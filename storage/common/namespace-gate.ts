@@ -15,7 +15,7 @@ export class NamespaceGate {
     const { guard } = this
     const bounds = guard?.bounds(namespace)
     if (guard === undefined || bounds === undefined) return
-    const most = kind === 'series' ? bounds.maxSeries : bounds.maxMeasurements
-    if (most > 0 && count >= most) throw guard.exceeded(namespace, kind)
+    const max = kind === 'series' ? bounds.maxSeries : bounds.maxMeasurements
+    if (max > 0 && count >= max) throw guard.exceeded(namespace, kind)
   }
 }

@@ -64,10 +64,10 @@ t.test('cutoffs begin with a shard, before 1970 and at the ends of time too', as
 })
 
 t.test('a measurement has its own period, and what holds keep', async (t) => {
-  const lifetimes = of({ retention_secs: 7200, retention: { audit: 0, brief: 3600 } })
+  const settings = of({ retention_secs: 7200, retention: { audit: 0, brief: 3600 } })
   const cutoff = (name: string, ...holds: (bigint | undefined)[]) =>
     measurementCutoff(
-      lifetimes,
+      settings,
       limits,
       NOW,
       'ns',

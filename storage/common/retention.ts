@@ -78,7 +78,7 @@ export function retentionSettings(config: Record<string, unknown>, limits: Pick<
   check('retention_secs', retentionSecs)
   for (const [name, secs] of retention) check(`retention.${JSON.stringify(name)}`, secs)
   const periods = [retentionSecs, ...retention.values()].filter((secs) => secs > 0)
-  const shortestSecs = periods.reduce((least, secs) => Math.min(least, secs), periods[0] ?? 0)
+  const shortestSecs = periods.reduce((min, secs) => Math.min(min, secs), periods[0] ?? 0)
   return { retentionSecs, retention, shortestSecs, softDeleteTtlSecs: config.soft_delete_ttl_secs as number | undefined }
 }
 
@@ -99,14 +99,14 @@ export function retentionCutoff(clock: bigint, secs: number, limits: Pick<Limits
 
 /** First time that a measurement keeps, holds included: rows before it are gone. */
 export function measurementCutoff(
-  lifetimes: RetentionSettings,
+  settings: RetentionSettings,
   limits: Pick<Limits, 'shardDurationSecs'>,
   clock: bigint,
   namespace: string,
   measurement: string,
   holds: Iterable<RetentionHold>,
 ): bigint {
-  let cutoff = retentionCutoff(clock, lifetimes.retention.get(measurement) ?? lifetimes.retentionSecs, limits)
+  let cutoff = retentionCutoff(clock, settings.retention.get(measurement) ?? settings.retentionSecs, limits)
   if (cutoff === INT64_MIN) return cutoff
   for (const hold of holds) {
     const needed = hold(namespace, measurement)

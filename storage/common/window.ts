@@ -10,7 +10,7 @@
  * rows, and the first write into an empty namespace may hold any history. One window a namespace, see
  * docs/decisions/004-window-per-namespace.md.
  *
- * No write, backfill included, may carry what the retention of its measurement would remove at once (`admissionCutoffs` in lifetime.ts).
+ * No write, backfill included, may carry what the retention of its measurement would remove at once (`admissionCutoffs` in retention.ts).
  *
  * Use: `open` once a write, `verdict` for each row (two integer comparisons, no BigInt), `advance` with the newest admitted time. The bounds of
  * `open` are the narrowest: a row that they call too old is judged again by those of its measurement (`boundsOf`).
@@ -66,7 +66,7 @@ export class Window {
 
   /**
    * @param nowMs the server clock, milliseconds since the Unix epoch.
-   * @param cutoffs `admissionCutoffs` of lifetime.ts.
+   * @param cutoffs `admissionCutoffs` of retention.ts.
    */
   open(nowMs: number, backfill: boolean, cutoffs = ADMITS_ALL): Bounds {
     const newest = futureBound(nowMs, this.limits)

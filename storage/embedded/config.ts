@@ -179,7 +179,7 @@ export const configSchema = Type.Object({
   damaged_segments: Type.Union([Type.Literal('refuse'), Type.Literal('set_aside')], {
     default: 'refuse',
     description:
-      'What a start does about a segment that is missing or damaged: refuse to start, or set_aside (move it to damaged/ in the data directory and go on without its points)',
+      'What a start does about a segment that is missing or corrupt: refuse to start, or set_aside (move it to damaged/ in the data directory and go on without its points)',
   }),
 })
 
@@ -253,7 +253,7 @@ function processesOfThread(config: DatabaseConfig): number {
   return Math.max(1, Math.round((config.engine_processes || Math.max(2, threads)) / threads))
 }
 
-/** What an engine thread is told of the configuration. */
+/** What an engine thread knows of the configuration. */
 export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenance') {
   const limits = {
     maxScratchBytes: config.max_scratch_size,

@@ -70,7 +70,7 @@ export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
   gauge('leased_segments', 'Segments kept on disk for the queries and backups under way', () =>
     readers.count === 0 ? 0 : segments.local().length + retired.count,
   )
-  gauge('damaged_segments', 'Segments whose files are damaged: queries that need them fail', () => scrubber.corrupt)
+  gauge('damaged_segments', 'Segments whose files are corrupt: queries that need them fail', () => scrubber.corrupt)
   gauge('segments_awaiting_readers', 'Merged segments not yet deleted because a query may read them', () => retired.count)
 }
 

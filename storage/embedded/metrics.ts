@@ -46,7 +46,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'Bytes of segment files read whole ahead of the first query that needs them, to check them',
     ),
     refusedPlans: metrics.counter('sql_refused_plans_total', 'Statements refused because their plan would have read what is not theirs: a fault to report'),
-    prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found damaged'),
+    prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found corrupt'),
     shardsDropped: metrics.counter(
       'retention_shards_dropped_total',
       'Shards of time of which retention has removed points, as far as the first and last times of files and memtables tell',

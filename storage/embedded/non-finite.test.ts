@@ -78,7 +78,7 @@ t.test('bits outlive a crash, a flush, a merge, a backup and a restart', async (
   t.equal((await rowsOf(replayed, 'm')).length, 4, 'a scan of replayed rows leaves out those without a value')
   await replayed.flush()
   t.same(await bitsBelow(join(crashed, 'segments')), rows, 'flushed')
-  // Repeats, so that the merge puts rows together: the ones become markers, the others ones.
+  // Duplicates, so that the merge puts rows together: the ones become markers, the others ones.
   const turned = rows.map(([time, bits]): [bigint, bigint] => [time, bits === ONE ? STALE : ONE])
   await write(replayed, 'm', turned)
   await replayed.flush()

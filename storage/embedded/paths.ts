@@ -6,7 +6,7 @@ export const paths = (dataDir: string) => ({
   wal: join(dataDir, 'wal'),
   catalog: join(dataDir, 'catalog'),
   segments: join(dataDir, 'segments'),
-  /** Segment files that were found damaged and set aside. */
+  /** Segment files that were found corrupt and set aside. */
   damaged: join(dataDir, 'damaged'),
   /** Where exports go that name no other place. */
   exports: join(dataDir, 'exports'),

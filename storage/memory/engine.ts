@@ -72,7 +72,7 @@ export class MemoryEngine implements StorageEngine {
     this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this
     const newest = () => [...this.windows.values()].map((window) => window.newest)
-    this.removal = new Removal({ resolver, limits, lifetimes: retentionSettings(context.config, limits), now: () => context.now(), newest, openBatches })
+    this.removal = new Removal({ resolver, limits, settings: retentionSettings(context.config, limits), now: () => context.now(), newest, openBatches })
   }
 
   async open(): Promise<void> {

@@ -22,7 +22,7 @@ import type { Measurement, Series, SeriesTable } from './series.ts'
 export interface Surroundings {
   resolver: SeriesTable
   limits: Limits
-  lifetimes: RetentionSettings
+  settings: RetentionSettings
   now(): number
   /** Newest admitted time of each namespace. */
   newest(): (bigint | undefined)[]
@@ -47,14 +47,14 @@ export class Removal {
     const passed = this.pending.filter((drop) => deadlinePassed(drop.deadline, clock))
     this.pending = this.pending.filter((drop) => !passed.includes(drop))
     for (const { measurement } of passed) this.end(measurement)
-    const { retentionSecs, retention } = this.around.lifetimes
+    const { retentionSecs, retention } = this.around.settings
     if (retentionSecs > 0 || retention.size > 0) this.expire(clock)
   }
 
   /** First times that a write may carry. */
   get cutoffs(): AdmissionCutoffs {
-    const { lifetimes, limits } = this.around
-    return admissionCutoffs(lifetimes, limits, this.clock())
+    const { settings, limits } = this.around
+    return admissionCutoffs(settings, limits, this.clock())
   }
 
   /** The series that matched, after their points are gone; none for an empty range. */
@@ -74,7 +74,7 @@ export class Removal {
   drop(namespace: string, name: string, final: boolean): void {
     const measurement = this.existing('drop', namespace, name)
     this.around.resolver.detach(measurement)
-    const ttlSecs = final ? undefined : this.around.lifetimes.softDeleteTtlSecs
+    const ttlSecs = final ? undefined : this.around.settings.softDeleteTtlSecs
     const deadline = dropDeadline(this.around.now(), this.around.newest(), ttlSecs)
     if (deadlinePassed(deadline, this.clock())) this.end(measurement)
     else this.pending.push({ measurement, deadline })
@@ -82,7 +82,7 @@ export class Removal {
 
   restore(namespace: string, name: string): void {
     const newest = this.pending.findLast(({ measurement: m }) => m.namespace === namespace && m.name === name)
-    if (newest === undefined) throw nothingToRestore(name, this.around.lifetimes, this.ended.has(endedKey(namespace, name)))
+    if (newest === undefined) throw nothingToRestore(name, this.around.settings, this.ended.has(endedKey(namespace, name)))
     if (this.around.resolver.existing(namespace, name) !== undefined) throw restoreConflict(name)
     this.around.resolver.attach(newest.measurement)
     this.pending = this.pending.filter((drop) => drop !== newest)
@@ -110,11 +110,11 @@ export class Removal {
   }
 
   private expire(clock: bigint): void {
-    const { resolver, limits, lifetimes, openBatches } = this.around
+    const { resolver, limits, settings, openBatches } = this.around
     const emptied: [string, Series][] = []
     for (const namespace of resolver.allNamespaces()) {
       for (const measurement of resolver.list(namespace)) {
-        const cutoff = measurementCutoff(lifetimes, limits, clock, namespace, measurement.name, this.holds)
+        const cutoff = measurementCutoff(settings, limits, clock, namespace, measurement.name, this.holds)
         if (cutoff === INT64_MIN) continue
         for (const entry of measurement.series) if (keepPoints(entry[1], (time) => time >= cutoff) && entry[1].points.size === 0) emptied.push(entry)
       }

@@ -1,4 +1,4 @@
-/** What a plugin holds back from retention is safe from the first pass of housekeeping after a start, which comes before any plugin can say so. */
+/** What a plugin holds back from retention is safe from the first pass of maintenance after a start, which comes before any plugin can say so. */
 
 import { definePlugin } from 'svcdb'
 import { boot } from 'svcdb/testkit'

@@ -1,4 +1,4 @@
-/** An archive whose store fails, is away or holds something else; crashes, damage, backups, and the bound of local copies. */
+/** An archive whose store fails, is away or holds something else; crashes, corruption, backups, and the bound of local copies. */
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
@@ -128,7 +128,7 @@ t.test('what is stored is compared with what was written', async (t) => {
   rmSync(folder, { recursive: true })
 })
 
-t.test('a store that is away or damaged fails the queries that need it, and no others', async (t) => {
+t.test('a store that is away or corrupt fails the queries that need it, and no others', async (t) => {
   for (const remote of [false, true]) {
     const [dir, folder] = [tempDir(), tempDir()]
     const engine = await open(t, dir, folderStore(folder, remote))
@@ -177,7 +177,7 @@ t.test('a backup names archived segments, and what is restored from it reads the
   await closeAndRemove(restored, dir, folder, other)
 })
 
-t.test('a damaged segment keeps its day, and others go', async (t) => {
+t.test('a corrupt segment keeps its day, and others go', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
   let engine = await open(t, dir, folderStore(folder))
   await writeDays(engine, 14, 12)

@@ -82,7 +82,7 @@ export class ObjectCache {
     try {
       await check
       const found = await this.fs.promises.stat(join(this.directory, file)).catch((error: unknown) => this.unreadable(file, error))
-      if (found.size !== bytes) throw damaged(file, `it has ${found.size} bytes, the catalog says ${bytes}`)
+      if (found.size !== bytes) throw corrupt(file, `it has ${found.size} bytes, the catalog says ${bytes}`)
     } catch (error) {
       this.checked.delete(file)
       throw error
@@ -94,7 +94,7 @@ export class ObjectCache {
     if (fault === undefined) return
     // A folder that is not mounted looks empty.
     if (fault === 'it is missing') this.unreadable(object.file, new Error(fault))
-    throw damaged(object.file, fault)
+    throw corrupt(object.file, fault)
   }
 
   /** Finds room for all at once and keeps it for the job. @returns what is left to wait for. */
@@ -145,7 +145,7 @@ export class ObjectCache {
     try {
       await this.store.get(file, unfinished).catch((error: unknown) => this.unreadable(file, error))
       const fault = await segmentFault(this.directory, { ...object, file: unfinished.slice(this.directory.length + 1) }, undefined, this.fs)
-      if (fault !== undefined) throw damaged(file, fault)
+      if (fault !== undefined) throw corrupt(file, fault)
       await rename(unfinished, target)
     } finally {
       await rm(unfinished, { force: true })
@@ -172,6 +172,6 @@ export class ObjectCache {
   }
 }
 
-function damaged(key: string, cause: string): SvcError {
+function corrupt(key: string, cause: string): SvcError {
   return new SvcError('DATABASE_ERROR', `cannot read archived segment "${key}": ${cause}; restore the object from a copy of the store`)
 }

@@ -58,7 +58,7 @@ export function planArchive(
     const goes = (segment: SegmentMeta): boolean => BigInt(segment.maxTime) < cutoff && !stays(segment)
     const due = old.filter(goes).sort((a, b) => compare(BigInt(a.minTime), BigInt(b.minTime)))
     const staying = old.filter((segment) => !goes(segment))
-    const clear = staying.reduce((least, { minTime }) => earlier(least, dayOf(BigInt(minTime))), cutoff)
+    const clear = staying.reduce((first, { minTime }) => earlier(first, dayOf(BigInt(minTime))), cutoff)
     const free = neededFrom === undefined ? cutoff : earlier(cutoff, dayOf(neededFrom))
     if (staying.length > 0) plan.incomplete++
     if (free < cutoff && old.some(({ maxTime }) => BigInt(maxTime) >= free)) plan.awaiting++
@@ -117,7 +117,7 @@ export function archivedDay(group: readonly SegmentMeta[], start: bigint, others
   }
   return {
     segments,
-    sequence: segments.reduce((most, { sequence }) => Math.max(most, sequence), 0),
+    sequence: segments.reduce((max, { sequence }) => Math.max(max, sequence), 0),
     deduplicate: segments.some((segment, i) => i > 0 && segment.dirty !== null),
     dirty: dirty === null ? null : [String(dirty[0]), String(dirty[1])],
     time,

@@ -112,7 +112,7 @@ t.test('a lease keeps files that a merge replaces until the backup has them', as
   const gauge = async () => Number(/^svc_leased_segments (\d+)/m.exec(await metrics.text())?.[1])
   const onDiskNow = async () => (await filesBelow(join(dir, 'segments'))).length
   t.equal(await gauge(), 0)
-  let most = 0
+  let max = 0
   const backups = onDisk(engine, {
     link: async (from, to) => {
       // Time for merges to replace every segment of the snapshot.
@@ -121,13 +121,13 @@ t.test('a lease keeps files that a merge replaces until the backup has them', as
         await engine.flush()
         await new Promise((resolve) => setTimeout(resolve, 100))
       }
-      most = Math.max(most, await gauge())
+      max = Math.max(max, await gauge())
       await realDisk.link(from, to)
     },
   })
   const made = await backups.create(join(root, 'b'))
   t.ok(made.segments > 0)
-  t.ok(most > 0, `${most} segments were leased`)
+  t.ok(max > 0, `${max} segments were leased`)
   t.same(await backups.verify(join(root, 'b')), made)
   t.equal(await gauge(), 0, 'and then no more')
   await engine.flush()
@@ -190,7 +190,7 @@ t.test('across file systems segments are copied', async (t) => {
   await closeAndRemove(engine, dir, root)
 })
 
-t.test('verify and restore name the file that is damaged, and restore leaves nothing', async (t) => {
+t.test('verify and restore name the file that is corrupt, and restore leaves nothing', async (t) => {
   const dir = tempDir()
   const root = tempDir()
   // Without merges each backup has the same files.
@@ -245,7 +245,7 @@ t.test('verify and restore name the file that is damaged, and restore leaves not
   await make('b')
   flip(join(backup, MANIFEST_FILE), 100)
   for (const attempt of [() => engine.backup.verify(backup), () => engine.backup.restore(backup, join(root, 'r'))])
-    await t.rejects(attempt(), { code: 'INVALID_REQUEST', message: /backup_manifest\.json": it is damaged/ })
+    await t.rejects(attempt(), { code: 'INVALID_REQUEST', message: /backup_manifest\.json": it is corrupt/ })
   unlinkSync(join(backup, MANIFEST_FILE))
   await t.rejects(engine.backup.verify(backup), { code: 'INVALID_REQUEST', message: /has no backup_manifest\.json/ })
   t.same(readdirSync(root), ['b'], 'nothing of a target')
@@ -253,7 +253,7 @@ t.test('verify and restore name the file that is damaged, and restore leaves not
   await closeAndRemove(engine, dir, root)
 })
 
-t.test('a damaged segment of the database is noticed when it is copied, and by verification when it is linked', async (t) => {
+t.test('a corrupt segment of the database is noticed when it is copied, and by verification when it is linked', async (t) => {
   const dir = tempDir()
   const root = tempDir()
   const engine = await openEngine(dir, { compaction_fan_in: 64 })

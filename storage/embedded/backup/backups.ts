@@ -50,7 +50,7 @@ export class Backups implements BackupService {
     })
   }
 
-  /** Ends what is under way; its callers are told that the database closes. Resolves when nothing touches the database any more. */
+  /** Ends what is under way; its callers learn that the database closes. Resolves when nothing touches the database any more. */
   async close(): Promise<void> {
     this.closed = true
     await Promise.allSettled(this.busy.keys())

@@ -29,7 +29,7 @@ export interface BackupSource {
   lease(): () => void
   /** Writes a consistent copy of the catalog as `data.mdb` into a directory. */
   copyCatalog(directory: string): Promise<void>
-  /** Makes a copied catalog one that needs no log. @returns the files of each segment that it names. @throws DATABASE_ERROR for one known to be damaged. */
+  /** Makes a copied catalog one that needs no log. @returns the files of each segment that it names. @throws DATABASE_ERROR for one known to be corrupt. */
   detach(directory: string): Promise<SegmentFile[][]>
   now(): number
 }
@@ -136,19 +136,19 @@ async function placeSegment(
   const from = join(dataDir, file)
   const to = join(directory, file)
   const there = await lstat(to).catch(() => undefined)
-  const damaged = (why: string, cause?: unknown) =>
+  const corrupt = (why: string, cause?: unknown) =>
     new SvcError('DATABASE_ERROR', `cannot back up segment "${from}": ${why}; restore it from an older backup`, { cause })
   const own = await lstat(from).catch((error: Error) => {
-    throw damaged(`${error.message}, the catalog says ${bytes} bytes`, error)
+    throw corrupt(`${error.message}, the catalog says ${bytes} bytes`, error)
   })
-  if (own.size !== bytes) throw damaged(`it has ${own.size} bytes, the catalog says ${bytes}`)
+  if (own.size !== bytes) throw corrupt(`it has ${own.size} bytes, the catalog says ${bytes}`)
   const linked = there?.isFile() === true && there.ino === own.ino && there.dev === own.dev
   if (there !== undefined && !linked) await unlink(to)
   const copied = linked ? undefined : await place(disk, from, to, check)
   // A link is not read when its checksum is known from the time it was written: verification reads it.
   const content = copied ?? (crc32 === undefined ? (known.get(file) ?? (await disk.content(from, check))) : { bytes, crc32 })
   if (content.bytes !== bytes || (crc32 !== undefined && content.crc32 !== crc32))
-    throw damaged(`its ${content.bytes} bytes have checksum ${content.crc32}, the catalog says ${crc32} of ${bytes} bytes`)
+    throw corrupt(`its ${content.bytes} bytes have checksum ${content.crc32}, the catalog says ${crc32} of ${bytes} bytes`)
   known.set(file, content)
   return content
 }

@@ -40,7 +40,7 @@ export function summary({ version, created_at, wal_sequence, segments, file_coun
   return { version, created_at, wal_sequence, segments, file_count, total_bytes }
 }
 
-/** @param shown how messages name the file. @throws INVALID_REQUEST for a manifest that is damaged or of another version. */
+/** @param shown how messages name the file. @throws INVALID_REQUEST for a manifest that is corrupt or of another version. */
 export function decodeManifest(bytes: Uint8Array, shown: string): StoredManifest {
   const text = Buffer.from(bytes)
   const tail = TAIL.exec(text.subarray(-TAIL_BYTES).toString('latin1'))
@@ -48,20 +48,20 @@ export function decodeManifest(bytes: Uint8Array, shown: string): StoredManifest
   if (tail === null) {
     const version = versionOf(text)
     throw version === undefined || version === MANIFEST_VERSION
-      ? damaged(shown, `its checksum is missing (${text.length} bytes)`)
+      ? corrupt(shown, `its checksum is missing (${text.length} bytes)`)
       : otherVersion(shown, version)
   }
   const found = hex(crc32(head))
-  if (found !== tail[1]) throw damaged(shown, `its checksum is ${found}, it says ${tail[1]} (${text.length} bytes)`)
+  if (found !== tail[1]) throw corrupt(shown, `its checksum is ${found}, it says ${tail[1]} (${text.length} bytes)`)
   const version = versionOf(text)
-  if (version !== MANIFEST_VERSION) throw version === undefined ? damaged(shown, 'it has no version') : otherVersion(shown, version)
+  if (version !== MANIFEST_VERSION) throw version === undefined ? corrupt(shown, 'it has no version') : otherVersion(shown, version)
   const { checksum: _, ...manifest } = JSON.parse(text.toString()) as StoredManifest & { checksum: string }
   const { files } = manifest
   const paths = new Set(files.map(({ path }) => path))
-  for (const { path } of files) if (!SAFE_PATH.test(path)) throw damaged(shown, `it names "${path}", which is no path of a backup`)
+  for (const { path } of files) if (!SAFE_PATH.test(path)) throw corrupt(shown, `it names "${path}", which is no path of a backup`)
   const sum = files.reduce((total, { bytes: size }) => total + size, 0)
   if (paths.size !== files.length || files.length !== manifest.file_count || sum !== manifest.total_bytes)
-    throw damaged(shown, 'its counts do not fit its files')
+    throw corrupt(shown, 'its counts do not fit its files')
   return manifest
 }
 
@@ -74,8 +74,8 @@ function versionOf(text: Buffer): number | undefined {
   }
 }
 
-const damaged = (shown: string, why: string): SvcError =>
-  new SvcError('INVALID_REQUEST', `cannot read backup manifest "${shown}": it is damaged, ${why}; use another backup`)
+const corrupt = (shown: string, why: string): SvcError =>
+  new SvcError('INVALID_REQUEST', `cannot read backup manifest "${shown}": it is corrupt, ${why}; use another backup`)
 
 const otherVersion = (shown: string, version: number): SvcError =>
   new SvcError(

@@ -61,7 +61,7 @@ export function backupSource({ dataDir, now, flush, writes, catalog, writer, rea
 }
 
 function filesOf(segment: SegmentMeta): SegmentFile[] {
-  if (segment.damaged) throw new SvcError('DATABASE_ERROR', `cannot back up segment "${segment.file}": it is damaged; restore it from an older backup`)
+  if (segment.damaged) throw new SvcError('DATABASE_ERROR', `cannot back up segment "${segment.file}": it is corrupt; restore it from an older backup`)
   const { file, crc } = segment
   return segmentFilesWithSizes(segment).map((one) => (one.file === file && crc !== undefined ? { ...one, crc32: hex(crc) } : one))
 }

@@ -38,7 +38,7 @@ for (const [pattern, ageOf] of Object.entries(patterns)) {
   const now = BigInt(Date.now()) * 1_000_000n
   const rounds = Math.ceil(rowsWanted / HOSTS)
   const level = new Float64Array(HOSTS * FIELDS.length).fill(50)
-  let most = 0
+  let maxFiles = 0
   let sent = 0
   const began = performance.now()
   while (sent < rowsWanted) {
@@ -55,7 +55,7 @@ for (const [pattern, ageOf] of Object.entries(patterns)) {
       }
     }
     await engine.write(batch, { backfill: true })
-    if (sent % (BATCH * 10) === 0) most = Math.max(most, await metric('segments'))
+    if (sent % (BATCH * 10) === 0) maxFiles = Math.max(maxFiles, await metric('segments'))
   }
   await engine.flush()
   // Merging has ended when a second goes by without one.
@@ -68,7 +68,7 @@ for (const [pattern, ageOf] of Object.entries(patterns)) {
   )
   const mib = (bytes: number): string => (bytes / 2 ** 20).toFixed(1)
   console.log(
-    `${pattern}: ${flushes} flushes, ${most} files at most, ${files} at the end; ${mib(flushed)} MiB flushed, ${mib(merged)} MiB merged, amplification ${((flushed + merged) / flushed).toFixed(2)}, ${((performance.now() - began) / 1000).toFixed(1)} s`,
+    `${pattern}: ${flushes} flushes, ${maxFiles} files at most, ${files} at the end; ${mib(flushed)} MiB flushed, ${mib(merged)} MiB merged, amplification ${((flushed + merged) / flushed).toFixed(2)}, ${((performance.now() - began) / 1000).toFixed(1)} s`,
   )
   await engine.close()
   rmSync(dir, { recursive: true })

@@ -88,22 +88,22 @@ await measured('one series, 50 times', () => repeated(50, (i) => engine.delete(o
 await measured('a range of one series, 50 times', () =>
   repeated(50, (i) => engine.delete({ ...of('cpu', 'host', `host_${i + 100}`), start: now, end: now + 50_000_000_000n })),
 )
-await measured('a pass of housekeeping', () => engine.tidy())
+await measured('a pass of maintenance', () => engine.tidy())
 await measured('a query with their tombstones', count)
 await measured('a rack', () => engine.delete(of('cpu', 'rack', '7')))
 await measured('half of all', () => engine.delete(of('cpu', 'half', '1')))
-await measured('a pass of housekeeping', () => engine.tidy())
+await measured('a pass of maintenance', () => engine.tidy())
 await measured('all series', () => engine.delete({ namespace: '', measurement: 'cpu' }))
-await measured('a pass of housekeeping', () => engine.tidy())
+await measured('a pass of maintenance', () => engine.tidy())
 console.log(`rows left: ${await count()}`)
 await write('mem', now)
 await measured('final drop of all', () => engine.drop('', 'mem', { final: true }))
-await measured('a pass of housekeeping', () => engine.tidy())
+await measured('a pass of maintenance', () => engine.tidy())
 await write('brief', now - BACK)
 await write('mem', now, 1) // the clock of retention goes by the newest row
 await measured('retention that empties all', () => engine.tidy())
 await measured('flush', () => engine.flush())
-await measured('a pass of housekeeping', () => engine.tidy())
+await measured('a pass of maintenance', () => engine.tidy())
 console.log(`series left: ${engine.usage('').series}`)
 watching = false
 await watch

@@ -20,7 +20,7 @@ const INTEGER_KEYS = 8
 const BIG_DATA = 1
 const NO_PAGE = 0xffff_ffff_ffff_ffffn
 /** A map of more is not one this store makes: 64 TiB. */
-const MOST_BYTES = 2 ** 46
+const MAX_BYTES = 2 ** 46
 
 interface Tree {
   name: string
@@ -105,7 +105,7 @@ class PageCheck {
     if (u64(bytes, 0) !== page || bytes.readUInt16LE(18) !== Flags.META) throw wrong('header')
     if (bytes.readUInt32LE(HEADER) !== MAGIC || bytes.readUInt32LE(HEADER + 4) !== DATA_VERSION) throw wrong('signature')
     const mapSize = u64(bytes, HEADER + 16)
-    if (u64(bytes, HEADER + 8) !== 0 || mapSize > MOST_BYTES) throw wrong('map')
+    if (u64(bytes, HEADER + 8) !== 0 || mapSize > MAX_BYTES) throw wrong('map')
     if (bytes.readUInt32LE(FREE_TREE) !== this.pageSize || bytes.readUInt32LE(MAIN_TREE) !== 0) throw wrong('page size')
     const meta: Meta = {
       pageSize: this.pageSize,

@@ -36,9 +36,12 @@ interface Flush {
 }
 
 /** Flushes one after the other, and all merges that are due after each. */
-function simulate(flushes: Iterable<Flush>, limits: CompactionLimits): { rows: number; files: number; most: number; levels: number; amplification: number } {
+function simulate(
+  flushes: Iterable<Flush>,
+  limits: CompactionLimits,
+): { rows: number; files: number; maxFiles: number; levels: number; amplification: number } {
   let segments: SegmentMeta[] = []
-  const result = { rows: 0, files: 0, most: 0, levels: 0, amplification: 0 }
+  const result = { rows: 0, files: 0, maxFiles: 0, levels: 0, amplification: 0 }
   let rewritten = 0
   let next = 1
   for (const { rows, min, max, dirty } of flushes) {
@@ -54,7 +57,7 @@ function simulate(flushes: Iterable<Flush>, limits: CompactionLimits): { rows: n
       segments = [...segments.slice(0, at), one, ...segments.slice(at + merge.segments.length)]
     }
     if (backlog(segments, limits) !== 0) throw new Error('nothing waits once all merges are done')
-    result.most = Math.max(result.most, segments.length)
+    result.maxFiles = Math.max(result.maxFiles, segments.length)
   }
   result.files = segments.length
   result.amplification = rewritten / result.rows
@@ -90,14 +93,14 @@ for (const fanIn of [2, 4, 8]) {
   for (const [pattern, flushes] of Object.entries(patterns)) {
     t.test(`fan in ${fanIn}, ${pattern}: few files and bounded work`, async (t) => {
       const limits = { fanIn, maxRows: 32_000_000 }
-      const { rows, files, most, levels, amplification } = simulate(flushes, limits)
+      const { rows, files, maxFiles, levels, amplification } = simulate(flushes, limits)
       t.comment(
-        `${flushes.length} flushes, ${rows.toExponential(1)} rows: ${most} files at most, ${files} at the end, ${amplification.toFixed(2)} rewritten a row`,
+        `${flushes.length} flushes, ${rows.toExponential(1)} rows: ${maxFiles} files at most, ${files} at the end, ${amplification.toFixed(2)} rewritten a row`,
       )
       // A level holds fewer than fanIn segments that may still grow; two neighbours that may not have more than maxRows / fanIn rows each on average.
       const depth = Math.ceil(Math.log(flushes.length) / Math.log(fanIn)) + 1
       const bound = (fanIn - 1) * depth + fanIn * Math.ceil((2 * rows) / limits.maxRows)
-      t.ok(most <= bound, `${most} files at most, the bound is ${bound}`)
+      t.ok(maxFiles <= bound, `${maxFiles} files at most, the bound is ${bound}`)
       t.ok(amplification <= levels, `each row was rewritten ${amplification.toFixed(2)} times, there are ${levels} levels`)
       t.ok(levels <= depth)
     })
@@ -147,7 +150,7 @@ t.test('segments that cannot be read stay, do not wait, and are not passed over'
   t.equal(planMerge(alternating, { ...LIMITS, leaves: ({ id }) => id % 4 === 0 }, true), undefined)
 })
 
-t.test('a merge removes repeats when a segment behind the first may repeat rows of one before it', async (t) => {
+t.test('a merge removes duplicates when a segment behind the first may repeat rows of one before it', async (t) => {
   const limits = { ...LIMITS, fanIn: 2 }
   const first = segment(1, 2, 0, 10)
   const plan = (...segments: SegmentMeta[]) => planMerge(segments, limits, true)

@@ -78,7 +78,7 @@ function mergeable(all: readonly SegmentMeta[], limits: CompactionLimits): { seg
   const local = all.filter(({ archived }) => !archived)
   if (local.length === all.length) return { segments: all, limits }
   const ranges = local.map(({ minTime, maxTime }) => [BigInt(minTime), BigInt(maxTime)])
-  const first = ranges.reduce((least, [min]) => (min < least ? min : least), ranges[0]?.[0] ?? 0n)
+  const first = ranges.reduce((first, [min]) => (min < first ? min : first), ranges[0]?.[0] ?? 0n)
   const touches = ({ minTime, maxTime }: SegmentMeta): boolean =>
     BigInt(maxTime) >= first && ranges.some(([min, max]) => BigInt(minTime) <= max && BigInt(maxTime) >= min)
   const leaves = (segment: SegmentMeta): boolean => segment.archived === true || limits.leaves?.(segment) === true
@@ -87,14 +87,14 @@ function mergeable(all: readonly SegmentMeta[], limits: CompactionLimits): { seg
 
 /** A run of more than `2 * fanIn` neighbours whose levels only fall short of merging because they alternate. */
 function stranded(segments: readonly SegmentMeta[], limits: CompactionLimits, alone: boolean): Merge | undefined {
-  const least = limits.fanIn * 2
-  for (let from = 0; from + least <= segments.length; from++) {
-    const run = segments.slice(from, from + least)
+  const count = limits.fanIn * 2
+  for (let from = 0; from + count <= segments.length; from++) {
+    const run = segments.slice(from, from + count)
     const levels = run.map((segment) => segment.level)
     const falls = levels.every((level, i) => i === 0 || level <= levels[i - 1])
     const rows = run.reduce((sum, segment) => sum + segment.rows, 0)
     if (!falls && rows <= limits.maxRows && !(limits.leaves !== undefined && run.some(limits.leaves)))
-      return merge(segments, from, from + least, Math.max(...levels), alone)
+      return merge(segments, from, from + count, Math.max(...levels), alone)
   }
   return undefined
 }

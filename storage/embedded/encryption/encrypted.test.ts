@@ -86,7 +86,7 @@ async function merge(db: TestDatabase, m: TestMeasurement, deduplicate = true): 
   }
   const keyOf = mergedKeys(inputs, m.table, target.duck.encrypted.keys)
   const merged = (await compactSegments(inputs, request, m.table.measurement < 0 ? undefined : m.def.id, db.state, target, keyOf))!
-  db.tell({ kind: 'segments', added: [merged], removed: inputs.map(({ id }) => id), droppedMemtable: -1 })
+  db.publish({ kind: 'segments', added: [merged], removed: inputs.map(({ id }) => id), droppedMemtable: -1 })
   return merged
 }
 
@@ -97,7 +97,7 @@ function foundIn(dir: string, texts: readonly string[]): string[] {
   return texts.filter((text) => bytes.some((file) => file.includes(text)))
 }
 
-t.test('values of every type are read back, across blocks, repeats and merges', async (t) => {
+t.test('values of every type are read back, across blocks, duplicates and merges', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
   withKeys(db, encrypting(SECRET))

@@ -101,14 +101,14 @@ export class SidecarReader {
   private readonly identity: SegmentIdentity
   private readonly columns = new Map<string, Footer['columns'][number] & { offsets: number[] }>()
 
-  /** @param identity as the catalog has it. @throws DATABASE_ERROR when the file is damaged or of another segment. */
+  /** @param identity as the catalog has it. @throws DATABASE_ERROR when the file is corrupt or of another segment. */
   constructor(source: SidecarSource, identity: SegmentIdentity) {
     this.source = source
     this.identity = identity
     const footer = readFooter(source)
     if (footer.segment !== identity.segment || footer.created !== identity.created)
-      throw damaged(source.name, 0, `it belongs to segment ${footer.segment} of ${footer.created}, not to ${identity.segment} of ${identity.created}`)
-    if (footer.blockRows !== ENCRYPTED_BLOCK_ROWS) throw damaged(source.name, 0, `blocks of ${footer.blockRows} rows are not possible`)
+      throw corrupt(source.name, 0, `it belongs to segment ${footer.segment} of ${footer.created}, not to ${identity.segment} of ${identity.created}`)
+    if (footer.blockRows !== ENCRYPTED_BLOCK_ROWS) throw corrupt(source.name, 0, `blocks of ${footer.blockRows} rows are not possible`)
     let at = SIDECAR_MAGIC.length
     const columns = footer.columns.map((column) => ({ ...column, offsets: [] as number[] }))
     for (let block = 0; block * ENCRYPTED_BLOCK_ROWS < footer.rows; block++)
@@ -124,16 +124,16 @@ export class SidecarReader {
     const key = keys.segmentKey(column.key, this.identity.segment, this.identity.created)
     const { name } = this.source
     const stored = this.columns.get(column.name)
-    if (stored === undefined) throw damaged(name, 0, `it lacks column "${column.name}"`)
+    if (stored === undefined) throw corrupt(name, 0, `it lacks column "${column.name}"`)
     const [at, length] = [stored.offsets[number], stored.blocks[number]]
-    if (at === undefined || length === undefined) throw damaged(name, 0, `column "${column.name}" lacks block ${number}`)
+    if (at === undefined || length === undefined) throw corrupt(name, 0, `column "${column.name}" lacks block ${number}`)
     try {
       return decodeBlock(unseal(key, this.source.read(at, length), associatedData(this.identity, column, number)), fixedWidth(column.type))
     } catch (error) {
-      throw damaged(
+      throw corrupt(
         name,
         at,
-        `block ${number} of column "${column.name}" does not open with key "${column.key}": the file is damaged, or the key is another one than it was written with`,
+        `block ${number} of column "${column.name}" does not open with key "${column.key}": the file is corrupt, or the key is another one than it was written with`,
         error,
       )
     }
@@ -142,18 +142,18 @@ export class SidecarReader {
 
 function readFooter(source: SidecarSource): Footer {
   const { name, size } = source
-  if (size < SIDECAR_MAGIC.length + TRAILER) throw damaged(name, 0, 'it is too short')
+  if (size < SIDECAR_MAGIC.length + TRAILER) throw corrupt(name, 0, 'it is too short')
   const trailer = source.read(size - TRAILER, TRAILER)
   const view = new DataView(trailer.buffer, trailer.byteOffset, TRAILER)
   const length = view.getUint32(0, true)
   const at = size - TRAILER - length
-  if (SIDECAR_MAGIC.some((byte, i) => trailer[8 + i] !== byte) || at < SIDECAR_MAGIC.length) throw damaged(name, size - TRAILER, 'it does not end as it should')
+  if (SIDECAR_MAGIC.some((byte, i) => trailer[8 + i] !== byte) || at < SIDECAR_MAGIC.length) throw corrupt(name, size - TRAILER, 'it does not end as it should')
   const text = source.read(at, length)
-  if (crc32c(text, 0, length) !== view.getUint32(4, true)) throw damaged(name, at, 'the checksum of its index does not match')
+  if (crc32c(text, 0, length) !== view.getUint32(4, true)) throw corrupt(name, at, 'the checksum of its index does not match')
   return JSON.parse(Buffer.from(text).toString()) as Footer
 }
 
-function damaged(file: string, offset: number, cause: string, error?: unknown): SvcError {
+function corrupt(file: string, offset: number, cause: string, error?: unknown): SvcError {
   return new SvcError('DATABASE_ERROR', `cannot read encrypted columns "${file}" at offset ${offset}: ${cause}; restore the file from a backup`, {
     cause: error,
   })

@@ -64,7 +64,7 @@ t.test('every type, out of segments and memtable, merged, in order', async (t) =
     Array.from({ length: 300 }, (_, n) => point(n % 3, n, fields(n))),
   )
   await db.flush()
-  // Repeats that set single fields, in another segment and in the memtable, and new rows.
+  // Duplicates that set single fields, in another segment and in the memtable, and new rows.
   db.write(m, [point(0, 0, { f: 1e300 }), point(1, 1, { s: 'again' })])
   await db.flush()
   db.write(m, [point(1, 1, { i: 5n }), point(2, 300, fields(300))])

@@ -1,4 +1,4 @@
-/** Damaged segment files: noticed before they are read, named, never read as something else; everything else is served. */
+/** Corrupt segment files: noticed before they are read, named, never read as something else; everything else is served. */
 import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MetricsRegistry } from 'svcdb/testkit'
@@ -109,7 +109,7 @@ t.test('a flipped bit: what needs the segment fails and names it, the rest is se
   await closeAndRemove(restored, dir)
 })
 
-t.test('a damaged segment is set aside at the next start when the setting says so', async (t) => {
+t.test('a corrupt segment is set aside at the next start when the setting says so', async (t) => {
   const { dir, bad, goodRows } = await twoMeasurements()
   flip(join(dir, bad), 0.1)
   const first = await openWatched(dir, { damaged_segments: 'set_aside' })
@@ -127,14 +127,14 @@ t.test('a damaged segment is set aside at the next start when the setting says s
   await closeAndRemove(third.engine, dir)
 })
 
-const DAMAGES: Record<string, (path: string) => void> = {
+const CORRUPTIONS: Record<string, (path: string) => void> = {
   missing: (path) => unlinkSync(path),
   'without content': (path) => truncateSync(path, 0),
   'cut off': (path) => truncateSync(path, readFileSync(path).length - 1),
   longer: (path) => writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.alloc(1)])),
 }
 
-for (const [name, damage] of Object.entries(DAMAGES)) {
+for (const [name, damage] of Object.entries(CORRUPTIONS)) {
   t.test(`a segment file that is ${name} stops the start by name, or is set aside`, async (t) => {
     const { dir, bad, goodRows } = await twoMeasurements()
     damage(join(dir, bad))
@@ -171,7 +171,7 @@ t.test('files in segments/ that nobody wrote change nothing', async (t) => {
   await closeAndRemove(engine, dir)
 })
 
-t.test('the background check finds damage that no query has met', async (t) => {
+t.test('the background check finds corruption that no query has met', async (t) => {
   for (const segment_verification of ['background', 'first_use']) {
     const { dir, bad, goodRows } = await twoMeasurements()
     flip(join(dir, bad), 0.9)
@@ -223,7 +223,7 @@ t.test('threads that want the same segment at once check it once', async (t) => 
   for (const result of await Promise.allSettled(verifiers.map((verifier) => verifier.ensure([meta, meta]))))
     t.match(result, { status: 'rejected', reason: { message: /"f"/ } })
   t.equal(reports.length, 1)
-  t.equal(trustOf(trust, 3), Trust.DAMAGED)
+  t.equal(trustOf(trust, 3), Trust.CORRUPT)
 })
 
 t.test('a check that was given up is taken on by another thread', async (t) => {
@@ -231,7 +231,7 @@ t.test('a check that was given up is taken on by another thread', async (t) => {
   trust[3] = Trust.CHECKING // by a thread that has ended
   const alive = setInterval(() => {}, 1000) // waiting for another thread does not keep a process running
   t.teardown(() => clearInterval(alive))
-  await new SegmentVerifier(trust, dir, () => t.fail('nothing is damaged'), 50).ensure([meta])
+  await new SegmentVerifier(trust, dir, () => t.fail('nothing is corrupt'), 50).ensure([meta])
   t.equal(trustOf(trust, 3), Trust.VERIFIED)
   trust[3] = Trust.UNVERIFIED
   const abort = AbortSignal.abort(new Error('cancelled'))

@@ -3,23 +3,23 @@ import { crc32 } from 'node:zlib'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 /** Small enough not to hold a thread up, large enough that the calls do not matter. */
-const PIECE_BYTES = 512 << 10
+const CHUNK_BYTES = 512 << 10
 
 export interface FileSum {
   crc: number
   bytes: number
 }
 
-/** @param pause awaited after each piece with its size; what it throws ends the reading. */
+/** @param pause awaited after each chunk with its size; what it throws ends the reading. */
 export async function fileCrc(path: string, pause?: (bytes: number) => Promise<void> | undefined, fs: FileSystem = realFileSystem): Promise<FileSum> {
   const handle = await fs.promises.open(path, 'r')
   try {
-    const piece = Buffer.allocUnsafe(PIECE_BYTES)
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
     const sum: FileSum = { crc: 0, bytes: 0 }
     for (;;) {
-      const { bytesRead } = await handle.read(piece, 0, PIECE_BYTES, sum.bytes)
+      const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, sum.bytes)
       if (bytesRead === 0) return sum
-      sum.crc = crc32(piece.subarray(0, bytesRead), sum.crc)
+      sum.crc = crc32(chunk.subarray(0, bytesRead), sum.crc)
       sum.bytes += bytesRead
       await pause?.(bytesRead)
     }

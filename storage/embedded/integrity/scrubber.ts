@@ -12,7 +12,7 @@ import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'
-import { damagedSegment, segmentFault, setTrust, Trust, trustArray, trustOf } from './trust.ts'
+import { corruptSegment, segmentFault, setTrust, Trust, trustArray, trustOf } from './trust.ts'
 
 export interface ScrubberOptions {
   dataDir: string
@@ -45,7 +45,7 @@ export class Scrubber {
   }
 
   isCorrupt(segment: number): boolean {
-    return trustOf(this.trust, segment) === Trust.DAMAGED
+    return trustOf(this.trust, segment) === Trust.CORRUPT
   }
 
   /** Corrupt segments that are still part of the database. */
@@ -79,15 +79,15 @@ export class Scrubber {
     await this.running
   }
 
-  /** A thread has found a segment damaged. */
+  /** A thread has found a segment corrupt. */
   report(segment: number, cause: string): void {
     const meta = this.options.segments.local().find(({ id }) => id === segment)
     if (meta === undefined || this.found.has(segment)) return
     this.found.add(segment)
-    setTrust(this.trust, segment, Trust.DAMAGED)
+    setTrust(this.trust, segment, Trust.CORRUPT)
     const { log, catalog } = this.options
-    log.error({ err: damagedSegment(meta.file, cause) }, 'a segment is damaged: queries that need it fail, everything else is served')
-    catalog.amendSegment(segment, { damaged: true }).catch((error: unknown) => log.error({ err: error }, 'cannot mark the damaged segment in the catalog'))
+    log.error({ err: corruptSegment(meta.file, cause) }, 'a segment is corrupt: queries that need it fail, everything else is served')
+    catalog.amendSegment(segment, { damaged: true }).catch((error: unknown) => log.error({ err: error }, 'cannot mark the corrupt segment in the catalog'))
   }
 
   private async pass(wanted: (segment: SegmentMeta) => boolean): Promise<void> {

@@ -1,4 +1,4 @@
-/** Looks at the segment files when the database is opened: their presence and size, and those found damaged before as a whole. */
+/** Looks at the segment files when the database is opened: their presence and size, and those found corrupt before as a whole. */
 import { dirname, join } from 'node:path'
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
@@ -89,11 +89,11 @@ async function wrongFile(dataDir: string, segment: SegmentMeta, fs: FileSystem):
   return undefined
 }
 
-/** A segment that was found damaged while the server ran may have been restored since. */
+/** A segment that was found corrupt while the server ran may have been restored since. */
 async function stillDamaged(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
   if (!segment.damaged) return undefined
   const fault = await segmentFault(dataDir, segment, undefined, fs)
-  return fault === undefined ? undefined : { file: segment.file, cause: `is damaged: ${fault}` }
+  return fault === undefined ? undefined : { file: segment.file, cause: `is corrupt: ${fault}` }
 }
 
 async function settle({ dataDir, damagedDir, setAside, log, catalog, fs = realFileSystem }: StartupOptions, faults: readonly Fault[]): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * What this process knows of each segment, in memory that all threads share: an Int32 a segment number. Numbers beyond the end are trusted, so
- * that only a segment that was there at the start, or one found damaged, needs a place.
+ * that only a segment that was there at the start, or one found corrupt, needs an entry.
  */
 
 import { join } from 'node:path'
@@ -15,14 +15,14 @@ export const Trust = {
   UNVERIFIED: 1,
   CHECKING: 2,
   VERIFIED: 3,
-  DAMAGED: 4,
+  CORRUPT: 4,
 } as const
 
-/** Segment numbers that can have a place; the memory is taken as it is needed. */
-const MOST_SEGMENTS = 1 << 26
+/** Segment numbers that can have an entry; the memory is taken as it is needed. */
+const MAX_SEGMENTS = 1 << 26
 
 export function trustArray(segments: number): Int32Array {
-  return new Int32Array(new SharedArrayBuffer(segments * 4, { maxByteLength: MOST_SEGMENTS * 4 }))
+  return new Int32Array(new SharedArrayBuffer(segments * 4, { maxByteLength: MAX_SEGMENTS * 4 }))
 }
 
 export function trustOf(trust: Int32Array, segment: number): number {
@@ -35,7 +35,7 @@ export function setTrust(trust: Int32Array, segment: number, value: number): voi
   Atomics.store(trust, segment, value)
 }
 
-export function damagedSegment(file: string, cause: string): SvcError {
+export function corruptSegment(file: string, cause: string): SvcError {
   return new SvcError('DATABASE_ERROR', `cannot read segment file "${file}": ${cause}; stop the server, restore the file from a backup, and start again`)
 }
 

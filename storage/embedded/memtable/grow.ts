@@ -1,4 +1,4 @@
-/** Growable arrays: doubled by copying. Readers of shared ones keep the old array until they are told of the new one. */
+/** Growable arrays: doubled by copying. Readers of shared ones keep the old array until they know of the new one. */
 
 /** Where the arrays of a table lie: in memory that engine threads read too, or in the main thread's own. */
 export type Memory = 'shared' | 'local'

@@ -149,8 +149,8 @@ export class MemtableTable {
   constructor(id: number) {
     this.id = id
     const { summary } = this
-    summary[Summary.MIN_TIME] = summary[Summary.DIRTY_MIN] = summary[Summary.REPEAT_MIN] = 0x7fffffffffffffffn
-    summary[Summary.MAX_TIME] = summary[Summary.DIRTY_MAX] = summary[Summary.REPEAT_MAX] = -0x8000000000000000n
+    summary[Summary.MIN_TIME] = summary[Summary.DIRTY_MIN] = summary[Summary.DUPLICATE_MIN] = 0x7fffffffffffffffn
+    summary[Summary.MAX_TIME] = summary[Summary.DIRTY_MAX] = summary[Summary.DUPLICATE_MAX] = -0x8000000000000000n
   }
 }
 
@@ -176,18 +176,18 @@ export class Memtable {
   private readonly heapBuffer: number
   /** Chunks of the table that has most. */
   private chunks = 0
-  private readonly tell: (event: StateEvent) => void
+  private readonly publish: (event: StateEvent) => void
 
   /** @param heapBuffer bytes of a heap buffer, at most HEAP_BUFFER. */
-  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, tell: (event: StateEvent) => void, heapBuffer = HEAP_BUFFER) {
+  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, publish: (event: StateEvent) => void, heapBuffer = HEAP_BUFFER) {
     this.id = id
     this.sequence = sequence
     this.firstWal = firstWal
-    this.tell = tell
+    this.publish = publish
     this.heapBuffer = this.heapUsed = heapBuffer
     this.heads = new Int32Array(new SharedArrayBuffer(Math.max(1024, seriesCapacity) * 4))
     this.allocated = this.heads.length * 4
-    tell({ kind: 'memtable', id, sequence, heads: this.heads })
+    publish({ kind: 'memtable', id, sequence, heads: this.heads })
   }
 
   /** Whether it must be frozen before the next record: a record, which has 1 GiB at most, may take the other half of the addresses. */
@@ -207,7 +207,7 @@ export class Memtable {
     return false
   }
 
-  /** What a thread that starts late must be told. */
+  /** What a thread that starts late must know. */
   events(): StateEvent[] {
     const events: StateEvent[] = [{ kind: 'memtable', id: this.id, sequence: this.sequence, heads: this.heads }]
     for (const buffer of this.heap) events.push({ kind: 'heap', memtable: this.id, buffer })
@@ -227,7 +227,7 @@ export class Memtable {
     if (table === undefined) {
       table = new MemtableTable(tableId)
       this.tables.set(tableId, table)
-      this.tell({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
+      this.publish({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
     }
     const rowBytes = 16 + fields.reduce((sum, field) => sum + bytesPerValue(field.type), 0)
     for (let from = 0; from < batch.rows; ) {
@@ -256,7 +256,7 @@ export class Memtable {
     grown.set(this.heads)
     this.allocated += (grown.length - this.heads.length) * 4
     this.heads = grown
-    this.tell({ kind: 'heads', memtable: this.id, heads: grown })
+    this.publish({ kind: 'heads', memtable: this.id, heads: grown })
   }
 
   /** Writes series, time and links of n rows and keeps the summary. */
@@ -289,7 +289,7 @@ export class Memtable {
       Atomics.store(summary, Summary.LATENESS, BigInt.asIntN(64, BigInt(table.lateness)))
     }
     if (!times.aboveBase(series, low, high)) widen(summary, Summary.DIRTY_MIN, low, high)
-    else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.REPEAT_MIN, low, high)
+    else if (this.mayRepeat(table, previous, low, high)) widen(summary, Summary.DUPLICATE_MIN, low, high)
   }
 
   /**
@@ -298,15 +298,15 @@ export class Memtable {
    */
   private mayRepeat(table: MemtableTable, previous: number, low: number, high: number): boolean {
     const { chunks, lateness } = table
-    let place = previous
-    for (let steps = 0; place !== NO_ROW; steps++) {
+    let address = previous
+    for (let steps = 0; address !== NO_ROW; steps++) {
       if (steps === LATE_SEARCH) return true
-      const { time, prev } = chunks[place >>> ROW_BITS]
-      const row = place & OFFSET
+      const { time, prev } = chunks[address >>> ROW_BITS]
+      const row = address & OFFSET
       const gap = behind(low, high, time[row * 2], time[row * 2 + 1])
       if (gap === 0) return true
       if (gap > lateness) return false
-      place = prev[row]
+      address = prev[row]
     }
     return false
   }
@@ -359,7 +359,7 @@ export class Memtable {
       this.heapBytes = new Uint8Array(buffer)
       this.heapUsed = 0
       this.allocated += size
-      this.tell({ kind: 'heap', memtable: this.id, buffer })
+      this.publish({ kind: 'heap', memtable: this.id, buffer })
     }
     const at = this.heapUsed
     this.heapBytes.set(source.subarray(start, start + length), at)
@@ -372,20 +372,20 @@ export class Memtable {
   private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number, rowBytes: number): number {
     const index = table.chunks.length - 1
     const last = table.chunks[index]
-    const most = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, 1 << Math.floor(Math.log2(CHUNK_BYTES / rowBytes))))
+    const maxRows = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, 1 << Math.floor(Math.log2(CHUNK_BYTES / rowBytes))))
     if (last !== undefined && targets.every((field) => last.columns.some((column) => column.field === field))) {
       if (last.rows < last.def.capacity) return index
-      if (last.def.capacity < most) {
-        table.chunks[index] = this.grown(table, last, Math.min(most, powerOfTwo(last.rows + rows)))
+      if (last.def.capacity < maxRows) {
+        table.chunks[index] = this.grown(table, last, Math.min(maxRows, powerOfTwo(last.rows + rows)))
         return index
       }
     }
     // A table that has filled a chunk goes on: the next one is not grown step by step, copied each time.
-    const filled = last !== undefined && last.rows === most
-    const chunk = this.newChunk(fields, filled ? most : Math.min(most, Math.max(FIRST_ROWS, powerOfTwo(rows))))
+    const filled = last !== undefined && last.rows === maxRows
+    const chunk = this.newChunk(fields, filled ? maxRows : Math.min(maxRows, Math.max(FIRST_ROWS, powerOfTwo(rows))))
     table.chunks.push(chunk)
     this.chunks = Math.max(this.chunks, table.chunks.length)
-    this.tell({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
+    this.publish({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
     return index + 1
   }
 
@@ -441,7 +441,7 @@ export class Memtable {
     chunk.header.set(old.header)
     chunk.rows = old.rows
     this.allocated -= old.def.buffer.byteLength
-    this.tell({ kind: 'chunk-grown', memtable: this.id, table: table.id, chunk: chunk.def })
+    this.publish({ kind: 'chunk-grown', memtable: this.id, table: table.id, chunk: chunk.def })
     return chunk
   }
 }
@@ -461,7 +461,7 @@ function setBits(bits: Uint8Array, at: number, n: number, source: Column | undef
   }
 }
 
-/** Widens the range whose least value is in `slot` and its greatest in the next one. */
+/** Widens the range whose minimum is in `slot` and its maximum in the next one. */
 function widen(summary: BigInt64Array, slot: number, low: number, high: number): void {
   const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
   if (time < summary[slot]) Atomics.store(summary, slot, time)
@@ -473,7 +473,7 @@ function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boo
   return true
 }
 
-/** The least and greatest of n times from row `from` on. */
+/** The minimum and maximum of n times from row `from` on. */
 export function timeRange(time: Int32Array, from: number, n: number): [min: bigint, max: bigint] {
   let minHigh = time[from * 2 + 1]
   let minLow = time[from * 2] >>> 0

@@ -7,11 +7,11 @@ import { setImmediate } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
+import { BATCH_ROWS, check, type Findings, lacksSecond, SERIES, TABLE, TAKEN, timeOfRow } from '../testing/snapshot-checker.ts'
 import type { StateEvent } from '../threads/messages.ts'
 import { Shared } from '../threads/shared-header.ts'
 import { WorkerState } from '../threads/state.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
-import { BATCH_ROWS, check, type Findings, lacksSecond, SERIES, TABLE, TAKEN, timeOfRow } from './testing-snapshots.ts'
 
 t.setTimeout(300_000)
 const SNAPSHOTS = Number(process.env.SVC_SNAPSHOTS ?? 300)
@@ -24,7 +24,7 @@ class Writer {
   readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
   listener: (event: StateEvent) => void = () => {}
   private readonly times = new SeriesTimes()
-  private memtable = new Memtable(0, 1, 1, SERIES, (event) => this.tell(event))
+  private memtable = new Memtable(0, 1, 1, SERIES, (event) => this.publish(event))
   private ids = 0
   private rows = 0
 
@@ -50,11 +50,11 @@ class Writer {
     if (this.memtable.rows < MEMTABLE_ROWS) return
     const old = this.memtable
     this.times.rebase()
-    this.memtable = new Memtable(++this.ids, this.ids + 1, 1, SERIES, (event) => this.tell(event))
-    this.tell({ kind: 'segments', added: [], removed: [], droppedMemtable: old.id })
+    this.memtable = new Memtable(++this.ids, this.ids + 1, 1, SERIES, (event) => this.publish(event))
+    this.publish({ kind: 'segments', added: [], removed: [], droppedMemtable: old.id })
   }
 
-  private tell(event: StateEvent): void {
+  private publish(event: StateEvent): void {
     Atomics.add(this.shared, Shared.EVENTS, 1)
     this.listener(event)
   }
@@ -64,7 +64,7 @@ t.test('a snapshot has whole batches, a summary that fits them, and links that l
   const writer = new Writer()
   const { shared } = writer
   Atomics.store(shared, Shared.EVENTS, writer.events().length)
-  const worker = new Worker(new URL('./testing-snapshots.ts', import.meta.url), { workerData: { stress: shared } })
+  const worker = new Worker(new URL('../testing/snapshot-checker.ts', import.meta.url), { workerData: { stress: shared } })
   t.teardown(() => worker.terminate())
   await once(worker, 'online')
   for (const event of writer.events()) worker.postMessage(event)

@@ -125,7 +125,7 @@ async function merge(db: TestDatabase, m: TestMeasurement): Promise<SegmentMeta>
   }
   const measurement = m.table.measurement < 0 ? undefined : m.def.id
   const merged = (await compactSegments(inputs, request, measurement, db.state, target, mergedKeys(inputs, m.table, target.duck.encrypted.keys)))!
-  db.tell({ kind: 'segments', added: [merged], removed: segments, droppedMemtable: -1 })
+  db.publish({ kind: 'segments', added: [merged], removed: segments, droppedMemtable: -1 })
   return merged
 }
 
@@ -256,7 +256,7 @@ t.test('columns that hold NaN and infinities among their numbers, as they were w
     const v = 'coalesce(v, v_bits::BIT::DOUBLE) AS v'
     await target.duck.run(`COPY (SELECT _series, _time, ${v}, other FROM read_parquet('${file}')) TO '${file}' (FORMAT PARQUET, DICTIONARY_SIZE_LIMIT 1)`)
     const columns = segment.columns.map((column) => (column.name === 'v' ? { ...column, encoding: { kind: 'plain', nonFinite: true } as const } : column))
-    db.tell({ kind: 'segments', added: [{ ...segment, sequence, columns }], removed: [segment.id], droppedMemtable: -1 })
+    db.publish({ kind: 'segments', added: [{ ...segment, sequence, columns }], removed: [segment.id], droppedMemtable: -1 })
     await check(t, db, m, model, 'as it was')
   }
   db.write(m, points(2))
@@ -355,6 +355,6 @@ t.test('an archived object has the bits, an export has NULL', async (t) => {
   db.config.archiveDirectory = cold
   db.reopen()
   const moved = { ...archived!, file: 'object.parquet', archived: true as const }
-  db.tell({ kind: 'segments', added: [moved], removed: [1, 2], droppedMemtable: -1 })
+  db.publish({ kind: 'segments', added: [moved], removed: [1, 2], droppedMemtable: -1 })
   await check(t, db, m, model, 'archived')
 })

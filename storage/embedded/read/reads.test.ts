@@ -149,7 +149,7 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
       db.state,
       await db.target(),
     )
-    db.tell({ kind: 'segments', added: [merged!], removed: inputs.map((s) => s.id), droppedMemtable: -1 })
+    db.publish({ kind: 'segments', added: [merged!], removed: inputs.map((s) => s.id), droppedMemtable: -1 })
     t.strictSame(await readAll(db), model.rows(), 'scan after compaction')
     t.strictSame(await readSql(db), model.rows(), 'sql after compaction')
   }
@@ -183,7 +183,7 @@ t.test('measurements that share a table stay apart', async (t) => {
     await db.target(),
   )
   t.equal(merged?.rows, 200)
-  db.tell({ kind: 'segments', added: [merged!], removed: [1, 2], droppedMemtable: -1 })
+  db.publish({ kind: 'segments', added: [merged!], removed: [1, 2], droppedMemtable: -1 })
   t.strictSame(await readAll(db), model.rows(), 'after compaction')
 
   // The measurement grows a second field and moves to a table of its own.

@@ -82,7 +82,7 @@ export function sourcesOf(state: WorkerState, snapshot: Snapshot, def: Measureme
       const source = {
         minTime: part.minTime,
         maxTime: part.maxTime,
-        dirty: hull(part.dirty, part.repeats),
+        dirty: hull(part.dirty, part.duplicates),
         memtable: { part, linked, series: series ?? (shared ? state.series.of(def.id) : undefined) },
         measurement,
       }

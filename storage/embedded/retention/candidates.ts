@@ -2,8 +2,8 @@
 import type { Cursor, MeasurementSeries } from '../series/measurement-series.ts'
 
 export interface Candidates {
-  /** The next ones, looking at up to `most`. */
-  take(most: number): Int32Array
+  /** The next ones, looking at up to `max`. */
+  take(max: number): Int32Array
   /** How many the last `take` looked at. */
   readonly looked: number
   readonly ended: boolean
@@ -18,8 +18,8 @@ export class CandidateList implements Candidates {
     this.series = series
   }
 
-  take(most: number): Int32Array {
-    const taken = this.series.subarray(this.at, this.at + most)
+  take(max: number): Int32Array {
+    const taken = this.series.subarray(this.at, this.at + max)
     this.at += taken.length
     this.looked = taken.length
     return taken
@@ -43,8 +43,8 @@ export class CandidateMembers implements Candidates {
     this.wanted = wanted
   }
 
-  take(most: number): Int32Array {
-    const taken = this.members.take(this.cursor, most)
+  take(max: number): Int32Array {
+    const taken = this.members.take(this.cursor, max)
     this.looked = taken.length
     return this.wanted === undefined ? taken : taken.filter(this.wanted)
   }

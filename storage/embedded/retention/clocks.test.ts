@@ -44,7 +44,7 @@ class Node {
     return this
   }
 
-  /** What housekeeping does at the present time, with the rows in memtables and in segments, after a clean end and after a crash. */
+  /** What a pass of maintenance does at the present time, with the rows in memtables and in segments, after a clean end and after a crash. */
   async *stages(): AsyncGenerator<string> {
     await this.engine.tidy()
     yield 'at once'

@@ -108,7 +108,7 @@ t.test('a file that cannot be written again does not hold up the others', async 
   t.equal(planned(1, 2, 4), undefined)
 })
 
-t.test('a tombstone over an archived file stays as long as the file: it alone hides the rows', async (t) => {
+t.test('a tombstone over an archived file stays as long as the file: it alone masks the rows', async (t) => {
   const one = all(tombstone(3, { series: Int32Array.of(3) }))
   const done = (segments: SegmentMeta[]) =>
     spent(
@@ -123,7 +123,7 @@ t.test('a tombstone over an archived file stays as long as the file: it alone hi
   t.same(done([]), [3])
 })
 
-t.test('a tombstone goes when no source can hold rows that it hides', async (t) => {
+t.test('a tombstone goes when no source can hold rows that it masks', async (t) => {
   const done = (tombstones: Tombstones, segments: SegmentMeta[], oldest: number, since = 5) =>
     spent(
       tombstones,

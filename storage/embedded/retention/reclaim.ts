@@ -84,7 +84,7 @@ function halfExpired(segment: SegmentMeta, cutoff: bigint): boolean {
 }
 
 /**
- * Tombstones that hide nothing any more.
+ * Tombstones that mask nothing any more.
  * @param tablesOf tables that may hold rows of a measurement; for one that is gone, the shared ones.
  * @param oldest sequence of the oldest memtable.
  * @param since sequence of the active memtable when the tombstone came.

@@ -29,14 +29,14 @@ async function writeAll(engine: EmbeddedEngine, measurement: string, time: bigin
 const by = (tag: string, value: string) => ({ namespace: '', measurement: 'm', matchers: [{ tag, op: '=' as const, value }] })
 const series = (engine: EmbeddedEngine): number => engine.usage('').series
 
-/** Counts what is asked of and done to single series within a turn of the loop, and remembers the most. */
-function watchTurns(): { most(): number; stop(): void } {
+/** Counts what is asked of and done to single series within a turn of the loop, and remembers the maximum. */
+function watchTurns(): { max(): number; stop(): void } {
   const { isLive, release, measurementOf } = SeriesIndex.prototype
   let steps = 0
-  let most = 0
+  let max = 0
   const step = (n: number): void => {
     steps += n
-    most = Math.max(most, steps)
+    max = Math.max(max, steps)
   }
   Object.assign(SeriesIndex.prototype, {
     isLive(this: SeriesIndex, number: number) {
@@ -59,7 +59,7 @@ function watchTurns(): { most(): number; stop(): void } {
   }
   turn()
   return {
-    most: () => most,
+    max: () => max,
     stop: () => {
       watching = false
       Object.assign(SeriesIndex.prototype, { isLive, release, measurementOf })
@@ -82,7 +82,7 @@ t.test('no turn of the main loop handles more series than some slices, whatever 
   const bound = SLICE * 3 * 2
   const within = async (name: string, work: () => Promise<unknown>): Promise<void> => {
     await work()
-    t.ok(watch.most() <= bound, `${name}: ${watch.most()} of ${SERIES * 3}`)
+    t.ok(watch.max() <= bound, `${name}: ${watch.max()} of ${SERIES * 3}`)
   }
   await within('nothing', async () => t.equal((await engine.delete(by('host', 'nobody'))).series, 0))
   await within('one', async () => t.equal((await engine.delete(by('host', '1'))).series, 1))
@@ -97,7 +97,7 @@ t.test('no turn of the main loop handles more series than some slices, whatever 
   const again = watchTurns()
   t.teardown(again.stop)
   await engine.tidy()
-  t.ok(again.most() > 0 && again.most() <= bound, `retention: ${again.most()}`)
+  t.ok(again.max() > 0 && again.max() <= bound, `retention: ${again.max()}`)
   t.equal(series(engine), 1)
 })
 

@@ -110,8 +110,8 @@ class Life {
     const { random, engine } = this
     const measurements = random.chance(0.5) ? [random.pick(NAMES)] : NAMES
     const batch = engine.batch('')
-    const lifetimes = retentionSettings(this.config, limits)
-    const cutoffs = admissionCutoffs(lifetimes, limits, retentionClock(this.clock.ms, [this.newest]))
+    const settings = retentionSettings(this.config, limits)
+    const cutoffs = admissionCutoffs(settings, limits, retentionClock(this.clock.ms, [this.newest]))
     let expected = 0
     const done: (() => void)[] = []
     for (const measurement of measurements.filter((name) => !this.dropped.has(name))) {

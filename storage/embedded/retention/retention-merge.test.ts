@@ -5,7 +5,7 @@ import { closeAndRemove, NOW, openEngine, rowsOf, tempDir, writeFloat } from '..
 const HOUR = 3_600_000_000_000n
 const MINUTE = HOUR / 60n
 
-t.test('rows that retention has hidden do not come back when files of a shared table are merged', async (t) => {
+t.test('rows that retention has masked do not come back when files of a shared table are merged', async (t) => {
   const dir = tempDir()
   // The one with the shorter retention shares its table with one that is kept longer: a merge cannot leave its rows out by time alone.
   const engine = await openEngine(dir, { retention_secs: 8 * 3600, retention: { brief: 2 * 3600 }, compaction_fan_in: 2, maintenance_interval_secs: 3600 })

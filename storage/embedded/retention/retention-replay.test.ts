@@ -7,7 +7,7 @@ const HOUR = 3_600_000_000_000n
 const TABLES: Record<string, Record<string, number>> = { 'a table of its own': { v: 1, w: 2 }, 'a shared table': { v: 1 } }
 
 for (const [table, fields] of Object.entries(TABLES)) {
-  t.test(`rows that retention has hidden do not come back out of the log after a crash: ${table}`, async (t) => {
+  t.test(`rows that retention has masked do not come back out of the log after a crash: ${table}`, async (t) => {
     let dir = tempDir()
     const config = { retention_secs: 4 * 3600, retention: { brief: 2 * 3600 } }
     let engine = await openEngine(dir, config)
@@ -24,7 +24,7 @@ for (const [table, fields] of Object.entries(TABLES)) {
       rmSync(dir, { recursive: true })
       dir = copy
       engine = await openEngine(dir, config)
-      t.same(await rowsOf(engine, 'cpu'), cpu, 'before any housekeeping')
+      t.same(await rowsOf(engine, 'cpu'), cpu, 'before any pass of maintenance')
       t.same(await rowsOf(engine, 'brief'), brief)
     }
     await engine.tidy()

@@ -1,7 +1,7 @@
 /**
  * The tombstones and retention cutoffs (../threads/removals.ts), kept for the engine threads and the catalog.
  *
- * Invariant: a tombstone stays until no memtable and no segment can hold a row that it hides.
+ * Invariant: a tombstone stays until no memtable and no segment can hold a row that it masks.
  */
 
 import type { Unstored } from '../catalog/unstored.ts'
@@ -95,7 +95,7 @@ export class Tombstones {
   }
 }
 
-/** Whether a segment may hold rows that the tombstone hides. */
+/** Whether a segment may hold rows that the tombstone masks. */
 export function touches(tombstone: Tombstone, segment: SegmentMeta): boolean {
   const { series } = tombstone
   if (tombstone.sequence <= segment.sequence || tombstone.id <= (segment.cleared ?? 0)) return false

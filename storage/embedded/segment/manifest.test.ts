@@ -106,7 +106,7 @@ t.test('what a failed commit was to store, the next one stores: definitions, del
   await engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] })
   await engine.drop('', 'soft')
   await engine.drop('', 'last', { final: true })
-  const mend = failCommits(engine, Number.POSITIVE_INFINITY) // housekeeping may be at one too
+  const mend = failCommits(engine, Number.POSITIVE_INFINITY) // a pass of maintenance may be at one too
   t.equal(await codeOf(writer.commit()), 'STORAGE_FULL')
   mend()
   await engine.flush()

@@ -71,7 +71,7 @@ t.test('a part of another kind is refused', async (t) => {
   await t.rejects(ParquetJoiner.create(at('refused')), { code: 'EEXIST' })
 })
 
-t.test('a footer is written as it was read; damaged ones are read or refused', async (t) => {
+t.test('a footer is written as it was read; corrupt ones are read or refused', async (t) => {
   const bytes = footer(await part('footer', select(0, 50_000)))
   t.same(writeStruct(readStruct(bytes)), bytes)
   const seed = Number(process.env.SVC_FUZZ_SEED ?? Date.now() % 2 ** 31)

@@ -76,7 +76,7 @@ t.test('a shared table: series of uneven length, rows of one time side by side',
   t.equal(found.length, expected.length)
 })
 
-t.test('late rows, repeats and fields that are missing, of all widths', async (t) => {
+t.test('late rows, duplicates and fields that are missing, of all widths', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
   const spec: FieldSpec = { f: 'float64', wide: 'float64', i: 'int64', b: 'bool', s: 'string', d: { decimal: 0 } }

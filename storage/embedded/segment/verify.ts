@@ -1,5 +1,5 @@
 /** Before an engine thread reads a segment for the first time, its file is checked: once a process, by whichever thread comes first. */
-import { damagedSegment, segmentFault, Trust, trustOf } from '../integrity/trust.ts'
+import { corruptSegment, segmentFault, Trust, trustOf } from '../integrity/trust.ts'
 import type { Source } from '../read/sources.ts'
 import type { FromWorker } from '../threads/messages.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -31,15 +31,15 @@ export interface SegmentGate {
 export class SegmentVerifier implements SegmentGate {
   private readonly trust: Int32Array
   private readonly dataDir: string
-  private readonly report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void
+  private readonly report: (message: Extract<FromWorker, { kind: 'corrupt' }>) => void
   private readonly patienceMs: number
   private readonly prefetched: (bytes: number) => void
 
-  /** @param report is told of each damaged segment this thread finds, @param prefetched of each file it has read, 0 for one it could not. */
+  /** @param report called for each corrupt segment this thread finds, @param prefetched of each file it has read, 0 for one it could not. */
   constructor(
     trust: Int32Array,
     dataDir: string,
-    report: (message: Extract<FromWorker, { kind: 'damaged' }>) => void,
+    report: (message: Extract<FromWorker, { kind: 'corrupt' }>) => void,
     patienceMs: number = PATIENCE_MS,
     prefetched: (bytes: number) => void = () => {},
   ) {
@@ -56,7 +56,7 @@ export class SegmentVerifier implements SegmentGate {
     if (wanted.length > 0) throw new UnverifiedSegments(wanted)
   }
 
-  /** Resolves when all are known to be whole. @throws DATABASE_ERROR naming the first damaged one. */
+  /** Resolves when all are known to be whole. @throws DATABASE_ERROR naming the first corrupt one. */
   async ensure(segments: readonly SegmentMeta[], signal?: AbortSignal): Promise<void> {
     const wanted = this.unverified(segments)
     if (wanted.length === 0) return
@@ -86,7 +86,7 @@ export class SegmentVerifier implements SegmentGate {
       signal?.throwIfAborted()
       const known = trustOf(trust, id)
       if (known === Trust.TRUSTED || known === Trust.VERIFIED) return
-      if (known === Trust.DAMAGED) throw damagedSegment(file, 'it is damaged')
+      if (known === Trust.CORRUPT) throw corruptSegment(file, 'it is corrupt')
       if (takeOver || Atomics.compareExchange(trust, id, Trust.UNVERIFIED, Trust.CHECKING) === Trust.UNVERIFIED) {
         await this.check(segment, signal)
         continue
@@ -100,8 +100,8 @@ export class SegmentVerifier implements SegmentGate {
     let found: number = Trust.UNVERIFIED
     try {
       const fault = await segmentFault(this.dataDir, segment, signal === undefined ? undefined : async () => signal.throwIfAborted())
-      found = fault === undefined ? Trust.VERIFIED : Trust.DAMAGED
-      if (fault !== undefined) this.report({ kind: 'damaged', segment: segment.id, cause: fault })
+      found = fault === undefined ? Trust.VERIFIED : Trust.CORRUPT
+      if (fault !== undefined) this.report({ kind: 'corrupt', segment: segment.id, cause: fault })
       this.prefetched(fault === undefined ? segment.bytes : 0)
     } finally {
       Atomics.store(this.trust, segment.id, found)

@@ -19,10 +19,10 @@ function tagArrays(count: number) {
 const keysOf = (series: Iterable<number>): number[] =>
   [...new Set([...series].flatMap((n) => (n % 2 === 0 ? [n % 3, 10 + (n % 5)] : [n % 3])))].sort((a, b) => a - b)
 
-function walked(lists: MeasurementSeries, measurement: number, most: number): number[] {
+function walked(lists: MeasurementSeries, measurement: number, max: number): number[] {
   const cursor = lists.walk(measurement)
   const out: number[] = []
-  while (!lists.ended(cursor)) out.push(...lists.take(cursor, most))
+  while (!lists.ended(cursor)) out.push(...lists.take(cursor, max))
   return out
 }
 

@@ -88,17 +88,17 @@ export class MeasurementSeries {
     return { measurement, at: undefined }
   }
 
-  /** Up to `most` series from the cursor on, which moves; none at the end. Series that come or go between two calls may be left out, others not. */
-  take(cursor: Cursor, most: number): Int32Array {
+  /** Up to `max` series from the cursor on, which moves; none at the end. Series that come or go between two calls may be left out, others not. */
+  take(cursor: Cursor, max: number): Int32Array {
     const { owner, next } = this
     const { measurement } = cursor
     const first = this.members[measurement]?.first ?? NONE
     let at = cursor.at ?? first
     // The number has gone to a series of another measurement meanwhile.
     if (at !== NONE && owner[at] !== measurement && owner[at] !== NONE) at = first
-    const out = new Int32Array(Math.min(most, this.count(measurement)))
+    const out = new Int32Array(Math.min(max, this.count(measurement)))
     let n = 0
-    for (let steps = 0; at !== NONE && n < out.length && steps < most; steps++) {
+    for (let steps = 0; at !== NONE && n < out.length && steps < max; steps++) {
       if (owner[at] === measurement) out[n++] = at
       at = next[at]
     }

@@ -12,7 +12,7 @@ const encoder = new TextEncoder()
 export class SymbolTable extends TextTable {
   private readonly shared: Int32Array
 
-  /** @param onGrow called when an array was replaced and readers must be told. */
+  /** @param onGrow called when an array was replaced and readers must know. */
   constructor(shared: Int32Array, key: HashKey, onGrow: () => void) {
     super(key, 'shared', onGrow)
     this.shared = shared

@@ -29,7 +29,7 @@ export class TextTable {
   private readonly memory: Memory
   private readonly onGrow: () => void
 
-  /** @param onGrow called when an array was replaced and readers must be told. */
+  /** @param onGrow called when an array was replaced and readers must know. */
   constructor(key: HashKey, memory: Memory, onGrow: () => void = () => {}) {
     this.key = key
     this.memory = memory

@@ -32,7 +32,7 @@ export class TupleTable {
   private readonly memory: Memory
   private readonly onGrow: () => void
 
-  /** @param onGrow called when an array was replaced and readers must be told. */
+  /** @param onGrow called when an array was replaced and readers must know. */
   constructor(memory: Memory, onGrow: () => void = () => {}) {
     this.memory = memory
     this.onGrow = onGrow

@@ -36,7 +36,7 @@ export class Life {
   /** Of the write called last. */
   refusedPoints: ReadonlySet<number> = new Set()
   private readonly limits: Limits
-  private readonly lifetimes: RetentionSettings
+  private readonly settings: RetentionSettings
   private readonly walDir: string
   private readonly periodic: boolean
   private readonly byFile = new Map<string, Operation[]>()
@@ -47,7 +47,7 @@ export class Life {
     this.config = config
     this.machine = new Machine(world.scheduler, world.disk, world.random.fork())
     this.limits = limitsOf(config)
-    this.lifetimes = retentionSettings(config, this.limits)
+    this.settings = retentionSettings(config, this.limits)
     this.walDir = paths(dataDir).wal
     this.fs = new SimulatedFiles(this.machine, { syncing: (path) => this.syncing(path) })
     this.periodic = String(config.wal_fsync_policy).startsWith('periodic')
@@ -113,7 +113,7 @@ export class Life {
   readonly cutoff = (measurement: string): bigint => {
     const { world } = this
     const clock = earlier(world.newest, BigInt(Math.floor(world.wallClock)) * 1_000_000n)
-    return measurementCutoff(this.lifetimes, this.limits, clock, '', measurement, [])
+    return measurementCutoff(this.settings, this.limits, clock, '', measurement, [])
   }
 
   /** A call is made whose outcome is to be remembered. */

@@ -1,6 +1,6 @@
 /**
  * What the simulated engine threads do to rows: the contents of segments are a plain encoding of their own, everything else (the order of rows, what
- * repeats, what deletes and retention hide, how parts are merged) is decided by the real threads' pure functions.
+ * repeats, what deletes and retention mask, how parts are merged) is decided by the real threads' pure functions.
  */
 
 import type { ChunkView } from '../memtable/chunk-view.ts'

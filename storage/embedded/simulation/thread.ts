@@ -15,7 +15,7 @@ import { countByMeasurement, haveNames, ownersOf } from '../segment/segment-owne
 import type { Selection, SelectionRequest } from '../series/selection.ts'
 import { selectionOf } from '../series/selection.ts'
 import type { TableDef } from '../threads/definitions.ts'
-import { wireError } from '../threads/jobs.ts'
+import { wireError } from '../threads/job-runner.ts'
 import type { ArchiveTask, FromWorker, ToWorker, WorkerData } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
 import { type MemtableState, takePart, WorkerState } from '../threads/state.ts'
@@ -190,7 +190,7 @@ export class SimulatedThread implements EngineWorker {
     }
     const bytes = await this.fs.promises.readFile(path)
     if (bytes.length !== segment.bytes || crc32(bytes) !== segment.crc) {
-      this.post({ kind: 'damaged', segment: segment.id, cause: 'it is not what was written' })
+      this.post({ kind: 'corrupt', segment: segment.id, cause: 'it is not what was written' })
       throw new Error(`segment ${segment.file} is not what was written`)
     }
     return decodeRows(bytes)

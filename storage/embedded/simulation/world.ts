@@ -20,7 +20,7 @@ export type End = 'close' | 'kill' | 'power'
 
 export class Violation extends Error {}
 
-export interface Outcome {
+export interface WorldResult {
   lives: number
   /** What went wrong, if anything. */
   problem: string | undefined
@@ -80,12 +80,12 @@ export class World {
     this.scheduler.trace?.(`VIOLATION ${problem}`)
   }
 
-  /** @param most lives. */
-  async run(most: number): Promise<Outcome> {
+  /** @param maxLives lives. */
+  async run(maxLives: number): Promise<WorldResult> {
     const rejected = (error: unknown): void => this.violation('a rejection that nobody handles', error)
     process.on('unhandledRejection', rejected)
     try {
-      while (this.lives < most && this.problem === undefined && this.scheduler.steps < this.scheduler.until) await this.life(this.lives === most - 1)
+      while (this.lives < maxLives && this.problem === undefined && this.scheduler.steps < this.scheduler.until) await this.life(this.lives === maxLives - 1)
     } catch (error) {
       this.violation('the simulation failed', error)
     } finally {

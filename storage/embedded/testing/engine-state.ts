@@ -1,4 +1,4 @@
-/** For tests and benches: a main thread in miniature that writes points into real memtables and tells an engine state about it. */
+/** For tests and benches: a main thread in miniature that writes points into real memtables and publishes them to an engine state. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -59,8 +59,8 @@ export class TestDatabase {
   private nextSegment = 1
 
   constructor() {
-    this.index = new SeriesIndex(this.shared, 10_000_000, () => this.tell({ kind: 'series', arrays: this.index.arrays() }))
-    this.tell({ kind: 'series', arrays: this.index.arrays() })
+    this.index = new SeriesIndex(this.shared, 10_000_000, () => this.publish({ kind: 'series', arrays: this.index.arrays() }))
+    this.publish({ kind: 'series', arrays: this.index.arrays() })
     this.memtable = this.newMemtable()
   }
 
@@ -88,8 +88,8 @@ export class TestDatabase {
     const measurement = { def, ref, table }
     this.measurements.set(`${namespace}/${name}`, measurement)
     this.tables.set(tableId, table)
-    this.tell({ kind: 'table', def: table })
-    this.tell({ kind: 'measurement', def })
+    this.publish({ kind: 'table', def: table })
+    this.publish({ kind: 'measurement', def })
     return measurement
   }
 
@@ -123,7 +123,7 @@ export class TestDatabase {
 
   /** Gives series back that have no rows left. */
   release(series: readonly number[]): void {
-    this.tell({ kind: 'series-released', series: this.index.release(Int32Array.from(series)) })
+    this.publish({ kind: 'series-released', series: this.index.release(Int32Array.from(series)) })
   }
 
   append(measurement: TestMeasurement, batch: TableBatch, heapBytes: Uint8Array = new Uint8Array(0)): void {
@@ -167,11 +167,11 @@ export class TestDatabase {
     const id = this.freeze()
     const added = await flushMemtable(this.state, this.state.memtable(id), this.nextSegment, await this.target())
     this.nextSegment += added.length
-    this.tell({ kind: 'segments', added, removed: [], droppedMemtable: id })
+    this.publish({ kind: 'segments', added, removed: [], droppedMemtable: id })
     return added
   }
 
-  tell(event: StateEvent): void {
+  publish(event: StateEvent): void {
     this.events.push(event)
     Atomics.add(this.shared, Shared.EVENTS, 1)
     this.state.apply(event)
@@ -186,7 +186,7 @@ export class TestDatabase {
   private newMemtable(): Memtable {
     const id = this.nextMemtable++
     this.times.rebase()
-    return new Memtable(id, id + 1, 0, 1024, (event) => this.tell(event))
+    return new Memtable(id, id + 1, 0, 1024, (event) => this.publish(event))
   }
 }
 

@@ -9,11 +9,11 @@ import { type FsyncPolicy, Wal, type WalBounds } from '../wal/wal.ts'
 import type { LogDisk } from './log-disk.ts'
 
 /** `waiting`: neither `applied` nor `failed` was called. */
-export type Outcome = 'waiting' | 'applied' | Error
+export type AppendState = 'waiting' | 'applied' | Error
 
 export class LogProcess {
   /** By sequence, in the order of the calls. */
-  readonly outcomes = new Map<number, Outcome>()
+  readonly outcomes = new Map<number, AppendState>()
   /** What was acknowledged before a sync that has ended well. */
   readonly durable = new Set<number>()
   /** Files begun. */

@@ -13,7 +13,7 @@ import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
-import { JobRunner, wireError } from './jobs.ts'
+import { JobRunner, wireError } from './job-runner.ts'
 import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { WorkerState } from './state.ts'
@@ -46,7 +46,7 @@ const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 let samplesKept = 0
 
 /** Reports how much the sample blocks take, when it has changed. */
-function tellSamples(): void {
+function reportSamples(): void {
   if (sampleBlocks.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = sampleBlocks.bytes) })
 }
 
@@ -91,14 +91,14 @@ port.on('message', (message: ToWorker) => {
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
         if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable)
       }
-      tellSamples()
+      reportSamples()
       if (state.droppedBytes >= COLLECT_BYTES) {
         state.droppedBytes = 0
         setImmediate(collectGarbage)
       }
       break
     case 'job':
-      void jobs.start(message.id, message.module, message.args).then(tellSamples)
+      void jobs.start(message.id, message.module, message.args).then(reportSamples)
       break
     case 'cancel':
       jobs.cancel(message.id)

@@ -48,8 +48,8 @@ export const HEAP_BUFFER = 1 << HEAP_BITS
 export const HEAP_BUFFERS = 2 ** (32 - HEAP_BITS)
 
 /**
- * BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat a row of an older memtable or of a segment; REPEAT_*: of
+ * BigInt64 slots of a memtable table's summary. DIRTY_*: times of rows that may repeat a row of an older memtable or of a segment; DUPLICATE_*: of
  * rows that may repeat a row of this memtable; a minimum above the maximum = none. LATENESS (unsigned): no row is older than its series' newest row
  * before it by more than this many nanoseconds.
  */
-export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, REPEAT_MIN: 4, REPEAT_MAX: 5, LATENESS: 6, SLOTS: 7 } as const
+export const Summary = { MIN_TIME: 0, MAX_TIME: 1, DIRTY_MIN: 2, DIRTY_MAX: 3, DUPLICATE_MIN: 4, DUPLICATE_MAX: 5, LATENESS: 6, SLOTS: 7 } as const

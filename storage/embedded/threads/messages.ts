@@ -137,7 +137,7 @@ export type FromWorker =
   /** A job needs archived segments; `id` is the job's. */
   | { kind: 'fetch'; id: number; request: number; objects: ArchivedObject[] }
   /** A segment's file is not what was written. */
-  | { kind: 'damaged'; segment: number; cause: string }
+  | { kind: 'corrupt'; segment: number; cause: string }
   /** A segment's file was read whole ahead of a query; 0 bytes when it could not be. */
   | { kind: 'prefetched'; bytes: number }
   /** A statement of SQL whose plan would have read what is not its own. */

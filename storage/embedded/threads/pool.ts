@@ -8,12 +8,12 @@ import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineWorker, Environment } from '../environment.ts'
 import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
-import { Job } from './job.ts'
 import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { Shared } from './shared-header.ts'
+import { ThreadJob } from './thread-job.ts'
 
 export interface PoolOptions {
   dataDir: string
@@ -38,7 +38,7 @@ export interface PoolOptions {
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
 class EngineThread {
-  readonly jobs = new Map<number, Job>()
+  readonly jobs = new Map<number, ThreadJob>()
   readonly tasks = new Map<number, Pending>()
   readonly worker: EngineWorker
   private readonly timers: Environment['timers']
@@ -98,7 +98,7 @@ class EngineThread {
     switch (message.kind) {
       case 'ready':
         return
-      case 'damaged':
+      case 'corrupt':
         return scrubber.report(message.segment, message.cause)
       case 'prefetched':
         return message.bytes > 0 ? metrics.prefetchedBytes.inc(message.bytes) : metrics.prefetchErrors.inc()
@@ -171,7 +171,7 @@ export class WorkerPool {
     const { namespace = '' } = options
     const id = readers.begin()
     let thread: EngineThread | undefined
-    const job = new Job<R>(
+    const job = new ThreadJob<R>(
       options,
       {
         cancel: () => {
@@ -192,7 +192,7 @@ export class WorkerPool {
     const start = (): void => {
       thread = this.queryThread()
       this.count(namespace, 1)
-      thread.jobs.set(id, job as Job)
+      thread.jobs.set(id, job as ThreadJob)
       this.options.publisher.flush()
       thread.post({ kind: 'job', id, module: module.href, args })
     }
@@ -292,7 +292,7 @@ export class WorkerPool {
       this.queries.push(thread)
       return thread
     }
-    return this.queries.reduce((least, thread) => (thread.jobs.size < least.jobs.size ? thread : least))
+    return this.queries.reduce((idlest, thread) => (thread.jobs.size < idlest.jobs.size ? thread : idlest))
   }
 
   private task(message: (id: number) => ToWorker): Promise<FromWorker> {

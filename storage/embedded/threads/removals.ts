@@ -1,7 +1,7 @@
 /** What deletes and retention take away from sources (segments and memtables), as threads and catalog name it. */
 
 /**
- * What a delete hides: rows of a measurement in sources of a lower sequence, of these series (ascending) or, when null, of all, from `start` to `end`
+ * What a delete masks: rows of a measurement in sources of a lower sequence, of these series (ascending) or, when null, of all, from `start` to `end`
  * inclusive. Rows written later lie in sources of the same or a higher sequence, so that a time can be written again.
  */
 export interface Tombstone {

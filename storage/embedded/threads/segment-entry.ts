@@ -48,7 +48,7 @@ export interface SegmentMeta {
   bytes: number
   /** CRC-32 of the file; absent in segments of format version 1 that have not been read through since. */
   crc?: number
-  /** Its file was found damaged by an earlier process. */
+  /** Its file was found corrupt by an earlier process. */
   damaged?: true
   minTime: string
   maxTime: string

@@ -41,7 +41,7 @@ export interface MemtablePart {
   /** Times of rows that may repeat a row of an older memtable or of a segment. */
   dirty: [bigint, bigint] | null
   /** Times of rows that may repeat a row of this memtable. */
-  repeats: [bigint, bigint] | null
+  duplicates: [bigint, bigint] | null
   /** Nanoseconds a row may lie below the newest of its series before it. */
   lateness: bigint
 }
@@ -170,7 +170,7 @@ export class WorkerState {
     for (;;) {
       const snapshot = this.snapshotNow()
       if (snapshot !== undefined) return snapshot
-      if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were told have not arrived')
+      if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were published have not arrived')
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
@@ -296,7 +296,7 @@ export function takePart(memtable: MemtableState, table: MemtableTableState): Me
     rows += n
   }
   const dirty = rangeAt(summary, Summary.DIRTY_MIN)
-  const repeats = rangeAt(summary, Summary.REPEAT_MIN)
+  const duplicates = rangeAt(summary, Summary.DUPLICATE_MIN)
   return {
     memtable,
     chunks,
@@ -305,7 +305,7 @@ export function takePart(memtable: MemtableState, table: MemtableTableState): Me
     minTime: Atomics.load(summary, Summary.MIN_TIME),
     maxTime: Atomics.load(summary, Summary.MAX_TIME),
     dirty,
-    repeats,
+    duplicates,
     lateness: BigInt.asUintN(64, Atomics.load(summary, Summary.LATENESS)),
   }
 }

@@ -111,19 +111,19 @@ t.test('an engine thread runs jobs, flushes and compacts', async (t) => {
   thread.send({ kind: 'flush', id: 9, memtable: frozen, firstSegment: 1 })
   const flushed = (await thread.end(9)) as Extract<FromWorker, { kind: 'flushed' }>
   t.match(flushed.segments, [{ id: 1, rows: 150, minTime: '0', maxTime: '149', sequence: 1, dirty: null }])
-  db.tell({ kind: 'segments', added: flushed.segments, removed: [], droppedMemtable: frozen })
+  db.publish({ kind: 'segments', added: flushed.segments, removed: [], droppedMemtable: frozen })
   write(150, 50)
   const second = db.freeze()
   thread.send({ kind: 'flush', id: 10, memtable: second, firstSegment: 2 })
   const flushed2 = (await thread.end(10)) as Extract<FromWorker, { kind: 'flushed' }>
-  db.tell({ kind: 'segments', added: flushed2.segments, removed: [], droppedMemtable: second })
+  db.publish({ kind: 'segments', added: flushed2.segments, removed: [], droppedMemtable: second })
   thread.job(11, { kind: 'count' })
   t.match(await thread.end(11), { kind: 'done', result: { rows: 200 } })
 
   thread.send({ kind: 'compact', id: 12, table: m.table.id, segments: [1, 2], segment: 3, sequence: 2, level: 1, deduplicate: false, dirty: null, cleared: 0 })
   const compacted = (await thread.end(12)) as Extract<FromWorker, { kind: 'compacted' }>
   t.match(compacted.segment, { id: 3, rows: 200, level: 1 })
-  db.tell({ kind: 'segments', added: [compacted.segment!], removed: [1, 2], droppedMemtable: -1 })
+  db.publish({ kind: 'segments', added: [compacted.segment!], removed: [1, 2], droppedMemtable: -1 })
   thread.job(13, { kind: 'count' })
   t.match(await thread.end(13), { kind: 'done', result: { rows: 200 } })
   t.ok(existsSync(join(db.dataDir, compacted.segment!.file)))
@@ -156,10 +156,10 @@ t.test('jobs see whole batches only, and all that was written before they were a
     // Every few rounds the thread gets the time to run into the writes.
     if (round % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 2))
   }
-  for (const [id, least] of expected.entries()) {
+  for (const [id, min] of expected.entries()) {
     const message = await thread.end(id)
     const { rows } = (message as { result: { rows: number } }).result
-    t.ok(rows >= least && rows % BATCH === 0, `${rows} rows, at least ${least}`)
+    t.ok(rows >= min && rows % BATCH === 0, `${rows} rows, at least ${min}`)
   }
   t.equal(await thread.close(), 0)
   db.close()

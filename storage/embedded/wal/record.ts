@@ -150,19 +150,19 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
   const series = seriesOf(reader)
   const heap: Uint8Array[] = []
   let heapLength = 0
-  const keep = (piece: Uint8Array): number => {
-    heap.push(piece)
-    heapLength += piece.length
-    return heapLength - piece.length
+  const keep = (bytes: Uint8Array): number => {
+    heap.push(bytes)
+    heapLength += bytes.length
+    return heapLength - bytes.length
   }
   const tables: TableRows[] = []
   for (let left = reader.varint(); left > 0; left--) tables.push(decodeTable(reader, keep, sequence, keys))
   if (reader.position !== end) throw new RangeError(`the record has ${end - reader.position} bytes too many`)
   const joined = new Uint8Array(heapLength)
   let at = 0
-  for (const piece of heap) {
-    joined.set(piece, at)
-    at += piece.length
+  for (const bytes of heap) {
+    joined.set(bytes, at)
+    at += bytes.length
   }
   return { sequence, definitions, series, tables, heap: joined }
 }
@@ -188,10 +188,10 @@ function seriesOf(reader: ByteReader): SeriesDefinition[] {
   return series
 }
 
-function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number, sequence: number, keys: KeyRing): TableRows {
+function decodeTable(reader: ByteReader, keep: (bytes: Uint8Array) => number, sequence: number, keys: KeyRing): TableRows {
   const table = reader.varint()
   const rows = reader.varint()
-  // A row takes at least a bit somewhere; this refuses a count that damage has made huge before memory is taken for it.
+  // A row takes at least a bit somewhere; this refuses a count that corruption has made huge before memory is taken for it.
   if (rows > (reader.end - reader.position + 16) * 4096) throw new RangeError(`the record cannot hold ${rows} rows`)
   const series = new Int32Array(rows)
   decodeInts(reader, series, rows)
@@ -214,14 +214,14 @@ function decodeTable(reader: ByteReader, keep: (piece: Uint8Array) => number, se
   return { table, rows, series, time, columns, fields }
 }
 
-function decodeSealed(plain: Uint8Array, type: FieldType, rows: number, keep: (piece: Uint8Array) => number): Column {
+function decodeSealed(plain: Uint8Array, type: FieldType, rows: number, keep: (bytes: Uint8Array) => number): Column {
   const reader = new ByteReader(plain)
   const column = decodeColumn(reader, type, rows, keep)
   if (reader.position !== reader.end) throw new RangeError(`an encrypted column has ${reader.end - reader.position} bytes too many`)
   return column
 }
 
-function decodeColumn(reader: ByteReader, type: FieldType, rows: number, keep: (piece: Uint8Array) => number): Column {
+function decodeColumn(reader: ByteReader, type: FieldType, rows: number, keep: (bytes: Uint8Array) => number): Column {
   const sparse = reader.u8() === 1
   const present: number[] = []
   if (sparse) {

@@ -113,7 +113,7 @@ function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: Writ
 
 /**
  * What is wrong with the frame at `at`. `torn`: it may be what a crash leaves of a write that was never acknowledged: the file ends
- * inside it, or sectors of it were never written and read as zeros. Anything else is damage.
+ * inside it, or sectors of it were never written and read as zeros. Anything else is corruption.
  */
 export function frameFault(bytes: Uint8Array, view: DataView, at: number): { torn: boolean; cause: string } | undefined {
   if (bytes.length - at < FRAME_HEADER) return { torn: true, cause: 'the file ends inside a record header' }

@@ -70,7 +70,7 @@ t.test('a missing key, another key, and another place', async (t) => {
   t.throws(() => decodeWrite(moved, 0, moved.length, keys), /does not open/)
 })
 
-t.test('replay names the key that it lacks, and says damage of what does not open', async (t) => {
+t.test('replay names the key that it lacks, and reports corruption of what does not open', async (t) => {
   const payload = encoded(1)
   const fs = (body: Buffer): typeof realFileSystem => {
     const head = Buffer.alloc(16)

@@ -35,6 +35,6 @@ export function readSealed(reader: ByteReader, keys: KeyRing, place: ColumnOfRec
   try {
     return unseal(derived, reader.bytes.subarray(at, at + length), associatedData(place, type))
   } catch (error) {
-    throw new RangeError(`a column does not open with key "${key}": it is damaged, or the key is another one than it was written with`, { cause: error })
+    throw new RangeError(`a column does not open with key "${key}": it is corrupt, or the key is another one than it was written with`, { cause: error })
   }
 }

@@ -432,8 +432,8 @@ export class Wal {
 }
 
 const closedError = (): SvcError => new SvcError('DATABASE_CLOSED', 'the database is shutting down; write to another node or retry after the restart')
-const tooLarge = (length: number, most: number): SvcError =>
-  new SvcError('PAYLOAD_TOO_LARGE', `cannot write a batch of ${length} bytes: a record of the log has at most ${most}; send smaller batches`)
+const tooLarge = (length: number, max: number): SvcError =>
+  new SvcError('PAYLOAD_TOO_LARGE', `cannot write a batch of ${length} bytes: a record of the log has at most ${max}; send smaller batches`)
 
 function isFull(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException

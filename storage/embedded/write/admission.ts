@@ -17,7 +17,7 @@ import { NOT_DURABLE, UNKNOWN } from '../series/provisional-series.ts'
 import { FIRST_HANDLE, RELEASED, type SeriesIndex } from '../series/series-index.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import type { Definitions, NewSeries, TableRows } from '../wal/record.ts'
-import { type MostNew, tooManyDefinitions, tooManySeries } from './new-bounds.ts'
+import { type MaxNew, tooManyDefinitions, tooManySeries } from './new-bounds.ts'
 import { Owners } from './owners.ts'
 import { copyRows, type Rows } from './rows.ts'
 
@@ -42,29 +42,29 @@ export class Admission {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
-  private readonly most: MostNew
+  private readonly maxNew: MaxNew
   private readonly owners: Owners
   private readonly retention: RetentionClock
 
   /** @param retention says what it does not keep. */
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits, most: MostNew, retention: RetentionClock) {
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, maxNew: MaxNew, retention: RetentionClock) {
     this.retention = retention
     this.schema = schema
     this.index = index
     this.limits = limits
-    this.most = most
+    this.maxNew = maxNew
     this.owners = new Owners(schema, index)
   }
 
   /** @param window of the batch's namespace. @throws BAD_REQUEST for a batch that begins too much; nothing has changed then. */
   admit(batch: WriteBatch, window: Window, { backfill = false, nonFinite = false }: WriteOptions): Admitted {
-    const work = new Work(this.schema, this.index, this.limits, this.most, this.owners, nonFinite)
+    const work = new Work(this.schema, this.index, this.limits, this.maxNew, this.owners, nonFinite)
     const bounds = window.open(this.retention.wallClock, backfill, this.retention.admission())
     let admitted: Admitted
     try {
       // Each of these begins a field at least: a batch of far too many is found out before any of them is begun.
       const fresh = batch.tables.reduce((sum, { measurement, rows }) => sum + (rows > 0 && measurement?.fields.size === 0 ? 2 : 0), 0)
-      if (fresh > this.most.definitions) throw tooManyDefinitions(this.most.definitions)
+      if (fresh > this.maxNew.definitions) throw tooManyDefinitions(this.maxNew.definitions)
       for (const table of batch.tables) {
         if (table.rows === 0) continue
         const refused = judge(table, bounds, window, work, (row) => this.nameOf(table, row))
@@ -133,7 +133,7 @@ class Work {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
-  private readonly most: MostNew
+  private readonly maxNew: MaxNew
   private readonly nonFinite: boolean
   private readonly definitions: Definitions = {}
   private readonly undo: Undo = []
@@ -150,11 +150,11 @@ class Work {
   private lastSeries = -1
 
   /** @param nonFinite NaN and infinities are admitted. */
-  constructor(schema: Schema, index: SeriesIndex, limits: Limits, most: MostNew, owners: Owners, nonFinite: boolean) {
+  constructor(schema: Schema, index: SeriesIndex, limits: Limits, maxNew: MaxNew, owners: Owners, nonFinite: boolean) {
     this.schema = schema
     this.index = index
     this.limits = limits
-    this.most = most
+    this.maxNew = maxNew
     this.owners = owners
     this.nonFinite = nonFinite
   }
@@ -307,7 +307,7 @@ class Work {
   private requireRoom(): void {
     const { measurements, fields, tables } = this.definitions
     const total = (measurements?.length ?? 0) + (fields?.length ?? 0) + (tables?.length ?? 0)
-    if (total > this.most.definitions) throw tooManyDefinitions(this.most.definitions)
+    if (total > this.maxNew.definitions) throw tooManyDefinitions(this.maxNew.definitions)
   }
 
   /** The number of a series from a decoder, given now if it has none; UNKNOWN for one that was called in. */
@@ -322,7 +322,7 @@ class Work {
     const next = index.count
     const number = index.promote(series)
     if (number < next) return number
-    if (this.promoted.length === this.most.series) throw tooManySeries(this.most.series)
+    if (this.promoted.length === this.maxNew.series) throw tooManySeries(this.maxNew.series)
     this.promoted.push(series)
     this.series.push({ series: number, measurement: index.measurementOf(number) })
     return number
@@ -458,9 +458,9 @@ function newScales(measurement: Measurement, rows: Rows): Map<string, number> {
   const scales = new Map<string, number>()
   for (const column of used(rows)) {
     if (column.type !== 'decimal' || measurement.fields.has(column.name)) continue
-    let most = 0
-    for (let row = 0; row < column.next; row++) if (column.has(row)) most = Math.max(most, (column.scales as Uint8Array)[row])
-    scales.set(column.name, most)
+    let max = 0
+    for (let row = 0; row < column.next; row++) if (column.has(row)) max = Math.max(max, (column.scales as Uint8Array)[row])
+    scales.set(column.name, max)
   }
   return scales
 }

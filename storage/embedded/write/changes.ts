@@ -16,7 +16,7 @@ export class Changes {
   private readonly index: SeriesIndex
   private readonly failed: (error: unknown) => void
 
-  /** @param failed told when a listener throws; others are still called. */
+  /** @param failed called when a listener throws; others are still called. */
   constructor(schema: Schema, index: SeriesIndex, failed: (error: unknown) => void) {
     this.schema = schema
     this.index = index

@@ -8,7 +8,7 @@ const full = new SvcError('STORAGE_FULL', 'no space')
 const segments = (n: number): Map<number, SegmentMeta[]> =>
   new Map([[7, Array.from({ length: n }, (_, id) => ({ id, level: 0, rows: 1 }) as unknown as SegmentMeta)]])
 
-t.test('full memtables: the cause decides what the caller is told', async (t) => {
+t.test('full memtables: the cause decides what the caller is answered', async (t) => {
   const pressure = new Pressure(
     LIMITS,
     () => 0,
@@ -39,7 +39,7 @@ t.test('merges that fall behind slow the writes, unless they cannot be done at a
   pressure.mergeFailed(7, full)
   pressure.measure(segments(8))
   t.match(pressure.refusal(0), { code: 'STORAGE_FULL' })
-  pressure.mergeFailed(7, new Error('a damaged segment'))
+  pressure.mergeFailed(7, new Error('a corrupt segment'))
   pressure.measure(segments(80))
   t.equal(pressure.refusal(0), undefined, 'refusing writes would not repair it')
   pressure.merged(7)

@@ -52,7 +52,7 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
     writeFloat(engine, 'shared', 'a', NOW + 40n * HOUR, { z: 5 }),
   ].map(codeOf)
   await held
-  t.same(schemaOf(engine), before, 'nobody is told of it')
+  t.same(schemaOf(engine), before, 'nobody knows of it')
   await writer.commit()
   t.same(catalog.counters()?.newest, { '': String(NOW) }, 'nor does the window move on disk')
   await afterCrash(dir, async (again) => {
@@ -132,7 +132,7 @@ t.test('a measurement that gets a second field: points written again are one', a
   t.equal((await rowsOf(engine, 'o')).length, 10)
 })
 
-t.test('a drop that the log refuses: the measurement goes on, for those as well who were told nothing of it yet', async (t) => {
+t.test('a drop that the log refuses: the measurement goes on, for those as well who know nothing of it yet', async (t) => {
   for (const final of [false, true]) {
     const { engine, log, dir } = await heldEngine(t, { soft_delete_ttl_secs: 3600 })
     await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })

@@ -51,7 +51,7 @@ t.test('groups of chunks', async (t) => {
   // What is masked is taken out of the group.
   db.freeze()
   const masks = { measurement: measurement.def.id, sequence: db.memtable.sequence, series: null, start: START + 55_000n * MS, end: START + 60_000n * MS - 1n }
-  db.tell({ kind: 'tombstones', added: [{ id: 1, ...masks }], removed: [] })
+  db.publish({ kind: 'tombstones', added: [{ id: 1, ...masks }], removed: [] })
   await compare(part, 'after a delete')
   t.equal((await read({ start: masks.start, end: masks.end })).filter((line) => !line.endsWith(':  ')).length, 0)
 })

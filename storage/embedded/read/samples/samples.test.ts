@@ -104,7 +104,7 @@ class Subject {
     const id = ++this.tombstones
     const { sequence } = this.db.memtable
     const list = series === null ? null : Int32Array.from(series).sort()
-    this.db.tell({ kind: 'tombstones', added: [{ id, measurement: this.measurement.def.id, sequence, series: list, start, end }], removed: [] })
+    this.db.publish({ kind: 'tombstones', added: [{ id, measurement: this.measurement.def.id, sequence, series: list, start, end }], removed: [] })
     for (const number of series ?? this.points.keys())
       for (const time of [...(this.points.get(number)?.keys() ?? [])]) if (time >= start && time <= end) this.points.get(number)?.delete(time)
   }
@@ -115,7 +115,7 @@ class Subject {
     this.cutoff = cutoff
     this.freeze()
     const all = { id: ++this.tombstones, cutoff, sequence: this.db.memtable.sequence, except: new Set<number>() }
-    this.db.tell({ kind: 'cutoffs', cutoffs: { general: [all], own: new Map() } })
+    this.db.publish({ kind: 'cutoffs', cutoffs: { general: [all], own: new Map() } })
     for (const own of this.points.values()) for (const time of [...own.keys()]) if (time < cutoff) own.delete(time)
   }
 
@@ -145,7 +145,7 @@ class Subject {
   }
 
   private swap(added: SegmentMeta[], removed: number[], droppedMemtable: number): void {
-    this.db.tell({ kind: 'segments', added, removed, droppedMemtable })
+    this.db.publish({ kind: 'segments', added, removed, droppedMemtable })
     this.blocks.forget(removed, droppedMemtable)
   }
 }

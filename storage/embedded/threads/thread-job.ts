@@ -10,7 +10,7 @@ interface Link {
   ended(): void
 }
 
-export class Job<R = unknown> implements RunningJob<R> {
+export class ThreadJob<R = unknown> implements RunningJob<R> {
   readonly result: Promise<R>
   readonly output: AsyncIterable<Uint8Array>
   private readonly link: Link

@@ -3,10 +3,10 @@
  * Row n: series n modulo SERIES, time and value by n, and a second value that every third row lacks from ROWS_WHOLE on.
  */
 import { parentPort, workerData } from 'node:worker_threads'
+import { memtablePositions } from '../memtable/memtable-source.ts'
 import { ROW_BITS } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
 import { type MemtablePart, WorkerState } from '../threads/state.ts'
-import { memtablePositions } from './memtable-source.ts'
 
 export const SERIES = 13
 export const BATCH_ROWS = 40
@@ -25,7 +25,7 @@ export function timeOfRow(n: number): bigint {
 
 export const lacksSecond = (n: number): boolean => n >= ROWS_WHOLE && n % 3 === 0
 
-/** What the checking thread answers when it is told to stop. */
+/** What the checking thread answers when it is to stop. */
 export interface Findings {
   snapshots: number
   rows: number
