@@ -8,6 +8,7 @@ import type { Logs } from './log.ts'
 import type { MetricsRegistry } from './metrics.ts'
 import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
 import type { Scheduler } from './schedule/scheduler.ts'
+import { NAMESPACES, type NamespaceDirectory } from './services/namespace-directory.ts'
 import type { Storage } from './storage/storage.ts'
 
 export interface SharedParts {
@@ -102,6 +103,12 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       const context = request.svcContext
       if (context === null) throw new Error(`cannot read the context of request ${request.id}: it was not admitted`)
       return context
+    },
+    async systemContext(namespace = 'default', { name } = {}) {
+      if (settingUp) throw new Error(`cannot make a system context in plugin "${id}" during setup: namespaces are known in the ready phase`)
+      const directory = shared.services.get(NAMESPACES)?.service as NamespaceDirectory | undefined
+      const known = directory === undefined ? undefined : (given: string) => directory.get(given) !== undefined
+      return shared.auth.admitSystem(name === undefined ? `system:${id}` : `system:${id}:${name}`, namespace, known)
     },
     start: (hook) => {
       declare('a start hook')

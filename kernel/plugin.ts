@@ -178,6 +178,13 @@ export interface Svc {
   readonly dataDir: string | undefined
   /** Who calls, and for which namespace. */
   context(request: FastifyRequest): CallContext
+  /**
+   * The context of work inside the node, such as a connector or a timer: principal `system:<id>`, or `system:<id>:<name>`. From the ready phase on; take
+   * a new one for each write, for the namespace may be gone by then. It is limited and reported to observers like a call.
+   * @param namespace default `default`. Under multi_tenancy one that exists; otherwise there is no other.
+   * @throws SvcError BAD_REQUEST, FORBIDDEN, NOT_FOUND for a namespace that nobody could read, RATE_LIMITED.
+   */
+  systemContext(namespace?: string, options?: { name?: string }): Promise<CallContext>
   start(hook: Hook): void
   ready(hook: Hook): void
   drain(hook: Hook): void

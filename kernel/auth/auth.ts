@@ -3,6 +3,7 @@
  * each answer an identity, a refusal, or undefined (not mine); then limiters and authorizers may refuse who it is, and observers are told how it went.
  * Without authenticators the node is open. Nothing in here knows HTTP: each listener brings `Credentials`.
  */
+import { randomUUID } from 'node:crypto'
 import { classify, SvcError } from '../lib/errors/index.ts'
 import type { ClientCertificate } from '../lib/network/index.ts'
 import type { Action } from '../plugin.ts'
@@ -194,10 +195,57 @@ export class Auth {
     return action !== 'public' && !this.exempt.has(resource) && !this.exemptPrefixes.some((prefix) => resource.startsWith(prefix))
   }
 
-  private async ask(given: Credentials, action: Action, resource: string): Promise<CallContext> {
+  /**
+   * The context of work inside the node, which its configuration has asked for: no credentials, and no authorizer is asked. It writes where callers
+   * read, limiters may refuse it, and observers are told.
+   * @param known whether there is a namespace of this name; undefined = nobody defines them, and all that callers can name are. @throws BAD_REQUEST,
+   * FORBIDDEN, NOT_FOUND, RATE_LIMITED.
+   */
+  admitSystem(principal: string, namespace: string, known: ((namespace: string) => boolean) | undefined): Promise<CallContext> {
+    const none = () => undefined
+    const credentials: Credentials = { surface: 'system', path: principal, header: none, query: none, address: undefined, requestId: randomUUID() }
+    const decision: Decision = { outcome: 'allow', stage: 'namespace', credentials, action: 'write', resource: principal }
+    return this.settled(decision, async () => {
+      const identity: Identity = { principal, method: 'system', claims: {}, roles: [], namespaces: [namespace], admin: false }
+      decision.identity = identity
+      const problem = this.unreadable(principal, namespace, known)
+      if (problem !== undefined) throw problem
+      const context = {
+        ...identity,
+        roles: [],
+        namespace,
+        dataNamespace: this.multiTenancy ? namespace : '',
+        requestId: credentials.requestId,
+        address: undefined,
+      }
+      decision.context = context
+      decision.stage = 'limit'
+      for (const limiter of this.limiters) refuse(limiter.admitted?.({ context, action: 'write', resource: principal }))
+    })
+  }
+
+  /** Why no caller could read what is written to a namespace. */
+  private unreadable(principal: string, namespace: string, known: ((namespace: string) => boolean) | undefined): SvcError | undefined {
+    const problem = namespaceProblem(namespace)
+    if (problem !== undefined) return new SvcError('BAD_REQUEST', problem)
+    const cannot = `cannot use namespace "${namespace}" as "${principal}"`
+    if (!this.multiTenancy) {
+      if (namespace === DEFAULT_NAMESPACE) return undefined
+      return new SvcError('FORBIDDEN', `${cannot}: the server keeps no namespaces apart, and there is only "${DEFAULT_NAMESPACE}"; set server.multi_tenancy`)
+    }
+    if (known === undefined || known(namespace)) return undefined
+    return new SvcError('NOT_FOUND', `${cannot}: there is none of this name, and nobody could read it; POST /api/v1/namespaces creates one`)
+  }
+
+  private ask(given: Credentials, action: Action, resource: string): Promise<CallContext> {
     const decision: Decision = { outcome: 'allow', stage: 'arrival', credentials: given, action, resource }
+    return this.settled(decision, () => this.decide(decision))
+  }
+
+  /** Has observers told how a decision went. */
+  private async settled(decision: Decision, decide: () => Promise<void>): Promise<CallContext> {
     try {
-      await this.decide(decision)
+      await decide()
     } catch (error) {
       decision.outcome = 'deny'
       decision.error = classify(error)
