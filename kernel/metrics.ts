@@ -95,6 +95,11 @@ export class Metrics {
     return this.shared.child('kernel').counter(name, help, labelNames)
   }
 
+  /** A gauge that several plugins set, each under labels of its own; it is the kernel's. */
+  commonGauge(name: string, help: string, labelNames: readonly string[]): Gauge {
+    return this.shared.child('kernel').gauge(name, help, labelNames)
+  }
+
   /** @param collect sets the value at each scrape. */
   gauge(name: string, help: string, labelNames: readonly string[] = [], collect?: (gauge: Gauge) => void | Promise<void>): Gauge {
     return this.shared.claim(this.owner, name, (fullName) => {
