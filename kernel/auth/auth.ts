@@ -203,7 +203,7 @@ export class Auth {
    */
   admitSystem(principal: string, namespace: string, known: ((namespace: string) => boolean) | undefined): Promise<CallContext> {
     const none = () => undefined
-    const credentials: Credentials = { surface: 'system', path: principal, header: none, query: none, address: undefined, requestId: randomUUID() }
+    const credentials: Credentials = { protocol: 'system', path: principal, header: none, query: none, address: undefined, requestId: randomUUID() }
     const decision: Decision = { outcome: 'allow', stage: 'namespace', credentials, action: 'write', resource: principal }
     return this.settled(decision, async () => {
       const identity: Identity = { principal, method: 'system', claims: {}, roles: [], namespaces: [namespace], admin: false }

@@ -132,7 +132,7 @@ t.test('limiters may refuse it, and observers are told either way', async (t) =>
   await t.rejects(svc.systemContext(), { code: 'RATE_LIMITED' })
   await t.rejects(svc.systemContext('other'), { code: 'FORBIDDEN', message: /keeps no namespaces apart.*server\.multi_tenancy/ })
   t.match(kept.decisions, [
-    { outcome: 'allow', action: 'write', resource: 'system:inside', credentials: { surface: 'system' }, identity: { method: 'system' } },
+    { outcome: 'allow', action: 'write', resource: 'system:inside', credentials: { protocol: 'system' }, identity: { method: 'system' } },
     { outcome: 'deny', stage: 'limit', error: { code: 'RATE_LIMITED' } },
     { outcome: 'deny', stage: 'namespace', error: { code: 'FORBIDDEN' } },
   ])
