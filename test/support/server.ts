@@ -37,8 +37,7 @@ export interface RunningServer {
 }
 
 /**
- * Arguments for the program `env`, which starts the command with nothing else in its environment: the test runner adds loaders of its own
- * to whatever node process a test starts.
+ * Arguments for the program `env`, which starts the command with nothing else in its environment, whatever runs the test.
  */
 export function bare(env: Record<string, string>, ...command: string[]): string[] {
   return ['-i', `PATH=${process.env.PATH}`, ...Object.entries(env).map(([name, value]) => `${name}=${value}`), ...command]

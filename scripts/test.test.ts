@@ -1,0 +1,51 @@
+/** The runner of the tests: what fails is shown and fails the run, in each way that a file can fail. */
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+
+const GOOD = 'console.log("ok 1 - fine\\nok 2 - later # SKIP no broker\\n1..2\\n# { total: 2, pass: 1, skip: 1 }")'
+const BAD = 'console.log("ok 1 - fine\\nnot ok 2 - wrong\\n1..2\\n# { total: 2, pass: 1, fail: 1 }"); process.exitCode = 1'
+
+function run(files: Record<string, string>, ...args: string[]): { status: number | null; text: string } {
+  const root = mkdtempSync(join(tmpdir(), 'svc-runner-'))
+  t.teardown(() => rmSync(root, { recursive: true }))
+  mkdirSync(join(root, 'scripts'))
+  cpSync(join(import.meta.dirname, 'test.ts'), join(root, 'scripts/test.ts'))
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(root, name), text)
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'scripts/test.ts'), ...args], { encoding: 'utf8' })
+  return { status, text: stdout + stderr }
+}
+
+t.test('what passes is counted, and what was skipped is said', async (t) => {
+  const { status, text } = run({ 'a.test.ts': GOOD, 'b.test.ts': GOOD })
+  t.equal(status, 0)
+  t.match(text, /^# \{ total: 4, pass: 2, skip: 2 \}$/m)
+  t.match(text, /no broker/)
+})
+
+t.test('a failure, a file without a test, an end before the end: each fails the run', async (t) => {
+  for (const [text, said] of [
+    [BAD, /^not ok 2 - wrong$/m],
+    ['', /# has no test/],
+    ['console.log("# { total: 1, pass: 1 }"); process.exitCode = 3', /# exit code 3/],
+    ['console.log("# { total: 1, pass: 1 }"); process.kill(process.pid, "SIGKILL")', /# exit code SIGKILL/],
+    ['throw new Error("broken")', /broken/],
+  ] as const) {
+    const { status, text: output } = run({ 'a.test.ts': GOOD, 'bad.test.ts': text })
+    t.equal(status, 1, text)
+    t.match(output, said)
+    t.match(output, /^# failed: bad\.test\.ts$/m)
+    t.match(output, /fail: 1/)
+  }
+})
+
+t.test('files are chosen by parts of their paths', async (t) => {
+  const files = { 'a.test.ts': GOOD, 'bad.test.ts': BAD }
+  t.equal(run(files, 'a.test').status, 0)
+  t.equal(run(files, 'bad').status, 1)
+  const none = run(files, 'nothing')
+  t.equal(none.status, 2)
+  t.match(none.text, /cannot find tests: no file \*\.test\.ts has "nothing" in its path/)
+})
