@@ -23,6 +23,10 @@ export function startOrder(plugins: readonly Plugin[], problems: string[]): Plug
       return
     }
     path.push(plugin)
+    for (const name of plugin.includes ?? []) {
+      const included = providers.get(name)
+      if (included !== undefined) visit(included)
+    }
     for (const name of plugin.requires ?? []) {
       const provider = providers.get(name)
       if (provider !== undefined) visit(provider)

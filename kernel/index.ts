@@ -66,6 +66,7 @@ export {
   type Plugin,
   type PluginDefinition,
   type RouteConfig,
+  type SqlSeam,
   type Stability,
   type Svc,
 } from './plugin.ts'
@@ -81,6 +82,17 @@ export {
   REQUEST_LIMITS,
   type RequestLimits,
 } from './services/namespace-directory.ts'
+export type {
+  DeclaredSqlFunction,
+  SqlArgument,
+  SqlConstant,
+  SqlExpressionBody,
+  SqlFixedType,
+  SqlFunction,
+  SqlFunctionBody,
+  SqlFunctionColumn,
+  SqlType,
+} from './storage/sql-functions.ts'
 export type * from './storage/state.ts'
 export { importState } from './storage/state-import.ts'
 export type * from './storage/storage.ts'

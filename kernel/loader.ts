@@ -8,6 +8,7 @@ import type { Schema } from './config/section.ts'
 import { HOME, otherCopies } from './lib/modules/index.ts'
 import { didYouMean } from './lib/text/index.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
+import type { DeclaredSqlFunction } from './storage/sql-functions.ts'
 import type { Capability, StorageContext, StorageEngine } from './storage/storage.ts'
 import { VERSION } from './version.ts'
 
@@ -23,6 +24,8 @@ export interface EngineModule {
   presets?(given: Readonly<Record<string, unknown>>): Record<string, unknown>
   /** What else would end a start, without opening anything. @throws SvcError for values that do not fit together, or an environment that lacks what they name. */
   check?(config: Record<string, unknown>): void
+  /** With the capability `sql_functions`. @throws SvcError for one that the engine cannot have, such as of the name of a function of its own. */
+  checkSqlFunctions?(functions: readonly DeclaredSqlFunction[]): void
   /** What the resolved section means, in lines for `svc check`. */
   explain?(config: Record<string, unknown>): string[]
   /**

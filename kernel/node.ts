@@ -17,6 +17,7 @@ import { type Clock, type Plugin, systemClock } from './plugin.ts'
 import { createSvc, type Hooks, type SharedParts } from './plugin-context.ts'
 import { addSchedulesRoute } from './schedule/route.ts'
 import { Scheduler, type Schedules } from './schedule/scheduler.ts'
+import { SqlFunctions } from './storage/sql-functions.ts'
 import type { Storage, StorageEngine } from './storage/storage.ts'
 import { VERSION } from './version.ts'
 
@@ -37,6 +38,7 @@ export class SvcNode {
   private readonly clock: Clock
   private readonly lifecycle: Lifecycle
   private readonly startedAt: number
+  readonly sqlFunctions = new SqlFunctions()
   private readonly readinessChecks: (() => string | undefined)[] = []
   private readonly hooks = new Map<Plugin, Hooks>()
   private readonly stopping = new AbortController()
@@ -89,6 +91,7 @@ export class SvcNode {
         name: 'the HTTP routes',
         run: async () => {
           this.auth.verify()
+          this.config.storage?.module.checkSqlFunctions?.(this.sqlFunctions.all())
           const exposed = this.auth.open && !this.config.server.allow_open ? openProblem(this.config.listeners) : undefined
           if (exposed !== undefined) throw new SvcError('CONFIG_ERROR', exposed)
           await this.app.ready()
@@ -198,6 +201,7 @@ export class SvcNode {
       stopping: this.stopping.signal,
       scheduler: this.scheduler,
       notReady: () => this.notReady(),
+      sqlFunctions: this.sqlFunctions,
       services: new Map(),
     }
   }
@@ -243,7 +247,13 @@ export class SvcNode {
 
   private async openStorage(): Promise<void> {
     const { module, config, engine } = this.config.storage as NonNullable<NodeConfig['storage']>
-    const context = { config, log: this.logs.child('storage'), metrics: this.metrics.child(`storage/${engine}`), now: () => this.clock.now() }
+    const context = {
+      config,
+      log: this.logs.child('storage'),
+      metrics: this.metrics.child(`storage/${engine}`),
+      sqlFunctions: this.sqlFunctions.all(),
+      now: () => this.clock.now(),
+    }
     this.engine = module.createEngine(context)
     // Nobody has said yet what raw data is still needed: plugins do so when they start.
     this.releaseRetention = this.engine.holdRetention(() => EVERYTHING)

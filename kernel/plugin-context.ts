@@ -9,6 +9,7 @@ import type { MetricsRegistry } from './metrics.ts'
 import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
 import type { Scheduler } from './schedule/scheduler.ts'
 import { NAMESPACES, type NamespaceDirectory } from './services/namespace-directory.ts'
+import type { SqlFunctions } from './storage/sql-functions.ts'
 import type { Storage } from './storage/storage.ts'
 
 export interface SharedParts {
@@ -27,6 +28,7 @@ export interface SharedParts {
   stopping: AbortSignal
   scheduler: Scheduler
   notReady(): string | undefined
+  sqlFunctions: SqlFunctions
   services: Map<string, { provider: string; service: unknown }>
 }
 
@@ -98,6 +100,14 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
         shared.auth.addScoped(resource)
       },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
+    },
+    sql: {
+      function(declaration) {
+        declare('a SQL function')
+        if (!plugin.capabilities?.includes('sql_functions'))
+          throw new Error(`cannot add a SQL function of plugin "${id}": it does not declare the capability "sql_functions"; name it in definePlugin`)
+        shared.sqlFunctions.add(id, declaration)
+      },
     },
     context(request: FastifyRequest) {
       const context = request.svcContext

@@ -16,6 +16,7 @@ import type { DeclaredCode } from './lib/errors/index.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
+import type { SqlFunction } from './storage/sql-functions.ts'
 import type { Capability, Storage } from './storage/storage.ts'
 import { apiProblem } from './version.ts'
 
@@ -37,6 +38,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   section?: string
   /** Plugin ids or service names that must be there; they start first. */
   requires?: readonly string[]
+  /** Plugins that come with it, as they would stand in `plugins`: selected where the config does not name them, and started first. */
+  includes?: readonly string[]
   /** Names of the services it gives with `provide`. */
   provides?: readonly string[]
   /** What it needs of the storage; a plugin that names nothing here gets no storage. */
@@ -156,6 +159,11 @@ export interface AuthSeam {
   admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext>
 }
 
+export interface SqlSeam {
+  /** A function that statements of SQL may call; in setup, with the capability `sql_functions`. @throws CONFIG_ERROR for a wrong declaration or a name that is taken. */
+  function(declaration: SqlFunction): void
+}
+
 export type Hook = () => void | Promise<void>
 
 export interface Svc {
@@ -173,6 +181,7 @@ export interface Svc {
   /** The resolved [tls] section, for listeners of a plugin's own; undefined = listeners are in plain text. */
   readonly tls: Readonly<TlsConfig> | undefined
   readonly auth: AuthSeam
+  readonly sql: SqlSeam
   readonly clock: Clock
   /** Directory, absolute, where the storage engine keeps its files and plugins may keep theirs; undefined where nothing is kept on this machine. */
   readonly dataDir: string | undefined

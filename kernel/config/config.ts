@@ -119,10 +119,11 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const problems: string[] = []
   const { plugins: listed = [], ...rest } = structuredClone(read.tree)
 
-  const selected = [...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))]
+  const listedOnce = withoutRepeats([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
+  const selected = await withIncluded(listedOnce, read, problems)
   const ofPlugins = await overridesIn(read, selected)
   const source = { ...read, overrides: new Map([...read.overrides, ...givenBy(ofPlugins, read.flags ?? {}, read.env ?? {})]) }
-  const plugins = startOrder(withoutRepeats(selected, source.file, problems), problems)
+  const plugins = startOrder(selected, problems)
   problems.push(...nameClashes(plugins))
 
   const mounts = plugins.flatMap((plugin) => mountsOf(plugin).map((mount) => ({ ...mount, plugin })))
@@ -218,6 +219,19 @@ async function loadSelected(listed: unknown, source: ConfigSource, problems: str
     }
   }
   return loaded
+}
+
+/** Plugins that come with others, once each, and those that come with these. */
+async function withIncluded(selected: readonly Plugin[], source: ConfigSource, problems: string[]): Promise<Plugin[]> {
+  const all = [...selected]
+  const names = new Set(all.map(({ id }) => id))
+  for (const { includes = [] } of all) {
+    const wanted = includes.filter((name) => !names.has(name))
+    for (const name of wanted) names.add(name)
+    const loaded = await loadSelected(wanted, source, problems)
+    all.push(...loaded.filter(({ id }) => !all.some((other) => other.id === id)))
+  }
+  return all
 }
 
 function withoutRepeats(plugins: readonly Plugin[], file: string, problems: string[]): Plugin[] {

@@ -8,6 +8,7 @@
 import type { FieldInfo, FieldType, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesResolver, SeriesSet, WriteBatch } from '../lib/columns/index.ts'
 import type { SvcError } from '../lib/errors/index.ts'
 import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
+import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
 
 export type { ColumnChunk, FieldInfo, FieldType, Matcher, MatcherOp, MeasurementRef, SeriesChunk, SeriesResolver } from '../lib/columns/index.ts'
@@ -22,7 +23,7 @@ export interface MeasurementInfo {
 }
 
 /** What an engine can do. A plugin names what it needs; an engine that lacks it is refused at start. `shared_state`: other processes see the same state. */
-export type Capability = 'points' | 'sql' | 'state' | 'shared_state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive' | (string & {})
+export type Capability = 'points' | 'sql' | 'sql_functions' | 'state' | 'shared_state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive' | (string & {})
 
 export interface WriteOptions {
   /** Admit points older than the live window. */
@@ -375,6 +376,8 @@ export interface StorageContext {
   config: Record<string, unknown>
   log: { debug(o: object, m?: string): void; info(o: object, m?: string): void; warn(o: object, m?: string): void; error(o: object, m?: string): void }
   metrics: import('../metrics.ts').Metrics
+  /** SQL functions of the selected plugins; none for an engine without the capability `sql_functions`. */
+  sqlFunctions?: readonly DeclaredSqlFunction[]
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number
 }

@@ -17,6 +17,7 @@ export default definePlugin({
   stability: 'beta',
   protocols: ['flight'],
   config: configSchema,
+  includes: ['analytics'],
   capabilities: ['points', 'sql', 'jobs'],
   setup(svc, config) {
     const { max_sessions: maxSessions, max_prepared_statements: maxStatements, max_prepared_bytes: maxBytes } = config

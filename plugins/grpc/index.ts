@@ -10,6 +10,7 @@ export default definePlugin({
   stability: 'stable',
   protocols: ['grpc'],
   config: configSchema,
+  includes: ['analytics'],
   capabilities: ['points', 'jobs', 'delete'],
   provides: ['grpc_listener'],
   setup(svc, config) {

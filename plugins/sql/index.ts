@@ -8,6 +8,7 @@ export default definePlugin({
   summary: 'Answers read-only SQL over the measurements of a namespace',
   stability: 'stable',
   config: configSchema,
+  includes: ['analytics'],
   capabilities: ['sql', 'jobs'],
   setup(svc, { warm_up_statements: statements }) {
     const handler = new SqlHandler(svc)

@@ -47,7 +47,17 @@ import { closeDatabase, type OpenDatabase, openDatabase } from './open.ts'
 import { usageOf } from './series/usage.ts'
 import { declareField } from './write/declare.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'sql', 'state', 'jobs', 'delete', 'export', 'backup', 'archive'])
+export const capabilities: ReadonlySet<Capability> = new Set<Capability>([
+  'points',
+  'sql',
+  'sql_functions',
+  'state',
+  'jobs',
+  'delete',
+  'export',
+  'backup',
+  'archive',
+])
 
 const SCAN_JOB = moduleUrl('./read/scan-job.ts', import.meta.url)
 const EXPLAIN_JOB = moduleUrl('./read/explain-job.ts', import.meta.url)

@@ -6,6 +6,7 @@ export { openState } from './catalog/state-file.ts'
 export { check } from './check.ts'
 export { configSchema, explain, presets } from './config.ts'
 export { capabilities } from './engine.ts'
+export { checkSqlFunctions } from './sql/check-functions.ts'
 
 export function createEngine(context: StorageContext): StorageEngine {
   return new EmbeddedEngine(context)

@@ -51,6 +51,7 @@ import { selectSeries } from './series/select-series.ts'
 import { SeriesIndex } from './series/series-index.ts'
 import { Signal } from './signal.ts'
 import { slicesOf } from './slices.ts'
+import { functionSpec } from './sql/plugin-functions/spec.ts'
 import type { WorkerConfig } from './threads/messages.ts'
 import { WorkerPool } from './threads/pool.ts'
 import { Publisher } from './threads/publisher.ts'
@@ -215,7 +216,10 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     shared,
     queryThreads: queryThreads(config),
     maxJobs: config.max_concurrent_queries,
-    config: { query: { ...threadConfig('query'), ...encryption.query }, maintenance: threadConfig('maintenance') },
+    config: {
+      query: { ...threadConfig('query'), ...encryption.query, sqlFunctions: (context.sqlFunctions ?? []).map(functionSpec) },
+      maintenance: threadConfig('maintenance'),
+    },
     state: () => stateEvents({ schema, index, tombstones, drops, segments, memtables }),
     maintenanceDied: (cause) => {
       metrics.maintenancePanics.inc()

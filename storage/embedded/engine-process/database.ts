@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import type { SqlChunk } from 'svcdb'
 import { type RowSource, registerSources, SOURCE_FUNCTION } from '../duckdb/duckdb.ts'
-import { registerSqlFunctions } from '../sql/analytic-functions.ts'
 import { ident, literal } from '../sql/ast.ts'
 import { guardPlan, type PlanBounds } from '../sql/plan-guard.ts'
+import { registration } from '../sql/setup.ts'
 import { runnerOn, type Statement } from '../sql/statement.ts'
 import { type FromProcess, type ProcessSettings, type ToProcess, type View, WINDOW_BYTES } from './messages.ts'
 import { chunkSource } from './row-source.ts'
@@ -40,7 +40,7 @@ export async function openDatabase(settings: ProcessSettings, send: (message: Fr
     allow_unsigned_extensions: 'false',
   })
   const connection = await instance.connect()
-  registerSqlFunctions(connection)
+  ;(await registration(settings.functions))(connection)
   const sources = new Map<string, RowSource>()
   registerSources(connection, sources)
   for (const statement of [

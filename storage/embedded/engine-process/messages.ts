@@ -1,5 +1,6 @@
 /** What an engine thread and its engine processes say to each other, in order, over the process' channel. */
 import type { SqlChunk, SqlColumn } from 'svcdb'
+import type { NativeSpec } from '../sql/plugin-functions/spec.ts'
 
 /** Handed over on the command line. */
 export interface ProcessSettings {
@@ -14,6 +15,8 @@ export interface ProcessSettings {
   scratchBytes: number
   /** Nothing may be spilled. */
   noSpill: boolean
+  /** Of plugins, those that a module computes. */
+  functions: readonly NativeSpec[]
 }
 
 /** Rows of a measurement as the statement names them. */

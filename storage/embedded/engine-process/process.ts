@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
+import { isNative, nativeSpec } from '../sql/plugin-functions/spec.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
@@ -52,6 +53,7 @@ export class EngineProcess {
       growthBytes: config.memoryLimitBytes + OWN_BYTES,
       scratchBytes: config.maxScratchBytes ?? Number.MAX_SAFE_INTEGER,
       noSpill: config.noSpill === true,
+      functions: (config.sqlFunctions ?? []).filter(isNative).map(nativeSpec),
     }
     const dataBytes = BASE_DATA_BYTES + config.duckdbThreads * THREAD_DATA_BYTES + config.memoryLimitBytes
     this.child = start([MAIN, JSON.stringify(settings)], Math.ceil(dataBytes / 1024))

@@ -28,6 +28,7 @@ import { tagColumns } from '../series/tag-source.ts'
 import { duckType, type RelationRequest, type SqlApart, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
 import type { PlanBounds } from '../sql/plan-guard.ts'
+import type { FunctionSpec } from '../sql/plugin-functions/spec.ts'
 import { fieldInfo, type MeasurementDef } from '../threads/definitions.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot } from '../threads/state.ts'
@@ -37,6 +38,7 @@ import { explainScan, scanScope, scanSeries } from './scan.ts'
 import { segmentPathOf } from './sources.ts'
 
 const NS_PER_MS = 1_000_000n
+const NO_FUNCTIONS: readonly FunctionSpec[] = []
 
 export class EngineReader implements Reader {
   private readonly context: RelationContext
@@ -90,9 +92,10 @@ export class EngineReader implements Reader {
   async sql(request: SqlRequest): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
-    const { openSql, registerSqlFunctions } = await import('../sql/index.ts')
+    const { openSql, sqlSetup } = await import('../sql/index.ts')
+    const { functions, register } = await sqlSetup(this.context.sqlFunctions ?? NO_FUNCTIONS)
     const connection = await duck.connect()
-    duck.extend(registerSqlFunctions, connection)
+    duck.extend(register, connection)
     const calm = interruptOn(this.signal, connection)
     let unread: OpenedSql | undefined
     const abandon = (): void => {
@@ -110,7 +113,7 @@ export class EngineReader implements Reader {
       return releasing(cursor, release)
     }
     try {
-      const cursor = await this.opened(request.namespace, connection, (host) => openSql(host, request, this.signal))
+      const cursor = await this.opened(request.namespace, connection, (host) => openSql({ ...host, functions }, request, this.signal))
       unread = cursor
       return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => read(cursor) }
     } catch (error) {

@@ -24,6 +24,8 @@ export interface RelationContext {
   verifier?: SegmentGate
   /** How large a statement of SQL may be. */
   sqlLimits?: WorkerConfig['sqlLimits']
+  /** SQL functions of plugins. */
+  sqlFunctions?: WorkerConfig['sqlFunctions']
   /** Where statements run that are not bounded by the rows they read; without it, here. */
   processes?: ProcessPool
   /** Bytes of scratch space for one of these. */

@@ -8,7 +8,7 @@ import type { SqlHost } from './host.ts'
 
 // The tree is data from outside: members are looked at one by one.
 // biome-ignore lint/suspicious/noExplicitAny: see above
-export type Node = Record<string, any>
+export type Node = Record<string | symbol, any>
 
 /** Trees of the last statements, as text: dashboards ask the same again and again, and asking DuckDB takes longer than reading the text. */
 const KEPT_TREES = 256
@@ -28,8 +28,11 @@ export interface Parsed {
   parameters: readonly Node[]
 }
 
+/** Reads a text with DuckDB's parser. */
+export type Parse = (text: string) => Promise<Parsed>
+
 /** The one statement of `text`. @throws SQL_ERROR when it does not parse, is no query, or is not alone. */
-export async function parse(host: SqlHost, text: string): Promise<Parsed> {
+export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
   const json = trees.get(text) ?? (await serialize(host, text))
   // Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS.
   const tree = JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
@@ -45,7 +48,7 @@ export async function parse(host: SqlHost, text: string): Promise<Parsed> {
   return { tree: withoutEmpty(statements[0].node) as Node, parameters: (statements[0].named_param_map ?? []) as Node[] }
 }
 
-async function serialize(host: SqlHost, text: string): Promise<string> {
+async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promise<string> {
   const result = await host.connection.run(`SELECT json_serialize_sql(${literal(text)}, skip_null := true, skip_default := true)`)
   const json = String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
   if (text.length <= KEPT_LENGTH) {

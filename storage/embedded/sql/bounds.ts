@@ -6,6 +6,8 @@
  */
 import { constantInteger, constantText, type Node } from './ast.ts'
 import { foldName } from './names.ts'
+import { NATIVE } from './plugin-functions/expand.ts'
+import type { FunctionSpec } from './plugin-functions/spec.ts'
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
@@ -34,8 +36,7 @@ const AGGREGATES = words(`
 `)
 
 const WINDOWS = words(`
-  anomaly_score correlation cume_dist dense_rank diff first_value lag last_value lead nth_value ntile pct_change percent_rank rank rank_dense rolling_corr
-  rolling_mean rolling_std row_number zscore
+  cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number
 `)
 
 const CASTS: ReadonlySet<string> = new Set([
@@ -131,6 +132,8 @@ class Bounds {
   }
 
   private call(node: Node): boolean {
+    const plugin = node[NATIVE] as FunctionSpec | undefined
+    if (plugin !== undefined) return plugin.bounded === true
     const name = foldName(String(node.function_name))
     const children = (node.children ?? []) as Node[]
     if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Bucketing, bucketing, bucketOf } from './bucket.ts'
-import { CPU, type TestHost, testHost } from './test-host.ts'
+import { CPU, type TestHost, testHost } from './testing/host.ts'
 import { parseSpan } from './width.ts'
 
 const NOW = 1_767_225_600_000_000_000n

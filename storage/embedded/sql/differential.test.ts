@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CPU, CPU_ROWS, type TestHost, testHost } from './test-host.ts'
+import { CPU, CPU_ROWS, type TestHost, testHost } from './testing/host.ts'
 
 let host: TestHost
 t.before(async () => {

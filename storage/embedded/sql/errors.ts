@@ -2,6 +2,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import { raised } from '../duckdb/raised.ts'
 import type { Names } from './names.ts'
+import { NATIVE_PREFIX } from './plugin-functions/spec.ts'
 
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
@@ -46,6 +47,7 @@ function clean(text: string): string {
     .replace(/\n\s*LINE \d+:[\s\S]*$/, '')
     .replace(/\(?\b(?:read_parquet|parquet_scan)\([^)]*\)\)?/g, 'a measurement')
     .replace(/(?:[A-Za-z]:)?[\\/][^\s'"]*\.parquet/g, 'a segment')
+    .replaceAll(NATIVE_PREFIX, '')
     .replace(/__svc_\w+/g, 'an internal function')
     .replace(/\n+/g, ' ')
     .trim()

@@ -8,19 +8,24 @@ import { fits, parseInstant, parseTime } from './instant.ts'
 import { lambdaText } from './lambda.ts'
 import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'
+import { NATIVE, ORIGINAL } from './plugin-functions/expand.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
 import { printSessionCall } from './session-functions.ts'
 import { star, starPattern } from './star.ts'
 import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
 import { printType } from './types.ts'
-import { ANALYTIC_AGGREGATES, ANALYTIC_WINDOWS, printAnalyticAggregate, printAnalyticWindow } from './windows.ts'
 
 export function printExpr(p: Printer, node: Node, scope: Scope): string {
   return p.put(print(p, node, scope))
 }
 
 function print(p: Printer, node: Node, scope: Scope): string {
+  const call = node[ORIGINAL] as Node | undefined
+  if (call !== undefined) {
+    if (p.plain) return printNode(p, call, scope)
+    p.rewrites++
+  }
   return printParameter(p, node) ?? printNode(p, node, scope)
 }
 
@@ -156,27 +161,24 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
+  if (node[NATIVE] !== undefined) return `${node.function_name}(${list(p, node.children, scope)})`
   const session = printSessionCall(p, node)
   if (session !== undefined) return session
   const starred = starPattern(p, node, scope)
   if (starred !== undefined) return starred
   const name = checkName(p, node)
-  if (ANALYTIC_WINDOWS.has(name)) throw refuse(`cannot call ${name}: it is a window function and needs OVER (...)`)
   if (name === 'time_bucket' && !p.plain) {
     p.rewrites++
     return printBucket(p, node, scope)
   }
   const children = (node.children ?? []) as Node[]
-  if (ANALYTIC_AGGREGATES.has(name) && children.length === 2 && !p.plain) {
+  if (FIRST_OR_LAST.has(name) && children.length === 2 && !p.plain) {
     p.rewrites++
-    const filter = node.filter === undefined ? undefined : printExpr(p, node.filter, scope)
     const time = printExpr(p, children[1], scope)
-    const fast = (name === 'first' || name === 'last') && isTimeColumn(children[1], scope)
-    return printAnalyticAggregate(name, printExpr(p, children[0], scope), fast ? `epoch_ns(${time})` : time, filter, '')
+    return printFirstOrLast(name, printExpr(p, children[0], scope), isTimeColumn(children[1], scope) ? `epoch_ns(${time})` : time, filterOf(p, node, scope))
   }
   if (name === 'count_star') return `count(*)${filterOf(p, node, scope)}`
-  if (!SCALARS.has(name) && !OPERATORS.has(name) && !AGGREGATES.has(name) && name !== 'time_bucket' && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
-    throw unknown(name)
+  if (!p.plain && !SCALARS.has(name) && !OPERATORS.has(name) && !AGGREGATES.has(name)) throw unknown(name)
   checkAggregateName(name, children)
   if (isDivision(name) && children.length === 2) return division(p, name, children, scope)
   if (OPERATORS.has(name)) return operatorCall(p, name, children, scope)
@@ -193,6 +195,13 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
   }
   const order = orderList(p, node.order_bys, scope)
   return `${name}(${node.distinct === true ? 'DISTINCT ' : ''}${args.join(', ')}${order})${filterOf(p, node, scope)}`
+}
+
+const FIRST_OR_LAST = new Set(['first', 'last'])
+
+/** The value at the smallest or largest time; with one argument `first` and `last` are DuckDB's own. @param rest FILTER and OVER. */
+function printFirstOrLast(name: string, value: string, time: string, rest: string): string {
+  return `${name === 'first' ? 'arg_min' : 'arg_max'}(${value}, ${time})${rest}`
 }
 
 const BY_EXTREME = new Set(['arg_max', 'arg_min', 'argmax', 'argmin', 'max_by', 'min_by'])
@@ -310,30 +319,21 @@ function windowCall(p: Printer, node: Node, scope: Scope): string {
   const children = (node.children ?? []) as Node[]
   const partition = node.partitions === undefined ? '' : `PARTITION BY ${list(p, node.partitions, scope)}`
   const order = orderText(p, node.orders, scope)
-  if (ANALYTIC_WINDOWS.has(name) && !p.plain) {
-    p.rewrites++
-    if (!isDefaultFrame(node)) throw refuse(`cannot call ${name} with a frame: it has a window of its own; leave ROWS, RANGE and GROUPS out`)
-    if (node.filter_expr !== undefined || node.distinct === true || node.arg_orders !== undefined || node.ignore_nulls === true) {
-      throw refuse(`cannot call ${name} with DISTINCT, FILTER, ORDER BY among the arguments, or IGNORE NULLS`)
-    }
-    return printAnalyticWindow(p, name, children, (child) => printExpr(p, child, scope), partition, order)
-  }
   const over = `OVER (${[partition, order.trim(), frame(p, node, scope)].filter((part) => part !== '').join(' ')})`
-  const filter = node.filter_expr === undefined ? '' : printExpr(p, node.filter_expr, scope)
-  if (ANALYTIC_AGGREGATES.has(name) && children.length === 2 && !p.plain) {
+  const filter = node.filter_expr === undefined ? '' : ` FILTER (WHERE ${printExpr(p, node.filter_expr, scope)})`
+  if (FIRST_OR_LAST.has(name) && children.length === 2 && !p.plain) {
     p.rewrites++
-    return printAnalyticAggregate(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), filter === '' ? undefined : filter, ` ${over}`)
+    return printFirstOrLast(name, printExpr(p, children[0], scope), printExpr(p, children[1], scope), `${filter} ${over}`)
   }
-  const timed = printTimeAggregate(p, name, children, node.distinct === true, () => `${filter === '' ? '' : ` FILTER (WHERE ${filter})`} ${over}`, scope)
+  const timed = printTimeAggregate(p, name, children, node.distinct === true, () => `${filter} ${over}`, scope)
   if (timed !== undefined) return timed
   const star = name === 'count_star'
-  if (!star && !AGGREGATES.has(name) && !WINDOWS.has(name) && !ANALYTIC_WINDOWS.has(name) && !ANALYTIC_AGGREGATES.has(name) && !ALIASES.has(name))
-    throw unknown(name)
+  if (!p.plain && !star && !AGGREGATES.has(name) && !WINDOWS.has(name)) throw unknown(name)
   const args = [...children, node.offset_expr, node.default_expr].filter((child) => child !== undefined).map((child) => printExpr(p, child, scope))
   const inner = star
     ? '*'
     : `${node.distinct === true ? 'DISTINCT ' : ''}${args.join(', ')}${orderText(p, node.arg_orders, scope)}${node.ignore_nulls === true ? ' IGNORE NULLS' : ''}`
-  return `${star ? 'count' : name}(${inner})${filter === '' ? '' : ` FILTER (WHERE ${filter})`} ${over}`
+  return `${star ? 'count' : name}(${inner})${filter} ${over}`
 }
 
 function isDefaultFrame(node: Node): boolean {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Random } from '../../conformance/random.ts'
-import { GateHarness } from './testing-gate.ts'
+import { GateHarness } from './testing/gate.ts'
 
 const seconds = Number(process.argv[2] ?? 60)
 const seed = Number(process.argv[3] ?? Math.floor(Math.random() * 2 ** 31))

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { AGGREGATES, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
 import { prepareSql } from './prepare.ts'
-import { CPU, CPU_ROWS, type TestHost, testHost } from './test-host.ts'
+import { CPU, CPU_ROWS, type TestHost, testHost } from './testing/host.ts'
 
 let host: TestHost
 t.before(async () => {
@@ -51,8 +51,8 @@ for (const sql of [
   `SELECT * FROM (VALUES ((SELECT 1 FROM read_text('x')))) v(a)`,
   `SELECT DISTINCT ON ((SELECT 1 FROM read_text('x'))) 1`,
   `SELECT time_bucket('1h', (SELECT now() FROM read_text('x')))`,
-  `SELECT rate((SELECT 1 FROM read_text('x')), _time) FROM cpu`,
-  `SELECT zscore((SELECT 1 FROM read_text('x'))) OVER () FROM cpu`,
+  `SELECT spread((SELECT 1 FROM read_text('x'))) FROM cpu`,
+  `SELECT from_mean((SELECT 1 FROM read_text('x'))) OVER () FROM cpu`,
   `SELECT 'x' COLLATE "nocase;drop"`,
   `SELECT * FROM query('SELECT 1')`,
   `SELECT * FROM query_table('cpu')`,
@@ -98,7 +98,7 @@ for (const sql of [
   `SELECT json_deserialize_sql('{}')`,
   `SELECT create_sort_key(1, 'ASC')`,
   `SELECT in_search_path('a', 'b')`,
-  `SELECT __svc_rate([1.0], [1], 0)`,
+  `SELECT __svc_fn_spread([1.0])`,
   `SELECT __svc_bucket(1, '{}')`,
   `SELECT ('HOME').getenv()`,
   `SELECT hostname.getenv() FROM cpu`,
@@ -205,7 +205,7 @@ t.test('a failure names neither the rewritten statement nor internals', async (t
     'SELECT nope FROM cpu',
     `SELECT max(usage_user) + 'x'::INT FROM cpu`,
     'SELECT hostname FROM cpu GROUP BY procs',
-    `SELECT rate(hostname, 'x') FROM cpu`,
+    `SELECT newest(hostname, 'x') FROM cpu`,
   ]) {
     const error = await host.query(sql).catch((e: Error) => e)
     t.ok(error instanceof Error, sql)

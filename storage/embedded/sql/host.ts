@@ -3,6 +3,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import type { FieldType } from 'svcdb'
 import type { SqlLimits } from '../sql-limits.ts'
 import type { PlanBounds } from './plan-guard.ts'
+import type { PluginFunctions } from './plugin-functions/plugin-functions.ts'
 import type { StatementRunner } from './statement.ts'
 
 /** A column as SQL sees it: `name` is its name in SQL and in the relation. */
@@ -51,6 +52,8 @@ export interface SqlHost {
   connection: DuckDBConnection
   /** Of statements; DEFAULT_LIMITS when absent. */
   limits?: Readonly<SqlLimits>
+  /** Of plugins; none when absent. */
+  functions?: PluginFunctions
   /** Called for a statement whose memory or time is not bounded by the rows it reads. Absent: it runs on the connection as well. */
   apart?(): SqlApart
   measurements(namespace: string): SqlMeasurement[]

@@ -3,7 +3,7 @@ import t from 'tap'
 import { MAX_TIME } from './host.ts'
 import { openSql } from './open.ts'
 import { prepareSql } from './prepare.ts'
-import { CPU, CPU_ROWS, type TestHost, testHost } from './test-host.ts'
+import { CPU, CPU_ROWS, type TestHost, testHost } from './testing/host.ts'
 
 let host: TestHost
 t.before(async () => {

@@ -5,7 +5,7 @@ import t from 'tap'
 import { sqlText } from '../duckdb/duckdb.ts'
 import { openSql } from './open.ts'
 import { guardPlan, type PlanBounds } from './plan-guard.ts'
-import { CPU, CPU_ROWS, testHost } from './test-host.ts'
+import { CPU, CPU_ROWS, testHost } from './testing/host.ts'
 
 t.test('a plan that reads what is not its own is refused, counted, and says nothing of it', async (t) => {
   const dir = t.testdir()

@@ -1,6 +1,6 @@
 /** What the SQL layer costs: gate and rewriting a statement, and buckets over rows. node storage/embedded/sql/prepare.bench.ts */
 import { prepareSql } from './prepare.ts'
-import { CPU, testHost } from './test-host.ts'
+import { CPU, testHost } from './testing/host.ts'
 
 const ROUNDS = 500
 const ROWS = 2_000_000

@@ -10,6 +10,7 @@ import { checkText, checkTree } from './limits.ts'
 import { mentionedNames } from './mentions.ts'
 import type { Names } from './names.ts'
 import { bindParameters, checkCount, parameterNames } from './parameters.ts'
+import { expandFunctions } from './plugin-functions/expand.ts'
 import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type Scan } from './printer.ts'
 import { printQuery } from './select.ts'
 import { runnerOn, type StatementRunner } from './statement.ts'
@@ -59,6 +60,7 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
       const names = parameterNames(map)
       if (parameters !== undefined) checkCount(names, parameters)
       bindParameters(tree, names, parameters ?? [])
+      if (host.functions !== undefined) await expandFunctions(tree, host.functions, limits, (text) => parse(host, text))
       const bounded = isBounded(tree, checkTree(tree, limits))
       const enums = enumResults === true && statement.kind === 'query'
       const { sql, printer, runner } = await printed(host, namespace, statement.text, tree, enums, bounded)

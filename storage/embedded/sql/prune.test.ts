@@ -1,6 +1,6 @@
 import t from 'tap'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
-import { CPU, CPU_ROWS, testHost } from './test-host.ts'
+import { CPU, CPU_ROWS, testHost } from './testing/host.ts'
 
 t.test('BETWEEN with an end that is no constant is asked of every row', async (t) => {
   const host = await testHost([[CPU, CPU_ROWS]])

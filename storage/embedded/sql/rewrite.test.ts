@@ -1,7 +1,7 @@
 import t from 'tap'
 import { MAX_TIME, MIN_TIME } from './host.ts'
 import { prepareSql } from './prepare.ts'
-import { CPU, CPU_ROWS, type TestHost, testHost } from './test-host.ts'
+import { CPU, CPU_ROWS, type TestHost, testHost } from './testing/host.ts'
 
 let host: TestHost
 t.before(async () => {

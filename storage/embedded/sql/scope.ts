@@ -3,6 +3,8 @@ import { constantInteger, type Node, walk } from './ast.ts'
 import { isSchema } from './catalog.ts'
 import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
 import { foldName } from './names.ts'
+import { NATIVE } from './plugin-functions/expand.ts'
+import type { FunctionSpec } from './plugin-functions/spec.ts'
 import { kindOfTimeCall, kindOfTimeCast, kindOfWord, mixed, type TimeKind } from './time-kind.ts'
 
 /** What is known of a value without DuckDB's binder: enough to type literals and to tell float from exact division. */
@@ -95,7 +97,7 @@ export function resolve(names: readonly string[], scope: Scope | undefined): { s
 }
 
 const FLOAT_FUNCTIONS = new Set(
-  'avg mean favg fsum kahan_sum sumkahan stddev stddev_pop stddev_samp var_pop var_samp variance corr covar_pop covar_samp sqrt cbrt ln log log10 log2 exp sin cos tan asin acos atan atan2 pi random degrees radians pow power ^ ** / entropy kurtosis skewness sem rate irate diff pct_change rolling_mean rolling_std rolling_corr zscore ewm anomaly_score stl_trend stl_seasonal stl_residual correlation cross_correlation multivariate_anomaly epoch'.split(
+  'avg mean favg fsum kahan_sum sumkahan stddev stddev_pop stddev_samp var_pop var_samp variance corr covar_pop covar_samp sqrt cbrt ln log log10 log2 exp sin cos tan asin acos atan atan2 pi random degrees radians pow power ^ ** / entropy kurtosis skewness sem epoch'.split(
     ' ',
   ),
 )
@@ -187,6 +189,8 @@ export function kindOf(node: Node, scope: Scope): Kind | undefined {
       return 'bool'
     case 'FUNCTION':
     case 'WINDOW': {
+      const plugin = node[NATIVE] as FunctionSpec | undefined
+      if (plugin !== undefined) return plugin.returns === 'TIMESTAMP_NS' ? 'time' : (kindOfType(plugin.returns) ?? 'other')
       const name = foldName(String(node.function_name))
       const children = (node.children ?? []) as Node[]
       // Each child once, or the time would double with every level.

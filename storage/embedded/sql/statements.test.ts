@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
-import { GateHarness } from './testing-gate.ts'
+import { GateHarness } from './testing/gate.ts'
 
 let harness: GateHarness
 t.before(async () => {

@@ -2,7 +2,7 @@ import type { SqlParameter } from 'svcdb'
 import t from 'tap'
 import { MAX_TIME } from './host.ts'
 import { prepareSql } from './prepare.ts'
-import { type TestHost, testHost } from './test-host.ts'
+import { type TestHost, testHost } from './testing/host.ts'
 
 const SECOND = 1_000_000_000n
 const HOUR = 3600n * SECOND

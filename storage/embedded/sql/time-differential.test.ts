@@ -6,7 +6,7 @@
 import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import type { SqlMeasurement } from './host.ts'
-import { type TestHost, testHost } from './test-host.ts'
+import { type TestHost, testHost } from './testing/host.ts'
 
 const MEASUREMENT: SqlMeasurement = {
   name: 'm',

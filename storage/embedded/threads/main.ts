@@ -34,10 +34,22 @@ const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
 const sampleBlocks = new SampleBlocks(config.sampleCacheBytes)
 const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })
-const { sqlLimits, maxScratchBytes } = config
+const { sqlLimits, sqlFunctions, maxScratchBytes } = config
 const processes = new ProcessPool(config)
 const dictionaries = new TagDictionaries(state.series)
-const context: RelationContext = { state, duck, dictionaries, dataDir, sampleBlocks, verifier, sqlLimits, maxScratchBytes, processes, refusedPlan }
+const context: RelationContext = {
+  state,
+  duck,
+  dictionaries,
+  dataDir,
+  sampleBlocks,
+  verifier,
+  sqlLimits,
+  sqlFunctions,
+  maxScratchBytes,
+  processes,
+  refusedPlan,
+}
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */

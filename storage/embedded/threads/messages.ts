@@ -1,5 +1,7 @@
 /** The messages between the main thread and the engine threads. */
+
 import type { KeyMaterial } from '../encryption/keys.ts'
+import type { FunctionSpec } from '../sql/plugin-functions/spec.ts'
 import type { MeasurementDef, TableDef } from './definitions.ts'
 import type { ChunkDef } from './memtable-layout.ts'
 import type { RetentionCutoffs, Tombstone } from './removals.ts'
@@ -60,6 +62,8 @@ export interface WorkerConfig {
   maxScratchBytes?: number
   /** How large a statement may be; DEFAULT_LIMITS of the SQL layer when absent. */
   sqlLimits?: { textBytes: number; depth: number; nodes: number }
+  /** SQL functions of plugins. */
+  sqlFunctions?: readonly FunctionSpec[]
   /** Engine processes it may have at once; without any, every statement runs on the thread. */
   engineProcesses?: number
   /** What a regular expression of a condition may take; REGEX_TIMEOUT_MS when absent. */

@@ -2,9 +2,9 @@
  * Statements by chance, for the gate's tests: nested and recursive CTEs, correlated subqueries, LATERAL, joins, set operations and whole rows, over
  * names that are shadowed, quoted, spelled in several cases or folded by Unicode, or that DuckDB knows as something else.
  */
-import type { Random } from '../../conformance/random.ts'
-import { ident } from './ast.ts'
-import { foldName } from './names.ts'
+import type { Random } from '../../../conformance/random.ts'
+import { ident } from '../ast.ts'
+import { foldName } from '../names.ts'
 
 export interface GeneratorNames {
   /** Measurements that the caller has, with integer columns. */
@@ -172,7 +172,7 @@ export class StatementGenerator {
 
   private value(depth: number, scope: Scope): string {
     const nested = depth > 0 && --this.room > 0
-    switch (this.random.below(nested ? 12 : 6)) {
+    switch (this.random.below(nested ? 13 : 6)) {
       case 0:
         return String(this.random.below(9))
       case 1:
@@ -186,6 +186,8 @@ export class StatementGenerator {
         const alias = this.name()
         return `(SELECT max(${this.written(alias)}.${this.written(query.columns[0])}) FROM (${query.text}) AS ${this.written(alias)})`
       }
+      case 12:
+        return `${this.random.pick(['plus_one', 'half', 'quarter'])}(${this.value(depth - 1, scope)})::BIGINT`
       case 7:
         return `CASE WHEN ${this.condition(depth - 1, scope)} THEN ${this.column(scope)} ELSE 0 END`
       case 8: {

@@ -5,13 +5,15 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import type { Random } from '../../conformance/random.ts'
-import { sqlText } from '../duckdb/duckdb.ts'
-import { ident, type Node } from './ast.ts'
-import type { SqlHost, SqlMeasurement } from './host.ts'
-import { openSql } from './open.ts'
-import { prepareSql } from './prepare.ts'
-import { StatementGenerator } from './testing-statements.ts'
+import type { Random } from '../../../conformance/random.ts'
+import { sqlText } from '../../duckdb/duckdb.ts'
+import { ident, type Node } from '../ast.ts'
+import type { SqlHost, SqlMeasurement } from '../host.ts'
+import { openSql } from '../open.ts'
+import { prepareSql } from '../prepare.ts'
+import { sqlSetup } from '../setup.ts'
+import { PLAIN_MACROS, TEST_FUNCTIONS } from './functions.ts'
+import { StatementGenerator } from './statements.ts'
 
 const KELVIN = '\u212a'
 const MINE = ['cpu', 'Mem', 'k']
@@ -24,7 +26,17 @@ const hostileNames = (segments: string): string[] => [
   ...['duckdb_tables', 'duckdb_columns', 'duckdb_views()', 'sqlite_master', 'pragma_database_list', 'pg_tables', 'information_schema.tables', 'tables'],
   ...[`duc${KELVIN}db_tables`, `DUC${KELVIN}DB_COLUMNS`, 'sqlite_master ', '__theirs_cpu', 'main.__theirs_cpu', 'memory.main.__theirs_cpu', 'disk'],
   ...[`${segments}/1.parquet`, `${segments}/*.parquet`, `${segments}/[1-9k].parquet`, `${segments}/[1-9${KELVIN}].parquet`, `${segments}/**`],
-  ...[`read_parquet('${segments}/1.parquet')`, 'read_parquet', 'svc_source', '__svc_rate', 'query', 'query_table', 'getenv', 'current_user', 'current_schema'],
+  ...[
+    `read_parquet('${segments}/1.parquet')`,
+    'read_parquet',
+    'svc_source',
+    '__svc_fn_plus_one',
+    'query',
+    'query_table',
+    'getenv',
+    'current_user',
+    'current_schema',
+  ],
   ...[
     'rowid',
     'filename',
@@ -80,8 +92,11 @@ export class GateHarness {
     mkdirSync(segments, { recursive: true })
     const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
     const connection = await instance.connect()
+    const { functions, register } = await sqlSetup(TEST_FUNCTIONS)
+    register(connection)
     const plainInstance = await DuckDBInstance.create(':memory:', { threads: '1' })
     const plain = await plainInstance.connect()
+    for (const macro of PLAIN_MACROS) await plain.run(macro)
     const rows = (from: number): string =>
       `SELECT make_timestamp_ns(i) AS _time, ${COLUMNS.map((name, n) => `(i * ${n + 1} % 7 + ${from})::BIGINT AS ${name}`).join(', ')} FROM range(4) r(i)`
     for (const name of MINE) {
@@ -100,6 +115,7 @@ export class GateHarness {
     const given = new Set<string>()
     const host: SqlHost = {
       connection,
+      functions,
       bounds: { source: 'svc_source', isFile: () => false, isSource: () => false, tables: given, refused: (reason) => refusals.push(reason) },
       measurements: (namespace) => [...MINE, ...(namespace === 'mine' ? [] : ['disk'])].map(measurement),
       relation({ measurement, columns }) {

@@ -1,10 +1,11 @@
 /** A host for tests: measurements are tables of an in-memory DuckDB, the time range and tag hints become a WHERE clause. */
 import { DuckDBInstance } from '@duckdb/node-api'
 import type { SqlRequest } from 'svcdb'
-import { registerSqlFunctions } from './analytic-functions.ts'
-import { ident, literal } from './ast.ts'
-import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
-import { openSql } from './open.ts'
+import { ident, literal } from '../ast.ts'
+import type { RelationRequest, SqlHost, SqlMeasurement } from '../host.ts'
+import { openSql } from '../open.ts'
+import { sqlSetup } from '../setup.ts'
+import { TEST_FUNCTIONS } from './functions.ts'
 
 export interface TestHost extends SqlHost {
   requests: RelationRequest[]
@@ -35,10 +36,12 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
   const connection = await instance.connect()
   await connection.run("SET TimeZone = 'UTC'")
   await connection.run("SET explain_output = 'all'")
-  registerSqlFunctions(connection)
+  const { functions, register } = await sqlSetup(TEST_FUNCTIONS)
+  register(connection)
   for (const [i, [, select]] of tables.entries()) await connection.run(`CREATE TABLE __m${i} AS ${select}`)
   const host: TestHost = {
     connection,
+    functions,
     refusals: [],
     bounds: {
       source: 'svc_source',
