@@ -20,7 +20,7 @@ t.before(async () => {
   const answer = await node.inject({ method: 'POST', url: '/write', payload })
   if (answer.statusCode !== 204) throw new Error(answer.body)
 })
-t.after(() => node.stop())
+t.teardown(() => node.stop())
 
 async function query(text: string): Promise<{ columns: { name: string; type: string }[]; rows: (number | null)[][] }> {
   const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: text } })
