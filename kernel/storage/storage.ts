@@ -62,7 +62,7 @@ export interface DeleteRequest {
 export interface DeleteResult {
   /** Series that matched. */
   series: number
-  /** Segments with rows of the range that are out of service: the delete has to be sent again once they are repaired. */
+  /** Segments (see `ScanPlan`) with rows of the range that are out of service: the delete has to be sent again once they are repaired. */
   segmentsSkipped: number
 }
 
@@ -74,17 +74,17 @@ export interface DropOptions {
 /** Oldest time of a measurement, in nanoseconds, whose raw data somebody still needs: retention keeps what is at or after it. Absent = none. */
 export type RetentionHold = (namespace: string, measurement: string) => bigint | undefined
 
-/** What lies in a backup's directory as `backup_manifest.json`; the names are those of the wire. */
+/** What a backup is. */
 export interface BackupManifest {
   version: number
   /** Milliseconds since the Unix epoch. */
-  created_at: number
-  /** Sequence of the newest write-ahead log record the backup holds. */
-  wal_sequence: number
-  segments: number
-  /** Segments and all other files but the manifest. */
-  file_count: number
-  total_bytes: number
+  createdAt: number
+  /** Files of the backup, one that lists them excepted. */
+  files: number
+  /** Of these files. */
+  bytes: number
+  /** The engine's own figures, by the names under which callers get them. */
+  statistics: Record<string, number>
 }
 
 /** Copies of the whole database. Paths are absolute and have been checked by the caller. */
@@ -207,14 +207,14 @@ export interface Reader {
   /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number. */
   scan(request: ScanRequest): AsyncIterable<SeriesChunk>
   /** The measurements of a namespace by name: the same array until one of them changes, so that what is derived from it can be kept. */
-  schema(namespace: string): readonly MeasurementFields[]
+  schema(namespace: string): Promise<readonly MeasurementFields[]>
   /** One field's samples, for evaluators that go through series in columns. @throws NOT_FOUND for an unknown measurement or field. */
   samples(request: SampleRequest): Promise<SampleSet>
   /** The series that match and have a row in the range, ascending; whether the field has a value there is looked at by piece, not by row. */
   activeSeries(request: SampleRequest): Promise<SeriesSet>
   /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
   sql(request: SqlRequest): Promise<SqlCursor>
-  measurements(namespace: string): MeasurementInfo[]
+  measurements(namespace: string): Promise<MeasurementInfo[]>
 }
 
 export interface JobIo {
@@ -278,8 +278,10 @@ export interface ScanPlan {
   measurement: string
   series: number
   time: { start: string; end: string }
+  /** Segments are what an engine stores rows in and may leave out by time: files, parts, shards. */
   segments: { total: number; read: number }
-  memtableRows: number
+  /** Rows that would be looked at and are in no segment yet. */
+  bufferedRows: number
   deduplicated: boolean
 }
 
@@ -290,8 +292,8 @@ export interface NamespaceUsage {
   /** Those of writes under way included. */
   measurements: number
   /**
-   * Of files on this machine: a measurement's own exactly, of files that hold several measurements by the share of rows; and what rows in memory are
-   * likely to take there. Neither the log nor what is archived counts, nor what is dropped.
+   * What its points take where they are stored, once: a measurement's own files exactly, of files that hold several measurements by the share of rows; and
+   * what rows in memory are likely to take there. Neither logs nor what is archived count, nor what is dropped.
    */
   bytes: number
 }
@@ -328,7 +330,8 @@ export interface Storage {
 
   /** Declares a field; the same type again changes nothing. @throws SCHEMA_ERROR for another type, INVALID_POINT for a bad name. */
   declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo>
-  measurements(namespace: string): MeasurementInfo[]
+  /** By name. What was admitted before the call is seen, whoever wrote it. */
+  measurements(namespace: string): Promise<MeasurementInfo[]>
 
   /**
    * Deletes what was written before the call; resolves when that is durable. Writing the same times again afterwards works.
@@ -357,8 +360,8 @@ export interface Storage {
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R>
 
   /** Namespaces with measurements, sorted. */
-  namespaces(): string[]
-  usage(namespace: string): NamespaceUsage
+  namespaces(): Promise<string[]>
+  usage(namespace: string): Promise<NamespaceUsage>
   /** One guard for all namespaces, in place of the one before. */
   guard(guard: NamespaceGuard): void
 
@@ -366,7 +369,7 @@ export interface Storage {
   subscribe(listener: (change: Change) => void): () => void
   state(owner: string): StateStore
   status(): StorageStatus
-  /** Writes the memtable out; resolves when all that was written before the call needs no replay. */
+  /** Brings what was written before the call to where it stays, so that a restart has nothing to do for it; nothing happens in an engine that has no such step. */
   flush(): Promise<void>
 }
 

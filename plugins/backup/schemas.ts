@@ -1,5 +1,5 @@
 /** Shapes of the routes, for validation and for the OpenAPI description. */
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 
 const directory = (description: string) => Type.String({ minLength: 1, maxLength: 4096, description, examples: ['monday'] })
 const closed = { additionalProperties: false }
@@ -17,8 +17,10 @@ export const restoreBody = Type.Object(
 export const manifest = Type.Object({
   version: Type.Integer({ description: 'Of the format of the backup' }),
   created_at: Type.Integer({ description: 'Milliseconds since the Unix epoch' }),
-  wal_sequence: Type.Integer({ description: 'Newest record of the write-ahead log that was in effect when the backup began' }),
-  segments: Type.Integer(),
+  wal_sequence: Type.Optional(Type.Integer({ description: 'Newest record of the write-ahead log that was in effect when the backup began' })),
+  segments: Type.Optional(Type.Integer()),
   file_count: Type.Integer({ description: 'All files but the manifest' }),
   total_bytes: Type.Integer({ description: 'Of these files' }),
 })
+
+export type BackupAnswer = Static<typeof manifest>

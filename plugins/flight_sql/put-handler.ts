@@ -45,7 +45,7 @@ export class PutHandler {
       return send(writePreparedResult(Buffer.from(command.handle)))
     }
     if (writer instanceof SvcError) throw writer
-    const write = async () => this.write(this.targetOf(command, writer), writer, first.value, messages, call.signal)
+    const write = async () => this.write(await this.targetOf(command, writer), writer, first.value, messages, call.signal)
     await send(writeUpdateResult(await this.svc.ingest.attempt(writer, write)))
   }
 
@@ -59,7 +59,7 @@ export class PutHandler {
     }
   }
 
-  private targetOf(command: Command, context: CallContext): PutTarget {
+  private async targetOf(command: Command, context: CallContext): Promise<PutTarget> {
     switch (command.kind) {
       case 'update':
         return { measurement: measurementOf(command.query) }
@@ -70,7 +70,8 @@ export class PutHandler {
       }
       case 'ingest': {
         const { dataNamespace } = context
-        return ingestTarget(command.ingest, catalogOf(dataNamespace), (name) => this.svc.storage.measurements(dataNamespace).some((one) => one.name === name))
+        const names = new Set((await this.svc.storage.measurements(dataNamespace)).map(({ name }) => name))
+        return ingestTarget(command.ingest, catalogOf(dataNamespace), (name) => names.has(name))
       }
       default:
         throw new SvcError('BAD_REQUEST', `cannot put a command of kind ${command.kind}: send an update or an ingest with the record batches to write`)

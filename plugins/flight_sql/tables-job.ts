@@ -44,10 +44,7 @@ export function noTables(includeSchema: boolean): Uint8Array[] {
 const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
   const { namespace, catalog, namePattern, includeSchema, flights } = args
   const matches = namePattern === undefined ? () => true : likeMatcher(namePattern)
-  const measurements = reader
-    .measurements(namespace)
-    .filter(({ name }) => matches(name))
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
+  const measurements = (await reader.measurements(namespace)).filter(({ name }) => matches(name)).sort((a, b) => (a.name < b.name ? -1 : 1))
   if (flights) {
     for (const measurement of measurements) {
       const ticket = writeTicket({ id: '', query: selectAll(measurement.name), prepared: '', dictionaries: false })

@@ -58,7 +58,7 @@ async function emitRows(each: EachRow, { messageBytes }: QueryArgs, io: JobIo): 
 }
 
 async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes }: QueryArgs, io: JobIo): Promise<void> {
-  const measurement = reader.measurements(request.namespace).find(({ name }) => name === request.measurement)
+  const measurement = (await reader.measurements(request.namespace)).find(({ name }) => name === request.measurement)
   const { fields: wanted } = request
   const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
   const gatherer = new RowGatherer(measurement?.tags ?? [], fields)

@@ -23,7 +23,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
   svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => seen?.forget(`${namespace}\u0000`)))
   const startedAt = svc.clock.monotonic()
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod<CallContext> => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
-  const measurements = ({ context }: GrpcCall<CallContext>): MeasurementInfo[] => svc.storage.measurements(context.dataNamespace)
+  const measurements = ({ context }: GrpcCall<CallContext>): Promise<MeasurementInfo[]> => svc.storage.measurements(context.dataNamespace)
   return [
     { ...unary('Write', 'write', (request, call) => svc.ingest.attempt(call.context, () => writer.write(request, call))), carriesPoints: true },
     {
@@ -35,20 +35,20 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
     },
     { path: `/${SERVICE}/Query`, action: 'read', kind: 'server_stream', handle: (request, call, send) => queries.query(request, call, send) },
     unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),
-    unary('GetSchema', 'read', (request, call) => {
+    unary('GetSchema', 'read', async (request, call) => {
       const name = measurementName(request)
-      const known = measurements(call).find((measurement) => measurement.name === name)
+      const known = (await measurements(call)).find((measurement) => measurement.name === name)
       if (known === undefined)
         throw new SvcError('NOT_FOUND', `cannot find measurement "${name.slice(0, 256)}": there is none of this name; ListMeasurements lists them`)
       return schemaResponse(known)
     }),
-    unary('ListMeasurements', 'read', (request, call) => {
+    unary('ListMeasurements', 'read', async (request, call) => {
       nothing(request)
-      return listMeasurementsResponse(measurements(call))
+      return listMeasurementsResponse(await measurements(call))
     }),
-    unary('ServerInfo', 'read', (request, call) => {
+    unary('ServerInfo', 'read', async (request, call) => {
       nothing(request)
-      return serverInfoResponse(VERSION, Math.floor((svc.clock.monotonic() - startedAt) / 1000), measurements(call).length)
+      return serverInfoResponse(VERSION, Math.floor((svc.clock.monotonic() - startedAt) / 1000), (await measurements(call)).length)
     }),
     unary('Delete', 'delete', async (request, { context }) => {
       return deleteResponse(await svc.storage.delete({ namespace: context.dataNamespace, ...deleteRequest(request, svc.server.max_body_members) }))

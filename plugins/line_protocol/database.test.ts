@@ -48,7 +48,7 @@ const post = (node: TestNode, url: string, payload: string, headers: Record<stri
 /** `measurement tags value` of all points of a namespace. */
 async function stored(node: TestNode, namespace = ''): Promise<string[]> {
   const lines: string[] = []
-  for (const { name } of node.storage.measurements(namespace)) {
+  for (const { name } of await node.storage.measurements(namespace)) {
     for await (const { tags, times, columns } of node.storage.scan({ namespace, measurement: name })) {
       for (const i of times.keys()) lines.push(`${name} ${JSON.stringify(tags)} ${columns[0].values[i]}`)
     }

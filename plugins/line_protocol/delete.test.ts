@@ -30,7 +30,7 @@ async function start(t: Test, config: BootOptions['config'] = {}) {
 /** Measurement, tags and time after the base of every point. */
 async function points(node: TestNode, namespace = ''): Promise<string[]> {
   const found: string[] = []
-  for (const { name } of node.storage.measurements(namespace)) {
+  for (const { name } of await node.storage.measurements(namespace)) {
     for await (const { tags, times } of node.storage.scan({ namespace, measurement: name })) {
       for (const time of times) found.push([name, ...Object.entries(tags).map((pair) => pair.join('=')), String(time - BASE)].join(' '))
     }

@@ -38,7 +38,7 @@ export class DeleteHandler {
     const matchers = [...this.ofBucket(request.query, namespace, predicate), ...predicate.matchers]
     const end = stop === AFTER_ALL ? stop : stop + 1n
     let skipped = 0
-    for (const measurement of this.chosen(dataNamespace, predicate)) {
+    for (const measurement of await this.chosen(dataNamespace, predicate)) {
       const { segmentsSkipped } = await svc.storage.delete({ namespace: dataNamespace, measurement, matchers, start, end })
       skipped += segmentsSkipped
     }
@@ -69,8 +69,8 @@ export class DeleteHandler {
     return []
   }
 
-  private chosen(namespace: string, { measurements: rules }: Predicate): string[] {
-    const names = this.svc.storage.measurements(namespace).map(({ name }) => name)
+  private async chosen(namespace: string, { measurements: rules }: Predicate): Promise<string[]> {
+    const names = (await this.svc.storage.measurements(namespace)).map(({ name }) => name)
     return names.filter((each) => rules.every(({ equal, name }) => (each === name) === equal))
   }
 }

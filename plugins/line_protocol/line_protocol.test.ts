@@ -102,7 +102,7 @@ t.test('more points than max_write_batch_size are refused whole', async (t) => {
   const answer = await write(Array.from({ length: 101 }, (_, i) => `big v=${i} ${now()}`).join('\n'))
   t.equal(answer.statusCode, 400)
   t.match(answer.json().error, /max_write_batch_size is 100/)
-  t.notOk(node.storage.measurements('').some((m) => m.name === 'big'))
+  t.notOk((await node.storage.measurements('')).some((m) => m.name === 'big'))
 })
 
 t.test('an unknown precision is refused', async (t) => {

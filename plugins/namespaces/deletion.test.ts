@@ -47,7 +47,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     if (after < 20) {
       t.equal(cut.statusCode, 500)
       t.ok(await marked(at))
-      const left = storageOf(at).measurements('acme').length
+      const left = (await storageOf(at).measurements('acme')).length
       t.ok(left > 0 && left <= 20 - after, `${left} measurements are left`)
       t.match((await at.inject('POST', '/write', lines(1), 'acme')).json(), { code: 'NOT_FOUND', error: /being deleted/ })
       t.equal((await at.inject('POST', '/api/v1/measurements/n/schema/fields', { name: 'f', type: 'bool' }, 'acme')).statusCode, 404)
@@ -57,9 +57,9 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     await at.node.stop()
     at = await openNode(dir)
     await until(async () => !(await marked(at)))
-    t.same(storageOf(at).namespaces(), ['other'])
-    t.same(storageOf(at).usage('acme'), { series: 0, measurements: 0, bytes: 0 })
-    t.equal(storageOf(at).measurements('other').length, 3)
+    t.same(await storageOf(at).namespaces(), ['other'])
+    t.same(await storageOf(at).usage('acme'), { series: 0, measurements: 0, bytes: 0 })
+    t.equal((await storageOf(at).measurements('other')).length, 3)
     t.same(
       (await at.inject('GET', PATH)).json().namespaces.map(({ name }: { name: string }) => name),
       ['default', 'other'],
@@ -106,7 +106,7 @@ t.test('a delete that failed can be asked for again', async (t) => {
     both.map(({ statusCode }) => statusCode),
     [200, 200],
   )
-  t.same(storageOf(at).namespaces(), [])
+  t.same(await storageOf(at).namespaces(), [])
 })
 
 t.test('writes that race with a delete leave nothing under a name that is gone', async (t) => {
@@ -125,7 +125,7 @@ t.test('writes that race with a delete leave nothing under a name that is gone',
           await setImmediate() // a refusal waits for nothing, and would leave no turn to anything else
         }
       })
-      await until(() => storageOf(at).measurements('acme').length > 50)
+      await until(async () => (await storageOf(at).measurements('acme')).length > 50)
       t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
       going = false
       await Promise.all(writers)
@@ -134,15 +134,15 @@ t.test('writes that race with a delete leave nothing under a name that is gone',
         [...statuses].join(),
       )
       const known = (await at.inject('GET', `${PATH}/acme`)).statusCode === 200
-      const holds = storageOf(at).namespaces().includes('acme')
+      const holds = (await storageOf(at).namespaces()).includes('acme')
       if (auto_create) t.ok(known || !holds, 'what was written afterwards began a namespace of its own')
       else t.notOk(known || holds)
       if (known) await at.inject('DELETE', `${PATH}/acme`)
-      t.same(storageOf(at).namespaces(), [])
+      t.same(await storageOf(at).namespaces(), [])
     }
     await at.node.stop()
     const again = await openNode(dir, { namespaces: { auto_create } })
-    t.same(storageOf(again).namespaces(), [])
+    t.same(await storageOf(again).namespaces(), [])
     await again.node.stop()
   }
 })

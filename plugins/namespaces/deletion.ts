@@ -101,7 +101,7 @@ export class Deletion {
   private async removeData(name: string): Promise<void> {
     const { directory, storage } = this.parts
     // The mark keeps new ones away; those whose first write is on its way are among them.
-    for (let left = storage().measurements(name); left.length > 0; left = storage().measurements(name)) {
+    for (let left = await storage().measurements(name); left.length > 0; left = await storage().measurements(name)) {
       for (let i = 0; i < left.length; i += AT_ONCE) {
         if (this.stopped)
           throw new SvcError('DATABASE_CLOSED', `cannot finish the deletion of namespace "${name}": the server stops; the next start goes on with it`)

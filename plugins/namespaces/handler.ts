@@ -56,8 +56,8 @@ export class NamespacesHandler {
     return this.shown(this.known(name))
   }
 
-  list(): { namespaces: NamespaceRecord[]; count: number } {
-    const namespaces = this.directory.list().map((definition) => this.shown(definition))
+  async list(): Promise<{ namespaces: NamespaceRecord[]; count: number }> {
+    const namespaces = await Promise.all(this.directory.list().map((definition) => this.shown(definition)))
     return { namespaces, count: namespaces.length }
   }
 
@@ -102,8 +102,8 @@ export class NamespacesHandler {
     return definition
   }
 
-  private shown(definition: NamespaceDefinition): NamespaceRecord {
-    const { series, measurements, bytes, rate } = this.guard.usage(definition.name)
+  private async shown(definition: NamespaceDefinition): Promise<NamespaceRecord> {
+    const { series, measurements, bytes, rate } = await this.guard.usage(definition.name)
     return { ...definition, usage: { series_count: series, ingestion_rate: rate, storage_bytes: bytes, measurements } }
   }
 

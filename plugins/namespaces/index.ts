@@ -54,7 +54,7 @@ export default definePlugin({
         )
       if (!multiTenancy) return
       // Written to before the plugin was selected, or in the moment of a crash.
-      const unknown = svc.storage.namespaces().filter((name) => namespaceProblem(name) === undefined && registry.get(name) === undefined)
+      const unknown = (await svc.storage.namespaces()).filter((name) => namespaceProblem(name) === undefined && registry.get(name) === undefined)
       await Promise.all(unknown.map((name) => directory.adopt(name)))
     })
     // Behind the start of all others: they are asked to forget what they keep.

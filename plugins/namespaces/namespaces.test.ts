@@ -74,7 +74,7 @@ t.test('created, listed, shown, bounded, deleted', async (t) => {
 
   t.match(await call(node, 'DELETE', `${PATH}/acme`), { status: 200, body: { ok: true, message: /"acme" is deleted/ } })
   t.match(await call(node, 'GET', `${PATH}/acme`), { status: 404, body: { code: 'NOT_FOUND' } })
-  t.same(node.storage.measurements('acme'), [])
+  t.same(await node.storage.measurements('acme'), [])
   t.equal(await metric(node, 'svc_namespaces'), 1)
 })
 
@@ -112,7 +112,7 @@ t.test('what is refused', async (t) => {
   t.match(await call(node, 'POST', PATH, { name: 'third' }), { status: 429, body: { code: 'RATE_LIMITED', error: /max_namespaces/ } })
   const refused = await write(node, 'third', `cpu v=1 ${now()}`)
   t.match([refused.statusCode, refused.json().error], [429, /max_namespaces/])
-  t.same(node.storage.namespaces(), [])
+  t.same(await node.storage.namespaces(), [])
   t.equal(await metric(node, 'svc_namespace_quota_refusals_total{quota="namespaces"}'), 2)
 })
 
@@ -202,7 +202,7 @@ t.test('a node that keeps no namespaces apart refuses nothing that it took befor
     'what was asked for holds',
   )
   t.match(await call(node, 'DELETE', `${PATH}/fresh`), { status: 200, body: { message: /its data is kept/ } })
-  t.equal(node.storage.measurements('').length, 21)
+  t.equal((await node.storage.measurements('')).length, 21)
 })
 
 t.test('what happens is recorded, and does not happen when it cannot be', async (t) => {

@@ -16,6 +16,7 @@ class Flow {
   readonly bucket = new PointBucket()
   bytes = 0
   bytesAt = Number.NEGATIVE_INFINITY
+  measuring: Promise<void> | undefined
 }
 
 export interface GuardParts {
@@ -38,15 +39,15 @@ export class QuotaGuard implements NamespaceGuard {
 
   /** What every write passes. @throws NOT_FOUND, RATE_LIMITED. */
   readonly admit = (batch: WriteBatch, { namespace }: Pick<CallContext, 'namespace'>): void | Promise<void> => {
-    const coming = this.parts.directory.ensure(namespace)
+    const coming = this.parts.directory.ensure(namespace) ?? this.measured(namespace)
     if (coming === undefined) return this.check(namespace, batch.rows)
-    return coming.then(() => this.check(namespace, batch.rows))
+    return this.checkLater(coming, namespace, batch.rows)
   }
 
-  usage(name: string): NamespaceUsage & { rate: number } {
+  async usage(name: string): Promise<NamespaceUsage & { rate: number }> {
     const { clock, storage } = this.parts
     const data = this.dataOf(name)
-    const held = data === undefined ? { series: 0, measurements: 0, bytes: 0 } : storage().usage(data)
+    const held = data === undefined ? { series: 0, measurements: 0, bytes: 0 } : await storage().usage(data)
     return { ...held, rate: this.flows.get(name)?.meter.rate(clock.monotonic()) ?? 0 }
   }
 
@@ -79,12 +80,18 @@ export class QuotaGuard implements NamespaceGuard {
     return exceeded(`cannot begin a ${one}`, name, `${member} of ${limit} is reached`, member, `delete some, or `)
   }
 
+  private async checkLater(coming: Promise<void>, name: string, points: number): Promise<void> {
+    await coming
+    await this.measured(name)
+    this.check(name, points)
+  }
+
   private check(name: string, points: number): void {
     const { directory, config, clock, refusals } = this.parts
     const { max_ingestion_rate: rate, max_storage_bytes: most } = directory.quota(name)
     const flow = this.flow(name)
     const now = clock.monotonic()
-    if (most > 0 && this.bytes(name, flow, now) >= most) {
+    if (most > 0 && flow.bytes >= most) {
       refusals.inc({ quota: 'storage' })
       throw exceeded('cannot write', name, `max_storage_bytes of ${most} is reached`, 'max_storage_bytes', 'delete data, or ', FULL_RETRY_SECS)
     }
@@ -97,13 +104,25 @@ export class QuotaGuard implements NamespaceGuard {
     flow.meter.add(points, now)
   }
 
-  private bytes(name: string, flow: Flow, now: number): number {
+  /** Resolves when the bytes of a namespace that may have only so many are known well enough; undefined = they are. One question for all who wait. */
+  private measured(name: string): Promise<void> | undefined {
+    const { directory, config, clock } = this.parts
     const data = this.dataOf(name)
-    if (data !== undefined && now - flow.bytesAt >= this.parts.config.storage_refresh_secs * 1000) {
-      flow.bytes = this.parts.storage().usage(data).bytes
-      flow.bytesAt = now
+    if (data === undefined || directory.quota(name).max_storage_bytes === 0) return undefined
+    const flow = this.flow(name)
+    if (clock.monotonic() - flow.bytesAt < config.storage_refresh_secs * 1000) return undefined
+    flow.measuring ??= this.measure(flow, data)
+    return flow.measuring
+  }
+
+  private async measure(flow: Flow, data: string): Promise<void> {
+    try {
+      const { bytes } = await this.parts.storage().usage(data)
+      flow.bytes = bytes
+      flow.bytesAt = this.parts.clock.monotonic()
+    } finally {
+      flow.measuring = undefined
     }
-    return flow.bytes
   }
 
   private flow(name: string): Flow {

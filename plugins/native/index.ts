@@ -66,14 +66,14 @@ export default definePlugin({
     const list = { tags: ['measurements'], summary: 'Measurements with their columns', querystring: listQuery, response: { 200: listing } }
     svc.http.get('/api/v1/measurements', { schema: list }, async (request) => {
       const { offset, limit } = request.query as { offset: number; limit: number }
-      const all = svc.storage.measurements(svc.context(request).dataNamespace)
+      const all = await svc.storage.measurements(svc.context(request).dataNamespace)
       return { items: all.slice(offset, offset + limit).map(view), total: all.length, offset, limit }
     })
 
     const one = { tags: ['measurements'], summary: 'Columns of a measurement', params: measurementPath, response: { 200: measurementView } }
     svc.http.get('/api/v1/measurements/:name/schema', { schema: one }, async (request) => {
       const { name } = request.params as { name: string }
-      const known = svc.storage.measurements(svc.context(request).dataNamespace).find((measurement) => measurement.name === name)
+      const known = (await svc.storage.measurements(svc.context(request).dataNamespace)).find((measurement) => measurement.name === name)
       if (known === undefined)
         throw new SvcError('NOT_FOUND', `cannot find measurement "${name.slice(0, 256)}": there is none of this name; GET /api/v1/measurements lists them`)
       return view(known)

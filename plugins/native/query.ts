@@ -34,8 +34,10 @@ export class QueryHandler {
     return reply
   }
 
-  explain(request: HttpRequest): Promise<ScanPlan> {
-    return this.svc.storage.explain(this.scan(request, this.plan(request)))
+  /** Under the names of the wire. */
+  async explain(request: HttpRequest): Promise<Omit<ScanPlan, 'bufferedRows'> & { memtableRows: number }> {
+    const { bufferedRows, deduplicated, ...plan } = await this.svc.storage.explain(this.scan(request, this.plan(request)))
+    return { ...plan, memtableRows: bufferedRows, deduplicated }
   }
 
   private plan(request: HttpRequest): Plan {

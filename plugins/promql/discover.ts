@@ -54,7 +54,7 @@ class Search {
   }
 
   async *series(request: DiscoverRequest): AsyncGenerator<Labels> {
-    const catalog = MetricCatalog.of(this.reader.schema(this.namespace))
+    const catalog = MetricCatalog.of(await this.reader.schema(this.namespace))
     const several = request.selectors.length > 1
     const met = new Set<string>()
     for await (const { metric, set } of this.active(request)) {
@@ -78,7 +78,7 @@ class Search {
     const pairs = new Map<string, number>()
     let series = 0
     const pacer = new Pacer(signal)
-    for (const { name, measurement, field } of MetricCatalog.of(this.reader.schema(this.namespace)).metrics) {
+    for (const { name, measurement, field } of MetricCatalog.of(await this.reader.schema(this.namespace)).metrics) {
       if (pacer.due(METRIC_CELLS)) await pacer.pause()
       // Fields of a measurement that share a name have their series in common.
       const own = JSON.stringify([name, measurement])
@@ -128,7 +128,7 @@ class Search {
     news: (matching: SeriesSet) => boolean = () => true,
   ): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
     const { reader, namespace } = this
-    const catalog = MetricCatalog.of(reader.schema(namespace))
+    const catalog = MetricCatalog.of(await reader.schema(namespace))
     const pacer = new Pacer(signal)
     for (const matchers of selectors.length === 0 ? EVERYTHING : selectors) {
       const { names, others } = splitMatchers(matchers)

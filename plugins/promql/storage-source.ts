@@ -51,7 +51,7 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
     parts.push(...(merged === undefined ? same : [merged]))
     same = []
   }
-  for (const metric of MetricCatalog.of(reader.schema(namespace)).select(names)) {
+  for (const metric of MetricCatalog.of(await reader.schema(namespace)).select(names)) {
     if (pacer.due(METRIC_CELLS)) await pacer.pause()
     if (metric.name !== name) close()
     name = metric.name

@@ -95,7 +95,7 @@ export default warmUp
 
 /** The first series of the first metric: however many there are, a query of it is little work. */
 async function storedSample(reader: Reader, now: number, signal: AbortSignal): Promise<Sample | undefined> {
-  const [metric] = MetricCatalog.of(reader.schema(NAMESPACE)).metrics
+  const [metric] = MetricCatalog.of(await reader.schema(NAMESPACE)).metrics
   if (metric === undefined) return undefined
   const { measurement, field } = metric
   const wanted = { namespace: NAMESPACE, measurement, field }
@@ -164,5 +164,5 @@ function madeUp(): Reader {
       yield { first: 0, starts: Int32Array.from({ length: SERIES + 1 }, (_, i) => i * SAMPLES), times, values }
     },
   }
-  return { schema: () => schema, samples: async (_: SampleRequest) => set } as Pick<Reader, 'schema' | 'samples'> as Reader
+  return { schema: async (_: string) => schema, samples: async (_: SampleRequest) => set } as Pick<Reader, 'schema' | 'samples'> as Reader
 }

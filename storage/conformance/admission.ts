@@ -96,7 +96,7 @@ export const admissionRules: Rule[] = [
         written: 2,
         rejected: 1,
       })
-      t.match(engine.measurements('default'), [{ fields: [{ name: 'd', type: 'decimal', scale: 2 }] }])
+      t.match(await engine.measurements('default'), [{ fields: [{ name: 'd', type: 'decimal', scale: 2 }] }])
       const result = await write(engine, [point(NOW + 2n, { d: dec('7') }), point(NOW + 3n, { d: dec('0.125') }), point(NOW + 4n, { d: dec('9'.repeat(37)) })])
       t.match(result, {
         written: 1,
@@ -119,7 +119,7 @@ export const admissionRules: Rule[] = [
         fields: [{ name: 'd', type: 'decimal', scale: 4 }],
       })
       t.match(await engine.declareField('default', 'm', { name: 'd', type: 'decimal', scale: 4 }), { fields: [{ name: 'd' }] }, 'again')
-      t.match(engine.measurements('default'), [{ name: 'm' }])
+      t.match(await engine.measurements('default'), [{ name: 'm' }])
       t.same(await lines(engine, { measurement: 'm' }), [])
       await t.rejects(engine.declareField('default', 'm', { name: 'd', type: 'decimal', scale: 3 }), { code: 'SCHEMA_ERROR' })
       await t.rejects(engine.declareField('default', 'm', { name: 'd', type: 'float64' }), { code: 'SCHEMA_ERROR' })
@@ -164,7 +164,7 @@ export const admissionRules: Rule[] = [
         t.match(result, { written: 0, rejected: 1, rejections: [{ code: 'INVALID_POINT', position: 0 }] }, `point ${i}`)
         t.match(result.rejections[0].message, /^cannot /)
       }
-      t.same(engine.measurements('default'), [], 'a refused row creates nothing')
+      t.same(await engine.measurements('default'), [], 'a refused row creates nothing')
       await t.rejects(lines(engine, { measurement: 'm' }), { code: 'NOT_FOUND' })
       const all = await write(engine, [...bad, point(NOW, { s: str('ä'.repeat(50)) }, { a: '1', b: '1', c: '1', d: '' })])
       t.match(all, { written: 1, rejected: bad.length })

@@ -170,7 +170,7 @@ export const deleteRules: LifeRule[] = [
       t.same(await remove(life), { series: 0, segmentsSkipped: 0 }, 'what is gone is not counted again')
       await life.between()
       t.same(await seen(life, 'cpu'), [])
-      t.match(life.engine.measurements('default'), [
+      t.match(await life.engine.measurements('default'), [
         { name: 'cpu', tags: [], fields: [{ name: 'v', type: 'float64' }] },
         { name: 'mem', tags: ['host'] },
       ])

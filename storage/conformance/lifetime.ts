@@ -24,7 +24,7 @@ const row = (time: bigint, value: number | string, host = 'a'): string =>
   `${JSON.stringify({ host })} ${time} v=${typeof value === 'string' ? `string:${JSON.stringify(value)}` : `float64:${value}`}`
 const drop = (life: Life, measurement = 'cpu', namespace = 'default') => life.engine.drop(namespace, measurement)
 const restore = (life: Life, measurement = 'cpu', namespace = 'default') => life.engine.restore(namespace, measurement)
-const names = (life: Life) => life.engine.measurements('default').map((m) => m.name)
+const names = async (life: Life) => (await life.engine.measurements('default')).map((m) => m.name)
 
 /** Sets the clock and writes a point of that time elsewhere, so that the newest time held follows. */
 async function advance(life: Life, toMs: number): Promise<void> {
@@ -39,10 +39,10 @@ export const dropRules: LifeRule[] = [
       await write(life.engine, [point(NOW, 1), point(NOW, 2, 'b'), point(NOW, 3, 'a', 'mem')])
       await write(life.engine, [point(NOW, 4)], { namespace: 'other' })
       await life.between()
-      const before = { schema: life.engine.measurements('default'), rows: await seen(life, 'cpu') }
+      const before = { schema: await life.engine.measurements('default'), rows: await seen(life, 'cpu') }
       await drop(life)
       for (let round = 0; round < 2; round++) {
-        t.same(names(life), ['mem'])
+        t.same(await names(life), ['mem'])
         t.equal(await seen(life, 'cpu'), 'NOT_FOUND')
         await t.rejects(life.engine.explain({ namespace: 'default', measurement: 'cpu' }), { code: 'NOT_FOUND' })
         await t.rejects(life.engine.delete({ namespace: 'default', measurement: 'cpu' }), { code: 'NOT_FOUND' })
@@ -51,7 +51,7 @@ export const dropRules: LifeRule[] = [
         await life.between()
       }
       await restore(life)
-      t.same(life.engine.measurements('default'), before.schema)
+      t.same(await life.engine.measurements('default'), before.schema)
       t.same(await seen(life, 'cpu'), before.rows)
       await life.between()
       t.match(await write(life.engine, [point(NOW + 1n, 5), point(NOW, 6, 'b'), point(NOW, 'x', 'c')]), { written: 2, rejections: [{ code: 'SCHEMA_ERROR' }] })
@@ -117,10 +117,10 @@ export const dropRules: LifeRule[] = [
       await life.between()
       for (const name of ['declared', 'up']) await drop(life, name)
       await life.between()
-      t.same(names(life), ['down'])
+      t.same(await names(life), ['down'])
       for (const name of ['declared', 'up']) await restore(life, name)
       await life.between()
-      t.match(life.engine.measurements('default'), [{ name: 'declared', fields: [{ name: 'd', scale: 3 }] }, { name: 'down' }, { name: 'up' }])
+      t.match(await life.engine.measurements('default'), [{ name: 'declared', fields: [{ name: 'd', scale: 3 }] }, { name: 'down' }, { name: 'up' }])
       t.same(await seen(life, 'up'), [`{} ${NOW} value=float64:1`])
     },
   ],
@@ -157,7 +157,7 @@ export const dropRules: LifeRule[] = [
       await advance(life, NOW_MS + 24 * HOUR_MS)
       for (let round = 0; round < 2; round++) {
         await t.rejects(restore(life), { code: 'NOT_FOUND', message: /^cannot restore measurement "cpu": its grace period has passed/ })
-        t.same(names(life), ['disk', 'mem'])
+        t.same(await names(life), ['disk', 'mem'])
         await life.between()
       }
       t.match(await write(life.engine, [point(NOW + DAY, 'text')]), { written: 1 })
@@ -249,7 +249,7 @@ export const finalDropRules: LifeRule[] = [
       await drop(life)
       if (epoch === life.engine.resolver.epoch) t.fail('numbers that were given back are called in')
       await life.between()
-      t.same(names(life), [])
+      t.same(await names(life), [])
       for (const name of ['cpu', 'unknown']) await t.rejects(restore(life, name), { code: 'NOT_FOUND', message: /soft_delete_ttl_secs is unset/ })
       t.match(await write(life.engine, hosts('ghijkl', 'text')), { written: 6, rejected: 0 }, 'the budget is free')
       await life.between()
@@ -289,7 +289,7 @@ export const retentionRules: LifeRule[] = [
       await advance(life, NOW_MS + 5 * HOUR_MS)
       await life.between()
       await becomes(t, life, 'cpu', [])
-      t.same(names(life), ['cpu'], 'the measurement and its types stay')
+      t.same(await names(life), ['cpu'], 'the measurement and its types stay')
       t.match(await write(life.engine, [point(NOW + HOUR, 5)], { backfill: true }), { written: 1 })
       await life.between()
       t.same(await seen(life, 'cpu'), [row(NOW + HOUR, 5)])

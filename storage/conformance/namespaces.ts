@@ -29,15 +29,15 @@ export const namespaceRules: LifeRule[] = [
   [
     'series and measurements are counted by namespace, whatever comes and goes',
     async (t, life) => {
-      const usage = (namespace: string) => counts(life.engine.usage(namespace))
-      t.same(life.engine.namespaces(), [])
-      t.same(life.engine.usage('alpha'), { series: 0, measurements: 0, bytes: 0 })
+      const usage = async (namespace: string) => counts(await life.engine.usage(namespace))
+      t.same(await life.engine.namespaces(), [])
+      t.same(await life.engine.usage('alpha'), { series: 0, measurements: 0, bytes: 0 })
       await write(life.engine, [...points('cpu', 'abc'), ...points('mem', 'ab'), ...mixed('one', 3)], A)
       await write(life.engine, [...points('cpu', 'a'), ...mixed('one', 1)], B)
       await life.between()
-      t.same(life.engine.namespaces(), ['alpha', 'beta'])
+      t.same(await life.engine.namespaces(), ['alpha', 'beta'])
       t.same(
-        [usage('alpha'), usage('beta'), usage('')],
+        [await usage('alpha'), await usage('beta'), await usage('')],
         [
           { series: 6, measurements: 3 },
           { series: 2, measurements: 2 },
@@ -46,22 +46,22 @@ export const namespaceRules: LifeRule[] = [
       )
       await life.engine.drop('alpha', 'cpu')
       await life.between()
-      t.same(usage('alpha'), { series: 6, measurements: 2 }, 'a drop that can be undone keeps its series')
+      t.same(await usage('alpha'), { series: 6, measurements: 2 }, 'a drop that can be undone keeps its series')
       await life.engine.restore('alpha', 'cpu')
       await life.between()
-      t.same(usage('alpha'), { series: 6, measurements: 3 })
+      t.same(await usage('alpha'), { series: 6, measurements: 3 })
       await life.engine.drop('alpha', 'cpu', { final: true })
       await life.between()
-      t.same(usage('alpha'), { series: 3, measurements: 2 })
+      t.same(await usage('alpha'), { series: 3, measurements: 2 })
       await life.engine.delete({ namespace: 'alpha', measurement: 'mem' })
       await life.settle()
       await life.between()
       await life.settle()
-      t.same(usage('alpha'), { series: 1, measurements: 2 }, 'a delete of all points gives series back')
+      t.same(await usage('alpha'), { series: 1, measurements: 2 }, 'a delete of all points gives series back')
       await write(life.engine, [...points('cpu', 'xy'), ...points('mem', 'z')], A)
       await life.between()
       t.same(
-        [usage('alpha'), usage('beta')],
+        [await usage('alpha'), await usage('beta')],
         [
           { series: 4, measurements: 3 },
           { series: 2, measurements: 2 },
@@ -69,8 +69,8 @@ export const namespaceRules: LifeRule[] = [
       )
       for (const name of ['cpu', 'mem', 'one']) await life.engine.drop('alpha', name, { final: true })
       await life.between()
-      t.same(life.engine.usage('alpha'), { series: 0, measurements: 0, bytes: 0 })
-      t.same(life.engine.namespaces(), ['beta'])
+      t.same(await life.engine.usage('alpha'), { series: 0, measurements: 0, bytes: 0 })
+      t.same(await life.engine.namespaces(), ['beta'])
     },
   ],
   [
@@ -105,7 +105,7 @@ export const namespaceRules: LifeRule[] = [
         const { batch } = fill(engine, [point(`n${round}`, 'x')], 'alpha')
         engine.recycle(batch)
       }
-      t.same(counts(engine.usage('alpha')), { series: 1, measurements: 1 })
+      t.same(counts(await engine.usage('alpha')), { series: 1, measurements: 1 })
       t.match(await write(engine, points('mem', 'b'), A), { written: 1, rejected: 0 })
     },
   ],
@@ -124,7 +124,7 @@ export const namespaceRules: LifeRule[] = [
       await engine.drop('alpha', 'mem', { final: true })
       await engine.declareField('alpha', 'disk', { name: 'f', type: 'bool' })
       t.same(
-        engine.measurements('alpha').map(({ name }) => name),
+        (await engine.measurements('alpha')).map(({ name }) => name),
         ['cpu', 'disk'],
       )
     },
@@ -143,27 +143,29 @@ export const namespaceRules: LifeRule[] = [
       await t.rejects(engine.declareField('alpha', 'disk', { name: 'f', type: 'bool' }), refusal)
       await t.rejects(engine.restore('alpha', 'mem'), refusal)
       t.equal((await lines(engine, { namespace: 'alpha', measurement: 'cpu' })).length, 1, 'it is still read')
-      t.same(counts(engine.usage('alpha')), { series: 2, measurements: 1 })
+      t.same(counts(await engine.usage('alpha')), { series: 2, measurements: 1 })
       await engine.drop('alpha', 'cpu', { final: true })
-      t.same(engine.measurements('alpha'), [])
+      t.same(await engine.measurements('alpha'), [])
       t.match(await write(engine, points('cpu', 'b'), B), { written: 1 })
     },
   ],
   [
     'bytes are counted by namespace',
     async (t, life) => {
-      const bytes = (namespace: string) => life.engine.usage(namespace).bytes
+      const bytes = async (namespace: string) => (await life.engine.usage(namespace)).bytes
       await write(life.engine, [...mixed('one', 900), ...mixed('two', 900), ...points('cpu', 'abcdef')], { ...A, backfill: true })
       await write(life.engine, mixed('one', 100), { ...B, backfill: true })
       await life.between()
-      t.ok(bytes('alpha') > 2 * bytes('beta') && bytes('beta') > 0, `${bytes('alpha')} and ${bytes('beta')} bytes`)
-      t.equal(bytes('gamma'), 0)
+      const [alpha, beta] = [await bytes('alpha'), await bytes('beta')]
+      t.ok(alpha > 2 * beta && beta > 0, `${alpha} and ${beta} bytes`)
+      t.equal(await bytes('gamma'), 0)
       for (const name of ['one', 'two', 'cpu']) await life.engine.drop('alpha', name, { final: true })
       await life.between()
-      t.same(life.engine.usage('alpha'), { series: 0, measurements: 0, bytes: 0 }, 'what is dropped does not count, wherever it lies')
-      t.ok(bytes('beta') > 0)
+      t.same(await life.engine.usage('alpha'), { series: 0, measurements: 0, bytes: 0 }, 'what is dropped does not count, wherever it lies')
+      t.ok((await bytes('beta')) > 0)
       await write(life.engine, mixed('one', 1), { ...A, backfill: true })
-      t.ok(bytes('alpha') < 1000, `${bytes('alpha')} bytes: nor when the name has come again`)
+      const again = await bytes('alpha')
+      t.ok(again < 1000, `${again} bytes: nor when the name has come again`)
     },
   ],
 ]

@@ -23,7 +23,7 @@ export const nonFiniteRules: LifeRule[] = [
       }
       await life.between()
       t.same(await lines(life.engine, { measurement: 'm' }), [])
-      t.match(life.engine.measurements('default'), [{ name: 'm', fields: [{ name: 'v', type: 'float64' }] }])
+      t.match(await life.engine.measurements('default'), [{ name: 'm', fields: [{ name: 'v', type: 'float64' }] }])
     },
   ],
   [

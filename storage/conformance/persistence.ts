@@ -23,7 +23,7 @@ export const persistenceRules: PersistenceRule[] = [
       await write(engine, [p(NOW, 2), p(NOW + 1n, 3)])
       await engine.declareField('default', 'declared', { name: 'd', type: 'decimal', scale: 7 })
       await engine.state('owner').transaction((tx) => tx.put('key', { deep: [1] }))
-      const schema = engine.measurements('default')
+      const schema = await engine.measurements('default')
       for (let round = 0; round < 3; round++) {
         const again = await reopen()
         t.same(
@@ -33,7 +33,7 @@ export const persistenceRules: PersistenceRule[] = [
             [NOW + 1n, 3],
           ].map(([time, v]) => `{"h":"ä"} ${time} d=decimal:1.25 i=int64:9223372036854775807 s=string:"x" v=float64:${v}`),
         )
-        t.same(again.measurements('default'), schema)
+        t.same(await again.measurements('default'), schema)
         t.same(await again.state('owner').get('key'), { deep: [1] })
         if (round === 1) await again.flush()
       }

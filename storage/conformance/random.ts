@@ -113,8 +113,8 @@ export async function randomRun(makeEngine: MakeEngine, seed: number, steps: num
     }
     log.push('final comparison')
     for (const namespace of NAMESPACES) {
-      const names = oracle.measurements(namespace).map((m) => m.name)
-      same('measurements', schemas(oracle, namespace), schemas(engine, namespace))
+      const names = (await oracle.measurements(namespace)).map((m) => m.name)
+      same('measurements', await schemas(oracle, namespace), await schemas(engine, namespace))
       for (const measurement of names) {
         totals.compared += await compare({ namespace, measurement }, oracle, engine)
         for (const field of FIELDS) totals.compared += await compareSamples({ namespace, measurement, field }, oracle, engine)
@@ -291,10 +291,10 @@ async function outcome(storage: StorageEngine, request: ScanRequest): Promise<st
   }
 }
 
-function schemas(storage: StorageEngine, namespace: string): MeasurementInfo[] {
+async function schemas(storage: StorageEngine, namespace: string): Promise<MeasurementInfo[]> {
   // Fields that one write creates have no order among them.
   const sorted = (m: MeasurementInfo) => [...m.fields].sort((a, b) => (a.name < b.name ? -1 : 1))
-  return storage.measurements(namespace).map((m) => ({ ...m, fields: sorted(m) }))
+  return (await storage.measurements(namespace)).map((m) => ({ ...m, fields: sorted(m) }))
 }
 
 function same(what: string, expected: unknown, found: unknown): void {

@@ -110,7 +110,7 @@ export const pointRules: Rule[] = [
         `{} ${NOW} v=float64:1`,
       ])
       t.same(
-        engine.measurements('default').map((m) => [m.name, m.tags]),
+        (await engine.measurements('default')).map((m) => [m.name, m.tags]),
         [
           ['m', ['a', 'ab', 'b']],
           ['other', ['a', 'b']],
@@ -239,7 +239,7 @@ export const pointRules: Rule[] = [
       await write(engine, [point('a', NOW, { v: str('text') })], { namespace: 'two' })
       t.same(await lines(engine, { namespace: 'one', measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=float64:1`])
       t.same(await lines(engine, { namespace: 'two', measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=string:"text"`])
-      t.same(engine.measurements('three'), [])
+      t.same(await engine.measurements('three'), [])
       const old = [point('a', NOW - 200n * HOUR, { v: f64(1) }, 'old')]
       t.match(await write(engine, old, { namespace: 'one' }), { written: 0, rejected: 1 })
       t.match(await write(engine, old, { namespace: 'three' }), { written: 1 }, 'each has a window of its own')

@@ -162,15 +162,15 @@ export class EmbeddedEngine implements StorageEngine {
     return this.running.exports.export(request, { ...options, namespace: request.namespace })
   }
 
-  measurements(namespace: string): MeasurementInfo[] {
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
     return this.database.schema.list(namespace).map((measurement) => this.described(measurement))
   }
 
-  namespaces(): string[] {
+  async namespaces(): Promise<string[]> {
     return this.database.schema.namespaces()
   }
 
-  usage(namespace: string): NamespaceUsage {
+  async usage(namespace: string): Promise<NamespaceUsage> {
     return usageOf(namespace, this.database)
   }
 

@@ -28,8 +28,8 @@ t.test('a full disk: the write answers STORAGE_FULL, never appears, and writes r
   for (const write of failed) await t.rejects(write, { code: 'STORAGE_FULL' })
   t.match(engine.status(), { accepting: true }, 'ready all the same')
   t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`], 'reads go on')
-  t.match(engine.measurements(''), [{ name: 'm', fields: [{ name: 'v', type: 'float64' }] }], 'what the failed writes defined is gone')
-  t.equal(engine.measurements('').length, 1)
+  t.match(await engine.measurements(''), [{ name: 'm', fields: [{ name: 'v', type: 'float64' }] }], 'what the failed writes defined is gone')
+  t.equal((await engine.measurements('')).length, 1)
   full = false
   await writeFloat(engine, 'm', 'new', NOW + 2n, { w: 5 })
   const expected = [`a ${NOW} v=1`, `new ${NOW + 2n} w=5`]

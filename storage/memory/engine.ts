@@ -161,12 +161,12 @@ export class MemoryEngine implements StorageEngine {
     return infoOf(target)
   }
 
-  measurements(namespace: string): MeasurementInfo[] {
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
     this.removal.settle()
     return this.resolver.list(namespace).map(infoOf)
   }
 
-  namespaces(): string[] {
+  async namespaces(): Promise<string[]> {
     this.removal.settle()
     return this.resolver
       .allNamespaces()
@@ -174,7 +174,7 @@ export class MemoryEngine implements StorageEngine {
       .sort()
   }
 
-  usage(namespace: string): NamespaceUsage {
+  async usage(namespace: string): Promise<NamespaceUsage> {
     this.removal.settle()
     let bytes = 0
     for (const { series } of this.resolver.list(namespace)) for (const { points } of series.values()) bytes += points.size * POINT_BYTES

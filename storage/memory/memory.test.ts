@@ -32,7 +32,7 @@ t.test('series whose data has ended no longer count', async (t) => {
   t.match(await write(engine, [point('newer')]), { written: 1 }, 'nothing of the oldest is left')
   t.ok(engine.resolver.epoch > epoch)
   t.same(
-    engine.measurements('default').map(({ name }) => name),
+    (await engine.measurements('default')).map(({ name }) => name),
     ['new', 'newer', 'old'],
   )
 })

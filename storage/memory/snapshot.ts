@@ -39,7 +39,7 @@ export class Snapshot implements Reader {
     return new Snapshot(new Map(frozen))
   }
 
-  measurements(namespace: string): MeasurementInfo[] {
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
     return [...(this.namespaces.get(namespace)?.values() ?? [])].map((m) => m.info)
   }
 
@@ -56,7 +56,7 @@ export class Snapshot implements Reader {
     }
   }
 
-  schema(namespace: string): readonly MeasurementFields[] {
+  schema(namespace: string): Promise<readonly MeasurementFields[]> {
     return this.measurements(namespace)
   }
 
@@ -93,7 +93,7 @@ export class Snapshot implements Reader {
       series: series.length,
       time: { start: String(request.start ?? INT64_MIN), end: String(request.end ?? INT64_MAX) },
       segments: { total: 0, read: 0 },
-      memtableRows: series.reduce((rows, s) => rows + pointsIn(s, request, fields).length, 0),
+      bufferedRows: series.reduce((rows, s) => rows + pointsIn(s, request, fields).length, 0),
       deduplicated: false,
     }
   }

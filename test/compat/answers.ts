@@ -22,12 +22,12 @@ export interface Answers {
 export async function answers(engine: EmbeddedEngine): Promise<Answers> {
   const found: Answers = { measurements: {}, points: {}, state: {}, sql: await sql(engine) }
   for (const namespace of NAMESPACES) {
-    const known = engine.measurements(namespace).sort((a, b) => (a.name < b.name ? -1 : 1))
+    const known = (await engine.measurements(namespace)).sort((a, b) => (a.name < b.name ? -1 : 1))
     found.measurements[namespace] = known
     found.points[namespace] = {}
     for (const { name } of known) found.points[namespace][name] = shortened(await lines(engine, { namespace, measurement: name }))
   }
-  if (engine.measurements('default').some(({ name }) => name === 'odd')) found.samples = await samples(engine)
+  if ((await engine.measurements('default')).some(({ name }) => name === 'odd')) found.samples = await samples(engine)
   for (const owner of OWNERS) found.state[owner] = await engine.state(owner).list()
   return JSON.parse(JSON.stringify(found)) as Answers
 }

@@ -35,8 +35,8 @@ export async function ask(engine: EmbeddedEngine): Promise<Said> {
       said[question] = { error: String((error as Error).message) }
     }
   }
-  await put('names', () => engine.measurements('default').map((one) => JSON.stringify(one)))
-  for (const { name } of engine.measurements('default')) await put(name, () => lines(engine, { measurement: name }))
+  await put('names', async () => (await engine.measurements('default')).map((one) => JSON.stringify(one)))
+  for (const { name } of await engine.measurements('default')) await put(name, () => lines(engine, { measurement: name }))
   for (const owner of OWNERS) await put(`state of ${owner}`, async () => (await engine.state(owner).list()).map((one) => JSON.stringify(one)))
   await put('sql', async () => {
     const job = engine.run<number>(COUNT, { namespace: 'default', query: 'SELECT host, temp FROM types' })

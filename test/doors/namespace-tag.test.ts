@@ -49,7 +49,7 @@ for (const multi_tenancy of [false, true]) {
     const { error } = await flight.put('DoPut', flightStream(descriptor(command('CommandStatementUpdate', { 1: 'flight' })), [columns], []))
     t.match(error?.details, REFUSED, 'Flight SQL')
 
-    const stored = node.storage.measurements(multi_tenancy ? 'default' : '').filter(({ name }) => name !== 'line')
+    const stored = (await node.storage.measurements(multi_tenancy ? 'default' : '')).filter(({ name }) => name !== 'line')
     t.notOk(JSON.stringify(stored).includes(TAG))
     const rows = await node.inject({ method: 'POST', url: '/api/v1/svc/query', payload: { measurement: 'line' } })
     t.match(rows.json(), [{ tags: { host: 'a' }, fields: { v: 2 } }], 'the points beside it are stored')

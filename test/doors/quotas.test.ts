@@ -30,7 +30,7 @@ t.test('series, measurements, storage and rate at every door', async (t) => {
       await quota({ max_series: 2, max_measurements: 1 })
       t.ok((await door.write(node, 'm', [sample('a')])).ok)
       refused(await door.write(node, 'm', [sample('b'), sample('c'), sample('a', now + 1)]), /namespace "default".*max_series_count of 2/)
-      t.equal(node.storage.usage('').series, 2)
+      t.equal((await node.storage.usage('')).series, 2)
       const [{ n }] = (await rows(node, 'SELECT count(*) AS n FROM m')) as { n: number }[]
       t.equal(Number(n), 3, 'what fits is there')
       const whole = await door.write(node, 'm', [sample('d')])

@@ -84,8 +84,8 @@ const reads = ({ method, url }: Ask): boolean => READING.test(`${method} ${url.s
 /** Everything that B holds. */
 async function heldByB({ storage }: TestNode): Promise<Record<string, string[]>> {
   const held: Record<string, string[]> = {}
-  for (const { name } of storage.measurements(NAMESPACE)) held[name] = (await lines(storage, { namespace: NAMESPACE, measurement: name })).sort()
-  return { ...held, schema: [JSON.stringify(storage.measurements(NAMESPACE))] }
+  for (const { name } of await storage.measurements(NAMESPACE)) held[name] = (await lines(storage, { namespace: NAMESPACE, measurement: name })).sort()
+  return { ...held, schema: [JSON.stringify(await storage.measurements(NAMESPACE))] }
 }
 
 t.test('B finds what the test looks for', async (t) => {
@@ -247,7 +247,7 @@ t.test('what A removes is its own', async (t) => {
     }
   }
   t.same(
-    node.storage.measurements(A).map(({ name }) => name),
+    (await node.storage.measurements(A)).map(({ name }) => name),
     ['mem'],
   )
   t.same(await heldByB(node), before)

@@ -36,7 +36,7 @@ export function adminEndpoints(door: Door, config: PromqlConfig): void {
     if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
     const namespace = svc.context(request).dataNamespace
     const refuse = (reason: string) => apiError('bad_data', `cannot delete series: ${reason}`)
-    const removals: Removal[] = removalsOf(selectors.map(selectorOf), svc.storage.measurements(namespace), refuse)
+    const removals: Removal[] = removalsOf(selectors.map(selectorOf), await svc.storage.measurements(namespace), refuse)
     const range = { ...(start === undefined ? {} : { start: nanoseconds(start) }), ...(end === undefined ? {} : { end: nanoseconds(end) + 1n }) }
     let skipped = 0
     for (const removal of removals) skipped += (await svc.storage.delete({ namespace, ...removal, ...range })).segmentsSkipped

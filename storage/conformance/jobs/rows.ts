@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Job } from 'svcdb'
 
 const job: Job<{ namespace: string; measurement: string; pauseMs: number }, { rows: number; fields: number }> = async (reader, args, io) => {
-  for (const { name } of reader.measurements(args.namespace)) await io.emit(Buffer.from(`${name}\n`))
+  for (const { name } of await reader.measurements(args.namespace)) await io.emit(Buffer.from(`${name}\n`))
   await setTimeout(args.pauseMs)
   let rows = 0
   let fields = 0

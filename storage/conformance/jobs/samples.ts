@@ -3,7 +3,7 @@ import type { Job } from 'svcdb'
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRequest } from 'svcdb/lib/columns'
 
 const job: Job<SampleRequest, { lines: string[]; active: string[]; fields: string[] }> = async (reader, request) => {
-  const fields = reader.schema(request.namespace).map(({ name, fields }) => `${name}: ${fields.map((field) => field.name).sort()}`)
+  const fields = (await reader.schema(request.namespace)).map(({ name, fields }) => `${name}: ${fields.map((field) => field.name).sort()}`)
   const { tags, series, blocks } = await reader.samples(request)
   // A decimal has more digits than a float: engines may round the last one differently.
   const lines: string[] = []

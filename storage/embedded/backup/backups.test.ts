@@ -34,8 +34,8 @@ t.test('restored backup was empty because paths were absolute: it opens elsewher
   const engine = await filled(dir)
   const expected = [await rowsOf(engine, 'm'), await rowsOf(engine, 'other')]
   const made = await engine.backup.create(join(root, 'one'))
-  t.match(made, { version: 2, created_at: NOW_MS, wal_sequence: 20 })
-  t.ok(made.segments > 0 && made.file_count === made.segments + 1 && made.total_bytes > 0)
+  t.match(made, { version: 2, createdAt: NOW_MS, statistics: { wal_sequence: 20 } })
+  t.ok(made.statistics.segments > 0 && made.files === made.statistics.segments + 1 && made.bytes > 0)
   await writeFloat(engine, 'm', 'late', NOW + 99n, { v: 1 })
   t.same(await engine.backup.verify(join(root, 'one')), made)
   t.same(await engine.backup.restore(join(root, 'one'), join(root, 'moved', 'here')), made)
@@ -65,7 +65,7 @@ t.test('backup raced a flush: what was acknowledged before the call is in it, wh
     await new Promise((resolve) => setTimeout(resolve, 300))
     const before = acknowledged
     const [made] = await Promise.all([engine.backup.create(join(root, `b${round}`)), engine.flush()])
-    t.ok(made.wal_sequence >= before)
+    t.ok(made.statistics.wal_sequence >= before)
     await engine.backup.restore(join(root, `b${round}`), join(root, `r${round}`))
     const copy = await openEngine(join(root, `r${round}`), SMALL)
     const rows = await rowsOf(copy, 'm')
@@ -93,7 +93,7 @@ t.test('definitions and deletes that only the log has are in the backup', async 
   await engine.backup.restore(join(root, 'b'), join(root, 'r'))
   const copy = await openEngine(join(root, 'r'))
   t.same(await rowsOf(copy, 'm'), expected)
-  t.ok(copy.measurements('').some(({ fields }) => fields.some(({ name }) => name === 'declared')))
+  t.ok((await copy.measurements('')).some(({ fields }) => fields.some(({ name }) => name === 'declared')))
   await closeAndRemove(copy)
   await closeAndRemove(engine, dir, root)
 })
@@ -126,7 +126,7 @@ t.test('a lease keeps files that a merge replaces until the backup has them', as
     },
   })
   const made = await backups.create(join(root, 'b'))
-  t.ok(made.segments > 0)
+  t.ok(made.statistics.segments > 0)
   t.ok(max > 0, `${max} segments were leased`)
   t.same(await backups.verify(join(root, 'b')), made)
   t.equal(await gauge(), 0, 'and then no more')
@@ -156,7 +156,7 @@ t.test('a backup in a directory that has one replaces it; files no longer named 
   t.same(await engine.backup.verify(target), made)
   const now = await filesBelow(target)
   t.notOk(now.includes('segments/left-over.parquet'))
-  t.equal(now.length, made.file_count + 1)
+  t.equal(now.length, made.files + 1)
   await closeAndRemove(engine, dir, root)
 })
 

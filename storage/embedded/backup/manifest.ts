@@ -19,7 +19,17 @@ export interface BackupFile {
   crc32: string
 }
 
-export interface StoredManifest extends BackupManifest {
+/** `backup_manifest.json`; some of its members are those of the wire. */
+export interface StoredManifest {
+  version: number
+  /** Milliseconds since the Unix epoch. */
+  created_at: number
+  /** Sequence of the newest write-ahead log record the backup holds. */
+  wal_sequence: number
+  segments: number
+  /** Segments and all other files but the manifest. */
+  file_count: number
+  total_bytes: number
   files: BackupFile[]
 }
 
@@ -35,9 +45,8 @@ export function encodeManifest(manifest: StoredManifest): Uint8Array {
   return Buffer.concat([head, Buffer.from(`,\n  "checksum": "${hex(crc32(head))}"\n}\n`)])
 }
 
-/** What the wire shows of it. */
 export function summary({ version, created_at, wal_sequence, segments, file_count, total_bytes }: StoredManifest): BackupManifest {
-  return { version, created_at, wal_sequence, segments, file_count, total_bytes }
+  return { version, createdAt: created_at, files: file_count, bytes: total_bytes, statistics: { wal_sequence, segments } }
 }
 
 /** @param shown how messages name the file. @throws INVALID_REQUEST for a manifest that is corrupt or of another version. */

@@ -44,11 +44,11 @@ const linked = join(dir, 'backups', 'linked')
 const copied = join(away, 'copied')
 const delay = monitorEventLoopDelay({ resolution: 1 })
 
-async function measure(name: string, work: () => Promise<{ total_bytes: number }>): Promise<void> {
+async function measure(name: string, work: () => Promise<{ bytes: number }>): Promise<void> {
   delay.reset()
   delay.enable()
   const began = performance.now()
-  const { total_bytes: bytes } = await work()
+  const { bytes } = await work()
   const seconds = (performance.now() - began) / 1000
   delay.disable()
   console.log(

@@ -104,7 +104,7 @@ await write('mem', now, 1) // the clock of retention goes by the newest row
 await measured('retention that empties all', () => engine.tidy())
 await measured('flush', () => engine.flush())
 await measured('a pass of maintenance', () => engine.tidy())
-console.log(`series left: ${engine.usage('').series}`)
+console.log(`series left: ${(await engine.usage('')).series}`)
 watching = false
 await watch
 await engine.close()

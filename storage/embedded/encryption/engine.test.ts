@@ -197,14 +197,15 @@ t.test('a field says that it is encrypted, and exports of its measurement are re
   let engine = await openEngine(dir, EMAIL)
   await write(engine, 0)
   await writeFloat(engine, 'other', 'a', NOW, { value: 1 })
-  const marked = (): string[] => engine.measurements('').flatMap(({ fields }) => fields.flatMap(({ name, encrypted }) => (encrypted ? [name] : [])))
-  t.same(marked(), ['email', 'rate'])
+  const marked = async (): Promise<string[]> =>
+    (await engine.measurements('')).flatMap(({ fields }) => fields.flatMap(({ name, encrypted }) => (encrypted ? [name] : [])))
+  t.same(await marked(), ['email', 'rate'])
   const refusal = { code: 'INVALID_REQUEST', message: /"m".*"email" is encrypted/ }
   await t.rejects(engine.export({ namespace: '', measurement: 'm', path: 'm.parquet', maxBytes: 0 }), refusal)
   t.match(await engine.export({ namespace: '', measurement: 'other', path: 'other.parquet', maxBytes: 0 }), { rows: 1 })
   await engine.close()
   engine = await openEngine(dir, encrypting({}))
-  t.same(marked(), [])
+  t.same(await marked(), [])
   await t.rejects(engine.export({ namespace: '', measurement: 'm', path: 'm.parquet', maxBytes: 0 }), refusal, 'as long as a segment holds it encrypted')
   await closeAndRemove(engine, dir)
 })

@@ -12,7 +12,8 @@ const CONFIG = { ...randomConfig, max_series_cardinality: 1_000_000 }
 const make = embedded(settings, 'crashed', (engine) => {
   const plain = engine.measurements.bind(engine)
   // The oracle has no encrypted fields.
-  engine.measurements = (namespace) => plain(namespace).map((info) => ({ ...info, fields: info.fields.map(({ encrypted: _, ...field }) => field) }))
+  engine.measurements = async (namespace) =>
+    (await plain(namespace)).map((info) => ({ ...info, fields: info.fields.map(({ encrypted: _, ...field }) => field) }))
 })
 
 t.setTimeout(300_000)

@@ -63,7 +63,7 @@ export class EngineReader implements Reader {
     return scanSeries(this.context, this.snapshot, scanScope(this.context, request), this.signal)
   }
 
-  schema(namespace: string): readonly MeasurementFields[] {
+  async schema(namespace: string): Promise<readonly MeasurementFields[]> {
     return this.context.state.schema(namespace)
   }
 
@@ -83,7 +83,7 @@ export class EngineReader implements Reader {
     return exportMeasurement(this.context, this.snapshot, task, this.signal)
   }
 
-  measurements(namespace: string): MeasurementInfo[] {
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
     const { state, duck } = this.context
     const info = (def: MeasurementDef): MeasurementInfo => ({ name: def.name, tags: state.series.tagKeys(def.id), fields: def.fields.map(fieldInfo) })
     return state.measurementsOf(namespace).map((def) => markEncrypted(duck.encrypted.keys, info(def)))

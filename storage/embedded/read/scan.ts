@@ -113,7 +113,7 @@ export function explainScan({ state }: RelationContext, snapshot: Snapshot, requ
     series: (series ?? state.series.of(measurement.id)).length,
     time: { start: String(request.start ?? MIN_TIME), end: String(request.end ?? MAX_TIME) },
     segments: { total: measurement.tables.reduce((sum, table) => sum + snapshot.table(table).segments.filter(isOwn).length, 0), read: segments },
-    memtableRows: sources.reduce(
+    bufferedRows: sources.reduce(
       (sum, { memtable }) =>
         sum + (memtable === undefined ? 0 : apart ? ownRows(memtable.part, state.series.measurementArray, measurement.id) : memtable.part.rows),
       0,

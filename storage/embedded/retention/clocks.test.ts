@@ -179,7 +179,7 @@ t.test('log and memtable are written out on time whatever the clock says', async
   }
   clock.ms = NOW_MS - HOUR_MS
   await node.engine.flush()
-  t.match(await node.engine.explain({ namespace: '', measurement: 'cpu' }), { memtableRows: 0 })
+  t.match(await node.engine.explain({ namespace: '', measurement: 'cpu' }), { bufferedRows: 0 })
 })
 
 t.test('a directory that was made under one clock opens under another', async (t) => {

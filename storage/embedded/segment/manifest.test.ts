@@ -115,12 +115,12 @@ t.test('what a failed commit was to store, the next one stores: definitions, del
   t.not(catalog.store.getJson('drop/0000000001'), undefined)
   const check = async (again: EmbeddedEngine) => {
     t.same(
-      again.measurements('').map(({ name }) => name),
+      (await again.measurements('')).map(({ name }) => name),
       ['m', 'new'],
     )
     t.same(await rowsOf(again, 'm'), [`b ${NOW} v=1 w=1`])
     t.same(await rowsOf(again, 'new'), [`a ${NOW} v=1 w=1`])
-    t.equal(again.usage('').series, 4, 'two of soft, one of m, one of new')
+    t.equal((await again.usage('')).series, 4, 'two of soft, one of m, one of new')
     await again.restore('', 'soft')
     t.equal((await rowsOf(again, 'soft')).length, 2)
   }

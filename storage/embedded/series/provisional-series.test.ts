@@ -211,7 +211,7 @@ t.test('namespaces whose writes are refused leave nothing behind', async (t) => 
   const { windows, index } = inside(engine)
   t.equal(windows.size, 0)
   t.equal((index as unknown as { counts: { counts: Map<string, number> } }).counts.counts.size, 0)
-  t.same(engine.namespaces(), [])
+  t.same(await engine.namespaces(), [])
   await closeAndRemove(engine, dir)
 })
 
@@ -226,7 +226,7 @@ t.test('numbers and names of refused measurements are used again', async (t) => 
   }
   await writeFloat(engine, 'n', 'a', NOW, { v: 1 })
   t.same(
-    engine.measurements('').map(({ name }) => name),
+    (await engine.measurements('')).map(({ name }) => name),
     ['m', 'n'],
   )
   await closeAndRemove(engine, dir)

@@ -175,10 +175,13 @@ export class Life {
   }
 
   /** What the engine lists, as `observe` gives it. */
-  listed(): Pick<Scanned, 'namespace' | 'name' | 'fields'>[] {
-    return NAMESPACES.flatMap((namespace) =>
-      this.engine.measurements(namespace).map(({ name, fields }) => ({ namespace, name, fields: fields.map((field) => [field.name, field.type]) })),
-    ) as Pick<Scanned, 'namespace' | 'name' | 'fields'>[]
+  async listed(): Promise<Pick<Scanned, 'namespace' | 'name' | 'fields'>[]> {
+    const listings = await Promise.all(
+      NAMESPACES.map(async (namespace) =>
+        (await this.engine.measurements(namespace)).map(({ name, fields }) => ({ namespace, name, fields: fields.map((field) => [field.name, field.type]) })),
+      ),
+    )
+    return listings.flat() as Pick<Scanned, 'namespace' | 'name' | 'fields'>[]
   }
 }
 

@@ -159,7 +159,8 @@ export class World {
       if (life.over) return
       problem = this.history.settle(observed, life.cutoff)
       const read = JSON.stringify(observed.map(({ namespace, name, fields }) => ({ namespace, name, fields })))
-      if (JSON.stringify(life.listed()) !== read) problem ??= `measurements are ${JSON.stringify(life.listed())}, the threads know ${read}`
+      const listed = JSON.stringify(await life.listed())
+      if (listed !== read) problem ??= `measurements are ${listed}, the threads know ${read}`
       problem ??= life.doubled()
       problem ??= this.stateHistory.settle(await life.engine.state('simulation').list<number>())
     })

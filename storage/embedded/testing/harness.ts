@@ -57,7 +57,7 @@ export function writeFloat(
 
 /** All rows of a measurement, one text each: `host time field=value ...`, sorted. */
 export async function rowsOf(engine: StorageEngine, measurement: string): Promise<string[]> {
-  if (!engine.measurements('').some(({ name }) => name === measurement)) return []
+  if (!(await engine.measurements('')).some(({ name }) => name === measurement)) return []
   const rows: string[] = []
   for await (const { tags, times, columns } of engine.scan({ namespace: '', measurement })) {
     for (let i = 0; i < times.length; i++) {

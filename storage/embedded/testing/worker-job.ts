@@ -14,7 +14,7 @@ const job: Job<TestJob> = async (reader, args, { emit, signal }) => {
     case 'count': {
       let rows = 0
       for await (const { times } of reader.scan({ namespace: 'default', measurement: 'm' })) rows += times.length
-      return { rows, measurements: reader.measurements('default').map(({ name }) => name) }
+      return { rows, measurements: (await reader.measurements('default')).map(({ name }) => name) }
     }
     case 'emit':
       for (let i = 0; i < args.chunks; i++) await emit(new Uint8Array(args.bytes).fill(i))

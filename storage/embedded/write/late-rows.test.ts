@@ -7,7 +7,7 @@ t.test('rows that come late but repeat none are read without deduplication', asy
   const dir = tempDir()
   const engine = await openEngine(dir)
   for (const i of [5, 6, 7, 8, 0, 1, 2, 3, 9, 4]) await writeFloat(engine, 'm', 'a', NOW + BigInt(i), { v: i })
-  t.match(await engine.explain(request), { deduplicated: false, memtableRows: 10 })
+  t.match(await engine.explain(request), { deduplicated: false, bufferedRows: 10 })
   await engine.flush()
   t.match(await engine.explain(request), { deduplicated: false, segments: { total: 1, read: 1 } })
   t.equal((await rowsOf(engine, 'm')).length, 10)

@@ -29,7 +29,8 @@ async function afterCrash<T>(dir: string, body: (engine: EmbeddedEngine) => Prom
 }
 
 const codeOf = (promise: Promise<unknown>) => promise.then(() => 'done').catch(({ code }: { code: string }) => code)
-const schemaOf = (engine: EmbeddedEngine) => engine.measurements('').map(({ name, fields }) => [name, ...fields.map((field) => `${field.name} ${field.type}`)])
+const schemaOf = async (engine: EmbeddedEngine) =>
+  (await engine.measurements('')).map(({ name, fields }) => [name, ...fields.map((field) => `${field.name} ${field.type}`)])
 
 function writeInt(engine: EmbeddedEngine, measurement: string, host: string, time: bigint, field: string, value: number): Promise<unknown> {
   const batch = engine.batch('')
@@ -44,7 +45,7 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
   const { engine, log, dir } = await heldEngine(t, { future_write_tolerance_secs: 864_000 })
   const { writer, catalog } = inside(engine)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1, u: 1 })
-  const before = schemaOf(engine)
+  const before = await schemaOf(engine)
   const held = log.hold()
   const failed = [
     writeFloat(engine, 'm', 'a', NOW + 1n, { x: 5 }),
@@ -52,11 +53,11 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
     writeFloat(engine, 'shared', 'a', NOW + 40n * HOUR, { z: 5 }),
   ].map(codeOf)
   await held
-  t.same(schemaOf(engine), before, 'nobody knows of it')
+  t.same(await schemaOf(engine), before, 'nobody knows of it')
   await writer.commit()
   t.same(catalog.counters()?.newest, { '': String(NOW) }, 'nor does the window move on disk')
   await afterCrash(dir, async (again) => {
-    t.same(schemaOf(again), before, 'after a crash meanwhile')
+    t.same(await schemaOf(again), before, 'after a crash meanwhile')
     t.equal(inside(again).schema.tables.filter((table) => table !== undefined).length, 1)
   })
   log.fail()
@@ -66,7 +67,7 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
   t.same(await rowsOf(engine, 'm'), want)
   await writer.commit()
   await afterCrash(dir, async (again) => {
-    t.same(schemaOf(again), [['m', 'v float64', 'u float64', 'y int64']])
+    t.same(await schemaOf(again), [['m', 'v float64', 'u float64', 'y int64']])
     t.same(await rowsOf(again, 'm'), want)
     await again.flush()
     t.same(await rowsOf(again, 'm'), want, 'flushed')
@@ -87,7 +88,7 @@ t.test('what failed writes defined and moved is taken back, newest first', async
   log.fail()
   t.same(new Set(await Promise.all(failed)), new Set(['STORAGE_FULL']))
   t.match(await writeFloat(engine, 'm', 'a', NOW - 1n, { v: 1 }), { written: 1, rejected: 0 }, 'the window is where it was')
-  t.same(schemaOf(engine), [['m', 'v float64']])
+  t.same(await schemaOf(engine), [['m', 'v float64']])
   for (const field of ['w4', 'w2', 'w1']) {
     await writeFloat(engine, 'm', 'h1', NOW + 1n, { [field]: 5 })
     await writeFloat(engine, 'n', 'h0', NOW + 1n, { [field]: 5, q: 1 })
@@ -148,7 +149,7 @@ t.test('a drop that the log refuses: the measurement goes on, for those as well 
     const want = [`a ${NOW} v=1 w=1`, `b ${NOW} v=1 x=1`]
     t.same(await rowsOf(engine, 'm'), want)
     await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 3 })
-    t.same(schemaOf(engine), [['m', 'v float64', 'w float64', 'x float64']])
+    t.same(await schemaOf(engine), [['m', 'v float64', 'w float64', 'x float64']])
     t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), [want[0], `a ${NOW + 1n} v=3`, want[1]])
   }
 })
@@ -162,10 +163,10 @@ t.test('a measurement whose first write and drop fail together leaves its name f
   log.fail()
   t.same(await Promise.all([write, drop]), ['STORAGE_FULL', 'STORAGE_FULL'])
   engine.recycle(engine.batch(''))
-  t.equal(engine.usage('').measurements, 0)
-  t.same(schemaOf(engine), [])
+  t.equal((await engine.usage('')).measurements, 0)
+  t.same(await schemaOf(engine), [])
   await writeInt(engine, 'm', 'a', NOW, 'v', 1)
-  t.same(schemaOf(engine), [['m', 'v int64']])
+  t.same(await schemaOf(engine), [['m', 'v int64']])
 })
 
 t.test('a flush that finds no space is repeated, with what was defined meanwhile', async (t) => {
