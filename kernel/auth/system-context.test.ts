@@ -84,7 +84,7 @@ t.test('whatever name is given: it is refused with a sentence, or a caller who n
     if (defined) t.equal((await node.inject({ method: 'POST', url: '/api/v1/namespaces', payload: { name: 'acme' } })).statusCode, 201)
     const outcomes = { written: 0, refused: 0 }
     for (const name of hostileNames(seed, 300)) {
-      const before = node.storage.namespaces().join()
+      const before = (await node.storage.namespaces()).join()
       let context: CallContext
       try {
         context = await svc.systemContext(name)
@@ -92,7 +92,7 @@ t.test('whatever name is given: it is refused with a sentence, or a caller who n
         outcomes.refused++
         const { code, message } = error as SvcError
         if (!REFUSED.has(code) || !message.startsWith('cannot use namespace ')) t.fail(`${JSON.stringify(name)}: ${code} ${message}`)
-        if (node.storage.namespaces().join() !== before) t.fail(`${JSON.stringify(name)} has left something behind`)
+        if ((await node.storage.namespaces()).join() !== before) t.fail(`${JSON.stringify(name)} has left something behind`)
         continue
       }
       outcomes.written++

@@ -50,7 +50,7 @@ async function setUp(t: Test, options: Partial<SourceOptions<Row[]>> = {}, write
   const source = kept.source as Source<Row[]>
   const stored = async () => {
     const values = new Map<string, number>()
-    if (engine.measurements('').length === 0) return values
+    if ((await engine.measurements('')).length === 0) return values
     for await (const { tags, columns } of engine.scan({ namespace: '', measurement: 'm' })) {
       const { values: found } = columns[0]
       values.set(tags.key ?? tags.id, found[found.length - 1] as number)
