@@ -1,5 +1,7 @@
 /** What the documents claim is what the code does. */
+
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -138,4 +140,19 @@ t.test('commands that documents name exist', async (t) => {
     .flatMap((file) => [...read(file).matchAll(/`npm run ([\w:]+)/g)].map(([, name]) => ({ file, name })))
   t.ok(named.length > 8)
   for (const { file, name } of named) t.ok(name in scripts, `${file}: npm run ${name}`)
+})
+
+t.test('docs/architecture.md names files that exist, each once', async (t) => {
+  const named = [...read('docs/architecture.md').matchAll(/`((?:kernel|plugins|storage)\/[\w./-]+\.ts)`/g)].map(([, file]) => file)
+  t.ok(named.length > 40)
+  t.same(
+    named.filter((file) => !existsSync(join(ROOT, file))),
+    [],
+    'files that are gone',
+  )
+  t.same(
+    named.filter((file, i) => named.indexOf(file) !== i),
+    [],
+    'files named twice',
+  )
 })
