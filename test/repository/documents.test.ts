@@ -99,11 +99,33 @@ t.test('every svc.toml of the repository is taken', async (t) => {
   }
 })
 
-t.test('the modules that guides show compile', async (t) => {
+t.test('every library has a README that says what it is, its API with an example, its limits and errors', async (t) => {
+  const indexes = filesBelow('kernel/lib', /^kernel\/lib\/[^/]+\/index\.ts$/)
+  t.ok(indexes.length > 10)
+  for (const index of indexes) {
+    const file = join(dirname(index), 'README.md')
+    const text = read(file)
+    t.match(text, new RegExp(`^# svcdb/lib/${dirname(index).split('/').at(-1)}\n`), file)
+    t.same(
+      [...text.matchAll(/^## (.*)$/gm)].map(([, title]) => title),
+      ['API', 'Limits', 'Errors'],
+      file,
+    )
+    t.ok(
+      fences(text).some((fence) => fence.language === 'ts' && fence.text.startsWith('import ')),
+      file,
+    )
+    // Each value that is exported is named, and nothing else.
+    const exported = Object.keys(await import(join(ROOT, index)))
+    for (const name of exported) t.ok(new RegExp(`\\b${name.replace(/^SAMPLE_.*/, 'SAMPLE_')}`).test(text), `${file} names ${name}`)
+  }
+})
+
+t.test('the modules that guides and libraries show compile', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-guides-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const files: string[] = []
-  for (const file of filesBelow('docs', /\.md$/)) {
+  for (const file of [...filesBelow('docs', /\.md$/), ...filesBelow('kernel/lib', /\.md$/)]) {
     for (const { language, text, line } of fences(read(file))) {
       if (language !== 'ts' || !text.startsWith('import ')) continue
       const name = join(folder, `${file.replaceAll(/\W/g, '-')}-${line}.ts`)
