@@ -1,9 +1,10 @@
 /** The HTTP side: reads the request, hands its bytes to the namespace's parser and its points to `svc.ingest`. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc, withoutBom } from 'svcdb'
+import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
+import { withoutBom } from 'svcdb/lib/text'
 import { nothingParsed, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'

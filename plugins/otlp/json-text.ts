@@ -1,7 +1,8 @@
 /** JSON text to values, with the 64-bit integers that a JavaScript number cannot hold as bigints. */
-import { withoutBom } from 'svcdb'
+
 import { SvcError } from 'svcdb/lib/errors'
 import { checkJsonBounds } from 'svcdb/lib/json'
+import { withoutBom } from 'svcdb/lib/text'
 
 /** Sixteen digits in a row outside of a string, as far as can be seen without parsing: then integers are looked at one by one. */
 const LONG_INTEGER = /[:,[\s]-?\d{16}/

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { builtinModules } from 'node:module'
 import { join, posix } from 'node:path'
 import t from 'tap'
-import { importsOf, staticImportsOf, withoutTypes } from '../../scripts/modules.ts'
+import { importsOf, reachable, staticImportsOf, targetOf, urlsOf, withoutTypes } from '../../scripts/modules.ts'
 import { filesBelow, ROOT, read } from '../support/tree.ts'
 
 interface Import {
@@ -100,6 +100,34 @@ t.test('storage engines import themselves and storage/common', async (t) => {
 t.test('nothing imports a test, and only tests import from test/', async (t) => {
   t.same(imports.filter(({ to, local }) => local && /\.test\.ts$/.test(to)).map(show), [])
   t.same(runtime.filter(({ from, to, local }) => local && /^(kernel|plugins|storage)\//.test(from) && to.startsWith('test/')).map(show), [])
+})
+
+t.test('modules that are loaded by URL have their name from moduleUrl, which holds in the package as well', async (t) => {
+  const bare = sources.filter((file) => /^(kernel|plugins|storage)\//.test(file) && !isTest(file) && /\bnew URL\('[^']+\.ts'/.test(read(file)))
+  t.same(bare, [])
+})
+
+t.test('threads, jobs and processes load libraries, and never the kernel', async (t) => {
+  const server = sources.filter((file) => /^(kernel|plugins|storage)\//.test(file) && !isTest(file) && !file.includes('/simulation/'))
+  const entries = new Set(server.flatMap((file) => urlsOf(read(file)).map((path) => targetOf(file, path) as string)))
+  for (const file of server) if (/\bnew Worker\(new URL\(import\.meta\.url\)/.test(read(file))) entries.add(file)
+  const modules = [...entries].filter((file) => file.endsWith('.ts'))
+  for (const one of [
+    'storage/embedded/threads/main.ts',
+    'storage/embedded/engine-process/main.ts',
+    'plugins/promql/warm-up.ts',
+    'plugins/cedar/check-thread.ts',
+  ])
+    t.ok(modules.includes(one), one)
+  for (const entry of modules) {
+    const loadedBy = reachable(ROOT, [entry], (source) => staticImportsOf(withoutTypes(source)))
+    const wrong = [...loadedBy].filter(([file]) => file.startsWith('kernel/') && !file.startsWith('kernel/lib/'))
+    t.same(
+      wrong.map(([file, by]) => `${file}, by ${by}`),
+      [],
+      entry,
+    )
+  }
 })
 
 t.test('modules have no cycles', async (t) => {
