@@ -1,16 +1,12 @@
 #!/usr/bin/env node
 /** argv, signals, and the only process.exit. */
 
-import { enableCompileCache, getCompileCacheDir } from 'node:module'
-
-// A start takes half as long with compiled code from the one before. NODE_COMPILE_CACHE says where it is kept, NODE_DISABLE_COMPILE_CACHE=1 turns
-// it off; where nothing can be written it does nothing. Threads that are started later follow the variable.
-enableCompileCache()
-const compileCache = getCompileCacheDir()
-if (compileCache !== undefined) process.env.NODE_COMPILE_CACHE ??= compileCache
+import { keepCompiledCode } from './cli/compile-cache.ts'
 
 // Whatever is written, by native libraries too, is its owner's only: data, backups and exports are as secret as the credentials that guard them.
 process.umask(0o077)
+
+keepCompiledCode(process.env)
 
 // Engines run long native calls in libuv's thread pool, where the log's fdatasync must not wait behind them. libuv reads the size when
 // it first needs the pool, so it is set before anything is loaded.

@@ -13,6 +13,7 @@ import type { EngineModule } from '../kernel/loader.ts'
 import { builtinPlugins, loadEngine, loadPlugin } from '../kernel/loader.ts'
 import type { Plugin } from '../kernel/plugin.ts'
 import { boot } from '../kernel/testkit/index.ts'
+import { apiReport } from './api-report.ts'
 import { leastConfig } from './least-config.ts'
 
 const ENGINES = ['embedded', 'memory']
@@ -36,6 +37,7 @@ export async function generatedDocs(read: (file: string) => string | undefined):
     ['docs/reference/config.md', configPage(plugins, engines)],
     ['docs/reference/metrics.md', metricsPage(metrics)],
     ['docs/reference/errors.md', errorsPage(plugins)],
+    ['docs/reference/api.md', await apiReport()],
     ['docs/decisions/README.md', decisionsPage(read)],
   ])
   for (const plugin of plugins) {
