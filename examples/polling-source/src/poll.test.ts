@@ -24,7 +24,7 @@ after(async () => {
 
 async function stored(): Promise<Record<string, unknown>[]> {
   const rows: Record<string, unknown>[] = []
-  if (node.storage.usage('').measurements === 0) return rows
+  if ((await node.storage.usage('')).measurements === 0) return rows
   for await (const { tags, times, columns } of node.storage.scan({ namespace: '', measurement: 'poll' }))
     for (let row = 0; row < times.length; row++) rows.push({ ...tags, ...Object.fromEntries(columns.map(({ name, values }) => [name, values[row]])) })
   return rows
