@@ -22,6 +22,7 @@ export {
 } from './auth/auth.ts'
 export { isJwtShaped, tokenOf } from './auth/token.ts'
 export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './cli/command.ts'
+export { FILE_PATH } from './config/file-path.ts'
 export { alsoNamed } from './config/names.ts'
 export { settableBy } from './config/overrides.ts'
 export type { ServerConfig, TlsConfig } from './config/schema.ts'

@@ -84,7 +84,7 @@ t.test('config() is what the plugin would run with', async (t) => {
   }
   const selected = file('a.toml', 'plugins = ["line_protocol"]\n[server]\nmulti_tenancy = true\n[database]\ndata_dir = "somewhere"\n')
   const config = await ask(['--config', selected])
-  t.match(config, { dataDir: join(process.cwd(), 'somewhere'), multiTenancy: true })
+  t.match(config, { dataDir: join(folder, 'somewhere'), multiTenancy: true })
   t.type(config.section, 'object')
   t.match(await ask([], { SVC_CONFIG: selected, SVC_DATA_DIR: '/env' }), { dataDir: '/env' })
   const { openState, ...nothing } = await ask(['-c', file('b.toml', '')])

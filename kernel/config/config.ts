@@ -55,6 +55,8 @@ export interface NodeConfig {
   listeners: ListenAddress[]
   /** Keys that were written by another name. */
   renamed: Renamed[]
+  /** Where a key's value comes from: `default`, `preset`, `file`, a variable or a flag. */
+  from(key: string): string
 }
 
 export class ConfigError extends Error {
@@ -175,7 +177,17 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   ]
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
-  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners, renamed }
+  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners, renamed, from: origins(source, renamed, storage) }
+}
+
+function origins({ tree, overrides }: ConfigSource, renamed: readonly Renamed[], storage: StorageConfig | undefined): NodeConfig['from'] {
+  const written = (key: string) => key.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree) !== undefined
+  return (key) => {
+    const given = overrides.get(key)
+    if (given !== undefined) return given.from
+    if (key.startsWith('database.') && storage?.preset.has(key.slice('database.'.length))) return 'preset'
+    return written(key) || renamed.some((each) => each.key === key) ? 'file' : 'default'
+  }
 }
 
 /** Where a key stands in the file, which may have it by another name. */

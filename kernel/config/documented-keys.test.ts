@@ -34,7 +34,7 @@ function printed(text: string, section: string, key: string): unknown {
     .split('\n\n', 1)[0]
     .split('\n')
   const line = lines.find((each) => each.startsWith(`${key} = `))?.slice(key.length + 3)
-  return line === undefined ? undefined : JSON.parse(line.replace(/ # preset$/, ''))
+  return line === undefined ? undefined : JSON.parse(line.replace(/ # (default|preset|file)$/, ''))
 }
 
 /** Keys and a value that is not the default. */
@@ -50,7 +50,7 @@ const TAKEN: Record<string, Record<string, unknown>> = {
     dedup_window_secs: 1,
     max_dedup_entries: 10,
     backup_root: '/b',
-    authz_policy_dir: 'examples/secured/policies',
+    authz_policy_dir: '/policies',
     multi_tenancy: true,
     cors_allowed_origins: ['https://a.example'],
     allow_unsafe_cors: true,
@@ -94,7 +94,7 @@ const TAKEN: Record<string, Record<string, unknown>> = {
   'auth.jwt': { jwks_url: 'https://a.example/keys', algorithm: 'ES256', issuer: 'https://a.example', audience: 'svc', role_claim: 'a.b' },
   audit: { path: 'a.jsonl', hmac_key_env: 'SVC_AUDIT_KEY', sync_each: false },
   cold_archive: { cold_after_secs: 86_400, interval_secs: 7, max_objects_per_run: 7 },
-  tls: { cert: 'a', key: 'b', client_ca: 'c', reload_interval_secs: 7 },
+  tls: { cert: '/a', key: '/b', client_ca: '/c', reload_interval_secs: 7 },
 }
 
 const RENAMED: Record<string, [key: string, value: unknown]> = {
@@ -109,7 +109,7 @@ const RENAMED: Record<string, [key: string, value: unknown]> = {
 }
 
 const treeOf = (path: string, value: unknown): Tree => path.split('.').reduceRight<unknown>((below, name) => ({ [name]: below }), value) as Tree
-const tls = { cert: 'a', key: 'b' }
+const tls = { cert: '/a', key: '/b' }
 
 t.test('keys that are what they are called', async (t) => {
   for (const [section, keys] of Object.entries(TAKEN)) {

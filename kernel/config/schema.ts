@@ -3,6 +3,7 @@
 import { type Static, Type } from 'typebox'
 import { LISTENS } from '../lib/network/index.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log.ts'
+import { FILE_PATH } from './file-path.ts'
 import { alsoNamed } from './names.ts'
 
 const seconds = (value: number, description: string, minimum = 0) => Type.Number({ default: value, minimum, maximum: 86_400, description })
@@ -56,6 +57,7 @@ export const serverSchema = Type.Object({
   allow_unsafe_cors: Type.Boolean({ default: false, description: 'Allows "*" in cors_allowed_origins' }),
   backup_root: Type.Optional(
     Type.String({
+      ...FILE_PATH,
       minLength: 1,
       maxLength: 4096,
       description: 'Directory that backups and restored data directories lie in; default `backups` in the data directory',
@@ -108,13 +110,11 @@ const CIPHERS = [
 ]
 
 export const tlsSchema = Type.Object({
-  cert: Type.String({
-    settable: { flag: 'tls-cert', env: ['SVC_TLS_CERT'] },
-    description: 'File of the certificate chain, PEM; relative paths of [tls] are from the folder the process runs in',
-  }),
-  key: Type.String({ settable: { flag: 'tls-key', env: ['SVC_TLS_KEY'] }, description: 'File of the private key, PEM' }),
+  cert: Type.String({ ...FILE_PATH, settable: { flag: 'tls-cert', env: ['SVC_TLS_CERT'] }, description: 'File of the certificate chain, PEM' }),
+  key: Type.String({ ...FILE_PATH, settable: { flag: 'tls-key', env: ['SVC_TLS_KEY'] }, description: 'File of the private key, PEM' }),
   client_ca: Type.Optional(
     Type.String({
+      ...FILE_PATH,
       settable: { flag: 'tls-client-ca', env: ['SVC_TLS_CLIENT_CA'] },
       description: "File of the authorities, PEM, one of which must have signed a client's certificate",
     }),

@@ -4,6 +4,7 @@ import { didYouMean } from '../lib/text/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
 import type { ConfigSource, Tree } from './config.ts'
+import { withPaths } from './file-path.ts'
 import { aliasesOf } from './names.ts'
 import { checkSection, fromText, type Origin, type Schema } from './section.ts'
 
@@ -83,7 +84,9 @@ export class Sections {
       }
     }
     const whole = absent === undefined || Array.isArray(raw) || typeof raw !== 'object' ? raw : { ...absent(raw as Tree), ...raw }
-    return checkSection(schema, whole, section, origin, this.problems)
+    const checked = checkSection(schema, whole, section, origin, this.problems)
+    const { overrides, folder } = this.source
+    return withPaths(schema, checked, section, (key) => (overrides.has(key) ? process.cwd() : folder))
   }
 
   drop(section: string): void {

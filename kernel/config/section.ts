@@ -17,6 +17,8 @@ export interface Schema {
   default?: unknown
   /** Another name of the key, with its section. */
   alias?: string
+  /** It names a file or a folder, of `FILE_PATH`. */
+  filePath?: true
   /** Flags and environment variables that set it, of `settableBy`. */
   settable?: { flag?: string; env: readonly string[]; needsSection?: true }
 }

@@ -8,7 +8,7 @@ import type { ConfigSource, NodeConfig } from './config.ts'
 import { overridesOf } from './overrides.ts'
 import { mountsOf } from './section-table.ts'
 
-/** What a config would run, with every key; secrets print as [redacted]. */
+/** What a config would run, with every key and where its value comes from; secrets print as [redacted]. */
 export function describe(config: NodeConfig): string {
   const lines = [
     `config: ${config.file}`,
@@ -29,8 +29,8 @@ export function describe(config: NodeConfig): string {
   }
   for (const [name, section] of sections) {
     const members = Object.entries(section)
-    const note = (key: string): string => (name === 'database' && config.storage?.preset.has(key) ? ' # preset' : '')
-    if (members.length > 0) lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)}${note(key)}`))
+    if (members.length > 0)
+      lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)} # ${config.from(`${name}.${key}`)}`))
   }
   return `${lines.join('\n')}\n\n`
 }

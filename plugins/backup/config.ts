@@ -1,3 +1,4 @@
+import { FILE_PATH } from 'svcdb'
 import { type Static, Type } from 'typebox'
 
 /** The longest that one timer can wait. */
@@ -12,6 +13,7 @@ export const configSchema = Type.Object({
   }),
   directory: Type.Optional(
     Type.String({
+      ...FILE_PATH,
       minLength: 1,
       maxLength: 4096,
       description: 'Where checkpoints go, each in a directory named by its time, such as 20240101T120000Z; default `checkpoints` in `server.backup_root`',

@@ -1,3 +1,4 @@
+import { FILE_PATH } from 'svcdb'
 import { type Static, Type } from 'typebox'
 
 /** The catalog's own keys. */
@@ -12,7 +13,12 @@ const catalogSchema = Type.Object(
       description: 'Where authentication decisions are written, a JSON object a line: stdout, file (audit_path) or none',
     }),
     audit_path: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 4096, description: 'File of audit_sink "file"; default auth/catalog-audit.jsonl in database.data_dir' }),
+      Type.String({
+        ...FILE_PATH,
+        minLength: 1,
+        maxLength: 4096,
+        description: 'File of audit_sink "file"; default auth/catalog-audit.jsonl in database.data_dir',
+      }),
     ),
     audit_scope: Type.Enum(['catalog', 'all'], {
       default: 'catalog',

@@ -1,3 +1,4 @@
+import { FILE_PATH } from 'svcdb'
 import { type Static, Type } from 'typebox'
 
 /** The most that max_policy_bytes may be. */
@@ -6,10 +7,11 @@ export const MAX_POLICY_BYTES = 16_777_216
 const authorization = Type.Object({
   engine: Type.Enum(['cedar'], { default: 'cedar', description: 'The policy engine; there is this one' }),
   policy_dir: Type.String({
+    ...FILE_PATH,
     default: '',
     description: 'Folder whose *.cedar files are the policies; folders in it are not looked into. This, server.authz_policy_dir or policy_file is needed',
   }),
-  policy_file: Type.String({ default: '', description: 'The one file of policies, in place of policy_dir' }),
+  policy_file: Type.String({ ...FILE_PATH, default: '', description: 'The one file of policies, in place of policy_dir' }),
   hot_reload: Type.Boolean({ default: true, description: 'Whether changed policies are taken up while the server runs; SIGHUP does so at once' }),
   hot_reload_interval_secs: Type.Integer({ default: 30, minimum: 1, maximum: 86_400, description: 'How often the files are read to see whether they changed' }),
   max_policy_bytes: Type.Integer({
@@ -26,7 +28,7 @@ const authorization = Type.Object({
   }),
 })
 
-const server = Type.Object({ authz_policy_dir: Type.String({ default: '', description: 'Another name of authorization.policy_dir' }) })
+const server = Type.Object({ authz_policy_dir: Type.String({ ...FILE_PATH, default: '', description: 'Another name of authorization.policy_dir' }) })
 
 export const configSchema = Type.Object({
   authorization: Type.Object(authorization.properties, { default: {}, description: 'Policies, and how they are looked at' }),

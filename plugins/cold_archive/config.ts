@@ -1,8 +1,9 @@
-import { Secret } from 'svcdb'
+import { FILE_PATH, Secret } from 'svcdb'
 import { type Static, Type } from 'typebox'
 
 export const configSchema = Type.Object({
   remote_url: Type.String({
+    ...FILE_PATH,
     default: '',
     description: 'Where old data goes: a folder (a path or file:///path) or a bucket (s3://bucket/prefix); empty = nothing is archived',
   }),

@@ -1,7 +1,8 @@
+import { FILE_PATH } from 'svcdb'
 import { type Static, Type } from 'typebox'
 
 export const configSchema = Type.Object({
-  directory: Type.String({ default: '', description: 'Where the files go; empty = the folder exports of database.data_dir' }),
+  directory: Type.String({ ...FILE_PATH, default: '', description: 'Where the files go; empty = the folder exports of database.data_dir' }),
   max_bytes: Type.Integer({
     default: 10_737_418_240,
     minimum: 0,

@@ -1,4 +1,4 @@
-import { Secret, settableBy } from 'svcdb'
+import { FILE_PATH, Secret, settableBy } from 'svcdb'
 import { type Static, Type } from 'typebox'
 import { ALGORITHMS } from './algorithms.ts'
 
@@ -14,7 +14,7 @@ export const jwtSchema = Type.Object(
         description: 'Secret of HS256, HS384 and HS512, at least 16 bytes; the environment variable SVC_JWT_SECRET goes before it',
       }),
     ),
-    public_key_pem_file: text('File of the public key, or of its certificate, PEM; read at start'),
+    public_key_pem_file: text('File of the public key, or of its certificate, PEM; read at start', FILE_PATH),
     jwks_url: text('URL of the key set of the issuer', { pattern: '^https?://' }),
     algorithm: Type.Optional(
       Type.Enum([...ALGORITHMS], {

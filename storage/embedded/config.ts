@@ -1,5 +1,7 @@
 /** The [database] section of the embedded engine. */
+
 import { availableParallelism } from 'node:os'
+import { FILE_PATH } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'typebox'
 import { admissionKeys } from '../common/limits.ts'
@@ -16,8 +18,9 @@ const LONGEST_TIMER_SECS = 2_147_483
 
 export const configSchema = Type.Object({
   data_dir: Type.String({
+    ...FILE_PATH,
     default: './svc-data',
-    description: 'Where the data lies; one server at a time. A relative path is from the folder the process runs in',
+    description: 'Where the data lies; one server at a time',
   }),
   preset: Type.Union([Type.Literal('default'), Type.Literal('small')], {
     default: 'default',
