@@ -304,7 +304,10 @@ export interface NamespaceBounds {
   maxMeasurements: number
 }
 
-/** Says which namespaces are written to, and how much they may hold. Asked in the middle of a write: nothing in it may wait. */
+/**
+ * Says which namespaces are written to, and how much they may hold. Asked in the middle of a write: nothing in it may wait. An engine elsewhere asks before it
+ * sends a write, and sends the bounds along; a listing that begins after a refusal shows what was let through before.
+ */
 export interface NamespaceGuard {
   /** Asked for each write, declaration and restore, at the last moment before it takes effect: why there is to be none. */
   refusal(namespace: string): SvcError | undefined
@@ -323,7 +326,8 @@ export interface Storage {
   recycle(batch: WriteBatch): void
   /**
    * Admits, makes durable, applies. The batch belongs to the storage from the call on and may not be touched again.
-   * Resolves when what was admitted is durable and visible; rows that admission refused are counted, not thrown.
+   * Resolves when what was admitted is durable and visible; rows that admission refused are counted, not thrown. Writes, deletes, drops and restores take
+   * effect in the order of the calls.
    * @throws SvcError BACKPRESSURE, STORAGE_FULL, OVERLOADED, DATABASE_CLOSED: nothing of the batch was or will be stored.
    */
   write(batch: WriteBatch, options?: WriteOptions): Promise<WriteResult>

@@ -12,19 +12,26 @@ export interface FieldInfo {
 }
 
 /**
- * What the embedded engine calls a measurement, handed to decoders so that they can check types while they parse.
- * Identity is stable until the measurement is dropped; compare by `===`.
+ * A measurement, handed to decoders so that they can check types while they parse. Identity is stable until `epoch` rises or the measurement is dropped;
+ * compare by `===`.
  */
 export interface MeasurementRef {
   readonly namespace: string
   readonly name: string
-  /** The engine's number for it, dense from 0. */
+  /** A number of this process, dense from 0. */
   readonly id: number
-  /** Fields known so far, provisional ones of writes under way included. */
+  /**
+   * Types known so far: what stands here is held to be true, and rows of another type are refused before they are written. Where the schema is elsewhere the
+   * engine decides when a batch is written, and its refusals come by row in `WriteResult`; the more it knows here, the fewer rows suffer from another's type.
+   */
   readonly fields: ReadonlyMap<string, FieldInfo>
 }
 
-/** Turns names into the engine's numbers. Every failure is a SvcError and leaves nothing behind. */
+/**
+ * Turns names into numbers that mean something in this process only, at once and without asking anybody. An engine elsewhere keeps the names, sends those of a
+ * batch with it and gives them an identity of its own there, a hash say, which needs no coordination; budgets that are counted there refuse rows in
+ * `WriteResult`. Names are checked here in either case. Every failure is a SvcError and leaves nothing behind.
+ */
 export interface SeriesResolver {
   /** Rises when a series number that was handed out has become invalid: a decoder must then forget the numbers it kept. */
   readonly epoch: number
