@@ -107,7 +107,8 @@ export class Server {
         return this.streams.get(body)?.job?.result
       case 'end':
         this.streams.get(body)?.abort.abort(new Error('the caller has cancelled it'))
-        this.streams.delete(body)
+        // What has become of a job may be asked for later.
+        if (this.streams.get(body)?.job === undefined) this.streams.delete(body)
         return undefined
       case 'state get':
         return engine.state(body.owner).get(body.key)
