@@ -14,6 +14,7 @@ import { filesBelow, ROOT, read } from '../support/tree.ts'
 
 const run = promisify(execFile)
 const EXAMPLE = 'examples/third-party-plugin'
+const QUERY_EXAMPLE = 'examples/query-endpoint'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-package-'))
 // Builds, packs and installs: on a busy machine that is no matter of seconds.
@@ -80,6 +81,14 @@ t.test('the svc command serves a config: writes, SQL and PromQL', async (t) => {
   t.match(await (await fetch(`${server.url}/api/v1/svc/sql`, sql)).json(), { rows: [['basel', 21.5]] })
   t.match(await (await fetch(`${server.url}/api/v1/query?query=weather_temp`)).json(), { data: { result: [{ metric: { city: 'basel' } }] } })
   t.equal(await server.stop(), 0)
+})
+
+t.test('a query endpoint with a SQL function of its own: its tests pass against the installed package', async (t) => {
+  const home = join(site, 'svc-plugin-comfort')
+  for (const file of filesBelow(QUERY_EXAMPLE)) cpSync(join(ROOT, file), join(home, file.slice(QUERY_EXAMPLE.length)))
+  const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', 'src/*.test.ts'], { cwd: home, env: ENV })
+  t.match(stdout, /^# fail 0$/m)
+  t.match(stdout, /^# pass 3$/m)
 })
 
 t.test('a plugin in a package of its own', async (t) => {
