@@ -3,9 +3,13 @@
  * linked into that folder. SVC_INSTALL=registry installs what they depend on from the registry.
  */
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { cpSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { copyFolder, ENV, install, pack, packRepository } from '../support/package.ts'
@@ -14,6 +18,7 @@ import { filesBelow, ROOT, read } from '../support/tree.ts'
 
 const run = promisify(execFile)
 const EXAMPLE = 'examples/third-party-plugin'
+const POLLING = 'examples/polling-source'
 const QUERY_EXAMPLE = 'examples/query-endpoint'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-package-'))
@@ -89,6 +94,21 @@ t.test('a query endpoint with a SQL function of its own: its tests pass against 
   const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', 'src/*.test.ts'], { cwd: home, env: ENV })
   t.match(stdout, /^# fail 0$/m)
   t.match(stdout, /^# pass 3$/m)
+})
+
+t.test('a source that polls: its tests pass, and it stores what it polls', { timeout: 120_000 }, async (t) => {
+  const polling = join(site, 'svc-plugin-poll')
+  for (const file of filesBelow(POLLING)) cpSync(join(ROOT, file), join(polling, file.slice(POLLING.length)))
+  const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', 'src/*.test.ts'], { cwd: polling, env: ENV })
+  t.match(stdout, /^# fail 0$/m)
+  await install(site, cache, await pack(polling, folder))
+  const polled = createServer((_, answer) => void answer.end('{"load": 0.5}')).listen(0, '127.0.0.1')
+  t.teardown(() => polled.close())
+  await once(polled, 'listening')
+  const url = `http://127.0.0.1:${(polled.address() as AddressInfo).port}/`
+  const server = await serve(config('poll.toml', `plugins = ["svc-plugin-poll"]\n[poll]\nurl = "${url}"\nevery_ms = 100\n`))
+  while (!/^svc_poll_answers_total [1-9]/m.test(await (await fetch(`${server.url}/metrics`)).text())) await turn()
+  t.equal(await server.stop(), 0)
 })
 
 t.test('a plugin in a package of its own', async (t) => {
