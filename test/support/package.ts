@@ -1,6 +1,6 @@
 /** The package as users have it: packed by npm from a copy of the repository, and installed by npm in a folder of its own. */
 import { execFile } from 'node:child_process'
-import { copyFileSync, cpSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, linkSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { filesBelow, ROOT } from './tree.ts'
@@ -44,6 +44,9 @@ export async function pack(source: string, destination: string): Promise<string>
  * in the repository, and npm, which finds it there, adds the tarballs.
  */
 export async function install(site: string, cache: string, ...tarballs: string[]): Promise<void> {
+  // Without one, npm installs into the nearest folder above that has one.
+  const manifest = join(site, 'package.json')
+  if (!existsSync(manifest)) writeFileSync(manifest, '{ "private": true }\n')
   const registry = process.env.SVC_INSTALL === 'registry'
   if (!registry) layOut(site)
   await npm(site, 'install', '--no-audit', '--no-fund', ...(registry ? [] : ['--offline', '--cache', cache]), ...tarballs)
