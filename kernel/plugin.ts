@@ -174,7 +174,7 @@ export interface Svc {
   readonly http: HttpRoutes
   /** From the start phase on. @throws Error before, or without `capabilities`. */
   readonly storage: Storage
-  /** The one door for writes: idempotency, admission, time limit, metrics. */
+  /** The one way in for writes: idempotency, admission, time limit, metrics. */
   readonly ingest: Ingest
   /** The resolved [server] section. */
   readonly server: Readonly<ServerConfig>

@@ -1,4 +1,4 @@
-/** How every door says that a write was refused, whole or in part: what could be stored has been. */
+/** How every protocol says that a write was refused, whole or in part: what could be stored has been. */
 import { type ErrorCode, errorKind, SvcError } from '../lib/errors/index.ts'
 import type { Rejection } from '../storage/storage.ts'
 

@@ -2,7 +2,7 @@
 import type { CallContext, Identity } from 'svcdb'
 
 const DEFAULT_TENANT = 'default'
-/** Roles that the catalog counts as an administrator's. They open no door: what an admin may do comes from the credential. */
+/** Roles that the catalog counts as an administrator's. They grant nothing: what an admin may do comes from the credential. */
 const ADMIN_ROLES: ReadonlySet<string> = new Set(['admin', 'system', 'catalog-admin'])
 const TYPES: Record<string, string> = { jwt: 'user', basic: 'user', mtls: 'service', api_key: 'api_key', internal: 'system', none: 'anonymous' }
 

@@ -3,7 +3,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { CedarSections } from './config.ts'
 import type { PolicySource } from './policy-files.ts'
 
-/** @throws SvcError CONFIG_ERROR where it does not: a plugin that was selected and restricts nobody would be an open door that looks shut. */
+/** @throws SvcError CONFIG_ERROR where it does not: a plugin that was selected and restricts nobody would be an open server that looks closed. */
 export function sourceOf({ authorization, server }: CedarSections): PolicySource {
   const { policy_file: file, max_policy_bytes: maxBytes } = authorization
   const folder = authorization.policy_dir || server.authz_policy_dir

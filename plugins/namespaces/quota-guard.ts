@@ -1,4 +1,4 @@
-/** Quotas on what is written: rate and bytes at the one door for writes, series and measurements where they come into being. */
+/** Quotas on what is written: rate and bytes at the one way in for writes, series and measurements where they come into being. */
 import type { CallContext, Clock, Counter, NamespaceBounds, NamespaceGuard, NamespaceUsage, Storage } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'

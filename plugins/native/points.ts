@@ -2,7 +2,7 @@
  * A JSON array of points, from bytes to columns, never an object a point.
  *
  * What is malformed refuses all: the first fault throws and names its place (`points[1].fields.usage: ...`). A series that there is no room
- * for costs its points only, as with every other door. Members may come in any
+ * for costs its points only, as with every other protocol. Members may come in any
  * order: a row is begun as soon as the measurement is known, and series and time are filled in when they are. Series are recognised by the
  * bytes of their tags. Numbers: a field that exists as an integer takes integers exactly, and one that is a float none that it would round;
  * a new field becomes a float, unless its first value is an integer beyond 2^53.

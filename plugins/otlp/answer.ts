@@ -2,7 +2,7 @@
  * How a write is answered: the messages ExportMetricsServiceResponse and google.rpc.Status, in the encoding of the request. Pure.
  *
  * Exporters repeat a request only for 429, 502, 503 and 504, and drop it for every other error. So what may be sent again is answered with
- * one of these: a full disk, which is 507 at other doors, and the server's own faults, which are 500 there, are 503 here.
+ * one of these: a full disk, which is 507 at other protocols, and the server's own faults, which are 500 there, are 503 here.
  */
 import { partialWrite, type Refused } from 'svcdb'
 import { type ErrorKind, publicText, type SvcError } from 'svcdb/lib/errors'

@@ -2,9 +2,9 @@ import { definePlugin } from 'svcdb'
 import { configSchema } from './config.ts'
 import { adminEndpoints } from './http/admin-endpoints.ts'
 import { discoveryEndpoints } from './http/discovery-endpoints.ts'
-import { Door } from './http/door.ts'
 import { metadataEndpoint } from './http/metadata-endpoint.ts'
 import { Form } from './http/params.ts'
+import { QueryApi } from './http/query-api.ts'
 import { queryEndpoints } from './http/query-endpoints.ts'
 import { readEndpoint } from './http/read-endpoint.ts'
 import { statusEndpoints } from './http/status-endpoints.ts'
@@ -18,14 +18,14 @@ export default definePlugin({
   capabilities: ['points', 'jobs', 'delete'],
   setup(svc, config) {
     svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8'), svc.server.max_body_members))
-    const door = new Door(svc)
-    queryEndpoints(door, config)
-    discoveryEndpoints(door, config)
-    metadataEndpoint(door)
-    textEndpoints(door, config)
-    statusEndpoints(door, config)
-    readEndpoint(door, config)
-    adminEndpoints(door, config)
-    if (config.warm_up_queries > 0) door.warmUp(config.warm_up_queries, config.warm_up_after_secs * 1000)
+    const api = new QueryApi(svc)
+    queryEndpoints(api, config)
+    discoveryEndpoints(api, config)
+    metadataEndpoint(api)
+    textEndpoints(api, config)
+    statusEndpoints(api, config)
+    readEndpoint(api, config)
+    adminEndpoints(api, config)
+    if (config.warm_up_queries > 0) api.warmUp(config.warm_up_queries, config.warm_up_after_secs * 1000)
   },
 })

@@ -51,7 +51,7 @@ export default definePlugin({
     }
     const options = { config: { rawBody: true as const, encodedBody: true as const, ingest: true as const }, bodyLimit: svc.server.max_body_size, schema }
     svc.http.post('/api/v1/prom/write', options, (request, reply) => handler.write(request, reply))
-    // Where Prometheus and VictoriaMetrics themselves take it, and where other doors take other types.
+    // Where Prometheus and VictoriaMetrics themselves take it, and where other protocols take other types.
     const shared = { ...options, schema: { ...schema, hide: true }, constraints: { mediaType: 'application/x-protobuf' } }
     svc.http.post('/api/v1/write', shared, (request, reply) => handler.write(request, reply))
   },

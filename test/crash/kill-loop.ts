@@ -1,5 +1,5 @@
 /**
- * Kills the real server at random moments, while points come in by every door, and checks after each restart that every acknowledged batch is there in full, no batch in
+ * Kills the real server at random moments, while points come in by every protocol, and checks after each restart that every acknowledged batch is there in full, no batch in
  * part, no point twice and every value right; that what was deleted stays deleted and what was not is untouched, that a request without an
  * answer is done in full or not at all, and that drops can be undone (deletions.ts).
  *
@@ -16,7 +16,7 @@ import { Random } from '../../storage/conformance/random.ts'
 import { Deletions } from './deletions.ts'
 import { countBySql, Ledger } from './ledger.ts'
 import { ServerProcess } from './server.ts'
-import { ALL_DOORS, TEXT_DOORS } from './workload.ts'
+import { ALL_PROTOCOLS, TEXT_PROTOCOLS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
 
 const LONGEST_RUN_MS = 3000
@@ -76,7 +76,7 @@ export async function killLoop({
   const base = BigInt(Date.now()) * 1_000_000n
   const ledger = new Ledger(join(folder, 'ledger'), base)
   const report: KillLoopReport = { kills: 0, acknowledged: 0, points: 0, slowestReadyMs: 0, segments: 0, doubtful: { done: 0, undone: 0 }, compactions: 0 }
-  const doors = engine === 'embedded' ? ALL_DOORS : TEXT_DOORS
+  const protocols = engine === 'embedded' ? ALL_PROTOCOLS : TEXT_PROTOCOLS
   const deletions = engine === 'embedded' ? new Deletions(join(folder, 'lives'), base, report.doubtful) : undefined
   let server: ServerProcess | undefined
   let finalDrops = false
@@ -85,7 +85,7 @@ export async function killLoop({
   const start = async () => {
     finalDrops = random.chance(FINAL_DROPS)
     const database = { ...SMALL, ...(finalDrops ? {} : { soft_delete_ttl_secs: 86_400 }) }
-    server = await ServerProcess.spawn({ folder, engine, sql, doors: engine === 'embedded', ...(engine === 'embedded' ? { database } : {}) })
+    server = await ServerProcess.spawn({ folder, engine, sql, allProtocols: engine === 'embedded', ...(engine === 'embedded' ? { database } : {}) })
     return server
   }
   const startReady = async () => {
@@ -104,7 +104,7 @@ export async function killLoop({
         report.kills++
       }
       const running = await startReady()
-      await ledger.compare(running.url, checked, doors)
+      await ledger.compare(running.url, checked, protocols)
       await deletions?.check(running.url, sql && iteration % SQL_EVERY === 0)
       // Batches of the round before are read once more, after another kill.
       checked = ledger.next === 0 ? 0 : Math.max(0, Math.min(...ledger.unknown, ledger.next - 200))
@@ -112,7 +112,7 @@ export async function killLoop({
       const options: WriterOptions = {
         url: running.url,
         ports: running.ports,
-        doors,
+        protocols,
         ledger: join(folder, 'ledger'),
         base: String(base),
         retry,
@@ -139,10 +139,10 @@ export async function killLoop({
     // Once more over everything: after a kill, and after a clean stop.
     for (const round of ['kill', 'clean stop']) {
       const running = await startReady()
-      report.points = await ledger.compare(running.url, 0, doors)
+      report.points = await ledger.compare(running.url, 0, protocols)
       await deletions?.check(running.url, sql)
       if (sql) {
-        const counted = await countBySql(running.url, doors)
+        const counted = await countBySql(running.url, protocols)
         if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}, after a ${round}`)
       }
       // Before the clean stop, which flushes in any case.

@@ -10,7 +10,7 @@ import {
   NS_PER_BATCH,
   type Protocol,
   protocolOf,
-  TEXT_DOORS,
+  TEXT_PROTOCOLS,
 } from './workload.ts'
 
 export class Ledger {
@@ -62,8 +62,8 @@ export class Ledger {
    * Reads the batches from `from` on.
    * @returns the points found. @throws Error naming a batch that is missing, half there, or there against the server's word.
    */
-  async compare(url: string, from: number, doors: readonly Protocol[]): Promise<number> {
-    const { present, points } = await readBatches(url, this.base, from, this.next, doors)
+  async compare(url: string, from: number, protocols: readonly Protocol[]): Promise<number> {
+    const { present, points } = await readBatches(url, this.base, from, this.next, protocols)
     for (let batch = from; batch < this.next; batch++) {
       if (present.has(batch)) {
         if (this.none.has(batch) && !this.seen.has(batch)) throw new Error(`batch ${batch} is there, though the server said that nothing of it is stored`)
@@ -85,15 +85,15 @@ export interface Findings {
  * Reads batches [from, to) and compares every value.
  * @throws Error naming the batch that is there in part, twice, with wrong values, or though it was never sent.
  */
-export async function readBatches(url: string, base: bigint, from: number, to: number, doors: readonly Protocol[] = TEXT_DOORS): Promise<Findings> {
+export async function readBatches(url: string, base: bigint, from: number, to: number, protocols: readonly Protocol[] = TEXT_PROTOCOLS): Promise<Findings> {
   const present = new Set<number>()
   let points = 0
-  for (const protocol of doors) {
+  for (const protocol of protocols) {
     const rows = await query(url, MEASUREMENT[protocol], base + BigInt(from) * NS_PER_BATCH, base + BigInt(to) * NS_PER_BATCH)
     points += rows.length
     const byBatch = Map.groupBy(rows, (row) => batchAt(base, row.time))
     for (const [batch, found] of byBatch) {
-      if (protocolOf(batch, doors) !== protocol) throw new Error(`batch ${batch} is in measurement ${MEASUREMENT[protocol]}, where it was never sent`)
+      if (protocolOf(batch, protocols) !== protocol) throw new Error(`batch ${batch} is in measurement ${MEASUREMENT[protocol]}, where it was never sent`)
       compareBatch(batch, expectedPoints(base, batch, protocol), found)
       present.add(batch)
     }
@@ -148,9 +148,9 @@ function exactIntegers(_key: string, value: unknown, context: { source?: string 
 }
 
 /** Points by batch as SQL counts them, for comparison with what the native query shows. */
-export async function countBySql(url: string, doors: readonly Protocol[] = TEXT_DOORS): Promise<number> {
+export async function countBySql(url: string, protocols: readonly Protocol[] = TEXT_PROTOCOLS): Promise<number> {
   let total = 0
-  for (const protocol of doors) {
+  for (const protocol of protocols) {
     const measurement = MEASUREMENT[protocol]
     const answer = await fetch(`${url}/api/v1/svc/sql`, {
       method: 'POST',

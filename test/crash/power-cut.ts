@@ -25,7 +25,7 @@ import { countBySql, Ledger, readBatches } from './ledger.ts'
 import { PowerMount } from './power-mount.ts'
 import { ServerProcess } from './server.ts'
 import { mayMount } from './small-disk.ts'
-import { ALL_DOORS } from './workload.ts'
+import { ALL_PROTOCOLS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
 
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
@@ -137,7 +137,7 @@ class Loop {
         await this.forgive(running.url)
         report.points = await this.compare(running.url, 0)
         await this.deletions?.check(running.url, true)
-        const counted = await countBySql(running.url, ALL_DOORS)
+        const counted = await countBySql(running.url, ALL_PROTOCOLS)
         if (counted !== report.points) throw new Error(`SQL counts ${counted} points, the native query ${report.points}`)
         const code = await running.end('SIGTERM', LIMIT_MS)
         if (code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${running.output}`)
@@ -176,7 +176,7 @@ class Loop {
       wal_fsync_policy: this.options.policy,
       ...(this.finalDrops ? {} : { soft_delete_ttl_secs: 86_400 }),
     }
-    this.server = await ServerProcess.spawn({ folder: this.folder, engine: 'embedded', sql: true, doors: true, plugins: ['backup'], database })
+    this.server = await ServerProcess.spawn({ folder: this.folder, engine: 'embedded', sql: true, allProtocols: true, plugins: ['backup'], database })
     return this.server
   }
 
@@ -194,7 +194,7 @@ class Loop {
     const options: WriterOptions = {
       url: running.url,
       ports: running.ports,
-      doors: ALL_DOORS,
+      protocols: ALL_PROTOCOLS,
       ledger: join(this.folder, 'ledger'),
       base: String(this.base),
       retry: [],
@@ -252,7 +252,7 @@ class Loop {
   }
 
   private async compare(url: string, from: number): Promise<number> {
-    return this.ledger.compare(url, from, ALL_DOORS)
+    return this.ledger.compare(url, from, ALL_PROTOCOLS)
   }
 
   /** Takes out of the ledger what the last cut may have cost under a periodic policy. @throws Error when it has cost more, or left a hole. */
@@ -260,7 +260,7 @@ class Loop {
     const { ledger, inDoubt } = this
     this.inDoubt = undefined
     if (inDoubt === undefined) return
-    const { present } = await readBatches(url, this.base, inDoubt.first, ledger.next, ALL_DOORS)
+    const { present } = await readBatches(url, this.base, inDoubt.first, ledger.next, ALL_PROTOCOLS)
     const newest = Math.max(inDoubt.first - 1, ...present)
     for (let batch = inDoubt.first; batch < ledger.next; batch++) {
       if (!ledger.acknowledged.has(batch) || present.has(batch)) continue
@@ -295,7 +295,7 @@ class Loop {
       const copy = await ServerProcess.spawn({ folder: this.folder, engine: 'embedded', sql: false, database })
       try {
         await copy.ready(LIMIT_MS)
-        const { present } = await readBatches(copy.url, this.base, 0, this.ledger.next, ALL_DOORS)
+        const { present } = await readBatches(copy.url, this.base, 0, this.ledger.next, ALL_PROTOCOLS)
         for (const batch of acknowledged) if (!present.has(batch)) throw new Error(`batch ${batch}, acknowledged before the backup, is not in it`)
       } finally {
         await copy.end('SIGTERM', LIMIT_MS)

@@ -1,4 +1,4 @@
-/** Sends batches of the workload by the door that each is for. */
+/** Sends batches of the workload by the protocol that each is for. */
 import type { ServiceError } from '@grpc/grpc-js'
 import { Bool, Float64, Int64, TimestampNanosecond, Utf8 } from 'apache-arrow'
 import { compressSync } from 'snappy'
@@ -14,7 +14,7 @@ export type Outcome = { outcome: 'ack' | 'none' | 'gone' } | { outcome: 'bad'; t
 export interface SenderOptions {
   url: string
   base: bigint
-  doors: readonly Protocol[]
+  protocols: readonly Protocol[]
   /** Of the gRPC listeners. */
   ports: { grpc: number; flight: number }
 }
@@ -34,13 +34,13 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.options = options
-    if (options.doors.includes('grpc')) this.grpc = new TestClient(options.ports.grpc)
-    if (options.doors.includes('flight_sql')) this.flight = new FlightClient(options.ports.flight)
+    if (options.protocols.includes('grpc')) this.grpc = new TestClient(options.ports.grpc)
+    if (options.protocols.includes('flight_sql')) this.flight = new FlightClient(options.ports.flight)
   }
 
   async send(batch: number): Promise<Outcome> {
-    const { base, doors } = this.options
-    const protocol = protocolOf(batch, doors)
+    const { base, protocols } = this.options
+    const protocol = protocolOf(batch, protocols)
     const points = Array.from({ length: sizeOf(batch) }, (_, place): Point => ({ ...valuesOf(batch, place), time: timeOf(base, batch, place), place }))
     switch (protocol) {
       case 'grpc':

@@ -19,7 +19,7 @@ export interface ServerOptions {
   /** More plugins to load. */
   plugins?: readonly string[]
   /** Load every plugin that points come in by. */
-  doors?: boolean
+  allProtocols?: boolean
   /** More keys of [database]. */
   database?: Record<string, number | string>
 }
@@ -55,21 +55,21 @@ export class ServerProcess {
     return this.address
   }
 
-  /** Ports of the gRPC listeners, with `doors`; known when it was ready. */
+  /** Ports of the gRPC listeners, with `allProtocols`; known when it was ready. */
   get ports(): { grpc: number; flight: number } {
     return this.listeners
   }
 
   /** Starts the process; it is not ready yet. */
-  static async spawn({ folder, engine, sql, plugins = [], doors = false, database = {} }: ServerOptions): Promise<ServerProcess> {
-    const more = doors ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
+  static async spawn({ folder, engine, sql, plugins = [], allProtocols = false, database = {} }: ServerOptions): Promise<ServerProcess> {
+    const more = allProtocols ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
     const toml = [
       `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...more])}`,
       '[server]',
       'http_addr = "127.0.0.1:0"',
       'sql_max_rows = 10000000',
-      ...(doors ? ['[grpc]', 'addr = "127.0.0.1:0"', '[flight_sql]', 'addr = "127.0.0.1:0"'] : []),
+      ...(allProtocols ? ['[grpc]', 'addr = "127.0.0.1:0"', '[flight_sql]', 'addr = "127.0.0.1:0"'] : []),
       '[database]',
       ...Object.entries(keys).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
     ]

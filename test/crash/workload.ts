@@ -2,16 +2,16 @@
  * What is written: a batch is a pure function of its number, so that the check needs no copy of what was sent.
  *
  * A point's time names its batch and place: base + batch * 1 ms + place; remote write has milliseconds, and there a tag names the place.
- * Batches go by one door or the other, each door's to a measurement of its own; every third line protocol batch sends each point as two lines,
+ * Batches go by one protocol or the other, each one's to a measurement of its own; every third line protocol batch sends each point as two lines,
  * which the server must merge.
  */
 export const NS_PER_BATCH = 1_000_000n
 
 export type Protocol = 'line_protocol' | 'json' | 'remote_write' | 'otlp' | 'grpc' | 'flight_sql'
 
-/** The doors that need nothing but text over HTTP. */
-export const TEXT_DOORS: readonly Protocol[] = ['line_protocol', 'json']
-export const ALL_DOORS: readonly Protocol[] = ['line_protocol', 'json', 'remote_write', 'otlp', 'grpc', 'flight_sql']
+/** The protocols that need nothing but text over HTTP. */
+export const TEXT_PROTOCOLS: readonly Protocol[] = ['line_protocol', 'json']
+export const ALL_PROTOCOLS: readonly Protocol[] = ['line_protocol', 'json', 'remote_write', 'otlp', 'grpc', 'flight_sql']
 
 export interface ExpectedPoint {
   time: bigint
@@ -34,8 +34,8 @@ export function identityOf(protocol: Protocol): string {
   return protocol === 'remote_write' ? '(_time, place)' : '_time'
 }
 
-export function protocolOf(batch: number, doors: readonly Protocol[] = TEXT_DOORS): Protocol {
-  return doors[mix(batch, 1) % doors.length]
+export function protocolOf(batch: number, protocols: readonly Protocol[] = TEXT_PROTOCOLS): Protocol {
+  return protocols[mix(batch, 1) % protocols.length]
 }
 
 export function sizeOf(batch: number): number {
@@ -72,7 +72,7 @@ export function valuesOf(batch: number, place: number): Values {
   }
 }
 
-/** Of a text door. */
+/** Of a text protocol. */
 export function bodyOf(base: bigint, batch: number, protocol: Protocol): string {
   const places = Array.from({ length: sizeOf(batch) }, (_, place) => place)
   if (protocol === 'json') return `[${places.map((place) => jsonPoint(base, batch, place)).join(',')}]`

@@ -8,14 +8,14 @@
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { Sender, type SenderOptions } from './sender.ts'
-import { type Protocol, TEXT_DOORS } from './workload.ts'
+import { type Protocol, TEXT_PROTOCOLS } from './workload.ts'
 
 export interface WriterOptions {
   url: string
   ledger: string
-  /** Those that batches are for; absent = the text doors. */
-  doors?: readonly Protocol[]
-  /** With doors that have listeners of their own. */
+  /** Those that batches are for; absent = the text protocols. */
+  protocols?: readonly Protocol[]
+  /** With protocols that have listeners of their own. */
   ports?: SenderOptions['ports']
   /** Nanoseconds, as digits. */
   base: string
@@ -31,7 +31,7 @@ export interface WriterOptions {
 }
 
 const options = JSON.parse(process.argv[2]) as WriterOptions
-const sender = new Sender({ doors: TEXT_DOORS, ports: { grpc: 0, flight: 0 }, ...options, base: BigInt(options.base) })
+const sender = new Sender({ protocols: TEXT_PROTOCOLS, ports: { grpc: 0, flight: 0 }, ...options, base: BigInt(options.base) })
 const ledger = openSync(options.ledger, 'a')
 let next = options.first
 let sent = 0

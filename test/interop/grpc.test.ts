@@ -3,21 +3,22 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { ROOT } from '../support/tree.ts'
-import { type Doors, startDoors } from './doors.ts'
+import { type Listeners, startListeners } from './listeners.ts'
 import { cached, client, execute, lacking, lackingPython, PYTHON, runChecks } from './program.ts'
 
 const SETTINGS = { sections: { grpc: 'reflection = true' } }
 
 test('grpcio, generated from svc.proto', { skip: lackingPython('pyarrow', 'grpc') }, async (t) => {
-  const doors = await startDoors(['grpc'], SETTINGS)
-  t.after(() => doors.stop())
-  await runChecks(t, PYTHON, [client('grpc_python.py'), doors.grpc, join(ROOT, 'plugins/grpc/svc.proto'), doors.url])
+  const listeners = await startListeners(['grpc'], SETTINGS)
+  t.after(() => listeners.stop())
+  await runChecks(t, PYTHON, [client('grpc_python.py'), listeners.grpc, join(ROOT, 'plugins/grpc/svc.proto'), listeners.url])
 })
 
 test('grpcurl by reflection', { skip: lacking('grpcurl', 'bin/grpcurl') }, async (t) => {
-  const doors = await startDoors(['grpc'], SETTINGS)
-  t.after(() => doors.stop())
-  const call = (args: string[], method: string, { grpc }: Doors = doors) => execute(cached('bin/grpcurl'), ['-plaintext', ...args, grpc, ...method.split(' ')])
+  const listeners = await startListeners(['grpc'], SETTINGS)
+  t.after(() => listeners.stop())
+  const call = (args: string[], method: string, { grpc }: Listeners = listeners) =>
+    execute(cached('bin/grpcurl'), ['-plaintext', ...args, grpc, ...method.split(' ')])
 
   await t.test('lists and describes', async () => {
     const { stdout } = await call([], 'list')
@@ -38,7 +39,7 @@ test('grpcurl by reflection', { skip: lacking('grpcurl', 'bin/grpcurl') }, async
   })
 
   await t.test('reflection that is not configured is not there', async (t) => {
-    const closed = await startDoors(['grpc'], { sections: { grpc: 'reflection = false' } })
+    const closed = await startListeners(['grpc'], { sections: { grpc: 'reflection = false' } })
     t.after(() => closed.stop())
     assert.match((await call([], 'list', closed)).stderr, /does not support the reflection API/)
   })

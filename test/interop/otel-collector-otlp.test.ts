@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { type Doors, startDoors } from './doors.ts'
 import { freePort } from './free-port.ts'
+import { type Listeners, startListeners } from './listeners.ts'
 import { metrics } from './otlp-sample.ts'
 import { missing, ownMetric, type Program, startProgram } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
@@ -44,7 +44,7 @@ const EXPECTED = {
 const GAUGE = { otel: '{"test.temperature_gauge"}', prometheus: 'test_temperature_celsius' }
 
 interface Running {
-  doors: Doors
+  listeners: Listeners
   collector: Program
   send(ms: number, ended?: boolean): Promise<void>
   values(query: string): Promise<number[]>
@@ -54,7 +54,7 @@ interface Running {
 /** @param exporter lines of the exporter's configuration. */
 async function start(t: TestContext, exporter: string[], settings = '', receivers = ['otlp']): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-otelcol-'))
-  const doors = await startDoors(['otlp'], { sections: { otlp: settings } })
+  const listeners = await startListeners(['otlp'], { sections: { otlp: settings } })
   const [otlp, own] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
   const [host, port] = own.split(':')
   const file = join(folder, 'collector.yaml')
@@ -68,7 +68,7 @@ async function start(t: TestContext, exporter: string[], settings = '', receiver
     scrapers: {cpu: {}, memory: {}, load: {}}
 exporters:
   otlp_http:
-    endpoint: ${doors.url}
+    endpoint: ${listeners.url}
     ${exporter.join('\n    ')}
 service:
   telemetry:
@@ -80,12 +80,12 @@ service:
   const collector = await startProgram('otelcol', [`--config=${file}`], `http://${own}`, '/metrics')
   t.after(async () => {
     await collector.stop()
-    await doors.stop()
+    await listeners.stop()
     await rm(folder, { recursive: true, force: true })
   })
-  const values = async (query: string) => (await vector(doors.url, query)).map(({ value }) => value)
+  const values = async (query: string) => (await vector(listeners.url, query)).map(({ value }) => value)
   return {
-    doors,
+    listeners,
     collector,
     values,
     async send(ms, ended = false) {
@@ -95,7 +95,7 @@ service:
     },
     async until(query, enough) {
       for (const end = Date.now() + PATIENCE_MS; !enough(await values(query)); await setTimeout(200)) {
-        assert.ok(Date.now() < end, `${query} gives ${await values(query)}\n${collector.output()}\n${doors.output()}`)
+        assert.ok(Date.now() < end, `${query} gives ${await values(query)}\n${collector.output()}\n${listeners.output()}`)
       }
     },
   }
@@ -128,11 +128,11 @@ for (const [way, exporter, names] of WAYS) {
 for (const code of ['STORAGE_FULL', 'BACKPRESSURE', 'OVERLOADED'] as const) {
   test(`OpenTelemetry Collector: nothing is lost to ${code}`, { skip }, async (t) => {
     // Retry-After of OVERLOADED is a minute: what counts is that the batch is kept.
-    const { doors, collector, send, until } = await start(t, ['retry_on_failure: {initial_interval: 100ms, max_interval: 1s}'])
-    await doors.fail(code, 1)
+    const { listeners, collector, send, until } = await start(t, ['retry_on_failure: {initial_interval: 100ms, max_interval: 1s}'])
+    await listeners.fail(code, 1)
     await send(Date.now())
     if (code === 'OVERLOADED') {
-      while ((await doors.failed()) === 0) await setTimeout(100)
+      while ((await listeners.failed()) === 0) await setTimeout(100)
       await setTimeout(500)
       assert.match(collector.output(), /Will retry the request/)
     } else await until(GAUGE.otel, ({ length }) => length > 0)
@@ -141,8 +141,8 @@ for (const code of ['STORAGE_FULL', 'BACKPRESSURE', 'OVERLOADED'] as const) {
 }
 
 test('OpenTelemetry Collector: of a partial write the good points stay, and it says what was refused', { skip }, async (t) => {
-  const { doors, collector, send, until } = await start(t, [])
-  await doors.write(['test.requests value="text"'])
+  const { listeners, collector, send, until } = await start(t, [])
+  await listeners.write(['test.requests value="text"'])
   await send(Date.now())
   await until(GAUGE.otel, ({ length }) => length > 0)
   while (!/artial success/.test(collector.output())) await setTimeout(100)

@@ -1,11 +1,11 @@
-/** How fast clients get through the doors; no test. `node test/interop/speed.ts flight rows=3000000` or `… otlp points=3000000`. */
+/** How fast clients get through the listeners; no test. `node test/interop/speed.ts flight rows=3000000` or `… otlp points=3000000`. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Agent, request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { type Doors, startDoors } from './doors.ts'
+import { type Listeners, startListeners } from './listeners.ts'
 import { POINTS_PER_HOST, request } from './otlp-load.ts'
 
 const TICKS_PER_SECOND = 100
@@ -18,7 +18,7 @@ function processor(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-async function flight({ flight, pid }: Doors, words: string[]): Promise<void> {
+async function flight({ flight, pid }: Listeners, words: string[]): Promise<void> {
   const client = spawn(PYTHON, [join(import.meta.dirname, 'clients/flight_speed.py'), flight, String(pid), ...words], { stdio: 'inherit' })
   await once(client, 'close')
 }
@@ -35,7 +35,7 @@ function post(url: string, agent: Agent, body: Uint8Array, gzip: boolean): Promi
   })
 }
 
-async function otlp({ url, pid }: Doors, words: string[]): Promise<void> {
+async function otlp({ url, pid }: Listeners, words: string[]): Promise<void> {
   const given = Object.fromEntries(words.map((word) => word.split('=')))
   const [points, hosts, connections, gzip] = [given.points ?? 3_000_000, given.hosts ?? 100, given.connections ?? 4, given.gzip ?? 0].map(Number)
   let seed = 1
@@ -67,14 +67,14 @@ async function otlp({ url, pid }: Doors, words: string[]): Promise<void> {
   agent.destroy()
 }
 
-const LOADS = { flight: { door: 'flight_sql', run: flight }, otlp: { door: 'otlp', run: otlp } } as const
+const LOADS = { flight: { protocol: 'flight_sql', run: flight }, otlp: { protocol: 'otlp', run: otlp } } as const
 const [what = '', ...words] = process.argv.slice(2)
 const load = LOADS[what as keyof typeof LOADS]
 if (load === undefined) throw new Error(`say what to measure: ${Object.keys(LOADS).join(', ')}`)
 // Nothing of the answers may be cut.
-const doors = await startDoors([load.door], { server: 'sql_max_rows = 100000000\nsql_query_timeout_secs = 300', logLevel: 'info' })
+const listeners = await startListeners([load.protocol], { server: 'sql_max_rows = 100000000\nsql_query_timeout_secs = 300', logLevel: 'info' })
 try {
-  await load.run(doors, words)
+  await load.run(listeners, words)
 } finally {
-  await doors.stop()
+  await listeners.stop()
 }

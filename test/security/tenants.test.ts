@@ -38,18 +38,18 @@ const config = {
   namespaces: { default_max_ingestion_rate: 0 },
 }
 
-interface Doors {
+interface Listeners {
   node: TestNode
   grpc: TestClient
   flight: FlightClient
 }
 
-async function started(t: Test): Promise<Doors> {
+async function started(t: Test): Promise<Listeners> {
   const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config: config as never })
-  const doors = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
+  const listeners = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
   t.teardown(async () => {
-    doors.grpc.close()
-    doors.flight.close()
+    listeners.grpc.close()
+    listeners.flight.close()
     await node.stop()
   })
   const own = `${COMMON},host=a value=1\n${COMMON},host=b value=2\nmem used=3,free=4`
@@ -61,7 +61,7 @@ async function started(t: Test): Promise<Doors> {
   await write(node, alice, own.split('\n').slice(0, 2).join('\n'))
   const sent = await node.inject({ method: 'POST', url: '/v1/metrics', payload: otlp(`${MARK}_otel`, `${MARK} help`), headers: bob })
   if (sent.statusCode >= 300) throw new Error(`${sent.statusCode} ${sent.body}`)
-  return doors
+  return listeners
 }
 
 async function write(node: TestNode, headers: Record<string, string>, payload: string): Promise<void> {

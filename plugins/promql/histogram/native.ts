@@ -1,4 +1,4 @@
-/** Between histograms of queries and those of doors and storage. */
+/** Between histograms of queries and those of protocols and storage. */
 
 import { type HistogramSpan, indexOfSpans, type NativeHistogram, PartsDecoder, type Side } from 'svcdb/lib/histogram'
 import { FloatHistogram } from './float-histogram.ts'

@@ -5,15 +5,15 @@ import { ParseError } from '../parser/parse-error.ts'
 import { type Removal, removalsOf } from '../removal.ts'
 import { nanoseconds } from '../storage-source.ts'
 import { apiError, invalidParameter } from './api-error.ts'
-import type { Door, Endpoint } from './door.ts'
 import { DONE, REFUSED } from './parameters.ts'
+import type { Endpoint, QueryApi } from './query-api.ts'
 
 /** Selectors are parsed in one go, here: more than anybody writes. */
 const MAX_SELECTOR_LENGTH = 65_536
 const METHODS = ['POST', 'PUT'] as const
 
-export function adminEndpoints(door: Door, config: PromqlConfig): void {
-  const { svc } = door
+export function adminEndpoints(api: QueryApi, config: PromqlConfig): void {
+  const { svc } = api
   const limits = { ...parseLimits(config), maxLength: Math.min(config.max_query_length, MAX_SELECTOR_LENGTH) }
   const enabled =
     (endpoint: Endpoint): Endpoint =>
@@ -43,13 +43,13 @@ export function adminEndpoints(door: Door, config: PromqlConfig): void {
     if (skipped > 0) throw apiError('unavailable', `${skipped} segments with such samples are out of service; send the delete again when they are repaired`)
     reply.code(204).send()
   })
-  door.serve(
+  api.serve(
     '/admin/tsdb/delete_series',
     { summary: 'Deletes series that match', methods: METHODS, action: 'delete', parameters: ['match[]', 'start', 'end'], answers: DONE },
     remove,
   )
   const instead = (path: string, reason: string) =>
-    door.serve(
+    api.serve(
       path,
       { summary: 'Is refused, with a reason', methods: METHODS, action: 'admin', answers: REFUSED },
       enabled(() => {

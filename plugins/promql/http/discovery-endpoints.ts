@@ -5,17 +5,17 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import { apiError } from './api-error.ts'
-import { type Door, JSON_TYPE } from './door.ts'
 import { unescapeName } from './label-names.ts'
 import type { Params } from './params.ts'
+import { JSON_TYPE, type QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../discovery-job.ts', import.meta.url)
 const OPTIONS = { methods: ['GET', 'POST'], parameters: ['match[]', 'start', 'end', 'limit'] } as const
 /** The beginning of time, as far as milliseconds are exact and nanoseconds fit 64 bits. */
 const BEGINNING_MS = -9_223_372_036_854
 
-export function discoveryEndpoints(door: Door, config: PromqlConfig): void {
-  const { server, clock } = door.svc
+export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
+  const { server, clock } = api.svc
 
   const run = async (params: Params, what: Pick<DiscoveryArgs, 'wanted' | 'label'>, request: HttpRequest, reply: FastifyReply): Promise<void> => {
     const limit = params.limit()
@@ -24,7 +24,7 @@ export function discoveryEndpoints(door: Door, config: PromqlConfig): void {
     const range = config.default_discovery_range_secs * 1000
     const args: DiscoveryArgs = {
       ...what,
-      namespace: door.svc.context(request).dataNamespace,
+      namespace: api.svc.context(request).dataNamespace,
       selectors: params.all('match[]'),
       parseLimits: parseLimits(config),
       start: givenStart ?? (range === 0 ? BEGINNING_MS : end - range),
@@ -32,22 +32,22 @@ export function discoveryEndpoints(door: Door, config: PromqlConfig): void {
       limit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
       maxResultBytes: server.prom_max_result_bytes,
     }
-    const { result } = await door.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE })
+    const { result } = await api.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE })
     result.then(
-      ({ truncated }) => truncated && door.truncated(),
+      ({ truncated }) => truncated && api.truncated(),
       () => {},
     )
   }
 
-  door.serve('/labels', { summary: 'Label names', ...OPTIONS }, (params, request, reply) => run(params, { wanted: 'labels' }, request, reply))
+  api.serve('/labels', { summary: 'Label names', ...OPTIONS }, (params, request, reply) => run(params, { wanted: 'labels' }, request, reply))
 
-  door.serve('/label/:name/values', { summary: 'Values of a label', ...OPTIONS }, (params, request, reply) => {
+  api.serve('/label/:name/values', { summary: 'Values of a label', ...OPTIONS }, (params, request, reply) => {
     const label = unescapeName((request.params as { name: string }).name)
     if (label === '') throw apiError('bad_data', 'invalid label name: ""')
     return run(params, { wanted: 'values', label }, request, reply)
   })
 
-  door.serve('/series', { summary: 'Series that match', ...OPTIONS }, (params, request, reply) => {
+  api.serve('/series', { summary: 'Series that match', ...OPTIONS }, (params, request, reply) => {
     if (params.all('match[]').length === 0) throw apiError('bad_data', 'no match[] parameter provided')
     return run(params, { wanted: 'series' }, request, reply)
   })

@@ -1,18 +1,18 @@
 /** /metadata: what senders have said about metrics; empty when no plugin of the node receives any. */
 import { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from 'svcdb'
 import { apiError } from './api-error.ts'
-import type { Door } from './door.ts'
 import { integerOf, type Params } from './params.ts'
+import type { QueryApi } from './query-api.ts'
 
 type Entry = Pick<MetricMetadataEntry, 'type' | 'help' | 'unit'>
 
-export function metadataEndpoint(door: Door): void {
-  door.serve(
+export function metadataEndpoint(api: QueryApi): void {
+  api.serve(
     '/metadata',
     { summary: 'Type, help and unit of metrics', methods: ['GET'], parameters: ['metric', 'limit', 'limit_per_metric'] },
     (params, request) => {
-      const known = door.svc.find<MetricMetadata>(METRIC_METADATA)?.list(door.svc.context(request).dataNamespace) ?? []
-      return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'), door.svc.server.prom_max_result_bytes)
+      const known = api.svc.find<MetricMetadata>(METRIC_METADATA)?.list(api.svc.context(request).dataNamespace) ?? []
+      return metadataOf(known, params.get('metric'), bound(params, 'limit'), bound(params, 'limit_per_metric'), api.svc.server.prom_max_result_bytes)
     },
   )
 }

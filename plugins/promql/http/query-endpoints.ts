@@ -6,15 +6,15 @@ import type { QueryArgs, QueryOutcome } from '../answer-query.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { Steps } from '../eval/value.ts'
 import { apiError, invalidParameter } from './api-error.ts'
-import { type Door, JSON_TYPE } from './door.ts'
 import type { Params } from './params.ts'
+import { JSON_TYPE, type QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../query-job.ts', import.meta.url)
 const METHODS = ['GET', 'POST'] as const
 const COMMON = ['timeout', 'limit', 'lookback_delta', 'stats'] as const
 
-export function queryEndpoints(door: Door, config: PromqlConfig): void {
-  const { server, clock } = door.svc
+export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
+  const { server, clock } = api.svc
 
   const run = (
     params: Params,
@@ -27,7 +27,7 @@ export function queryEndpoints(door: Door, config: PromqlConfig): void {
   ): Promise<void> => {
     const lookback = params.duration('lookback_delta', (reason) => apiError('bad_data', `error parsing lookback delta duration: ${reason}`))
     const args: QueryArgs = {
-      namespace: door.svc.context(request).dataNamespace,
+      namespace: api.svc.context(request).dataNamespace,
       query: params.get('query'),
       parseLimits: parseLimits(config),
       steps,
@@ -40,21 +40,21 @@ export function queryEndpoints(door: Door, config: PromqlConfig): void {
       memoryBytes: config.max_query_memory_bytes,
       stats: params.get('stats'),
     }
-    return door.send<QueryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, ...(timeoutMs === undefined ? {} : { timeoutMs }) }).then(({ result }) => {
+    return api.send<QueryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, ...(timeoutMs === undefined ? {} : { timeoutMs }) }).then(({ result }) => {
       result.then(
-        ({ truncated }) => truncated && door.truncated(),
+        ({ truncated }) => truncated && api.truncated(),
         () => {},
       )
     })
   }
 
-  door.serve('/query', { summary: 'PromQL at one time', methods: METHODS, parameters: ['query', 'time', ...COMMON] }, (params, request, reply) => {
+  api.serve('/query', { summary: 'PromQL at one time', methods: METHODS, parameters: ['query', 'time', ...COMMON] }, (params, request, reply) => {
     const limit = params.limit()
     const time = params.time('time') ?? clock.now()
     return run(params, limit, { start: time, interval: 0, count: 1 }, time, params.duration('timeout'), request, reply)
   })
 
-  door.serve(
+  api.serve(
     '/query_range',
     { summary: 'PromQL at every step of a range', methods: METHODS, parameters: ['query', 'start', 'end', 'step', ...COMMON] },
     (params, request, reply) => {

@@ -5,28 +5,28 @@ import { decodeSnappy } from 'svcdb/lib/snappy'
 import type { PromqlConfig } from '../config.ts'
 import type { ReadArgs } from '../remote-read/answer-read.ts'
 import { readRequest } from '../remote-read/request.ts'
-import type { Door } from './door.ts'
 import { READ_ANSWERS } from './parameters.ts'
+import type { QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../read-job.ts', import.meta.url)
 const SAMPLES_TYPE = 'application/x-protobuf'
 const CHUNKS_TYPE = 'application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse'
 
-export function readEndpoint(door: Door, config: PromqlConfig): void {
-  const { server } = door.svc
-  door.serve(
+export function readEndpoint(api: QueryApi, config: PromqlConfig): void {
+  const { server } = api.svc
+  api.serve(
     '/read',
     { summary: 'Remote read: snappy, protobuf', methods: ['POST'], encodedBody: true, answers: READ_ANSWERS },
     async (_params, request, reply) => {
       const body = (request.body as Uint8Array | undefined) ?? new Uint8Array(0)
       const args: ReadArgs = {
-        namespace: door.svc.context(request).dataNamespace,
+        namespace: api.svc.context(request).dataNamespace,
         request: readRequest(await decodeSnappy(body, server.max_control_body_size, 'server.max_control_body_size'), server.max_body_members),
         sampleLimit: config.remote_read_sample_limit,
         maxBytesInFrame: config.remote_read_max_bytes_in_frame,
         maxBytes: server.prom_max_result_bytes,
       }
-      await door.send<void>(request, reply, JOB, args, args.request.streamed ? { type: CHUNKS_TYPE } : { type: SAMPLES_TYPE, encoding: 'snappy' })
+      await api.send<void>(request, reply, JOB, args, args.request.streamed ? { type: CHUNKS_TYPE } : { type: SAMPLES_TYPE, encoding: 'snappy' })
     },
   )
 }

@@ -6,8 +6,8 @@ import type { PromqlConfig } from '../config.ts'
 import type { CountsArgs } from '../counts-job.ts'
 import type { DatabaseCounts } from '../discovery-contract.ts'
 import { apiError } from './api-error.ts'
-import type { Door } from './door.ts'
 import { integerOf } from './params.ts'
+import type { QueryApi } from './query-api.ts'
 
 const COUNTS = moduleUrl('../counts-job.ts', import.meta.url)
 /** The Prometheus release whose language and API these are: clients choose what they ask for by it. */
@@ -15,10 +15,10 @@ const COMPATIBLE_VERSION = '3.15.0'
 const DEFAULT_COUNTS = 10
 const MOST_COUNTS = 10_000
 
-export function statusEndpoints(door: Door, config: PromqlConfig): void {
-  const { svc } = door
+export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
+  const { svc } = api
   const get = (path: string, summary: string, data: (params: unknown, request: HttpRequest) => unknown): void =>
-    door.serve(path, { summary, methods: ['GET'] }, data)
+    api.serve(path, { summary, methods: ['GET'] }, data)
 
   get('/status/buildinfo', 'The version of Prometheus that this is compatible with', () => ({
     version: COMPATIBLE_VERSION,
@@ -62,9 +62,9 @@ export function statusEndpoints(door: Door, config: PromqlConfig): void {
   // The log is replayed before the listener opens.
   get('/status/walreplay', 'Replay of the write-ahead log: done', () => ({ min: 0, max: 0, current: 0 }))
 
-  door.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'], parameters: ['limit'] }, async (params, request) => {
+  api.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'], parameters: ['limit'] }, async (params, request) => {
     const args: CountsArgs = { namespace: svc.context(request).dataNamespace, limit: countsLimit(params.get('limit')) }
-    return tsdbStatus(await door.run<DatabaseCounts>(request, COUNTS, args))
+    return tsdbStatus(await api.run<DatabaseCounts>(request, COUNTS, args))
   })
 
   get('/targets', 'Targets: none are scraped', () => ({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }))

@@ -5,34 +5,34 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { TextArgs } from '../text-job.ts'
 import { apiError, invalidParameter } from './api-error.ts'
-import type { Door } from './door.ts'
+import type { QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../text-job.ts', import.meta.url)
 const FORMS = ['GET', 'POST'] as const
 
-export function textEndpoints(door: Door, config: PromqlConfig): void {
+export function textEndpoints(api: QueryApi, config: PromqlConfig): void {
   const limits = parseLimits(config)
   const run = (request: HttpRequest, args: Omit<TextArgs, 'parseLimits'>): Promise<unknown> => {
     const all: TextArgs = { ...args, parseLimits: limits }
-    return door.run(request, JOB, all)
+    return api.run(request, JOB, all)
   }
   const query = { methods: FORMS, parameters: ['query'] as const }
-  door.serve('/format_query', { summary: 'A query, well laid out', ...query }, (params, request) =>
+  api.serve('/format_query', { summary: 'A query, well laid out', ...query }, (params, request) =>
     run(request, { query: params.get('query'), wanted: 'format' }),
   )
-  door.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params, request) =>
+  api.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params, request) =>
     run(request, { query: params.get('query'), wanted: 'tree' }),
   )
-  door.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS, parameters: ['query', 'start', 'end'] }, async (params, request) => {
+  api.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS, parameters: ['query', 'start', 'end'] }, async (params, request) => {
     const [start, end] = [params.time('start'), params.time('end')]
     if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
     await run(request, { query: params.get('query'), wanted: 'check' })
     return []
   })
-  door.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'], parameters: ['type'] }, (params) => {
+  api.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'], parameters: ['type'] }, (params) => {
     const type = params.get('type').toLowerCase()
     if (type !== '' && type !== 'alert' && type !== 'record') throw invalidParameter('type', `not supported value ${JSON.stringify(type)}`)
     return { groups: [] }
   })
-  door.serve('/alerts', { summary: 'Alerts: none are raised', methods: ['GET'] }, () => ({ alerts: [] }))
+  api.serve('/alerts', { summary: 'Alerts: none are raised', methods: ['GET'] }, () => ({ alerts: [] }))
 }

@@ -20,13 +20,13 @@ const text = { 'content-type': 'text/plain' }
 /** Of what each is given here: few, so that one tenant soon has taken all. */
 const FEW = 8
 
-interface Doors {
+interface Listeners {
   node: TestNode
   grpc: TestClient
   flight: FlightClient
 }
 
-async function started(t: Test): Promise<Doors> {
+async function started(t: Test): Promise<Listeners> {
   const config = {
     server: { multi_tenancy: true, sql_max_rows: 1_000_000, sql_query_timeout_secs: 3600 },
     database: { max_concurrent_queries: FEW },
@@ -35,14 +35,14 @@ async function started(t: Test): Promise<Doors> {
     remote_write: { max_metadata_metrics: FEW },
   }
   const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config })
-  const doors = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
+  const listeners = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
   t.teardown(async () => {
-    doors.grpc.close()
-    doors.flight.close()
+    listeners.grpc.close()
+    listeners.flight.close()
     await node.stop()
   })
   for (const headers of [alice, bob]) t.equal((await write(node, headers, 'cpu,host=a value=1')).statusCode, 204)
-  return doors
+  return listeners
 }
 
 const basic = (password: string) => `Basic ${Buffer.from(`user:${password}`).toString('base64')}`

@@ -1,14 +1,14 @@
-/** The doors of the HTTP listener, each with its own format. */
+/** The protocols of the HTTP listener, each with its own format. */
 import type { LightMyRequestResponse } from 'fastify'
 import { compressSync } from 'snappy'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { TestNode } from 'svcdb/testkit'
-import type { Answer, Door, Sample } from './door.ts'
+import type { Answer, Protocol, Sample } from './protocol.ts'
 
 const NANOS = 1_000_000n
 const nanosOf = ({ ms }: Sample): string => String(BigInt(ms) * NANOS)
 
-export const native: Door = {
+export const native: Protocol = {
   name: 'native',
   async write(node, measurement, samples, backfill) {
     const points = samples.map(
@@ -18,7 +18,7 @@ export const native: Door = {
   },
 }
 
-export const lineProtocol: Door = {
+export const lineProtocol: Protocol = {
   name: 'line_protocol',
   async write(node, measurement, samples, backfill) {
     const lines = samples.map((sample) => `${measurement},host=${sample.host} value=${sample.value} ${nanosOf(sample)}`)
@@ -26,7 +26,7 @@ export const lineProtocol: Door = {
   },
 }
 
-export const remoteWrite = (version: 1 | 2): Door => ({
+export const remoteWrite = (version: 1 | 2): Protocol => ({
   name: `remote_write ${version}.0`,
   async write(node, measurement, samples, backfill) {
     const type = version === 1 ? 'application/x-protobuf' : 'application/x-protobuf;proto=io.prometheus.write.v2.Request'
@@ -37,7 +37,7 @@ export const remoteWrite = (version: 1 | 2): Door => ({
   },
 })
 
-export const otlp: Door = {
+export const otlp: Protocol = {
   name: 'otlp',
   async write(node, measurement, samples, backfill) {
     const dataPoints = samples.map((sample) => ({

@@ -1,4 +1,4 @@
-/** The doors with gRPC listeners of their own. */
+/** The protocols with gRPC listeners of their own. */
 import type { ServiceError } from '@grpc/grpc-js'
 import { Float64, TimestampMillisecond, Utf8 } from 'apache-arrow'
 import type { TestNode } from 'svcdb/testkit'
@@ -6,7 +6,7 @@ import t from 'tap'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
-import type { Answer, Door } from './door.ts'
+import type { Answer, Protocol } from './protocol.ts'
 
 /** A client of each node, closed at the end. */
 function clients<C extends { close(): void }>(make: (node: TestNode) => C): (node: TestNode) => C {
@@ -24,7 +24,7 @@ function clients<C extends { close(): void }>(make: (node: TestNode) => C): (nod
 export const grpcClient = clients((node) => new TestClient(node.port('grpc')))
 export const flightClient = clients((node) => new FlightClient(node.port('flight_sql')))
 
-export const grpc: Door = {
+export const grpc: Protocol = {
   name: 'grpc',
   async write(node, measurement, samples, backfill = false) {
     const points = samples.map(({ host, ms, value }) => point(measurement, BigInt(ms) * 1_000_000n, { host }, { value }))
@@ -34,7 +34,7 @@ export const grpc: Door = {
   },
 }
 
-export const flightSql: Door = {
+export const flightSql: Protocol = {
   name: 'flight_sql',
   async write(node, measurement, samples, backfill = false) {
     const columns = [

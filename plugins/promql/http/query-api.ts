@@ -39,7 +39,7 @@ export interface SendOptions {
   timeoutMs?: number
 }
 
-export class Door {
+export class QueryApi {
   readonly svc: Svc
   private readonly metrics: PromqlMetrics
 

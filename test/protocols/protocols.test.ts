@@ -1,12 +1,12 @@
-/** One set of rules, whichever door points come in by; and what comes in by one is seen through all. */
+/** One set of rules, whichever protocol points come in by; and what comes in by one is seen through all. */
 
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import type { Door, Sample } from './door.ts'
-import { flightClient, flightSql, grpc, grpcClient } from './grpc-doors.ts'
-import { lineProtocol, native, otlp, remoteWrite } from './http-doors.ts'
+import { flightClient, flightSql, grpc, grpcClient } from './grpc-protocols.ts'
+import { lineProtocol, native, otlp, remoteWrite } from './http-protocols.ts'
+import type { Protocol, Sample } from './protocol.ts'
 
-const DOORS: Door[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2), otlp, grpc, flightSql]
+const PROTOCOLS: Protocol[] = [native, lineProtocol, remoteWrite(1), remoteWrite(2), otlp, grpc, flightSql]
 const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'sql', 'promql']
 const HOUR = 3_600_000
 const now = Math.floor(Date.now() / 1000) * 1000
@@ -51,7 +51,7 @@ async function refusedWrites(node: TestNode): Promise<number> {
 }
 
 /** Whatever refuses a write, in part or whole, it is one failed write. */
-const counting = (t: Test, { name, write }: Door): Door => ({
+const counting = (t: Test, { name, write }: Protocol): Protocol => ({
   name,
   async write(node, measurement, ...more) {
     const before = await refusedWrites(node)
@@ -61,15 +61,15 @@ const counting = (t: Test, { name, write }: Door): Door => ({
   },
 })
 
-for (const plain of DOORS) {
+for (const plain of PROTOCOLS) {
   t.test(plain.name, async (t) => {
-    const door = counting(t, plain)
+    const protocol = counting(t, plain)
     const listeners = { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } }
     const config = { ...listeners, database: { max_series_cardinality: 6 } }
     const node = await boot({ plugins: PLUGINS, storage: 'embedded', config })
     t.teardown(() => node.stop())
 
-    t.match(await door.write(node, 'm', [sample('a'), sample('b', now - 1000, 2.5)]), { ok: true })
+    t.match(await protocol.write(node, 'm', [sample('a'), sample('b', now - 1000, 2.5)]), { ok: true })
     const expected = [
       ['a', 1],
       ['b', 2.5],
@@ -80,27 +80,27 @@ for (const plain of DOORS) {
     t.same(await grpcRows(node, 'm'), expected, 'by gRPC')
     t.same(await flightRows(node, 'SELECT host, value FROM m ORDER BY host'), expected, 'by Flight SQL')
 
-    t.match(await door.write(node, 'm', [sample('a', now, 7)]), { ok: true })
+    t.match(await protocol.write(node, 'm', [sample('a', now, 7)]), { ok: true })
     t.same(await rows(node, "SELECT value FROM m WHERE host = 'a'"), [[7]], 'the last write of a point wins')
 
-    const late = await door.write(node, 'm', [sample('a', now + 1), sample('a', now - 100 * HOUR)])
+    const late = await protocol.write(node, 'm', [sample('a', now + 1), sample('a', now - 100 * HOUR)])
     t.match(late, { ok: false, text: /window.*backfill/s }, 'a point outside the window')
     t.equal(late.code ?? 'PARTIAL_WRITE', 'PARTIAL_WRITE')
     t.equal(late.rejected, 1)
     t.same(await rows(node, 'SELECT count(*) FROM m'), [[3]], 'the good one is stored')
 
-    t.match(await door.write(node, 'm', [sample('a', now - 100 * HOUR)], true), { ok: true }, 'backfill admits it')
+    t.match(await protocol.write(node, 'm', [sample('a', now - 100 * HOUR)], true), { ok: true }, 'backfill admits it')
     t.same(await rows(node, 'SELECT count(*) FROM m'), [[4]])
 
-    const future = await door.write(node, 'm', [sample('a', now + 1000 * HOUR), sample('a', now + 2)])
+    const future = await protocol.write(node, 'm', [sample('a', now + 1000 * HOUR), sample('a', now + 2)])
     t.match(future, { ok: false, rejected: 1, text: /future/ }, 'a point of the far future')
-    t.match(await door.write(node, 'm', [sample('a', now + 1000 * HOUR)], true), { ok: false, text: /future/ }, 'backfill does not admit it')
+    t.match(await protocol.write(node, 'm', [sample('a', now + 1000 * HOUR)], true), { ok: false, text: /future/ }, 'backfill does not admit it')
 
     await node.storage.declareField('', 'typed', { name: 'value', type: 'string' })
-    t.match(await door.write(node, 'typed', [sample('a')]), { ok: false, text: /string/ }, 'a field of another type')
+    t.match(await protocol.write(node, 'typed', [sample('a')]), { ok: false, text: /string/ }, 'a field of another type')
     t.same(await rows(node, 'SELECT count(*) FROM typed'), [[0]])
 
-    const many = await door.write(
+    const many = await protocol.write(
       node,
       'm',
       ['c', 'd', 'e', 'f', 'g', 'h'].map((host) => sample(host, now + 3)),
@@ -114,7 +114,7 @@ for (const plain of DOORS) {
       ['a tag value that is too long', 'm', 'x'.repeat(5000), /max_tag_value_bytes/],
       ['a name that is too long', 'm'.repeat(257), 'a', /max_name_bytes/],
     ] as const) {
-      t.match(await door.write(node, measurement, [sample(host, now + 4)]), { ok: false, text: reason }, what)
+      t.match(await protocol.write(node, measurement, [sample(host, now + 4)]), { ok: false, text: reason }, what)
     }
   })
 }

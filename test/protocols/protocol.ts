@@ -1,4 +1,4 @@
-/** What the doors for points have in common, as the table of doors.test.ts drives them. */
+/** What the protocols for points have in common, as the table of protocols.test.ts drives them. */
 import type { TestNode } from 'svcdb/testkit'
 
 /** A value of the series `<measurement>{host="..."}`: the field `value`, a float. */
@@ -19,7 +19,7 @@ export interface Answer {
   text: string
 }
 
-export interface Door {
+export interface Protocol {
   name: string
   write(node: TestNode, measurement: string, samples: readonly Sample[], backfill?: boolean): Promise<Answer>
 }
