@@ -71,7 +71,7 @@ export {
   type Svc,
 } from './plugin.ts'
 export type { Schedule, ScheduledJob, ScheduleOptions, ScheduleStatus } from './schedule/schedule.ts'
-export { AUDIT_TRAIL, type AuditAction, type AuditRecord, type AuditTrail, audited } from './services/audit-log.ts'
+export { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited } from './services/audit-log.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'
 export {
   NAMESPACES,

@@ -1,8 +1,8 @@
-/** What happened to the server's security, and who did it. Whoever keeps the trail provides the service AUDIT_TRAIL; others find it and record. */
+/** What happened to the server's security, and who did it. Whoever keeps the audit log provides the service AUDIT_LOG; others find it and record. */
 import type { CallContext } from '../auth/auth.ts'
 import { classify } from '../lib/errors/index.ts'
 
-export const AUDIT_TRAIL = 'audit_trail'
+export const AUDIT_LOG = 'audit_log'
 
 /** Those that every node knows; a plugin names its own as `auditActions`. */
 export const AUDIT_ACTIONS = [
@@ -44,8 +44,8 @@ export interface AuditRecord {
   metadata?: Record<string, string>
 }
 
-/** The service AUDIT_TRAIL. */
-export interface AuditTrail {
+/** The service AUDIT_LOG. */
+export interface AuditLog {
   /** Resolves when the entry is kept. @throws SvcError when it cannot be: what was to be recorded should then not be done. */
   record(record: AuditRecord): Promise<void>
 }
@@ -54,13 +54,13 @@ export interface AuditTrail {
  * Does what is to be recorded, once it is. When it then fails, a second entry says so: the same one, denied, with the metadata `failed`.
  * @throws what `record` throws, and nothing is done; or what `act` throws.
  */
-export async function audited<T>(trail: AuditTrail | undefined, record: AuditRecord, act: () => Promise<T>): Promise<T> {
-  await trail?.record(record)
+export async function audited<T>(auditLog: AuditLog | undefined, record: AuditRecord, act: () => Promise<T>): Promise<T> {
+  await auditLog?.record(record)
   try {
     return await act()
   } catch (error) {
-    // The caller is told why it failed, not why the trail could not be told.
-    await trail?.record({ ...record, decision: 'deny', metadata: { ...record.metadata, failed: classify(error).code } }).catch(() => {})
+    // The caller is told why it failed, not why the audit log could not be written.
+    await auditLog?.record({ ...record, decision: 'deny', metadata: { ...record.metadata, failed: classify(error).code } }).catch(() => {})
     throw error
   }
 }

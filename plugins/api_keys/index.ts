@@ -1,4 +1,4 @@
-import { AUDIT_TRAIL, AUTH_RANK, type AuditTrail, definePlugin } from 'svcdb'
+import { AUDIT_LOG, AUTH_RANK, type AuditLog, definePlugin } from 'svcdb'
 import { checkKeys } from './check.ts'
 import { configSchema } from './config.ts'
 import { FailureLimiter } from './failure-limiter.ts'
@@ -51,7 +51,7 @@ export default definePlugin({
     })
 
     for (const path of [PATH, `${PATH}/:name`]) svc.auth.scoped(path)
-    const audit = () => svc.find<AuditTrail>(AUDIT_TRAIL)
+    const audit = () => svc.find<AuditLog>(AUDIT_LOG)
     const admin = new KeyAdmin({ sources, prefix, multiTenancy, clock, log, audit, hasOtherWayIn })
     const create = { summary: 'Makes an API key; the answer has it, this once', body: createBody, response: { 201: createdKey } }
     svc.http.post(PATH, { config, schema: create }, async (request, reply) => {

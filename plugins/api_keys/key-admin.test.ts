@@ -1,7 +1,7 @@
 /** Keys that are made, listed and revoked over HTTP, and what is kept of them. */
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { AUDIT_TRAIL, type AuditRecord, definePlugin } from 'svcdb'
+import { AUDIT_LOG, type AuditRecord, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
@@ -404,17 +404,17 @@ t.test('many at once: each happens once, and what is kept is what the answers sa
   await node.stop()
 })
 
-t.test('the audit trail has it, also when it then fails, and can refuse it', async (t) => {
+t.test('the audit log has it, also when it then fails, and can refuse it', async (t) => {
   const records: AuditRecord[] = []
   let full = false
   const dir = await folder(t)
-  const trail = definePlugin({
-    id: 'trail',
-    summary: 'An audit trail',
+  const auditLog = definePlugin({
+    id: 'audit_log',
+    summary: 'An audit log',
     stability: 'experimental',
-    provides: [AUDIT_TRAIL],
+    provides: [AUDIT_LOG],
     setup: (svc) =>
-      svc.provide(AUDIT_TRAIL, {
+      svc.provide(AUDIT_LOG, {
         async record(record: AuditRecord) {
           if (full) throw new SvcError('STORAGE_FULL', 'no space left')
           records.push(record)
@@ -422,7 +422,7 @@ t.test('the audit trail has it, also when it then fails, and can refuse it', asy
       }),
   })
   const state = faultyState()
-  const node = await start({ keys: [admin], others: [trail], before: [state.plugin], dir })
+  const node = await start({ keys: [admin], others: [auditLog], before: [state.plugin], dir })
   t.teardown(() => node.stop())
   const made = (await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red', 'blue'] })).body
   await node.call('POST', ADMIN, '', { name: 'ci' })

@@ -1,5 +1,5 @@
 /** Makes, lists and revokes keys for admins, who cannot reach beyond their own credential. One change at a time. */
-import { type AuditAction, type AuditTrail, audited, type CallContext, type Clock, type Logger } from 'svcdb'
+import { type AuditAction, type AuditLog, audited, type CallContext, type Clock, type Logger } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { MAX_KEYS } from './config.ts'
 import { type ApiKey, hasExpired, isFullAdmin, isHomeless, nameProblem, namespaceProblems } from './key.ts'
@@ -15,7 +15,7 @@ export interface AdminParts {
   multiTenancy: boolean
   clock: Clock
   log: Logger
-  audit(): AuditTrail | undefined
+  audit(): AuditLog | undefined
   /** Whether admins get in by other means as well. */
   hasOtherWayIn(): boolean
 }

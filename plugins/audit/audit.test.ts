@@ -1,8 +1,8 @@
-/** The plugin in a node: what of the calls of each listener is in the trail, and what is not. */
+/** The plugin in a node: what of the calls of each listener is in the audit log, and what is not. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:http2'
 import { join } from 'node:path'
-import { AUDIT_TRAIL, type AuditTrail, definePlugin, type Identity, type Svc } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, definePlugin, type Identity, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
@@ -45,7 +45,7 @@ interface Started {
   node: TestNode
   path: string
   call(method: 'GET' | 'POST' | 'DELETE' | 'PUT', url: string, headers?: Record<string, string>): Promise<number>
-  /** Of the trail, beginning with those that were not asked for yet. */
+  /** Of the audit log, beginning with those that were not asked for yet. */
   entries(): Entry[]
   logged: string[]
 }
@@ -160,7 +160,7 @@ t.test('scrapes that are let in are not recorded, whatever the path of the metri
   t.match(all.entries(), [{ action: 'admin', resource: '/figures', decision: 'allow' }])
 })
 
-t.test('no secret is in the trail, the log or the answer of the admin route', async (t) => {
+t.test('no secret is in the audit log, the log or the answer of the admin route', async (t) => {
   const { call, entries, path, logged, node } = await start(t, { log: true, hmac_key_env: 'SVC_AUDIT_TEST_KEY' }, {})
   const secrets = Object.values(SECRETS)
   const basic = Buffer.from(`user:${SECRETS.wrong}`).toString('base64')
@@ -186,7 +186,7 @@ t.test('no secret is in the trail, the log or the answer of the admin route', as
   for (const secret of [...secrets, basic, process.env.SVC_AUDIT_TEST_KEY as string]) t.notOk(everything.includes(secret), secret)
   t.match(await check(path, sealBy(Buffer.from(process.env.SVC_AUDIT_TEST_KEY as string))), { broken: undefined })
 })
-process.env.SVC_AUDIT_TEST_KEY = 'the key of the trail, which is long enough'
+process.env.SVC_AUDIT_TEST_KEY = 'the key of the audit log, which is long enough'
 
 t.test('a variable that is not set stops the start, naming it', async (t) => {
   await t.rejects(boot({ plugins: [audit], config: { audit: { hmac_key_env: 'SVC_NO_SUCH_KEY' } } }), /"SVC_NO_SUCH_KEY": the environment variable is not set/)
@@ -252,7 +252,7 @@ t.test('refusals of gRPC and Flight SQL are recorded with the method', async (t)
   t.notMatch(readFileSync(path, 'utf8'), SECRETS.wrong)
 })
 
-t.test('plugins record, even before the trail has started', async (t) => {
+t.test('plugins record, even before the audit log has started', async (t) => {
   let service: Svc | undefined
   const early = definePlugin({
     id: 'early',
@@ -260,14 +260,14 @@ t.test('plugins record, even before the trail has started', async (t) => {
     stability: 'experimental',
     setup(svc) {
       service = svc
-      svc.start(async () => svc.find<AuditTrail>(AUDIT_TRAIL)?.record({ action: 'policy_load', resource: 'policies', decision: 'allow' }))
+      svc.start(async () => svc.find<AuditLog>(AUDIT_LOG)?.record({ action: 'policy_load', resource: 'policies', decision: 'allow' }))
     },
   })
   const { entries, node, call } = await start(t, {}, { plugins: [early, audit] })
   t.match(entries(), [{ id: 1n, principal: 'system', action: 'policy_load', resource: 'policies' }])
   const by = { principal: 'ann', address: '192.0.2.7', requestId: 'r7' }
-  const trail = service?.find<AuditTrail>(AUDIT_TRAIL) as AuditTrail
-  await trail.record({ action: 'api_key_create', resource: 'ci', decision: 'allow', by, metadata: { roles: 'writer' } })
+  const auditLog = service?.find<AuditLog>(AUDIT_LOG) as AuditLog
+  await auditLog.record({ action: 'api_key_create', resource: 'ci', decision: 'allow', by, metadata: { roles: 'writer' } })
   t.match(entries(), [{ id: 2n, principal: 'ann', action: 'api_key_create', sourceIp: '192.0.2.7', requestId: 'r7' }])
   t.equal(await call('PUT', '/api/v1/admin/log-level'), 422)
   t.match(
@@ -276,7 +276,7 @@ t.test('plugins record, even before the trail has started', async (t) => {
     'an open server too',
   )
   await node.stop()
-  await t.rejects(trail.record({ action: 'custom', resource: 'x', decision: 'allow' }), { code: 'DATABASE_CLOSED' })
+  await t.rejects(auditLog.record({ action: 'custom', resource: 'x', decision: 'allow' }), { code: 'DATABASE_CLOSED' })
 })
 
 t.test('an admin reads the newest entries, with exact numbers', async (t) => {
@@ -329,7 +329,7 @@ t.test('an entry that cannot be kept: the call is refused, and goes on by itself
 
 t.test('a folder that is gone is 503; with fail_closed false the call goes on', async (t) => {
   for (const fail_closed of [true, false]) {
-    const folder = join(temporaryFolder(t), 'trail')
+    const folder = join(temporaryFolder(t), 'audit_log')
     mkdirSync(folder)
     const { call } = await start(t, { path: join(folder, 'audit.jsonl'), fail_closed })
     renameSync(folder, `${folder}.away`)

@@ -15,7 +15,7 @@ const HASH = /^[0-9a-f]{64}$/
 export const auditCommand: Command = {
   name: 'audit',
   usage: 'verify [FILE...]',
-  summary: 'Finds the first broken link of an audit trail; files in order, or that of the config. Exits 0 whole, 1 broken, 2 not readable',
+  summary: 'Finds the first broken link of an audit log; files in order, or that of the config. Exits 0 whole, 1 broken, 2 not readable',
   flags: {
     'hmac-key-env': { description: 'environment variable with the key; without files, that of the config' },
     after: { description: 'hash that the first entry follows, where the file is not the first' },
@@ -42,9 +42,9 @@ async function runVerify({ args: [verb, ...given], flags, env, config, out, err 
   let known: Known = { head: undefined, beginnings: new Set() }
   if (given.length === 0) {
     const { section, dataDir, openState } = await config()
-    if (section === undefined) throw new Error('cannot find the trail: the config does not select plugin "audit"; name a file')
+    if (section === undefined) throw new Error('cannot find the audit log: the config does not select plugin "audit"; name a file')
     const { path, hmac_key_env } = section as AuditConfig
-    files = [trailPath(path, dataDir)]
+    files = [auditLogPath(path, dataDir)]
     variable ??= hmac_key_env
     // Before the file: what a server that runs adds meanwhile is behind the head.
     known = await knownOf(openState)
@@ -54,7 +54,7 @@ async function runVerify({ args: [verb, ...given], flags, env, config, out, err 
     beginning: after === undefined ? { afterAny: known.beginnings } : { after },
     expected: [expected, head?.hash].filter((hash) => hash !== undefined),
   }).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(`cannot read audit trail: ${error.message}`, { cause: error })
+    throw new Error(`cannot read audit log: ${error.message}`, { cause: error })
   })
   if (verdict.broken !== undefined) {
     const { file, line, id, problem } = verdict.broken
@@ -69,7 +69,7 @@ async function runVerify({ args: [verb, ...given], flags, env, config, out, err 
     return BROKEN
   }
   if (expected !== undefined && since(expected) === undefined) {
-    err(`broken: no entry has the expected hash ${expected}: the end of the trail was cut off, or it is another one\n${summary(verdict, '')}`)
+    err(`broken: no entry has the expected hash ${expected}: the end of the audit log was cut off, or it is another one\n${summary(verdict, '')}`)
     return BROKEN
   }
   out(`whole: ${summary(verdict, '')}`)
@@ -98,7 +98,7 @@ function summary({ entries, firstId, lastId, lastHash }: Verdict, where: string)
   return entries === 0 ? `0 entries${where}\n` : `${entries} entries${where}, ids ${firstId} to ${lastId}, last hash ${lastHash}\n`
 }
 
-/** Where the file of the trail is, absolute. */
-export function trailPath(path: string, dataDir: string | undefined): string {
+/** Where the file of the audit log is, absolute. */
+export function auditLogPath(path: string, dataDir: string | undefined): string {
   return isAbsolute(path) ? path : resolve(dataDir ?? '.', path)
 }

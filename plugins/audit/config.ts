@@ -9,7 +9,7 @@ export const configSchema = Type.Object({
     default: 'audit.jsonl',
     minLength: 1,
     maxLength: 4096,
-    description: 'The file of the trail; a relative path lies in database.data_dir, or in the current folder where nothing is kept on this machine',
+    description: 'The file of the audit log; a relative path lies in database.data_dir, or in the current folder where nothing is kept on this machine',
   }),
   hmac_key_env: Type.Optional(
     Type.String({

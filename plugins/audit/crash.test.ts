@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { check, entriesOf, makeTrail, temporaryFolder } from './testing.ts'
+import { check, entriesOf, makeAuditLog, temporaryFolder } from './testing.ts'
 
 const { SVC_CRASH_ITERATIONS = '12', SVC_CRASH_SEED } = process.env
 const seed = Number(SVC_CRASH_SEED ?? Date.now() % 1_000_000)
@@ -33,9 +33,9 @@ t.test('what was acknowledged survives SIGKILL, and the chain holds', async (t) 
     await wait(random() * 150)
     child.kill('SIGKILL')
     await closed
-    const trail = makeTrail(path)
-    await trail.open()
-    await trail.stop()
+    const auditLog = makeAuditLog(path)
+    await auditLog.open()
+    await auditLog.stop()
     t.equal((await check(path)).broken, undefined, `kill ${i + 1}`)
     const there = new Set(entriesOf(path).map(({ resource }) => resource))
     t.same(

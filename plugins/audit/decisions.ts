@@ -1,4 +1,4 @@
-/** What a decision about a call is in the trail, if it is to be there. */
+/** What a decision about a call is in the audit log, if it is to be there. */
 import { type AuditAction, type Credentials, type Decision, tokenOf } from 'svcdb'
 import { publicText } from 'svcdb/lib/errors'
 import type { Recordable } from './config.ts'
@@ -71,7 +71,7 @@ function kindOf(credentials: Credentials): string {
   return credentials.certificate === undefined ? 'none' : 'certificate'
 }
 
-/** Error texts hold no secrets; should one do so after all, it does not get into the trail. */
+/** Error texts hold no secrets; should one do so after all, it does not get into the audit log. */
 function withoutSecrets(text: string, credentials: Credentials): string {
   const header = credentials.header('authorization')?.trim()
   const shown = [header, header?.split(/\s+/).at(-1), tokenOf(credentials), credentials.header('x-api-key'), credentials.query('token'), credentials.query('p')]

@@ -50,7 +50,7 @@ export class Denials {
     return false
   }
 
-  /** One that is not in the trail by itself. */
+  /** One that is not in the audit log by itself. */
   count(record: DraftInput): void {
     const kind = this.kindOf(record)
     const now = this.now()

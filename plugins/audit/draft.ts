@@ -1,4 +1,4 @@
-/** What somebody wants recorded, made fit for the trail: bounded, well-formed, and without the signs that separate values under the hash. */
+/** What somebody wants recorded, made fit for the audit log: bounded, well-formed, and without the signs that separate values under the hash. */
 import { createHash } from 'node:crypto'
 import type { AuditRecord } from 'svcdb'
 import type { Draft } from './entry.ts'

@@ -1,4 +1,4 @@
-/** One entry of the trail: how it is sealed, and how it stands in the file. docs/formats/audit.md has both. */
+/** One entry of the audit log: how it is sealed, and how it stands in the file. docs/formats/audit.md has both. */
 import { createHash, createHmac, createSecretKey } from 'node:crypto'
 
 export interface Draft {

@@ -1,4 +1,4 @@
-/** The file of the trail: appends that are there in full or not at all, and what others do to it meanwhile. */
+/** The file of the audit log: appends that are there in full or not at all, and what others do to it meanwhile. */
 import { mkdir, open, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
@@ -36,7 +36,7 @@ export type Change = { event: 'file_replaced' } | { event: 'file_changed'; expec
 
 const LINE_FEED = 0x0a
 
-export class TrailFile {
+export class AuditFile {
   readonly path: string
   private readonly files: Files
   private handle: OpenFile | undefined

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { sealBy } from './entry.ts'
 import { HeadKeeper, readBeginnings, readHead } from './head.ts'
 import plugin from './index.ts'
-import { check, entriesOf, FaultyFiles, linesOf, makeTrail, metadataOf, temporaryFolder } from './testing.ts'
+import { check, entriesOf, FaultyFiles, linesOf, makeAuditLog, metadataOf, temporaryFolder } from './testing.ts'
 import { verify } from './verify.ts'
 
 t.setTimeout(120_000)
@@ -19,17 +19,17 @@ const entry = (resource: string): AuditRecord => ({ action: 'admin', resource, d
 async function logged(t: Test, count = 5) {
   const path = join(temporaryFolder(t), 'audit.jsonl')
   const state = mapState()
-  const trail = makeTrail(path, { state })
-  for (let i = 1; i <= count; i++) await trail.record(entry(`r${i}`))
-  await trail.stop()
+  const auditLog = makeAuditLog(path, { state })
+  for (let i = 1; i <= count; i++) await auditLog.record(entry(`r${i}`))
+  await auditLog.stop()
   return { path, state, head: await readHead(state) }
 }
 
 /** Starts on what is there, records one entry and stops. @returns what the start noted. */
 async function next(path: string, state = mapState()): Promise<Record<string, string>[]> {
-  const trail = makeTrail(path, { state })
-  await trail.record(entry('next'))
-  await trail.stop()
+  const auditLog = makeAuditLog(path, { state })
+  await auditLog.record(entry('next'))
+  await auditLog.stop()
   return entriesOf(path)
     .filter(({ action }) => action === 'custom')
     .map(metadataOf)
@@ -57,9 +57,9 @@ t.test('entries that are newer than the head are those of a crash between the tw
 t.test('a log without a head is one of an older version, and is taken as it is', async (t) => {
   const { path } = await logged(t)
   const state = mapState()
-  const trail = makeTrail(path, { state })
-  await trail.open()
-  await trail.stop()
+  const auditLog = makeAuditLog(path, { state })
+  await auditLog.open()
+  await auditLog.stop()
   t.same(await readHead(state), { id: 5n, hash: entriesOf(path)[4].hash })
 })
 
@@ -93,9 +93,9 @@ t.test('a log whose end was cut off, or that another was put in place of, is set
     change(path, linesOf(path))
     const changed = readFileSync(path, 'utf8')
     const lines: string[] = []
-    const trail = makeTrail(path, { state, log: (line) => lines.push(line) })
-    await trail.record(entry('next'))
-    await trail.stop()
+    const auditLog = makeAuditLog(path, { state, log: (line) => lines.push(line) })
+    await auditLog.record(entry('next'))
+    await auditLog.stop()
     const [note, added] = entriesOf(path)
     t.match(metadataOf(note), { event: 'entries_missing', last_id: '5', problem }, what)
     t.match(
@@ -122,13 +122,13 @@ t.test('damage that hides the end does not take the numbers back', async (t) => 
 t.test('a file that is moved away while the server runs begins where the state store says', async (t) => {
   const path = join(temporaryFolder(t), 'audit.jsonl')
   const state = mapState()
-  const trail = makeTrail(path, { state })
+  const auditLog = makeAuditLog(path, { state })
   for (let file = 0; file < 3; file++) {
-    for (let i = 0; i < 3; i++) await trail.record(entry(`${file}.${i}`))
+    for (let i = 0; i < 3; i++) await auditLog.record(entry(`${file}.${i}`))
     renameSync(path, `${path}.${file}`)
   }
-  await trail.record(entry('last'))
-  await trail.stop()
+  await auditLog.record(entry('last'))
+  await auditLog.stop()
   t.equal((await readBeginnings(state)).size, 3)
   for (const file of [`${path}.1`, `${path}.2`, path]) {
     t.match((await check(file)).broken, { line: 1 })
@@ -143,12 +143,12 @@ t.test('only what is synced is noted', async (t) => {
   const path = join(temporaryFolder(t), 'audit.jsonl')
   const state = mapState()
   const files = new FaultyFiles()
-  const trail = makeTrail(path, { state, files, config: { sync_each: false, sync_interval_ms: 60_000 } })
-  await trail.record(entry('one'))
+  const auditLog = makeAuditLog(path, { state, files, config: { sync_each: false, sync_interval_ms: 60_000 } })
+  await auditLog.record(entry('one'))
   await setImmediate()
   t.equal(await readHead(state), undefined)
   files.failSync = 'EIO'
-  await t.rejects(trail.stop(), { code: 'EIO' })
+  await t.rejects(auditLog.stop(), { code: 'EIO' })
   t.equal(await readHead(state), undefined, 'nor what could not be synced at the stop')
 })
 
@@ -159,11 +159,11 @@ t.test('a state store that fails holds up no entry, is reported once, and gets t
     if (failing) throw new Error('the disk is full')
   })
   const lines: string[] = []
-  const trail = makeTrail(path, { state, log: (line) => lines.push(line) })
-  for (let i = 1; i <= 5; i++) await trail.record(entry(`r${i}`))
+  const auditLog = makeAuditLog(path, { state, log: (line) => lines.push(line) })
+  for (let i = 1; i <= 5; i++) await auditLog.record(entry(`r${i}`))
   t.equal(entriesOf(path).length, 5)
   failing = false
-  await trail.stop()
+  await auditLog.stop()
   t.equal((await readHead(state))?.id, 5n)
   t.equal(lines.filter((line) => line.includes('cannot be noted in the state store')).length, 1)
 })

@@ -5,7 +5,7 @@ export function keyFrom(variable: string | undefined, env: Readonly<Record<strin
   if (variable === undefined) return undefined
   const text = env[variable]
   if (text === undefined || text === '') {
-    throw new Error(`cannot seal the audit trail with the key in "${variable}": the environment variable is ${text === '' ? 'empty' : 'not set'}; set it`)
+    throw new Error(`cannot seal the audit log with the key in "${variable}": the environment variable is ${text === '' ? 'empty' : 'not set'}; set it`)
   }
   return Buffer.from(text)
 }

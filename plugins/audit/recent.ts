@@ -1,4 +1,4 @@
-/** The newest lines of the trail, in memory. */
+/** The newest lines of the audit log, in memory. */
 const MOST_BYTES = 4 * 1024 * 1024
 
 export class Recent {

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sealBy } from './entry.ts'
-import { makeTrail } from './testing.ts'
+import { makeAuditLog } from './testing.ts'
 import { verify } from './verify.ts'
 
 const seconds = Number(process.argv[2] ?? 2)
@@ -17,20 +17,20 @@ try {
   for (const sync_each of [true, false]) {
     for (const concurrent of [1, 64]) {
       path = join(folder, `${sync_each}-${concurrent}.jsonl`)
-      const trail = makeTrail(path, { config: { sync_each }, seal })
-      await trail.open()
+      const auditLog = makeAuditLog(path, { config: { sync_each }, seal })
+      await auditLog.open()
       const until = performance.now() + seconds * 1000
       const began = performance.now()
       let entries = 0
       const one = async () => {
         for (; performance.now() < until; entries++)
-          await trail.record({ action: 'admin', resource: '/api/v1/admin/backup', decision: 'allow', by, metadata: { surface: 'http' } })
+          await auditLog.record({ action: 'admin', resource: '/api/v1/admin/backup', decision: 'allow', by, metadata: { surface: 'http' } })
       }
       await Promise.all(Array.from({ length: concurrent }, one))
       console.log(
         `sync_each ${String(sync_each).padEnd(5)} ${String(concurrent).padStart(2)} at once: ${show(entries, performance.now() - began).padStart(8)} entries/s`,
       )
-      await trail.stop()
+      await auditLog.stop()
     }
   }
   const began = performance.now()

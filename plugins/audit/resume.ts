@@ -2,7 +2,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import { ChainCheck } from './chain.ts'
 import { type Entry, MAX_LINE_BYTES, type Seal, sealedText } from './entry.ts'
-import type { TrailFile } from './file.ts'
+import type { AuditFile } from './file.ts'
 import type { Head } from './head.ts'
 import { BEGINNING, parseEntry } from './parse.ts'
 
@@ -35,7 +35,7 @@ export interface Resumed {
  * @param head the last entry that the state store has, which must be in the file, or before it. @throws CONFIG_ERROR when the file is something else than
  * an audit log; it is not touched then.
  */
-export async function resume(file: TrailFile, seal: Seal, now: () => bigint, head?: Head): Promise<Resumed> {
+export async function resume(file: AuditFile, seal: Seal, now: () => bigint, head?: Head): Promise<Resumed> {
   const notes: Note[] = []
   const whole = file.size <= CHECKED_BYTES
   const tail = await file.tail(CHECKED_BYTES)
@@ -51,7 +51,7 @@ export async function resume(file: TrailFile, seal: Seal, now: () => bigint, hea
     const problem = chain.problem(line)
     if (problem !== undefined) problems.push(`line ${whole ? i + 1 : `${lines.length - i} from the end`}: ${problem}`)
   }
-  if (chain.last === undefined && !(whole && lines.length === 0 && isLeftover(half))) throw noTrail(file.path)
+  if (chain.last === undefined && !(whole && lines.length === 0 && isLeftover(half))) throw notAnAuditLog(file.path)
   if (half.length > 0) {
     await file.cut(half.length)
     notes.push({ event: 'half_line_cut', bytes: String(half.length), text: half.subarray(0, SHOWN_BYTES).toString('utf8') })
@@ -117,6 +117,6 @@ function endOf(lines: readonly string[], seal: Seal): ChainEnd {
   return id < 2n ** 53n ? { id, timestamp: 0n, hash } : { id: 0n, timestamp: 0n, hash: undefined }
 }
 
-function noTrail(path: string): SvcError {
-  return new SvcError('CONFIG_ERROR', `cannot use audit.path "${path}": the file is there and is no audit trail; move it away or name another one`)
+function notAnAuditLog(path: string): SvcError {
+  return new SvcError('CONFIG_ERROR', `cannot use audit.path "${path}": the file is there and is no audit log; move it away or name another one`)
 }

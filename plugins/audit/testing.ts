@@ -1,18 +1,18 @@
-/** For tests: trails in temporary folders, disks that fail, and what a file holds. */
+/** For tests: audit logs in temporary folders, disks that fail, and what a file holds. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock, StateStore } from 'svcdb'
 import { Logs, MetricsRegistry, systemClock } from 'svcdb/testkit'
 import { Value } from 'typebox/value'
+import { FileAuditLog } from './audit-log.ts'
 import { type AuditConfig, configSchema } from './config.ts'
 import { type Entry, type Seal, sealBy } from './entry.ts'
 import { type Files, type OpenFile, realFiles } from './file.ts'
 import { parseEntry } from './parse.ts'
-import { Trail } from './trail.ts'
 import { type Verdict, verify } from './verify.ts'
 
-export interface TrailOptions {
+export interface AuditLogOptions {
   config?: Partial<AuditConfig>
   seal?: Seal
   files?: Files
@@ -27,8 +27,8 @@ export function temporaryFolder(t: { teardown(run: () => void): void }): string 
   return folder
 }
 
-export function makeTrail(path: string, { config, seal = sealBy(undefined), files, clock = systemClock, log, state }: TrailOptions = {}): Trail {
-  return new Trail({
+export function makeAuditLog(path: string, { config, seal = sealBy(undefined), files, clock = systemClock, log, state }: AuditLogOptions = {}): FileAuditLog {
+  return new FileAuditLog({
     config: { ...(Value.Default(configSchema, {}) as AuditConfig), ...config },
     path,
     seal,

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { run } from 'svcdb/testkit'
 import t from 'tap'
 import { sealBy } from './entry.ts'
-import { check, entriesOf, linesOf, makeTrail, temporaryFolder } from './testing.ts'
+import { check, entriesOf, linesOf, makeAuditLog, temporaryFolder } from './testing.ts'
 
 const KEY = 'a key that nobody knows, of 32+ bytes'
 const seal = sealBy(Buffer.from(KEY))
@@ -15,11 +15,11 @@ async function svc(args: string[], env: Record<string, string> = {}): Promise<{ 
 }
 
 async function sample(path: string, count = 6): Promise<string[]> {
-  const trail = makeTrail(path, { seal })
+  const auditLog = makeAuditLog(path, { seal })
   const by = { principal: 'ann', address: '192.0.2.7', requestId: 'r1' }
   for (let i = 0; i < count; i++)
-    await trail.record({ action: 'admin', resource: '/x', decision: 'allow', by, metadata: { policy_id: `p${i}`, duration_us: '12' } })
-  await trail.stop()
+    await auditLog.record({ action: 'admin', resource: '/x', decision: 'allow', by, metadata: { policy_id: `p${i}`, duration_us: '12' } })
+  await auditLog.stop()
   return linesOf(path)
 }
 
@@ -88,7 +88,7 @@ t.test('whole entries cut off the end are found by the last hash only', async (t
   t.match(await ask('--expect-last', hashes[3]), { code: 0, out: /with 2 entries after it/ })
   writeFileSync(path, `${lines.slice(0, 5).join('\n')}\n`)
   t.match(await ask(), { code: 0, out: /5 entries/ })
-  t.match(await ask('--expect-last', hashes[5]), { code: 1, out: '', err: /the end of the trail was cut off/ })
+  t.match(await ask('--expect-last', hashes[5]), { code: 1, out: '', err: /the end of the audit log was cut off/ })
 })
 
 t.test('the command line', async (t) => {
@@ -102,7 +102,7 @@ t.test('the command line', async (t) => {
     err: /^broken at ".*audit\.jsonl" line 1, id 1: event_hash is .*the key is another\n0 entries before it\n$/,
   })
   t.match(await svc(['verify', path, '--hmac-key-env', 'NO_KEY'], env), { code: 2, err: /^svc: .*"NO_KEY": the environment variable is not set/ })
-  t.match(await svc(['verify', join(folder, 'none')], env), { code: 2, err: /^svc: cannot read audit trail: ENOENT/ })
+  t.match(await svc(['verify', join(folder, 'none')], env), { code: 2, err: /^svc: cannot read audit log: ENOENT/ })
   t.match(await svc(['verify', folder], env), { code: 2, err: /EISDIR/ })
   t.match(await svc(['verify', path, '--after', 'x']), { code: 2, err: /cannot use --after "x"/ })
   t.match(await svc([]), { code: 2, err: /write svc audit verify FILE/ })
@@ -120,16 +120,16 @@ t.test('the command line', async (t) => {
   })
 
   t.test('a chain through several files', async (t) => {
-    const parts = [join(folder, '1.jsonl'), join(folder, '2.jsonl')]
-    writeFileSync(parts[0], `${lines.slice(0, 2).join('\n')}\n`)
-    writeFileSync(parts[1], `${lines.slice(2).join('\n')}\n`)
+    const dependencies = [join(folder, '1.jsonl'), join(folder, '2.jsonl')]
+    writeFileSync(dependencies[0], `${lines.slice(0, 2).join('\n')}\n`)
+    writeFileSync(dependencies[1], `${lines.slice(2).join('\n')}\n`)
     const ask = (...args: string[]) => svc(['verify', ...args, '--hmac-key-env', 'KEY'], env)
-    t.match(await ask(...parts), { code: 0, out: /6 entries/ })
-    t.match(await ask(...[...parts].reverse()), { code: 1, err: /2\.jsonl" line 1, id 3: it begins at id 3/ })
-    const { hash } = entriesOf(parts[0])[1]
-    t.match(await ask(parts[1], '--after', hash), { code: 0, out: /4 entries, ids 3 to 6/ })
-    t.match(await ask(parts[1], '--after', '0'.repeat(64)), { code: 1, err: /which it is to follow/ })
-    copyFileSync(parts[1], parts[0])
-    t.match(await ask(...parts), { code: 1 })
+    t.match(await ask(...dependencies), { code: 0, out: /6 entries/ })
+    t.match(await ask(...[...dependencies].reverse()), { code: 1, err: /2\.jsonl" line 1, id 3: it begins at id 3/ })
+    const { hash } = entriesOf(dependencies[0])[1]
+    t.match(await ask(dependencies[1], '--after', hash), { code: 0, out: /4 entries, ids 3 to 6/ })
+    t.match(await ask(dependencies[1], '--after', '0'.repeat(64)), { code: 1, err: /which it is to follow/ })
+    copyFileSync(dependencies[1], dependencies[0])
+    t.match(await ask(...dependencies), { code: 1 })
   })
 })

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { type Beginning, ChainCheck } from './chain.ts'
 import type { Seal } from './entry.ts'
 
-/** Longer than any line of the server's, so that trails of others are read as well. */
+/** Longer than any line of the server's, so that audit logs of others are read as well. */
 const LONGEST_LINE_BYTES = 1 << 20
 const CHUNK_BYTES = 1 << 18
 const LINE_FEED = 0x0a

@@ -1,8 +1,8 @@
-/** The one writer of the trail: what waits is written and synced in one go, in the order in which it came. */
+/** The one writer of the audit log: what waits is written and synced in one go, in the order in which it came. */
 import { SvcError } from 'svcdb/lib/errors'
 import { draftOf } from './draft.ts'
 import { type Draft, type Entry, encodeEntry, type Seal, sealedText } from './entry.ts'
-import type { TrailFile } from './file.ts'
+import type { AuditFile } from './file.ts'
 import type { Head } from './head.ts'
 import type { ChainEnd, Note } from './resume.ts'
 
@@ -16,7 +16,7 @@ interface Waiting {
 }
 
 export interface WriterOptions {
-  file: TrailFile
+  file: AuditFile
   seal: Seal
   end: ChainEnd
   notes: readonly Note[]
@@ -40,7 +40,7 @@ export class Writer {
   /** Entries that could not be kept though what they told of was done; the next entry that is kept says so. */
   lost = 0
   private readonly options: WriterOptions
-  private readonly file: TrailFile
+  private readonly file: AuditFile
   private end: ChainEnd
   private notes: Note[]
   private readonly queue: Waiting[] = []

@@ -1,4 +1,4 @@
-import { AUDIT_TRAIL, type AuditTrail, definePlugin } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, definePlugin } from 'svcdb'
 import { loadCedar } from './cedar-library.ts'
 import { policyCommand } from './command.ts'
 import { configSchema } from './config.ts'
@@ -27,7 +27,7 @@ export default definePlugin({
     svc.readiness(() => guard.broken)
     svc.start(async () => {
       engine = new PolicyEngine(await loadCedar(), config.decision_cache_entries)
-      reloader = new PolicyReloader({ source, engine, hot: config.hot_reload, metrics, log, trail: () => svc.find<AuditTrail>(AUDIT_TRAIL) })
+      reloader = new PolicyReloader({ source, engine, hot: config.hot_reload, metrics, log, auditLog: () => svc.find<AuditLog>(AUDIT_LOG) })
       await reloader.load()
     })
     svc.ready(() => reloader?.watch())

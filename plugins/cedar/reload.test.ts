@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { AuditRecord } from 'svcdb'
 import t from 'tap'
 import { readPolicies } from './policy-files.ts'
-import { type PolicyNode, policyFolder, routesPlugin, startPolicies, trailPlugin, until } from './testing.ts'
+import { auditLogPlugin, type PolicyNode, policyFolder, routesPlugin, startPolicies, until } from './testing.ts'
 
 const DATA = routesPlugin([
   { method: 'GET', url: '/data' },
@@ -23,9 +23,9 @@ function put(folder: string, name: string, text: string): void {
   renameSync(join(folder, `.${name}`), join(folder, name))
 }
 
-t.test('SIGHUP reloads at once, what is invalid is refused, and each is in the trail', async (t) => {
+t.test('SIGHUP reloads at once, what is invalid is refused, and each is in the audit log', async (t) => {
   const records: AuditRecord[] = []
-  const started = await startPolicies(t, ANN, { plugins: [DATA, trailPlugin(records)], section: HOURLY })
+  const started = await startPolicies(t, ANN, { plugins: [DATA, auditLogPlugin(records)], section: HOURLY })
   const { folder, lines } = started
   t.same([await status(started, 'ann'), await status(started, 'bob')], [200, 403])
   t.match(records, [{ action: 'policy_load', resource: folder, decision: 'allow', metadata: { policies: '1', files: '1', sha256: /^[0-9a-f]{64}$/ } }])
@@ -80,7 +80,7 @@ t.test('without hot_reload neither the files nor SIGHUP are looked at', async (t
 
 t.test('what cannot be recorded does not happen', async (t) => {
   let full = false
-  const started = await startPolicies(t, ANN, { plugins: [DATA, trailPlugin([], () => full)], section: HOURLY })
+  const started = await startPolicies(t, ANN, { plugins: [DATA, auditLogPlugin([], () => full)], section: HOURLY })
   full = true
   put(started.folder, 'all.cedar', PERMIT)
   hangUp()
@@ -89,7 +89,7 @@ t.test('what cannot be recorded does not happen', async (t) => {
   full = false
   hangUp()
   await until(async () => (await status(started, 'bob')) === 200)
-  await t.rejects(startPolicies(t, ANN, { plugins: [trailPlugin([], () => true)] }), /the trail is full/, 'nor does the start')
+  await t.rejects(startPolicies(t, ANN, { plugins: [auditLogPlugin([], () => true)] }), /the audit log is full/, 'nor does the start')
 })
 
 t.test('no call sees a part of a set', async (t) => {

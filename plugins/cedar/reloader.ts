@@ -1,5 +1,5 @@
 /** Keeps the engine at what the files say: at the start, when they change, and on SIGHUP. */
-import type { AuditRecord, AuditTrail, Logger } from 'svcdb'
+import type { AuditLog, AuditRecord, Logger } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { checkInThread } from './check-thread.ts'
 import type { PolicyEngine } from './engine.ts'
@@ -14,7 +14,7 @@ export interface ReloaderParts {
   hot: boolean
   metrics: PolicyMetrics
   log: Logger
-  trail(): AuditTrail | undefined
+  auditLog(): AuditLog | undefined
 }
 
 const SHOWN_PROBLEMS = 20
@@ -52,9 +52,9 @@ export class PolicyReloader {
     this.applied(found.read, found.checked)
   }
 
-  /** Records what was loaded, now that whoever keeps the trail has started too, and listens for SIGHUP. */
+  /** Records what was loaded, now that whoever keeps the audit log has started too, and listens for SIGHUP. */
   async watch(): Promise<void> {
-    if (this.first !== undefined) await this.parts.trail()?.record(this.first)
+    if (this.first !== undefined) await this.parts.auditLog()?.record(this.first)
     this.first = undefined
     if (this.parts.hot && !this.over.signal.aborted) process.on('SIGHUP', this.onSignal)
   }
@@ -93,7 +93,7 @@ export class PolicyReloader {
       return
     }
     try {
-      await this.parts.trail()?.record(recordOf(source, found.read, found.checked))
+      await this.parts.auditLog()?.record(recordOf(source, found.read, found.checked))
       if (this.over.signal.aborted) return
       engine.activate(found.checked.set)
     } catch (error) {
@@ -127,7 +127,7 @@ export class PolicyReloader {
     const { log, metrics, source } = this.parts
     metrics.reloads.inc({ result: 'refused' })
     log.error({ path: source.path }, `policies were refused, the ones before stay: ${reason}`)
-    await this.parts.trail()?.record({
+    await this.parts.auditLog()?.record({
       action: 'policy_load',
       resource: source.path,
       decision: 'deny',

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
-import { AUDIT_TRAIL, type AuditRecord, type AuditTrail, definePlugin, type Identity, type Plugin } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin, type Identity, type Plugin } from 'svcdb'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { loadCedar } from './cedar-library.ts'
@@ -34,20 +34,20 @@ export const believer: Plugin = definePlugin({
 })
 
 /** Keeps what is recorded. @param refuse has recording fail. */
-export function trailPlugin(records: AuditRecord[], refuse: () => boolean = () => false): Plugin {
+export function auditLogPlugin(records: AuditRecord[], refuse: () => boolean = () => false): Plugin {
   return definePlugin({
-    id: 'trail',
+    id: 'audit_log',
     summary: 'Keeps records, for tests',
     stability: 'experimental',
-    provides: [AUDIT_TRAIL],
+    provides: [AUDIT_LOG],
     setup(svc) {
-      const trail: AuditTrail = {
+      const auditLog: AuditLog = {
         async record(record) {
-          if (refuse()) throw new Error('the trail is full')
+          if (refuse()) throw new Error('the audit log is full')
           records.push(record)
         },
       }
-      svc.provide(AUDIT_TRAIL, trail)
+      svc.provide(AUDIT_LOG, auditLog)
     },
   })
 }

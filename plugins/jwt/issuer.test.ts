@@ -1,4 +1,4 @@
-import { AUDIT_TRAIL, type AuditRecord, type AuditTrail, definePlugin, type Plugin } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin, type Plugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
@@ -25,20 +25,20 @@ function startFailure(section: Record<string, unknown>): Promise<string> {
   )
 }
 
-function trail(): { plugin: Plugin; records: AuditRecord[]; fail: boolean } {
+function auditLog(): { plugin: Plugin; records: AuditRecord[]; fail: boolean } {
   const state = { records: [] as AuditRecord[], fail: false }
-  const service: AuditTrail = {
+  const service: AuditLog = {
     async record(entry) {
       if (state.fail) throw new SvcError('IO_ERROR', 'no disk')
       state.records.push(entry)
     },
   }
   const plugin = definePlugin({
-    id: 'trail',
-    summary: 'An audit trail for the tests',
+    id: 'audit_log',
+    summary: 'An audit log for the tests',
     stability: 'experimental',
-    provides: [AUDIT_TRAIL],
-    setup: (svc) => svc.provide(AUDIT_TRAIL, service),
+    provides: [AUDIT_LOG],
+    setup: (svc) => svc.provide(AUDIT_LOG, service),
   })
   return Object.assign(state, { plugin })
 }
@@ -220,7 +220,7 @@ t.test('a key of a file goes before the key set', async (t) => {
 })
 
 t.test('a withdrawn key is refused within one time to live, and a new one taken at once', async (t) => {
-  const audit = trail()
+  const audit = auditLog()
   const issuer = await startIssuer(t, jwkOf(first))
   const { who, clock, metric } = await startNode(t, { jwks_url: issuer.jwksUrl, jwks_cache_ttl_secs: HOUR }, { others: [audit.plugin] })
   const claims = claimsOf({ exp: Math.floor(Date.now() / 1000) + 100 * HOUR })
@@ -417,8 +417,8 @@ t.test('a failure before the time was over is no reason either', async (t) => {
   t.match(await who(token), { status: 401 })
 })
 
-t.test('keys that the audit trail cannot record do not count', async (t) => {
-  const audit = trail()
+t.test('keys that the audit log cannot record do not count', async (t) => {
+  const audit = auditLog()
   const issuer = await startIssuer(t, jwkOf(first))
   const { who, clock } = await startNode(t, { jwks_url: issuer.jwksUrl }, { others: [audit.plugin] })
   issuer.keys = [jwkOf(second)]

@@ -1,5 +1,5 @@
-/** The keys of a node, read and fetched when it starts, and what is told about them later: log, metrics, audit trail. */
-import { AUDIT_TRAIL, type AuditTrail, type Svc } from 'svcdb'
+/** The keys of a node, read and fetched when it starts, and what is told about them later: log, metrics, audit log. */
+import { AUDIT_LOG, type AuditLog, type Svc } from 'svcdb'
 import { loadKeySet } from './discovery.ts'
 import { IssuerKeys } from './issuer-keys.ts'
 import type { KeySet, VerificationKey } from './key-set.ts'
@@ -56,12 +56,12 @@ async function openIssuer(svc: Svc, source: KeySetSource, { ttlMs, waitMs, unkno
   return keys
 }
 
-/** @throws what the audit trail throws: the new keys do not count then. */
+/** @throws what the audit log throws: the new keys do not count then. */
 async function recordRotation(svc: Svc, from: KeySet, to: KeySet): Promise<void> {
   const added = names(to, from)
   const removed = names(from, to)
   svc.log.info({ added, removed, keys: to.keys.length }, 'the issuer changed its key set')
-  await svc.find<AuditTrail>(AUDIT_TRAIL)?.record({
+  await svc.find<AuditLog>(AUDIT_LOG)?.record({
     action: 'key_rotation',
     resource: 'auth.jwt',
     decision: 'allow',

@@ -1,10 +1,10 @@
 /** /api/v1/namespaces and below. */
 
 import {
-  AUDIT_TRAIL,
+  AUDIT_LOG,
   type AuditAction,
+  type AuditLog,
   type AuditRecord,
-  type AuditTrail,
   audited,
   type HttpRequest,
   type NamespaceDefinition,
@@ -50,7 +50,7 @@ export class NamespacesHandler {
       throw new SvcError('CONFLICT', `cannot create namespace "${name}": it exists; PUT /api/v1/namespaces/${name}/quota changes its quota`)
     const quota = quotaIn(request)
     this.requireLimiter(quota)
-    await audited(this.trail, this.entry(request, 'namespace_create', name, quota), () =>
+    await audited(this.auditLog, this.entry(request, 'namespace_create', name, quota), () =>
       this.directory.create({ name, description, owner, auto: false, quota }),
     )
     return this.shown(this.known(name))
@@ -79,13 +79,13 @@ export class NamespacesHandler {
     this.known(name)
     const quota = quotaIn(request)
     this.requireLimiter(quota)
-    await audited(this.trail, this.entry(request, 'quota_change', name, quota), () => this.directory.setQuota(name, quota))
+    await audited(this.auditLog, this.entry(request, 'quota_change', name, quota), () => this.directory.setQuota(name, quota))
     return this.shown(this.known(name))
   }
 
   async delete(request: HttpRequest): Promise<{ ok: true; message: string }> {
     const name = nameIn(request)
-    await this.deletion.delete(name, () => this.trail?.record(this.entry(request, 'namespace_delete', name)))
+    await this.deletion.delete(name, () => this.auditLog?.record(this.entry(request, 'namespace_delete', name)))
     const what = this.svc.server.multi_tenancy ? 'with its data' : 'its data is kept: the server does not keep namespaces apart'
     return { ok: true, message: `namespace "${name}" is deleted, ${what}` }
   }
@@ -107,8 +107,8 @@ export class NamespacesHandler {
     return { ...definition, usage: { series_count: series, ingestion_rate: rate, storage_bytes: bytes, measurements } }
   }
 
-  private get trail(): AuditTrail | undefined {
-    return this.svc.find<AuditTrail>(AUDIT_TRAIL)
+  private get auditLog(): AuditLog | undefined {
+    return this.svc.find<AuditLog>(AUDIT_LOG)
   }
 
   private entry(request: HttpRequest, action: AuditAction, resource: string, quota: Partial<NamespaceQuota> = {}): AuditRecord {

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { AUDIT_TRAIL, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDirectory } from 'svcdb'
+import { AUDIT_LOG, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDirectory } from 'svcdb'
 import { type BootOptions, boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
@@ -208,20 +208,20 @@ t.test('a node that keeps no namespaces apart refuses nothing that it took befor
 t.test('what happens is recorded, and does not happen when it cannot be', async (t) => {
   const records: AuditRecord[] = []
   let broken = false
-  const trail = definePlugin({
-    id: 'trail',
+  const auditLog = definePlugin({
+    id: 'audit_log',
     summary: 'x',
     stability: 'stable',
-    provides: [AUDIT_TRAIL],
+    provides: [AUDIT_LOG],
     setup: (svc) =>
-      svc.provide(AUDIT_TRAIL, {
+      svc.provide(AUDIT_LOG, {
         async record(record: AuditRecord) {
-          if (broken) throw new Error('the trail is broken')
+          if (broken) throw new Error('the audit log is broken')
           records.push(record)
         },
       }),
   })
-  const node = await started(t, TENANTS, { plugins: [plugin, line, trail] })
+  const node = await started(t, TENANTS, { plugins: [plugin, line, auditLog] })
   await call(node, 'POST', PATH, { name: 'acme', max_series: 4 })
   await call(node, 'PUT', `${PATH}/acme/quota`, { max_measurements: 3 })
   broken = true

@@ -3,7 +3,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type BootOptions, boot, ManualClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import plugin from './index.ts'
-import { keys, routes, trail } from './testing.ts'
+import { auditLog, keys, routes } from './testing.ts'
 
 const BANS = '/api/v1/admin/rate-limit/bans'
 
@@ -25,7 +25,7 @@ async function setUp(t: Test, section: Record<string, unknown> = {}, others: Plu
 
 t.test('an address whose credentials are refused again and again is shut out for a while', async (t) => {
   const records: AuditRecord[] = []
-  const { clock, ask, status, fail, metrics } = await setUp(t, {}, [trail(records)])
+  const { clock, ask, status, fail, metrics } = await setUp(t, {}, [auditLog(records)])
   await fail(4)
   t.equal(await status('wrong'), 401)
   const answer = await ask('ann')
@@ -111,7 +111,7 @@ t.test('a whole /64 is shut out, and tracking can be switched off', async (t) =>
 
 t.test('many at once bring one ban', async (t) => {
   const records: AuditRecord[] = []
-  const { ask, status, metrics } = await setUp(t, { requests_per_second: 1000, burst_size: 1000 }, [trail(records)])
+  const { ask, status, metrics } = await setUp(t, { requests_per_second: 1000, burst_size: 1000 }, [auditLog(records)])
   const codes = await Promise.all(Array.from({ length: 100 }, (_, i) => ask(`wrong${i}`).then(({ statusCode }) => statusCode)))
   t.ok(codes.every((code) => code === 401 || code === 429))
   t.equal(await status('ann'), 429)
@@ -122,7 +122,7 @@ t.test('many at once bring one ban', async (t) => {
 t.test('an admin sees the bans and lifts one', async (t) => {
   const records: AuditRecord[] = []
   let full = false
-  const { fail, status, admin } = await setUp(t, { lockout_duration_seconds: 60 }, [trail(records, () => full)])
+  const { fail, status, admin } = await setUp(t, { lockout_duration_seconds: 60 }, [auditLog(records, () => full)])
   t.same((await admin('GET', BANS)).json(), { items: [], total: 0, offset: 0, limit: 100 })
   await fail(5)
   await fail(5, '2001:db8::1')
@@ -163,10 +163,10 @@ t.test('an admin sees the bans and lifts one', async (t) => {
 
 t.test('a ban holds where it cannot be recorded, and the log says so', async (t) => {
   const lines: string[] = []
-  const { fail, status } = await setUp(t, {}, [trail([], () => true)], { log: (line) => lines.push(line) })
+  const { fail, status } = await setUp(t, {}, [auditLog([], () => true)], { log: (line) => lines.push(line) })
   await fail(5)
   t.equal(await status('ann'), 429)
-  t.ok(lines.some((line) => line.includes('a ban is not in the audit trail')))
+  t.ok(lines.some((line) => line.includes('a ban is not in the audit log')))
   t.ok(lines.some((line) => JSON.parse(line).level === 'warn' && line.includes('is shut out') && line.includes('192.0.2.1')))
   t.notOk(lines.some((line) => line.includes('wrong')))
 })

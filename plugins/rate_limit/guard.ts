@@ -1,8 +1,8 @@
 /** The limits and bans as the auth seam asks for them. */
 import { setImmediate as turn } from 'node:timers/promises'
 import {
-  AUDIT_TRAIL,
-  type AuditTrail,
+  AUDIT_LOG,
+  type AuditLog,
   type Authorization,
   type CallContext,
   type Credentials,
@@ -105,12 +105,10 @@ export class Guard {
     else if (ban !== undefined) this.banned(ban, credentials)
   }
 
-  /** Lets a caller in again. @returns false when it was not shut out. @throws what the audit trail throws; the ban stays then. */
+  /** Lets a caller in again. @returns false when it was not shut out. @throws what the audit log throws; the ban stays then. */
   async lift(caller: string, by: CallContext): Promise<boolean> {
     if (this.lockout.find(caller, this.svc.clock.monotonic()) === undefined) return false
-    await this.svc
-      .find<AuditTrail>(AUDIT_TRAIL)
-      ?.record({ action: 'custom', resource: caller, decision: 'allow', by, metadata: { event: 'address_ban_lifted' } })
+    await this.svc.find<AuditLog>(AUDIT_LOG)?.record({ action: 'custom', resource: caller, decision: 'allow', by, metadata: { event: 'address_ban_lifted' } })
     this.svc.log.info({ address: caller, by: by.principal }, 'a ban was lifted')
     return this.lockout.lift(caller)
   }
@@ -129,13 +127,13 @@ export class Guard {
     log.warn({ address: caller, failures, seconds, request_id: requestId }, 'an address is shut out: its credentials were refused again and again')
     if (this.forwarded === undefined && (header('x-forwarded-for') ?? header('forwarded')) !== undefined)
       log.warn({ address: caller }, 'it looks like a proxy, and all behind it are shut out: set rate_limit.trust_proxy_headers if it is one')
-    this.record(ban, credentials).catch((error) => log.error({ err: error, address: caller }, 'a ban is not in the audit trail'))
+    this.record(ban, credentials).catch((error) => log.error({ err: error, address: caller }, 'a ban is not in the audit log'))
   }
 
   private async record({ caller, failures }: Ban, { address, requestId }: Credentials): Promise<void> {
     const metadata = { event: 'address_banned', failures: String(failures), lockout_seconds: String(this.config.lockout_duration_seconds) }
     const by = { principal: 'system', address, requestId }
-    await this.svc.find<AuditTrail>(AUDIT_TRAIL)?.record({ action: 'custom', resource: caller, decision: 'deny', by, metadata })
+    await this.svc.find<AuditLog>(AUDIT_LOG)?.record({ action: 'custom', resource: caller, decision: 'deny', by, metadata })
   }
 
   private sayFull(): void {

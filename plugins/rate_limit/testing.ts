@@ -1,5 +1,5 @@
-/** For tests: keys, an audit trail that is looked into, and routes that answer. */
-import { AUDIT_TRAIL, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDefinition, type Plugin } from 'svcdb'
+/** For tests: keys, an audit log that is looked into, and routes that answer. */
+import { AUDIT_LOG, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDefinition, type Plugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
 /** Sections out of keys: those of limits that are not the plugin's own stand in [server]. */
@@ -36,15 +36,15 @@ export const keys: Plugin = definePlugin({
   },
 })
 
-/** @param fail as a trail does whose disk is full. */
-export function trail(records: AuditRecord[], fail: () => boolean = () => false): Plugin {
+/** @param fail as an audit log does whose disk is full. */
+export function auditLog(records: AuditRecord[], fail: () => boolean = () => false): Plugin {
   return definePlugin({
-    id: 'trail',
+    id: 'audit_log',
     summary: 'Keeps what is recorded',
     stability: 'experimental',
-    provides: [AUDIT_TRAIL],
+    provides: [AUDIT_LOG],
     setup(svc) {
-      svc.provide(AUDIT_TRAIL, {
+      svc.provide(AUDIT_LOG, {
         async record(record: AuditRecord) {
           if (fail()) throw new SvcError('STORAGE_FULL', 'the disk is full')
           records.push(record)

@@ -9,7 +9,7 @@ import { ROOT } from '../support/tree.ts'
 
 const run = promisify(execFile)
 
-t.test('examples/secured: keys, namespaces, policies, limits and the trail, together', async (t) => {
+t.test('examples/secured: keys, namespaces, policies, limits and the audit log, together', async (t) => {
   const admin = `svc_${randomBytes(32).toString('base64url')}`
   const env = { SVC_ADMIN_KEY: admin, SVC_AUDIT_KEY: randomBytes(32).toString('hex') }
   const server = await runServer('examples/secured/svc.toml', { env, keepData: true })
@@ -57,9 +57,9 @@ t.test('examples/secured: keys, namespaces, policies, limits and the trail, toge
   const command = [process.execPath, join(ROOT, 'kernel/main.ts'), 'audit', 'verify', join(server.dataDir, 'audit.jsonl'), '--hmac-key-env', 'SVC_AUDIT_KEY']
   const { stdout } = await run('env', bare(env, ...command))
   t.match(stdout, /^whole: \d+ entries, ids 1 to \d+, /)
-  const trail = await readFile(join(server.dataDir, 'audit.jsonl'), 'utf8')
+  const auditLog = await readFile(join(server.dataDir, 'audit.jsonl'), 'utf8')
   for (const recorded of ['"policy_load"', '"namespace_create"', '"api_key_create"', '"api_key_revoke"', '"login_failure"', 'address_banned'])
-    t.ok(trail.includes(recorded), `${recorded} is recorded`)
+    t.ok(auditLog.includes(recorded), `${recorded} is recorded`)
   for (const secret of [admin, writer, reader, other, env.SVC_AUDIT_KEY])
-    t.notOk(server.output().includes(secret) || stdout.includes(secret) || trail.includes(secret), 'no secret is shown')
+    t.notOk(server.output().includes(secret) || stdout.includes(secret) || auditLog.includes(secret), 'no secret is shown')
 })

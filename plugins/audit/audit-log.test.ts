@@ -1,13 +1,13 @@
-/** The trail on disks that are slow, full and failing, and what a start finds. */
+/** The audit log on disks that are slow, full and failing, and what a start finds. */
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AuditRecord, Clock } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
+import type { FileAuditLog } from './audit-log.ts'
 import { sealBy } from './entry.ts'
-import { check, entriesOf, FaultyFiles, linesOf, makeTrail, metadataOf, temporaryFolder } from './testing.ts'
-import type { Trail } from './trail.ts'
+import { check, entriesOf, FaultyFiles, linesOf, makeAuditLog, metadataOf, temporaryFolder } from './testing.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 const entry = (resource: string, more: Partial<AuditRecord> = {}): AuditRecord => ({ action: 'admin', resource, decision: 'allow', ...more })
@@ -20,18 +20,18 @@ const outcome = (kept: Promise<void>): Promise<string> =>
     ({ code }) => code,
   )
 
-async function stopAtEnd(t: { teardown(run: () => unknown): void }, trail: Trail): Promise<Trail> {
-  t.teardown(() => trail.stop().catch(() => {}))
-  await trail.open()
-  return trail
+async function stopAtEnd(t: { teardown(run: () => unknown): void }, auditLog: FileAuditLog): Promise<FileAuditLog> {
+  t.teardown(() => auditLog.stop().catch(() => {}))
+  await auditLog.open()
+  return auditLog
 }
 
 t.test('1,000 at once are in the order of their ids, and share syncs', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
   const order: number[] = []
-  await Promise.all(Array.from({ length: 1000 }, (_, i) => trail.record(entry(String(i))).then(() => void order.push(i))))
+  await Promise.all(Array.from({ length: 1000 }, (_, i) => auditLog.record(entry(String(i))).then(() => void order.push(i))))
   t.same(
     order,
     Array.from({ length: 1000 }, (_, i) => i),
@@ -47,11 +47,11 @@ t.test('1,000 at once are in the order of their ids, and share syncs', async (t)
 t.test('an entry is on the disk before its promise resolves, and not before all of it is', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
   files.perWrite = 7
   await Promise.all(
     ['a', 'b', 'c'].map(async (resource) => {
-      await trail.record(entry(resource))
+      await auditLog.record(entry(resource))
       const synced = readFileSync(path).subarray(0, files.synced.get(path))
       t.match(synced.toString(), `"resource":"${resource}"`)
     }),
@@ -63,12 +63,12 @@ t.test('timestamps grow even while the clock stands still or goes back, over a r
   const path = pathIn(t)
   let now = 1_700_000_000_000_000_000n
   const clock: Clock = { ...systemClock, nowNanos: () => now }
-  const first = await stopAtEnd(t, makeTrail(path, { clock }))
+  const first = await stopAtEnd(t, makeAuditLog(path, { clock }))
   for (let i = 0; i < 3; i++) await first.record(entry('x'))
   now -= 1_000_000_000n
   await first.record(entry('x'))
   await first.stop()
-  const second = await stopAtEnd(t, makeTrail(path, { clock }))
+  const second = await stopAtEnd(t, makeAuditLog(path, { clock }))
   await second.record(entry('x'))
   t.same(
     entriesOf(path).map(({ timestamp }) => timestamp - 1_700_000_000_000_000_000n),
@@ -80,15 +80,15 @@ t.test('a full disk: refused with STORAGE_FULL, nothing half there, and on with 
   const path = pathIn(t)
   const files = new FaultyFiles()
   const lines: string[] = []
-  const trail = await stopAtEnd(t, makeTrail(path, { files, log: (line) => lines.push(line) }))
-  await trail.record(entry('before'))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, log: (line) => lines.push(line) }))
+  await auditLog.record(entry('before'))
   files.room = 100 // the beginning of a line
-  t.same(await Promise.all(['a', 'b'].map((resource) => outcome(trail.record(entry(resource))))), ['STORAGE_FULL', 'STORAGE_FULL'])
-  t.equal(await outcome(trail.record(entry('c'))), 'STORAGE_FULL')
+  t.same(await Promise.all(['a', 'b'].map((resource) => outcome(auditLog.record(entry(resource))))), ['STORAGE_FULL', 'STORAGE_FULL'])
+  t.equal(await outcome(auditLog.record(entry('c'))), 'STORAGE_FULL')
   t.match(await check(path), { entries: 1, broken: undefined })
-  await t.rejects(trail.record(entry('d')), { code: 'STORAGE_FULL', message: /free space and retry, no restart is needed/ })
+  await t.rejects(auditLog.record(entry('d')), { code: 'STORAGE_FULL', message: /free space and retry, no restart is needed/ })
   files.room = Number.POSITIVE_INFINITY
-  await trail.record(entry('after'))
+  await auditLog.record(entry('after'))
   t.same(
     entriesOf(path).map(({ id, resource }) => [id, resource]),
     [
@@ -104,18 +104,18 @@ t.test('a full disk: refused with STORAGE_FULL, nothing half there, and on with 
 t.test('a failed sync takes the lines back; so does one whose lines cannot be taken back at once', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files }))
-  await trail.record(entry('before'))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
+  await auditLog.record(entry('before'))
   files.failSync = 'EIO'
-  await t.rejects(trail.record(entry('a')), { code: 'OVERLOADED', message: /cannot be written \(EIO\)/ })
+  await t.rejects(auditLog.record(entry('a')), { code: 'OVERLOADED', message: /cannot be written \(EIO\)/ })
   t.equal(linesOf(path).length, 1)
   files.failTruncate = 'EIO'
-  t.equal(await outcome(trail.record(entry('b'))), 'OVERLOADED')
+  t.equal(await outcome(auditLog.record(entry('b'))), 'OVERLOADED')
   t.equal(linesOf(path).length, 2, 'it cannot be taken back now')
   files.failSync = undefined
-  t.equal(await outcome(trail.record(entry('c'))), 'OVERLOADED', 'and nothing may follow it')
+  t.equal(await outcome(auditLog.record(entry('c'))), 'OVERLOADED', 'and nothing may follow it')
   files.failTruncate = undefined
-  await trail.record(entry('d'))
+  await auditLog.record(entry('d'))
   t.same(
     entriesOf(path).map(({ id, resource }) => [id, resource]),
     [
@@ -129,12 +129,12 @@ t.test('a failed sync takes the lines back; so does one whose lines cannot be ta
 t.test('with fail_closed false it goes on, and the next entry says how many are missing', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files, config: { fail_closed: false } }))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { fail_closed: false } }))
   files.room = 0
-  for (const resource of ['a', 'b', 'c']) t.equal(await outcome(trail.record(entry(resource))), 'kept')
+  for (const resource of ['a', 'b', 'c']) t.equal(await outcome(auditLog.record(entry(resource))), 'kept')
   files.room = Number.POSITIVE_INFINITY
-  await trail.record(entry('d'))
-  await trail.record(entry('e'))
+  await auditLog.record(entry('d'))
+  await auditLog.record(entry('e'))
   const [lost, ...rest] = entriesOf(path)
   t.match(lost, { principal: 'system', action: 'custom' })
   t.match(metadataOf(lost), { event: 'entries_lost', count: '3' })
@@ -148,13 +148,13 @@ t.test('with fail_closed false it goes on, and the next entry says how many are 
 t.test('a refusal that cannot be kept is counted, and told of later', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files }))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
   files.room = 0
   const by = { principal: 'anonymous', address: '192.0.2.7', requestId: 'r' }
   for (let i = 0; i < 3; i++)
-    t.equal(await outcome(trail.record(entry('/x', { action: 'login_failure', decision: 'deny', by }))), 'kept', 'it is refused anyway')
+    t.equal(await outcome(auditLog.record(entry('/x', { action: 'login_failure', decision: 'deny', by }))), 'kept', 'it is refused anyway')
   files.room = Number.POSITIVE_INFINITY
-  await trail.stop()
+  await auditLog.stop()
   const [counted, ...rest] = entriesOf(path)
   t.same(rest, [])
   t.match(counted, { action: 'login_failure', decision: 'deny', sourceIp: '192.0.2.7' })
@@ -164,17 +164,17 @@ t.test('a refusal that cannot be kept is counted, and told of later', async (t) 
 t.test('the queue is bounded', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files, config: { max_queue: 2 } }))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { max_queue: 2 } }))
   const { promise, resolve } = Promise.withResolvers<void>()
   const entered = Promise.withResolvers<void>()
   files.before = () => {
     entered.resolve()
     return promise
   }
-  const first = outcome(trail.record(entry('written')))
+  const first = outcome(auditLog.record(entry('written')))
   await entered.promise
-  const waiting = ['a', 'b'].map((resource) => outcome(trail.record(entry(resource))))
-  await t.rejects(trail.record(entry('c')), { code: 'OVERLOADED', message: /2 entries wait .*audit\.max_queue/ })
+  const waiting = ['a', 'b'].map((resource) => outcome(auditLog.record(entry(resource))))
+  await t.rejects(auditLog.record(entry('c')), { code: 'OVERLOADED', message: /2 entries wait .*audit\.max_queue/ })
   resolve()
   t.same(await Promise.all([first, ...waiting]), ['kept', 'kept', 'kept'])
 })
@@ -182,37 +182,37 @@ t.test('the queue is bounded', async (t) => {
 t.test('with sync_each false the disk is synced by the clock, and at the stop', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
-  const trail = await stopAtEnd(t, makeTrail(path, { files, config: { sync_each: false, sync_interval_ms: 10 } }))
-  await trail.record(entry('a'))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { sync_each: false, sync_interval_ms: 10 } }))
+  await auditLog.record(entry('a'))
   t.match(readFileSync(path, 'utf8'), '"resource":"a"')
   for (let i = 0; i < 1000 && files.synced.get(path) !== readFileSync(path).length; i++) await new Promise((done) => setTimeout(done, 5))
   t.equal(files.synced.get(path), readFileSync(path).length)
   files.failSync = 'EIO'
-  await trail.record(entry('b'))
+  await auditLog.record(entry('b'))
   let refused = 'kept'
   for (let i = 0; i < 1000 && refused === 'kept'; i++) {
     await new Promise((done) => setTimeout(done, 5))
-    refused = await outcome(trail.record(entry('c')))
+    refused = await outcome(auditLog.record(entry('c')))
   }
   t.equal(refused, 'OVERLOADED', 'after a sync that failed nothing is accepted until one succeeds')
   files.failSync = undefined
-  await trail.record(entry('d'))
-  await trail.stop()
+  await auditLog.record(entry('d'))
+  await auditLog.stop()
   t.equal(files.synced.get(path), readFileSync(path).length)
   t.match(await check(path), { broken: undefined })
 })
 
 t.test('wherever a crash cuts the file, the start cuts off half a line, tells of it and goes on', async (t) => {
   const path = pathIn(t)
-  const trail = await stopAtEnd(t, makeTrail(path))
-  for (const resource of ['a', 'b']) await trail.record(entry(resource))
-  await trail.stop()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path))
+  for (const resource of ['a', 'b']) await auditLog.record(entry(resource))
+  await auditLog.stop()
   const whole = readFileSync(path)
   const firstEnds = whole.indexOf('\n') + 1
   for (let length = 0; length <= whole.length; length += length % 50 < 8 ? 1 : 13) {
     writeFileSync(path, whole.subarray(0, length))
     const lines: string[] = []
-    const again = makeTrail(path, { log: (line) => lines.push(line) })
+    const again = makeAuditLog(path, { log: (line) => lines.push(line) })
     await again.open()
     await again.record(entry('c'))
     await again.stop()
@@ -229,11 +229,11 @@ t.test('wherever a crash cuts the file, the start cuts off half a line, tells of
 
 t.test('zeros at the end, which a file system may leave, are cut off like half a line', async (t) => {
   const path = pathIn(t)
-  const trail = await stopAtEnd(t, makeTrail(path))
-  await trail.record(entry('a'))
-  await trail.stop()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path))
+  await auditLog.record(entry('a'))
+  await auditLog.stop()
   appendFileSync(path, Buffer.alloc(100_000))
-  const again = await stopAtEnd(t, makeTrail(path))
+  const again = await stopAtEnd(t, makeAuditLog(path))
   t.match(metadataOf(entriesOf(path)[1]), { event: 'half_line_cut', bytes: '100000' })
   await again.stop()
   t.match(await check(path), { entries: 2, broken: undefined })
@@ -241,12 +241,12 @@ t.test('zeros at the end, which a file system may leave, are cut off like half a
 
 t.test('a damaged end, or another key: the file is set aside, and the chain goes on in a new one', async (t) => {
   const path = pathIn(t)
-  const trail = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('one')) }))
-  for (const resource of ['a', 'b', 'c']) await trail.record(entry(resource))
-  await trail.stop()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { seal: sealBy(Buffer.from('one')) }))
+  for (const resource of ['a', 'b', 'c']) await auditLog.record(entry(resource))
+  await auditLog.stop()
   const old = entriesOf(path)
   const lines: string[] = []
-  const again = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('two')), log: (line) => lines.push(line) }))
+  const again = await stopAtEnd(t, makeAuditLog(path, { seal: sealBy(Buffer.from('two')), log: (line) => lines.push(line) }))
   const [note] = entriesOf(path)
   t.match(note, { id: 4n, prevHash: old[2].hash, principal: 'system' })
   const { event, set_aside: aside, problems } = metadataOf(note)
@@ -257,36 +257,36 @@ t.test('a damaged end, or another key: the file is set aside, and the chain goes
 
   const aged = linesOf(path)
   writeFileSync(path, `${aged[0].replace('"system"', '"nobody"')}\n`)
-  const third = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('two')) }))
+  const third = await stopAtEnd(t, makeAuditLog(path, { seal: sealBy(Buffer.from('two')) }))
   t.match(metadataOf(entriesOf(path)[0]), { event: 'damage_found', first: /line 1: event_hash/ })
   await third.stop()
-  const fourth = await stopAtEnd(t, makeTrail(path, { seal: sealBy(Buffer.from('two')) }))
+  const fourth = await stopAtEnd(t, makeAuditLog(path, { seal: sealBy(Buffer.from('two')) }))
   t.equal(entriesOf(path).length, 1, 'the new file is sound')
   await fourth.stop()
 })
 
-t.test('a file that is no trail is not touched', async (t) => {
+t.test('a file that is no audit log is not touched', async (t) => {
   const path = pathIn(t)
   mkdirSync(dirname(path))
   for (const text of ['# notes\n', 'plugins = []', '{"level":"info"}\n', '{"id":1}\n', 'x'.repeat(5 << 20), `\n${'x'.repeat(5 << 20)}`]) {
     writeFileSync(path, text)
-    const trail = makeTrail(path)
-    await t.rejects(trail.open(), { code: 'CONFIG_ERROR', message: /is no audit trail; move it away/ }, text.slice(0, 20))
-    await trail.stop()
+    const auditLog = makeAuditLog(path)
+    await t.rejects(auditLog.open(), { code: 'CONFIG_ERROR', message: /is no audit log; move it away/ }, text.slice(0, 20))
+    await auditLog.stop()
     t.equal(readFileSync(path, 'utf8'), text)
   }
   rmSync(path)
   mkdirSync(path)
   const unusable = { code: 'IO_ERROR', message: /^cannot use audit\.path ".*": E[A-Z]+: .*; name a file that can be written/ }
-  await t.rejects(makeTrail(path).open(), unusable)
+  await t.rejects(makeAuditLog(path).open(), unusable)
   writeFileSync(join(path, 'file'), '')
-  await t.rejects(makeTrail(join(path, 'file', 'audit.jsonl')).open(), unusable, 'its directory is a file')
+  await t.rejects(makeAuditLog(join(path, 'file', 'audit.jsonl')).open(), unusable, 'its directory is a file')
 })
 
-t.test('one trail has one server', async (t) => {
+t.test('one audit log has one server', async (t) => {
   const path = pathIn(t)
-  const first = await stopAtEnd(t, makeTrail(path))
-  const second = makeTrail(path)
+  const first = await stopAtEnd(t, makeAuditLog(path))
+  const second = makeAuditLog(path)
   await t.rejects(second.open(), { code: 'CONFIG_ERROR', message: /process \d+ writes it/ })
   await second.stop()
   await first.record(entry('a'))
@@ -294,32 +294,32 @@ t.test('one trail has one server', async (t) => {
   // Of a process that is gone, and of one whose pid is another's now.
   for (const holder of ['{"pid":4194304,"started":"1"}', `{"pid":${process.pid},"started":"1"}`, 'nonsense']) {
     symlinkSync(holder, `${path}.lock`)
-    const third = await stopAtEnd(t, makeTrail(path))
+    const third = await stopAtEnd(t, makeAuditLog(path))
     await third.stop()
   }
   writeFileSync(`${path}.lock`, 'a file of somebody')
-  await t.rejects(makeTrail(path).open(), { code: 'CONFIG_ERROR', message: /is no lock/ })
+  await t.rejects(makeAuditLog(path).open(), { code: 'CONFIG_ERROR', message: /is no lock/ })
   rmSync(`${path}.lock`)
   t.same(readdirSync(dirname(path)), ['audit.jsonl', 'audit.jsonl.lock.os'], 'nothing else is left behind')
 })
 
 t.test('a file that is moved away or deleted: the chain goes on in a new one', async (t) => {
   const path = pathIn(t)
-  const trail = await stopAtEnd(t, makeTrail(path))
-  await trail.record(entry('a'))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path))
+  await auditLog.record(entry('a'))
   renameSync(path, `${path}.1`)
-  await trail.record(entry('b'))
+  await auditLog.record(entry('b'))
   const [note, b] = entriesOf(path)
   t.match([metadataOf(note), b.resource, b.id], [{ event: 'file_replaced', last_id: '1' }, 'b', 3n])
   t.equal(note.prevHash, entriesOf(`${path}.1`)[0].hash)
   rmSync(dirname(path), { recursive: true })
-  await trail.record(entry('c'))
+  await auditLog.record(entry('c'))
   t.match(
     entriesOf(path).map(({ id }) => id),
     [4n, 5n],
   )
-  await trail.stop()
-  const again = await stopAtEnd(t, makeTrail(path))
+  await auditLog.stop()
+  const again = await stopAtEnd(t, makeAuditLog(path))
   await again.record(entry('d'))
   t.match(
     entriesOf(path).map(({ id }) => id),
@@ -331,11 +331,11 @@ t.test('a file that is moved away or deleted: the chain goes on in a new one', a
 t.test('a file that is cut or written by others: the break shows, and is told of', async (t) => {
   const path = pathIn(t)
   const lines: string[] = []
-  const trail = await stopAtEnd(t, makeTrail(path, { log: (line) => lines.push(line) }))
-  for (const resource of ['a', 'b', 'c']) await trail.record(entry(resource))
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { log: (line) => lines.push(line) }))
+  for (const resource of ['a', 'b', 'c']) await auditLog.record(entry(resource))
   const [first] = linesOf(path)
   truncateSync(path, first.length + 1)
-  await trail.record(entry('d'))
+  await auditLog.record(entry('d'))
   t.match(
     entriesOf(path).map(({ id }) => id),
     [1n, 4n, 5n],
@@ -343,12 +343,12 @@ t.test('a file that is cut or written by others: the break shows, and is told of
   t.match(metadataOf(entriesOf(path)[1]), { event: 'file_changed', last_id: '3' })
   t.match((await check(path)).broken, { line: 2, problem: /id is 4, 2 comes next: entries are missing/ })
   appendFileSync(path, 'half a line of somebody else')
-  await trail.record(entry('e'))
+  await auditLog.record(entry('e'))
   t.match((await check(path)).broken, { line: 2 })
   t.equal(linesOf(path).length, 6, 'ours begin on lines of their own')
-  t.ok(lines.some((line) => line.includes('somebody else wrote to the audit trail')))
+  t.ok(lines.some((line) => line.includes('somebody else wrote to the audit log')))
   truncateSync(path, 0)
-  await trail.record(entry('f'))
+  await auditLog.record(entry('f'))
   t.match(
     entriesOf(path).map(({ id }) => id),
     [8n, 9n],
@@ -364,15 +364,15 @@ t.test('power cuts under concurrent records: what was acknowledged is there, and
   for (let round = 0; round < 25; round++) {
     const files = new FaultyFiles()
     files.perWrite = 1 + Math.floor(random() * 2000)
-    const trail = makeTrail(path, { files })
-    await trail.open()
+    const auditLog = makeAuditLog(path, { files })
+    await auditLog.open()
     let on = true
     const caller = async () => {
       for (let i = 0; i < 10 && on; i++) {
         const resource = String(next++)
         if (random() < 0.1) files.failSync = random() < 0.5 ? 'EIO' : undefined
         if (random() < 0.1) files.room = random() < 0.5 ? Math.floor(random() * 3000) : Number.POSITIVE_INFINITY
-        if ((await outcome(trail.record(entry(resource)))) === 'kept' && on) acknowledged.add(resource)
+        if ((await outcome(auditLog.record(entry(resource)))) === 'kept' && on) acknowledged.add(resource)
       }
     }
     const cut = Math.floor(random() * 60)
@@ -385,9 +385,9 @@ t.test('power cuts under concurrent records: what was acknowledged is there, and
     await Promise.all(Array.from({ length: 8 }, caller))
     left ??= files.afterPowerCut(path, random)
     Object.assign(files, { room: Number.POSITIVE_INFINITY, failSync: undefined })
-    await trail.stop()
+    await auditLog.stop()
     writeFileSync(path, left)
-    const again = makeTrail(path)
+    const again = makeAuditLog(path)
     await again.open()
     await again.stop()
     const { broken } = await check(path)

@@ -1,21 +1,21 @@
-/** The audit trail of a node: what is asked to be recorded goes to the file, and from there to the other sinks. */
+/** The audit log of a node: what is asked to be recorded goes to the file, and from there to the other sinks. */
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { AuditRecord, AuditTrail, Clock, Logger, Metrics, StateStore } from 'svcdb'
+import type { AuditLog, AuditRecord, Clock, Logger, Metrics, StateStore } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { ProcessLock } from 'svcdb/lib/files'
 import type { AuditConfig } from './config.ts'
 import { Denials } from './denials.ts'
 import { type DraftInput, draftOf } from './draft.ts'
 import type { Entry, Seal } from './entry.ts'
-import { type Files, realFiles, TrailFile } from './file.ts'
+import { AuditFile, type Files, realFiles } from './file.ts'
 import { type Head, HeadKeeper } from './head.ts'
 import { type AuditMetrics, auditMetrics } from './metrics.ts'
 import { Recent } from './recent.ts'
 import { type Note, type Resumed, resume } from './resume.ts'
 import { Writer } from './writer.ts'
 
-export interface TrailParts {
+export interface AuditLogDependencies {
   config: AuditConfig
   /** Absolute. */
   path: string
@@ -28,10 +28,10 @@ export interface TrailParts {
   state?(): StateStore
 }
 
-export class Trail implements AuditTrail {
-  private readonly parts: TrailParts
+export class FileAuditLog implements AuditLog {
+  private readonly dependencies: AuditLogDependencies
   private readonly metrics: AuditMetrics
-  private readonly file: TrailFile
+  private readonly file: AuditFile
   private readonly lock: ProcessLock
   private readonly recent: Recent
   private readonly denials: Denials
@@ -45,11 +45,11 @@ export class Trail implements AuditTrail {
   /** Whether the last write failed: the log tells of the first of several. */
   private failing = false
 
-  constructor(parts: TrailParts) {
-    const { config, path, clock } = parts
-    this.parts = parts
+  constructor(dependencies: AuditLogDependencies) {
+    const { config, path, clock } = dependencies
+    this.dependencies = dependencies
     this.now = () => clock.nowNanos()
-    this.file = new TrailFile(path, parts.files ?? realFiles)
+    this.file = new AuditFile(path, dependencies.files ?? realFiles)
     this.lock = new ProcessLock(`${path}.lock`, {
       held: (holder) => `cannot use audit.path "${path}": ${holder} writes it; stop it, or give each server an audit log of its own`,
       unclear: `cannot lock audit.path "${path}": "${path}.lock" changes hands, or is no lock; start one server only, or remove it`,
@@ -59,7 +59,7 @@ export class Trail implements AuditTrail {
     this.recent = new Recent(config.memory_entries)
     const { denials_per_address: perAddress, denials_per_window: perWindow, denial_window_secs: windowSecs } = config
     this.denials = new Denials({ perAddress, perWindow, windowSecs }, this.now)
-    this.metrics = auditMetrics(parts.metrics, { depth: () => this.writer?.depth ?? 0, size: () => this.file.size })
+    this.metrics = auditMetrics(dependencies.metrics, { depth: () => this.writer?.depth ?? 0, size: () => this.file.size })
   }
 
   /** Opens the file once; whoever records before the plugin has started opens it. @throws CONFIG_ERROR, or the file system's error. */
@@ -79,7 +79,7 @@ export class Trail implements AuditTrail {
     try {
       await this.write(record)
     } catch (error) {
-      if (this.parts.config.fail_closed || this.stopped) throw refusalFor(error)
+      if (this.dependencies.config.fail_closed || this.stopped) throw refusalFor(error)
       if (this.writer !== undefined) this.writer.lost++
     }
   }
@@ -105,12 +105,12 @@ export class Trail implements AuditTrail {
     } finally {
       this.lock.release()
     }
-    if (!this.denials.idle || this.writer?.lost) this.parts.log.error('the server stops with audit entries that could not be kept')
+    if (!this.denials.idle || this.writer?.lost) this.dependencies.log.error('the server stops with audit entries that could not be kept')
   }
 
   private async begin(): Promise<Writer> {
-    const { config, seal, log } = this.parts
-    const state = this.parts.state?.()
+    const { config, seal, log } = this.dependencies
+    const state = this.dependencies.state?.()
     const failed = (err: unknown) => log.error({ err }, 'the newest entry of the audit log cannot be noted in the state store; it is tried again')
     const head = state === undefined ? undefined : await HeadKeeper.open({ state, failed })
     const { end, notes, lines, begins } = await this.taken(head?.known)
@@ -136,7 +136,7 @@ export class Trail implements AuditTrail {
     await this.writer.flushNotes()
     // That of a version that noted none, or of a crash between the file and the state store.
     if (end.hash !== undefined && notes.length === 0) head?.note({ id: end.id, hash: end.hash })
-    log.info({ path: this.file.path, last_id: String(end.id), last_hash: end.hash }, 'audit trail opened')
+    log.info({ path: this.file.path, last_id: String(end.id), last_hash: end.hash }, 'audit log opened')
     return this.writer
   }
 
@@ -146,7 +146,7 @@ export class Trail implements AuditTrail {
       mkdirSync(dirname(this.file.path), { recursive: true, mode: 0o700 })
       this.lock.acquire()
       await this.file.open()
-      return await resume(this.file, this.parts.seal, this.now, head)
+      return await resume(this.file, this.dependencies.seal, this.now, head)
     } catch (cause) {
       if (cause instanceof SvcError) throw cause
       const why = `${(cause as Error).message}; name a file that can be written, or mend its directory`
@@ -176,7 +176,7 @@ export class Trail implements AuditTrail {
   }
 
   private beginWindow(): void {
-    this.window ??= setTimeout(() => void this.endWindow(), this.parts.config.denial_window_secs * 1000).unref()
+    this.window ??= setTimeout(() => void this.endWindow(), this.dependencies.config.denial_window_secs * 1000).unref()
   }
 
   /** Never fails: what cannot be written is in the next window's count. */
@@ -188,8 +188,8 @@ export class Trail implements AuditTrail {
   }
 
   private kept(entries: readonly Entry[], lines: readonly string[], bytes: number): void {
-    const { config, log } = this.parts
-    if (this.failing) log.info('the audit trail is written again')
+    const { config, log } = this.dependencies
+    if (this.failing) log.info('the audit log is written again')
     this.failing = false
     this.metrics.bytes.inc(bytes)
     for (const line of lines) this.recent.add(line)
@@ -212,23 +212,23 @@ export class Trail implements AuditTrail {
 
   private tell({ event, ...note }: Note): void {
     this.metrics.changes.inc({ event })
-    this.parts.log.error({ path: this.file.path, event, ...note }, TOLD[event] ?? event)
+    this.dependencies.log.error({ path: this.file.path, event, ...note }, TOLD[event] ?? event)
   }
 
   private tellFailure(error: unknown): void {
     if (this.failing) return
     this.failing = true
-    this.parts.log.error({ err: error, path: this.file.path }, 'the audit trail cannot be written')
+    this.dependencies.log.error({ err: error, path: this.file.path }, 'the audit log cannot be written')
   }
 }
 
 const TOLD: Record<string, string> = {
-  half_line_cut: 'the audit trail ended in half a line, which a crash left; it was cut off',
-  damage_found: 'the audit trail is damaged, or was sealed with another key; it was set aside, and the chain goes on in a new file',
+  half_line_cut: 'the audit log ended in half a line, which a crash left; it was cut off',
+  damage_found: 'the audit log is damaged, or was sealed with another key; it was set aside, and the chain goes on in a new file',
   entries_missing:
     'the audit log does not have the last entry that the state store knows: it was moved away, emptied or shortened while no server ran, or the database is a restored copy; the chain goes on after that entry',
-  file_changed: 'somebody else wrote to the audit trail or cut it; the chain goes on at its end, and does not verify there',
-  file_replaced: 'the audit trail was moved away or deleted; the chain goes on in a new file',
+  file_changed: 'somebody else wrote to the audit log or cut it; the chain goes on at its end, and does not verify there',
+  file_replaced: 'the audit log was moved away or deleted; the chain goes on in a new file',
 }
 
 /** What a caller is told whose entry cannot be kept. */
@@ -236,8 +236,8 @@ function refusalFor(error: unknown): SvcError {
   const known = classify(error)
   const why = 'cannot keep the audit entry of this call, which is therefore refused'
   if (known.code === 'STORAGE_FULL')
-    return new SvcError('STORAGE_FULL', `${why}: no space left on the volume of the audit trail; free space and retry, no restart is needed`, { cause: error })
+    return new SvcError('STORAGE_FULL', `${why}: no space left on the volume of the audit log; free space and retry, no restart is needed`, { cause: error })
   if (known.code === 'OVERLOADED' || known.code === 'DATABASE_CLOSED') return known
   const { code = 'it failed' } = error as NodeJS.ErrnoException
-  return new SvcError('OVERLOADED', `${why}: the audit trail cannot be written (${code}); the server's log has more`, { cause: error })
+  return new SvcError('OVERLOADED', `${why}: the audit log cannot be written (${code}); the server's log has more`, { cause: error })
 }
