@@ -51,6 +51,7 @@ export {
   publicText,
   SvcError,
 } from './lib/errors/index.ts'
+export type { PageOptions } from './lib/pages/index.ts'
 export type { Logger } from './log.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResults } from './metrics.ts'
 export {

@@ -2,8 +2,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AUTH_RANK, type Auth } from './auth/auth.ts'
 import type { ServerConfig, TlsConfig } from './config/schema.ts'
+import { addPages } from './http/pages.ts'
 import type { HttpServer } from './http/server.ts'
 import type { IngestGate } from './ingest/ingest.ts'
+import { PageFolder } from './lib/pages/index.ts'
 import type { Logs } from './log.ts'
 import type { MetricsRegistry } from './metrics.ts'
 import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
@@ -54,7 +56,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     id,
     log,
     metrics,
-    http: routesOf(id, scope, shared),
+    http: routesOf(id, scope, shared, hooks),
     server: shared.server,
     tls: shared.tls,
     clock: shared.clock,
@@ -149,7 +151,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
   }
 }
 
-function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedParts): HttpRoutes {
+function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedParts, hooks: Hooks): HttpRoutes {
   /** Failures of routes that write points are counted wherever they come from: the body, the handler, the storage. */
   const counting = <T extends { config?: RouteConfig; errorHandler?: unknown }>(options: T): T => {
     if (options.config?.ingest === undefined) return options
@@ -164,17 +166,23 @@ function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedPa
     const [given, handle] = typeof options === 'function' ? [{}, options] : [options, handler as HttpHandler]
     scope.route({ ...counting(given), schema: tagged(id, given.schema), method, url: path, handler: wrap(handle) as never })
   }
-  return {
+  const routes: HttpRoutes = {
     get: add('GET'),
     post: add('POST'),
     put: add('PUT'),
     delete: add('DELETE'),
     route: (options) => void scope.route({ ...counting(options), schema: tagged(id, options.schema), handler: wrap(options.handler) as never }),
+    pages(path, directory, { action, ...options } = {}) {
+      const folder = new PageFolder(directory, options)
+      addPages(routes, path, folder, action)
+      hooks.start.push(() => folder.open())
+    },
     parser(contentType, parse) {
       http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },
     errorsBelow: (prefix, errorHandler) => http.errorsBelow(prefix, (error, request, reply) => errorHandler(error, request as HttpRequest, reply)),
   }
+  return routes
 }
 
 /** The description groups a plugin's routes under its id. */

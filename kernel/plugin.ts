@@ -13,6 +13,7 @@ import type { CheckCall, Command } from './cli/command.ts'
 import type { ServerConfig, TlsConfig } from './config/schema.ts'
 import type { Ingest } from './ingest/ingest.ts'
 import type { DeclaredCode } from './lib/errors/index.ts'
+import type { PageOptions } from './lib/pages/index.ts'
 import type { Logger } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
@@ -134,6 +135,12 @@ export interface HttpRoutes {
   delete(path: string, handler: HttpHandler): void
   delete(path: string, options: HttpOptions, handler: HttpHandler): void
   route(options: Omit<RouteOptions, 'config' | 'handler'> & { config?: RouteConfig; handler: HttpHandler }): void
+  /**
+   * Serves the files of a folder below a path such as "/console", with security headers; `index.html` stands for its folder.
+   * @param directory absolute, or a file: URL; it must be there when the plugin starts. @param options `action` as of routes, by default read.
+   * @throws Error for a path or an option that is bad.
+   */
+  pages(path: string, directory: string | URL, options?: PageOptions & { action?: Action }): void
   /** Reads bodies of a content type on this plugin's routes; `parse` gets the decoded bytes. */
   parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
   /** Answers errors of paths below a prefix, such as "/v1/", that no route of any plugin has: for callers that expect a shape of their own. */
