@@ -196,11 +196,14 @@ function nameOf(file: string, renamed: readonly Renamed[], key: string): string 
   return other === undefined ? file : `${file}, where it is "${other.alias}"`
 }
 
-/** Of the selected plugins; of all built-in ones where a variable is none of those, since it may be a secret that somebody relies upon. */
+/** What a variable is called that somebody may rely upon to keep others out. */
+const SECRET_NAME = /SECRET|KEY|TOKEN|PASSWORD/
+
+/** Of the selected plugins; of all built-in ones, which takes time to load, where a variable that looks like a secret is none of those. */
 async function overridesIn({ env = {}, file }: ConfigSource, selected: readonly Plugin[]): Promise<Override[]> {
   const own = selected.flatMap(overridesOf)
   const known = new Set([...KERNEL_OVERRIDES, ...own].flatMap((override) => override.env))
-  const unknown = Object.keys(env).some((name) => name.startsWith('SVC_') && name !== 'SVC_CONFIG' && !known.has(name))
+  const unknown = Object.keys(env).some((name) => name.startsWith('SVC_') && SECRET_NAME.test(name) && !known.has(name))
   if (!unknown) return own
   const ids = new Set(selected.map(({ id }) => id))
   const others = await Promise.all(builtinPlugins().map((id) => (ids.has(id) ? undefined : loadPlugin(id, file).catch(() => undefined))))

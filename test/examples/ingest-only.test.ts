@@ -62,7 +62,7 @@ async function modules(t: Test, config: string, use: (url: string) => Promise<un
 }
 
 t.test('it loads no module of another plugin, of SQL or of the engine threads', async (t) => {
-  const query = /\/plugins\/(?!line_protocol\/)|\/storage\/embedded\/(sql|worker)\/|\/kernel\/(grpc|arrow)\/|duckdb|apache-arrow|@grpc/
+  const query = /\/plugins\/(?!line_protocol\/)|\/storage\/embedded\/(sql|read|duckdb)\/|\/kernel\/lib\/(grpc|arrow)\/|@duckdb|apache-arrow|@grpc/
   const ingest = await modules(t, 'examples/ingest-only/svc.toml', (url) => fetch(`${url}/ping`))
   t.ok(ingest.some((url) => url.includes('/plugins/line_protocol/index.ts')))
   t.same(
@@ -72,7 +72,15 @@ t.test('it loads no module of another plugin, of SQL or of the engine threads', 
   const body = '{"query":"SELECT 1 AS one"}'
   const headers = { 'content-type': 'application/json' }
   const full = await modules(t, 'examples/full/svc.toml', (url) => fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers, body }))
-  for (const part of ['/kernel/grpc/', '/kernel/arrow/', '/plugins/sql/', '/storage/embedded/sql/', '/storage/embedded/worker/', 'duckdb']) {
+  for (const part of [
+    '/kernel/lib/grpc/',
+    '/kernel/lib/arrow/',
+    '/plugins/sql/',
+    '/storage/embedded/sql/',
+    '/storage/embedded/read/',
+    '/storage/embedded/duckdb/',
+    '@duckdb',
+  ]) {
     t.ok(
       full.some((url) => url.includes(part)),
       `the same look finds ${part} in a full node`,
