@@ -137,6 +137,7 @@ t.test('the modules that guides and libraries show compile', async (t) => {
   const paths = {
     svcdb: [join(ROOT, 'kernel/index.ts')],
     'svcdb/testkit': [join(ROOT, 'kernel/testkit/index.ts')],
+    'svcdb/conformance': [join(ROOT, 'storage/conformance/index.ts')],
     'svcdb/lib/*': [join(ROOT, 'kernel/lib/*/index.ts')],
   }
   const compilerOptions = { paths, types: [join(ROOT, 'node_modules/@types/node')], typeRoots: [join(ROOT, 'node_modules/@types')] }
