@@ -20,6 +20,7 @@ const run = promisify(execFile)
 const EXAMPLE = 'examples/third-party-plugin'
 const POLLING = 'examples/polling-source'
 const QUERY_EXAMPLE = 'examples/query-endpoint'
+const TOKENS = 'examples/authenticator'
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-package-'))
 // Builds, packs and installs: on a busy machine that is no matter of seconds.
@@ -108,6 +109,35 @@ t.test('a source that polls: its tests pass, and it stores what it polls', { tim
   const url = `http://127.0.0.1:${(polled.address() as AddressInfo).port}/`
   const server = await serve(config('poll.toml', `plugins = ["svc-plugin-poll"]\n[poll]\nurl = "${url}"\nevery_ms = 100\n`))
   while (!/^svc_poll_answers_total [1-9]/m.test(await (await fetch(`${server.url}/metrics`)).text())) await turn()
+  t.equal(await server.stop(), 0)
+})
+
+t.test('an authenticator: its tests pass, and only its tokens let in', { timeout: 120_000 }, async (t) => {
+  const home = join(site, 'svc-plugin-signed-tokens')
+  for (const file of filesBelow(TOKENS)) cpSync(join(ROOT, file), join(home, file.slice(TOKENS.length)))
+  const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap', 'src/*.test.ts'], { cwd: home, env: ENV })
+  t.match(stdout, /^# fail 0$/m)
+  t.match(stdout, /^# pass 3$/m)
+  await install(site, cache, await pack(home, folder))
+  const text = (key: string) => `plugins = ["svc-plugin-signed-tokens", "sql"]\n[signed_tokens]\nkey = "${key.repeat(32)}"\n`
+  const file = config('tokens.toml', text('k'))
+  const other = config('forged.toml', text('f'))
+  const made = async (given: string, seconds: string) => (await svc('make-token', '--config', given, '--subject', 'ci', '--ttl-secs', seconds)).stdout.trim()
+  const expired = await made(file, '1')
+  const ends = Date.now() + 1000
+  const [token, forged] = [await made(file, '600'), await made(other, '600')]
+  t.match(await failureOf('make-token', '--config', file, '--subject', 'ci', '--ttl-secs', '0'), /cannot make a token with --ttl-secs "0"/)
+  const server = await serve(file)
+  const ask = async (given?: string): Promise<number> => {
+    const authorization: Record<string, string> = given === undefined ? {} : { authorization: `Bearer ${given}` }
+    const headers = { 'content-type': 'application/json', ...authorization }
+    return (await fetch(`${server.url}/api/v1/svc/sql`, { method: 'POST', headers, body: '{"query":"SELECT 1"}' })).status
+  }
+  t.equal(await ask(), 401)
+  t.equal(await ask(token), 200)
+  t.equal(await ask(forged), 401)
+  while (Date.now() < ends) await turn()
+  t.equal(await ask(expired), 401)
   t.equal(await server.stop(), 0)
 })
 
