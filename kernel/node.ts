@@ -14,7 +14,7 @@ import { Lifecycle, type Step, type TimeLimits } from './lifecycle.ts'
 import { Logs } from './log.ts'
 import { MetricsRegistry } from './metrics.ts'
 import { type Clock, type Plugin, systemClock } from './plugin.ts'
-import { createSvc, type Hooks, type SharedParts } from './plugin-context.ts'
+import { createSvc, type Hooks, type SharedDependencies } from './plugin-context.ts'
 import { addSchedulesRoute } from './schedule/route.ts'
 import { Scheduler, type Schedules } from './schedule/scheduler.ts'
 import { SqlFunctions } from './storage/sql-functions.ts'
@@ -206,10 +206,10 @@ export class SvcNode {
     }
   }
 
-  private shared: SharedParts | undefined
+  private shared: SharedDependencies | undefined
 
   private async setupPlugin(plugin: Plugin): Promise<void> {
-    const shared = this.shared as SharedParts
+    const shared = this.shared as SharedDependencies
     // `register` gives the plugin an instance of its own, so that its parsers and hooks stay with its routes. Its setup runs outside of
     // it: fastify could not be closed while a setup that hangs is a part of its boot.
     let own: FastifyInstance | undefined

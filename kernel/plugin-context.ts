@@ -14,7 +14,7 @@ import { NAMESPACES, type NamespaceDirectory } from './services/namespace-direct
 import type { SqlFunctions } from './storage/sql-functions.ts'
 import type { Storage } from './storage/storage.ts'
 
-export interface SharedParts {
+export interface SharedDependencies {
   server: ServerConfig
   tls: TlsConfig | undefined
   logs: Logs
@@ -38,7 +38,7 @@ export interface SharedParts {
 export type Hooks = Record<'start' | 'ready' | 'begin' | 'end' | 'drain' | 'stop', Hook[]>
 
 /** @param scope the plugin's own fastify instance. */
-export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: SharedParts, hooks: Hooks): Svc {
+export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: SharedDependencies, hooks: Hooks): Svc {
   const { id } = plugin
   const metrics = shared.metrics.child(id)
   const log = shared.logs.child(id)
@@ -151,7 +151,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
   }
 }
 
-function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedParts, hooks: Hooks): HttpRoutes {
+function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedDependencies, hooks: Hooks): HttpRoutes {
   /** Failures of routes that write points are counted wherever they come from: the body, the handler, the storage. */
   const counting = <T extends { config?: RouteConfig; errorHandler?: unknown }>(options: T): T => {
     if (options.config?.ingest === undefined) return options

@@ -121,7 +121,7 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const problems: string[] = []
   const { plugins: listed = [], ...rest } = structuredClone(read.tree)
 
-  const listedOnce = withoutRepeats([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
+  const listedOnce = withoutDuplicates([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
   const selected = await withIncluded(listedOnce, read, problems)
   const ofPlugins = await overridesIn(read, selected)
   const source = { ...read, overrides: new Map([...read.overrides, ...givenBy(ofPlugins, read.flags ?? {}, read.env ?? {})]) }
@@ -249,7 +249,7 @@ async function withIncluded(selected: readonly Plugin[], source: ConfigSource, p
   return all
 }
 
-function withoutRepeats(plugins: readonly Plugin[], file: string, problems: string[]): Plugin[] {
+function withoutDuplicates(plugins: readonly Plugin[], file: string, problems: string[]): Plugin[] {
   const byId = new Map<string, Plugin>()
   for (const plugin of plugins) {
     if (byId.has(plugin.id)) problems.push(`cannot run plugin "${plugin.id}" twice: plugins in ${file} names it more than once; remove one`)

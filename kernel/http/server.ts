@@ -45,7 +45,7 @@ const byMediaType = {
   deriveConstraint: (request: IncomingMessage) => request.headers['content-type']?.split(';', 1)[0].trim().toLowerCase(),
 } as never
 
-export interface HttpParts {
+export interface HttpDependencies {
   server: ServerConfig
   tls: TlsConfig | undefined
   auth: Auth
@@ -54,7 +54,7 @@ export interface HttpParts {
 
 export class HttpServer {
   readonly app: FastifyInstance
-  private readonly parts: HttpParts
+  private readonly dependencies: HttpDependencies
   private readonly pool = new BodyPool()
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
@@ -63,16 +63,16 @@ export class HttpServer {
   private readonly paths: KnownPaths
   private draining = false
 
-  private constructor(parts: HttpParts, app: FastifyInstance, reloadTls: HttpServer['reloadTls'], paths: KnownPaths) {
-    this.parts = parts
+  private constructor(dependencies: HttpDependencies, app: FastifyInstance, reloadTls: HttpServer['reloadTls'], paths: KnownPaths) {
+    this.dependencies = dependencies
     this.paths = paths
     this.app = app
     this.reloadTls = reloadTls
     this.install(paths)
   }
 
-  static async create(parts: HttpParts): Promise<HttpServer> {
-    const { server, tls, log } = parts
+  static async create(dependencies: HttpDependencies): Promise<HttpServer> {
+    const { server, tls, log } = dependencies
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
     const paths = new KnownPaths()
     const options: FastifyServerOptions = {
@@ -99,12 +99,12 @@ export class HttpServer {
     }
     const app = Fastify((secure === undefined ? options : { ...options, https: secure }) as FastifyServerOptions)
     const reloadTls = tls === undefined || secure === undefined ? undefined : tlsReload(app.server as unknown as TlsServer, tls, secure, log)
-    return new HttpServer(parts, app, reloadTls, paths)
+    return new HttpServer(dependencies, app, reloadTls, paths)
   }
 
   private install(paths: KnownPaths): void {
     const { app, pool } = this
-    const { server, auth, log } = this.parts
+    const { server, auth, log } = this.dependencies
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
     app.setValidatorCompiler(validatorCompiler as never)
@@ -179,7 +179,7 @@ export class HttpServer {
   /** The decoded body; the buffer goes back to the pool once the answer is sent. */
   async body(request: FastifyRequest): Promise<Buffer> {
     const { bodyLimit: bytesAllowed = 0, config } = request.routeOptions
-    const setting = bytesAllowed === this.parts.server.max_control_body_size ? 'server.max_control_body_size' : 'server.max_body_size'
+    const setting = bytesAllowed === this.dependencies.server.max_control_body_size ? 'server.max_control_body_size' : 'server.max_body_size'
     const { bytes, pooled } = await readBody(request.raw, { bytes: bytesAllowed, setting }, this.pool, config.encodedBody)
     if (pooled !== undefined) request.pooledBody = pooled
     return bytes
@@ -189,13 +189,13 @@ export class HttpServer {
     const { error, allow } = unroutable(request.raw, paths)
     if (allow !== undefined) reply.header('allow', allow)
     const own = paths.errorHandler(request.url.split('?', 1)[0])
-    if (own === undefined) sendError(error, request, reply, this.parts.log)
+    if (own === undefined) sendError(error, request, reply, this.dependencies.log)
     else own(error, request, reply)
   }
 
   /** Answers with an error in the kernel's shape. */
   fail(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-    sendError(error, request, reply, this.parts.log)
+    sendError(error, request, reply, this.dependencies.log)
   }
 
   /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */
@@ -205,7 +205,7 @@ export class HttpServer {
 
   /** @returns the URL it answers under. @throws IO_ERROR naming the address. */
   async listen(): Promise<string> {
-    const address = this.parts.server.http_addr
+    const address = this.dependencies.server.http_addr
     const { host, port } = parseAddress(address)
     try {
       await this.app.listen({ host, port, listenTextResolver: (url) => `listening on ${url}` })
@@ -214,7 +214,7 @@ export class HttpServer {
     }
     const bound = (this.app.server as Server).address() as { port: number; address: string; family: string }
     const shown = bound.address === '0.0.0.0' || bound.address === '::' ? '127.0.0.1' : bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
-    return `${this.parts.tls === undefined ? 'http' : 'https'}://${shown}:${bound.port}`
+    return `${this.dependencies.tls === undefined ? 'http' : 'https'}://${shown}:${bound.port}`
   }
 
   /** Stops accepting, waits for what is in flight, then cuts what is left. Safe twice. */
@@ -222,7 +222,7 @@ export class HttpServer {
     this.draining = true
     const server = this.app.server as Server
     const timer = setTimeout(() => {
-      this.parts.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')
+      this.dependencies.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')
       server.closeAllConnections()
     }, graceMs)
     // A connection whose answer was under way is kept alive by it, and would hold the listener open until the limit.

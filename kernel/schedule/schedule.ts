@@ -46,7 +46,7 @@ export interface ScheduleMetrics {
   ran(plugin: string, schedule: string, result: 'done' | 'failed' | 'elsewhere', seconds: number, now: number): void
 }
 
-export interface ScheduleParts {
+export interface ScheduleDependencies {
   plugin: string
   name: string
   /** Milliseconds. */
@@ -73,7 +73,7 @@ const JITTER = 0.1
 
 export class Timetable implements Schedule {
   readonly status: ScheduleStatus
-  private readonly parts: ScheduleParts
+  private readonly dependencies: ScheduleDependencies
   private readonly over = new AbortController()
   private cancel: () => void = () => {}
   private run: Promise<void> | undefined
@@ -81,21 +81,21 @@ export class Timetable implements Schedule {
   /** Of the failure before, if nothing has succeeded since: the same again and again is logged once. */
   private failing: string | undefined
 
-  constructor(parts: ScheduleParts) {
-    this.parts = parts
-    this.status = { plugin: parts.plugin, name: parts.name, running: false, runs: 0, failures: 0, elsewhere: false }
-    parts.stopping.addEventListener('abort', () => this.end(), { once: true, signal: this.over.signal })
+  constructor(dependencies: ScheduleDependencies) {
+    this.dependencies = dependencies
+    this.status = { plugin: dependencies.plugin, name: dependencies.name, running: false, runs: 0, failures: 0, elsewhere: false }
+    dependencies.stopping.addEventListener('abort', () => this.end(), { once: true, signal: this.over.signal })
   }
 
   /** @throws what `first` throws. */
   async start(): Promise<void> {
-    const { first = this.late(this.parts.every) } = this.parts.options
+    const { first = this.late(this.dependencies.every) } = this.dependencies.options
     this.arm(typeof first === 'number' ? first : await first())
   }
 
   async stop(): Promise<void> {
     this.end()
-    const { log, name, graceMs, options } = this.parts
+    const { log, name, graceMs, options } = this.dependencies
     if (this.run !== undefined && !options.detached && !(await this.endsInTime(this.run)))
       log.warn(
         { schedule: name, after_secs: graceMs / 1000 },
@@ -113,11 +113,11 @@ export class Timetable implements Schedule {
   private arm(ms: number): void {
     if (this.over.signal.aborted) return
     const step = Math.min(Math.max(0, ms), LONGEST_TIMER_MS)
-    this.cancel = this.parts.clock.after(step, () => (ms > step ? this.arm(ms - step) : this.begin()))
+    this.cancel = this.dependencies.clock.after(step, () => (ms > step ? this.arm(ms - step) : this.begin()))
   }
 
   private begin(): void {
-    const { clock, every, options } = this.parts
+    const { clock, every, options } = this.dependencies
     const began = clock.monotonic()
     const wait = () => every - ((clock.monotonic() - began) % every)
     this.run = this.once(wait).then((good) => {
@@ -127,25 +127,25 @@ export class Timetable implements Schedule {
   }
 
   private late(ms: number): number {
-    const { every, options } = this.parts
+    const { every, options } = this.dependencies
     return ms + Math.random() * (options.jitter ?? JITTER) * every
   }
 
   /** @param wait until the next run. @returns whether it did not fail. */
   private async once(wait: () => number): Promise<boolean> {
-    const { parts, status } = this
-    const { plugin, name, clock, metrics } = parts
+    const { dependencies, status } = this
+    const { plugin, name, clock, metrics } = dependencies
     const began = clock.monotonic()
     const lost = new AbortController()
     let renewed = () => {}
     status.running = true
     try {
-      const lease = parts.lease()
+      const lease = dependencies.lease()
       status.elsewhere = lease !== undefined && !(await lease.hold(LEASE_MS))
       if (!status.elsewhere) {
         this.lease = lease
         if (lease !== undefined) renewed = this.renew(lease, lost)
-        await parts.job({ signal: AbortSignal.any([this.over.signal, lost.signal]) })
+        await dependencies.job({ signal: AbortSignal.any([this.over.signal, lost.signal]) })
         renewed()
         status.elsewhere = lost.signal.aborted || (lease !== undefined && !(await lease.hold(wait() + LEASE_MS)))
       }
@@ -166,7 +166,7 @@ export class Timetable implements Schedule {
 
   /** @returns how to end it. */
   private renew(lease: Lease, lost: AbortController): () => void {
-    const { clock, log, name } = this.parts
+    const { clock, log, name } = this.dependencies
     let heldAt = clock.monotonic()
     let ended = false
     let cancel = () => {}
@@ -191,26 +191,26 @@ export class Timetable implements Schedule {
   }
 
   private succeeded(): void {
-    const { status, parts } = this
+    const { status, dependencies } = this
     status.runs++
-    status.last_success = parts.clock.now()
-    if (this.failing !== undefined) parts.log.info({ schedule: parts.name }, 'a scheduled run succeeds again')
+    status.last_success = dependencies.clock.now()
+    if (this.failing !== undefined) dependencies.log.info({ schedule: dependencies.name }, 'a scheduled run succeeds again')
     this.failing = undefined
   }
 
   private failed(error: Error): void {
-    const { status, parts } = this
+    const { status, dependencies } = this
     status.runs++
     status.failures++
     const text = String(error?.message ?? error)
-    status.last_error = { time: parts.clock.now(), error: text }
-    if (this.failing !== text) parts.log.error({ err: error, schedule: parts.name }, 'a scheduled run failed; it is tried again')
+    status.last_error = { time: dependencies.clock.now(), error: text }
+    if (this.failing !== text) dependencies.log.error({ err: error, schedule: dependencies.name }, 'a scheduled run failed; it is tried again')
     this.failing = text
   }
 
   private endsInTime(run: Promise<void>): Promise<boolean> {
     return new Promise((resolve) => {
-      const cancel = this.parts.clock.after(this.parts.graceMs, () => resolve(false))
+      const cancel = this.dependencies.clock.after(this.dependencies.graceMs, () => resolve(false))
       void run.then(() => {
         cancel()
         resolve(true)

@@ -11,7 +11,7 @@ import { type Schedule, type ScheduledJob, type ScheduleMetrics, type ScheduleOp
 const BUCKETS = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600]
 const NAME = /^[a-z][a-z0-9_]*$/
 
-export interface SchedulerParts {
+export interface SchedulerDependencies {
   clock: Clock
   metrics: Metrics
   stopping: AbortSignal
@@ -21,15 +21,15 @@ export interface SchedulerParts {
 }
 
 export class Scheduler {
-  private readonly parts: SchedulerParts
+  private readonly dependencies: SchedulerDependencies
   private readonly metrics: ScheduleMetrics
   private readonly all = new Map<string, Timetable>()
   /** Tells this process from others that share its state. */
   private readonly holder = randomUUID()
 
-  constructor(parts: SchedulerParts) {
-    this.parts = parts
-    this.metrics = scheduleMetrics(parts.metrics)
+  constructor(dependencies: SchedulerDependencies) {
+    this.dependencies = dependencies
+    this.metrics = scheduleMetrics(dependencies.metrics)
   }
 
   of(plugin: string, log: Logger): Schedules {
@@ -50,7 +50,7 @@ export class Scheduler {
     if (!Number.isFinite(every) || every < 1) throw refused(`an interval of ${every} ms is none; it is at least 1`)
     const key = `${plugin}/${name}`
     if (this.all.has(key)) throw refused('there is one of that name already')
-    const { clock, stopping, graceMs, storage } = this.parts
+    const { clock, stopping, graceMs, storage } = this.dependencies
     const lease = () => {
       const store = options.local ? undefined : storage()
       return store?.capabilities.has('shared_state') ? new Lease(store.state('kernel'), `lease/${key}`, this.holder, () => clock.now()) : undefined

@@ -4,7 +4,7 @@ import { isJwtShaped } from 'svcdb'
 import { ManualClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { FailureLimiter } from './failure-limiter.ts'
-import type { GateParts } from './gate.ts'
+import type { GateDependencies } from './gate.ts'
 import { type ApiKey, makeKey } from './key.ts'
 import { lookupOf } from './key-text.ts'
 import { Keyring } from './keyring.ts'
@@ -152,10 +152,10 @@ t.test('no limit with max_failures = 0', async (t) => {
 })
 
 /** A gate whose hashes end when told to. */
-function heldGate(t: Test, parts: Partial<GateParts> = {}) {
+function heldGate(t: Test, dependencies: Partial<GateDependencies> = {}) {
   const keyring = new Keyring()
   const waiting: ((right: boolean) => void)[] = []
-  const { gate, registry } = bareGate({ keyring, matches: () => new Promise((resolve) => waiting.push(resolve)), ...parts }, () => 0)
+  const { gate, registry } = bareGate({ keyring, matches: () => new Promise((resolve) => waiting.push(resolve)), ...dependencies }, () => 0)
   t.teardown(() => registry.close())
   const ask = (token: string, address?: string) => gate.authenticate(credentialsOf(`Bearer ${token}`, address))
   /** Ends the next hash. */

@@ -13,7 +13,7 @@ import { dummyPhc, type Phc } from './phc.ts'
 import type { VerificationQueue } from './verification-queue.ts'
 import type { VerifiedCache } from './verified-cache.ts'
 
-export interface GateParts {
+export interface GateDependencies {
   prefix: string
   keyring: Keyring
   cache: VerifiedCache
@@ -34,19 +34,19 @@ type Answer = Identity | SvcError
 const UNKNOWN = 'the API key is not accepted: it is unknown, wrong or revoked; check it, or have another one made'
 
 export class Gate {
-  private readonly parts: GateParts
+  private readonly dependencies: GateDependencies
   private readonly dummy = dummyPhc()
   /** Hashes under way, by digest: a client that comes with many connections at once is verified once. */
   private readonly underWay = new Map<string, Promise<Answer>>()
 
-  constructor(parts: GateParts) {
-    this.parts = parts
+  constructor(dependencies: GateDependencies) {
+    this.dependencies = dependencies
   }
 
   authenticate(credentials: Credentials): Answer | undefined | Promise<Answer> {
     const token = tokenOf(credentials)
     if (token === undefined) return undefined
-    const { keyring, cache, metrics, prefix } = this.parts
+    const { keyring, cache, metrics, prefix } = this.dependencies
     const isForeign = isJwtShaped(token) && !token.startsWith(prefix)
     if (token.length > MAX_TOKEN_LENGTH) return isForeign ? undefined : refused()
     const digest = keyring.digestOf(token)
@@ -64,9 +64,9 @@ export class Gate {
   }
 
   private accept(key: ApiKey): Answer {
-    const now = this.parts.clock.now()
+    const now = this.dependencies.clock.now()
     if (hasExpired(key, now)) {
-      this.parts.cache.evict(key)
+      this.dependencies.cache.evict(key)
       return new SvcError('UNAUTHORIZED', `the API key ${JSON.stringify(key.name)} has expired; have another one made`)
     }
     key.usage.at = Math.floor(now / 1000)
@@ -75,7 +75,7 @@ export class Gate {
   }
 
   private async verify(token: string, digest: string, address: string | undefined): Promise<Answer> {
-    const { limiter, queue, metrics } = this.parts
+    const { limiter, queue, metrics } = this.dependencies
     const prefix = lookupOf(token)
     const wait = limiter.enter(prefix)
     if (wait !== undefined) {
@@ -94,7 +94,7 @@ export class Gate {
       const found = await search
       failed = found === undefined
       // It may have been revoked meanwhile.
-      if (found === undefined || !this.parts.keyring.isCurrent(found)) {
+      if (found === undefined || !this.dependencies.keyring.isCurrent(found)) {
         metrics.verifications.inc({ result: 'refused' })
         return refused()
       }
@@ -111,13 +111,13 @@ export class Gate {
 
   private remember(key: ApiKey, digest: string): Answer {
     const answer = this.accept(key)
-    if (!(answer instanceof SvcError)) this.parts.cache.add(digest, key)
+    if (!(answer instanceof SvcError)) this.dependencies.cache.add(digest, key)
     return answer
   }
 
   /** While others try the same prefix, or too many tokens: a token that was verified before is as good as it was, if its key still stands. */
   private async knownOnce(digest: string): Promise<Answer | undefined> {
-    const { cache, keyring, confirm } = this.parts
+    const { cache, keyring, confirm } = this.dependencies
     const stale = cache.stale(digest)
     if (stale === undefined || !keyring.isCurrent(stale)) return undefined
     const key = await confirm(stale)
@@ -125,7 +125,7 @@ export class Gate {
   }
 
   private async search(token: string, prefix: string): Promise<ApiKey | undefined> {
-    const { keyring, metrics, matches, refresh, confirm } = this.parts
+    const { keyring, metrics, matches, refresh, confirm } = this.dependencies
     await refresh()
     const started = performance.now()
     const { indexed, others } = keyring.candidates(prefix)

@@ -9,7 +9,7 @@ import type { CreateBody, KeyView } from './schemas.ts'
 import { candidateNames, keptName, shownName } from './scoped-name.ts'
 import { Serial } from './serial.ts'
 
-export interface AdminParts {
+export interface AdminDependencies {
   sources: KeySources
   prefix: string
   multiTenancy: boolean
@@ -30,15 +30,15 @@ export interface Page {
 type Changed = Pick<ApiKey, 'id' | 'name' | 'namespaces' | 'admin'>
 
 export class KeyAdmin {
-  private readonly parts: AdminParts
+  private readonly dependencies: AdminDependencies
   private readonly serial = new Serial()
 
-  constructor(parts: AdminParts) {
-    this.parts = parts
+  constructor(dependencies: AdminDependencies) {
+    this.dependencies = dependencies
   }
 
   create(body: CreateBody, context: CallContext): Promise<KeyView & { key: string }> {
-    const { prefix, clock, sources } = this.parts
+    const { prefix, clock, sources } = this.dependencies
     requireAdmin(context)
     const wanted = this.wanted(body, context)
     return this.serial.run(async () => {
@@ -52,13 +52,13 @@ export class KeyAdmin {
         throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: there are ${MAX_KEYS}, which is the limit; revoke some`)
       const { text, record } = await newKey(wanted, prefix, clock.now())
       const key = await this.change('api_key_create', { ...wanted, id: record.id }, context, () => sources.add(record))
-      this.parts.log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key made')
+      this.dependencies.log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key made')
       return { key: text, ...this.viewOf(key, context) }
     })
   }
 
   async list({ offset, limit }: { offset: number; limit: number }, context: CallContext): Promise<Page> {
-    const { sources } = this.parts
+    const { sources } = this.dependencies
     requireAdmin(context)
     await sources.refresh()
     const within = sources.keyring.values().filter((key) => isWithin(key, context))
@@ -67,7 +67,7 @@ export class KeyAdmin {
   }
 
   revoke(name: string, context: CallContext): Promise<void> {
-    const { sources, log } = this.parts
+    const { sources, log } = this.dependencies
     requireAdmin(context)
     return this.serial.run(async () => {
       await sources.refresh()
@@ -81,13 +81,13 @@ export class KeyAdmin {
 
   /** The key that the caller calls so, if it may know of it. */
   private find(name: string, context: CallContext): ApiKey | undefined {
-    const { keyring } = this.parts.sources
-    const found = candidateNames(name, context, this.parts.multiTenancy).map((candidate) => keyring.get(candidate))
+    const { keyring } = this.dependencies.sources
+    const found = candidateNames(name, context, this.dependencies.multiTenancy).map((candidate) => keyring.get(candidate))
     return found.find((key) => key !== undefined && isWithin(key, context))
   }
 
   private shown(name: string, context: CallContext): string {
-    return shownName(name, context, this.parts.multiTenancy)
+    return shownName(name, context, this.dependencies.multiTenancy)
   }
 
   private viewOf(key: ApiKey, context: CallContext): KeyView {
@@ -96,7 +96,7 @@ export class KeyAdmin {
 
   /** What the body asks for, once it is known to be allowed. */
   private wanted({ name: given, expires_at: expiresAt, namespaces, roles = [], admin = false }: CreateBody, context: CallContext) {
-    const { multiTenancy, clock } = this.parts
+    const { multiTenancy, clock } = this.dependencies
     const name = given.trim()
     const refused = (why: string) => new SvcError('BAD_REQUEST', `cannot make API key ${JSON.stringify(name.slice(0, 128))}: ${why}`)
     const problem = nameProblem(name) ?? namespaceProblems({ namespaces: namespaces ?? [] })[0]
@@ -123,7 +123,7 @@ export class KeyAdmin {
   }
 
   private refuseLastAdmin(key: ApiKey): void {
-    const { sources, clock, hasOtherWayIn, log } = this.parts
+    const { sources, clock, hasOtherWayIn, log } = this.dependencies
     const isUsable = (one: ApiKey) => isFullAdmin(one) && !hasExpired(one, clock.now())
     if (!isUsable(key) || sources.keyring.values().some((other) => other !== key && isUsable(other))) return
     if (!hasOtherWayIn())
@@ -138,7 +138,7 @@ export class KeyAdmin {
   private change<T>(action: AuditAction, key: Changed, by: CallContext, act: () => Promise<T>): Promise<T> {
     const { name, id, namespaces, admin } = key
     const metadata = { key_id: id, namespaces: namespaces.join(','), admin: String(admin) }
-    return audited(this.parts.audit(), { action, resource: name, decision: 'allow', by, metadata }, async () => {
+    return audited(this.dependencies.audit(), { action, resource: name, decision: 'allow', by, metadata }, async () => {
       try {
         return await act()
       } catch (error) {

@@ -13,7 +13,7 @@ import { Serial } from './serial.ts'
 import type { Places } from './start.ts'
 import type { VerifiedCache } from './verified-cache.ts'
 
-export interface SourceParts {
+export interface SourceDependencies {
   config: ApiKeysConfig
   env: Record<string, string | undefined>
   multiTenancy: boolean
@@ -24,7 +24,7 @@ export interface SourceParts {
 
 export class KeySources {
   readonly keyring = new Keyring()
-  private readonly parts: SourceParts
+  private readonly dependencies: SourceDependencies
   private readonly given: readonly GivenKey[]
   private readonly configNames: ReadonlySet<string>
   /** Set by `start`. */
@@ -35,14 +35,14 @@ export class KeySources {
   private readonly stored = new Map<string, { text: string; key: ApiKey }>()
 
   /** @throws Error for a config that cannot be used. */
-  constructor(parts: SourceParts) {
-    this.parts = parts
-    const { keys, warnings } = readConfigKeys(parts.config.auth.api_keys, parts.env)
-    for (const warning of warnings) parts.log.warn(warning)
+  constructor(dependencies: SourceDependencies) {
+    this.dependencies = dependencies
+    const { keys, warnings } = readConfigKeys(dependencies.config.auth.api_keys, dependencies.env)
+    for (const warning of warnings) dependencies.log.warn(warning)
     this.given = keys
     this.configNames = new Set(keys.map(({ key }) => key.name))
     const homeless = keys.filter(({ key }) => isHomeless(key)).map(({ key }) => JSON.stringify(key.name))
-    if (parts.multiTenancy && homeless.length > 0) throw new Error(homelessText(homeless))
+    if (dependencies.multiTenancy && homeless.length > 0) throw new Error(homelessText(homeless))
     const texts = new Map<string, string>()
     for (const { key, text } of keys) {
       const same = text === undefined ? undefined : texts.get(text)
@@ -54,7 +54,7 @@ export class KeySources {
 
   /** Reads everything. @throws Error naming what cannot be used. */
   async start(places: Places): Promise<void> {
-    const { multiTenancy, log } = this.parts
+    const { multiTenancy, log } = this.dependencies
     const { kept, inbox, store, persistent } = places
     this.places = places
     await kept.open(places.legacy)
@@ -98,7 +98,7 @@ export class KeySources {
       await store?.refresh()
       await this.turns.run(async () => inbox?.take(this.inboxWatcher))
     } catch (error) {
-      this.parts.log.error({ err: error }, 'the store of API keys cannot be read')
+      this.dependencies.log.error({ err: error }, 'the store of API keys cannot be read')
     }
   }
 
@@ -164,13 +164,13 @@ export class KeySources {
 
   private forget(key: ApiKey): void {
     this.keyring.remove(key)
-    this.parts.cache.evict(key)
+    this.dependencies.cache.evict(key)
   }
 
   /** @throws Error in a few words for a record that cannot be used beside the others. */
   private check(record: KeyRecord): ApiKey {
     const key = keyOf(record, 'store')
-    if (this.parts.multiTenancy && isHomeless(key)) throw new Error(homelessText([JSON.stringify(key.name)]))
+    if (this.dependencies.multiTenancy && isHomeless(key)) throw new Error(homelessText([JSON.stringify(key.name)]))
     const holder = this.keyring.get(key.name)
     if ((holder !== undefined && holder !== this.stored.get(record.id)?.key) || this.configNames.has(key.name))
       throw new Error(`another key has the name ${JSON.stringify(key.name)}; rename or remove one of them`)
@@ -194,7 +194,7 @@ export class KeySources {
       const before = this.stored.get(id)
       this.stored.delete(id)
       if (before !== undefined) this.forget(before.key)
-      if (reason !== undefined) this.parts.log.error({ err: this.places.store?.unreadable(id, reason) ?? reason }, 'a stored API key lets nobody in')
+      if (reason !== undefined) this.dependencies.log.error({ err: this.places.store?.unreadable(id, reason) ?? reason }, 'a stored API key lets nobody in')
     },
   }
 
@@ -204,8 +204,8 @@ export class KeySources {
     drop: (id) => {
       for (const key of this.keyring.values()) if (key.id === id && key.source !== 'config') this.forget(key)
       this.stored.delete(id)
-      this.parts.log.info({ key_id: id }, 'API key revoked by a file')
+      this.dependencies.log.info({ key_id: id }, 'API key revoked by a file')
     },
-    refused: (file, reason) => this.parts.log.error({ err: reason, file }, 'an API key that was put lets nobody in; repair or remove the file'),
+    refused: (file, reason) => this.dependencies.log.error({ err: reason, file }, 'an API key that was put lets nobody in; repair or remove the file'),
   }
 }

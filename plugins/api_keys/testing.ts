@@ -9,7 +9,7 @@ import { type CallContext, type Credentials, definePlugin, type Plugin } from 's
 import { type BootOptions, boot, MetricsRegistry, systemClock, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { FailureLimiter } from './failure-limiter.ts'
-import { Gate, type GateParts } from './gate.ts'
+import { Gate, type GateDependencies } from './gate.ts'
 import plugin from './index.ts'
 import { keyMetrics } from './metrics.ts'
 import { VerificationQueue } from './verification-queue.ts'
@@ -123,9 +123,9 @@ export async function folder(t: Test): Promise<string> {
   return path
 }
 
-/** A gate without a node: all parts but the keyring are those of a node with nothing else to do. Close the registry at the end. */
+/** A gate without a node: all dependencies but the keyring are those of a node with nothing else to do. Close the registry at the end. */
 export function bareGate(
-  parts: Pick<GateParts, 'keyring' | 'matches'> & Partial<GateParts>,
+  dependencies: Pick<GateDependencies, 'keyring' | 'matches'> & Partial<GateDependencies>,
   monotonic: () => number,
 ): { gate: Gate; registry: MetricsRegistry } {
   const registry = new MetricsRegistry()
@@ -139,7 +139,7 @@ export function bareGate(
     clock: { ...systemClock, now: monotonic, nowNanos: () => BigInt(monotonic()) * 1_000_000n, monotonic },
     refresh: async () => {},
     confirm: async (key) => key,
-    ...parts,
+    ...dependencies,
   })
   return { gate, registry }
 }

@@ -239,7 +239,7 @@ t.test('zeros at the end, which a file system may leave, are cut off like half a
   t.match(await check(path), { entries: 2, broken: undefined })
 })
 
-t.test('a damaged end, or another key: the file is set aside, and the chain goes on in a new one', async (t) => {
+t.test('a corrupted end, or another key: the file is set aside, and the chain goes on in a new one', async (t) => {
   const path = pathIn(t)
   const auditLog = await stopAtEnd(t, makeAuditLog(path, { seal: sealBy(Buffer.from('one')) }))
   for (const resource of ['a', 'b', 'c']) await auditLog.record(entry(resource))
@@ -324,7 +324,7 @@ t.test('a file that is moved away or deleted: the chain goes on in a new one', a
   t.match(
     entriesOf(path).map(({ id }) => id),
     [4n, 5n, 6n],
-    'a file that is not the first of its chain is no damage',
+    'a file that is not the first of its chain is no corruption',
   )
 })
 

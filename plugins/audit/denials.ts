@@ -5,7 +5,7 @@
 import type { DraftInput } from './draft.ts'
 
 /** Kinds and addresses that are counted apart in a window; those of all further ones are counted together. */
-const MOST_KINDS = 1000
+const MAX_KINDS = 1000
 
 export interface DenialLimits {
   perAddress: number
@@ -92,7 +92,7 @@ export class Denials {
 
   private kindOf(record: DraftInput): Kind {
     const key = [networkOf(record.address), record.action, record.principal].join(' ')
-    return this.kinds.get(key) ?? this.newKind(this.kinds.size < MOST_KINDS ? key : OTHERS, record)
+    return this.kinds.get(key) ?? this.newKind(this.kinds.size < MAX_KINDS ? key : OTHERS, record)
   }
 
   private newKind(key: string, record: DraftInput): Kind {

@@ -4,7 +4,7 @@ import type { AuditRecord } from 'svcdb'
 import type { Draft } from './entry.ts'
 
 const LONGEST = { principal: 256, action: 64, resource: 1024, sourceIp: 64, requestId: 128, key: 64, value: 512 }
-const MOST_METADATA = 12
+const MAX_METADATA = 12
 /** Written from the record's own members: the hash covers metadata, and not the members of these names. */
 const COPIED = ['source_ip', 'request_id']
 
@@ -16,8 +16,8 @@ export function draftOf({ principal = SERVER, address, requestId, ...record }: D
   const request = requestId ? clean(requestId, LONGEST.requestId) : undefined
   const metadata = new Map<string, string>()
   const given = Object.entries(record.metadata ?? {})
-  for (const [key, value] of given.slice(0, MOST_METADATA)) metadata.set(cleanKey(key), clean(String(value), LONGEST.value))
-  if (given.length > MOST_METADATA) metadata.set('metadata_left_out', String(given.length - MOST_METADATA))
+  for (const [key, value] of given.slice(0, MAX_METADATA)) metadata.set(cleanKey(key), clean(String(value), LONGEST.value))
+  if (given.length > MAX_METADATA) metadata.set('metadata_left_out', String(given.length - MAX_METADATA))
   if (sourceIp !== undefined) metadata.set('source_ip', sourceIp)
   if (request !== undefined) metadata.set('request_id', request)
   return {

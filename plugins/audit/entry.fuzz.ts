@@ -25,7 +25,7 @@ function recordOf(random: Random): DraftInput {
 const steers = (line: string): boolean => [...line].some((character) => character < ' ' || (character >= '\u007f' && character <= '\u009f'))
 
 /** Another text; one that says the same in other words, such as `\u0061` for `a`, does not count. */
-function damage(random: Random, line: string): string {
+function corruption(random: Random, line: string): string {
   const at = below(random, line.length)
   const piece = random() < 0.5 ? PIECES[below(random, PIECES.length)] : String.fromCharCode(32 + below(random, 95))
   const kind = below(random, 3)
@@ -47,11 +47,11 @@ export function fuzz(seed: number, milliseconds: number): number {
     const { sourceIp, requestId, ...rest } = parseEntry(line) as Entry
     const plain = { ...rest, ...(sourceIp === undefined ? {} : { sourceIp }), ...(requestId === undefined ? {} : { requestId }) }
     deepStrictEqual(plain, entry, `seed ${seed}: ${line}`)
-    const damaged = damage(random, line.trimEnd())
-    const found = parseEntry(damaged)
-    if (new ChainCheck(seal, 'anywhere').problem(damaged) !== undefined || typeof found === 'string') continue
+    const corrupted = corruption(random, line.trimEnd())
+    const found = parseEntry(corrupted)
+    if (new ChainCheck(seal, 'anywhere').problem(corrupted) !== undefined || typeof found === 'string') continue
     // JSON may say the same in other words.
-    deepStrictEqual(found, parseEntry(line), `seed ${seed}: ${damaged} goes unnoticed`)
+    deepStrictEqual(found, parseEntry(line), `seed ${seed}: ${corrupted} goes unnoticed`)
   }
   return entries
 }

@@ -95,7 +95,7 @@ t.test('lines that are no entries are refused, saying why', async (t) => {
   for (const [text, why] of refused) t.match(parseEntry(text), why, text.slice(0, 80))
 })
 
-t.test('random records and damages', async (t) => {
+t.test('random records and corruptions', async (t) => {
   t.comment(`seed ${seed}`)
   t.ok(fuzz(seed, 1000) > 10)
 })

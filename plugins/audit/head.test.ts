@@ -110,7 +110,7 @@ t.test('a log whose end was cut off, or that another was put in place of, is set
   }
 })
 
-t.test('damage that hides the end does not take the numbers back', async (t) => {
+t.test('corruption that hides the end does not take the numbers back', async (t) => {
   const { path, state, head } = await logged(t)
   const lines = linesOf(path)
   writeFileSync(path, `${[...lines.slice(0, 4), lines[4].replace('"r5"', '"r6"')].join('\n')}\n`)

@@ -7,7 +7,7 @@ const REQUIRED = ['id', 'timestamp', 'principal', 'action', 'resource', 'decisio
 const OPTIONAL = ['source_ip', 'request_id', 'metadata', 'prev_hash']
 const MEMBERS = new Set([...REQUIRED, ...OPTIONAL])
 const HASH = /^[0-9a-f]{64}$/
-const MOST = 2n ** 64n - 1n
+const MAX = 2n ** 64n - 1n
 
 /** @returns the entry, or what is wrong with the line. */
 export function parseEntry(line: string): Entry | string {
@@ -59,7 +59,7 @@ function parseExact(line: string): unknown {
 }
 
 function isU64(value: unknown): value is bigint {
-  return typeof value === 'bigint' && value <= MOST
+  return typeof value === 'bigint' && value <= MAX
 }
 
 function isHash(value: unknown): value is string {

@@ -1,5 +1,5 @@
 /** The newest lines of the audit log, in memory. */
-const MOST_BYTES = 4 * 1024 * 1024
+const MAX_BYTES = 4 * 1024 * 1024
 
 export class Recent {
   private readonly most: number
@@ -14,7 +14,7 @@ export class Recent {
   add(line: string): void {
     this.lines.push(line)
     this.length += line.length
-    while (this.lines.length - this.from > this.most || this.length > MOST_BYTES) this.length -= this.lines[this.from++].length
+    while (this.lines.length - this.from > this.most || this.length > MAX_BYTES) this.length -= this.lines[this.from++].length
     // The front is let go now and then: taking one off the front each time would move all others.
     if (this.from > this.lines.length / 2) {
       this.lines = this.lines.slice(this.from)

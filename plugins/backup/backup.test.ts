@@ -104,14 +104,14 @@ t.test('verify names the bad file; restore refuses it and leaves nothing', async
     ['longer', () => replace(Buffer.concat([whole, Buffer.from('x')])), new RegExp(`has ${whole.length + 1} bytes, the manifest says ${whole.length}`)],
     ['missing', () => unlinkSync(path), new RegExp(`of ${whole.length} bytes is missing`)],
   ]
-  for (const [damage, apply, text] of cases) {
+  for (const [corruption, apply, text] of cases) {
     apply()
     for (const [route, body] of [
       ['backup/verify', { backup_dir: 'b' }],
       ['restore', { backup_dir: 'b', target_dir: 'r' }],
     ] as const) {
       const answer = await post(one, route, body)
-      t.match(answer, { statusCode: 400, body: { code: 'INVALID_REQUEST', error: text } }, `${damage}: ${route}`)
+      t.match(answer, { statusCode: 400, body: { code: 'INVALID_REQUEST', error: text } }, `${corruption}: ${route}`)
       t.match(answer.body.error, name)
     }
     writeFileSync(path, whole)

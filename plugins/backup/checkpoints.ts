@@ -7,7 +7,7 @@ import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-n
 
 const MANIFEST = 'backup_manifest.json'
 
-export interface CheckpointParts {
+export interface CheckpointDependencies {
   /** Absolute. */
   directory(): string
   intervalMs: number
@@ -18,21 +18,21 @@ export interface CheckpointParts {
 }
 
 export class Checkpoints {
-  private readonly parts: CheckpointParts
+  private readonly dependencies: CheckpointDependencies
 
-  constructor(parts: CheckpointParts) {
-    this.parts = parts
+  constructor(dependencies: CheckpointDependencies) {
+    this.dependencies = dependencies
   }
 
   /** Milliseconds until the next is due. @throws what the directory cannot be read for. */
   async due(): Promise<number> {
-    const { intervalMs, clock } = this.parts
+    const { intervalMs, clock } = this.dependencies
     return waitFor((await this.list()).finished, intervalMs, clock.now())
   }
 
   /** One checkpoint, and then the clearing away: a failure removes nothing that is finished. */
   async run(): Promise<void> {
-    const { directory, keep, clock, make } = this.parts
+    const { directory, keep, clock, make } = this.dependencies
     // First, for their space.
     for (const name of (await this.list()).unfinished) await this.remove(name)
     const name = checkpointName(clock.now())
@@ -41,7 +41,7 @@ export class Checkpoints {
   }
 
   private async list(): Promise<{ finished: string[]; unfinished: string[] }> {
-    const directory = this.parts.directory()
+    const directory = this.dependencies.directory()
     const entries = await readdir(directory, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return []
       throw error
@@ -52,10 +52,10 @@ export class Checkpoints {
   }
 
   private async remove(name: string): Promise<void> {
-    const path = join(this.parts.directory(), name)
+    const path = join(this.dependencies.directory(), name)
     // Cut short, it is an unfinished one.
     await rm(join(path, MANIFEST), { force: true })
     await rm(path, { recursive: true, force: true })
-    this.parts.log.info({ checkpoint: name }, 'removed a checkpoint')
+    this.dependencies.log.info({ checkpoint: name }, 'removed a checkpoint')
   }
 }

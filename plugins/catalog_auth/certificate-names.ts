@@ -10,7 +10,7 @@ export interface SubjectName {
 const LOCAL = ['localhost', '127.0.0.1', '::1']
 /** X.520: the upper bound of a common name. */
 const LONGEST_COMMON_NAME = 64
-const MOST_NAMES = 100
+const MAX_NAMES = 100
 const LABEL = '[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?'
 const HOST = new RegExp(`^(?:\\*\\.)?${LABEL}(?:\\.${LABEL})*$`, 'i')
 
@@ -37,7 +37,7 @@ export function subjectNames(commonName: string, list: string | undefined): Subj
     if (name === undefined) throw new Error(`cannot use name ${JSON.stringify(text.slice(0, 80))} in --san: it is neither a host name nor an IP address`)
     names.set(name.value, name)
   }
-  if (names.size > MOST_NAMES) throw new Error(`cannot make a certificate for ${names.size} names: ${MOST_NAMES} are the most`)
+  if (names.size > MAX_NAMES) throw new Error(`cannot make a certificate for ${names.size} names: ${MAX_NAMES} are the most`)
   return [...names.values()]
 }
 

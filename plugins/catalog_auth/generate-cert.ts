@@ -9,7 +9,7 @@ const CERTIFICATE = 'cert.pem'
 const KEY = 'key.pem'
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 365
-const MOST_DAYS = 3650
+const MAX_DAYS = 3650
 /** Clocks of clients may be behind by this much. */
 const SKEW_MS = 300_000
 
@@ -55,7 +55,7 @@ async function run({ flags, args, out }: CommandCall): Promise<number> {
 function daysOf(text: string | undefined): number {
   if (text === undefined) return DEFAULT_DAYS
   const days = /^\d{1,5}$/.test(text) ? Number(text) : 0
-  if (days < 1 || days > MOST_DAYS) throw new Error(`cannot use --days "${text.slice(0, 32)}": it is a whole number from 1 to ${MOST_DAYS}`)
+  if (days < 1 || days > MAX_DAYS) throw new Error(`cannot use --days "${text.slice(0, 32)}": it is a whole number from 1 to ${MAX_DAYS}`)
   return days
 }
 

@@ -26,7 +26,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const ENDPOINTS = ['GET /v1/{prefix}/namespaces', 'GET /v1/{prefix}/namespaces/{namespace}', 'HEAD /v1/{prefix}/namespaces/{namespace}']
 const NO_ANONYMOUS = 'cannot use the catalog without credentials: send "Authorization: Bearer <token>"; auth.require_authentication = false lets anybody in'
 
-export interface CatalogParts {
+export interface CatalogDependencies {
   audit: Audit
   requireAuthentication: boolean
 }
@@ -36,7 +36,7 @@ export class Catalog {
   private readonly audit: Audit
   private readonly requireAuthentication: boolean
 
-  constructor(svc: Svc, { audit, requireAuthentication }: CatalogParts) {
+  constructor(svc: Svc, { audit, requireAuthentication }: CatalogDependencies) {
     this.svc = svc
     this.audit = audit
     this.requireAuthentication = requireAuthentication

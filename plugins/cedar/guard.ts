@@ -8,7 +8,7 @@ import type { Question } from './request.ts'
 
 const SHOWN_LENGTH = 128
 
-export interface GuardParts {
+export interface GuardDependencies {
   /** Undefined before the start and after the stop. */
   engine(): PolicyEngine | undefined
   metricsPath: string
@@ -18,18 +18,18 @@ export interface GuardParts {
 }
 
 export class Guard {
-  private readonly parts: GuardParts
+  private readonly dependencies: GuardDependencies
   /** Policies whose failure was told, of the set that counts. */
   private readonly told = { epoch: 0, policies: new Set<string>() }
   /** Why the engine can no longer be used. */
   broken: string | undefined
 
-  constructor(parts: GuardParts) {
-    this.parts = parts
+  constructor(dependencies: GuardDependencies) {
+    this.dependencies = dependencies
   }
 
   authorize({ context, action, resource }: Authorization): SvcError | undefined {
-    const capability = capabilityOf(action, resource, this.parts.metricsPath)
+    const capability = capabilityOf(action, resource, this.dependencies.metricsPath)
     if (capability !== undefined) return this.authorizeSystem(context, capability, resource)
     if (action === 'read' || action === 'write' || action === 'delete') return this.authorizeNamespace(context, DATA_ACTIONS[action], resource)
     return new SvcError('FORBIDDEN', `cannot authorize "${resource}": its action "${action}" is none that policies know`)
@@ -37,16 +37,16 @@ export class Guard {
 
   authorizeNamespace(context: CallContext, action: DataAction, route: string): SvcError | undefined {
     const { namespace } = context
-    return this.ask({ context, action, namespace, route, now: this.parts.clock.now() })
+    return this.ask({ context, action, namespace, route, now: this.dependencies.clock.now() })
   }
 
   authorizeSystem(context: CallContext, capability: Capability, route: string): SvcError | undefined {
-    return this.ask({ context, action: capability, namespace: undefined, route, now: this.parts.clock.now() })
+    return this.ask({ context, action: capability, namespace: undefined, route, now: this.dependencies.clock.now() })
   }
 
   private ask(question: Question): SvcError | undefined {
-    const { metrics, log, clock } = this.parts
-    const engine = this.parts.engine()
+    const { metrics, log, clock } = this.dependencies
+    const engine = this.dependencies.engine()
     let evaluation: Evaluation | undefined
     const start = clock.monotonic()
     try {
@@ -89,7 +89,7 @@ export class Guard {
     for (const { policy, message } of errors) {
       if (this.told.policies.has(policy)) continue
       this.told.policies.add(policy)
-      this.parts.log.warn({ policy, error: message, ...factsOf(question) }, 'a policy failed: calls that it is asked about are refused')
+      this.dependencies.log.warn({ policy, error: message, ...factsOf(question) }, 'a policy failed: calls that it is asked about are refused')
     }
   }
 }

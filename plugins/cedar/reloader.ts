@@ -7,7 +7,7 @@ import type { PolicyMetrics } from './metrics.ts'
 import type { Checked } from './policy-check.ts'
 import { type PolicyFiles, type PolicySource, readPolicies } from './policy-files.ts'
 
-export interface ReloaderParts {
+export interface ReloaderDependencies {
   source: PolicySource
   engine: PolicyEngine
   /** False: changes are taken up by a restart only. */
@@ -21,7 +21,7 @@ const SHOWN_PROBLEMS = 20
 const AUDIT_REASON_LENGTH = 1000
 
 export class PolicyReloader {
-  private readonly parts: ReloaderParts
+  private readonly dependencies: ReloaderDependencies
   private readonly over = new AbortController()
   /** One load at a time, in the order they were asked for. */
   private queue: Promise<void> = Promise.resolve()
@@ -32,13 +32,13 @@ export class PolicyReloader {
   private forced = false
   private readonly onSignal = () => void this.reload(true)
 
-  constructor(parts: ReloaderParts) {
-    this.parts = parts
+  constructor(dependencies: ReloaderDependencies) {
+    this.dependencies = dependencies
   }
 
   /** @throws SvcError CONFIG_ERROR with all problems. */
   async load(): Promise<void> {
-    const { source, engine } = this.parts
+    const { source, engine } = this.dependencies
     let found: { read: PolicyFiles; checked: Checked }
     try {
       found = await this.checked(await readPolicies(source))
@@ -54,9 +54,9 @@ export class PolicyReloader {
 
   /** Records what was loaded, now that whoever keeps the audit log has started too, and listens for SIGHUP. */
   async watch(): Promise<void> {
-    if (this.first !== undefined) await this.parts.auditLog()?.record(this.first)
+    if (this.first !== undefined) await this.dependencies.auditLog()?.record(this.first)
     this.first = undefined
-    if (this.parts.hot && !this.over.signal.aborted) process.on('SIGHUP', this.onSignal)
+    if (this.dependencies.hot && !this.over.signal.aborted) process.on('SIGHUP', this.onSignal)
   }
 
   /** Safe twice. */
@@ -70,13 +70,13 @@ export class PolicyReloader {
   reload(always = false): Promise<void> {
     if (this.forced) return this.queue
     this.forced = always
-    this.queue = this.queue.then(() => this.attempt(always)).catch((error) => this.parts.log.error({ err: error }, 'policies could not be reloaded'))
+    this.queue = this.queue.then(() => this.attempt(always)).catch((error) => this.dependencies.log.error({ err: error }, 'policies could not be reloaded'))
     return this.queue
   }
 
   private async attempt(always: boolean): Promise<void> {
     this.forced = false
-    const { source, engine, metrics, log } = this.parts
+    const { source, engine, metrics, log } = this.dependencies
     let digest = ''
     let found: { read: PolicyFiles; checked: Checked }
     try {
@@ -93,7 +93,7 @@ export class PolicyReloader {
       return
     }
     try {
-      await this.parts.auditLog()?.record(recordOf(source, found.read, found.checked))
+      await this.dependencies.auditLog()?.record(recordOf(source, found.read, found.checked))
       if (this.over.signal.aborted) return
       engine.activate(found.checked.set)
     } catch (error) {
@@ -112,11 +112,11 @@ export class PolicyReloader {
     if (problems.length === 0) return { read, checked }
     const more = problems.length > SHOWN_PROBLEMS ? [`and ${problems.length - SHOWN_PROBLEMS} more`] : []
     const lines = [...problems.slice(0, SHOWN_PROBLEMS), ...more]
-    throw new Error(`cannot use the policies of "${this.parts.source.path}": ${lines.join('\n')}`)
+    throw new Error(`cannot use the policies of "${this.dependencies.source.path}": ${lines.join('\n')}`)
   }
 
   private applied({ digest }: PolicyFiles, { set, warnings }: Checked): void {
-    const { log, metrics, source, engine } = this.parts
+    const { log, metrics, source, engine } = this.dependencies
     metrics.reloads.inc({ result: 'applied' })
     for (const warning of warnings.slice(0, SHOWN_PROBLEMS)) log.warn(`policy ${warning}`)
     if (set.policies.size === 0) log.warn({ path: source.path }, 'there are no policies: every call that needs credentials is refused')
@@ -124,10 +124,10 @@ export class PolicyReloader {
   }
 
   private async refused(reason: string): Promise<void> {
-    const { log, metrics, source } = this.parts
+    const { log, metrics, source } = this.dependencies
     metrics.reloads.inc({ result: 'refused' })
     log.error({ path: source.path }, `policies were refused, the ones before stay: ${reason}`)
-    await this.parts.auditLog()?.record({
+    await this.dependencies.auditLog()?.record({
       action: 'policy_load',
       resource: source.path,
       decision: 'deny',

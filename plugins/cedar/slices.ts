@@ -1,7 +1,7 @@
 /** Parts of the set of policies that counts, each made ready when a call first needs it. */
 
 /** Parts that are kept; the one that was not used for longest goes first. */
-const MOST = 256
+const MAX = 256
 /** Of the text of a part; for more the whole set serves. */
 const LONGEST = 4096
 
@@ -14,7 +14,7 @@ export class Slices {
   /** @param keep has Cedar keep a text under a name. */
   constructor(prefix: string, keep: (name: string, text: string) => void) {
     this.keep = keep
-    this.free = Array.from({ length: MOST }, (_, i) => `${prefix}-part-${i}`)
+    this.free = Array.from({ length: MAX }, (_, i) => `${prefix}-part-${i}`)
   }
 
   /** @returns the name of the part with these policies; undefined where it is too long. */

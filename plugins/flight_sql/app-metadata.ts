@@ -2,12 +2,12 @@
 import { SvcError } from 'svcdb/lib/errors'
 
 /** There is one key. */
-const MOST_BYTES = 4096
+const MAX_BYTES = 4096
 
 /** `{"backfill": true}`; undefined when there is no metadata. @throws BAD_REQUEST for anything else. */
 export function backfillOf(appMetadata: Uint8Array): boolean | undefined {
   if (appMetadata.length === 0) return undefined
-  if (appMetadata.length > MOST_BYTES)
+  if (appMetadata.length > MAX_BYTES)
     throw new SvcError('BAD_REQUEST', `cannot read app_metadata: it has ${appMetadata.length} bytes; send {"backfill": true} or nothing`)
   let members: unknown
   try {

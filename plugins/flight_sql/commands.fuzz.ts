@@ -100,10 +100,10 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plain(member)]))
 }
 
-function damage(random: Random, given: Uint8Array): Buffer {
-  const damaged = Buffer.from(given)
-  for (let i = 1 + Math.floor(random() * 3); i > 0 && damaged.length > 0; i--) damaged[Math.floor(random() * damaged.length)] = Math.floor(random() * 256)
-  return random() < 0.3 ? damaged.subarray(0, Math.floor(random() * damaged.length)) : damaged
+function corruption(random: Random, given: Uint8Array): Buffer {
+  const corrupted = Buffer.from(given)
+  for (let i = 1 + Math.floor(random() * 3); i > 0 && corrupted.length > 0; i--) corrupted[Math.floor(random() * corrupted.length)] = Math.floor(random() * 256)
+  return random() < 0.3 ? corrupted.subarray(0, Math.floor(random() * corrupted.length)) : corrupted
 }
 
 const READERS = [readCommand, readFlightData, readAction, readHandshake, readBasicAuth, ticketsOf, backfillOf]
@@ -116,12 +116,12 @@ export function fuzz(seed: number, milliseconds: number): number {
   for (; Date.now() < until; messages++) {
     const { bytes: whole, read, expected } = sample(random)
     deepStrictEqual(read(whole), expected, `seed ${seed}: ${Buffer.from(whole).toString('hex')}`)
-    const damaged = damage(random, whole)
+    const corrupted = corruption(random, whole)
     for (const reader of READERS) {
       try {
-        reader(damaged)
+        reader(corrupted)
       } catch (error) {
-        if ((error as { code?: string }).code !== 'BAD_REQUEST') throw new Error(`seed ${seed}, ${reader.name}: ${damaged.toString('hex')}`, { cause: error })
+        if ((error as { code?: string }).code !== 'BAD_REQUEST') throw new Error(`seed ${seed}, ${reader.name}: ${corrupted.toString('hex')}`, { cause: error })
       }
     }
   }

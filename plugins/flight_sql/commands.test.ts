@@ -6,7 +6,7 @@ import { likeMatcher } from './like.ts'
 import { readFlightData, wrapBytes, writeFlightData } from './messages.ts'
 import { isMeasurement, measurementOf } from './target.ts'
 
-t.test('messages of another encoder, whole and damaged', async (t) => {
+t.test('messages of another encoder, whole and corrupted', async (t) => {
   t.ok(fuzz(1, 500) > 100)
 })
 

@@ -1,4 +1,4 @@
-/** The methods of `arrow.flight.protocol.FlightService` that read, over the parts that do the work. */
+/** The methods of `arrow.flight.protocol.FlightService` that read, over what does the work. */
 import type { CallContext, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall, SendMessage } from 'svcdb/lib/grpc'
@@ -27,7 +27,7 @@ import { noTables, selectAll, tablesSchema } from './tables-job.ts'
 
 const HANDSHAKE = '/arrow.flight.protocol.FlightService/Handshake'
 
-export interface FlightParts {
+export interface FlightDependencies {
   queries: Queries
   statements: Statements
   sessions: Sessions
@@ -38,11 +38,11 @@ export interface FlightParts {
 
 export class FlightHandler {
   private readonly svc: Svc
-  private readonly parts: FlightParts
+  private readonly dependencies: FlightDependencies
 
-  constructor(svc: Svc, parts: FlightParts) {
+  constructor(svc: Svc, dependencies: FlightDependencies) {
     this.svc = svc
-    this.parts = parts
+    this.dependencies = dependencies
   }
 
   /** A client that logs in by metadata may wait for the answer before it sends anything. */
@@ -60,7 +60,7 @@ export class FlightHandler {
       // Known, and not allowed this: what it may do is for each call to say.
       if (!(error instanceof SvcError) || error.code !== 'FORBIDDEN') throw error
     }
-    const token = this.parts.sessions.open(credentials, namespace)
+    const token = this.dependencies.sessions.open(credentials, namespace)
     call.header('authorization', `Bearer ${token}`)
     await send(writeHandshake(token))
   }
@@ -69,7 +69,7 @@ export class FlightHandler {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       const error = new SvcError('BAD_REQUEST', 'cannot log in: no message with credentials came in time; send it, or the metadata "authorization"')
-      timer = setTimeout(() => reject(error), this.parts.handshakeMs)
+      timer = setTimeout(() => reject(error), this.dependencies.handshakeMs)
     })
     message.catch(() => {}) // it fails when the call ends
     try {
@@ -92,7 +92,7 @@ export class FlightHandler {
   }
 
   async doGet(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
-    const { queries } = this.parts
+    const { queries } = this.dependencies
     const command = readCommand(firstBytes(request))
     switch (command.kind) {
       case 'ticket': {
@@ -116,7 +116,7 @@ export class FlightHandler {
     const { dataNamespace: namespace } = call.context
     const namePattern = expression === '' ? undefined : expression
     const args = { namespace, catalog: catalogOf(namespace), namePattern, includeSchema: false, flights: true }
-    await this.parts.queries.tables(args, call, send)
+    await this.dependencies.queries.tables(args, call, send)
   }
 
   private async flightInfo(descriptor: FlightDescriptor, call: GrpcCall<CallContext>): Promise<FlightInfo> {
@@ -136,20 +136,20 @@ export class FlightHandler {
   }
 
   private async statementInfo(descriptor: FlightDescriptor, statement: Statement, prepared: string, call: GrpcCall<CallContext>): Promise<FlightInfo> {
-    const { schema } = await this.parts.queries.describe(statement, call)
+    const { schema } = await this.dependencies.queries.describe(statement, call)
     const { query, dictionaries } = statement
     return { schema, descriptor, ticket: writeTicket({ id: randomName(), query: prepared === '' ? query : '', prepared, dictionaries }) }
   }
 
   private prepared(handle: string, { context }: GrpcCall<CallContext>): Statement {
-    const statement = this.parts.statements.get(handle, context)
+    const statement = this.dependencies.statements.get(handle, context)
     if (statement.update)
       throw new SvcError('BAD_REQUEST', `cannot query the prepared statement "${statement.query.slice(0, 100)}": it names a measurement to write to`)
     return statement
   }
 
   private fixed(command: Command, { context }: GrpcCall<CallContext>) {
-    return fixedAnswer(command, catalogOf(context.dataNamespace), this.parts.info)
+    return fixedAnswer(command, catalogOf(context.dataNamespace), this.dependencies.info)
   }
 
   private async tables(
@@ -163,7 +163,7 @@ export class FlightHandler {
       for (const message of noTables(includeSchema)) await send(message)
       return
     }
-    await this.parts.queries.tables({ namespace, catalog, namePattern, includeSchema, flights: false }, call, send)
+    await this.dependencies.queries.tables({ namespace, catalog, namePattern, includeSchema, flights: false }, call, send)
   }
 }
 

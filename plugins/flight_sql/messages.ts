@@ -5,8 +5,8 @@ import { readBytes, readString } from './protobuf-text.ts'
 
 const NOTHING: Uint8Array = new Uint8Array(0)
 /** A statement, and what is around it. */
-const MOST_DESCRIPTOR_BYTES = 2_097_152
-const MOST_PATH_PARTS = 16
+const MAX_DESCRIPTOR_BYTES = 2_097_152
+const MAX_PATH_PARTS = 16
 export const PATH = 1
 export const CMD = 2
 
@@ -43,15 +43,15 @@ export function eachField(bytes: Uint8Array, field: (reader: ProtobufReader) => 
 /** @throws BAD_REQUEST for what is no descriptor of a command or a table. */
 export function readDescriptor(bytes: Uint8Array): FlightDescriptor {
   // That of a DoPut comes in a message that may be as large as its record batches.
-  if (bytes.length > MOST_DESCRIPTOR_BYTES)
-    throw new SvcError('BAD_REQUEST', `cannot read the descriptor: it has ${bytes.length} bytes and may have ${MOST_DESCRIPTOR_BYTES}`)
+  if (bytes.length > MAX_DESCRIPTOR_BYTES)
+    throw new SvcError('BAD_REQUEST', `cannot read the descriptor: it has ${bytes.length} bytes and may have ${MAX_DESCRIPTOR_BYTES}`)
   const descriptor: FlightDescriptor = { type: 0, cmd: NOTHING, path: [] }
   eachField(bytes, (reader) => {
     if (reader.field === 1) descriptor.type = reader.int32()
     else if (reader.field === 2) descriptor.cmd = readBytes(reader)
     else if (reader.field === 3) {
-      if (descriptor.path.push(readString(reader)) > MOST_PATH_PARTS)
-        throw new SvcError('BAD_REQUEST', `cannot read the descriptor: its path has more than ${MOST_PATH_PARTS} parts; a measurement's has one`)
+      if (descriptor.path.push(readString(reader)) > MAX_PATH_PARTS)
+        throw new SvcError('BAD_REQUEST', `cannot read the descriptor: its path has more than ${MAX_PATH_PARTS} parts; a measurement's has one`)
     } else return false
     return true
   })

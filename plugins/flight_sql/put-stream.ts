@@ -46,7 +46,7 @@ interface Outcome {
 
 /** Faults of the rows themselves: others of the stream may be stored all the same. */
 const OF_ROWS: ReadonlySet<ErrorCode> = new Set(['SCHEMA_ERROR', 'INVALID_POINT', 'FUTURE_TIMESTAMP', 'CARDINALITY_EXCEEDED', 'PARTIAL_WRITE'])
-const MOST_REASONS = 16
+const MAX_REASONS = 16
 /** What a batch costs that is kept, besides its values. */
 const PIECE_BYTES = 1024
 /** A flush takes about a second. */
@@ -165,7 +165,7 @@ export class PutStream {
     const { final } = this
     if (this.refused.delete(piece.outcome)) {
       final.rejected += piece.outcome.rejected
-      final.rejections.push(...piece.outcome.rejections.slice(0, MOST_REASONS - final.rejections.length))
+      final.rejections.push(...piece.outcome.rejections.slice(0, MAX_REASONS - final.rejections.length))
     }
     const { buffer, byteLength } = piece.message
     if (byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
@@ -195,7 +195,7 @@ export class PutStream {
     this.written += more
     if (more > 0) this.points.inc(more)
     piece.state = 'done'
-    Object.assign(outcome, { written, rejected, rejections: rejections.slice(0, MOST_REASONS) })
+    Object.assign(outcome, { written, rejected, rejections: rejections.slice(0, MAX_REASONS) })
     if (rejected > 0) this.refused.add(outcome)
     else this.refused.delete(outcome)
   }

@@ -1,5 +1,5 @@
 /**
- * Random writes, whole and damaged, through the column decoder and a plain one; whole ones also through protobufjs.
+ * Random writes, whole and corrupted, through the column decoder and a plain one; whole ones also through protobufjs.
  * node plugins/grpc/points.fuzz.ts [seconds] [seed]
  */
 
@@ -97,7 +97,7 @@ function point(random: Random): Write {
   return within(1, mixed(random, random() < 0.95 ? parts : parts.filter(() => random() < 0.8), 0.8))
 }
 
-function damaged(random: Random, message: Uint8Array): Uint8Array {
+function corrupted(random: Random, message: Uint8Array): Uint8Array {
   const bytes = Uint8Array.from(message)
   for (let i = 1 + Math.floor(random() * 3); i > 0 && bytes.length > 0; i--) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
   return random() < 0.3 ? bytes.subarray(0, Math.floor(random() * bytes.length)) : bytes
@@ -154,7 +154,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       for (const write of writes) write(writer)
       const whole = writer.take()
       const broken = random() < 0.5
-      const message = broken ? damaged(random, whole) : whole
+      const message = broken ? corrupted(random, whole) : whole
       messages++
       const expected = referencePoints(message, NOW)
       try {

@@ -47,7 +47,7 @@ t.test('requests as the proto file has them', async (t) => {
   for (const [method, request, read, expected] of MESSAGES) t.strictSame(read(encode(method, request)), expected, method)
 })
 
-t.test('damaged requests are read, or refused as such', async (t) => {
+t.test('corrupted requests are read, or refused as such', async (t) => {
   const random = seeded(11)
   let refused = 0
   for (let round = 0; round < 4000; round++) {

@@ -141,11 +141,11 @@ t.test('headers that must be understood, and names of keys that are none', async
   for (const typ of ['JWT', 'jwt', 'at+jwt', 'application/at+jwt', 'JOSE']) t.match(await who(await sign(key, claimsOf(), { typ })), { status: 200 }, typ)
 })
 
-t.test('what is damaged is refused', async (t) => {
+t.test('what is corrupted is refused', async (t) => {
   const { who } = await startNode(t, { secret: SECRET })
   const token = await sign(SECRET)
   const [header, body, signature] = token.split('.')
-  const damaged = [
+  const corrupted = [
     `${token}.`,
     `.${token}`,
     `${header}.${body}.${signature}=`,
@@ -154,7 +154,7 @@ t.test('what is damaged is refused', async (t) => {
     `${header}.${body}`,
     `${token}é`,
   ]
-  for (const text of damaged) t.match(await who(text), { status: 401 }, text.length.toString())
+  for (const text of corrupted) t.match(await who(text), { status: 401 }, text.length.toString())
   t.match(await who(`${header}.${body}.${signature.replaceAll(/./g, 'A')}`), { status: 401, error: /signature/ })
 })
 

@@ -45,7 +45,7 @@ function object(random: Random, names: readonly string[], depth = 0): Record<str
   )
 }
 
-function damage(random: Random, text: string): string {
+function corruption(random: Random, text: string): string {
   const at = Math.floor(random() * text.length)
   switch (Math.floor(random() * 5)) {
     case 0:
@@ -109,7 +109,7 @@ async function outcome<T>(run: () => T | Promise<T>): Promise<T | undefined> {
 async function attack(random: Random, { verifiers, signed, tokens }: Fixture): Promise<void> {
   let token = pick(random, tokens)
   if (random() < 0.5) {
-    for (let i = 1 + Math.floor(random() * 3); i > 0; i--) token = damage(random, token)
+    for (let i = 1 + Math.floor(random() * 3); i > 0; i--) token = corruption(random, token)
   } else {
     const header = { ...object(random, HEADERS), ...(random() < 0.7 && { alg: pick(random, ['HS256', 'none', 'ES256', 'EdDSA', 'RS256', 'HS512']) }) }
     const secret = pick(random, ['', ...KEYS.map(({ pem }) => pem), 'x'])
@@ -155,7 +155,7 @@ function keySet(random: Random): void {
 function header(random: Random, { tokens }: Fixture): void {
   const scheme = pick(random, ['Bearer', 'bearer', 'Token', 'Basic', 'Digest', '', 'Bearer\t', 'bea rer'])
   const text = random() < 0.5 ? pick(random, tokens) : pick(random, TEXTS)
-  const value = damage(random, `${scheme} ${random() < 0.3 ? Buffer.from(`x:${text}`).toString('base64') : text}`)
+  const value = corruption(random, `${scheme} ${random() < 0.3 ? Buffer.from(`x:${text}`).toString('base64') : text}`)
   const token = tokenOf({ header: () => value })
   if (token !== undefined) isJwtShaped(token)
 }

@@ -5,7 +5,7 @@ import { type Certificate, readCertificate, validityProblem } from './certificat
 import type { Clients } from './clients.ts'
 import type { IdentityKind } from './config.ts'
 
-export interface AuthenticatorParts {
+export interface AuthenticatorDependencies {
   identity: IdentityKind
   clients: Clients
   /** Milliseconds since the Unix epoch. */
@@ -18,7 +18,7 @@ type Refusal = { result: 'invalid' | 'unknown'; code: 'UNAUTHORIZED' | 'FORBIDDE
 type Answer = { result: 'accepted'; certificate: Certificate; identity: Identity } | Refusal
 
 /** Answers who shows a certificate; a refusal is final, and without a certificate others are asked. */
-export function mtlsAuthenticator({ identity, clients, now, calls }: AuthenticatorParts): Authenticator {
+export function mtlsAuthenticator({ identity, clients, now, calls }: AuthenticatorDependencies): Authenticator {
   const answers = new WeakMap<ClientCertificate, Answer>()
   const answerOf = (shown: ClientCertificate): Answer => {
     let answer = answers.get(shown)

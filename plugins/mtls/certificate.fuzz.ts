@@ -150,11 +150,11 @@ export function fuzz(seed: number, milliseconds: number): { read: number; refuse
       deepStrictEqual(readOr(made.bytes, identity)?.names, expected, `seed ${seed}, ${identity}: ${made.bytes.toString('hex')}`)
       counts[expected === undefined ? 'refused' : 'read']++
     }
-    const damaged = Buffer.from(made.bytes)
-    for (let i = Math.floor(random() * 3); i >= 0; i--) damaged[Math.floor(random() * damaged.length)] = Math.floor(random() * 256)
+    const corrupted = Buffer.from(made.bytes)
+    for (let i = Math.floor(random() * 3); i >= 0; i--) corrupted[Math.floor(random() * corrupted.length)] = Math.floor(random() * 256)
     for (const identity of KINDS) {
-      const read = readOr(damaged, identity)
-      ok(read === undefined || (read.names.length > 0 && read.names.every(read.kind === 'cn' ? visible : plain)), damaged.toString('hex'))
+      const read = readOr(corrupted, identity)
+      ok(read === undefined || (read.names.length > 0 && read.names.every(read.kind === 'cn' ? visible : plain)), corrupted.toString('hex'))
     }
     try {
       alternativeNames(text(random, true))

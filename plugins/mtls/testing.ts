@@ -93,7 +93,7 @@ export interface Outcome {
   error: string
 }
 
-const SURFACES = ['http', 'grpc', 'flight'] as const
+const PROTOCOLS = ['http', 'grpc', 'flight'] as const
 
 export interface MtlsNode {
   node: TestNode
@@ -143,7 +143,7 @@ export async function startMtls(t: Test, { authority, section = {}, tls = {}, se
   const ca = authority.own.cert
   const everywhere = async (shown?: Pick<Issued, 'cert' | 'key'>, headers: Record<string, string> = {}): Promise<Outcome[]> => {
     const outcomes: Outcome[] = []
-    for (const protocol of SURFACES) {
+    for (const protocol of PROTOCOLS) {
       const before = decisions.length
       const error =
         protocol === 'http' ? await overHttp(node.url, { ca, ...shown, headers }) : await overGrpc(ports[protocol], protocol, { ca, ...shown, headers })

@@ -1,7 +1,7 @@
 import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { Deletion, type DeletionParts } from './deletion.ts'
+import { Deletion, type DeletionDependencies } from './deletion.ts'
 
 t.test('a delete that failed is tried again by itself, until it succeeds or the node stops', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -19,8 +19,14 @@ t.test('a delete that failed is tried again by itself, until it succeeds or the 
     return []
   }
   const gone: string[] = []
-  const parts = { directory, multiTenancy: true, storage: () => ({ measurements }), log: { info() {}, error() {} }, gone: (name: string) => gone.push(name) }
-  const deletion = new Deletion(parts as unknown as DeletionParts)
+  const dependencies = {
+    directory,
+    multiTenancy: true,
+    storage: () => ({ measurements }),
+    log: { info() {}, error() {} },
+    gone: (name: string) => gone.push(name),
+  }
+  const deletion = new Deletion(dependencies as unknown as DeletionDependencies)
   await t.rejects(
     deletion.delete('acme', async () => {}),
     { message: 'the disk is gone' },

@@ -12,7 +12,7 @@ import { type Directory, unknownNamespace } from './directory.ts'
 const AT_ONCE = 8
 const RETRY_MS = 30_000
 
-export interface DeletionParts {
+export interface DeletionDependencies {
   directory: Directory
   /** Without it the data of all lies together, and is kept. */
   multiTenancy: boolean
@@ -25,13 +25,13 @@ export interface DeletionParts {
 }
 
 export class Deletion {
-  private readonly parts: DeletionParts
+  private readonly dependencies: DeletionDependencies
   private readonly running = new Map<string, Promise<void>>()
   private retry: NodeJS.Timeout | undefined
   private stopped = false
 
-  constructor(parts: DeletionParts) {
-    this.parts = parts
+  constructor(dependencies: DeletionDependencies) {
+    this.dependencies = dependencies
   }
 
   /**
@@ -39,7 +39,7 @@ export class Deletion {
    * @throws BAD_REQUEST for `default`, NOT_FOUND, CONFLICT when somebody needs it; others: it is deleted all the same, as soon as that can be.
    */
   async delete(name: string, record: () => Promise<void> | undefined): Promise<void> {
-    const { directory } = this.parts
+    const { directory } = this.dependencies
     if (name === DEFAULT_NAMESPACE) throw new SvcError('BAD_REQUEST', `cannot delete namespace "${DEFAULT_NAMESPACE}": it is always there`)
     await directory.arrived(name)
     if (directory.registry.get(name) === undefined) throw unknownNamespace(name)
@@ -58,7 +58,7 @@ export class Deletion {
 
   /** Goes on with what a stop, or a failure, has cut off. */
   async resume(): Promise<void> {
-    const { directory, log } = this.parts
+    const { directory, log } = this.dependencies
     for (const { name, deleting } of [...directory.registry.values()]) {
       if (!deleting || this.stopped) continue
       try {
@@ -92,14 +92,14 @@ export class Deletion {
   }
 
   private async remove(name: string): Promise<void> {
-    const { directory, multiTenancy, gone } = this.parts
+    const { directory, multiTenancy, gone } = this.dependencies
     if (multiTenancy) await this.removeData(name)
     await directory.registry.commit((definitions) => void definitions.delete(name))
     gone(name)
   }
 
   private async removeData(name: string): Promise<void> {
-    const { directory, storage } = this.parts
+    const { directory, storage } = this.dependencies
     // The mark keeps new ones away; those whose first write is on its way are among them.
     for (let left = await storage().measurements(name); left.length > 0; left = await storage().measurements(name)) {
       for (let i = 0; i < left.length; i += AT_ONCE) {
@@ -114,7 +114,7 @@ export class Deletion {
 
   private async drop(namespace: string, measurement: string): Promise<void> {
     try {
-      await this.parts.storage().drop(namespace, measurement, { final: true })
+      await this.dependencies.storage().drop(namespace, measurement, { final: true })
     } catch (error) {
       // Somebody else was faster.
       if (!(error instanceof SvcError) || error.code !== 'NOT_FOUND') throw error
@@ -124,6 +124,6 @@ export class Deletion {
   private later(): void {
     if (this.stopped) return
     clearTimeout(this.retry)
-    this.retry = setTimeout(() => void this.resume(), this.parts.retryMs ?? RETRY_MS).unref()
+    this.retry = setTimeout(() => void this.resume(), this.dependencies.retryMs ?? RETRY_MS).unref()
   }
 }

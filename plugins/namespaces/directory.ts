@@ -8,7 +8,7 @@ import type { Registry } from './registry.ts'
 
 export type Forget = (name: string) => void | Promise<void>
 
-export interface DirectoryParts {
+export interface DirectoryDependencies {
   registry: Registry
   config: NamespacesConfig
   multiTenancy: boolean
@@ -21,16 +21,16 @@ export class Directory implements NamespaceLifecycle {
   readonly registry: Registry
   /** What others keep for a namespace and must forget. */
   readonly forgets: Forget[] = []
-  private readonly parts: DirectoryParts
+  private readonly dependencies: DirectoryDependencies
   private readonly holds: ((name: string) => string | undefined)[] = []
   private readonly defaults: NamespaceQuota
   /** Under way by writes. */
   private readonly coming = new Map<string, Promise<void>>()
 
-  constructor(parts: DirectoryParts) {
-    this.parts = parts
-    this.registry = parts.registry
-    this.defaults = defaultQuota(parts.config)
+  constructor(dependencies: DirectoryDependencies) {
+    this.dependencies = dependencies
+    this.registry = dependencies.registry
+    this.defaults = defaultQuota(dependencies.config)
   }
 
   /** Those being deleted are not there any more. */
@@ -75,7 +75,7 @@ export class Directory implements NamespaceLifecycle {
   /** Those a definition would come out with. */
   quotaOf({ name, auto, quota }: Pick<Definition, 'name' | 'auto' | 'quota'>): NamespaceQuota {
     // On a node that keeps no data apart, nobody has asked for what comes by itself to be bounded.
-    const unasked = !this.parts.multiTenancy && (auto || name === DEFAULT_NAMESPACE)
+    const unasked = !this.dependencies.multiTenancy && (auto || name === DEFAULT_NAMESPACE)
     return { ...(unasked ? NO_QUOTA : this.defaults), ...quota }
   }
 
@@ -89,8 +89,8 @@ export class Directory implements NamespaceLifecycle {
         if (definition.auto) return
         throw new SvcError('CONFLICT', `cannot create namespace "${name}": it exists; PUT /api/v1/namespaces/${name}/quota changes its quota`)
       }
-      if (definitions.size >= this.parts.config.max_namespaces) throw this.tooMany(name)
-      definitions.set(name, { ...definition, createdAt: this.parts.clock.now(), deleting: false })
+      if (definitions.size >= this.dependencies.config.max_namespaces) throw this.tooMany(name)
+      definitions.set(name, { ...definition, createdAt: this.dependencies.clock.now(), deleting: false })
     })
   }
 
@@ -99,7 +99,7 @@ export class Directory implements NamespaceLifecycle {
     await this.registry.commit((definitions) => {
       const known = definitions.get(name)
       if (known?.deleting || (known === undefined && name !== DEFAULT_NAMESPACE)) throw unknownNamespace(name)
-      const { createdAt } = known ?? { createdAt: this.parts.clock.now() }
+      const { createdAt } = known ?? { createdAt: this.dependencies.clock.now() }
       const base: Definition = known ?? { name, description: '', owner: 'admin', auto: false, createdAt, quota: {}, deleting: false }
       definitions.set(name, { ...base, quota: { ...base.quota, ...quota } })
     })
@@ -121,8 +121,8 @@ export class Directory implements NamespaceLifecycle {
     const known = this.registry.get(name)
     if (known?.deleting) return new SvcError('NOT_FOUND', `cannot write to namespace "${name}": it is being deleted`)
     if (known !== undefined || name === DEFAULT_NAMESPACE) return undefined
-    if (!this.parts.config.auto_create) return unknownNamespace(name)
-    if (!this.coming.has(name) && this.registry.size + this.coming.size >= this.parts.config.max_namespaces) return this.tooMany(name)
+    if (!this.dependencies.config.auto_create) return unknownNamespace(name)
+    if (!this.coming.has(name) && this.registry.size + this.coming.size >= this.dependencies.config.max_namespaces) return this.tooMany(name)
     return undefined
   }
 
@@ -153,13 +153,13 @@ export class Directory implements NamespaceLifecycle {
   adopt(name: string): Promise<void> {
     return this.registry.commit((definitions) => {
       if (definitions.has(name) || name === DEFAULT_NAMESPACE) return
-      definitions.set(name, { name, description: '', owner: 'admin', auto: true, createdAt: this.parts.clock.now(), quota: {}, deleting: false })
+      definitions.set(name, { name, description: '', owner: 'admin', auto: true, createdAt: this.dependencies.clock.now(), quota: {}, deleting: false })
     })
   }
 
   private tooMany(name: string): SvcError {
-    this.parts.full()
-    const most = this.parts.config.max_namespaces
+    this.dependencies.full()
+    const most = this.dependencies.config.max_namespaces
     return new SvcError('RATE_LIMITED', `cannot create namespace "${name}": there are ${most}, as many as [namespaces] max_namespaces allows`)
   }
 

@@ -19,7 +19,7 @@ class Flow {
   measuring: Promise<void> | undefined
 }
 
-export interface GuardParts {
+export interface GuardDependencies {
   directory: Directory
   config: NamespacesConfig
   multiTenancy: boolean
@@ -30,22 +30,22 @@ export interface GuardParts {
 }
 
 export class QuotaGuard implements NamespaceGuard {
-  private readonly parts: GuardParts
+  private readonly dependencies: GuardDependencies
   private readonly flows = new Map<string, Flow>()
 
-  constructor(parts: GuardParts) {
-    this.parts = parts
+  constructor(dependencies: GuardDependencies) {
+    this.dependencies = dependencies
   }
 
   /** What every write passes. @throws NOT_FOUND, RATE_LIMITED. */
   readonly admit = (batch: WriteBatch, { namespace }: Pick<CallContext, 'namespace'>): void | Promise<void> => {
-    const coming = this.parts.directory.ensure(namespace) ?? this.measured(namespace)
+    const coming = this.dependencies.directory.ensure(namespace) ?? this.measured(namespace)
     if (coming === undefined) return this.check(namespace, batch.rows)
     return this.checkLater(coming, namespace, batch.rows)
   }
 
   async usage(name: string): Promise<NamespaceUsage & { rate: number }> {
-    const { clock, storage } = this.parts
+    const { clock, storage } = this.dependencies
     const data = this.dataOf(name)
     const held = data === undefined ? { series: 0, measurements: 0, bytes: 0 } : await storage().usage(data)
     return { ...held, rate: this.flows.get(name)?.meter.rate(clock.monotonic()) ?? 0 }
@@ -56,7 +56,7 @@ export class QuotaGuard implements NamespaceGuard {
   }
 
   refusal(data: string): SvcError | undefined {
-    const { directory, failed } = this.parts
+    const { directory, failed } = this.dependencies
     if (data === '') return undefined
     const refusal = directory.refusal(data)
     // Writes have seen to that; what comes by another way, such as a declared field, is not kept waiting for it.
@@ -68,15 +68,15 @@ export class QuotaGuard implements NamespaceGuard {
   bounds(data: string): NamespaceBounds | undefined {
     const name = this.nameOf(data)
     if (name === undefined) return undefined
-    const { max_series_count, max_measurements } = this.parts.directory.quota(name)
+    const { max_series_count, max_measurements } = this.dependencies.directory.quota(name)
     return { maxSeries: max_series_count, maxMeasurements: max_measurements }
   }
 
   exceeded(data: string, kind: 'series' | 'measurements'): SvcError {
     const name = this.nameOf(data) ?? data
-    const { max_series_count, max_measurements } = this.parts.directory.quota(name)
+    const { max_series_count, max_measurements } = this.dependencies.directory.quota(name)
     const [member, limit, one] = kind === 'series' ? ['max_series_count', max_series_count, 'series'] : ['max_measurements', max_measurements, 'measurement']
-    this.parts.refusals.inc({ quota: kind })
+    this.dependencies.refusals.inc({ quota: kind })
     return exceeded(`cannot begin a ${one}`, name, `${member} of ${limit} is reached`, member, `delete some, or `)
   }
 
@@ -87,7 +87,7 @@ export class QuotaGuard implements NamespaceGuard {
   }
 
   private check(name: string, points: number): void {
-    const { directory, config, clock, refusals } = this.parts
+    const { directory, config, clock, refusals } = this.dependencies
     const { max_ingestion_rate: rate, max_storage_bytes: most } = directory.quota(name)
     const flow = this.flow(name)
     const now = clock.monotonic()
@@ -106,7 +106,7 @@ export class QuotaGuard implements NamespaceGuard {
 
   /** Resolves when the bytes of a namespace that may have only so many are known well enough; undefined = they are. One question for all who wait. */
   private measured(name: string): Promise<void> | undefined {
-    const { directory, config, clock } = this.parts
+    const { directory, config, clock } = this.dependencies
     const data = this.dataOf(name)
     if (data === undefined || directory.quota(name).max_storage_bytes === 0) return undefined
     const flow = this.flow(name)
@@ -117,9 +117,9 @@ export class QuotaGuard implements NamespaceGuard {
 
   private async measure(flow: Flow, data: string): Promise<void> {
     try {
-      const { bytes } = await this.parts.storage().usage(data)
+      const { bytes } = await this.dependencies.storage().usage(data)
       flow.bytes = bytes
-      flow.bytesAt = this.parts.clock.monotonic()
+      flow.bytesAt = this.dependencies.clock.monotonic()
     } finally {
       flow.measuring = undefined
     }
@@ -133,12 +133,12 @@ export class QuotaGuard implements NamespaceGuard {
 
   /** Where the data of a namespace lies; undefined = it has none of its own. */
   private dataOf(name: string): string | undefined {
-    if (this.parts.multiTenancy) return name
+    if (this.dependencies.multiTenancy) return name
     return name === DEFAULT_NAMESPACE ? '' : undefined
   }
 
   private nameOf(data: string): string | undefined {
-    if (this.parts.multiTenancy) return data === '' ? undefined : data
+    if (this.dependencies.multiTenancy) return data === '' ? undefined : data
     return data === '' ? DEFAULT_NAMESPACE : undefined
   }
 }

@@ -30,7 +30,7 @@ export interface ParsedPoints {
 }
 
 /** As many reasons as the storage gives for its own refusals. */
-const MOST_REASONS = 16
+const MAX_REASONS = 16
 
 const OPEN_OBJECT = 123
 const CLOSE_OBJECT = 125
@@ -257,7 +257,7 @@ export class PointsParser {
   private refuse(error: unknown): void {
     if (!(error instanceof SvcError) || !OF_POINTS.has(error.code)) throw error
     const { outcome } = this
-    if (outcome.rejected++ < MOST_REASONS) outcome.rejections.push({ code: error.code, message: error.message, position: this.index })
+    if (outcome.rejected++ < MAX_REASONS) outcome.rejections.push({ code: error.code, message: error.message, position: this.index })
   }
 
   /** Remembers that the series of `entry` came after the last one. */

@@ -1,5 +1,5 @@
 /**
- * Random requests, whole and damaged, through the decoder and through a plain one; and as JSON, which must come to the same.
+ * Random requests, whole and corrupted, through the decoder and through a plain one; and as JSON, which must come to the same.
  * node plugins/otlp/decoder.fuzz.ts [seconds] [seed]
  */
 
@@ -167,7 +167,7 @@ function fields(message: Buffer): Buffer[] {
   return parts
 }
 
-function damage(random: Random, message: Buffer): Buffer {
+function corruption(random: Random, message: Buffer): Buffer {
   const bytes = Buffer.from(message)
   for (let i = 1 + count(random, 2); i > 0 && bytes.length > 0; i--) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
   return random() < 0.3 ? bytes.subarray(0, Math.floor(random() * bytes.length)) : bytes
@@ -208,7 +208,7 @@ function compareJson(random: Random, resources: WireResource[], decoder: Decodin
     throw new Error(`encodings differ, seed ${seed}: ${text}\n${(error as Error).message}`)
   }
   try {
-    decoded(decoder, messageOfJson(damage(random, text)))
+    decoded(decoder, messageOfJson(corruption(random, text)))
   } catch (error) {
     if ((error as { code?: string }).code !== 'BAD_REQUEST') throw new Error(`damaged JSON, seed ${seed}: ${text}`, { cause: error })
   }
@@ -234,7 +234,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       const resource = request(random, pool, resources)
       compareJson(random, resource, decoder, seed)
       const message = random() < 0.3 ? shuffled(random) : writeRequest(resource)
-      compare(decoder, random() < 0.4 ? damage(random, message) : message, seed)
+      compare(decoder, random() < 0.4 ? corruption(random, message) : message, seed)
     }
   }
   return requests

@@ -313,7 +313,7 @@ t.test('fields in an order that no encoder writes, in parts, many of them', asyn
   t.equal(decoder.decode(new Message().put(1, Buffer.concat([scope, ...resource])).done()).refused, 2, 'also when there are very many parts')
 })
 
-t.test('damaged requests are refused whole, and everything else as the reference does', async (t) => {
+t.test('corrupted requests are refused whole, and everything else as the reference does', async (t) => {
   const message = writeMetrics([{ name: 'm', sum: [{ ...point, value: 1 }] }])
   for (let length = 1; length < message.length; length++)
     t.throws(() => decoding().decode(message.subarray(0, length)), { code: 'BAD_REQUEST' }, `${length} bytes`)

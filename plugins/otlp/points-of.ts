@@ -17,7 +17,7 @@ export interface PointsReader {
 }
 
 export class PointsMessage {
-  private readonly mostBytes: number
+  private readonly maxBytes: number
   private readonly refuse: (bytes: number) => void
 
   /** What `scan` found. */
@@ -26,8 +26,8 @@ export class PointsMessage {
   monotonic = false
 
   /** @param mostBytes of a data point, which is read in one go. @param refuse called in place of the reader for a larger one. */
-  constructor(mostBytes: number, refuse: (bytes: number) => void) {
-    this.mostBytes = mostBytes
+  constructor(maxBytes: number, refuse: (bytes: number) => void) {
+    this.maxBytes = maxBytes
     this.refuse = refuse
   }
 
@@ -79,7 +79,7 @@ export class PointsMessage {
       if (reader.field === POINTS) {
         const from = reader.span()
         at = reader.at
-        if (at - from > this.mostBytes) this.refuse(at - from)
+        if (at - from > this.maxBytes) this.refuse(at - from)
         else into.point(from, at)
       } else {
         reader.skip()

@@ -186,13 +186,13 @@ function addsUp(count: number, sum: number, found: number): boolean {
   return Number.isNaN(sum) ? found <= count : found === count
 }
 
-const MOST = 100
+const MAX = 100
 
 function explicitOf(fields: WireField[], delta: boolean): Cell | 'refused' {
   const head = common(fields)
   let counts = fields.filter(({ number }) => number === 6).flatMap((field) => words(field).map((word) => Number(word)))
   const bounds = fields.filter(({ number }) => number === 7).flatMap((field) => words(field).map(doubleOf))
-  if (Math.max(counts.length, bounds.length) > MOST) return 'refused'
+  if (Math.max(counts.length, bounds.length) > MAX) return 'refused'
   if (counts.length === 0 && bounds.length === 0) counts = [Number(head.count)]
   if (counts.length !== bounds.length + 1) return 'refused'
   if (bounds.some((bound, i) => Number.isNaN(bound) || (i > 0 && bound <= bounds[i - 1])) || bounds.at(-1) === Number.POSITIVE_INFINITY) return 'refused'
@@ -221,7 +221,7 @@ function exponentialOf(fields: WireField[], delta: boolean): Cell | 'refused' {
       }
     }
   }
-  if (Math.max(sides[8].counts.length, sides[9].counts.length) > MOST) return 'refused'
+  if (Math.max(sides[8].counts.length, sides[9].counts.length) > MAX) return 'refused'
   if (scale < -4 || scale > 52 || !(zeroThreshold >= 0 && zeroThreshold < Number.POSITIVE_INFINITY)) return 'refused'
   const shift = Math.max(0, scale - 8)
   const positive = downscaled(sides[8], shift)

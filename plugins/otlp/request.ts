@@ -46,11 +46,11 @@ export class MetricsRequest {
     this.writer = writer
     this.streams = streams
     this.options = options
-    const mostBytes = POINT_BYTES + options.maxBuckets * BUCKET_BYTES
-    this.message = new PointsMessage(mostBytes, (bytes) => {
+    const maxBytes = POINT_BYTES + options.maxBuckets * BUCKET_BYTES
+    this.message = new PointsMessage(maxBytes, (bytes) => {
       writer.next()
       writer.refuse(
-        new SvcError('INVALID_POINT', `cannot write a data point of ${bytes} bytes: it has at most ${mostBytes}; give it fewer attributes or buckets`),
+        new SvcError('INVALID_POINT', `cannot write a data point of ${bytes} bytes: it has at most ${maxBytes}; give it fewer attributes or buckets`),
       )
     })
     this.numbers = new NumberPoints(reader, writer, streams, attributes)

@@ -42,7 +42,7 @@ export interface QueryOutcome {
 
 export const TRUNCATED = 'results truncated due to limit'
 /** Warnings and infos of an answer, of each kind; what is over it is counted in one more. */
-const MOST_ANNOTATIONS = 10
+const MAX_ANNOTATIONS = 10
 
 /** @throws SvcError with the API's error type for what the caller can mend. */
 export async function answerQuery(source: SampleSource, args: QueryArgs, io: JobIo): Promise<QueryOutcome> {
@@ -81,7 +81,7 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
   const { truncated } = await writeResult(out, value, steps, instant, args.seriesLimit)
   if (counted !== undefined) out.json.raw(`,"stats":${statistics(started, prepared, evaluated, counted.samples, budget.peak)}`)
   out.json.raw('}')
-  const { warnings, infos } = annotations.texts(query, MOST_ANNOTATIONS)
+  const { warnings, infos } = annotations.texts(query, MAX_ANNOTATIONS)
   if (truncated) warnings.push(TRUNCATED)
   const deprecated = deprecatedStats(args.stats)
   if (deprecated !== undefined) warnings.push(deprecated)

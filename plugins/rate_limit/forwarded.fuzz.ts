@@ -79,9 +79,9 @@ export function fuzz(seed: number, milliseconds: number): number {
     const found = reader.of(peer, () => value)
     if (found !== plainAddress(caller)) throw new Error(`seed ${seed}: ${found} is not ${caller} in ${header}: ${JSON.stringify(value)}`)
 
-    const damaged = value.split('')
-    for (let i = 1 + below(random, 4); i > 0; i--) damaged[below(random, damaged.length)] = pick(random, PIECES)
-    for (const text of [damaged.join(''), noise(random)]) {
+    const corrupted = value.split('')
+    for (let i = 1 + below(random, 4); i > 0; i--) corrupted[below(random, corrupted.length)] = pick(random, PIECES)
+    for (const text of [corrupted.join(''), noise(random)]) {
       const address = reader.of(peer, () => text)
       if (isIP(address) === 0 || callerOf(address) === '') throw new Error(`seed ${seed}: ${JSON.stringify(address)} is no address, of ${JSON.stringify(text)}`)
       const stranded = new ForwardedAddress(header, proxies).of(caller, () => text)

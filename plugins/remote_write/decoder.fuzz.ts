@@ -1,5 +1,5 @@
 /**
- * Random requests of both versions, whole and damaged, through the decoder and through a plain one.
+ * Random requests of both versions, whole and corrupted, through the decoder and through a plain one.
  * node plugins/remote_write/decoder.fuzz.ts [seconds] [seed]
  */
 
@@ -59,7 +59,7 @@ function shuffled(random: Random, { labels, samples = [] }: WireSeries): Buffer 
   return new Message().put(1, Buffer.concat(order.map(({ field }) => field))).done()
 }
 
-function damage(random: Random, message: Buffer): Buffer {
+function corruption(random: Random, message: Buffer): Buffer {
   const bytes = Buffer.from(message)
   for (let i = 1 + Math.floor(random() * 3); i > 0 && bytes.length > 0; i--) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
   return random() < 0.3 ? bytes.subarray(0, Math.floor(random() * bytes.length)) : bytes
@@ -103,7 +103,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       const version = random() < 0.5 ? 1 : 2
       let message = version === 1 ? writeRequest(list, [{ type: 1, metric: 'up', help: 'h', unit: '' }]) : writeRequestV2(list)
       if (version === 1 && random() < 0.3) message = Buffer.concat(list.map((one) => shuffled(random, one)))
-      if (random() < 0.3) message = damage(random, message)
+      if (random() < 0.3) message = corruption(random, message)
       compare(version, message, decoder, batch, resolver, seed)
       batch.reset()
     }

@@ -6,7 +6,7 @@ t.setTimeout(600_000)
 const { SVC_CRASH_ROUNDS = '1', SVC_CRASH_SEED } = process.env
 const seed = Number(SVC_CRASH_SEED ?? Date.now() % 1_000_000)
 
-t.test('damage is named or changes nothing, whatever it hits', async (t) => {
+t.test('corruption is named or changes nothing, whatever it hits', async (t) => {
   const counts = await bitFlips({ rounds: Number(SVC_CRASH_ROUNDS), seed })
   t.comment(`seed ${seed}: ${JSON.stringify(counts)}`)
   t.ok(counts.segments.named > 0 && counts.segments.refused > 0, 'segments: at once and when they are needed')

@@ -1,6 +1,6 @@
 /**
- * Damages copies of a data directory and of a backup in every way of damages.ts, opens them in a process of their own, and asks for everything:
- * damage is named, or changes nothing; no answer is wrong, and what does not need the damaged file is answered. A log whose end is cut answers
+ * Corrupts copies of a data directory and of a backup in every way of corruptions.ts, opens them in a process of their own, and asks for everything:
+ * corruption is named, or changes nothing; no answer is wrong, and what does not need the corrupted file is answered. A log whose end is cut answers
  * the first so many writes: what the end held cannot be known from what is left.
  *
  *   node test/crash/bit-flips.ts [rounds] [seed]
@@ -12,11 +12,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Random } from '../../storage/conformance/random.ts'
-import type { Found, Probe } from './damage-probe.ts'
-import { makeData, type Said, TAIL } from './damaged-data.ts'
-import { DAMAGES, type Damage, filesBelow, type Part } from './damages.ts'
+import type { Found, Probe } from './corruption-probe.ts'
+import { CORRUPTIONS, type Corruption, filesBelow, type Part } from './corruptions.ts'
+import { makeData, type Said, TAIL } from './probed-data.ts'
 
-const PROBE = fileURLToPath(new URL('./damage-probe.ts', import.meta.url))
+const PROBE = fileURLToPath(new URL('./corruption-probe.ts', import.meta.url))
 const LIMIT_MS = 60_000
 
 export type Verdict = 'refused' | 'named' | 'harmless' | 'cut'
@@ -55,13 +55,13 @@ class Prober {
   }
 }
 
-/** @throws Error that names seed, round and damage when an answer is wrong or damage goes unnoticed. */
+/** @throws Error that names seed, round and corruption when an answer is wrong or corruption goes unnoticed. */
 export async function bitFlips({ rounds, seed, log = () => {} }: { rounds: number; seed: number; log?: (line: string) => void }): Promise<Counts> {
   const random = new Random(seed)
   const origin = await makeData()
   const prober = new Prober()
   const counts = {} as Counts
-  let now = 'undamaged'
+  let now = 'untouched'
   let copy = ''
   try {
     if (filesBelow(join(origin, 'data', 'wal'), '.wal').length < 3) throw new Error('the log has too few files for the cases')
@@ -72,15 +72,15 @@ export async function bitFlips({ rounds, seed, log = () => {} }: { rounds: numbe
     if (backup.refused !== undefined) throw new Error(`the backup is refused: ${backup.refused}`)
     rmSync(copy, { recursive: true })
     for (let round = 0; round < rounds; round++) {
-      for (const damage of DAMAGES) {
-        now = `round ${round}, ${damage.part}: ${damage.name}`
+      for (const corruption of CORRUPTIONS) {
+        now = `round ${round}, ${corruption.part}: ${corruption.name}`
         copy = copied(origin)
-        const names = damage.apply(copy, random)
-        const found = await prober.probe({ folder: copy, what: damage.part === 'backup' ? 'backup' : 'data' })
-        const verdict = judge(damage, names, whole, found)
+        const names = corruption.apply(copy, random)
+        const found = await prober.probe({ folder: copy, what: corruption.part === 'backup' ? 'backup' : 'data' })
+        const verdict = judge(corruption, names, whole, found)
         log(`${now} of ${names.join(' and ')}: ${verdict}${found.refused === undefined ? '' : ` (${found.refused})`}`)
-        counts[damage.part] ??= { refused: 0, named: 0, harmless: 0, cut: 0 }
-        counts[damage.part][verdict]++
+        counts[corruption.part] ??= { refused: 0, named: 0, harmless: 0, cut: 0 }
+        counts[corruption.part][verdict]++
         rmSync(copy, { recursive: true })
       }
     }
@@ -99,7 +99,7 @@ function copied(origin: string): string {
   return copy
 }
 
-function judge({ part }: Damage, names: readonly string[], whole: Said, found: Found): Verdict {
+function judge({ part }: Corruption, names: readonly string[], whole: Said, found: Found): Verdict {
   const isNamed = (text: string): boolean => names.some((name) => text.includes(name))
   if (found.refused !== undefined) {
     if (!isNamed(found.refused)) throw new Error(`it is refused without naming ${names.join(' or ')}: ${found.refused}`)
@@ -142,5 +142,5 @@ if (import.meta.main) {
         .join(', ')}`,
     )
   }
-  log('every damage was named or changed no answer')
+  log('every corruption was named or changed no answer')
 }

@@ -24,8 +24,8 @@ t.test('what was acknowledged survives SIGKILL: writes, deletes, drops and what 
   t.ok((lives.write ?? 0) > 0 && (lives.delete ?? 0) > 0, 'points were deleted')
 })
 
-t.test('a damaged log is cut, refused or reported, never misread', async (t) => {
+t.test('a corrupted log is cut, refused or reported, never misread', async (t) => {
   const { cases } = await tornWal({ rounds: Number(SVC_CRASH_ROUNDS), seed })
-  t.comment(`seed ${seed}: ${cases.map((c) => `${c.damage}: ${c.started ? `${c.lost} lost` : 'refused'}`).join('; ')}`)
+  t.comment(`seed ${seed}: ${cases.map((c) => `${c.corruption}: ${c.started ? `${c.lost} lost` : 'refused'}`).join('; ')}`)
   t.ok(cases.some((c) => c.started) && cases.some((c) => !c.started), 'some start, some are refused')
 })

@@ -6,7 +6,7 @@ import { bodyOf, protocolOf } from './workload.ts'
 const IN_FLIGHT = 16
 /** Refusals in a row after which the disk counts as full. */
 const REFUSALS = 40
-const MOST_BATCHES = 100_000
+const MAX_BATCHES = 100_000
 
 interface Answer {
   status: number
@@ -50,7 +50,7 @@ export class DiskWriter {
   async until507(): Promise<Answer> {
     let row = 0
     let last: Answer | undefined
-    const end = this.next + MOST_BATCHES
+    const end = this.next + MAX_BATCHES
     await this.senders(
       () => row < REFUSALS && this.next < end,
       (answer) => {
@@ -58,7 +58,7 @@ export class DiskWriter {
         last = answer
       },
     )
-    if (last?.status !== 507) throw new Error(`the disk is not full after ${MOST_BATCHES} batches`)
+    if (last?.status !== 507) throw new Error(`the disk is not full after ${MAX_BATCHES} batches`)
     return last
   }
 

@@ -1,5 +1,5 @@
 /**
- * Damages copies of a killed server's write-ahead log and starts on them: a torn tail costs at most what it held, anything else is
+ * Corrupts copies of a killed server's write-ahead log and starts on them: a torn tail costs at most what it held, anything else is
  * refused or reported with file and offset; in no case is a value wrong or a batch there in part.
  *
  *   node test/crash/torn-wal.ts [rounds] [seed]
@@ -26,7 +26,7 @@ const BATCHES_PER_SECTOR = 6
 /** Shorter than any record, so that the last one is all that a short tear can cost. */
 const SHORT = 20
 
-interface Damage {
+interface Corruption {
   name: string
   /** @returns the file it has touched. */
   apply(wal: string, files: string[], random: Random): Promise<string>
@@ -58,7 +58,7 @@ function flipped(content: Buffer, from: number, to: number, random: Random): Buf
   return content
 }
 
-const DAMAGES: Damage[] = [
+const CORRUPTIONS: Corruption[] = [
   { name: 'last byte cut', apply: cut(() => 1), mayLose: 1 },
   { name: 'last bytes cut', apply: cut((_, random) => 1 + random.below(SHORT)), mayLose: 1 },
   { name: 'long tail cut', apply: cut((size, random) => random.below(Math.floor(size * 0.9))), mayLose: BATCHES },
@@ -93,28 +93,28 @@ const DAMAGES: Damage[] = [
 ]
 
 export interface TornWalReport {
-  cases: { damage: string; started: boolean; lost: number }[]
+  cases: { corruption: string; started: boolean; lost: number }[]
 }
 
 export async function tornWal({ rounds, seed, log = () => {} }: { rounds: number; seed: number; log?: (line: string) => void }): Promise<TornWalReport> {
   const random = new Random(seed)
   const folder = await mkdtemp(join(tmpdir(), 'svc-torn-'))
   const report: TornWalReport = { cases: [] }
-  let now = 'the undamaged run'
+  let now = 'the untouched run'
   try {
     const { ledger, wal } = await killedServer(folder)
     const files = (await readdir(wal)).sort()
     if (files.length < 3) throw new Error(`the log has ${files.length} files, which is too few for the cases`)
     for (let round = 0; round < rounds; round++) {
-      for (const damage of DAMAGES) {
-        now = `${damage.name} (round ${round})`
-        const copy = join(folder, `${round}-${damage.name.replaceAll(' ', '-')}`)
+      for (const corruption of CORRUPTIONS) {
+        now = `${corruption.name} (round ${round})`
+        const copy = join(folder, `${round}-${corruption.name.replaceAll(' ', '-')}`)
         await mkdir(copy)
         await cp(join(folder, 'data'), join(copy, 'data'), { recursive: true })
-        const file = await damage.apply(join(copy, 'data', 'wal'), files, random)
-        const outcome = await startOn(copy, ledger, damage, file)
+        const file = await corruption.apply(join(copy, 'data', 'wal'), files, random)
+        const outcome = await startOn(copy, ledger, corruption, file)
         log(`${now}: ${outcome.started ? `started, ${outcome.lost} batches lost` : 'refused'}`)
-        report.cases.push({ damage: damage.name, ...outcome })
+        report.cases.push({ corruption: corruption.name, ...outcome })
         await rm(copy, { recursive: true })
       }
     }
@@ -143,22 +143,22 @@ async function killedServer(folder: string): Promise<{ ledger: Ledger; wal: stri
   return { ledger, wal: join(folder, 'data', 'wal') }
 }
 
-async function startOn(folder: string, ledger: Ledger, damage: Damage, file: string): Promise<{ started: boolean; lost: number }> {
+async function startOn(folder: string, ledger: Ledger, corruption: Corruption, file: string): Promise<{ started: boolean; lost: number }> {
   const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: false, database: UNFLUSHED })
   try {
     try {
       await server.ready(READY_LIMIT_MS)
     } catch (error) {
-      if (server.running || damage.mayLose !== undefined) throw error
+      if (server.running || corruption.mayLose !== undefined) throw error
       if (!names(server.output, file)) throw new Error(`the refusal does not name ${file} and an offset:\n${server.output}`)
       return { started: false, lost: 0 }
     }
     const { present } = await readBatches(server.url, ledger.base, 0, ledger.next)
     const lost = BATCHES - present.size
-    if (lost > (damage.mayLose ?? 0) && (damage.mayLose !== undefined || !names(server.output, file))) {
+    if (lost > (corruption.mayLose ?? 0) && (corruption.mayLose !== undefined || !names(server.output, file))) {
       throw new Error(`${lost} acknowledged batches are missing without a word about ${file}:\n${server.output}`)
     }
-    if (damage.mayLose !== undefined) {
+    if (corruption.mayLose !== undefined) {
       for (let batch = 0; batch < present.size; batch++) if (!present.has(batch)) throw new Error(`batch ${batch} is missing, though later ones are there`)
     }
     return { started: true, lost }
@@ -176,5 +176,5 @@ if (import.meta.main) {
   const log = (line: string) => void process.stdout.write(`${line}\n`)
   log(`seed ${seed}`)
   const { cases } = await tornWal({ rounds: Number(rounds), seed: Number(seed), log })
-  log(`${cases.length} damaged logs, ${cases.filter((c) => c.started).length} started, the others refused`)
+  log(`${cases.length} corrupted logs, ${cases.filter((c) => c.started).length} started, the others refused`)
 }

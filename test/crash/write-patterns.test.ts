@@ -12,7 +12,7 @@ const SMALL = { memtable_flush_threshold: 65_536, wal_max_file_size: 65_536, mai
 /** Levels of merging that a run can reach, each with fewer than fan-in segments that wait, and a merge under way. */
 const LEVELS = 4
 const BOUND = LEVELS * (FAN_IN - 1) + 2 * FAN_IN
-const LEAST_FLUSHES = 8
+const MIN_FLUSHES = 8
 const SERIES = 100
 const POINTS = 50_000
 const LINES_PER_WRITE = 500
@@ -58,7 +58,7 @@ for (const [name, pattern] of Object.entries(patterns)) {
     t.ok(most <= BOUND, `at most ${most} segments while writing, ${BOUND} are allowed`)
     t.same(await counted(server.url, pattern.count), [pattern.points, pattern.points], 'read while merging goes on')
     const flushes = await metric(server.url, 'flushes_total')
-    t.ok(flushes >= LEAST_FLUSHES, `${flushes} flushes`)
+    t.ok(flushes >= MIN_FLUSHES, `${flushes} flushes`)
     const settled = LEVELS * (FAN_IN - 1)
     let left = Number.POSITIVE_INFINITY
     for (const until = performance.now() + SETTLE_MS; left > settled && performance.now() < until; await setTimeout(100))

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import type { Schema } from 'svcdb'
 import { boot, builtinPlugins, loadPlugin, readConfig, resolveConfig } from 'svcdb/testkit'
 import t from 'tap'
-import { leastConfig } from '../../scripts/least-config.ts'
+import { minimalConfig } from '../../scripts/minimal-config.ts'
 import { configKeys, generatedDocs } from '../../scripts/reference.ts'
 import { fences, section, tableRows } from '../support/markdown.ts'
 import { bare } from '../support/server.ts'
@@ -38,7 +38,7 @@ t.test('every config key is documented where it belongs, and no other', async (t
 })
 
 t.test('every metric that documents name exists, and a full node exposes those of the reference', async (t) => {
-  const { config, remove } = await leastConfig(
+  const { config, remove } = await minimalConfig(
     plugins.map(({ id }) => id),
     ['/metrics'],
   )

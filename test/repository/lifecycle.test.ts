@@ -3,7 +3,7 @@
 import { definePlugin, type Plugin, type Schema } from 'svcdb'
 import { boot, builtinPlugins, loadPlugin } from 'svcdb/testkit'
 import t from 'tap'
-import { COMPANIONS, leastConfig } from '../../scripts/least-config.ts'
+import { COMPANIONS, minimalConfig } from '../../scripts/minimal-config.ts'
 import { configKeys } from '../../scripts/reference.ts'
 import { createEngine } from '../../storage/memory/index.ts'
 
@@ -20,7 +20,7 @@ function withRequired(plugin: Plugin): Plugin[] {
 for (const plugin of plugins) {
   t.test(`plugin ${plugin.id}`, async (t) => {
     const selected = withRequired(plugin)
-    const { config, remove } = await leastConfig(
+    const { config, remove } = await minimalConfig(
       selected.map(({ id }) => id),
       ['/api/v1/openapi.json'],
     )

@@ -15,7 +15,7 @@ const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'fli
 /** What an answer may take. */
 const ANSWER_MS = 60_000
 /** Of a write that is told to come again. */
-const MOST_TRIES = 20
+const MAX_TRIES = 20
 const PAUSE_MS = 500
 /** The same over gRPC. */
 const UNAVAILABLE = 14
@@ -53,7 +53,7 @@ export async function watchedNode(): Promise<WatchedNode> {
       const began = performance.now()
       let status = await once()
       // What came before is on its way to the disk still.
-      for (let tries = 0; tries < MOST_TRIES && (status === 503 || status === UNAVAILABLE); tries++) {
+      for (let tries = 0; tries < MAX_TRIES && (status === 503 || status === UNAVAILABLE); tries++) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
         status = await once()
       }

@@ -9,7 +9,7 @@ import { boot, builtinPlugins, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
-import { leastConfig } from '../../scripts/least-config.ts'
+import { minimalConfig } from '../../scripts/minimal-config.ts'
 import { lines } from '../../storage/conformance/points.ts'
 import { type Ask, asksOf, otlp } from './requests.ts'
 import { COMMON, leaks, MARK, METRIC, NAMESPACE, secretLines, VALUE, WIDE } from './secrets.ts'
@@ -25,7 +25,7 @@ const A = 'acme'
 const alice = { authorization: 'Bearer alice' }
 const bob = { authorization: 'Bearer bob' }
 
-const least = await leastConfig(PLUGINS)
+const least = await minimalConfig(PLUGINS)
 t.teardown(() => least.remove())
 const config = {
   ...least.config,

@@ -18,7 +18,7 @@ const INTERESTING = [0, 1, 2, 7, 8, 127, 128, 255, 65_535, 2 ** 31 - 1, -1, -2, 
 const CASES = new URL('testcases/', import.meta.url)
 const streams = readdirSync(CASES).map((name) => messagesOf(readFileSync(new URL(name, CASES))))
 
-function damaged(random: Random, bytes: Uint8Array): Uint8Array {
+function corrupted(random: Random, bytes: Uint8Array): Uint8Array {
   const copy = Uint8Array.from(bytes)
   if (random() < 0.05) return copy.subarray(0, Math.floor(random() * copy.length))
   const view = new DataView(copy.buffer)
@@ -37,9 +37,9 @@ function damaged(random: Random, bytes: Uint8Array): Uint8Array {
   return copy
 }
 
-function damage(random: Random, message: ArrowMessage): ArrowMessage {
+function corruption(random: Random, message: ArrowMessage): ArrowMessage {
   const which = random()
-  return { header: which < 0.6 ? damaged(random, message.header) : message.header, body: which > 0.5 ? damaged(random, message.body) : message.body }
+  return { header: which < 0.6 ? corrupted(random, message.header) : message.header, body: which > 0.5 ? corrupted(random, message.body) : message.body }
 }
 
 function check(data: Data): void {
@@ -73,7 +73,7 @@ while (performance.now() < until) {
   const target = Math.floor(random() * stream.length)
   const began = performance.now()
   try {
-    const messages = stream.map((message, i) => (i === target ? damage(random, message) : message))
+    const messages = stream.map((message, i) => (i === target ? corruption(random, message) : message))
     const reader = new ArrowReader(messages[0].header, { maxBytes: 1 << 22 })
     for (const { header, body } of messages.slice(1)) {
       const batch = reader.read(header, body)

@@ -44,7 +44,7 @@ export class BatchReader {
   private readonly maxBytes: number
   private column = ''
 
-  /** @param table a RecordBatch. @throws RangeError when it is damaged. */
+  /** @param table a RecordBatch. @throws RangeError when it is corrupt. */
   constructor(table: FlatTable, body: Uint8Array, dictionaries: ReadonlyMap<number, Vector>, { maxRows, maxBytes }: ReadLimits) {
     this.rows = table.int64(0)
     this.nodes = table.longs(1, 2)
@@ -72,7 +72,7 @@ export class BatchReader {
     const data = columns.map((column) => {
       this.column = column.name
       const read = this.array(column)
-      if (read.length !== this.rows) throw this.damaged(`it has ${read.length} rows in a batch of ${this.rows}`)
+      if (read.length !== this.rows) throw this.corrupt(`it has ${read.length} rows in a batch of ${this.rows}`)
       return read
     })
     if (2 * this.node !== this.nodes.length || 2 * this.buffer !== this.buffers.length) throw refused('a batch has more parts than its schema')
@@ -84,10 +84,10 @@ export class BatchReader {
     const length = this.nodes[2 * this.node] ?? -1
     const nulls = this.nodes[2 * this.node + 1] ?? -1
     this.node++
-    if (length < 0 || length > MAX_LENGTH || nulls > length) throw this.damaged(`it has ${length} values, ${nulls} of them missing`)
+    if (length < 0 || length > MAX_LENGTH || nulls > length) throw this.corrupt(`it has ${length} values, ${nulls} of them missing`)
     if (wire === Type.Null) {
       // Takes no bytes: nothing but the batch's own length bounds it.
-      if (length > this.rows) throw this.damaged(`it has ${length} values in a batch of ${this.rows}`)
+      if (length > this.rows) throw this.corrupt(`it has ${length} values in a batch of ${this.rows}`)
       return make({ type, length })
     }
     const validity = this.validity(length, nulls)
@@ -127,8 +127,8 @@ export class BatchReader {
       }
       case Type.Struct: {
         const children = layout.children.map((each) => this.array(each))
-        for (const child of children) if (child.length !== length) throw this.damaged(`a member has ${child.length} values where ${length} are expected`)
-        if (children.length === 0 && length > this.rows) throw this.damaged(`it has ${length} values in a batch of ${this.rows}`)
+        for (const child of children) if (child.length !== length) throw this.corrupt(`a member has ${child.length} values where ${length} are expected`)
+        if (children.length === 0 && length > this.rows) throw this.corrupt(`it has ${length} values in a batch of ${this.rows}`)
         return make({ ...base, children })
       }
       default:
@@ -147,7 +147,7 @@ export class BatchReader {
     const entries = this.dictionaries.get(dictionary) ?? new Vector([make({ type: (layout.type as unknown as Dictionary).dictionary, length: 0 })])
     const read = make({ ...base, data, dictionary: entries })
     const outside = rowOutside(read, base.nullBitmap)
-    if (outside >= 0) throw this.damaged(`row ${outside} refers to entry ${indicesOf(read)[outside]} of a dictionary that has ${entries.length}`)
+    if (outside >= 0) throw this.corrupt(`row ${outside} refers to entry ${indicesOf(read)[outside]} of a dictionary that has ${entries.length}`)
     if (entries.nullCount === 0) return read
     this.spend(Math.ceil(base.length / 8))
     return make({ ...base, ...rowsWithValue(read, base.nullBitmap), data, dictionary: entries })
@@ -174,13 +174,13 @@ export class BatchReader {
       this.spend((length + 1) * 4)
       offsets = new Int32Array(length + 1)
       for (let i = 0; i <= length; i++) {
-        if (words[2 * i + 1] !== 0) throw this.damaged('an offset is beyond 2 GiB')
+        if (words[2 * i + 1] !== 0) throw this.corrupt('an offset is beyond 2 GiB')
         offsets[i] = words[2 * i]
       }
     }
     let last = 0
     for (let i = 0; i <= length; i++) {
-      if (offsets[i] < last) throw this.damaged('its offsets do not ascend')
+      if (offsets[i] < last) throw this.corrupt('its offsets do not ascend')
       last = offsets[i]
     }
     return offsets
@@ -191,7 +191,7 @@ export class BatchReader {
     const raw = this.exactly(this.bytes(), length * VIEW)
     const views = new DataView(raw.buffer, raw.byteOffset, raw.length)
     const count = this.views[this.view++] ?? 0
-    if (count < 0 || count > this.buffers.length / 2 - this.buffer) throw this.damaged('it has more buffers than the batch')
+    if (count < 0 || count > this.buffers.length / 2 - this.buffer) throw this.corrupt('it has more buffers than the batch')
     const heaps = Array.from({ length: count }, () => this.bytes())
     this.spend((length + 1) * 4)
     const valueOffsets = new Int32Array(length + 1)
@@ -199,7 +199,7 @@ export class BatchReader {
     let total = 0
     for (let i = 0; i < length; i++) {
       const size = present(i) ? views.getInt32(i * VIEW, true) : 0
-      if (size < 0 || (total += size) > MAX_LENGTH) throw this.damaged('a value has no valid length')
+      if (size < 0 || (total += size) > MAX_LENGTH) throw this.corrupt('a value has no valid length')
       valueOffsets[i + 1] = total
     }
     this.spend(total)
@@ -210,7 +210,7 @@ export class BatchReader {
       const heap = size <= INLINE ? raw : heaps[views.getInt32(at + 8, true)]
       const from = size <= INLINE ? at + 4 : views.getInt32(at + 12, true)
       if (size === 0) continue
-      if (heap === undefined || from < 0 || from + size > heap.length) throw this.damaged(`the value of row ${i} is not in the batch`)
+      if (heap === undefined || from < 0 || from + size > heap.length) throw this.corrupt(`the value of row ${i} is not in the batch`)
       data.set(heap.subarray(from, from + size), valueOffsets[i])
     }
     return { valueOffsets, data }
@@ -222,19 +222,19 @@ export class BatchReader {
     const length = this.buffers[2 * this.buffer + 1] ?? -1
     this.buffer++
     if (length === 0) return NONE
-    if (offset < 0 || length < 0 || offset + length > this.body.length) throw this.damaged('it is not wholly in the body of its message')
+    if (offset < 0 || length < 0 || offset + length > this.body.length) throw this.corrupt('it is not wholly in the body of its message')
     const bytes = this.body.subarray(offset, offset + length)
     if (this.codec !== undefined) return this.decompressed(bytes)
     return (bytes.byteOffset & 7) === 0 ? bytes : new Uint8Array(bytes)
   }
 
   private decompressed(bytes: Uint8Array): Uint8Array {
-    if (bytes.length < 8) throw this.damaged('a compressed buffer has no length')
+    if (bytes.length < 8) throw this.corrupt('a compressed buffer has no length')
     const view = new DataView(bytes.buffer, bytes.byteOffset, 8)
     const size = view.getInt32(4, true) * 2 ** 32 + view.getUint32(0, true)
     const rest = bytes.subarray(8)
     if (size === -1) return new Uint8Array(rest)
-    if (size < 0) throw this.damaged('a compressed buffer has a negative length')
+    if (size < 0) throw this.corrupt('a compressed buffer has a negative length')
     this.spend(size)
     if (size === 0) return NONE
     try {
@@ -242,7 +242,7 @@ export class BatchReader {
       if (out.length !== size) throw new RangeError(`${out.length} bytes where ${size} are announced`)
       return (out.byteOffset & 7) === 0 ? out : new Uint8Array(out)
     } catch (error) {
-      throw this.damaged(`it does not decompress: ${(error as Error).message}`)
+      throw this.corrupt(`it does not decompress: ${(error as Error).message}`)
     }
   }
 
@@ -252,16 +252,16 @@ export class BatchReader {
   }
 
   private exactly(bytes: Uint8Array, size: number): Uint8Array {
-    if (bytes.length < size) throw this.damaged(`a buffer has ${bytes.length} bytes where ${size} are needed`)
+    if (bytes.length < size) throw this.corrupt(`a buffer has ${bytes.length} bytes where ${size} are needed`)
     return bytes.subarray(0, size)
   }
 
   private within(end: number, length: number): void {
-    if (end > length) throw this.damaged(`its offsets reach ${end} in ${length}`)
+    if (end > length) throw this.corrupt(`its offsets reach ${end} in ${length}`)
   }
 
-  private damaged(cause: string): SvcError {
-    return refused(`column "${this.column}" is damaged: ${cause}`)
+  private corrupt(cause: string): SvcError {
+    return refused(`column "${this.column}" is corrupt: ${cause}`)
   }
 }
 

@@ -6,7 +6,7 @@
 
 const MAX_OFFSET = 2 ** 31
 /** A message that shares nothing is read about once; more than this often, it is made to take memory. */
-const MOST_READINGS = 4
+const MAX_READINGS = 4
 
 interface Budget {
   bytes: number
@@ -29,7 +29,7 @@ export class FlatTable {
 
   static root(bytes: Uint8Array): FlatTable {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    return new FlatTable(view, { bytes: MOST_READINGS * bytes.length }, view.getUint32(0, true))
+    return new FlatTable(view, { bytes: MAX_READINGS * bytes.length }, view.getUint32(0, true))
   }
 
   uint8(field: number, otherwise = 0): number {

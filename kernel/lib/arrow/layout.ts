@@ -58,12 +58,12 @@ export function refused(cause: string): SvcError {
   return new SvcError('BAD_REQUEST', `cannot read the Arrow data: ${cause}`)
 }
 
-/** What reading a damaged header throws, as the caller's error. */
+/** What reading a corrupt header throws, as the caller's error. */
 export function guarded<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (error instanceof RangeError) throw new SvcError('BAD_REQUEST', `cannot read the Arrow data: the header of a message is damaged: ${error.message}`)
+    if (error instanceof RangeError) throw new SvcError('BAD_REQUEST', `cannot read the Arrow data: the header of a message is corrupt: ${error.message}`)
     throw error
   }
 }

@@ -112,7 +112,7 @@ t.test('a dictionary that did not come', async (t) => {
   const [schema, , batch] = messagesOf(stored('dictionary-replaced'))
   t.throws(() => new ArrowReader(schema.header).read(batch.header, batch.body), {
     code: 'BAD_REQUEST',
-    message: /column "d" is damaged: row 0 refers to entry 0 of a dictionary that has 0/,
+    message: /column "d" is corrupt: row 0 refers to entry 0 of a dictionary that has 0/,
   })
 })
 
@@ -132,7 +132,7 @@ t.test('messages that are out of place', async (t) => {
   const reader = new ArrowReader(schema.header)
   t.throws(() => reader.read(schema.header, new Uint8Array(0)), { code: 'BAD_REQUEST', message: /a record batch was expected, and a schema came/ })
   t.throws(() => new ArrowReader(batch.header), { code: 'BAD_REQUEST', message: /a schema was expected, and a record batch came/ })
-  t.throws(() => new ArrowReader(new Uint8Array(0)), { code: 'BAD_REQUEST', message: /header of a message is damaged/ })
+  t.throws(() => new ArrowReader(new Uint8Array(0)), { code: 'BAD_REQUEST', message: /header of a message is corrupt/ })
   t.throws(() => reader.read(batch.header, batch.body.subarray(8)), { code: 'BAD_REQUEST', message: /announces a body of/ })
 })
 

@@ -1,4 +1,4 @@
-/** Record batches of a client. Nothing in them is believed: what is damaged is refused with BAD_REQUEST before it is used. */
+/** Record batches of a client. Nothing in them is believed: what is corrupt is refused with BAD_REQUEST before it is used. */
 import { makeData } from 'apache-arrow/data'
 import { RecordBatch } from 'apache-arrow/recordbatch'
 import type { Schema } from 'apache-arrow/schema'

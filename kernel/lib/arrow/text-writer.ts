@@ -6,7 +6,7 @@ import { type ColumnWriter, Gathered, presentRows } from './column-writer.ts'
 
 const encoder = new TextEncoder()
 /** UTF-8 of a UTF-16 unit takes at most this many bytes. */
-const MOST_BYTES = 3
+const MAX_BYTES = 3
 /** Rows with the same value one after the other from which on doubling copies beat a loop. */
 const LONG_RUN = 8
 
@@ -150,7 +150,7 @@ export class TextWriter implements ColumnWriter {
           length += value.length
         } else {
           const text = typeof value === 'string' ? value : String(value)
-          const heap = this.heap.room(length + text.length * MOST_BYTES)
+          const heap = this.heap.room(length + text.length * MAX_BYTES)
           length += encoder.encodeInto(text, heap.subarray(length)).written
           last = value
           lastAt = rows

@@ -25,13 +25,13 @@ export function isStaleHistogram(bytes: Uint8Array, start = 0, end: number = byt
 
 /** @param h as `checkHistogram` accepts it. */
 export function encodeHistogram(h: NativeHistogram): Uint8Array {
-  const bytes = new Uint8Array(mostBytes(h))
+  const bytes = new Uint8Array(maxBytes(h))
   return bytes.slice(0, write(h, bytes, 0))
 }
 
 /** Appends the bytes to a batch's heap and returns where they start; they end at `heap.length`. */
 export function encodeHistogramInto(heap: ByteHeap, h: NativeHistogram): number {
-  const at = heap.reserve(mostBytes(h))
+  const at = heap.reserve(maxBytes(h))
   heap.length = write(h, heap.bytes, at)
   return at
 }
@@ -60,7 +60,7 @@ function spansOf(cursor: HistogramCursor): HistogramSpan[] {
   return spans
 }
 
-function mostBytes(h: NativeHistogram): number {
+function maxBytes(h: NativeHistogram): number {
   const spans = h.positiveSpans.length + h.negativeSpans.length
   return FIXED_BYTES + spans * 10 + (h.positiveCounts.length + h.negativeCounts.length + h.customBounds.length) * 8
 }

@@ -92,7 +92,7 @@ t.test('any field can be skipped, groups with all that is in them too', async (t
   t.same(seen, [1, 2, 3, 1, 4, 5])
 })
 
-t.test('damage is named with its place', async (t) => {
+t.test('corruption is named with its place', async (t) => {
   const skipAll = (reader: ProtobufReader) => {
     while (reader.next()) reader.skip()
   }

@@ -27,7 +27,7 @@ t.test('elements that the library does not write', async (t) => {
   t.equal(text(5, 0, 97, 1, 1), 'aaaaa', 'a copy of what it writes itself')
 })
 
-t.test("damage is the sender's fault, and named with its place", async (t) => {
+t.test("corruption is the sender's fault, and named with its place", async (t) => {
   const decoder = new SnappyBlockDecoder()
   const cases: [number[], RegExp][] = [
     [[], /does not begin with a length/],

@@ -7,7 +7,7 @@
 import { checkedLength, fill, SLACK } from './fill.ts'
 
 /** A block that decodes to more than this gets memory of its own. */
-const MOST_KEPT = 8 * 1024 * 1024
+const MAX_KEPT = 8 * 1024 * 1024
 
 export class SnappyBlockDecoder {
   private buffer = new Uint8Array(0)
@@ -23,7 +23,7 @@ export class SnappyBlockDecoder {
       // Always the same class of array: a Buffer is another, and would make every access polymorphic.
       fill(new Uint8Array(block.buffer, block.byteOffset, block.length), buffer, this.view, length)
     } finally {
-      if (length > MOST_KEPT) {
+      if (length > MAX_KEPT) {
         this.buffer = kept
         this.view = new DataView(kept.buffer)
       }
@@ -33,7 +33,7 @@ export class SnappyBlockDecoder {
 
   private reserve(size: number): void {
     if (size <= this.buffer.length) return
-    this.buffer = new Uint8Array(size > MOST_KEPT ? size : 2 ** Math.ceil(Math.log2(size)))
+    this.buffer = new Uint8Array(size > MAX_KEPT ? size : 2 ** Math.ceil(Math.log2(size)))
     this.view = new DataView(this.buffer.buffer)
   }
 }

@@ -24,9 +24,9 @@ export function snappyLength(bytes: Uint8Array): number {
 /** The same for a block that is about to be decoded. @throws BAD_REQUEST when it names none, or one that it cannot hold. */
 export function checkedLength(block: Uint8Array): number {
   const length = snappyLength(block)
-  if (length < 0) throw damaged('it does not begin with a length', 0)
+  if (length < 0) throw corrupt('it does not begin with a length', 0)
   // A copy makes at most 64 bytes of 2 (of a literal's byte comes one).
-  if (length > block.length * 32) throw damaged(`it names a length of ${length} bytes, which ${block.length} cannot hold`, 0)
+  if (length > block.length * 32) throw corrupt(`it names a length of ${length} bytes, which ${block.length} cannot hold`, 0)
   return length
 }
 
@@ -45,12 +45,12 @@ export function fill(block: Uint8Array, out: Uint8Array, view: DataView, length:
       let size = (tag >>> 2) + 1
       if (size > 60) {
         const bytes = size - 60
-        if (at + bytes > end) throw damaged('it ends in the middle of a length', at)
+        if (at + bytes > end) throw corrupt('it ends in the middle of a length', at)
         size = 1
         for (let i = 0; i < bytes; i++) size += block[at + i] * 2 ** (8 * i)
         at += bytes
       }
-      if (size > end - at || size > length - to) throw damaged('a literal is longer than what is left', at)
+      if (size > end - at || size > length - to) throw corrupt('a literal is longer than what is left', at)
       if (size >= LONG) out.set(block.subarray(at, at + size), to)
       else if (at + size + SLACK <= end) for (let i = 0; i < size; i += 4) view.setInt32(to + i, source.getInt32(at + i, true), true)
       else for (let i = 0; i < size; i++) out[to + i] = block[at + i]
@@ -61,7 +61,7 @@ export function fill(block: Uint8Array, out: Uint8Array, view: DataView, length:
     let size: number
     let back: number
     if (kind === COPY_2) {
-      if (at + 2 > end) throw damaged('it ends in the middle of a copy', at)
+      if (at + 2 > end) throw corrupt('it ends in the middle of a copy', at)
       size = (tag >>> 2) + 1
       back = source.getUint16(at, true)
       at += 2
@@ -71,16 +71,16 @@ export function fill(block: Uint8Array, out: Uint8Array, view: DataView, length:
         at += 3
       }
     } else if (kind === COPY_1) {
-      if (at >= end) throw damaged('it ends in the middle of a copy', at)
+      if (at >= end) throw corrupt('it ends in the middle of a copy', at)
       size = ((tag >>> 2) & 7) + 4
       back = ((tag & 0xe0) << 3) | block[at++]
     } else {
-      if (at + 4 > end) throw damaged('it ends in the middle of a copy', at)
+      if (at + 4 > end) throw corrupt('it ends in the middle of a copy', at)
       size = (tag >>> 2) + 1
       back = source.getUint32(at, true)
       at += 4
     }
-    if (back === 0 || back > to || size > length - to) throw damaged('a copy reaches out of what there is', at)
+    if (back === 0 || back > to || size > length - to) throw corrupt('a copy reaches out of what there is', at)
     const stop = to + size
     let from = to - back
     if (size >= long && back >= size) out.copyWithin(to, from, from + size)
@@ -98,9 +98,9 @@ export function fill(block: Uint8Array, out: Uint8Array, view: DataView, length:
     else for (; to < stop; to++, from++) out[to] = out[from]
     to = stop
   }
-  if (to !== length) throw damaged(`it has ${to} bytes, not the ${length} it names`, at)
+  if (to !== length) throw corrupt(`it has ${to} bytes, not the ${length} it names`, at)
 }
 
-function damaged(reason: string, at: number): SvcError {
+function corrupt(reason: string, at: number): SvcError {
   return new SvcError('BAD_REQUEST', `cannot decompress the body as snappy (block format): ${reason}, at byte ${at}`)
 }

@@ -22,7 +22,7 @@ t.test('a length above the limit is refused before it is believed', async (t) =>
   await t.rejects(decodeSnappy(bomb, 1000), { code: 'PAYLOAD_TOO_LARGE', message: /larger than 1000 bytes/ })
 })
 
-t.test("damage is the sender's fault", async (t) => {
+t.test("corruption is the sender's fault", async (t) => {
   for (const bytes of [[], [0x80], [0xff, 0xff, 0xff, 0xff, 0xff, 0x01], [5, 4 << 2, 104], [200, 1, 0], [5, 0x01, 0x09]]) {
     await t.rejects(decodeSnappy(Uint8Array.from(bytes), 1000), { code: 'BAD_REQUEST', message: /cannot decompress the body as snappy/ }, bytes.join(' '))
   }

@@ -11,15 +11,15 @@ const SMALL = 64 * 1024
 /** @param limit bytes after decoding; what is longer is refused before any memory is taken. @param setting the key that sets it, for the message. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
 export async function decodeSnappy(bytes: Uint8Array, limit: number, setting = 'server.max_body_size'): Promise<Uint8Array> {
   const length = snappyLength(bytes)
-  if (length < 0) throw damaged('it does not begin with a length')
+  if (length < 0) throw corrupt('it does not begin with a length')
   if (length > limit) throw new SvcError('PAYLOAD_TOO_LARGE', `the body is larger than ${limit} bytes when decoded; send less at once or raise ${setting}`)
   let decoded: Uint8Array
   try {
     decoded = (length < SMALL ? uncompressSync(bytes) : await uncompress(bytes)) as Uint8Array
   } catch (error) {
-    throw damaged((error as Error).message, error)
+    throw corrupt((error as Error).message, error)
   }
-  if (decoded.length !== length) throw damaged(`it has ${decoded.length} bytes, not the ${length} it names`)
+  if (decoded.length !== length) throw corrupt(`it has ${decoded.length} bytes, not the ${length} it names`)
   return decoded
 }
 
@@ -27,6 +27,6 @@ export function encodeSnappy(bytes: Uint8Array): Promise<Uint8Array> {
   return compress(bytes)
 }
 
-function damaged(reason: string, cause?: unknown): SvcError {
+function corrupt(reason: string, cause?: unknown): SvcError {
   return new SvcError('BAD_REQUEST', `cannot decompress the body as snappy (block format): ${reason}`, { cause })
 }

@@ -3,7 +3,7 @@ import t, { type Test as TapTest } from 'tap'
 import { seeded } from '../random/index.ts'
 import { SnappyThread } from './thread.ts'
 
-const LEAST = 128 * 1024
+const MIN_BYTES = 128 * 1024
 
 /** Words again and again: copies near and far, long and short, overlapping ones too. */
 function text(seed: number, length: number): Buffer {
@@ -22,11 +22,11 @@ function text(seed: number, length: number): Buffer {
 async function started(t: TapTest, slots: number): Promise<SnappyThread> {
   const thread = new SnappyThread(slots, (error) => t.fail(error.message))
   t.teardown(() => thread.stop())
-  const block = compressSync(text(1, LEAST))
+  const block = compressSync(text(1, MIN_BYTES))
   for (;;) {
     const decoded = thread.decode(block, (bytes) => bytes.length)
     if (decoded !== undefined) {
-      t.equal(await decoded, LEAST)
+      t.equal(await decoded, MIN_BYTES)
       return thread
     }
     await new Promise((resolve) => setTimeout(resolve, 5))
@@ -36,7 +36,7 @@ async function started(t: TapTest, slots: number): Promise<SnappyThread> {
 t.test('blocks of many sizes come back, several at a time, in memory that is used again', async (t) => {
   const thread = await started(t, 3)
   for (let round = 0; round < 20; round++) {
-    const inputs = [0, 1, 2].map((i) => text(round * 3 + i, LEAST + ((round * 7919 + i * 104729) % 900_000)))
+    const inputs = [0, 1, 2].map((i) => text(round * 3 + i, MIN_BYTES + ((round * 7919 + i * 104729) % 900_000)))
     const decoded = inputs.map((bytes) => thread.decode(compressSync(bytes), (out) => bytes.equals(out)))
     t.same(await Promise.all(decoded), [true, true, true], `round ${round}`)
   }
@@ -45,23 +45,26 @@ t.test('blocks of many sizes come back, several at a time, in memory that is use
 t.test('what is too small, too large or one too many is left to the caller', async (t) => {
   const thread = await started(t, 1)
   const length = (bytes: Uint8Array) => bytes.length
-  t.equal(thread.decode(compressSync(text(1, LEAST - 1)), length), undefined)
+  t.equal(thread.decode(compressSync(text(1, MIN_BYTES - 1)), length), undefined)
   t.equal(thread.decode(compressSync(Buffer.alloc(4 * 1024 * 1024 + 1)), length), undefined)
-  const block = compressSync(text(2, LEAST))
+  const block = compressSync(text(2, MIN_BYTES))
   const first = thread.decode(block, length)
   t.equal(thread.decode(block, length), undefined, 'the slot is taken')
-  t.equal(await first, LEAST)
-  t.equal(await thread.decode(block, length), LEAST, 'and free again')
+  t.equal(await first, MIN_BYTES)
+  t.equal(await thread.decode(block, length), MIN_BYTES, 'and free again')
   const none = new SnappyThread(0, () => {})
   t.equal(none.decode(block, length), undefined, 'without slots there is no thread')
 })
 
 t.test('damage and a reader that throws are told to the caller, and the slot is free again', async (t) => {
   const thread = await started(t, 1)
-  const bytes = text(3, LEAST)
+  const bytes = text(3, MIN_BYTES)
   const block = compressSync(bytes)
-  const damaged = Buffer.concat([block.subarray(0, block.length - 100), Buffer.alloc(100)])
-  await t.rejects(thread.decode(damaged, () => 0) as Promise<number>, { code: 'BAD_REQUEST', message: /cannot decompress the body as snappy .*, at byte \d+/ })
+  const corrupted = Buffer.concat([block.subarray(0, block.length - 100), Buffer.alloc(100)])
+  await t.rejects(thread.decode(corrupted, () => 0) as Promise<number>, {
+    code: 'BAD_REQUEST',
+    message: /cannot decompress the body as snappy .*, at byte \d+/,
+  })
   t.throws(() => thread.decode(Buffer.from([0x80]), () => 0), { code: 'BAD_REQUEST' })
   const thrown = new Error('of the reader')
   await t.rejects(

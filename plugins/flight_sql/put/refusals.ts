@@ -3,7 +3,7 @@ import type { Rejection } from 'svcdb'
 import type { ErrorCode } from 'svcdb/lib/errors'
 
 /** As many reasons as the storage gives for its own refusals. */
-const MOST_REASONS = 16
+const MAX_REASONS = 16
 
 export class RowRefusals {
   count = 0
@@ -24,7 +24,7 @@ export class RowRefusals {
     if (this.refused[row] === 1) return
     this.refused[row] = 1
     this.count++
-    if (this.reasons.length < MOST_REASONS) this.reasons.push({ code, message, position: this.firstRow + row })
+    if (this.reasons.length < MAX_REASONS) this.reasons.push({ code, message, position: this.firstRow + row })
   }
 
   has(row: number): boolean {

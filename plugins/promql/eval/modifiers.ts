@@ -27,7 +27,7 @@ export function referenceSpan(reference: Reference, steps: Steps): { first: numb
 }
 
 /** Two to the 63rd nanoseconds, in seconds: what fits a duration. */
-const MOST_SECONDS = 2 ** 63 / 1e9
+const MAX_SECONDS = 2 ** 63 / 1e9
 
 export function milliseconds(duration: Duration, context: Pick<EvalContext, 'query'>, mayBeNegative = false): number {
   if (typeof duration === 'number') return duration
@@ -37,7 +37,7 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
   }
   if (!Number.isFinite(seconds)) fail('duration is NaN or infinite')
   if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
-  if (Math.abs(seconds) > MOST_SECONDS) fail('duration is out of range')
+  if (Math.abs(seconds) > MAX_SECONDS) fail('duration is out of range')
   return Math.trunc(seconds * 1000)
 }
 

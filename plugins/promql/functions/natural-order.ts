@@ -2,7 +2,7 @@
 
 const CHUNKS = /\d+|\D+/g
 /** Longer runs of digits do not fit 64 bits and compare as text. */
-const MOST = 9_223_372_036_854_775_807n
+const MAX = 9_223_372_036_854_775_807n
 
 /** Whether `a` comes before `b`: runs of digits compare as numbers, what is no number as text, a prefix comes first. */
 export function naturallyBefore(a: string, b: string): boolean {
@@ -29,7 +29,7 @@ function compareChunks(a: string, b: string): number {
 function integer(chunk: string): bigint | undefined {
   if (!/^\d/.test(chunk)) return undefined
   const value = BigInt(chunk)
-  return value <= MOST ? value : undefined
+  return value <= MAX ? value : undefined
 }
 
 /** By code points, as the bytes of UTF-8 order them. */

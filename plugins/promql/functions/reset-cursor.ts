@@ -6,7 +6,7 @@
 const FIRST_PLACES = 256
 /** Whole numbers up to this, as many as a window may have, add up to less than 2^52: exactly, whatever the order. */
 const LARGEST_WHOLE = 2 ** 32
-const MOST_WHOLE = 2 ** 20
+const MAX_WHOLE = 2 ** 20
 const LARGEST_CHANGE = 2 ** 51
 
 export class ResetCursor {
@@ -62,7 +62,7 @@ export class ResetCursor {
     this.reached[this.end++] = value
     if (isWhole(value)) this.wholeSum += value
     else this.others++
-    if (this.end - this.first > MOST_WHOLE) this.others = Number.POSITIVE_INFINITY
+    if (this.end - this.first > MAX_WHOLE) this.others = Number.POSITIVE_INFINITY
   }
 
   private leave(value: number): void {

@@ -8,7 +8,7 @@ const FIRST_BYTES = 16 * 1024
 /** Bytes that a number in quotes, or a time, takes at most: sign, 17 digits, point, zeros behind it, exponent. */
 export const NUMBER_BYTES = 40
 /** What gauges are mostly rounded to; each costs a division where it is in vain. */
-const MOST_DECIMALS = 3
+const MAX_DECIMALS = 3
 const encoder = new TextEncoder()
 
 const QUOTE = 0x22
@@ -124,7 +124,7 @@ export class JsonWriter {
    */
   private decimal(value: number, magnitude: number): boolean {
     if (!(magnitude < 1e11) || magnitude === 0) return false
-    for (let k = 1, power = 10; k <= MOST_DECIMALS; k++, power *= 10) {
+    for (let k = 1, power = 10; k <= MAX_DECIMALS; k++, power *= 10) {
       const scaled = Math.round(magnitude * power)
       if (scaled / power !== magnitude) continue
       if (value < 0) this.bytes[this.at++] = MINUS

@@ -84,7 +84,7 @@ const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:
 /** What Prometheus writes for the ends of time. */
 const ENDS: Record<string, number> = { '-292273086-05-16T16:47:06Z': -9_223_309_901_257_974, '292277025-08-18T07:12:54.999999999Z': 9_223_309_901_257_974 }
 /** Times beyond this many milliseconds are not exact as numbers, and mean "from the beginning" or "to the end". */
-const MOST_MS = 2 ** 53 - 1
+const MAX_MS = 2 ** 53 - 1
 
 /** Seconds since the epoch with a fraction, or RFC 3339. @returns whole milliseconds, undefined for anything else. */
 export function parseTime(text: string): number | undefined {
@@ -110,22 +110,22 @@ export function parseTime(text: string): number | undefined {
 }
 
 function clamp(ms: number): number {
-  return Math.max(-MOST_MS, Math.min(MOST_MS, ms))
+  return Math.max(-MAX_MS, Math.min(MAX_MS, ms))
 }
 
 const DURATION = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/
 const UNITS = [365 * 86_400_000, 7 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1000, 1]
 /** An int64 of nanoseconds. */
-const MOST_DURATION_MS = 2 ** 63 / 1e6
+const MAX_DURATION_MS = 2 ** 63 / 1e6
 
 function durationOf(text: string, refuse: (reason: string) => Error): number {
   if (FLOAT.test(text)) {
     const ms = Number(text) * 1000
-    if (Math.abs(ms) > MOST_DURATION_MS) throw refuse(`cannot parse ${JSON.stringify(text)} to a valid duration. It overflows int64`)
+    if (Math.abs(ms) > MAX_DURATION_MS) throw refuse(`cannot parse ${JSON.stringify(text)} to a valid duration. It overflows int64`)
     return ms
   }
   const match = text === '' ? null : DURATION.exec(text)
   const ms = match === null ? Number.NaN : UNITS.reduce((sum, unit, i) => sum + unit * Number(match[i + 1] ?? 0), 0)
-  if (!(ms <= MOST_DURATION_MS)) throw refuse(`cannot parse ${JSON.stringify(text)} to a valid duration`)
+  if (!(ms <= MAX_DURATION_MS)) throw refuse(`cannot parse ${JSON.stringify(text)} to a valid duration`)
   return ms
 }

@@ -8,7 +8,7 @@ import type { JsonWriter } from './json-writer.ts'
 import { orderOf } from './series-order.ts'
 
 /** `,[t,"1"]` of a time in this century. */
-const LEAST_POINT_BYTES = 17
+const MIN_POINT_BYTES = 17
 /** Points between two looks at the answer's size. */
 const SLICE = 1024
 
@@ -53,7 +53,7 @@ function writeScalar({ json }: AnswerStream, value: ScalarValue, steps: Steps): 
 /** Over a range, a scalar is a series without labels. */
 async function writeScalars(out: AnswerStream, { values }: ScalarValue, steps: Steps): Promise<Written> {
   const { json } = out
-  out.expect(values.length * LEAST_POINT_BYTES)
+  out.expect(values.length * MIN_POINT_BYTES)
   json.raw('{"resultType":"matrix","result":[{"metric":{},"values":[')
   for (let t = 0; t < steps.count; t++) {
     if (t > 0) json.raw(',')
@@ -98,7 +98,7 @@ async function writeSteps(out: AnswerStream, value: VectorValue, { start, interv
   const { list: kept, truncated } = orderOf(value.labels, (series) => hasPoint(kinds, series * count, (series + 1) * count), limit)
   let points = 0
   for (const { series } of kept) for (let at = series * count; at < (series + 1) * count; at++) if (kinds[at] !== 0) points++
-  out.expect(points * LEAST_POINT_BYTES)
+  out.expect(points * MIN_POINT_BYTES)
   json.raw('{"resultType":"matrix","result":[')
   for (const [place, { series, labels }] of kept.entries()) {
     json.raw(place === 0 ? '{"metric":' : ',{"metric":')
@@ -136,7 +136,7 @@ async function writeSamples(out: AnswerStream, value: MatrixValue, limit: number
   const blockOf = new Int32Array(value.labels.length).fill(-1)
   for await (const block of value.blocks()) {
     for (let i = 0; i + 1 < block.starts.length; i++) if (block.starts[i] < block.starts[i + 1]) blockOf[block.first + i] = blocks.length
-    out.expect(block.times.length * LEAST_POINT_BYTES)
+    out.expect(block.times.length * MIN_POINT_BYTES)
     blocks.push(block)
   }
   const { list: kept, truncated } = orderOf(value.labels, (series) => blockOf[series] !== -1, limit)

@@ -13,7 +13,7 @@ const COUNTS = moduleUrl('../counts-job.ts', import.meta.url)
 /** The Prometheus release whose language and API these are: clients choose what they ask for by it. */
 const COMPATIBLE_VERSION = '3.15.0'
 const DEFAULT_COUNTS = 10
-const MOST_COUNTS = 10_000
+const MAX_COUNTS = 10_000
 
 export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
   const { svc } = api
@@ -77,7 +77,7 @@ function countsLimit(text: string): number {
   if (text === '') return DEFAULT_COUNTS
   const limit = integerOf(text)
   if (limit === undefined || limit < 1) throw apiError('bad_data', 'limit must be a positive number')
-  if (limit > MOST_COUNTS) throw apiError('bad_data', `limit must not exceed ${MOST_COUNTS}`)
+  if (limit > MAX_COUNTS) throw apiError('bad_data', `limit must not exceed ${MAX_COUNTS}`)
   return limit
 }
 

@@ -6,7 +6,7 @@ export const HISTOGRAM_ENCODING = 2
 export const FLOAT_HISTOGRAM_ENCODING = 3
 const FLAGS = { unknown: 0, not_reset: 0x40, reset: 0x80, gauge: 0xc0 } as const
 /** Thousandths up to this take four bytes at most. */
-const MOST_THOUSANDTHS = 33_554_430
+const MAX_THOUSANDTHS = 33_554_430
 const scratch = new Float64Array(1)
 const halves = new Int32Array(scratch.buffer)
 const out = new BitWriter()
@@ -69,7 +69,7 @@ function layout({ zeroThreshold, schema, positiveSpans, negativeSpans, customBou
   for (const bound of customBounds) {
     const thousandths = bound * 1000
     const whole = Math.round(thousandths)
-    if (thousandths >= 0 && thousandths <= MOST_THOUSANDTHS && whole / 1000 === bound) out.varbitUint(whole + 1)
+    if (thousandths >= 0 && thousandths <= MAX_THOUSANDTHS && whole / 1000 === bound) out.varbitUint(whole + 1)
     else {
       out.bits(0, 1)
       out.float(bound)

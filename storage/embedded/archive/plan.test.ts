@@ -57,8 +57,8 @@ t.test('holds and newer segments keep days', async (t) => {
   t.same(plan(days, 4, LIMITS, 2), { groups: [{ ids: [1, 2], before: 2 }], awaiting: 1, incomplete: 0 })
   t.same(plan(days, 4, LIMITS, 0), { groups: [], awaiting: 1, incomplete: 0 })
   t.same(plan([...days, segment(9, 1.5, 30)], 4), { groups: [{ ids: [1], before: 1 }], awaiting: 0, incomplete: 1 })
-  const damaged = planArchive([{ table: 1, segments: days, neededFrom: undefined }], 10n * DAY_NS, LIMITS, ({ id }) => id === 2)
-  t.match(damaged, { groups: [{ segments: [{ id: 1 }], before: DAY_NS }], incomplete: 1 }, 'one that cannot be read')
+  const corrupted = planArchive([{ table: 1, segments: days, neededFrom: undefined }], 10n * DAY_NS, LIMITS, ({ id }) => id === 2)
+  t.match(corrupted, { groups: [{ segments: [{ id: 1 }], before: DAY_NS }], incomplete: 1 }, 'one that cannot be read')
   t.same(plan([...days.slice(0, 3), { ...days[3], archived: true }], 4).groups, [{ ids: [1, 2, 3], before: 4 }])
 })
 

@@ -197,7 +197,7 @@ t.test('verify and restore name the file that is corrupt, and restore leaves not
   const engine = await filled(dir, 20, { ...SMALL, compaction_fan_in: 64 })
   const make = async (name: string) => {
     rmSync(join(root, name), { recursive: true, force: true })
-    // Copies: damage to a link would be damage to the database.
+    // Copies: corruption to a link would be corruption to the database.
     await onDisk(engine, { link: failing('EXDEV') }).create(join(root, name))
     return join(root, name)
   }
@@ -206,7 +206,7 @@ t.test('verify and restore name the file that is corrupt, and restore leaves not
     bytes[at] ^= 1 << (at % 8)
     writeFileSync(file, bytes)
   }
-  const damages: [string, (file: string, size: number) => void, string][] = [
+  const corruptions: [string, (file: string, size: number) => void, string][] = [
     ['flip', (file, size) => flip(file, size >> 1), 'has checksum'],
     ['truncate', (file, size) => truncateSync(file, size - 1), 'bytes, the manifest says'],
     ['zero length', (file) => truncateSync(file, 0), 'has 0 bytes, the manifest says'],
@@ -224,13 +224,13 @@ t.test('verify and restore name the file that is corrupt, and restore leaves not
   const backup = await make('b')
   const files = (await filesBelow(backup)).filter((file) => file !== MANIFEST_FILE)
   for (const path of [files.find((file) => file.endsWith('.parquet')) as string, 'catalog/data.mdb']) {
-    for (const [damage, apply, expected] of damages) {
+    for (const [corruption, apply, expected] of corruptions) {
       await make('b')
       const { size } = statSync(join(backup, path))
       apply(join(backup, path), size)
       for (const attempt of [() => engine.backup.verify(backup), () => engine.backup.restore(backup, join(root, 'r'))])
-        await t.rejects(attempt(), { code: 'INVALID_REQUEST', message: new RegExp(`${path}.*${expected}`) }, `${path}: ${damage}`)
-      if (damage !== 'a link elsewhere') await t.rejects(engine.backup.verify(backup), { message: new RegExp(String(size)) }, 'the expected size is named')
+        await t.rejects(attempt(), { code: 'INVALID_REQUEST', message: new RegExp(`${path}.*${expected}`) }, `${path}: ${corruption}`)
+      if (corruption !== 'a link elsewhere') await t.rejects(engine.backup.verify(backup), { message: new RegExp(String(size)) }, 'the expected size is named')
     }
   }
   await make('b')

@@ -19,18 +19,18 @@ t.test('what was encoded is decoded', async (t) => {
 t.test('every flipped bit and every truncation is noticed', async (t) => {
   const bytes = encodeManifest(manifest)
   const undetected: string[] = []
-  const attempt = (what: string, damaged: Uint8Array) => {
+  const attempt = (what: string, corrupted: Uint8Array) => {
     try {
-      decode(damaged)
+      decode(corrupted)
       undetected.push(what)
     } catch (error) {
       if ((error as { code?: string }).code !== 'INVALID_REQUEST') undetected.push(`${what}: ${error}`)
     }
   }
   for (let bit = 0; bit < bytes.length * 8; bit++) {
-    const damaged = Buffer.from(bytes)
-    damaged[bit >> 3] ^= 1 << (bit & 7)
-    attempt(`bit ${bit}`, damaged)
+    const corrupted = Buffer.from(bytes)
+    corrupted[bit >> 3] ^= 1 << (bit & 7)
+    attempt(`bit ${bit}`, corrupted)
   }
   for (let length = 0; length < bytes.length; length++) attempt(`${length} bytes`, bytes.subarray(0, length))
   attempt('one byte more', Buffer.concat([bytes, Buffer.from('\n')]))

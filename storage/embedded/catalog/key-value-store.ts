@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { realFileSystem } from '../wal/file-system.ts'
 import { checkPages } from './pages.ts'
-import { damagedCatalog } from './value.ts'
+import { corruptCatalog } from './value.ts'
 
 export interface KeyValueStore {
   get(key: string): unknown
@@ -30,12 +30,12 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
   try {
     if (realFileSystem.existsSync(file)) checkPages(file)
   } catch (error) {
-    throw damagedCatalog((error as Error).message, error)
+    throw corruptCatalog((error as Error).message, error)
   }
   try {
     const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
     return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
   } catch (error) {
-    throw damagedCatalog('LMDB cannot open it', error)
+    throw corruptCatalog('LMDB cannot open it', error)
   }
 }

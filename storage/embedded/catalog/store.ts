@@ -11,7 +11,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { CatalogCommits, type RawWrites } from './commit.ts'
 import type { KeyValueStore } from './key-value-store.ts'
-import { damagedCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './value.ts'
+import { corruptCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './value.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
 export const FORMAT_VERSION = 4
@@ -55,8 +55,8 @@ export class CatalogStore {
     const db = openStore(dir)
     try {
       const version = readFormat(db)
-      if (version === undefined && !isEmpty(db)) throw damagedCatalog(`entry "${FORMAT}" is missing`)
-      if (version === undefined && !mayCreate) throw damagedCatalog('it is empty or missing, though there are segments or logs')
+      if (version === undefined && !isEmpty(db)) throw corruptCatalog(`entry "${FORMAT}" is missing`)
+      if (version === undefined && !mayCreate) throw corruptCatalog('it is empty or missing, though there are segments or logs')
       const store = new CatalogStore(db, dir, fs)
       if (version === undefined) await store.initialise()
       else if (version === 1) await store.addChecksums()
@@ -66,7 +66,7 @@ export class CatalogStore {
       return store
     } catch (error) {
       await db.close()
-      throw error instanceof SvcError ? error : damagedCatalog('LMDB cannot read it', error)
+      throw error instanceof SvcError ? error : corruptCatalog('LMDB cannot read it', error)
     }
   }
 
@@ -117,7 +117,7 @@ export class CatalogStore {
   /** Call within a transaction. */
   private apply(raw: RawWrites, writes: ReadonlyMap<string, Uint8Array | undefined>): void {
     const stored = this.db.get(SUM) as Uint8Array | undefined
-    if (stored === undefined) throw damagedCatalog(`entry "${SUM}" is missing`)
+    if (stored === undefined) throw corruptCatalog(`entry "${SUM}" is missing`)
     let { entries, crc } = decodeJson<Sum>(SUM, stored)
     for (const [key, value] of writes) {
       const before = this.db.get(key) as Uint8Array | undefined
@@ -149,7 +149,7 @@ export class CatalogStore {
   /** Version 1 had neither checksums nor `meta/sum`. One transaction: a crash leaves the one version or the other. */
   private async addChecksums(): Promise<void> {
     const keys = [...this.db.getKeys({})]
-    if (keys.includes(SUM)) throw damagedCatalog(`entry "${FORMAT}" says version 1, and "${SUM}" is of a later one`)
+    if (keys.includes(SUM)) throw corruptCatalog(`entry "${FORMAT}" says version 1, and "${SUM}" is of a later one`)
     await this.commits.run((raw) => {
       const values = new Map<string, Uint8Array>()
       for (const key of keys) if (key !== FORMAT) values.set(key, encodeValue(key, parsed(key, this.db.get(key) as Uint8Array)))
@@ -162,19 +162,19 @@ export class CatalogStore {
 
   private verify(): void {
     const sum = this.getJson<Sum>(SUM)
-    if (sum === undefined) throw damagedCatalog(`entry "${SUM}" is missing`)
+    if (sum === undefined) throw corruptCatalog(`entry "${SUM}" is missing`)
     let entries = 0
     let crc = 0
     for (const { key, value } of this.db.getRange({})) {
       if (key === FORMAT || key === SUM) continue
-      if (typeof key !== 'string') throw damagedCatalog(`a key cannot be read: "${String(key)}"`)
+      if (typeof key !== 'string') throw corruptCatalog(`a key cannot be read: "${String(key)}"`)
       decodeValue(key, value as Uint8Array)
-      if (this.db.get(key) === undefined) throw damagedCatalog(`entry "${key}" cannot be found`)
+      if (this.db.get(key) === undefined) throw corruptCatalog(`entry "${key}" cannot be found`)
       entries++
       crc = (crc ^ storedCrc(value as Uint8Array)) >>> 0
     }
-    if (entries !== sum.entries) throw damagedCatalog(`it has ${entries} entries, "${SUM}" says ${sum.entries}`)
-    if (crc !== sum.crc) throw damagedCatalog(`its entries are not those that "${SUM}" was made from`)
+    if (entries !== sum.entries) throw corruptCatalog(`it has ${entries} entries, "${SUM}" says ${sum.entries}`)
+    if (crc !== sum.crc) throw corruptCatalog(`its entries are not those that "${SUM}" was made from`)
   }
 }
 
@@ -194,9 +194,9 @@ function readFormat(db: KeyValueStore): number | undefined {
   const stored = db.get(FORMAT) as Uint8Array | undefined
   if (stored === undefined) return undefined
   const mark = parseMark(stored)
-  if (mark === undefined || (mark.crc !== undefined && mark.crc !== markCrc(mark.format))) throw damagedCatalog(`entry "${FORMAT}" cannot be understood`)
+  if (mark === undefined || (mark.crc !== undefined && mark.crc !== markCrc(mark.format))) throw corruptCatalog(`entry "${FORMAT}" cannot be understood`)
   // Version 1 alone had no checksum; a newer one than this without is refused by its number.
-  if (mark.crc === undefined && mark.format > 1 && mark.format <= FORMAT_VERSION) throw damagedCatalog(`entry "${FORMAT}" has lost its checksum`)
+  if (mark.crc === undefined && mark.format > 1 && mark.format <= FORMAT_VERSION) throw corruptCatalog(`entry "${FORMAT}" has lost its checksum`)
   return mark.format
 }
 
@@ -223,6 +223,6 @@ function parsed(key: string, bytes: Uint8Array): Uint8Array {
     JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
     return bytes
   } catch (error) {
-    throw damagedCatalog(`entry "${key}" is not JSON`, error)
+    throw corruptCatalog(`entry "${key}" is not JSON`, error)
   }
 }

@@ -10,7 +10,7 @@ import { BLOCK, blockKey } from './catalog.ts'
 import type { CatalogStore, CatalogWrites } from './store.ts'
 
 /** With fewer unused symbols, or fewer than used ones, the catalog is left as it is. */
-const LEAST_UNUSED = 8192
+const MIN_UNUSED = 8192
 
 /** @returns symbols given back; on a full disk none, and the next start tries again. */
 export async function dropUnusedSymbols(store: CatalogStore, log: StorageContext['log']): Promise<number> {
@@ -28,7 +28,7 @@ export async function dropUnusedSymbols(store: CatalogStore, log: StorageContext
 async function renumber(store: CatalogStore): Promise<number> {
   const symbolBlocks = blocksOf(store, 'symbols')
   const total = symbolBlocks.reduce((sum, bytes) => sum + new ByteReader(bytes).varint(), 0)
-  if (total < LEAST_UNUSED) return 0
+  if (total < MIN_UNUSED) return 0
   const seriesBlocks = blocksOf(store, 'series')
   const used = new Uint8Array(total)
   used[0] = 1 // the empty text
@@ -41,7 +41,7 @@ async function renumber(store: CatalogStore): Promise<number> {
   let kept = 0
   for (let symbol = 0; symbol < total; symbol++) if (used[symbol] === 1) numbers[symbol] = kept++
   const unused = total - kept
-  if (unused < LEAST_UNUSED || unused < kept) return 0
+  if (unused < MIN_UNUSED || unused < kept) return 0
   await store.transaction((tx) => {
     const blocks = putSymbols(tx, symbolBlocks, used)
     for (let block = blocks; block < symbolBlocks.length; block++) tx.remove(blockKey('symbols', block))

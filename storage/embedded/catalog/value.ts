@@ -19,7 +19,7 @@ export function encodeValue(key: string, bytes: Uint8Array): Uint8Array {
 /** @throws DATABASE_ERROR naming the key and the file when the value is not what was stored under the key. */
 export function decodeValue(key: string, stored: Uint8Array): Uint8Array {
   const length = stored.length - CRC_BYTES
-  if (length < 0 || storedCrc(stored) !== valueCrc(key, stored.subarray(0, length))) throw damagedCatalog(`entry "${key}" does not match its checksum`)
+  if (length < 0 || storedCrc(stored) !== valueCrc(key, stored.subarray(0, length))) throw corruptCatalog(`entry "${key}" does not match its checksum`)
   return stored.subarray(0, length)
 }
 
@@ -37,7 +37,7 @@ export function valueCrc(key: string, bytes: Uint8Array): number {
   return crc32c(bytes, 0, bytes.length, crc32c(name, 0, name.length))
 }
 
-export function damagedCatalog(cause: string, error?: unknown): SvcError {
+export function corruptCatalog(cause: string, error?: unknown): SvcError {
   return new SvcError(
     'DATABASE_ERROR',
     `cannot read the catalog "catalog/data.mdb": ${cause}; restore the data directory from a backup`,

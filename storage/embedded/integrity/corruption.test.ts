@@ -48,7 +48,7 @@ async function openWatched(dir: string, config: Record<string, unknown> = {}) {
   const engine = new EmbeddedEngine({ ...testContext({ data_dir: dir, ...config }, () => NOW_MS), log, metrics: registry.child('storage') })
   await engine.open()
   const metric = async (name: string): Promise<number> => Number(new RegExp(`${name} (\\d+)`).exec(await registry.text())?.[1])
-  return { engine, errors, damaged: () => metric('damaged_segments'), skipped: () => metric('delete_segments_skipped_total') }
+  return { engine, errors, corrupted: () => metric('damaged_segments'), skipped: () => metric('delete_segments_skipped_total') }
 }
 
 /** @throws what opening throws. */
@@ -80,7 +80,7 @@ t.test('a flipped bit: what needs the segment fails and names it, the rest is se
   const { dir, bad, badRows, goodRows } = await twoMeasurements()
   copyFileSync(join(dir, bad), join(dir, 'saved'))
   flip(join(dir, bad))
-  const { engine, errors, damaged, skipped } = await openWatched(dir, { scrub_bytes_per_sec: 65_536 })
+  const { engine, errors, corrupted, skipped } = await openWatched(dir, { scrub_bytes_per_sec: 65_536 })
   await t.rejects(sqlRows(engine, 'SELECT * FROM bad'), { code: 'DATABASE_ERROR', message: new RegExp(bad) }, 'by SQL')
   await t.rejects(rowsOf(engine, 'bad'), { code: 'DATABASE_ERROR', message: new RegExp(bad) }, 'by scan, again')
   await t.rejects(sqlRows(engine, 'SELECT * FROM good JOIN bad USING (_time)'), { code: 'DATABASE_ERROR' }, 'in a join')
@@ -88,7 +88,7 @@ t.test('a flipped bit: what needs the segment fails and names it, the rest is se
   t.same(await rowsOf(engine, 'good'), goodRows)
   t.equal(errors.length, 1, 'logged once')
   t.match(errors[0], bad)
-  t.equal(await damaged(), 1)
+  t.equal(await corrupted(), 1)
   // Merges leave it alone, and go on beside it.
   for (let i = 0; i < 5; i++) {
     await writeFloat(engine, 'bad', 'h0', NOW + BigInt(100 + i), { v: i })
@@ -120,7 +120,7 @@ t.test('a corrupt segment is set aside at the next start when the setting says s
   t.same(await rowsOf(second.engine, 'good'), goodRows)
   t.ok(existsSync(join(dir, 'damaged', bad)))
   t.match(second.errors, [new RegExp(`${bad}.*set aside`)])
-  t.equal(await second.damaged(), 0)
+  t.equal(await second.corrupted(), 0)
   await second.engine.close()
   const third = await openWatched(dir)
   t.same(third.errors, [], 'no trace is left')
@@ -134,10 +134,10 @@ const CORRUPTIONS: Record<string, (path: string) => void> = {
   longer: (path) => writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.alloc(1)])),
 }
 
-for (const [name, damage] of Object.entries(CORRUPTIONS)) {
+for (const [name, corruption] of Object.entries(CORRUPTIONS)) {
   t.test(`a segment file that is ${name} stops the start by name, or is set aside`, async (t) => {
     const { dir, bad, goodRows } = await twoMeasurements()
-    damage(join(dir, bad))
+    corruption(join(dir, bad))
     await t.rejects(refused(dir), { code: 'DATABASE_ERROR', message: new RegExp(bad) })
     const { engine } = await openWatched(dir, { damaged_segments: 'set_aside' })
     t.same(await rowsOf(engine, 'bad'), [])
@@ -175,8 +175,8 @@ t.test('the background check finds corruption that no query has met', async (t) 
   for (const segment_verification of ['background', 'first_use']) {
     const { dir, bad, goodRows } = await twoMeasurements()
     flip(join(dir, bad), 0.9)
-    const { engine, errors, damaged } = await openWatched(dir, { segment_verification })
-    await until(async () => (await damaged()) === 1)
+    const { engine, errors, corrupted } = await openWatched(dir, { segment_verification })
+    await until(async () => (await corrupted()) === 1)
     t.match(errors, [new RegExp(bad)], segment_verification)
     await t.rejects(rowsOf(engine, 'bad'), { code: 'DATABASE_ERROR' })
     t.same(await rowsOf(engine, 'good'), goodRows)
@@ -186,10 +186,10 @@ t.test('the background check finds corruption that no query has met', async (t) 
 
 t.test('everything is read again when the interval has passed', async (t) => {
   const { dir, bad, badRows } = await twoMeasurements()
-  const { engine, damaged } = await openWatched(dir, { scrub_interval_secs: 1 })
+  const { engine, corrupted } = await openWatched(dir, { scrub_interval_secs: 1 })
   t.same(await rowsOf(engine, 'bad'), badRows)
   flip(join(dir, bad), 0.3)
-  await until(async () => (await damaged()) === 1)
+  await until(async () => (await corrupted()) === 1)
   await t.rejects(rowsOf(engine, 'bad'), { code: 'DATABASE_ERROR' })
   await closeAndRemove(engine, dir)
 })
@@ -197,10 +197,10 @@ t.test('everything is read again when the interval has passed', async (t) => {
 t.test('switched off, nothing is compared', async (t) => {
   const { dir, bad, goodRows } = await twoMeasurements()
   flip(join(dir, bad), 0.3)
-  const { engine, damaged } = await openWatched(dir, { segment_verification: 'off', scrub_interval_secs: 1 })
+  const { engine, corrupted } = await openWatched(dir, { segment_verification: 'off', scrub_interval_secs: 1 })
   t.same(await rowsOf(engine, 'good'), goodRows)
   await new Promise((resolve) => setTimeout(resolve, 1500))
-  t.equal(await damaged(), 0)
+  t.equal(await corrupted(), 0)
   await closeAndRemove(engine, dir)
 })
 

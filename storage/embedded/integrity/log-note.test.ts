@@ -73,8 +73,8 @@ t.test('files that are gone, cut or swapped stop the start by name', async (t) =
       },
     ],
   ]
-  for (const [what, named, damage] of cases) {
-    damage()
+  for (const [what, named, corruption] of cases) {
+    corruption()
     await t.rejects(refused(dir), { code: 'DATABASE_ERROR', message: new RegExp(`${named}" at offset`) }, what)
     for (const file of readdirSync(join(dir, 'wal'))) if (!saved.has(file)) unlinkSync(path(file))
     for (const [file, bytes] of saved) writeFileSync(path(file), bytes)
@@ -120,13 +120,13 @@ t.test('a missing or emptied catalog does not take a healthy log with it', async
   const { dir, files, rows } = await killed()
   const data = join(dir, 'catalog', 'data.mdb')
   const bytes = readFileSync(data)
-  for (const damage of [
+  for (const corruption of [
     () => unlinkSync(data),
     () => truncateSync(data, 0),
     () => writeFileSync(data, Buffer.alloc(bytes.length)),
     () => rmSync(join(dir, 'catalog'), { recursive: true }),
   ]) {
-    damage()
+    corruption()
     await t.rejects(refused(dir), { code: 'DATABASE_ERROR', message: /catalog\/data\.mdb/ })
     t.same(readdirSync(join(dir, 'wal')).sort(), files)
     writeFileSync(data, bytes)

@@ -65,7 +65,7 @@ export async function segmentsToServe(options: StartupOptions): Promise<SegmentM
   const sound: SegmentMeta[] = []
   const faults: Fault[] = []
   for (const segment of catalog.segments()) {
-    const fault = (await wrongFile(dataDir, segment, fs)) ?? (await stillDamaged(dataDir, segment, fs))
+    const fault = (await wrongFile(dataDir, segment, fs)) ?? (await stillCorrupt(dataDir, segment, fs))
     if (fault !== undefined) {
       faults.push({ segment, ...fault })
       continue
@@ -90,7 +90,7 @@ async function wrongFile(dataDir: string, segment: SegmentMeta, fs: FileSystem):
 }
 
 /** A segment that was found corrupt while the server ran may have been restored since. */
-async function stillDamaged(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
+async function stillCorrupt(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
   if (!segment.damaged) return undefined
   const fault = await segmentFault(dataDir, segment, undefined, fs)
   return fault === undefined ? undefined : { file: segment.file, cause: `is corrupt: ${fault}` }

@@ -79,10 +79,10 @@ t.test('a footer is written as it was read; corrupt ones are read or refused', a
   const random = seeded(seed)
   let refused = 0
   for (let i = 0; i < 500; i++) {
-    const damaged = Uint8Array.from(bytes.subarray(0, Math.ceil(random() * bytes.length)))
-    for (let n = Math.floor(random() * 4); n >= 0; n--) damaged[Math.floor(random() * damaged.length)] = Math.floor(random() * 256)
+    const corrupted = Uint8Array.from(bytes.subarray(0, Math.ceil(random() * bytes.length)))
+    for (let n = Math.floor(random() * 4); n >= 0; n--) corrupted[Math.floor(random() * corrupted.length)] = Math.floor(random() * 256)
     try {
-      writeStruct(readStruct(damaged))
+      writeStruct(readStruct(corrupted))
     } catch (error) {
       refused++
       if (!(error instanceof RangeError)) t.fail(`${error}`)

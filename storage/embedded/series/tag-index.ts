@@ -12,7 +12,7 @@ export const NO_CODE = -1
 export const NO_POSITION = -1
 /** Series that came after the lists were made are looked through one by one, up to this share of all. */
 const TAIL_SHARE = 8
-const TAIL_LEAST = 1024
+const MIN_TAIL = 1024
 /** Conditions whose verdicts are kept. */
 const KEPT_CONDITIONS = 8
 
@@ -108,7 +108,7 @@ export class TagIndex {
 
   /** Positions in the list of the series with a value, ascending. */
   withCode(code: number): Int32Array {
-    if (this.codes.length - this.listed > Math.max(TAIL_LEAST, this.codes.length / TAIL_SHARE)) this.relist()
+    if (this.codes.length - this.listed > Math.max(MIN_TAIL, this.codes.length / TAIL_SHARE)) this.relist()
     const from = code < this.starts.length - 1 ? this.starts[code] : 0
     const to = code < this.starts.length - 1 ? this.starts[code + 1] : 0
     const listed = this.positions.subarray(from, to)

@@ -1,6 +1,6 @@
 /** A process that opens the data directories it is told of, one after the other, and says what they answer: the opening may end it. */
 import { join } from 'node:path'
-import { ask, engineOver, type Said } from './damaged-data.ts'
+import { ask, engineOver, type Said } from './probed-data.ts'
 
 export interface Probe {
   folder: string

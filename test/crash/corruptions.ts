@@ -1,11 +1,11 @@
-/** Ways in which a disk, or a person, damages the files of a database. */
+/** Ways in which a disk, or a person, corrupts the files of a database. */
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { Random } from '../../storage/conformance/random.ts'
 
 export type Part = 'segments' | 'catalog' | 'log' | 'backup'
 
-export interface Damage {
+export interface Corruption {
   part: Part
   name: string
   /** @returns what a message about it must name: one of these. */
@@ -37,7 +37,7 @@ const flip = (bytes: Buffer, at: number, random: Random): Buffer => {
 }
 
 /** Changes the content of a file of the part; where that is not possible, or changes nothing, a bit is flipped. */
-function content(part: Part, name: string, change: (bytes: Buffer, random: Random) => Buffer | undefined, pick = anyOf): Damage {
+function content(part: Part, name: string, change: (bytes: Buffer, random: Random) => Buffer | undefined, pick = anyOf): Corruption {
   return {
     part,
     name,
@@ -56,7 +56,7 @@ const last = (all: string[]): string => all.at(-1) as string
 const notLast = (all: string[], random: Random): string => random.pick(all.slice(0, -1))
 
 /** What can happen to any file. */
-function common(part: Part): Damage[] {
+function common(part: Part): Corruption[] {
   return [
     content(part, 'bit flipped', (bytes, random) => flip(bytes, random.below(bytes.length), random)),
     content(part, 'two bits flipped', (bytes, random) => flip(flip(bytes, random.below(bytes.length), random), random.below(bytes.length), random)),
@@ -88,7 +88,7 @@ function sector(bytes: Buffer, random: Random): [number, number] {
   return [from, Math.min(from + SECTOR, bytes.length)]
 }
 
-function swapped(part: Part): Damage {
+function swapped(part: Part): Corruption {
   return {
     part,
     name: 'two files swapped',
@@ -105,7 +105,7 @@ function swapped(part: Part): Damage {
 }
 
 /** A page of the catalog with one of these flags, and a place within it. */
-function inPage(name: string, flags: number, from: number, to: number): Damage {
+function inPage(name: string, flags: number, from: number, to: number): Corruption {
   return content('catalog', name, (bytes, random) => {
     const pages = Array.from({ length: Math.floor(bytes.length / PAGE) }, (_, page) => page * PAGE).filter((at) => bytes.readUInt16LE(at + 18) === flags)
     return pages.length === 0 ? undefined : flip(bytes, random.pick(pages) + from + random.below(to - from), random)
@@ -119,7 +119,7 @@ function frames(bytes: Buffer): number[] {
   return found
 }
 
-const inFrame = (name: string, at: (length: number, random: Random) => number, pick = anyOf): Damage =>
+const inFrame = (name: string, at: (length: number, random: Random) => number, pick = anyOf): Corruption =>
   content(
     'log',
     name,
@@ -130,7 +130,7 @@ const inFrame = (name: string, at: (length: number, random: Random) => number, p
     pick,
   )
 
-const RAW: Damage[] = [
+const RAW: Corruption[] = [
   ...common('segments'),
   swapped('segments'),
   content('segments', 'bit flipped in the footer', (bytes, random) => flip(bytes, bytes.length - 1 - random.below(Math.min(bytes.length, 400)), random)),
@@ -191,4 +191,4 @@ const RAW: Damage[] = [
   },
 ]
 
-export const DAMAGES: readonly Damage[] = RAW
+export const CORRUPTIONS: readonly Corruption[] = RAW

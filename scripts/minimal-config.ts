@@ -7,23 +7,23 @@ type Tree = Record<string, Record<string, unknown>>
 
 const CERTIFICATES = join(import.meta.dirname, '../test/support/certificates')
 /** A key that opens nothing but the node of a test. */
-export const LEAST_KEY = `svc_${'k'.repeat(43)}`
+export const MINIMAL_KEY = `svc_${'k'.repeat(43)}`
 
 /** What a plugin needs beside it to start, where any of several would do. */
 export const COMPANIONS: Readonly<Record<string, readonly string[]>> = { cedar: ['api_keys'] }
 
-export interface LeastConfig {
+export interface MinimalConfig {
   config: Tree
   /** Takes its files away. */
   remove(): Promise<void>
 }
 
 /** For a node with these plugins, ids of this package. Every path is exempt that the caller names. */
-export async function leastConfig(ids: readonly string[], exempt: readonly string[] = []): Promise<LeastConfig> {
+export async function minimalConfig(ids: readonly string[], exempt: readonly string[] = []): Promise<MinimalConfig> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-least-'))
   const config: Tree = {}
   const auth: Record<string, unknown> = exempt.length === 0 ? {} : { exempt_paths: ['/health', '/ready', ...exempt] }
-  if (ids.includes('api_keys')) auth.api_keys = [{ name: 'least', key: LEAST_KEY, admin: true, namespaces: ['*'] }]
+  if (ids.includes('api_keys')) auth.api_keys = [{ name: 'least', key: MINIMAL_KEY, admin: true, namespaces: ['*'] }]
   if (ids.includes('jwt')) auth.jwt = { secret: 'a secret that is longer than thirty-two bytes' }
   if (ids.includes('mtls')) {
     auth.mtls = { clients: [{ name: 'client', namespaces: ['default'] }] }

@@ -1,4 +1,4 @@
-/** The data directory that bit-flips.ts damages: segments, catalog and log as a killed process leaves them, and a backup of the same. */
+/** The data directory that bit-flips.ts corrupts: segments, catalog and log as a killed process leaves them, and a backup of the same. */
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
