@@ -25,7 +25,7 @@ export interface EngineModule {
   /** What else would end a start, without opening anything. @throws SvcError for values that do not fit together, or an environment that lacks what they name. */
   check?(config: Record<string, unknown>): void
   /** With the capability `sql_functions`. @throws SvcError for one that the engine cannot have, such as of the name of a function of its own. */
-  checkSqlFunctions?(functions: readonly DeclaredSqlFunction[]): void
+  checkSqlFunctions?(functions: readonly DeclaredSqlFunction[]): void | Promise<void>
   /** What the resolved section means, in lines for `svc check`. */
   explain?(config: Record<string, unknown>): string[]
   /**

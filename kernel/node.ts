@@ -91,7 +91,7 @@ export class SvcNode {
         name: 'the HTTP routes',
         run: async () => {
           this.auth.verify()
-          this.config.storage?.module.checkSqlFunctions?.(this.sqlFunctions.all())
+          await this.config.storage?.module.checkSqlFunctions?.(this.sqlFunctions.all())
           const exposed = this.auth.open && !this.config.server.allow_open ? openProblem(this.config.listeners) : undefined
           if (exposed !== undefined) throw new SvcError('CONFIG_ERROR', exposed)
           await this.app.ready()

@@ -1,6 +1,6 @@
 /** What an engine thread and its engine processes say to each other, in order, over the process' channel. */
 import type { SqlChunk, SqlColumn } from 'svcdb'
-import type { NativeSpec } from '../sql/plugin-functions/spec.ts'
+import type { NativeSpec } from '../threads/function-spec.ts'
 
 /** Handed over on the command line. */
 export interface ProcessSettings {

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
-import { isNative, nativeSpec } from '../sql/plugin-functions/spec.ts'
+import { isNative, nativeSpec } from '../threads/function-spec.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 

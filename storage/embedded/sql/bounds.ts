@@ -4,10 +4,11 @@
  * be so runs in an engine process, which can be ended from outside. A list of what is allowed, chosen by hand: what a newer DuckDB or a change of ours
  * adds is not on it.
  */
+
+import type { FunctionSpec } from '../threads/function-spec.ts'
 import { constantInteger, constantText, type Node } from './ast.ts'
 import { foldName } from './names.ts'
 import { NATIVE } from './plugin-functions/expand.ts'
-import type { FunctionSpec } from './plugin-functions/spec.ts'
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 

@@ -6,7 +6,7 @@ import { AGGREGATES, ALIASES, SCALARS, TABLE_FUNCTIONS, WINDOWS } from './functi
 const OWN: ReadonlySet<string> = new Set(['time_bucket', 'date_bin', 'coalesce'])
 
 /** @throws CONFIG_ERROR naming function and plugin. */
-export function checkSqlFunctions(functions: readonly DeclaredSqlFunction[]): void {
+export function checkNames(functions: readonly DeclaredSqlFunction[]): void {
   for (const { name, plugin } of functions) {
     if ([SCALARS, AGGREGATES, WINDOWS, TABLE_FUNCTIONS, ALIASES, OWN].some((names) => names.has(name)))
       throw new SvcError(

@@ -1,8 +1,8 @@
 /** DuckDB's errors, sorted into the caller's and ours. */
 import { SvcError } from 'svcdb/lib/errors'
 import { raised } from '../duckdb/raised.ts'
+import { NATIVE_PREFIX } from '../threads/function-spec.ts'
 import type { Names } from './names.ts'
-import { NATIVE_PREFIX } from './plugin-functions/spec.ts'
 
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i

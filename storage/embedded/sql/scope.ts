@@ -1,10 +1,11 @@
 /** Names: what FROM brings in, which column a reference means, and what kind of value an expression surely has. */
+
+import type { FunctionSpec } from '../threads/function-spec.ts'
 import { constantInteger, type Node, walk } from './ast.ts'
 import { isSchema } from './catalog.ts'
 import type { SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
 import { foldName } from './names.ts'
 import { NATIVE } from './plugin-functions/expand.ts'
-import type { FunctionSpec } from './plugin-functions/spec.ts'
 import { kindOfTimeCall, kindOfTimeCast, kindOfWord, mixed, type TimeKind } from './time-kind.ts'
 
 /** What is known of a value without DuckDB's binder: enough to type literals and to tell float from exact division. */

@@ -1,12 +1,12 @@
 /** The functions that statements may call beside DuckDB's: those of the engine, and those of plugins, on one thread or in one process. */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type duckdb from '@duckdb/node-bindings'
+import type { FunctionSpec, NativeSpec } from '../threads/function-spec.ts'
 import { registerBucketFunction } from './bucket-function.ts'
 import { registerHistogramFunctions } from './histogram-functions.ts'
 import { loadBodies } from './plugin-functions/load.ts'
 import { PluginFunctions } from './plugin-functions/plugin-functions.ts'
 import { registerNative } from './plugin-functions/register.ts'
-import type { FunctionSpec, NativeSpec } from './plugin-functions/spec.ts'
 import { registerTimeFunctions } from './time-functions.ts'
 
 /** Registers functions, once for an instance of DuckDB. */

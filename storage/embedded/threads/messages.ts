@@ -1,8 +1,8 @@
 /** The messages between the main thread and the engine threads. */
 
 import type { KeyMaterial } from '../encryption/keys.ts'
-import type { FunctionSpec } from '../sql/plugin-functions/spec.ts'
 import type { MeasurementDef, TableDef } from './definitions.ts'
+import type { FunctionSpec } from './function-spec.ts'
 import type { ChunkDef } from './memtable-layout.ts'
 import type { RetentionCutoffs, Tombstone } from './removals.ts'
 import type { SegmentMeta } from './segment-entry.ts'

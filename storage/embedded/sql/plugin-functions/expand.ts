@@ -4,12 +4,12 @@
  */
 import type { SqlConstant } from 'svcdb'
 import type { SqlLimits } from '../../sql-limits.ts'
+import { type FunctionSpec, nativeName } from '../../threads/function-spec.ts'
 import { type Node, type Parse, refuse } from '../ast.ts'
 import { AGGREGATES } from '../functions.ts'
 import { foldName } from '../names.ts'
 import { constantOf } from './constants.ts'
 import type { PluginFunctions } from './plugin-functions.ts'
-import { type FunctionSpec, nativeName } from './spec.ts'
 import { CALL, constantsOf, valuesOf, withWindow } from './template.ts'
 
 /** On a node that took the place of a call: the call. Symbols are left out where members of a node are gone through. */

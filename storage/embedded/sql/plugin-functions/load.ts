@@ -1,7 +1,7 @@
 /** Loads what a plugin's module has for a function. */
 import type { SqlFunctionBody } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { FunctionSpec } from './spec.ts'
+import type { FunctionSpec } from '../../threads/function-spec.ts'
 
 /** @throws DATABASE_ERROR naming plugin and function. */
 export async function exportOf({ name, plugin, module }: Pick<FunctionSpec, 'name' | 'plugin' | 'module'>): Promise<SqlFunctionBody> {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { DEFAULT_LIMITS } from '../../sql-limits.ts'
 import { parse } from '../ast.ts'
 import { isBounded } from '../bounds.ts'
-import { checkSqlFunctions } from '../check-functions.ts'
+import { checkNames } from '../check-functions.ts'
 import { checkTree } from '../limits.ts'
 import { CPU, CPU_ROWS, testHost } from '../testing/host.ts'
 import { expandFunctions } from './expand.ts'
@@ -147,7 +147,7 @@ t.test('where a statement may run follows from its functions', async (t) => {
 
 t.test('a name of the engine is not to be had', async (t) => {
   for (const name of ['sum', 'abs', 'lag', 'time_bucket', 'range', 'approx_distinct'])
-    t.throws(() => checkSqlFunctions([{ name, kind: 'scalar', args: [], expression: '1', plugin: 'mine', summary: '' }]), {
+    t.throws(() => checkNames([{ name, kind: 'scalar', args: [], expression: '1', plugin: 'mine', summary: '' }]), {
       code: 'CONFIG_ERROR',
       message: `cannot add SQL function "${name}" of plugin "mine": the storage engine has a function of that name; choose another`,
     })

@@ -1,9 +1,9 @@
 /** The SQL functions of plugins on one thread, by name, with what they stand for. */
 import type { SqlConstant, SqlExpressionBody } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { type FunctionSpec, isNative } from '../../threads/function-spec.ts'
 import type { Parse } from '../ast.ts'
 import { exportOf } from './load.ts'
-import { type FunctionSpec, isNative } from './spec.ts'
 import { makeTemplate, nativeExpression, type Template } from './template.ts'
 
 /** Templates kept; their constants come from statements, so their number must be bounded. */

@@ -8,8 +8,8 @@ import duckdb from '@duckdb/node-bindings'
 import type { SqlConstant, SqlFunctionBody, SqlFunctionColumn, SqlType } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { raise } from '../../duckdb/raised.ts'
+import { type NativeSpec, nativeName } from '../../threads/function-spec.ts'
 import { listOf, logicalType, newValues, problemOf, readColumn, readConstant, writeColumn } from './columns.ts'
-import { type NativeSpec, nativeName } from './spec.ts'
 import { constantsOf, valuesOf } from './template.ts'
 
 const VECTOR_ROWS = 2048

@@ -3,9 +3,9 @@
  * or over the lists of a group or a partition. Parsed once for each function and set of constants.
  */
 import type { SqlArgument, SqlConstant } from 'svcdb'
+import { type FunctionSpec, isNative } from '../../threads/function-spec.ts'
 import { ident, literal, type Node, type Parse, refuse, walk } from '../ast.ts'
 import { foldName } from '../names.ts'
-import { type FunctionSpec, isNative } from './spec.ts'
 
 export interface Template {
   tree: Node

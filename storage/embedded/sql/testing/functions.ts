@@ -1,7 +1,7 @@
 /** Functions as a plugin would declare them, of each kind, for tests of the SQL layer. */
 import type { DeclaredSqlFunction, SqlFunctionBody, SqlFunctionColumn } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { functionSpec } from '../plugin-functions/spec.ts'
+import { functionSpec } from '../../threads/function-spec.ts'
 
 const module = new URL(import.meta.url)
 const numbers = ({ values }: SqlFunctionColumn): Float64Array => values as Float64Array
