@@ -39,7 +39,7 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
   section?: string
   /** Plugin ids or service names that must be there; they start first. */
   requires?: readonly string[]
-  /** Plugins that come with it, as they would stand in `plugins`: selected where the config does not name them, and started first. */
+  /** Plugins that come with it, as they would stand in `plugins`: selected where the config does not name them, and started first. One whose capabilities the engine lacks is left out. */
   includes?: readonly string[]
   /** Names of the services it gives with `provide`. */
   provides?: readonly string[]

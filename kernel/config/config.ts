@@ -161,7 +161,8 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
     configs.set(plugin.id, member === undefined ? checked : { ...(configs.get(plugin.id) as object | undefined), [member]: checked })
   }
 
-  const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins, origin, problems) : undefined
+  const isListed = (plugin: Plugin): boolean => listedOnce.includes(plugin)
+  const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins.filter(isListed), origin, problems) : undefined
   await sections.refuseRest(needsStorage)
 
   if (server.cors_allowed_origins?.includes?.('*') && server.allow_unsafe_cors !== true) {
@@ -177,7 +178,10 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   ]
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
-  return { file: source.file, server, tls, auth, plugins, sections: configs, storage, listeners, renamed, from: origins(source, renamed, storage) }
+  // What comes along with another plugin is left out where the engine cannot have it.
+  const able = new Set<string>(storage?.module.capabilities ?? [])
+  const running = plugins.filter((plugin) => isListed(plugin) || (plugin.capabilities ?? []).every((needed) => able.has(needed)))
+  return { file: source.file, server, tls, auth, plugins: running, sections: configs, storage, listeners, renamed, from: origins(source, renamed, storage) }
 }
 
 function origins({ tree, overrides }: ConfigSource, renamed: readonly Renamed[], storage: StorageConfig | undefined): NodeConfig['from'] {

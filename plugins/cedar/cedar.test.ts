@@ -127,7 +127,7 @@ t.test('one file in place of a folder', async (t) => {
 t.test('what the start refuses', async (t) => {
   const start = (authorization: Record<string, unknown>, plugins = [plugin, believer]) => boot({ plugins, config: { authorization } })
   const folder = policyFolder(t, { 'a.cedar': 'permit(principal, action, resource);' })
-  await t.rejects(start({ policy_dir: folder, policy_file: 'x' }), /policy_file "x": the folder ".*" is set too/)
+  await t.rejects(start({ policy_dir: folder, policy_file: 'x' }), /policy_file ".*x": the folder ".*" is set too/)
   const twice = { authorization: { policy_dir: folder }, server: { authz_policy_dir: '/elsewhere' } }
   await t.rejects(boot({ plugins: [plugin, believer], config: twice }), /authz_policy_dir "\/elsewhere": authorization.policy_dir is another/)
   const named = await boot({ plugins: [plugin, believer], config: { server: { authz_policy_dir: folder } } })
