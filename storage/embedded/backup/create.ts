@@ -52,6 +52,7 @@ export async function createBackup(
   check()
   const release = source.lease()
   try {
+    const above = await foldersToSync(disk, directory)
     await mkdir(directory, { recursive: true })
     for (const name of [MANIFEST_FILE, UNFINISHED_MANIFEST]) await rm(join(directory, name), { force: true })
     await disk.sync(directory)
@@ -89,7 +90,7 @@ export async function createBackup(
     await disk.write(join(directory, UNFINISHED_MANIFEST), encodeManifest(manifest))
     await rename(join(directory, UNFINISHED_MANIFEST), join(directory, MANIFEST_FILE))
     await disk.sync(directory)
-    await disk.sync(dirname(directory))
+    for (const folder of above) await disk.sync(folder)
     return manifest
   } catch (error) {
     // Where even that fails the rest stays; without a manifest nothing takes it for a backup.
@@ -98,6 +99,13 @@ export async function createBackup(
   } finally {
     release()
   }
+}
+
+/** Those that name the backup, or a folder above it that is made with it: without one of these names a power cut takes the backup away. */
+async function foldersToSync(disk: BackupDisk, directory: string): Promise<string[]> {
+  const folders = [dirname(directory)]
+  for (let at = dirname(directory); !(await exists(at, disk.files)); at = dirname(at)) folders.push(dirname(at))
+  return folders
 }
 
 /** @returns whether there is something at the path. @throws INVALID_REQUEST when it is neither empty nor a backup. */
