@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { runServer } from '../support/server.ts'
 
-const TIMEOUT_SECS = 1
+const TIMEOUT_SECS = 2
 /** An interrupted statement ends within the next steps of DuckDB; the machine may be busy. */
 const ANSWER_LIMIT_MS = TIMEOUT_SECS * 1000 + 8000
 /** Limit of the statements' memory, and what the process may have on top of what it had before them. */
@@ -73,6 +73,8 @@ for (let round = 0; round < ROUNDS; round++) {
   if (status !== 204) throw new Error(`the points are answered by ${status}: ${text}`)
 }
 const count = JSON.stringify([[HOSTS * ROUNDS]])
+// The first query starts the engine's threads, which may take longer than the limit on a busy machine.
+while ((await sql('SELECT count(*) FROM big')).status !== 200);
 const before = await resident()
 
 for (const [name, statement] of Object.entries(statements)) {
