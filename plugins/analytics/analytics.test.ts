@@ -22,7 +22,7 @@ t.before(async () => {
 })
 t.teardown(() => node.stop())
 
-async function query(text: string): Promise<{ columns: { name: string; type: string }[]; rows: (number | null)[][] }> {
+async function query(text: string): Promise<{ columns: { name: string; data_type: string }[]; rows: (number | null)[][] }> {
   const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: text } })
   if (answer.statusCode !== 200) throw Object.assign(new Error(answer.json().error), { code: answer.json().code })
   return answer.json()
@@ -192,6 +192,10 @@ t.test('first, last, rate and irate', async (t) => {
   const { rows } = await query('SELECT rate(v, _time), irate(v, _time), rate(v, _time) FILTER (WHERE n > 100) FROM m GROUP BY host')
   near(t, rows[0] as (number | null)[], [26 / 540, 1 / 60, null], 'rate')
   near(t, await column('rate(n, _time)'), [null, ...Array(9).fill(1 / 60)], 'rate with OVER')
+  // A statement with a list in it runs in an engine process.
+  const apart = await query('SELECT rate(v, _time), quantile_cont(v, 0.5), len(list(v)) FROM m GROUP BY host')
+  t.equal(apart.columns[0].data_type, 'Float64')
+  near(t, apart.rows[0].slice(0, 1) as (number | null)[], [26 / 540], 'rate in an engine process')
 })
 
 t.test("wrong use is the caller's error", async (t) => {

@@ -1,6 +1,6 @@
 /** What a backup and a restore make durable, and when: on a disk that keeps a list. Without an engine. */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { tempDir } from '../testing/harness.ts'
@@ -32,12 +32,12 @@ function roots(t: Test): { data: string; backup: string; source: BackupSource } 
 /** Calls of the disk in order; a manifest is there or not while they are made. */
 function recording(root: string): { disk: BackupDisk; calls: string[] } {
   const calls: string[] = []
-  const name = (path: string) => path.slice(root.length + 1) || '.'
+  const name = (path: string) => relative(root, path) || '.'
   const manifest = () => (existsSync(join(root, MANIFEST_FILE)) ? ' with a manifest' : '')
   const disk: BackupDisk = {
     ...realDisk,
     async sync(path) {
-      calls.push(`sync ${path === dirname(root) ? 'the parent' : name(path)}${manifest()}`)
+      calls.push(`sync ${name(path)}${manifest()}`)
       await realDisk.sync(path)
     },
     async write(path, bytes) {
@@ -57,7 +57,10 @@ t.test('the manifest goes last, when all that it names is durable', async (t) =>
   const written = calls.indexOf(`write ${MANIFEST_FILE}.tmp`)
   t.ok(written > 0)
   t.same(calls.slice(0, written), ['sync .', 'sync catalog/data.mdb', ...folders])
-  t.same(calls.slice(written + 1), ['sync . with a manifest', 'sync the parent with a manifest'])
+  t.same(calls.slice(written + 1), ['sync . with a manifest', 'sync .. with a manifest', 'sync ../.. with a manifest'], 'the folder made for it as well')
+  calls.length = 0
+  await createBackup(source, disk, backup, new Map(), check)
+  t.same(calls.slice(-2), ['sync . with a manifest', 'sync .. with a manifest'], 'what was there already is durable')
 })
 
 t.test('a manifest of before is durably gone before anything is touched', async (t) => {
