@@ -55,6 +55,7 @@ const RUNS: Long[] = [
   { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'], turn: (seed) => ({ run: ['storage/embedded/sql/gate.fuzz.ts', '45', seed] }) },
   { run: ['test/security/bombs.ts', '200'], turn: (seed) => ({ run: ['test/security/bombs.ts', '20', seed] }) },
   { run: ['test/security/loop-delay.ts'] },
+  { run: ['test/soak/soak.ts', '10', '--rate', 'half'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },
 ]
 
