@@ -1,0 +1,78 @@
+/**
+ * Reads Parquet files as our segments are, by the pages that are wanted: one read of the footer, kept by whoever asks, and one of each chunk.
+ *
+ *     const file = ParquetFile.open(path, bytes)              // reads the footer; `footer` says what there is where, with bounds of each chunk
+ *     const chunk = file.chunk(group, file.footer.column('usage'))
+ *     const validity = decoder.int32(file.footer, group, column, chunk, out)   // column-decoder.ts: values as they are stored, a row each
+ *     file.close()
+ *
+ * `open(path, bytes, footer)` takes a footer that is known. What the reader does not understand is a PageFault, and read by DuckDB then.
+ */
+import { closeSync, openSync, readSync } from 'node:fs'
+import { Footer } from './footer.ts'
+import { PageFault } from './page-fault.ts'
+
+const MAGIC = 0x31524150
+/** Length of the footer and the magic. */
+const TAIL = 8
+/** Read at once from the end: the footers of small segments whole. */
+const GUESS = 16_384
+
+export class ParquetFile {
+  readonly footer: Footer
+  private readonly fd: number
+  private room = new Uint8Array(1 << 16)
+
+  private constructor(fd: number, footer: Footer) {
+    this.fd = fd
+    this.footer = footer
+  }
+
+  /** @param size bytes of the file. @throws PageFault, or what the system says. */
+  static open(path: string, size: number, footer?: Footer): ParquetFile {
+    const fd = openSync(path, 'r')
+    try {
+      return new ParquetFile(fd, footer ?? readFooter(fd, size))
+    } catch (error) {
+      closeSync(fd)
+      throw error
+    }
+  }
+
+  /** The bytes of a chunk; valid until the next call. @throws PageFault also for column -1. */
+  chunk(group: number, column: number): Uint8Array {
+    const { footer } = this
+    if (column < 0) throw new PageFault('a file does not have the column')
+    const chunk = group * footer.columns.length + column
+    const length = footer.lengths[chunk]
+    if (this.room.length < length) this.room = new Uint8Array(length + (length >> 2))
+    const bytes = this.room.subarray(0, length)
+    read(this.fd, bytes, footer.starts[chunk])
+    return bytes
+  }
+
+  close(): void {
+    closeSync(this.fd)
+  }
+}
+
+function readFooter(fd: number, size: number): Footer {
+  if (size < TAIL + 4) throw new PageFault('a file is too short')
+  const guess = new Uint8Array(Math.min(size, GUESS))
+  read(fd, guess, size - guess.length)
+  const tail = new DataView(guess.buffer, guess.length - TAIL)
+  const length = tail.getUint32(0, true)
+  if (tail.getUint32(4, true) !== MAGIC || length > size - TAIL - 4) throw new PageFault('a file does not end as a Parquet file')
+  if (length + TAIL <= guess.length) return new Footer(guess.subarray(guess.length - TAIL - length, guess.length - TAIL), size)
+  const whole = new Uint8Array(length)
+  read(fd, whole, size - TAIL - length)
+  return new Footer(whole, size)
+}
+
+function read(fd: number, bytes: Uint8Array, from: number): void {
+  for (let at = 0; at < bytes.length; ) {
+    const n = readSync(fd, bytes, at, bytes.length - at, from + at)
+    if (n === 0) throw new PageFault('a file is shorter than its footer says')
+    at += n
+  }
+}
