@@ -24,7 +24,7 @@ export async function activeSeries({ sampleBlocks }: RelationContext, sources: r
       }
       const from = timeBound(times, lo, starts[at], starts[at + 1])
       const to = timeBound(times, hi + 1, from, starts[at + 1])
-      if (from < to && (masks.length === 0 || unmaskedRuns(masks, block.series[at], times, from, to, parts) > 0)) active[i] = 1
+      if (from < to && (masks.length === 0 || unmaskedRuns(masks, block.series[at], block, from, to, parts) > 0)) active[i] = 1
     })
   }
   const blockSources = sampleBlocks.blockSources(sources)

@@ -11,9 +11,6 @@ import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 /** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
 const FEW_SHARE = 64
 
-/** Whether a row is to be seen; its time in two halves. */
-export type KeepRow = (series: number, low: number, high: number) => boolean
-
 interface ChunkEntry {
   owned: OwnedBlocks
   /** Rows when the chunk's block of a field was made; it is void for any other number. */
@@ -30,23 +27,12 @@ export class ChunkBlocks {
     this.cache = cache
   }
 
-  /**
-   * One field's rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending).
-   * @param keep decides row by row, and the block is not kept then.
-   */
-  of(
-    part: MemtablePart,
-    c: number,
-    field: FieldDef,
-    [lo, hi]: readonly [bigint, bigint],
-    series: Int32Array,
-    keep: KeepRow | undefined,
-  ): SampleBlock | undefined {
+  /** One field's rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending). */
+  of(part: MemtablePart, c: number, field: FieldDef, [lo, hi]: readonly [bigint, bigint], series: Int32Array): SampleBlock | undefined {
     const chunk = part.chunks[c]
     const rows = part.counts[c]
     const view = chunk.columns.get(field.id)
     if (rows === 0 || view === undefined || !intersects(chunk, rows, lo, hi)) return undefined
-    if (keep !== undefined) return built(part, chunk, view, sortedPositions(chunk, allPositions(chunk, rows)), field, keep).build(false)
     let entry = this.owned.get(chunk)
     if (entry === undefined) this.owned.set(chunk, (entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows: new Map(), picked: 0 }))
     if (entry.rows.get(field.id) === rows) {
@@ -56,9 +42,9 @@ export class ChunkBlocks {
     if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && entry.picked !== rows) {
       entry.picked = rows
       const positions = sortedPositions(chunk, pick(chunk, rows, series))
-      return built(part, chunk, view, positions, field, undefined).build(false)
+      return built(part, chunk, view, positions, field).build(false)
     }
-    const builder = built(part, chunk, view, sortedPositions(chunk, allPositions(chunk, rows)), field, undefined)
+    const builder = built(part, chunk, view, sortedPositions(chunk, allPositions(chunk, rows)), field)
     const block = builder.build(true)
     entry.rows.set(field.id, rows)
     this.cache.put(entry.owned, field.id, block, builder.bytes)
@@ -117,7 +103,7 @@ function sortedPositions(chunk: ChunkView, positions: Int32Array): Int32Array {
   return positions.sort((a, b) => series[a] - series[b] || (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
 }
 
-function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions: Int32Array, field: FieldDef, keep: KeepRow | undefined): SampleBlockBuilder {
+function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions: Int32Array, field: FieldDef): SampleBlockBuilder {
   const out = new SampleBlockBuilder(positions.length)
   const { series, time } = chunk
   const { i32, u8, validity } = view
@@ -129,7 +115,6 @@ function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions
     const s = series[row]
     const low = time[row * 2]
     const high = time[row * 2 + 1]
-    if (keep !== undefined && !keep(s, low, high)) continue
     switch (field.type) {
       case 'float64':
         out.addFloat(s, low, high, i32[row * 2], i32[row * 2 + 1])

@@ -57,7 +57,7 @@ export class ChunkGroups {
     let min = Number.POSITIVE_INFINITY
     let max = Number.NEGATIVE_INFINITY
     for (let chunk = first; chunk < first + GROUP_CHUNKS; chunk++) {
-      const block = this.chunks.of(source.memtable!.part, chunk, field, everything, all, undefined)
+      const block = this.chunks.of(source.memtable!.part, chunk, field, everything, all)
       if (block === undefined) continue
       // Which of two samples of a millisecond is the later one could not be told any more.
       if (block.rests !== undefined || block.blobs !== undefined) return undefined

@@ -58,7 +58,7 @@ export class Gatherer {
       used = true
       if (masks.length === 0) this.run(position, number, from, to)
       else {
-        const n = unmaskedRuns(masks, block.series[at], times, from, to, this.parts)
+        const n = unmaskedRuns(masks, block.series[at], block, from, to, this.parts)
         for (let i = 0; i < n; i++) this.run(position, number, this.parts[i * 2], this.parts[i * 2 + 1])
       }
     })

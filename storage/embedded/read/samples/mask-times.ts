@@ -1,51 +1,50 @@
-/** What deletes and retention mask of a source, in the milliseconds of sample blocks. */
+/**
+ * What deletes and retention mask of a block, to the nanosecond: a bound is whole milliseconds and what is beyond them, as samples have it, so that
+ * a block is the same whatever is masked of it and can be kept.
+ */
 import { contains, type Mask } from '../masks.ts'
-import type { KeepRow } from './chunk-blocks.ts'
+import type { SampleBlock } from './sample-block.ts'
 
 const NS_PER_MS = 1_000_000n
 
-export interface MillisecondMask {
+/** Times from (fromMs, fromRest) on, below (toMs, toRest). */
+export interface BlockMask {
   series: Int32Array | undefined
-  /** Inclusive. */
-  lo: number
-  hi: number
+  fromMs: number
+  fromRest: number
+  toMs: number
+  toRest: number
 }
 
-/** Undefined when a bound lies within a millisecond: blocks are too coarse then, and rows have to be looked at one by one (`keepOf`). */
-export function millisecondMasks(masks: readonly Mask[], minTime: bigint, maxTime: bigint): MillisecondMask[] | undefined {
-  const out: MillisecondMask[] = []
+/** Those of the source's masks that touch its times. */
+export function blockMasks(masks: readonly Mask[], minTime: bigint, maxTime: bigint): BlockMask[] {
+  const out: BlockMask[] = []
   for (const { series, lo, hi } of masks) {
-    // Beyond the source's own times a bound need not be exact.
-    const from = lo <= minTime ? Number.NEGATIVE_INFINITY : wholeMs(lo)
-    const to = hi >= maxTime ? Number.POSITIVE_INFINITY : wholeMs(hi + 1n)
-    if (from === undefined || to === undefined) return undefined
-    out.push({ series, lo: from, hi: to === Number.POSITIVE_INFINITY ? to : to - 1 })
+    if (lo > maxTime || hi < minTime) continue
+    const [fromMs, fromRest] = lo <= minTime ? [Number.NEGATIVE_INFINITY, 0] : parts(lo)
+    const [toMs, toRest] = hi >= maxTime ? [Number.POSITIVE_INFINITY, 0] : parts(hi + 1n)
+    out.push({ series, fromMs, fromRest, toMs, toRest })
   }
   return out
 }
 
-function wholeMs(time: bigint): number | undefined {
-  return time % NS_PER_MS === 0n ? Number(time / NS_PER_MS) : undefined
+/** Whole milliseconds, rounded down, and nanoseconds beyond them. */
+function parts(time: bigint): [ms: number, rest: number] {
+  const rest = ((time % NS_PER_MS) + NS_PER_MS) % NS_PER_MS
+  return [Number((time - rest) / NS_PER_MS), Number(rest)]
 }
 
-export function keepOf(masks: readonly Mask[]): KeepRow {
-  return (series, low, high) => {
-    const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
-    return !masks.some((one) => time >= one.lo && time <= one.hi && (one.series === undefined || contains(one.series, series)))
-  }
-}
-
-/** The parts of [from, to) that are not masked, as pairs in `out`; times ascend. @returns the number of parts. */
-export function unmaskedRuns(masks: readonly MillisecondMask[], series: number, times: Float64Array, from: number, to: number, out: number[]): number {
+/** The parts of a series' samples [from, to) that are not masked, as pairs in `out`. @returns the number of parts. */
+export function unmaskedRuns(masks: readonly BlockMask[], series: number, block: SampleBlock, from: number, to: number, out: number[]): number {
   out.length = 0
   out.push(from, to)
-  for (const { series: list, lo, hi } of masks) {
+  for (const { series: list, fromMs, fromRest, toMs, toRest } of masks) {
     if (list !== undefined && !contains(list, series)) continue
     for (let i = out.length - 2; i >= 0; i -= 2) {
       const start = out[i]
       const end = out[i + 1]
-      const first = timeBound(times, lo, start, end)
-      const after = timeBound(times, hi + 1, first, end)
+      const first = exactBound(block, fromMs, fromRest, start, end)
+      const after = exactBound(block, toMs, toRest, first, end)
       if (first === after) continue
       const parts: number[] = []
       if (first > start) parts.push(start, first)
@@ -54,6 +53,13 @@ export function unmaskedRuns(masks: readonly MillisecondMask[], series: number, 
     }
   }
   return out.length / 2
+}
+
+/** The first position of [from, to) whose time is not below `ms` and `rest` nanoseconds. */
+function exactBound({ times, rests }: SampleBlock, ms: number, rest: number, from: number, to: number): number {
+  let at = timeBound(times, ms, from, to)
+  if (rest > 0) while (at < to && times[at] === ms && (rests === undefined ? 0 : rests[at]) < rest) at++
+  return at
 }
 
 /** The first position of [from, to) whose time is not below `value`. */

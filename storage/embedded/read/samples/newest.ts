@@ -68,7 +68,7 @@ class Newest {
       const start = starts[at]
       let end = bounded ? timeBound(times, this.hi + 1, start, starts[at + 1]) : starts[at + 1]
       if (masks.length > 0) {
-        const n = unmaskedRuns(masks, block.series[at], times, start, end, this.parts)
+        const n = unmaskedRuns(masks, block.series[at], block, start, end, this.parts)
         if (n === 0) return
         end = this.parts[n * 2 - 1]
       }

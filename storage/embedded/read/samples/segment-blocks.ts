@@ -13,7 +13,6 @@ import { contains } from '../masks.ts'
 import type { RelationContext } from '../relation.ts'
 import { rawColumn, readSql, type Source, timeConditions } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
-import type { KeepRow } from './chunk-blocks.ts'
 import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 
 /** Rows of a block, about: some row groups, so that reading one is little work and a query's blocks are few. */
@@ -61,18 +60,15 @@ export class SegmentBlocks {
     this.cache = cache
   }
 
-  /**
-   * The blocks of a source that hold series of `series` (ascending), by series number.
-   * @param keep decides row by row, and nothing is kept then.
-   */
-  of(source: Source, series: Int32Array, scope: ReadScope, keep: KeepRow | undefined): SampleBlock[] | Promise<SampleBlock[]> {
+  /** The blocks of a source that hold series of `series` (ascending), by series number. */
+  of(source: Source, series: Int32Array, scope: ReadScope): SampleBlock[] | Promise<SampleBlock[]> {
     const { context, field, all, signal } = scope
     const segment = source.segment as SegmentMeta
     if (!segment.columns.some((column) => column.field === field.id)) return []
     const wanted = within(series, segment.minSeries, segment.maxSeries)
     if (wanted.length === 0) return []
     const layout = this.layoutOf(segment, source.measurement ?? NO_SERIES, all)
-    if (keep !== undefined || layout.density > LONG_SERIES) return read(source, wanted, scope, keep).then((block) => [block])
+    if (layout.density > LONG_SERIES) return read(source, wanted, scope).then((block) => [block])
     const numbers = blockNumbers(wanted, layout.shift)
     const found = new Map<number, SampleBlock>()
     const lacking: number[] = []
@@ -83,7 +79,7 @@ export class SegmentBlocks {
     }
     if (lacking.length === 0) return numbers.map((number) => found.get(number) as SampleBlock)
     // Sample blocks that would not stay together anyway are not made whole for a part of their time.
-    if (!this.cache.holds(lacking.length * layout.rows * SAMPLE_BYTES)) return read(source, wanted, scope, keep).then((block) => [block])
+    if (!this.cache.holds(lacking.length * layout.rows * SAMPLE_BYTES)) return read(source, wanted, scope).then((block) => [block])
     return this.load(context, source, field, layout, lacking, signal).then((loaded) =>
       numbers.map((number) => (found.get(number) ?? loaded.get(number)) as SampleBlock),
     )
@@ -147,13 +143,13 @@ export class SegmentBlocks {
   }
 }
 
-async function read(source: Source, series: Int32Array, { context, field, range, signal, limit }: ReadScope, keep: KeepRow | undefined): Promise<SampleBlock> {
+async function read(source: Source, series: Int32Array, { context, field, range, signal, limit }: ReadScope): Promise<SampleBlock> {
   const builder = new SampleBlockBuilder(4096, limit * series.length)
   const first = series[0]
   const last = series[series.length - 1]
   const among = first === last ? `${SERIES_COLUMN} = ${first}` : `${SERIES_COLUMN} BETWEEN ${first} AND ${last}`
   const bounds = [among, ...timeConditions(source, range)]
-  await eachRow(context, source, field, bounds, signal, (number) => (contains(series, number) ? builder : undefined), keep)
+  await eachRow(context, source, field, bounds, signal, (number) => (contains(series, number) ? builder : undefined))
   return builder.build(false)
 }
 
@@ -193,7 +189,6 @@ async function eachRow(
   conditions: readonly string[],
   signal: AbortSignal | undefined,
   builderOf: (series: number) => SampleBlockBuilder | undefined,
-  keep?: KeepRow,
 ): Promise<void> {
   const segment = source.segment as SegmentMeta
   const value = rawColumn(segment, field)
@@ -215,7 +210,7 @@ async function eachRow(
         builder = builderOf(series)
         before = series
       }
-      if (builder === undefined || (keep !== undefined && !keep(series, times[i * 2], times[i * 2 + 1]))) continue
+      if (builder === undefined) continue
       if (bits !== undefined) builder.addFloat(series, times[i * 2], times[i * 2 + 1], bits[i * 2], bits[i * 2 + 1])
       else builder.addBlob(series, times[i * 2], times[i * 2 + 1], (values as Uint8Array[])[i])
     }

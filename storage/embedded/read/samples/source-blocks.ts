@@ -4,13 +4,13 @@ import { BlockBuffers } from './block-buffers.ts'
 import { BlockCache } from './block-cache.ts'
 import { ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
 import { ChunkGroups, GROUP_CHUNKS, GROUP_SERIES } from './chunk-groups.ts'
-import { keepOf, type MillisecondMask, millisecondMasks } from './mask-times.ts'
+import { type BlockMask, blockMasks } from './mask-times.ts'
 import type { SampleBlock } from './sample-block.ts'
 import { type ReadScope, SegmentBlocks } from './segment-blocks.ts'
 
 export interface MaskedBlock {
   block: SampleBlock
-  masks: readonly MillisecondMask[]
+  masks: readonly BlockMask[]
 }
 
 /** A source, or one chunk of a memtable: what is read at once. Of equal times the one with the higher `order` wins. */
@@ -23,7 +23,7 @@ export interface BlockSource {
   group?: true
 }
 
-const NOTHING: readonly MillisecondMask[] = []
+const NOTHING: readonly BlockMask[] = []
 
 /** Everything an engine thread keeps for reading samples. */
 export class SampleBlocks {
@@ -86,19 +86,18 @@ export class SampleBlocks {
 
   /** @param series those wanted, ascending. */
   read({ source, chunk, group }: BlockSource, series: Int32Array, scope: ReadScope): MaskedBlock[] | Promise<MaskedBlock[]> {
-    const masks = source.masks.length === 0 ? NOTHING : millisecondMasks(source.masks, source.minTime, source.maxTime)
-    const keep = masks === undefined ? keepOf(source.masks) : undefined
-    const visible = (block: SampleBlock): MaskedBlock => ({ block, masks: masks ?? NOTHING })
+    const masks = source.masks.length === 0 ? NOTHING : blockMasks(source.masks, source.minTime, source.maxTime)
+    const visible = (block: SampleBlock): MaskedBlock => ({ block, masks })
     if (source.segment !== undefined) {
-      const blocks = this.segments.of(source, series, scope, keep)
+      const blocks = this.segments.of(source, series, scope)
       return blocks instanceof Promise ? blocks.then((list) => list.map(visible)) : blocks.map(visible)
     }
     const { part } = source.memtable!
-    const together = group === true && keep === undefined ? this.groups.of(source, chunk, scope.measurement, scope) : undefined
+    const together = group === true ? this.groups.of(source, chunk, scope.measurement, scope) : undefined
     if (together !== undefined) return [visible(together)]
     const out: MaskedBlock[] = []
     for (let c = chunk; c < chunk + (group === true ? GROUP_CHUNKS : 1); c++) {
-      const block = this.chunks.of(part, c, scope.field, scope.range, series, keep)
+      const block = this.chunks.of(part, c, scope.field, scope.range, series)
       if (block !== undefined) out.push(visible(block))
     }
     return out
