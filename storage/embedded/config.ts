@@ -8,6 +8,7 @@ import { admissionKeys } from '../common/limits.ts'
 import { retentionKeys } from '../common/retention.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
+import type { SlabOptions } from './memtable/slabs.ts'
 import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { FsyncPolicy } from './wal/wal.ts'
 import type { PressureLimits } from './write/pressure.ts'
@@ -222,6 +223,12 @@ export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
   }
   return resolved
 }
+
+/** A full memtable's memory, and that of one which is being flushed, are kept for the next ones. */
+export const slabOptions = ({ memtable_flush_threshold }: DatabaseConfig): SlabOptions => ({
+  memtableBytes: memtable_flush_threshold,
+  keptBytes: 2 * memtable_flush_threshold,
+})
 
 /** @param leaves segments that no merge takes. */
 export const pressureLimits = (config: DatabaseConfig, leaves: CompactionLimits['leaves']): PressureLimits => ({

@@ -24,7 +24,7 @@ import { Unstored } from './catalog/unstored.ts'
 import { dropUnusedSymbols } from './catalog/unused-symbols.ts'
 import { CatalogWriter } from './catalog/writer.ts'
 import { Maintenance } from './compaction/maintenance.ts'
-import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, workerConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, slabOptions, workerConfig } from './config.ts'
 import { checkTags, type Encryption, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, lockTexts } from './environment.ts'
 import { Exports } from './export/exports.ts'
@@ -32,8 +32,10 @@ import { engineGauges } from './gauges.ts'
 import { LogNotes } from './integrity/log-note.ts'
 import { Scrubber } from './integrity/scrubber.ts'
 import { directoriesAbove, holdsData, removeOrphans, segmentsToServe, syncAbove } from './integrity/startup.ts'
+import { LeftBuffers } from './memtable/left-buffers.ts'
 import { SeriesTimes } from './memtable/memtable.ts'
 import { Memtables } from './memtable/memtables.ts'
+import { SlabPool } from './memtable/slabs.ts'
 import { engineMetrics } from './metrics.ts'
 import { paths } from './paths.ts'
 import { RetentionClock } from './retention/clock.ts'
@@ -167,7 +169,10 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   loadSeries(catalog, index)
   seedTimes(schema, index, segments, times)
   tombstones.load(catalog.tombstones(), catalog.cutoffs(), counters?.nextTombstone ?? 1)
-  const memtables = new Memtables({ shared, schema, index, publisher, times, flushWanted, nextSequence: counters?.nextSequence ?? 1, firstWal: floor })
+  const readers = new Readers()
+  const slabs = new SlabPool(slabOptions(config), new LeftBuffers(publisher).add)
+  const nextSequence = counters?.nextSequence ?? 1
+  const memtables = new Memtables({ shared, schema, index, publisher, readers, slabs, times, flushWanted, nextSequence, firstWal: floor })
 
   // The way of a write.
   const notes = new LogNotes(dirs.wal, catalog, log, fs)
@@ -208,7 +213,6 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const moves = new RetentionMoves(schema, memtables, tombstones, writes, wal)
 
   // Engine threads, and deletes, which have them select.
-  const readers = new Readers()
   const ledger = new Ledger(new LmdbState(catalog.store, ARCHIVE_STATE))
   const archived = new ArchivedObjects({ dataDir, paths: dirs, fs, config, log, segments, ledger, identity: () => catalog.identity() })
   const pool = new WorkerPool({

@@ -1,7 +1,4 @@
-/**
- * Frees dropped shared buffers. A SharedArrayBuffer goes when the last thread has collected it, and an engine thread with nothing to do
- * would not collect garbage for hours: a flushed memtable would stay in memory as long.
- */
+/** Frees dropped shared buffers: a SharedArrayBuffer goes when the last thread has collected it, and V8 does not count them as a reason to collect. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -9,7 +6,7 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('typeof gc === "function" ? gc : () => {}') as () => void
 
-/** Some milliseconds, as an engine thread's own heap is small. */
+/** Some milliseconds in an engine thread, whose own heap is small, some tens of them in the main thread. */
 export function collectGarbage(): void {
   gc()
 }

@@ -77,6 +77,8 @@ export class Duck {
       memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
       temp_directory: config.noSpill ? '' : config.tempDir,
       ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
+      // Without it, memory that a merge has used is kept until the next allocation: an idle node would keep it for good.
+      allocator_background_threads: 'true',
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
       allow_community_extensions: 'false',

@@ -41,7 +41,7 @@ export class ChunkView {
   constructor(def: ChunkDef) {
     const { buffer, capacity } = def
     this.def = def
-    this.header = new Int32Array(buffer, 0, CHUNK_HEADER_FLAGS + def.columns.length)
+    this.header = new Int32Array(buffer, def.headerOffset, CHUNK_HEADER_FLAGS + def.columns.length)
     this.series = new Int32Array(buffer, def.seriesOffset, capacity)
     this.time = new Int32Array(buffer, def.timeOffset, capacity * 2)
     this.bigTimes = new BigInt64Array(buffer, def.timeOffset, capacity)

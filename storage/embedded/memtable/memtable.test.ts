@@ -7,6 +7,7 @@ import { HEAP_BUFFERS } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
 import { heapBytes } from './row-gather.ts'
+import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const field: FieldDef = { id: 0, name: 's', column: 's', type: 'string', scale: 0 }
 /** So that a few texts take as many addresses as gigabytes of them do. */
@@ -14,7 +15,8 @@ const BUFFER = 64
 
 function writer() {
   const events: StateEvent[] = []
-  const memtable = new Memtable(0, 1, 1, 16, (event) => events.push(event), BUFFER)
+  const memory = new MemtableMemory(new SlabPool({ memtableBytes: 1 << 20, keptBytes: 1 << 22 }))
+  const memtable = new Memtable({ id: 0, sequence: 1, firstWal: 1, seriesCapacity: 16, memory, publish: (event) => events.push(event), heapBuffer: BUFFER })
   const times = new SeriesTimes()
   let written = 0
   const write = (rows: number): void => {
@@ -29,7 +31,7 @@ function writer() {
     memtable.append(0, batch, heap.bytes, [field], [field], times)
   }
   const texts = (): Uint8Array[] => {
-    const heap = events.flatMap((event) => (event.kind === 'heap' ? [new Uint8Array(event.buffer)] : []))
+    const heap = events.flatMap((event) => (event.kind === 'heap' ? [event.bytes] : []))
     const chunks = memtable.tables.get(0)?.chunks ?? []
     return chunks.flatMap(({ rows, columns: [{ i32 }] }) => Array.from({ length: rows }, (_, row) => heapBytes(heap, i32[row * 2], i32[row * 2 + 1]).slice()))
   }

@@ -13,8 +13,6 @@ import {
   CHUNK_HEADER_FLAGS,
   CHUNK_HEADER_ROWS,
   CHUNK_ROWS,
-  type ChunkColumn,
-  type ChunkDef,
   HEAP_BITS,
   HEAP_BUFFER,
   HEAP_BUFFERS,
@@ -24,11 +22,11 @@ import {
   Summary,
 } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
+import { type Chunk, chunkRows, newChunk } from './chunk.ts'
 import { widened } from './grow.ts'
+import type { MemtableMemory } from './slabs.ts'
 
 const FIRST_ROWS = 256
-/** A chunk of a wide table holds fewer rows, so that it stays near this size. */
-const CHUNK_BYTES = 8 << 20
 const NO_TIME_HIGH = -0x80000000
 const OFFSET = CHUNK_ROWS - 1
 /** Above the rounding error of a difference of two times as a double. */
@@ -127,16 +125,6 @@ export interface AppendedRows {
   columns: Column[]
 }
 
-interface Chunk {
-  def: ChunkDef
-  header: Int32Array
-  series: Int32Array
-  time: Int32Array
-  prev: Int32Array
-  columns: { field: FieldDef; bytes: Uint8Array; i32: Int32Array; validity: Uint8Array; nulls: boolean }[]
-  rows: number
-}
-
 export class MemtableTable {
   readonly id: number
   readonly chunks: Chunk[] = []
@@ -154,6 +142,22 @@ export class MemtableTable {
   }
 }
 
+export interface MemtableOptions {
+  id: number
+  sequence: number
+  firstWal: number
+  /** Series to expect. */
+  seriesCapacity: number
+  memory: MemtableMemory
+  /** Rows of each table in the memtable before. */
+  before?: ReadonlyMap<number, number>
+  publish(event: StateEvent): void
+  /** Bytes of a heap buffer, at most HEAP_BUFFER. */
+  heapBuffer?: number
+}
+
+const NO_ROWS: ReadonlyMap<number, number> = new Map()
+
 export class Memtable {
   readonly id: number
   readonly sequence: number
@@ -165,29 +169,44 @@ export class Memtable {
   bytes = 0
   /** Of these bytes, by namespace. */
   readonly bytesOf = new Map<string, number>()
-  /** Bytes of memory taken. */
-  allocated = 0
   rows = 0
   /** It has rows of series that were given back later: read from the log. */
   ownerless = false
-  private heap: SharedArrayBuffer[] = []
+  private heap: Uint8Array[] = []
   private heapBytes: Uint8Array = new Uint8Array(0)
   private heapUsed: number
   private readonly heapBuffer: number
   /** Chunks of the table that has most. */
   private chunks = 0
+  private readonly memory: MemtableMemory
+  private readonly before: ReadonlyMap<number, number>
   private readonly publish: (event: StateEvent) => void
 
-  /** @param heapBuffer bytes of a heap buffer, at most HEAP_BUFFER. */
-  constructor(id: number, sequence: number, firstWal: number, seriesCapacity: number, publish: (event: StateEvent) => void, heapBuffer = HEAP_BUFFER) {
+  constructor({ id, sequence, firstWal, seriesCapacity, memory, before = NO_ROWS, publish, heapBuffer = HEAP_BUFFER }: MemtableOptions) {
     this.id = id
     this.sequence = sequence
     this.firstWal = firstWal
+    this.memory = memory
+    this.before = before
     this.publish = publish
     this.heapBuffer = this.heapUsed = heapBuffer
-    this.heads = new Int32Array(new SharedArrayBuffer(Math.max(1024, seriesCapacity) * 4))
-    this.allocated = this.heads.length * 4
+    this.heads = this.newHeads(Math.max(1024, seriesCapacity))
     publish({ kind: 'memtable', id, sequence, heads: this.heads })
+  }
+
+  /** Bytes of memory taken. */
+  get allocated(): number {
+    return this.memory.bytes
+  }
+
+  /** Rows of each table. */
+  get rowsOfTables(): ReadonlyMap<number, number> {
+    return new Map([...this.tables.values()].map(({ id, rows }) => [id, rows]))
+  }
+
+  /** Nobody writes or flushes it any more. @param unread as of MemtableMemory.release. */
+  release(unread: (done: () => void) => void): void {
+    this.memory.release(unread)
   }
 
   /** Whether it must be frozen before the next record: a record, which has 1 GiB at most, may take the other half of the addresses. */
@@ -210,7 +229,7 @@ export class Memtable {
   /** What a thread that starts late must know. */
   events(): StateEvent[] {
     const events: StateEvent[] = [{ kind: 'memtable', id: this.id, sequence: this.sequence, heads: this.heads }]
-    for (const buffer of this.heap) events.push({ kind: 'heap', memtable: this.id, buffer })
+    for (const bytes of this.heap) events.push({ kind: 'heap', memtable: this.id, bytes })
     for (const table of this.tables.values()) {
       events.push({ kind: 'memtable-table', memtable: this.id, table: table.id, summary: table.summary })
       for (const chunk of table.chunks) events.push({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
@@ -252,11 +271,15 @@ export class Memtable {
   /** Room for the heads of all series up to this one. */
   ensureSeries(series: number): void {
     if (series < this.heads.length) return
-    const grown = new Int32Array(new SharedArrayBuffer(Math.max(this.heads.length * 2, series + 1) * 4))
+    const grown = this.newHeads(Math.max(this.heads.length * 2, series + 1))
     grown.set(this.heads)
-    this.allocated += (grown.length - this.heads.length) * 4
     this.heads = grown
     this.publish({ kind: 'heads', memtable: this.id, heads: grown })
+  }
+
+  private newHeads(length: number): Int32Array {
+    const { buffer, offset } = this.memory.allocate(length * 4)
+    return new Int32Array(buffer, offset, length).fill(0)
   }
 
   /** Writes series, time and links of n rows and keeps the summary. */
@@ -323,9 +346,12 @@ export class Memtable {
     }
     if (source?.nonFinite) Atomics.or(chunk.header, CHUNK_HEADER_FLAGS + chunk.columns.indexOf(column), CHUNK_HAS_NON_FINITE)
     if (column.nulls) setBits(column.validity, at, n, source, from, present)
-    if (source === undefined || present === 0) return
     const { type } = column.field
-    if (type === 'string' || type === 'histogram') this.storeText(column.i32, at, source, from, present, heapBytes)
+    const text = type === 'string' || type === 'histogram'
+    // Missing ones have the address of no text.
+    if (text && sparse) column.i32.fill(0, at * 2, (at + n) * 2)
+    if (source === undefined || present === 0) return
+    if (text) this.storeText(column.i32, at, source, from, present, heapBytes)
     else {
       const width = bytesPerValue(type)
       column.bytes.set(source.u8.subarray(from * width, (from + present) * width), at * width)
@@ -354,12 +380,11 @@ export class Memtable {
       if (this.heap.length === HEAP_BUFFERS) throw new RangeError('cannot keep text in the memtable: it has no addresses left')
       // A text longer than a buffer gets one of its own size: the address needs only its start.
       const size = Math.max(this.heapBuffer, length)
-      const buffer = new SharedArrayBuffer(size)
-      this.heap.push(buffer)
-      this.heapBytes = new Uint8Array(buffer)
+      const { buffer, offset } = this.memory.allocate(size)
+      this.heapBytes = new Uint8Array(buffer, offset, size)
+      this.heap.push(this.heapBytes)
       this.heapUsed = 0
-      this.allocated += size
-      this.publish({ kind: 'heap', memtable: this.id, buffer })
+      this.publish({ kind: 'heap', memtable: this.id, bytes: this.heapBytes })
     }
     const at = this.heapUsed
     this.heapBytes.set(source.subarray(start, start + length), at)
@@ -372,7 +397,7 @@ export class Memtable {
   private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number, rowBytes: number): number {
     const index = table.chunks.length - 1
     const last = table.chunks[index]
-    const maxRows = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, 1 << Math.floor(Math.log2(CHUNK_BYTES / rowBytes))))
+    const maxRows = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, chunkRows(this.memory.slabBytes, fields.length, rowBytes)))
     if (last !== undefined && targets.every((field) => last.columns.some((column) => column.field === field))) {
       if (last.rows < last.def.capacity) return index
       if (last.def.capacity < maxRows) {
@@ -382,51 +407,18 @@ export class Memtable {
     }
     // A table that has filled a chunk goes on: the next one is not grown step by step, copied each time.
     const filled = last !== undefined && last.rows === maxRows
-    const chunk = this.newChunk(fields, filled ? maxRows : Math.min(maxRows, Math.max(FIRST_ROWS, powerOfTwo(rows))))
+    // Nor does it grow again to what the memtable before had of it.
+    const expected = Math.max(FIRST_ROWS, rows, last === undefined ? (this.before.get(table.id) ?? 0) : 0)
+    const chunk = newChunk(this.memory, fields, filled ? maxRows : Math.min(maxRows, powerOfTwo(expected)))
     table.chunks.push(chunk)
     this.chunks = Math.max(this.chunks, table.chunks.length)
     this.publish({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
     return index + 1
   }
 
-  private newChunk(fields: readonly FieldDef[], capacity: number): Chunk {
-    let offset = align(4 * (1 + fields.length))
-    const take = (bytes: number): number => {
-      const at = offset
-      offset = align(offset + bytes)
-      return at
-    }
-    const seriesOffset = take(capacity * 4)
-    const timeOffset = take(capacity * 8)
-    const prevOffset = take(capacity * 4)
-    const columns: ChunkColumn[] = fields.map((field) => ({
-      field: field.id,
-      type: field.type,
-      offset: take(capacity * bytesPerValue(field.type)),
-      validityOffset: take(capacity / 8),
-    }))
-    const buffer = new SharedArrayBuffer(offset)
-    this.allocated += offset
-    const def: ChunkDef = { buffer, capacity, seriesOffset, timeOffset, prevOffset, columns }
-    return {
-      def,
-      header: new Int32Array(buffer, 0, 1 + fields.length),
-      series: new Int32Array(buffer, seriesOffset, capacity),
-      time: new Int32Array(buffer, timeOffset, capacity * 2),
-      prev: new Int32Array(buffer, prevOffset, capacity),
-      columns: columns.map((column, i) => ({
-        field: fields[i],
-        bytes: new Uint8Array(buffer, column.offset, capacity * bytesPerValue(column.type)),
-        i32: column.type === 'bool' ? EMPTY : new Int32Array(buffer, column.offset, (capacity * bytesPerValue(column.type)) / 4),
-        validity: new Uint8Array(buffer, column.validityOffset, capacity / 8),
-        nulls: false,
-      })),
-      rows: 0,
-    }
-  }
-
   private grown(table: MemtableTable, old: Chunk, capacity: number): Chunk {
-    const chunk = this.newChunk(
+    const chunk = newChunk(
+      this.memory,
       old.columns.map((column) => column.field),
       capacity,
     )
@@ -440,14 +432,11 @@ export class Memtable {
     }
     chunk.header.set(old.header)
     chunk.rows = old.rows
-    this.allocated -= old.def.buffer.byteLength
     this.publish({ kind: 'chunk-grown', memtable: this.id, table: table.id, chunk: chunk.def })
     return chunk
   }
 }
 
-const EMPTY = new Int32Array(0)
-const align = (offset: number): number => (offset + 7) & ~7
 const powerOfTwo = (n: number): number => 1 << (32 - Math.clz32(n - 1))
 
 /** Marks rows [at, at + n): present ones from the source's validity, those past `present` and of no source absent. */

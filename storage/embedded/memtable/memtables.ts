@@ -10,15 +10,19 @@ import type { SeriesIndex } from '../series/series-index.ts'
 import type { Signal } from '../signal.ts'
 import { Summary } from '../threads/memtable-layout.ts'
 import type { Publisher } from '../threads/publisher.ts'
+import type { Readers } from '../threads/readers.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
 import { Memtable, type SeriesTimes } from './memtable.ts'
+import { MemtableMemory, type SlabPool } from './slabs.ts'
 
 export interface MemtablesOptions {
   shared: Int32Array
   schema: Schema
   index: SeriesIndex
   publisher: Publisher
+  readers: Readers
+  slabs: SlabPool
   times: SeriesTimes
   /** Raised when one has been frozen. */
   flushWanted: Signal
@@ -37,13 +41,17 @@ export class Memtables {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly publisher: Publisher
+  private readonly readers: Readers
+  private readonly slabs: SlabPool
   private readonly flushWanted: Signal
 
-  constructor({ shared, schema, index, publisher, times, flushWanted, nextSequence, firstWal }: MemtablesOptions) {
+  constructor({ shared, schema, index, publisher, readers, slabs, times, flushWanted, nextSequence, firstWal }: MemtablesOptions) {
     this.shared = shared
     this.schema = schema
     this.index = index
     this.publisher = publisher
+    this.readers = readers
+    this.slabs = slabs
     this.times = times
     this.flushWanted = flushWanted
     this.nextSequence = nextSequence
@@ -63,9 +71,10 @@ export class Memtables {
     this.active = this.next(file)
   }
 
-  /** The memtable's rows are in segments. */
+  /** The memtable's rows are in segments. Call in the same turn of the loop as the event that says so: what starts later than it reads nothing of the memtable. */
   drop(memtable: Memtable): void {
     this.frozen = this.frozen.filter((other) => other !== memtable)
+    memtable.release((unread) => this.readers.afterAll(unread))
   }
 
   /** Frozen ones and the active one, oldest first. */
@@ -135,7 +144,16 @@ export class Memtables {
   private next(file: number): Memtable {
     const sequence = this.nextSequence++
     this.times.rebase()
-    return new Memtable(sequence, sequence, file, this.index.measurement.length, (event) => this.publisher.publish(event))
+    const before = (this.active as Memtable | undefined)?.rowsOfTables
+    return new Memtable({
+      id: sequence,
+      sequence,
+      firstWal: file,
+      seriesCapacity: this.index.measurement.length,
+      memory: new MemtableMemory(this.slabs),
+      ...(before === undefined ? {} : { before }),
+      publish: (event) => this.publisher.publish(event),
+    })
   }
 
   private holds(memtable: Memtable, measurement: number, series: Int32Array | null): boolean {

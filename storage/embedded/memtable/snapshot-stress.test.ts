@@ -12,6 +12,7 @@ import type { StateEvent } from '../threads/messages.ts'
 import { Shared } from '../threads/shared-header.ts'
 import { WorkerState } from '../threads/state.ts'
 import { Memtable, SeriesTimes } from './memtable.ts'
+import { MemtableMemory, SlabPool } from './slabs.ts'
 
 t.setTimeout(300_000)
 const SNAPSHOTS = Number(process.env.SVC_SNAPSHOTS ?? 300)
@@ -24,8 +25,9 @@ class Writer {
   readonly shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
   listener: (event: StateEvent) => void = () => {}
   private readonly times = new SeriesTimes()
-  private memtable = new Memtable(0, 1, 1, SERIES, (event) => this.publish(event))
+  private readonly slabs = new SlabPool({ memtableBytes: 1 << 20, keptBytes: 1 << 22 })
   private ids = 0
+  private memtable = this.newMemtable()
   private rows = 0
 
   constructor() {
@@ -50,8 +52,14 @@ class Writer {
     if (this.memtable.rows < MEMTABLE_ROWS) return
     const old = this.memtable
     this.times.rebase()
-    this.memtable = new Memtable(++this.ids, this.ids + 1, 1, SERIES, (event) => this.publish(event))
+    this.memtable = this.newMemtable()
     this.publish({ kind: 'segments', added: [], removed: [], droppedMemtable: old.id })
+  }
+
+  private newMemtable(): Memtable {
+    const id = this.ids++
+    const memory = new MemtableMemory(this.slabs)
+    return new Memtable({ id, sequence: id + 1, firstWal: 1, seriesCapacity: SERIES, memory, publish: (event) => this.publish(event) })
   }
 
   private publish(event: StateEvent): void {

@@ -6,6 +6,7 @@ import type { FieldType, MeasurementRef, SeriesChunk } from 'svcdb'
 import { ByteHeap, type Column, TableBatch } from 'svcdb/lib/columns'
 import { Duck } from '../duckdb/duckdb.ts'
 import { Memtable, SeriesTimes } from '../memtable/memtable.ts'
+import { MemtableMemory, SlabPool } from '../memtable/slabs.ts'
 import type { RelationContext } from '../read/relation.ts'
 import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
@@ -50,6 +51,7 @@ export class TestDatabase {
   }
   memtable: Memtable
   listener: ((event: StateEvent) => void) | undefined
+  private readonly slabs = usedSlabs()
   private readonly index: SeriesIndex
   private readonly times = new SeriesTimes()
   private readonly measurements = new Map<string, TestMeasurement>()
@@ -186,8 +188,18 @@ export class TestDatabase {
   private newMemtable(): Memtable {
     const id = this.nextMemtable++
     this.times.rebase()
-    return new Memtable(id, id + 1, 0, 1024, (event) => this.publish(event))
+    const memory = new MemtableMemory(this.slabs)
+    return new Memtable({ id, sequence: id + 1, firstWal: 0, seriesCapacity: 1024, memory, publish: (event) => this.publish(event) })
   }
+}
+
+/** Memory of memtables as it is once it has been used: whoever reads what was not written reads nonsense. */
+function usedSlabs(): SlabPool {
+  const pool = new SlabPool({ memtableBytes: 8 << 20, keptBytes: 1 << 30 })
+  const used = Array.from({ length: 3 }, () => pool.take(1))
+  for (const buffer of used) new Uint8Array(buffer).fill(0xa5)
+  pool.give(used)
+  return pool
 }
 
 /** A bigint is a float's bits. */

@@ -92,9 +92,6 @@ function compactionInputs(message: { table: number; segments: number[] }): Segme
   })
 }
 
-/** Memory of flushed memtables that is worth a collection, which takes some tens of milliseconds: less than it waits for the next flush. */
-const COLLECT_BYTES = 8 << 20
-
 port.on('message', (message: ToWorker) => {
   switch (message.kind) {
     case 'state':
@@ -102,12 +99,9 @@ port.on('message', (message: ToWorker) => {
         state.apply(event)
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
         if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable)
+        if (event.kind === 'buffers-left') setImmediate(collectGarbage)
       }
       reportSamples()
-      if (state.droppedBytes >= COLLECT_BYTES) {
-        state.droppedBytes = 0
-        setImmediate(collectGarbage)
-      }
       break
     case 'job':
       void jobs.start(message.id, message.module, message.args).then(reportSamples)

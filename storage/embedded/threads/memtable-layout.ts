@@ -15,7 +15,7 @@ export const MAX_CHUNKS = 1 << (31 - ROW_BITS)
 export const CHUNK_ROWS = 1 << ROW_BITS
 export const NO_ROW = -1
 
-/** A column of a memtable chunk; offsets in bytes from the chunk's start. Validity is a bit a row, least significant first, valid only when the header's flag says so. */
+/** A column of a memtable chunk; offsets in bytes from the buffer's start. Validity is a bit a row, least significant first, valid only when the header's flag says so. */
 export interface ChunkColumn {
   field: number
   type: FieldType
@@ -24,13 +24,14 @@ export interface ChunkColumn {
 }
 
 /**
- * One chunk: header (Int32: published rows, then the flags of each column, CHUNK_HAS_*), series Int32, time Int64, prev Int32, columns.
+ * One chunk, which shares its buffer with others: header (Int32: published rows, then the flags of each column, CHUNK_HAS_*), series Int32, time Int64, prev Int32, columns.
  * float64, int64, uint64: 8 bytes; bool 1; decimal 16 (little endian 128 bit, at the field's scale); string and histogram:
  * two Uint32 (address in the memtable's heap: heap buffer index << HEAP_BITS | offset; length).
  */
 export interface ChunkDef {
   buffer: SharedArrayBuffer
   capacity: number
+  headerOffset: number
   seriesOffset: number
   timeOffset: number
   prevOffset: number

@@ -25,7 +25,9 @@ export type StateEvent =
   | { kind: 'chunk'; memtable: number; table: number; chunk: ChunkDef }
   /** The last chunk of the table was outgrown: replaced by a larger copy (row numbers stay). */
   | { kind: 'chunk-grown'; memtable: number; table: number; chunk: ChunkDef }
-  | { kind: 'heap'; memtable: number; buffer: SharedArrayBuffer }
+  | { kind: 'heap'; memtable: number; bytes: Uint8Array }
+  /** Buffers that were announced are not used again: they go when all threads have collected them. */
+  | { kind: 'buffers-left' }
   /** One visible step: a flush drops its memtable and adds segments; a compaction replaces segments. */
   | { kind: 'segments'; added: SegmentMeta[]; removed: number[]; droppedMemtable: number }
 

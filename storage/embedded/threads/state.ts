@@ -63,8 +63,6 @@ export class WorkerState {
   readonly measurements = new Map<number, MeasurementDef>()
   readonly tables = new Map<number, TableDef>()
   memtables: MemtableState[] = []
-  /** Bytes of memtables that are gone, since whoever collects them set it to 0. */
-  droppedBytes = 0
   segments = new Map<number, SegmentMeta[]>()
   /** Of each measurement, ascending by id. */
   tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map()
@@ -149,7 +147,9 @@ export class WorkerState {
       }
       case 'heap':
         // Appended in place: a snapshot only ever follows addresses of rows it sees, whose buffers came before them.
-        this.memtable(event.memtable).heap.push(new Uint8Array(event.buffer))
+        this.memtable(event.memtable).heap.push(event.bytes)
+        break
+      case 'buffers-left':
         break
       case 'segments':
         this.changeSegments(event.added, event.removed)
@@ -218,11 +218,6 @@ export class WorkerState {
   }
 
   private dropMemtable(id: number): void {
-    const gone = this.memtables.find((memtable) => memtable.id === id)
-    if (gone === undefined) return
-    const { heads, heap, tables } = gone
-    const chunks = [...tables.values()].flatMap((table) => table.chunks.map(({ def }) => def.buffer))
-    for (const { byteLength } of [heads, ...heap, ...chunks]) this.droppedBytes += byteLength
     this.memtables = this.memtables.filter((memtable) => memtable.id !== id)
   }
 

@@ -1,0 +1,74 @@
+/** Shared memory of memtables: used again, not before its readers have ended, and within its bounds. */
+import t from 'tap'
+import { Readers } from '../threads/readers.ts'
+import { MemtableMemory, SlabPool } from './slabs.ts'
+
+const SLAB = 1 << 20
+const pool = (keptBytes = 16 * SLAB, left?: (bytes: number) => void) => new SlabPool({ memtableBytes: 8 * SLAB, keptBytes }, left)
+const now = (done: () => void): void => done()
+
+t.test('allocations of one memtable share slabs without touching one another', (t) => {
+  const memory = new MemtableMemory(pool())
+  const seen = new Map<SharedArrayBuffer, [from: number, to: number][]>()
+  for (let i = 1; i < 200; i++) {
+    const bytes = (i * 7919) % 300_000
+    const { buffer, offset } = memory.allocate(bytes)
+    t.equal(offset % 8, 0, 'aligned for all types')
+    const others = seen.get(buffer) ?? []
+    t.ok(offset + bytes <= buffer.byteLength && others.every(([from, to]) => offset + bytes <= from || offset >= to))
+    seen.set(buffer, [...others, [offset, offset + bytes]])
+  }
+  t.equal(memory.bytes, seen.size * SLAB)
+  t.ok(seen.size < 40, `${seen.size} slabs for 30 MB`)
+  t.end()
+})
+
+t.test('memtable after memtable lives in the same buffers', (t) => {
+  const slabs = pool()
+  const first = new Set<SharedArrayBuffer>()
+  for (let generation = 0; generation < 10; generation++) {
+    const memory = new MemtableMemory(slabs)
+    for (let i = 0; i < 30; i++) {
+      const { buffer } = memory.allocate(SLAB / 4)
+      if (generation === 0) first.add(buffer)
+      else t.ok(first.has(buffer), 'used before')
+    }
+    // More than a slab: heads of many series.
+    const { buffer } = memory.allocate(3 * SLAB - generation * 1000)
+    if (generation === 0) first.add(buffer)
+    else t.ok(first.has(buffer), 'used before, though it is a little larger than what was asked for')
+    memory.release(now)
+    t.equal(slabs.freeBytes, 8 * SLAB + 3 * SLAB)
+  }
+  t.end()
+})
+
+t.test('a buffer that somebody may read is not used again until that reader has ended', (t) => {
+  const slabs = pool()
+  const readers = new Readers()
+  const memory = new MemtableMemory(slabs)
+  const { buffer } = memory.allocate(SLAB)
+  const early = readers.begin()
+  memory.release((unread) => readers.afterAll(unread))
+  t.equal(slabs.retiredBytes, SLAB)
+  const late = readers.begin()
+  t.not(new MemtableMemory(slabs).allocate(SLAB).buffer, buffer)
+  readers.end(early)
+  t.equal(slabs.retiredBytes, 0, 'who came later does not read it')
+  t.equal(new MemtableMemory(slabs).allocate(SLAB).buffer, buffer)
+  readers.end(late)
+  t.end()
+})
+
+t.test('no more is kept than was said', (t) => {
+  let left = 0
+  const slabs = pool(3 * SLAB, (bytes) => {
+    left += bytes
+  })
+  const memory = new MemtableMemory(slabs)
+  for (let i = 0; i < 5; i++) memory.allocate(SLAB)
+  memory.release(now)
+  t.equal(slabs.freeBytes, 3 * SLAB)
+  t.equal(left, 2 * SLAB)
+  t.end()
+})

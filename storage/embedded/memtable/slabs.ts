@@ -1,0 +1,127 @@
+/**
+ * Shared memory of memtables, used again. A SharedArrayBuffer goes when the last thread has collected what it has of it, and the main thread, whose
+ * heap hardly grows under writes, collects that once in gigabytes of rows: so buffers are never left to the collector as long as they can be of use.
+ *
+ * Invariants: a buffer is in one memtable, or free; what is in no memtable any more becomes free when nobody can read it (threads/readers.ts);
+ * memory that was used before holds what was there: who takes it clears what readers may look at.
+ */
+const ALIGNMENT = 64
+const SMALLEST_SLAB = 1 << 20
+const LARGEST_SLAB = 8 << 20
+/** Slabs of a memtable that are looked at for room left. */
+const OPEN_SLABS = 4
+/** A buffer larger than a slab is used again for what takes at least this share of it. */
+const FIT = 0.75
+
+export interface Memory {
+  buffer: SharedArrayBuffer
+  offset: number
+}
+
+export interface SlabOptions {
+  /** Rows in bytes that a memtable holds when it is full. */
+  memtableBytes: number
+  /** Bytes of free buffers that are kept; more is left to the collector. */
+  keptBytes: number
+}
+
+export class SlabPool {
+  readonly slabBytes: number
+  /** Bytes of buffers that are free. */
+  freeBytes = 0
+  /** Bytes of buffers that are in no memtable any more and that somebody may read yet. */
+  retiredBytes = 0
+  private readonly keptBytes: number
+  private readonly slabs: SharedArrayBuffer[] = []
+  private readonly larger: SharedArrayBuffer[] = []
+  private readonly left: (bytes: number) => void
+
+  /** @param left told of bytes that are left to the collectors of all threads. */
+  constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number) => void = () => {}) {
+    this.slabBytes = Math.max(SMALLEST_SLAB, Math.min(LARGEST_SLAB, 2 ** Math.floor(Math.log2(memtableBytes / 8))))
+    this.keptBytes = keptBytes
+    this.left = left
+  }
+
+  /** At least this many bytes: a slab, or, where that is too small, a buffer of its own. */
+  take(bytes: number): SharedArrayBuffer {
+    const known = bytes <= this.slabBytes ? this.slabs.pop() : this.fitting(bytes)
+    if (known === undefined) return new SharedArrayBuffer(Math.max(bytes, this.slabBytes))
+    this.freeBytes -= known.byteLength
+    return known
+  }
+
+  /** Buffers that nobody reads any more. */
+  give(buffers: readonly SharedArrayBuffer[]): void {
+    let left = 0
+    for (const buffer of buffers) {
+      const { byteLength } = buffer
+      if (this.freeBytes + byteLength > this.keptBytes) {
+        left += byteLength
+        continue
+      }
+      this.freeBytes += byteLength
+      if (byteLength === this.slabBytes) this.slabs.push(buffer)
+      else this.larger.push(buffer)
+    }
+    if (left > 0) this.left(left)
+  }
+
+  private fitting(bytes: number): SharedArrayBuffer | undefined {
+    const i = this.larger.findIndex(({ byteLength }) => byteLength >= bytes && byteLength * FIT <= bytes)
+    return i < 0 ? undefined : this.larger.splice(i, 1)[0]
+  }
+}
+
+/** What one memtable has of a pool. */
+export class MemtableMemory {
+  /** Bytes of its buffers. */
+  bytes = 0
+  private readonly pool: SlabPool
+  private readonly buffers: SharedArrayBuffer[] = []
+  private readonly open: Memory[] = []
+
+  constructor(pool: SlabPool) {
+    this.pool = pool
+  }
+
+  /** What one allocation may take to share a slab with others. */
+  get slabBytes(): number {
+    return this.pool.slabBytes
+  }
+
+  allocate(bytes: number): Memory {
+    const taken = (bytes + ALIGNMENT - 1) & -ALIGNMENT
+    let slab = this.open.find(({ buffer, offset }) => offset + taken <= buffer.byteLength)
+    if (slab === undefined) {
+      slab = { buffer: this.pool.take(taken), offset: 0 }
+      this.buffers.push(slab.buffer)
+      this.bytes += slab.buffer.byteLength
+      this.open.push(slab)
+      if (this.open.length > OPEN_SLABS) this.open.splice(fullest(this.open), 1)
+    }
+    const { buffer, offset } = slab
+    slab.offset += taken
+    return { buffer, offset }
+  }
+
+  /** Gives everything back, once nobody can read it. @param unread calls back then. */
+  release(unread: (done: () => void) => void): void {
+    const { pool, bytes } = this
+    const buffers = this.buffers.splice(0)
+    this.open.length = 0
+    this.bytes = 0
+    pool.retiredBytes += bytes
+    unread(() => {
+      pool.retiredBytes -= bytes
+      pool.give(buffers)
+    })
+  }
+}
+
+function fullest(slabs: readonly Memory[]): number {
+  let found = 0
+  const room = (i: number): number => slabs[i].buffer.byteLength - slabs[i].offset
+  for (let i = 1; i < slabs.length; i++) if (room(i) < room(found)) found = i
+  return found
+}
