@@ -114,6 +114,8 @@ export class Catalog {
 
   /** Fills the index with the stored symbols and series. */
   loadSeries(index: SeriesIndex): void {
+    this.makeRoom(index)
+    const { symbols } = index
     for (let block = 0; ; block++) {
       const bytes = this.store.get(key('symbols', block))
       if (bytes === undefined) break
@@ -121,10 +123,11 @@ export class Catalog {
       for (let n = reader.varint(); n > 0; n--) {
         const length = reader.varint()
         const at = reader.take(length)
-        index.symbols.intern(reader.bytes, at, at + length)
-        this.storedSymbols++
+        // The empty text is there from the start.
+        if (this.storedSymbols++ >= symbols.count) symbols.restore(reader.bytes, at, at + length)
       }
     }
+    symbols.publish(symbols.count)
     let pairs = new Int32Array(256)
     for (let block = 0; ; block++) {
       const bytes = this.store.get(key('series', block))
@@ -143,6 +146,16 @@ export class Catalog {
         index.restoreSymbols(measurement, pairs, count)
       }
     }
+  }
+
+  /** From what the first blocks take, room for what all of them will. */
+  private makeRoom(index: SeriesIndex): void {
+    const count = (kind: string): number => [...this.store.keys(`${kind}/`)].length
+    const [symbols, series] = [count('symbols'), count('series')]
+    const [texts, numbers] = [this.store.get(key('symbols', 0)), this.store.get(key('series', 0))]
+    // The newest series has as many tags as any other, mostly; if not, the arrays grow.
+    const tags = numbers === undefined ? 0 : 2 * tagsOfFirst(numbers)
+    index.reserve(series * BLOCK, series * BLOCK * tags, symbols * BLOCK, symbols * (texts?.length ?? 0))
   }
 
   /**
@@ -356,6 +369,13 @@ const key = blockKey
 const blocksOf = (series: Int32Array): number => Math.ceil(series.length / MASK_BLOCK)
 const masksOf = (tombstone: number): string => `${key('masked', tombstone)}/`
 const maskKey = (tombstone: number, block: number): string => `${masksOf(tombstone)}${String(block).padStart(10, '0')}`
+
+/** How many tags the first series of a block has that was not given back. */
+function tagsOfFirst(block: Uint8Array): number {
+  const reader = new ByteReader(block)
+  for (let n = reader.varint(); n > 0; n--) if (reader.varint() !== RELEASED + 1) return reader.varint()
+  return 0
+}
 
 function encodeSymbols(index: SeriesIndex, from: number, to: number): Uint8Array {
   const out = new ByteWriter(1 << 14)

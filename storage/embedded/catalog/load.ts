@@ -27,12 +27,17 @@ export function loadSeries(catalog: Catalog, index: SeriesIndex): void {
 
 /** For each series a time above which a new row cannot repeat a stored one. Pending drops have left the schema's names. */
 export function seedTimes(schema: Schema, index: SeriesIndex, segments: SegmentTable, times: SeriesTimes): void {
-  const newestOf = new Map([...schema.byId, ...schema.pending.values()].map((one) => [one?.id ?? RELEASED, newestTime(one, segments)]))
+  const newestOf: ({ low: number; high: number } | undefined)[] = []
+  for (const one of [...schema.byId, ...schema.pending.values()]) {
+    const newest = newestTime(one, segments)
+    if (one !== undefined && newest !== undefined) newestOf[one.id] = { low: Number(BigInt.asIntN(32, newest)), high: Number(newest >> 32n) }
+  }
+  times.reserve(index.count)
+  const { measurement } = index
   for (let series = 0; series < index.count; series++) {
-    const id = index.measurement[series]
-    if (id === RELEASED) continue
-    const newest = newestOf.get(id)
-    if (newest !== undefined) times.seed(series, newest)
+    if (measurement[series] === RELEASED) continue
+    const newest = newestOf[measurement[series]]
+    if (newest !== undefined) times.seed(series, newest.low, newest.high)
   }
 }
 

@@ -12,15 +12,15 @@ export function newBytes(length: number, memory: Memory = 'shared'): Uint8Array 
   return new Uint8Array(memory === 'shared' ? new SharedArrayBuffer(length) : new ArrayBuffer(length))
 }
 
-/** An array of at least `needed` entries with the old content, twice as long as before. */
-export function grownInt32(old: Int32Array, needed: number, memory: Memory = 'shared'): Int32Array {
-  const grown = newInt32(Math.max(old.length * 2, needed), memory)
+/** An array of at least `needed` entries with the old content, `factor` times as long as before. */
+export function grownInt32(old: Int32Array, needed: number, memory: Memory = 'shared', factor = 2): Int32Array {
+  const grown = newInt32(Math.max(old.length * factor, needed), memory)
   grown.set(old)
   return grown
 }
 
-export function grownBytes(old: Uint8Array, needed: number, memory: Memory = 'shared'): Uint8Array {
-  const grown = newBytes(Math.max(old.length * 2, needed), memory)
+export function grownBytes(old: Uint8Array, needed: number, memory: Memory = 'shared', factor = 2): Uint8Array {
+  const grown = newBytes(Math.max(old.length * factor, needed), memory)
   grown.set(old)
   return grown
 }

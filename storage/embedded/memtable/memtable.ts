@@ -50,8 +50,10 @@ export class SeriesTimes {
   private generation = 1
 
   ensure(series: number): void {
-    if (series < this.low.length) return
-    const length = Math.max(this.low.length * 2, series + 1)
+    if (series >= this.low.length) this.widen(Math.max(this.low.length * 2, series + 1))
+  }
+
+  private widen(length: number): void {
     this.low = widened(this.low, length)
     this.high = widened(this.high, length, NO_TIME_HIGH)
     this.baseLow = widened(this.baseLow, length)
@@ -59,11 +61,16 @@ export class SeriesTimes {
     this.noted = widened(this.noted, length)
   }
 
-  /** A series that has rows in segments up to `time` already. */
-  seed(series: number, time: bigint): void {
+  /** Makes room for series below a number. */
+  reserve(series: number): void {
+    if (series > this.low.length) this.widen(series)
+  }
+
+  /** A series that has rows in segments up to a time already. @param low, high its halves. */
+  seed(series: number, low: number, high: number): void {
     this.ensure(series)
-    this.low[series] = this.baseLow[series] = Number(BigInt.asIntN(32, time))
-    this.high[series] = this.baseHigh[series] = Number(time >> 32n)
+    this.low[series] = this.baseLow[series] = low
+    this.high[series] = this.baseHigh[series] = high
   }
 
   /** A new memtable begins. Costs the same however many series there are. */

@@ -116,9 +116,16 @@ export class MeasurementSeries {
     return this.owner.length * 12
   }
 
+  /** Makes room for series below a number. */
+  reserve(series: number): void {
+    if (series > this.owner.length) this.widen(series)
+  }
+
   private room(series: number): void {
-    if (series < this.owner.length) return
-    const length = Math.max(this.owner.length * 2, series + 1)
+    if (series >= this.owner.length) this.widen(Math.max(this.owner.length * 2, series + 1))
+  }
+
+  private widen(length: number): void {
     this.owner = widened(this.owner, length, NONE)
     this.next = widened(this.next, length)
     this.previous = widened(this.previous, length)

@@ -224,6 +224,14 @@ export class SeriesIndex {
     }
   }
 
+  /** Makes room for so many series and texts in all, as the catalog has them. */
+  reserve(series: number, tags: number, texts: number, textBytes: number): void {
+    this.symbols.reserve(texts, textBytes)
+    this.tuples.reserve(series, tags)
+    this.members.reserve(series)
+    if (series > this.state.length) this.state = widened(this.state, series)
+  }
+
   /** As `restore`, by symbols already interned: pairs of (key, value) in the order of key text. */
   restoreSymbols(measurementId: number, pairs: Int32Array, pairCount: number): void {
     const tuple = this.names.room(pairCount * 2 + 1)

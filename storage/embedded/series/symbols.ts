@@ -29,6 +29,11 @@ export class SymbolTable extends TextTable {
     return symbol
   }
 
+  /** Adds a text that is not there and is durable already; `publish` comes when all are there. */
+  restore(source: Uint8Array, start: number, end: number): void {
+    this.add(source, start, end, this.hashOf(source, start, end))
+  }
+
   /** Symbols below are visible to the engine threads and will be in the catalog: those of durable series. */
   publish(end: number): void {
     if (end <= this.indexed) return

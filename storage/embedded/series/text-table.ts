@@ -76,6 +76,15 @@ export class TextTable {
     return text
   }
 
+  /** Makes room for so many texts and bytes in all, so that nothing is copied while they are added. */
+  reserve(texts: number, bytes: number): void {
+    if (bytes > this.bytes.length) this.bytes = grownBytes(this.bytes, bytes, this.memory, 1)
+    if (texts + 1 > this.offsets.length) this.offsets = grownInt32(this.offsets, texts + 1, this.memory, 1)
+    if (texts > this.hashes.length) this.hashes = widened(this.hashes, texts)
+    if (texts * 2 > this.slots.length) this.rehash(this.indexed, texts)
+    this.onGrow()
+  }
+
   /** From now on `find` finds the texts below `end`. */
   index(end: number): void {
     if (end * 2 > this.slots.length) return this.rehash(end)
@@ -129,9 +138,10 @@ export class TextTable {
     this.slots[slot] = text + 1
   }
 
-  private rehash(end: number): void {
+  /** @param room for how many texts. */
+  private rehash(end: number, room = end): void {
     let length = this.slots.length
-    while (end * 2 > length) length *= 2
+    while (room * 2 > length) length *= 2
     this.slots = new Int32Array(length)
     for (let text = 0; text < end; text++) this.insert(text)
     this.indexed = end

@@ -73,6 +73,18 @@ export class TupleTable {
     this.count++
   }
 
+  /** Makes room for so many tuples and numbers of tags in all, so that nothing is copied while they are added. */
+  reserve(tuples: number, tags: number): void {
+    if (tuples > this.measurement.length) {
+      this.measurement = grownInt32(this.measurement, tuples, this.memory, 1)
+      this.offsets = grownInt32(this.offsets, tuples + 1, this.memory, 1)
+      this.hashes = widened(this.hashes, tuples)
+    }
+    if (tags > this.tags.length) this.tags = grownInt32(this.tags, tags, this.memory, 1)
+    if (tuples * 2 > this.slots.length) this.rehash(tuples)
+    this.onGrow()
+  }
+
   /** From now on `find` finds the tuples below `end`. */
   index(end: number): void {
     for (; this.indexed < end; this.indexed++) if (this.measurement[this.indexed] !== RELEASED) this.insert(this.indexed)
@@ -137,11 +149,11 @@ export class TupleTable {
     this.found++
   }
 
-  /** Anew, without those that were removed, in as many slots as the others need. */
-  private rehash(): void {
+  /** Anew, without those that were removed, in as many slots as the others need. @param room for how many. */
+  private rehash(room = 0): void {
     const before = this.slots
     let length = FIRST_TUPLES * 2
-    while (length < (this.found + 1) * 3) length *= 2
+    while (length < Math.max((this.found + 1) * 3, room * 2)) length *= 2
     this.slots = new Int32Array(length)
     const mask = length - 1
     for (const entry of before) {

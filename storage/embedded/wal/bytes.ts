@@ -98,14 +98,23 @@ export class ByteReader {
   }
 
   varint(): number {
+    const { bytes, end } = this
     let value = 0
-    let scale = 1
-    for (;;) {
+    let at = this.position
+    for (let shift = 0; shift < 28 && at < end; shift += 7) {
+      const byte = bytes[at++]
+      value |= (byte & 127) << shift
+      if (byte < 128) {
+        this.position = at
+        return value
+      }
+    }
+    this.position = at
+    for (let scale = 2 ** 28; ; scale *= 128) {
+      if (scale > 2 ** 56) throw new RangeError('a number in the record is too long')
       const byte = this.u8()
       value += (byte & 127) * scale
       if (byte < 128) return value
-      scale *= 128
-      if (scale > 2 ** 56) throw new RangeError('a number in the record is too long')
     }
   }
 
