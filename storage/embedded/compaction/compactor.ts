@@ -1,25 +1,33 @@
-/** Merges segments of a table into one. DuckDB sorts, within its memory limit and the scratch space. */
+/** Merges segments of a table into one, slice by slice (merge-slices.ts). DuckDB sorts each, within its memory limit and the scratch space. */
 import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
+import { valueBytes } from '../memtable/chunk-view.ts'
 import { mergeMasks, type Removals } from '../read/masks.ts'
 import { type Interval, rawColumn, readSql, type Source, type UnionRequest, unionSql } from '../read/sources.ts'
 import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from '../segment/bits-column.ts'
 import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
+import { ParquetJoiner } from '../segment/parquet-joiner.ts'
 import { segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
 import { haveNames, ownersOf } from '../segment/segment-owners.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import { copyOptions, type SegmentTarget } from '../segment/segment-writer.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
-import type { ToWorker } from '../threads/messages.ts'
+import type { ToWorker, WorkerConfig } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
+import { type MergeSlice, mergeSlices, sliceConditions } from './merge-slices.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
 
 const INT32_LIMIT = 2n ** 31n
 const EXACT_LIMIT = 2n ** 53n
+/** Of a slice's rows; more gain nothing. */
+const SLICE_BYTES = 32 << 20
+const SLICE_SHARE = 1 / 8
+/** What a row takes beside its values. */
+const KEY_BYTES = 16
 const ALL_TIME: Interval = [-(2n ** 63n), 2n ** 63n - 1n]
 
 /**
@@ -51,17 +59,20 @@ export async function compactSegments(
   const sources = mergeSources(inputs, request, measurement, removals)
   const calls: string[] = []
   const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
-  const statement = (fields: FieldDef[], read: UnionRequest['read'], outputs = fields.map(outputName)): string => {
-    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, read, raw: true })
+  const statement = (fields: FieldDef[], read: UnionRequest['read'], outputs = fields.map(outputName), slice?: MergeSlice): string => {
+    const within = slice === undefined ? [] : sliceConditions(slice, shared)
+    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, read, raw: true, stored: within })
     const names = outputs.map((output) => `, ${output}`).join('')
     return !shared
       ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
-      : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
+      : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir, within)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
   }
-  const sorted = statement(stored.map(storedField), (segment, field) => storedColumn(segment, field, encodings.get(field.id)!), [
+  const read = (segment: SegmentMeta, field: FieldDef): string => storedColumn(segment, field, encodings.get(field.id)!)
+  const outputs = [
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
-  ])
+  ]
+  const slices = await mergeSlices(target.duck, target.dataDir, inputs, shared, sliceRows(stored, target.config))
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
@@ -69,8 +80,14 @@ export async function compactSegments(
   const file = segmentPath(request.segment, minTime)
   let rows = 0
   const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
-    const [result] = await target.duck.run(`COPY (${sorted}) TO ${sqlText(path)} (${copyOptions(target.config, stored)})`)
-    rows = Number(result.Count)
+    const options = copyOptions(target.config, stored)
+    const write = async (slice: MergeSlice, to: string): Promise<number> => {
+      const before = calls.length
+      const [result] = await target.duck.run(`COPY (${statement(stored.map(storedField), read, outputs, slice)}) TO ${sqlText(to)} (${options})`)
+      for (const call of calls.splice(before)) target.duck.removeSource(call)
+      return Number(result.Count)
+    }
+    rows = slices.length === 1 ? await write(slices[0], path) : await writeJoined(slices, write, path, target)
   })
   const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
   for (const call of calls) target.duck.removeSource(call)
@@ -96,6 +113,34 @@ export async function compactSegments(
     maxSeries: Math.max(...inputs.map((input) => input.maxSeries)),
     ...(shared && haveNames(measurements) ? ownersOf(await countMerged(join(target.dataDir, file), target), measurements) : {}),
     columns,
+  }
+}
+
+/** Rows of a slice: what is being merged takes several times its size in memory. */
+function sliceRows(columns: readonly SegmentColumn[], { memoryLimitBytes }: WorkerConfig): number {
+  const bytes = columns.reduce((sum, { type }) => sum + valueBytes(type), KEY_BYTES)
+  return Math.ceil(Math.min(SLICE_BYTES, memoryLimitBytes * SLICE_SHARE) / bytes)
+}
+
+/** Each slice becomes a file in the scratch space, whose row groups are copied to the output. @returns rows. */
+async function writeJoined(
+  slices: readonly MergeSlice[],
+  write: (slice: MergeSlice, path: string) => Promise<number>,
+  path: string,
+  { config }: SegmentTarget,
+): Promise<number> {
+  const scratch = join(config.tempDir, `${basename(path)}.slice`)
+  const joiner = await ParquetJoiner.create(path)
+  try {
+    for (const slice of slices) {
+      await write(slice, scratch)
+      await joiner.append(scratch, Number.POSITIVE_INFINITY)
+    }
+    await joiner.finish()
+    return joiner.rows
+  } finally {
+    await joiner.close()
+    await rm(scratch, { force: true })
   }
 }
 
@@ -125,9 +170,9 @@ export function mergeSources(
 }
 
 /** The inputs say themselves which measurement a series is of, dropped ones included. */
-export function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string): string {
+export function measurementsSql(inputs: readonly SegmentMeta[], dataDir: string, within: readonly string[] = []): string {
   // Rows of a series that was released before they were flushed carry no measurement.
-  return `SELECT _series AS s, max(${MEASUREMENT_COLUMN}) AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} GROUP BY _series`
+  return `SELECT _series AS s, max(${MEASUREMENT_COLUMN}) AS m FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))}${within.length === 0 ? '' : ` WHERE ${within.join(' AND ')}`} GROUP BY _series`
 }
 
 const outputName = ({ column }: Pick<FieldDef, 'column'>): string => `p.${sqlName(column)}`

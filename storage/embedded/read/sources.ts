@@ -46,6 +46,8 @@ export interface UnionRequest {
   calls: string[]
   /** How a segment's column is read; decoded to the field's type when absent. */
   read?: (segment: SegmentMeta, field: FieldDef) => string
+  /** Conditions on the rows of segments as they are stored: all of them hold. */
+  stored?: readonly string[]
   /** NaN and infinities come as they are stored, bit for bit; without it they are null. */
   raw?: true
 }
@@ -229,7 +231,7 @@ function timeSql(time: bigint): string {
 /** The range prunes row groups, the list decides. Memtable sources hold nothing but the series wanted. */
 function seriesConditions(request: UnionRequest, source: Source): string[] {
   if (source.segment === undefined) return []
-  const out = source.measurement === undefined ? [] : [`_measurement = ${source.measurement}`]
+  const out = [...(request.stored ?? []), ...(source.measurement === undefined ? [] : [`_measurement = ${source.measurement}`])]
   const { series } = request
   return series === undefined ? out : [...out, ...isAmong(request, series)]
 }

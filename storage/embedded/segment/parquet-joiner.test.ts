@@ -24,6 +24,8 @@ async function part(name: string, select: string, options = 'WRITE_BLOOM_FILTER 
   return at(name)
 }
 
+const BLOOM = 'WRITE_BLOOM_FILTER true, DICTIONARY_SIZE_LIMIT 2048'
+
 function footer(path: string): Uint8Array {
   const bytes = readFileSync(path)
   return bytes.subarray(bytes.length - 8 - bytes.readUInt32LE(bytes.length - 8), bytes.length - 8)
@@ -57,13 +59,27 @@ t.test('many row groups of several files become those of one', async (t) => {
   )
 })
 
+t.test('bloom filters come along and tell of the row groups they were made for', async (t) => {
+  const joiner = await ParquetJoiner.create(at('bloom.parquet'))
+  const texts = (from: number) => `SELECT 'text ' || (${from} + i // 2048) AS text FROM range(10_000) t(i)`
+  for (const [i, from] of [0, 100, 200].entries()) t.ok(await joiner.append(await part(`bloom${i}`, texts(from), BLOOM), Number.POSITIVE_INFINITY))
+  await joiner.finish()
+  await joiner.close()
+  const found = async (text: string) =>
+    (await sql(`SELECT row_group_id FROM parquet_bloom_probe('${at('bloom.parquet')}', 'text', '${text}') WHERE NOT bloom_filter_excludes`)).flat()
+  t.same(await found('text 101'), [6n])
+  t.same(await found('text 3'), [3n])
+  t.same(await found('text 9'), [])
+  t.same(await sql(`SELECT count(*) FROM '${at('bloom.parquet')}' WHERE text = 'text 202'`), [[2048n]])
+})
+
 t.test('a part of another kind is refused', async (t) => {
   const joiner = await ParquetJoiner.create(at('refused'))
   t.teardown(() => joiner.close())
   await t.rejects(joiner.finish(), /has no parts/)
   await joiner.append(await part('first', select(0, 10)), Number.POSITIVE_INFINITY)
   await t.rejects(joiner.append(await part('other', 'SELECT 1::BIGINT AS i'), Number.POSITIVE_INFINITY), /its schema is not that of the parts/)
-  await t.rejects(joiner.append(await part('bloom', select(0, 30_000), 'WRITE_BLOOM_FILTER true'), Number.POSITIVE_INFINITY), /bloom filters/)
+  await t.rejects(joiner.append(await part('bloom', select(0, 30_000), BLOOM), 1 << 20), /bloom filters/, 'it could not be taken whole')
   writeFileSync(at('text'), 'no Parquet file at all')
   await t.rejects(joiner.append(at('text'), Number.POSITIVE_INFINITY), /it is no Parquet file/)
   writeFileSync(at('short'), 'PAR1')

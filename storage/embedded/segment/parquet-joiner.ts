@@ -2,8 +2,8 @@
  * Joins Parquet files of one schema into one, row group by row group: the bytes of a row group are copied as they are, and the footer says where
  * they lie now. So a file of any size is made out of small ones, in little memory, and can end after any row group.
  *
- * Invariants: the parts have no page indexes and no bloom filters, so that a part is its row groups, one after the other, between the magic and the
- * footer; `position` is the length of what is written. Format: https://parquet.apache.org/docs/file-format/
+ * Invariants: the parts have no page indexes, so that a part is its row groups, one after the other, and then its bloom filters, between the magic and
+ * the footer; a part with bloom filters is taken whole; `position` is the length of what is written. Format: https://parquet.apache.org/docs/file-format/
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { fieldOf, readStruct, type ThriftField, type ThriftList, type ThriftStruct, ThriftType, writeStruct, writeWithList } from './thrift-compact.ts'
@@ -40,7 +40,7 @@ export class ParquetJoiner {
 
   /**
    * Adds the row groups of a part, in order, as long as the file is shorter than `maxBytes` before each.
-   * @returns whether all were added. @throws Error for a part of another schema or with indexes.
+   * @returns whether all were added. @throws Error for a part of another schema, with indexes, or with bloom filters where there is a limit.
    */
   async append(path: string, maxBytes: number): Promise<boolean> {
     const part = await open(path, 'r')
@@ -53,7 +53,7 @@ export class ParquetJoiner {
       if (Buffer.compare(schema, this.schema) !== 0) throw new Error(`cannot join "${path}": its schema is not that of the parts before it`)
       if (this.position === 0) await this.write(MAGIC)
       const groups = (fieldOf(footer.struct, File.ROW_GROUPS)!.value as ThriftList).items as ThriftStruct[]
-      const starts = [...groups.map(groupStart), footer.start]
+      const starts = [...groups.map((group) => groupStart(group, maxBytes)), footer.start]
       for (const [i, group] of groups.entries()) {
         if (this.position >= maxBytes) return false
         const shift = BigInt(this.position - starts[i])
@@ -115,12 +115,13 @@ async function readFooter(part: FileHandle, size: number, path: string): Promise
 }
 
 /** Where the first page of a row group lies. */
-function groupStart(group: ThriftStruct): number {
+function groupStart(group: ThriftStruct, maxBytes: number): number {
   let start = Number.POSITIVE_INFINITY
   for (const chunk of (fieldOf(group, Group.COLUMNS)!.value as ThriftList).items as ThriftStruct[]) {
     const meta = fieldOf(chunk, Chunk.META)!.value as ThriftStruct
-    if (fieldOf(meta, Column.BLOOM_FILTER) !== undefined || chunk.some(({ id }) => id >= Chunk.INDEX_FIRST))
-      throw new Error('cannot join a Parquet file with bloom filters or page indexes')
+    if (chunk.some(({ id }) => id >= Chunk.INDEX_FIRST)) throw new Error('cannot join a Parquet file with page indexes')
+    if (fieldOf(meta, Column.BLOOM_FILTER) !== undefined && maxBytes !== Number.POSITIVE_INFINITY)
+      throw new Error('cannot join a part of a Parquet file with bloom filters: they lie behind all of its row groups')
     for (const { id, value } of meta) if (isPageOffset(id) && Number(value) >= MAGIC.length) start = Math.min(start, Number(value))
   }
   return start
@@ -142,7 +143,10 @@ function movedChunk(chunk: ThriftStruct, shift: bigint): ThriftStruct {
   return chunk.map((field) => {
     if (field.id === Chunk.FILE_OFFSET) return shifted(field, shift)
     if (field.id !== Chunk.META) return field
-    return { ...field, value: (field.value as ThriftStruct).map((member) => (isPageOffset(member.id) ? shifted(member, shift) : member)) }
+    return {
+      ...field,
+      value: (field.value as ThriftStruct).map((member) => (isPageOffset(member.id) || member.id === Column.BLOOM_FILTER ? shifted(member, shift) : member)),
+    }
   })
 }
 

@@ -1,0 +1,99 @@
+/** A merge in slices gives the same rows in the same order as one that sorts all at once, and says so of row groups. */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { seeded } from 'svcdb/lib/random'
+import t, { type Test } from 'tap'
+import { readSql } from '../read/sources.ts'
+import { TestDatabase, type TestMeasurement, type TestPoint } from '../testing/engine-state.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
+import { type CompactRequest, compactSegments } from './compactor.ts'
+import { mergeSlices } from './merge-slices.ts'
+
+t.setTimeout(120_000)
+
+const ROW_GROUP_ROWS = 2048
+/** So little that a slice has about three row groups. */
+const LITTLE = 1 << 20
+
+async function merged(db: TestDatabase, inputs: readonly SegmentMeta[], owner: number | undefined, segment: number, memoryLimitBytes: number) {
+  const target = await db.target()
+  const request: CompactRequest = {
+    ...{ table: inputs[0].table, segments: inputs.map(({ id }) => id), segment, sequence: inputs.at(-1)!.sequence, level: 1 },
+    ...{ deduplicate: true, dirty: null, cleared: 1000 },
+  }
+  const limited = { ...target, config: { ...target.config, memoryLimitBytes, rowGroupRows: ROW_GROUP_ROWS } }
+  const meta = (await compactSegments(inputs, request, owner, db.state, limited, () => undefined, db.state.measurements))!
+  const file = join(db.dataDir, meta.file)
+  const { duck } = target
+  const [digest] = await duck.run(
+    `SELECT count(*)::DOUBLE AS n, md5(string_agg(r::VARCHAR, ';' ORDER BY file_row_number)) AS rows FROM (SELECT file_row_number, p AS r FROM read_parquet('${file}', file_row_number = true) p)`,
+  )
+  const [ordered] = await duck.run(
+    `SELECT count(*)::DOUBLE AS bad FROM (SELECT row(${owner === undefined ? '_measurement, ' : ''}_series, _time) AS k, lag(k) OVER (ORDER BY file_row_number) AS before FROM read_parquet('${file}', file_row_number = true)) WHERE before > k`,
+  )
+  const { id: _id, file: _file, bytes: _bytes, crc: _crc, ...rest } = meta
+  rmSync(file)
+  return { rest, digest, bad: ordered.bad }
+}
+
+const seed = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 32))
+
+async function compare(t: Test, db: TestDatabase, table: number, owner: number | undefined): Promise<void> {
+  const inputs = db.state.snapshotNow()!.table(table).segments
+  const rows = inputs.reduce((sum, { rows }) => sum + rows, 0)
+  const { duck, dataDir } = await db.target()
+  const slices = await mergeSlices(duck, dataDir, inputs, owner === undefined, 6000)
+  t.ok(slices.length >= rows / 20_000 && slices.length > 3, `${slices.length} slices of ${rows} rows`)
+  const whole = await merged(db, inputs, owner, 900, 1 << 30)
+  const sliced = await merged(db, inputs, owner, 901, LITTLE)
+  t.same(sliced, whole)
+  t.equal(whole.bad, 0, 'in order')
+  const [{ n }] = await duck.run(`SELECT count(*)::DOUBLE AS n FROM ${readSql(inputs.map(({ file }) => join(dataDir, file)))}`)
+  t.ok(Number(whole.digest.n) < Number(n), 'some rows were repeated or deleted')
+}
+
+/** Many series of a few rows, and one that has more than a slice holds; late rows, repeated ones, missing fields. */
+function points(rnd: () => number, rows: number, round: number, names: readonly string[]): TestPoint[] {
+  return Array.from({ length: rows }, () => {
+    const host = rnd() < 0.4 ? 'h0' : `h${Math.floor(rnd() * 900)}`
+    const at = Math.floor(round * 20_000 + rnd() * 30_000)
+    const fields: TestPoint['fields'] = {}
+    for (const [i, name] of names.entries()) if (i === 0 || rnd() < 0.7) fields[name] = Math.floor(rnd() * 1000) / (i === 0 ? 1 : 7)
+    return { tags: { host }, time: BigInt(at) * 1_000_000_007n, fields }
+  })
+}
+
+function remove(db: TestDatabase, measurement: TestMeasurement, id: number): void {
+  const series = Int32Array.from([1, 5, 9].map((n) => db.series(measurement, { host: `h${n}` }))).sort()
+  const tombstone = { id, measurement: measurement.def.id, sequence: 1000, series, start: 0n, end: 30_000n * 1_000_000_007n }
+  db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
+}
+
+t.test(`a table of one measurement, seed ${seed}`, async (t) => {
+  const rnd = seeded(seed)
+  const db = new TestDatabase()
+  db.config.rowGroupRows = ROW_GROUP_ROWS
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { a: 'float64', b: 'float64' })
+  for (let round = 0; round < 4; round++) {
+    db.write(m, points(rnd, 12_000, round, ['a', 'b']))
+    await db.flush()
+  }
+  remove(db, m, 1)
+  await compare(t, db, m.table.id, m.def.id)
+})
+
+t.test(`a shared table, seed ${seed}`, async (t) => {
+  const rnd = seeded(seed + 1)
+  const db = new TestDatabase()
+  db.config.rowGroupRows = ROW_GROUP_ROWS
+  t.teardown(() => db.close())
+  const measurements = Array.from({ length: 30 }, (_, i) => db.measurement(`m${i}`, { value: 'float64' }, { shared: 7 }))
+  for (let round = 0; round < 4; round++) {
+    // The first has most rows, so that slices divide it by series and by time.
+    for (const m of measurements) db.write(m, points(rnd, m === measurements[0] ? 8000 : 200, round, ['value']))
+    await db.flush()
+  }
+  remove(db, measurements[0], 1)
+  await compare(t, db, 7, undefined)
+})
