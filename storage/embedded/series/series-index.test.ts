@@ -1,5 +1,8 @@
+import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { admitted, newIndex, ref } from '../testing/series.ts'
+import { ByteReader, ByteWriter } from '../wal/bytes.ts'
+import { LoggedSeries } from '../wal/logged-series.ts'
 import { FIRST_HANDLE } from './series-index.ts'
 import type { TupleTable } from './tuple-table.ts'
 
@@ -78,4 +81,39 @@ t.test('keys are ordered by their texts, not by what the numbers of others stood
   const series = index.promote(resolve('c1d1'))
   t.same(index.tagsOf(series), ['c', '1', 'd', '1'])
   t.equal(index.numberOf(index.resolve(REF, ['d', '1', 'c', '1'])), series)
+})
+
+t.test('series of the log are put back from its bytes as from texts', async (t) => {
+  const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
+  const random = seeded(seed)
+  const below = (n: number): number => Math.floor(random() * n)
+  const KEYS = ['a', 'host', 'k', 'zone', 'ä', '\uffff', '\u{1f600}', ...Array.from({ length: 80 }, (_, i) => `wide${i}`)]
+  const [fromTexts, fromBytes] = [newIndex(), newIndex()]
+  const out = new ByteWriter(1 << 16)
+  const wanted = Array.from({ length: 400 }, (_, series) => {
+    const few = random() < 0.95 ? 7 : KEYS.length
+    const keys = KEYS.slice(0, few).filter(() => random() < 0.6)
+    // An earlier server may have ordered keys differently.
+    if (random() < 0.8) keys.sort()
+    const measurement = below(3)
+    return { series: series * 2, measurement, tags: keys.flatMap((key) => [key, ['', 'x', 'grün', `v${below(50)}`][below(4)]]) }
+  })
+  out.varint(wanted.length)
+  for (const { series, measurement, tags } of wanted) {
+    out.varint(series)
+    out.varint(measurement)
+    out.varint(tags.length / 2)
+    for (const text of tags) out.text(text)
+    fromTexts.restore(series, measurement, tags, () => new Map())
+  }
+  const logged = LoggedSeries.read(new ByteReader(out.bytes, 0, out.length))
+  t.same([...logged], wanted)
+  for (let i = 0; i < logged.length; i++) fromBytes.restoreLogged(logged.series(i), logged.measurement(i), logged.bytes, logged.tagsAt(i), () => new Map())
+  const listed = (index: typeof fromTexts): unknown => Array.from({ length: index.count }, (_, series) => [index.measurementOf(series), index.tagsOf(series)])
+  t.same(listed(fromBytes), listed(fromTexts), `SVC_SEED=${seed}`)
+  for (const { series, measurement, tags } of wanted.slice(0, 50))
+    t.equal(fromBytes.resolve(ref(measurement), tags), fromTexts.resolve(ref(measurement), tags), `series ${series} is found`)
+  for (let end = 0; end < out.length; end += 97) t.throws(() => LoggedSeries.read(new ByteReader(out.bytes, 0, end)), RangeError, 'cut short')
+  out.bytes.fill(0xff, 9, 12)
+  t.throws(() => LoggedSeries.read(new ByteReader(out.bytes, 0, out.length)), 'not UTF-8')
 })

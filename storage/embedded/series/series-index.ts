@@ -206,6 +206,13 @@ export class SeriesIndex {
     this.insertLive(this.names.fromTexts(measurementId, tags, true))
   }
 
+  /** As `restore`. @param at where the tags begin in a record of the log, as `writeTags` put them there. */
+  restoreLogged(series: number, measurementId: number, bytes: Uint8Array, at: number, late: () => LateSeries): void {
+    if (series < this.count) return
+    this.restoreUpTo(series, late)
+    this.insertLive(this.names.fromLogged(measurementId, bytes, at))
+  }
+
   /** A number of the log whose measurement is gone. @param late as in `restore`. */
   restoreGone(series: number, late: () => LateSeries): void {
     if (series < this.count) {

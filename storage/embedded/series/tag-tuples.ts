@@ -5,6 +5,8 @@
  * Invariant: what is refused in the middle leaves no text (`takeBack`).
  */
 import { SvcError } from 'svcdb/lib/errors'
+import { ByteReader } from '../wal/bytes.ts'
+import { taggedTexts } from '../wal/logged-series.ts'
 import { type HashKey, hashEnd, hashStart, hashStep } from './hash.ts'
 import { type ProvisionalSeries, textId } from './provisional-series.ts'
 import type { SymbolTable } from './symbols.ts'
@@ -23,6 +25,8 @@ export class TagTuples {
   private readonly keySymbols = new Map<string, number>()
   /** Keys of the series before, as they arrived, and their positions in order of text: the next series mostly has the same. */
   private order = NO_ORDER
+  /** Texts of the tuple made last, if it came from the log and is still in `pairs`. */
+  private loggedTexts = 0
   private readonly key: HashKey
   private readonly symbols: SymbolTable
   private readonly provisional: ProvisionalSeries
@@ -42,6 +46,7 @@ export class TagTuples {
 
   /** Room for a tuple of so many numbers. */
   room(length: number): Int32Array {
+    this.loggedTexts = 0
     if (this.pairs.length < length) this.pairs = new Int32Array(length * 2)
     return this.pairs
   }
@@ -63,6 +68,29 @@ export class TagTuples {
       pairs[i + 2] = this.idOfText(tags[i + 1], durable)
     }
     return n + 1
+  }
+
+  /** As `fromTexts`, of durable texts, from a record of the log. @param at where the tags begin, as in LoggedSeries. */
+  fromLogged(measurement: number, bytes: Uint8Array, at: number): number {
+    const { symbols } = this
+    const reader = new ByteReader(bytes, at)
+    const texts = reader.varint() * 2
+    // What the tuple made last has in the same places: most series share their keys and some values with the one before.
+    const before = this.loggedTexts
+    const pairs = this.room(texts + 1)
+    let sameKeys = before === texts
+    pairs[0] = measurement
+    for (let i = 1; i <= texts; i++) {
+      const length = reader.varint()
+      const start = reader.take(length)
+      const end = start + length
+      if (i <= before && symbols.equals(pairs[i], bytes, start, end)) continue
+      if (i % 2 === 1) sameKeys = false
+      pairs[i] = symbols.intern(bytes, start, end)
+    }
+    this.loggedTexts = texts
+    if (sameKeys || this.isOrdered(texts)) return texts + 1
+    return this.fromTexts(measurement, taggedTexts(bytes, at), true)
   }
 
   /** As `fromTexts`, from ASCII bytes; see SeriesResolver.seriesAscii. @returns -1 for a key that occurs twice. */
@@ -141,6 +169,12 @@ export class TagTuples {
     if (this.scratch.length < text.length * 3) this.scratch = new Uint8Array(text.length * 3)
     const { written } = encoder.encodeInto(text, this.scratch)
     return durable ? this.symbols.intern(this.scratch, 0, written) : this.idOf(this.scratch, 0, written)
+  }
+
+  /** Whether the keys of the tuple made last are in the order of their texts, none twice. */
+  private isOrdered(texts: number): boolean {
+    for (let i = 3; i <= texts; i += 2) if (this.textOf(this.pairs[i - 2]) >= this.textOf(this.pairs[i])) return false
+    return true
   }
 
   private textOf(id: number): string {

@@ -147,7 +147,8 @@ export class TextTable {
     this.indexed = end
   }
 
-  private equals(text: number, source: Uint8Array, start: number, end: number): boolean {
+  /** Whether a text is that of some bytes. */
+  equals(text: number, source: Uint8Array, start: number, end: number): boolean {
     const at = this.offsets[text]
     if (this.offsets[text + 1] - at !== end - start) return false
     for (let i = start, j = at; i < end; i++, j++) if (source[i] !== this.bytes[j]) return false

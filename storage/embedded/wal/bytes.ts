@@ -118,6 +118,18 @@ export class ByteReader {
     }
   }
 
+  /** Passes over a text. @throws TypeError when it is not UTF-8. */
+  skipText(): void {
+    const length = this.varint()
+    const at = this.take(length)
+    const { bytes } = this
+    for (let i = at; i < at + length; i++) {
+      if (bytes[i] < 128) continue
+      decoder.decode(bytes.subarray(at, at + length))
+      return
+    }
+  }
+
   text(): string {
     const length = this.varint()
     const at = this.take(length)

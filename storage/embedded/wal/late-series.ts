@@ -5,7 +5,8 @@
 import { join } from 'node:path'
 import { walFileName } from '../paths.ts'
 import type { LogFileSystem } from './file-system.ts'
-import { decodeSeries, type SeriesDefinition } from './record.ts'
+import type { LoggedSeries, SeriesDefinition } from './logged-series.ts'
+import { decodeSeries } from './record.ts'
 import { frameFault, walFiles } from './replay.ts'
 import { FILE_MAGIC, FRAME_HEADER } from './wal.ts'
 
@@ -22,7 +23,7 @@ export function lateSeries(dir: string, firstFile: number, fs: LogFileSystem): L
     for (let at = FILE_MAGIC.length; at < bytes.length; ) {
       if (frameFault(bytes, view, at) !== undefined) return late
       const end = at + FRAME_HEADER + view.getUint32(at, true)
-      let found: SeriesDefinition[]
+      let found: LoggedSeries
       try {
         found = decodeSeries(bytes, at + FRAME_HEADER, end)
       } catch {

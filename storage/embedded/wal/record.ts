@@ -9,6 +9,7 @@ import type { FieldDef } from '../threads/definitions.ts'
 import { ByteReader, type ByteWriter } from './bytes.ts'
 import { type ChangeRecord, decodeChange, RECORD_CHANGE } from './change-record.ts'
 import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
+import { LoggedSeries } from './logged-series.ts'
 import { readSealed, SEALED, writeSealed } from './sealed-column.ts'
 
 const RECORD_WRITE = 1
@@ -29,11 +30,6 @@ export interface NewSeries {
   measurement: number
 }
 
-export interface SeriesDefinition extends NewSeries {
-  /** key, value, key, value ... ordered by key. */
-  tags: string[]
-}
-
 /** Rows for one table; `columns[i]` stores `fields[i]`. */
 export interface TableRows {
   table: number
@@ -47,7 +43,7 @@ export interface TableRows {
 export interface WriteRecord {
   sequence: number
   definitions: Definitions | undefined
-  series: SeriesDefinition[]
+  series: LoggedSeries
   tables: TableRows[]
   heap: Uint8Array
   /** A change of what lives, in a record of its own. */
@@ -143,11 +139,11 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
   if (kind === RECORD_CHANGE) {
     const change = decodeChange(reader)
     if (reader.position !== end) throw new RangeError(`the record has ${end - reader.position} bytes too many`)
-    return { sequence, definitions: undefined, series: [], tables: [], heap: new Uint8Array(0), change }
+    return { sequence, definitions: undefined, series: LoggedSeries.NONE, tables: [], heap: new Uint8Array(0), change }
   }
   const json = reader.text()
   const definitions = json === '' ? undefined : (JSON.parse(json) as Definitions)
-  const series = seriesOf(reader)
+  const series = LoggedSeries.read(reader)
   const heap: Uint8Array[] = []
   let heapLength = 0
   const keep = (bytes: Uint8Array): number => {
@@ -168,24 +164,12 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
 }
 
 /** The series that a record defines, without the rest of it. @throws as `decodeWrite`. */
-export function decodeSeries(bytes: Uint8Array, start: number, end: number): SeriesDefinition[] {
+export function decodeSeries(bytes: Uint8Array, start: number, end: number): LoggedSeries {
   const reader = new ByteReader(bytes, start, end)
-  if (reader.u8() !== RECORD_WRITE) return []
+  if (reader.u8() !== RECORD_WRITE) return LoggedSeries.NONE
   reader.varint()
   reader.take(reader.varint()) // the definitions
-  return seriesOf(reader)
-}
-
-function seriesOf(reader: ByteReader): SeriesDefinition[] {
-  const series: SeriesDefinition[] = []
-  for (let left = reader.varint(); left > 0; left--) {
-    const number = reader.varint()
-    const measurement = reader.varint()
-    const tags: string[] = []
-    for (let texts = reader.varint() * 2; texts > 0; texts--) tags.push(reader.text())
-    series.push({ series: number, measurement, tags })
-  }
-  return series
+  return LoggedSeries.read(reader)
 }
 
 function decodeTable(reader: ByteReader, keep: (bytes: Uint8Array) => number, sequence: number, keys: KeyRing): TableRows {

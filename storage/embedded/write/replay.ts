@@ -36,9 +36,11 @@ export class WriteReplay {
       schema.apply(record.definitions)
       schemaPublisher.publish(record.definitions)
     }
-    for (const { series, measurement, tags } of record.series) {
-      if (schema.any(measurement) === undefined) index.restoreGone(series, late)
-      else index.restore(series, measurement, tags, late)
+    const { series } = record
+    for (let i = 0; i < series.length; i++) {
+      const measurement = series.measurement(i)
+      if (schema.any(measurement) === undefined) index.restoreGone(series.series(i), late)
+      else index.restoreLogged(series.series(i), measurement, series.bytes, series.tagsAt(i), late)
     }
     // A table that a later drop takes away, of which the catalog knows already.
     const tables = record.tables.filter(({ table }) => schema.tables[table] !== undefined || !schema.goneTables.has(table))
