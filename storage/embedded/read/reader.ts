@@ -25,7 +25,7 @@ import { UnverifiedSegments } from '../segment/verify.ts'
 import type { Selection } from '../series/selection.ts'
 import { selectionOf } from '../series/selection.ts'
 import { tagColumns } from '../series/tag-source.ts'
-import { duckType, type RelationRequest, type SqlApart, type SqlHost, type SqlMeasurement } from '../sql/host.ts'
+import { duckType, type RelationRequest, type SqlApart, type SqlHost } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
 import type { PlanBounds } from '../sql/plan-guard.ts'
 import { fieldInfo, type MeasurementDef } from '../threads/definitions.ts'
@@ -36,6 +36,7 @@ import { type RelationArgs, type RelationContext, relation, splitRelation } from
 import { selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanScope, scanSeries } from './scan.ts'
 import { segmentPathOf } from './sources.ts'
+import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
 const NO_FUNCTIONS: readonly FunctionSpec[] = []
@@ -90,6 +91,12 @@ export class EngineReader implements Reader {
   }
 
   async sql(request: SqlRequest): Promise<SqlCursor> {
+    const { lane } = await import('./lane.ts')
+    return lane(this.context, this.snapshot, request, this.signal, () => this.statement(request))
+  }
+
+  /** Runs a statement in DuckDB. */
+  private async statement(request: SqlRequest): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
     const { openSql, sqlSetup } = await import('../sql/index.ts')
@@ -173,7 +180,7 @@ export class EngineReader implements Reader {
       connection,
       limits: this.context.sqlLimits,
       bounds: this.boundsOf(namespace, read),
-      measurements: (name) => state.measurementsOf(name).map((def) => this.sqlMeasurement(def)),
+      measurements: (name) => state.measurementsOf(name).map((def) => sqlMeasurement(state, def)),
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
         if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
@@ -257,17 +264,6 @@ export class EngineReader implements Reader {
       wanted = series.withTag(def.id, wanted ?? series.of(def.id), series.keySymbol(def.id, tag.key), hint.values)
     }
     return { measurement: def, columns, time, series: wanted, enumTags }
-  }
-
-  private sqlMeasurement(def: MeasurementDef): SqlMeasurement {
-    return {
-      name: def.name,
-      columns: [
-        { name: '_time', role: 'time' },
-        ...tagColumns(def, this.context.state.series.tagKeys(def.id)).map(({ column }) => ({ name: column, role: 'tag' as const })),
-        ...def.fields.map(({ column, type, scale }) => ({ name: column, role: 'field' as const, type, ...(type === 'decimal' ? { scale } : {}) })),
-      ],
-    }
   }
 }
 

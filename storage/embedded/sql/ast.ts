@@ -5,15 +5,22 @@
  */
 import { SvcError } from 'svcdb/lib/errors'
 import type { SqlHost } from './host.ts'
+import { fill, isTreeOf, shapeOf } from './shapes.ts'
 
 // The tree is data from outside: members are looked at one by one.
 // biome-ignore lint/suspicious/noExplicitAny: see above
 export type Node = Record<string | symbol, any>
 
-/** Trees of the last statements, as text: dashboards ask the same again and again, and asking DuckDB takes longer than reading the text. */
-const KEPT_TREES = 256
+/** Trees of the last statements' shapes, as text. */
+const KEPT_SHAPES = 512
 const KEPT_LENGTH = 16_384
-const trees = new Map<string, string>()
+const KEPT_BYTES = 16 << 20
+const trees = new Map<string, string | typeof UNFIT>()
+let keptBytes = 0
+const SHAPE = 'shape '
+const TEXT = 'text '
+/** A shape that is not parsed by itself; its statements are kept one by one. */
+const UNFIT = Symbol('unfit')
 
 /** Integers of 64 and 128 bits lie as plain JSON numbers under these keys; JSON.parse would round them. Inside a string the quotes are escaped, so this cannot match there. */
 const LONG_INTEGER = /"(value|upper|lower)":(-?\d{16,})(?=[,}\]])/g
@@ -33,9 +40,42 @@ export type Parse = (text: string) => Promise<Parsed>
 
 /** The one statement of `text`. @throws SQL_ERROR when it does not parse, is no query, or is not alone. */
 export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
-  const json = trees.get(text) ?? (await serialize(host, text))
-  // Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS.
-  const tree = JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
+  return parsedBefore(text) ?? (await parsedNow(host, text))
+}
+
+/** As `parse`, without DuckDB; undefined when no statement of that shape was parsed lately. */
+export function parsedBefore(text: string): Parsed | undefined {
+  const shape = shapeOf(text)
+  const json = shape === undefined ? undefined : used(SHAPE + shape.key)
+  if (shape !== undefined && json !== undefined && json !== UNFIT) {
+    const tree = read(json)
+    fill(tree, shape.literals)
+    return parsed(tree)
+  }
+  const own = used(TEXT + text)
+  return own === undefined || own === UNFIT ? undefined : parsed(read(own))
+}
+
+async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
+  const json = await serialize(host, text)
+  const result = parsed(read(json))
+  const shape = shapeOf(text)
+  if (shape !== undefined && shape.literals.length > 0 && used(SHAPE + shape.key) === undefined) {
+    const template = await serialize(host, shape.marked)
+    const fits = isTreeOf(read(template), shape, read(json))
+    keep(SHAPE + shape.key, fits ? template : UNFIT)
+    if (fits) return result
+  }
+  keep(TEXT + text, json)
+  return result
+}
+
+/** Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS. */
+function read(json: string): Node {
+  return JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
+}
+
+function parsed(tree: Node): Parsed {
   if (tree.error === true) {
     if (tree.error_type === 'not implemented') {
       throw refuse('cannot run this statement: only queries are allowed (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); data is written by the write API')
@@ -50,12 +90,30 @@ export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Pr
 
 async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promise<string> {
   const result = await host.connection.run(`SELECT json_serialize_sql(${literal(text)}, skip_null := true, skip_default := true)`)
-  const json = String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
-  if (text.length <= KEPT_LENGTH) {
-    trees.set(text, json)
-    if (trees.size > KEPT_TREES) trees.delete(trees.keys().next().value as string)
+  return String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
+}
+
+function used(key: string): string | typeof UNFIT | undefined {
+  const found = trees.get(key)
+  if (found === undefined) return undefined
+  trees.delete(key)
+  trees.set(key, found) // the one used last goes last
+  return found
+}
+
+function keep(key: string, tree: string | typeof UNFIT): void {
+  if (key.length > KEPT_LENGTH) return
+  trees.set(key, tree)
+  keptBytes += sizeOf(key, tree)
+  for (const [oldest, its] of trees) {
+    if (trees.size <= KEPT_SHAPES && keptBytes <= KEPT_BYTES) break
+    trees.delete(oldest)
+    keptBytes -= sizeOf(oldest, its)
   }
-  return json
+}
+
+function sizeOf(key: string, tree: string | typeof UNFIT): number {
+  return (key.length + (tree === UNFIT ? 0 : tree.length)) * 2
 }
 
 /** Takes out members that are empty, except where empty means something: the value of a constant, a grouping set. */

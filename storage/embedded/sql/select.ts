@@ -157,7 +157,7 @@ function earlySelect(p: Printer, node: Node, scope: Scope, items: Item[], early:
   const tail = modifiers(p, node, scope)
   const list = ((node.select_list ?? []) as Node[]).map((item, i) => {
     const name =
-      item.alias ?? (item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : (items[i].outputs?.[0].name ?? plainName(p, item, scope)))
+      item.alias ?? (item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : (items[i].outputs?.[0].name ?? madeUpName(p, item, scope)))
     return `${early.items[i]} AS ${p.ident(String(name))}`
   })
   return { text: `SELECT ${list.join(', ')} FROM ${early.from}${early.where}${early.group}${tail}`, outputs: items.flatMap((item) => item.outputs ?? []) }
@@ -214,6 +214,11 @@ function mentionedName(p: Printer, item: Node, scope: Scope): string | undefined
 /** As the relation spells it. */
 function declaredName(item: Node, scope: Scope): string | undefined {
   return item.class === 'COLUMN_REF' ? resolve(item.column_names, scope)?.column.public : undefined
+}
+
+/** What DuckDB calls an expression. */
+function madeUpName(p: Printer, item: Node, scope: Scope): string {
+  return item.function_name === 'count_star' ? 'count_star()' : plainName(p, item, scope)
 }
 
 /** The name a rewritten expression would have had. */

@@ -111,10 +111,13 @@ function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions
   const scale = 10 ** field.scale
   for (let i = 0; i < positions.length; i++) {
     const row = positions[i]
-    if (nulls && (validity[row >> 3] & (1 << (row & 7))) === 0) continue
     const s = series[row]
     const low = time[row * 2]
     const high = time[row * 2 + 1]
+    if (nulls && (validity[row >> 3] & (1 << (row & 7))) === 0) {
+      out.skip()
+      continue
+    }
     switch (field.type) {
       case 'float64':
         out.addFloat(s, low, high, i32[row * 2], i32[row * 2 + 1])

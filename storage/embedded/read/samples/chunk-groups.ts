@@ -56,12 +56,14 @@ export class ChunkGroups {
     const gatherer = new Gatherer(all, 0, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)
     let min = Number.POSITIVE_INFINITY
     let max = Number.NEGATIVE_INFINITY
+    let sparse = false
     for (let chunk = first; chunk < first + GROUP_CHUNKS; chunk++) {
       const block = this.chunks.of(source.memtable!.part, chunk, field, everything, all)
       if (block === undefined) continue
       // Which of two samples of a millisecond is the later one could not be told any more.
       if (block.rests !== undefined || block.blobs !== undefined) return undefined
       gatherer.add({ block, masks: [] })
+      if (block.sparse === true) sparse = true
       if (block.minTime < min) min = block.minTime
       if (block.maxTime > max) max = block.maxTime
     }
@@ -82,6 +84,7 @@ export class ChunkGroups {
       times: rows.times,
       values: rows.values,
       ...(rows.kinds === undefined ? {} : { kinds: rows.kinds }),
+      ...(sparse ? { sparse: true as const } : {}),
       minTime: min,
       maxTime: max,
     }

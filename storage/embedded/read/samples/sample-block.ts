@@ -28,6 +28,8 @@ export interface SampleBlock {
   blobs?: (Uint8Array | undefined)[]
   /** Some series has several samples of a millisecond. */
   duplicates?: true
+  /** Some rows of these series have no value of the field. */
+  sparse?: true
   /** Milliseconds; above the last when there are no samples. */
   minTime: number
   maxTime: number
@@ -64,6 +66,7 @@ export class SampleBlockBuilder {
   private blobs: (Uint8Array | undefined)[] | undefined
   private blobBytes = 0
   private duplicates = false
+  private sparse = false
   private rows = 0
   private last = -1
   private min = Number.POSITIVE_INFINITY
@@ -124,6 +127,7 @@ export class SampleBlockBuilder {
       ...(this.kinds === undefined ? {} : { kinds: fitted(this.kinds, rows) }),
       ...(this.blobs === undefined ? {} : { blobs: this.blobs }),
       ...(this.duplicates ? { duplicates: true as const } : {}),
+      ...(this.sparse ? { sparse: true as const } : {}),
       minTime: this.min,
       maxTime: this.max,
     }
@@ -132,6 +136,11 @@ export class SampleBlockBuilder {
   /** Bytes of what `build` gives. */
   get bytes(): number {
     return BLOCK_BYTES + this.seriesCount * 8 + this.rows * (16 + (this.kinds === undefined ? 0 : 1) + (this.rests === undefined ? 0 : 4)) + this.blobBytes
+  }
+
+  /** A row without a value. */
+  skip(): void {
+    this.sparse = true
   }
 
   private row(series: number, low: number, high: number): number {

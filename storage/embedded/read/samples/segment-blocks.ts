@@ -203,7 +203,6 @@ async function eachRow(
     const { values, validity } = columns[2]
     const bits = field.type === 'histogram' ? undefined : halves(values as Float64Array)
     for (let i = 0; i < rows; i++) {
-      if (validity !== undefined && validity[i] === 0) continue
       const series = numbers[i]
       if (series !== before) {
         if (series < before) throw new SvcError('INTERNAL_ERROR', `cannot read segment "${segment.file}" series by series: its rows do not come in order`)
@@ -211,6 +210,10 @@ async function eachRow(
         before = series
       }
       if (builder === undefined) continue
+      if (validity !== undefined && validity[i] === 0) {
+        builder.skip()
+        continue
+      }
       if (bits !== undefined) builder.addFloat(series, times[i * 2], times[i * 2 + 1], bits[i * 2], bits[i * 2 + 1])
       else builder.addBlob(series, times[i * 2], times[i * 2 + 1], (values as Uint8Array[])[i])
     }

@@ -101,7 +101,7 @@ async function* sampleBlocks({ sampleBlocks }: RelationContext, { scope, series,
 }
 
 /** Series whose samples are gathered at once, judged by the rows of the sources and how much of their time is wanted. */
-function blockSize(sources: readonly Source[], series: number, { range, all }: ReadScope): number {
+export function blockSize(sources: readonly Source[], series: number, { range, all }: ReadScope): number {
   let samples = 0
   // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
   const share = all.length / (all[all.length - 1] - all[0] + 1)

@@ -1,0 +1,106 @@
+/** Statements of SQL that are answered from samples, and those that are DuckDB's. */
+import type { SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
+import { tagColumns } from '../series/tag-source.ts'
+import {
+  explainsLane,
+  type LaneHost,
+  type LaneOptions,
+  type LanePlan,
+  type LaneRows,
+  type OpenedLane,
+  openLane,
+  parse,
+  parsedBefore,
+  sqlError,
+} from '../sql/index.ts'
+import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
+import type { Snapshot } from '../threads/state.ts'
+import type { RelationContext } from './relation.ts'
+import { FieldRows } from './samples/field-rows.ts'
+import { millisecondRange } from './samples/source-blocks.ts'
+import { sqlMeasurement } from './sql-measurement.ts'
+
+const NS_PER_MS = 1_000_000n
+const EXPLAINED: Record<'samples' | 'duckdb', string> = {
+  samples: 'Samples: no scan by DuckDB, where every row has its values and a time of whole milliseconds',
+  duckdb: 'DuckDB',
+}
+
+/** @param inDuckDb runs the statement there. */
+export async function lane(
+  context: RelationContext,
+  snapshot: Snapshot,
+  request: SqlRequest,
+  signal: AbortSignal | undefined,
+  inDuckDb: () => Promise<SqlCursor>,
+): Promise<SqlCursor> {
+  const host = laneHost(context, snapshot, request.namespace, signal)
+  const options: LaneOptions = { limits: context.sqlLimits, parse: (text) => parseAnywhere(context, text) }
+  const opened = await openLane(host, request, options)
+  if (opened !== undefined) return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, inDuckDb) }
+  const cursor = await inDuckDb()
+  const explains = await explainsLane(host, request, options)
+  return explains === undefined ? cursor : { ...cursor, [Symbol.asyncIterator]: () => explained(cursor, explains) }
+}
+
+async function parseAnywhere({ duck }: RelationContext, text: string): ReturnType<LaneOptions['parse']> {
+  const before = parsedBefore(text)
+  if (before !== undefined) return before
+  const connection = await duck.connect()
+  try {
+    return await parse({ connection }, text)
+  } finally {
+    duck.release(connection, true)
+  }
+}
+
+async function* rowsOf(opened: OpenedLane, signal: AbortSignal | undefined, inDuckDb: () => Promise<SqlCursor>): AsyncGenerator<SqlChunk> {
+  let chunks: Iterable<SqlChunk> | undefined
+  try {
+    signal?.throwIfAborted()
+    chunks = await opened.rows()
+  } catch (error) {
+    throw sqlError(error, signal, undefined)
+  }
+  yield* chunks ?? (await inDuckDb())
+}
+
+/** The first row says which way the statement goes. */
+async function* explained(cursor: SqlCursor, fromSamples: boolean): AsyncGenerator<SqlChunk> {
+  yield { rows: 1, columns: [{ values: ['path'] }, { values: [EXPLAINED[fromSamples ? 'samples' : 'duckdb']] }] }
+  yield* cursor
+}
+
+function laneHost(context: RelationContext, snapshot: Snapshot, namespace: string, signal: AbortSignal | undefined): LaneHost {
+  const { state } = context
+  return {
+    measurement(name) {
+      const def = state.measurement(namespace, name)
+      return def === undefined ? undefined : sqlMeasurement(state, def)
+    },
+    now: () => BigInt(Date.now()) * NS_PER_MS,
+    rows: (plan) => laneRows(context, snapshot, state.measurement(namespace, plan.measurement.name) as MeasurementDef, plan, signal),
+  }
+}
+
+function laneRows(context: RelationContext, snapshot: Snapshot, measurement: MeasurementDef, plan: LanePlan, signal: AbortSignal | undefined): LaneRows {
+  const { series } = context.state
+  const named = tagColumns(measurement, series.tagKeys(measurement.id))
+  const keyOf = (column: string): string => (named.find((tag) => tag.column === column) as (typeof named)[number]).key
+  let wanted: Int32Array | undefined
+  for (const { tag, values } of plan.tags)
+    wanted = series.withTag(measurement.id, wanted ?? series.of(measurement.id), series.keySymbol(measurement.id, keyOf(tag)), values)
+  const rows = new FieldRows(context, snapshot, { measurement, time: plan.time, series: wanted, signal })
+  const fieldOf = (column: string): FieldDef => measurement.fields.find((field) => field.column === column) as FieldDef
+  return {
+    series: rows.series.length,
+    tag: (name) => rows.tags.column(keyOf(name)),
+    span() {
+      const span = rows.span()
+      return span === undefined ? undefined : millisecondRange(span)
+    },
+    anyField: () => measurement.fields.find((field) => field.type === 'float64' && !rows.lacks(field))?.column,
+    lacks: (field) => rows.lacks(fieldOf(field)),
+    samples: (field) => rows.samples(fieldOf(field)),
+  }
+}

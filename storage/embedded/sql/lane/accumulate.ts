@@ -1,0 +1,119 @@
+/** The numbers of groups, filled a run of values at a time. Loops over plain arrays: nothing is made in them. */
+import type { AggregatePlan } from './plan.ts'
+
+/** Of one aggregate, by cell (group * buckets + bucket). */
+export interface Cells {
+  kind: AggregatePlan['kind']
+  field: string | undefined
+  /** Rows, values, or what the values come to; of an average their sum. */
+  values: Float64Array
+  /** Values there were, of those that are null without any. */
+  counts: Float64Array | undefined
+}
+
+export function cellsOf({ kind, field }: AggregatePlan, cells: number): Cells {
+  const values = new Float64Array(cells)
+  if (kind === 'min') values.fill(Number.POSITIVE_INFINITY)
+  if (kind === 'max') values.fill(Number.NEGATIVE_INFINITY)
+  return { kind, field, values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
+}
+
+/** Adds the values of [from, to) to a cell; what is not finite is no value. */
+export function add({ kind, values: out, counts }: Cells, cell: number, values: Float64Array, from: number, to: number): void {
+  switch (kind) {
+    case 'rows':
+      out[cell] += to - from
+      return
+    case 'count':
+      out[cell] += finite(values, from, to)
+      return
+    case 'min': {
+      const least = minimum(values, from, to, out[cell])
+      out[cell] = least === Number.NEGATIVE_INFINITY ? finiteMinimum(values, from, to, out[cell]) : least
+      return
+    }
+    case 'max': {
+      const most = maximum(values, from, to, out[cell])
+      out[cell] = most === Number.POSITIVE_INFINITY ? finiteMaximum(values, from, to, out[cell]) : most
+      return
+    }
+    default: {
+      const sum = sumOf(values, from, to)
+      // One that is not finite shows in the sum.
+      if (sum - sum === 0) {
+        out[cell] += sum
+        counts![cell] += to - from
+      } else {
+        out[cell] += finiteSum(values, from, to)
+        counts![cell] += finite(values, from, to)
+      }
+    }
+  }
+}
+
+/** The same for those values alone whose row is kept. */
+export function addKept({ kind, values: out, counts }: Cells, cell: number, values: Float64Array, kept: Uint8Array, from: number, to: number): void {
+  for (let i = from; i < to; i++) {
+    if (kept[i] === 0) continue
+    if (kind === 'rows') {
+      out[cell]++
+      continue
+    }
+    const value = values[i]
+    if (value - value !== 0) continue
+    if (kind === 'count') out[cell]++
+    else if (kind === 'min') {
+      if (value < out[cell]) out[cell] = value
+    } else if (kind === 'max') {
+      if (value > out[cell]) out[cell] = value
+    } else {
+      out[cell] += value
+      counts![cell]++
+    }
+  }
+}
+
+function sumOf(values: Float64Array, from: number, to: number): number {
+  let [a, b, c, d] = [0, 0, 0, 0]
+  let i = from
+  for (; i + 3 < to; i += 4) {
+    a += values[i]
+    b += values[i + 1]
+    c += values[i + 2]
+    d += values[i + 3]
+  }
+  for (; i < to; i++) a += values[i]
+  return a + b + (c + d)
+}
+
+function finiteSum(values: Float64Array, from: number, to: number): number {
+  let sum = 0
+  for (let i = from; i < to; i++) if (values[i] - values[i] === 0) sum += values[i]
+  return sum
+}
+
+function finite(values: Float64Array, from: number, to: number): number {
+  let count = 0
+  for (let i = from; i < to; i++) if (values[i] - values[i] === 0) count++
+  return count
+}
+
+function minimum(values: Float64Array, from: number, to: number, least: number): number {
+  for (let i = from; i < to; i++) if (values[i] < least) least = values[i]
+  return least
+}
+
+function finiteMinimum(values: Float64Array, from: number, to: number, least: number): number {
+  for (let i = from; i < to; i++) if (values[i] < least && values[i] !== Number.NEGATIVE_INFINITY) least = values[i]
+  return least
+}
+
+function maximum(values: Float64Array, from: number, to: number, most: number): number {
+  for (let i = from; i < to; i++) if (values[i] > most) most = values[i]
+  return most
+}
+
+function finiteMaximum(values: Float64Array, from: number, to: number, most: number): number {
+  for (let i = from; i < to; i++) if (values[i] > most && values[i] !== Number.POSITIVE_INFINITY) most = values[i]
+  return most
+}

@@ -1,0 +1,132 @@
+/** Evaluates a plan over samples: field by field where each field's rows stand alone, side by side where rows are filtered. */
+import type { SampleRows } from 'svcdb/lib/columns'
+import { add, addKept, type Cells, cellsOf } from './accumulate.ts'
+import { keepOnly } from './filter.ts'
+import { type Buckets, type Grouping, groupingOf } from './groups.ts'
+import type { LaneBlock, LaneRows } from './host.ts'
+import type { LanePlan } from './plan.ts'
+
+export interface Evaluated {
+  grouping: Grouping
+  cells: readonly Cells[]
+  /** Rows of each cell: cells without any are no groups. */
+  presence: Float64Array
+}
+
+const NO_SPAN: readonly [number, number] = [0, 0]
+
+/** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. */
+export async function evaluate(plan: LanePlan, rows: LaneRows): Promise<Evaluated | undefined> {
+  const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
+  if (grouping === undefined) return undefined
+  const cellCount = grouping.groups * grouping.buckets.count
+  const presence: Cells = cellsOf({ kind: 'rows', field: undefined }, cellCount)
+  const cells = plan.aggregates.map((aggregate) => (aggregate.kind === 'rows' ? presence : cellsOf(aggregate, cellCount)))
+  const out = { grouping, cells, presence: presence.values }
+  const fields = fieldsOf(plan)
+  const first = fields[0] ?? rows.anyField()
+  if (first === undefined) return undefined
+  if (rows.span() === undefined) return out
+  const alone = fields.length === 1 && plan.filters.length > 0
+  // A row without the only field fails its filter; in all other cases it has to be counted.
+  if (!alone && [first, ...fields].some((field) => rows.lacks(field))) return undefined
+  if (alone && rows.lacks(first)) return undefined
+  const whole =
+    plan.filters.length > 0 ? await filtered(plan, fields, rows, grouping, cells, presence, alone) : await plain(first, fields, rows, grouping, cells, presence)
+  return whole ? out : undefined
+}
+
+function fieldsOf({ filters, aggregates }: LanePlan): string[] {
+  return [...new Set([...filters, ...aggregates].flatMap(({ field }) => field ?? []))]
+}
+
+/** @returns false where samples do not tell all. */
+async function plain(first: string, fields: readonly string[], rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
+  for (const field of fields.length === 0 ? [first] : fields) {
+    const own = cells.filter((each) => each.field === field)
+    if (field === first) own.push(presence)
+    for await (const { samples, sparse, fine } of rows.samples(field)) {
+      if (fine || sparse) return false
+      eachRun(samples, grouping, (cell, from, to) => {
+        for (let i = 0; i < own.length; i++) add(own[i], cell, samples.values, from, to)
+      })
+    }
+  }
+  return true
+}
+
+async function filtered(
+  { filters }: LanePlan,
+  fields: readonly string[],
+  rows: LaneRows,
+  grouping: Grouping,
+  cells: readonly Cells[],
+  presence: Cells,
+  alone: boolean,
+): Promise<boolean> {
+  const readers = fields.map((field) => rows.samples(field))
+  const values = cells.filter((each) => each !== presence)
+  const of = values.map(({ field }) => fields.indexOf(field as string))
+  try {
+    for (;;) {
+      const blocks: LaneBlock[] = []
+      for (const reader of readers) {
+        const { value, done } = await reader.next()
+        if (done !== true) blocks.push(value)
+      }
+      if (blocks.length === 0) return true
+      if (blocks.length < fields.length || blocks.some(({ fine, sparse }) => fine || (sparse && !alone))) return false
+      const [{ samples }] = blocks
+      if (blocks.some((block) => !sameRows(block.samples, samples))) return false
+      const kept = new Uint8Array(samples.times.length).fill(1)
+      for (const filter of filters) keepOnly(kept, blocks[fields.indexOf(filter.field)].samples.values, filter)
+      eachRun(samples, grouping, (cell, from, to) => {
+        addKept(presence, cell, samples.values, kept, from, to)
+        for (let i = 0; i < values.length; i++) addKept(values[i], cell, blocks[of[i]].samples.values, kept, from, to)
+      })
+    }
+  } finally {
+    for (const reader of readers) await reader.return(undefined)
+  }
+}
+
+function sameRows(a: SampleRows, b: SampleRows): boolean {
+  return a === b || (a.first === b.first && a.starts.length === b.starts.length && a.starts.every((start, i) => start === b.starts[i]))
+}
+
+/** Calls back with the runs of samples that fall into one cell. */
+function eachRun({ first, starts, times }: SampleRows, { groupOf, buckets }: Grouping, visit: (cell: number, from: number, to: number) => void): void {
+  for (let i = 0; i + 1 < starts.length; i++) {
+    const end = starts[i + 1]
+    const group = groupOf[first + i]
+    if (group < 0) continue
+    if (buckets.count === 1) {
+      if (end > starts[i]) visit(group, starts[i], end)
+      continue
+    }
+    for (let from = starts[i]; from < end; ) {
+      const bucket = Math.floor((times[from] - buckets.first) / buckets.step)
+      const to = bucketEnd(times, from, end, buckets, bucket)
+      visit(group * buckets.count + bucket, from, to)
+      from = to
+    }
+  }
+}
+
+/** Where the samples of a bucket end: mostly a few steps on, or far. */
+function bucketEnd(times: Float64Array, from: number, end: number, { first, step }: Buckets, bucket: number): number {
+  const limit = first + (bucket + 1) * step
+  let low = from + 1
+  let jump = 1
+  while (low + jump < end && times[low + jump - 1] < limit) {
+    low += jump
+    jump *= 2
+  }
+  let high = Math.min(end, low + jump)
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (times[middle] < limit) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -1,0 +1,82 @@
+/** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
+
+import type { LaneRows } from './host.ts'
+import type { KeyPlan, LanePlan } from './plan.ts'
+
+/** Groups times buckets times aggregates: more are left to DuckDB, which can spill. */
+const MAX_CELLS = 1 << 22
+
+export interface GroupTag {
+  /** Of each group the number of its value, negative for none. */
+  codes: Int32Array
+  texts: readonly string[]
+}
+
+export interface Buckets {
+  step: number
+  /** Start of the first, milliseconds. */
+  first: number
+  count: number
+}
+
+export interface Grouping {
+  /** Of each series, by position; -1: left out. */
+  groupOf: Int32Array
+  groups: number
+  /** By the number of the key; undefined for the bucket. */
+  tags: readonly (GroupTag | undefined)[]
+  buckets: Buckets
+}
+
+/** Undefined when there are more groups than the lane takes. */
+export function groupingOf(plan: LanePlan, rows: LaneRows, [low, high]: readonly [number, number]): Grouping | undefined {
+  const groupOf = new Int32Array(rows.series)
+  for (const { tag, values } of plan.excluded) {
+    const { codes, texts } = rows.tag(tag)
+    const out = new Uint8Array(texts.length)
+    for (const [code, text] of texts.entries()) if (values.includes(text)) out[code] = 1
+    for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1
+  }
+  const found = plan.keys.map((key) => (key.kind === 'tag' ? rows.tag(key.tag) : undefined))
+  let members: Int32Array = Int32Array.of(-1) // of each group a series
+  let groups = 1
+  for (const each of found) {
+    if (each === undefined) continue
+    const split = splitBy(groupOf, each.codes, each.texts.length, groups)
+    members = split
+    groups = split.length
+  }
+  const buckets = bucketsOf(plan.keys, low, high)
+  if (buckets === undefined || groups * buckets.count * (plan.aggregates.length + 1) > MAX_CELLS) return undefined
+  const tags = found.map((each) => (each === undefined ? undefined : { codes: members.map((series) => each.codes[series]), texts: each.texts }))
+  return { groupOf, groups, tags, buckets }
+}
+
+/** Divides the groups by one more tag. @returns of each group a series. */
+function splitBy(groupOf: Int32Array, codes: Int32Array, size: number, groups: number): Int32Array {
+  const width = size + 1
+  const numbers = new Map<number, number>()
+  const direct = groups * width <= 4 * groupOf.length + 1024 ? new Int32Array(groups * width).fill(-1) : undefined
+  const members: number[] = []
+  for (let i = 0; i < groupOf.length; i++) {
+    if (groupOf[i] < 0) continue
+    const pair = groupOf[i] * width + Math.max(-1, codes[i]) + 1
+    let group = direct === undefined ? (numbers.get(pair) ?? -1) : direct[pair]
+    if (group < 0) {
+      group = members.push(i) - 1
+      if (direct === undefined) numbers.set(pair, group)
+      else direct[pair] = group
+    }
+    groupOf[i] = group
+  }
+  return Int32Array.from(members)
+}
+
+function bucketsOf(keys: readonly KeyPlan[], low: number, high: number): Buckets | undefined {
+  const key = keys.find(({ kind }) => kind === 'bucket')
+  if (key?.kind !== 'bucket') return { step: Number.POSITIVE_INFINITY, first: Number.NEGATIVE_INFINITY, count: 1 }
+  const { step, anchor } = key
+  const first = Math.floor((low - anchor) / step) * step + anchor
+  const count = Math.floor((high - first) / step) + 1
+  return count <= MAX_CELLS ? { step, first, count } : undefined
+}

@@ -1,0 +1,30 @@
+/** What the lane needs from the engine thread it runs in. */
+import type { SampleRows } from 'svcdb/lib/columns'
+import type { LanePlan } from './plan.ts'
+import type { LaneCatalog } from './recognise.ts'
+
+export interface LaneHost extends LaneCatalog {
+  rows(plan: LanePlan): LaneRows
+}
+
+export interface LaneBlock {
+  samples: SampleRows
+  sparse: boolean
+  fine: boolean
+}
+
+/** The rows of a plan's measurement, time and tags; filters are not applied. */
+export interface LaneRows {
+  /** How many series; blocks refer to them by position. */
+  readonly series: number
+  /** A tag by its name in SQL: of each series the number of its value, negative without one. */
+  tag(name: string): { codes: Int32Array; texts: readonly string[] }
+  /** Inclusive milliseconds that hold all rows; undefined when there are none. */
+  span(): [low: number, high: number] | undefined
+  /** A field that every row may have, of a measurement that is asked for rows alone. */
+  anyField(): string | undefined
+  /** Whether some rows surely have no value of the field, or one that is not to be read here. */
+  lacks(field: string): boolean
+  /** Blocks of the same rows for each field that all of them have; arrays hold until the next is asked for. */
+  samples(field: string): AsyncGenerator<LaneBlock>
+}

@@ -1,0 +1,57 @@
+/** What a statement of the lane asks for: one measurement, its rows by time, tags and values, and either aggregates of groups or nothing else. */
+import type { SqlMeasurement, TagHint } from '../host.ts'
+
+/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. */
+export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max'
+
+export interface AggregatePlan {
+  kind: AggregateKind
+  /** The field's name in SQL; undefined of `rows`. */
+  field: string | undefined
+}
+
+export type KeyPlan =
+  /** The tag's name in SQL. */
+  | { kind: 'tag'; tag: string }
+  /** Milliseconds: t - floorMod(t - anchor, step). */
+  | { kind: 'bucket'; step: number; anchor: number }
+
+/** A key or an aggregate by its number. */
+export type ValueRef = { key: number } | { aggregate: number }
+
+export interface OutputPlan {
+  name: string
+  value: ValueRef
+}
+
+export interface OrderPlan {
+  value: ValueRef
+  descending: boolean
+  nullsFirst: boolean
+}
+
+export type Comparison = '=' | '<>' | '<' | '<=' | '>' | '>='
+
+export interface FilterPlan {
+  field: string
+  comparison: Comparison
+  value: number
+}
+
+export interface LanePlan {
+  measurement: SqlMeasurement
+  /** Nanoseconds, inclusive. */
+  time: [low: bigint, high: bigint]
+  tags: readonly TagHint[]
+  /** Series with one of the values, or without the tag, are left out. */
+  excluded: readonly TagHint[]
+  filters: readonly FilterPlan[]
+  /** False: all rows are one group, also if there are none. */
+  grouped: boolean
+  keys: readonly KeyPlan[]
+  aggregates: readonly AggregatePlan[]
+  outputs: readonly OutputPlan[]
+  order: readonly OrderPlan[]
+  offset: number
+  limit: number
+}

@@ -1,0 +1,240 @@
+/**
+ * Which statements the lane answers, read off the checked tree: a list of what is known to mean the same here as in DuckDB. Whatever else a node has or is
+ * leaves the statement to DuckDB, which is also who refuses what is wrong with it.
+ */
+import { constantInteger, type Node } from '../ast.ts'
+import { isSchema } from '../catalog.ts'
+import { MAX_TIME, MIN_TIME, type SqlMeasurement, type SqlMeasurementColumn } from '../host.ts'
+import { foldName } from '../names.ts'
+import { conjuncts, prune } from '../prune.ts'
+import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
+import { bucketKey } from './bucket-key.ts'
+import { exclusionOf, filterOf } from './conditions.ts'
+import { CALL, only } from './members.ts'
+import type { AggregateKind, AggregatePlan, FilterPlan, KeyPlan, LanePlan, OrderPlan, OutputPlan, ValueRef } from './plan.ts'
+
+/** What the recogniser must know of where the statement runs. */
+export interface LaneCatalog {
+  /** The measurement of exactly that name. */
+  measurement(name: string): SqlMeasurement | undefined
+  now(): bigint
+}
+
+const SELECT = new Set('type modifiers cte_map select_list from_table where_clause group_expressions group_sets aggregate_handling query_location'.split(' '))
+const AGGREGATES: Record<string, AggregateKind> = { count: 'count', sum: 'sum', avg: 'avg', min: 'min', max: 'max' }
+const MAX_LIMIT = 2n ** 52n
+/** Names that DuckDB writes as they are where it makes up the name of an expression. */
+const PLAIN_NAME = /^[a-z][a-z0-9]*_[a-z0-9_]*$/
+
+/** @param tree with values in the places of its parameters. @returns undefined for a statement of DuckDB's. */
+export function recognise(tree: Node, catalog: LaneCatalog): LanePlan | undefined {
+  if (tree.type !== 'SELECT_NODE' || !only(tree, SELECT) || tree.cte_map?.map !== undefined) return undefined
+  const measurement = measurementOf(tree.from_table, catalog)
+  if (measurement === undefined) return undefined
+  return new Recogniser(tree, measurement).plan(catalog.now())
+}
+
+const TABLE = new Set(['type', 'alias', 'schema_name', 'table_name', 'query_location'])
+
+function measurementOf(from: Node | undefined, catalog: LaneCatalog): SqlMeasurement | undefined {
+  if (from?.type !== 'BASE_TABLE' || !only(from, TABLE)) return undefined
+  if (from.schema_name !== undefined && !isSchema(foldName(String(from.schema_name)))) return undefined
+  return catalog.measurement(String(from.table_name))
+}
+
+const REF = new Set(['class', 'type', 'alias', 'column_names', 'query_location'])
+
+class Recogniser {
+  private readonly tree: Node
+  private readonly measurement: SqlMeasurement
+  private readonly source: Source
+  private readonly items: readonly Node[]
+  private readonly keys: KeyPlan[] = []
+  private readonly aggregates: AggregatePlan[] = []
+
+  constructor(tree: Node, measurement: SqlMeasurement) {
+    this.tree = tree
+    this.measurement = measurement
+    this.items = (tree.select_list ?? []) as Node[]
+    const columns = new Map<string, SourceColumn>()
+    for (const column of measurement.columns) columns.set(foldName(column.name), { name: column.name, public: column.name, kind: kindOfColumn(column), column })
+    const alias = foldName(String(tree.from_table.alias ?? tree.from_table.table_name))
+    this.source = { alias, columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
+  }
+
+  plan(now: bigint): LanePlan | undefined {
+    const { tree, measurement, source } = this
+    const where = this.conditions(now)
+    if (where === undefined || !this.groups(now)) return undefined
+    const outputs = this.outputs(now)
+    const modifiers = outputs === undefined ? undefined : this.modifiers(now)
+    if (outputs === undefined || modifiers === undefined || this.aggregates.length === 0) return undefined
+    const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
+    const { time, tags } = source
+    return { measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
+  }
+
+  private conditions(now: bigint): Pick<LanePlan, 'excluded' | 'filters'> | undefined {
+    const scope = newScope(undefined)
+    scope.sources.push(this.source)
+    scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
+    const all = conjuncts(this.tree.where_clause)
+    const settled = prune({ kind: 'source', source: this.source }, all, scope, now)
+    const filters: FilterPlan[] = []
+    const excluded = []
+    for (const condition of all) {
+      if (settled.has(condition)) continue
+      const filter = filterOf(condition, (node) => this.field(node))
+      const exclusion = filter === undefined ? exclusionOf(condition, (node) => this.tag(node)) : undefined
+      if (filter !== undefined) filters.push(...filter)
+      else if (exclusion !== undefined) excluded.push(exclusion)
+      else return undefined
+    }
+    return { filters, excluded }
+  }
+
+  /** Fills in the keys. */
+  private groups(now: bigint): boolean {
+    const { tree } = this
+    if (tree.aggregate_handling === 'FORCE_AGGREGATES') {
+      for (const item of this.items) if (!isCall(item, AGGREGATES) && this.keyNumber(item, now, true) === undefined) return false
+      return tree.group_expressions === undefined
+    }
+    if (tree.aggregate_handling !== 'STANDARD_HANDLING') return false
+    const expressions = (tree.group_expressions ?? []) as Node[]
+    const sets = (tree.group_sets ?? []) as number[][]
+    if (expressions.length === 0) return sets.length === 0
+    if (sets.length !== 1 || sets[0].length !== expressions.length || sets[0].some((number, i) => number !== i)) return false
+    return expressions.every((expression) => this.keyNumber(this.meant(expression, true), now, true) !== undefined)
+  }
+
+  /** An item of the select list by its number or alias, or the expression itself. Undefined where that is not certain. */
+  private meant(expression: Node, columnsFirst: boolean): Node | undefined {
+    const number = constantInteger(expression)
+    if (number !== undefined) return this.items[Number(number) - 1]
+    if (expression.class !== 'COLUMN_REF' || expression.column_names?.length !== 1) return expression
+    const name = foldName(String(expression.column_names[0]))
+    const named = this.items.filter(({ alias }) => alias !== undefined && foldName(String(alias)) === name)
+    if (named.length === 0) return expression
+    if (named.length > 1) return undefined
+    // A column of that name goes first in GROUP BY, the alias in ORDER BY.
+    if (!this.source.columns.has(name)) return named[0]
+    const column = this.column(named[0])
+    return column !== undefined && foldName(column.name) === name ? named[0] : columnsFirst ? expression : undefined
+  }
+
+  /** Whether a name within an expression of ORDER BY may be an alias that is called like a column. */
+  private shadows(expression: Node): boolean {
+    if (expression.class !== 'FUNCTION') return false
+    return this.items.some(
+      (item) => item.alias !== undefined && this.source.columns.has(foldName(String(item.alias))) && this.column(item)?.name !== item.alias,
+    )
+  }
+
+  private outputs(now: bigint): OutputPlan[] | undefined {
+    const outputs: OutputPlan[] = []
+    for (const item of this.items) {
+      const value = this.value(item, now)
+      const name = value === undefined ? undefined : this.nameOf(item)
+      if (value === undefined || name === undefined) return undefined
+      outputs.push({ name, value })
+    }
+    return outputs
+  }
+
+  private value(node: Node | undefined, now: bigint): ValueRef | undefined {
+    if (node === undefined) return undefined
+    const key = this.keyNumber(node, now, false)
+    if (key !== undefined) return { key }
+    const aggregate = this.aggregate(node)
+    return aggregate === undefined ? undefined : { aggregate }
+  }
+
+  /** @param add makes a key of an expression that is none yet. */
+  private keyNumber(node: Node | undefined, now: bigint, add: boolean): number | undefined {
+    if (node === undefined) return undefined
+    const tag = this.tag(node)
+    const key: KeyPlan | undefined = tag === undefined ? bucketKey(node, (each) => this.column(each)?.role === 'time', now) : { kind: 'tag', tag }
+    if (key === undefined) return undefined
+    const found = this.keys.findIndex((each) => JSON.stringify(each) === JSON.stringify(key))
+    if (found >= 0 || !add) return found >= 0 ? found : undefined
+    // Two widths at once would need more than a number for a row's bucket.
+    if (key.kind === 'bucket' && this.keys.some(({ kind }) => kind === 'bucket')) return undefined
+    return this.keys.push(key) - 1
+  }
+
+  private aggregate(node: Node): number | undefined {
+    if (node.class !== 'FUNCTION' || !only(node, CALL) || node.order_bys?.orders !== undefined) return undefined
+    const children = (node.children ?? []) as Node[]
+    if (node.function_name === 'count_star' && children.length === 0) return this.aggregateNumber({ kind: 'rows', field: undefined })
+    const kind = isCall(node, AGGREGATES) ? AGGREGATES[node.function_name] : undefined
+    const field = kind === undefined || children.length !== 1 ? undefined : this.field(children[0])
+    return kind === undefined || field === undefined ? undefined : this.aggregateNumber({ kind, field })
+  }
+
+  private aggregateNumber(plan: AggregatePlan): number {
+    const found = this.aggregates.findIndex(({ kind, field }) => kind === plan.kind && field === plan.field)
+    return found >= 0 ? found : this.aggregates.push(plan) - 1
+  }
+
+  private modifiers(now: bigint): Pick<LanePlan, 'order' | 'limit' | 'offset'> | undefined {
+    const out = { order: [] as OrderPlan[], limit: Number.POSITIVE_INFINITY, offset: 0 }
+    for (const modifier of (this.tree.modifiers ?? []) as Node[]) {
+      if (modifier.type === 'ORDER_MODIFIER') {
+        for (const { type, null_order: nulls, expression } of modifier.orders as Node[]) {
+          const value = this.shadows(expression) ? undefined : this.value(this.meant(expression, false), now)
+          if (value === undefined) return undefined
+          out.order.push({ value, descending: type === 'DESCENDING', nullsFirst: nulls === 'NULLS FIRST' })
+        }
+      } else if (modifier.type === 'LIMIT_MODIFIER') {
+        const [limit, offset] = [count(modifier.limit, Number.POSITIVE_INFINITY), count(modifier.offset, 0)]
+        if (limit === undefined || offset === undefined) return undefined
+        out.limit = limit
+        out.offset = offset
+      } else return undefined
+    }
+    return out
+  }
+
+  /** What DuckDB calls the column. */
+  private nameOf(item: Node): string | undefined {
+    if (item.alias !== undefined) return String(item.alias)
+    const column = this.column(item)
+    if (column !== undefined) return column.name
+    if (item.function_name === 'count_star') return 'count_star()'
+    const [of] = (item.children ?? []) as Node[]
+    const field = isCall(item, AGGREGATES) && of.column_names.length === 1 ? String(of.column_names[0]) : undefined
+    return field !== undefined && PLAIN_NAME.test(field) ? `${item.function_name}(${field})` : undefined
+  }
+
+  private tag(node: Node): string | undefined {
+    const column = this.column(node)
+    return column?.role === 'tag' ? column.name : undefined
+  }
+
+  /** A float64 field. */
+  private field(node: Node): string | undefined {
+    const column = this.column(node)
+    return column?.role === 'field' && column.type === 'float64' ? column.name : undefined
+  }
+
+  /** The column a reference means, in the spelling of its declaration. */
+  private column(node: Node): SqlMeasurementColumn | undefined {
+    if (node.class !== 'COLUMN_REF' || !only(node, REF)) return undefined
+    const names = node.column_names as string[]
+    if (names.length > 2 || (names.length === 2 && foldName(names[0]) !== this.source.alias)) return undefined
+    const name = names[names.length - 1]
+    const column = this.source.columns.get(foldName(name))?.column
+    return column?.name === name ? column : undefined
+  }
+}
+
+function isCall(node: Node, names: Record<string, unknown>): boolean {
+  return node.class === 'FUNCTION' && (node.function_name === 'count_star' || Object.hasOwn(names, String(node.function_name)))
+}
+
+function count(node: Node | undefined, absent: number): number | undefined {
+  if (node === undefined) return absent
+  const value = constantInteger(node)
+  return value === undefined || value < 0n || value > MAX_LIMIT ? undefined : Number(value)
+}

@@ -1,0 +1,88 @@
+import { DuckDBInstance } from '@duckdb/node-api'
+import t from 'tap'
+import { Random } from '../../conformance/random.ts'
+import { parse, parsedBefore } from './ast.ts'
+import { shapeOf } from './shapes.ts'
+import { StatementGenerator } from './testing/statements.ts'
+
+const instance = await DuckDBInstance.create(':memory:')
+const connection = await instance.connect()
+t.teardown(() => {
+  connection.closeSync()
+  instance.closeSync()
+})
+
+/** The tree as DuckDB gives it for this very text. */
+async function direct(text: string): Promise<unknown> {
+  // A comment has no shape.
+  return (await parse({ connection }, `${text} --`)).tree
+}
+
+const bare = (tree: unknown): string => JSON.stringify(tree, (key, value) => (key === 'query_location' ? undefined : value))
+
+const ANSWERED = [
+  [
+    "SELECT max(f) FROM m WHERE host = 'a' AND _time > TIMESTAMP '2024-01-01'",
+    "SELECT max(f) FROM m WHERE host = 'it''s' AND _time > TIMESTAMP '2025-02-03 04:05:06'",
+  ],
+  ['SELECT f FROM m WHERE _time > 1700000000000000000 AND i = 12345678901', 'SELECT f FROM m WHERE _time > 1700000000000000000 AND i = 99999999999'],
+  ["SELECT 'x' AS a, time_bucket(INTERVAL '1 minute', _time) FROM m", "SELECT '' AS a, time_bucket(INTERVAL '2 hours', _time) FROM m"],
+  ['SELECT "a\'b", \'c\' FROM "d\'e"', 'SELECT "a\'b", \'"\' FROM "d\'e"'],
+  [
+    "SELECT * FROM m WHERE h IN ('a', 'b') AND x LIKE 'y%' AND n = $1",
+    "SELECT * FROM m WHERE h IN ('b', 'b') AND x LIKE '--' AND n = $1",
+  ],
+]
+
+t.test('a statement of a known shape is read without DuckDB', async (t) => {
+  for (const [first, second] of ANSWERED) {
+    await parse({ connection }, first)
+    const known = parsedBefore(second)
+    t.ok(known !== undefined, second)
+    t.equal(bare(known?.tree), bare(await direct(second)))
+  }
+})
+
+t.test('what is no plain literal, or no constant where it stands, is read by DuckDB', async (t) => {
+  for (const [first, second] of [
+    ["SELECT E'a\\n' FROM m", "SELECT E'b\\n' FROM m"],
+    ['SELECT $$a$$ FROM m', 'SELECT $$b$$ FROM m'],
+    ["SELECT 1 AS 'a'", "SELECT 1 AS 'b'"],
+    ['SELECT -12345678901', 'SELECT -12345678902'],
+    ["SELECT 1 /* 'a' */, 'b'", "SELECT 1 /* 'c' */, 'd'"],
+    ['SELECT 123456789012345678901', 'SELECT 123456789012345678902'],
+  ]) {
+    await parse({ connection }, first)
+    t.equal(parsedBefore(second), undefined, second)
+    t.equal(bare((await parse({ connection }, second)).tree), bare(await direct(second)))
+  }
+  t.equal(shapeOf("SELECT '\u0001literal 0'"), undefined, 'a literal that looks like a mark')
+})
+
+t.test('random statements with other literals', async (t) => {
+  const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
+  const random = new Random(seed)
+  const generator = new StatementGenerator(random, { measurements: new Map([['m', ['a', 'b']]]), pool: ['a', 'b', 'c', 'select', "it's"] })
+  const literal = (): string =>
+    random.pick([
+      `'${random.pick(['', 'a', "''", '"', '--', '/*', ';', '$1', '\\', 'ü'])}'`,
+      String(10n ** 10n + BigInt(random.below(1e9)) * 10n ** BigInt(random.below(9))),
+    ])
+  let known = 0
+  for (let i = 0; i < 60; i++) {
+    const text = generator.statement()
+    // Numbers become literals of either kind.
+    const parts = text.split(/(?<=[ (])\d(?=[ ,)])/)
+    const filled = (): string => parts.reduce((all, part) => `${all}${literal()}${part}`)
+    const [first, second] = [filled(), filled()]
+    const read = (sql: string): Promise<string> =>
+      parse({ connection }, sql).then(
+        ({ tree }) => bare(tree),
+        (error) => (error as Error).message,
+      )
+    await read(first)
+    if (parsedBefore(second) !== undefined) known++
+    t.equal(await read(second), await direct(second).then(bare, () => read(second)), `SVC_SEED=${seed} ${second}`)
+  }
+  t.ok(known > 0, `${known} of a known shape`)
+})

@@ -1,0 +1,122 @@
+/**
+ * Trees of statements by their shape: the text with its literals taken out. Dashboards ask the same over and over, with other times and other tags: asking
+ * DuckDB's parser takes longer than all else that such a statement needs. A shape is syntax alone: it knows nothing of namespaces or measurements.
+ *
+ * What a literal may be is narrow: a string in plain quotes, or an integer of 11 to 18 digits, which are all of one type. A shape is kept when DuckDB has read it
+ * with marks in the places of literals, found each of them exactly once as a constant of that type, and the tree, with the literals put back, is the statement's.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import type { Node } from './ast.ts'
+
+export interface Shape {
+  key: string
+  literals: readonly (string | bigint)[]
+  /** The text with marks in the places of the literals. */
+  marked: string
+}
+
+const MAX_LITERALS = 64
+const LITERAL_START = /['"$\d]|--|\/\*|[A-Za-z_\u0080-\uffff]/g
+const WORD = /[A-Za-z0-9_$\u0080-\uffff]*/y
+const NUMBER = /[0-9A-Za-z_.]*/y
+const LONG = /^[1-9]\d{10,17}$/
+const MARK = '\u0001literal '
+const MARK_NUMBER = 771_100_000_000_000_000n
+
+/** Undefined for a text whose literals are not surely found: one with comments, dollar quotes, or strings with a prefix. */
+export function shapeOf(text: string): Shape | undefined {
+  if (text.includes(MARK[0])) return undefined
+  const literals: (string | bigint)[] = []
+  let key = ''
+  let marked = ''
+  let copied = 0
+  LITERAL_START.lastIndex = 0
+  for (let found = LITERAL_START.exec(text); found !== null; found = LITERAL_START.exec(text)) {
+    const at = found.index
+    const c = found[0]
+    if (c === '--' || c === '/*') return undefined
+    let end: number
+    let literal: string | bigint | undefined
+    if (c === '$') {
+      // $1 and $name are parameters, $$ and $tag$ quote.
+      WORD.lastIndex = at + 1
+      const word = WORD.exec(text)![0]
+      if (word === '' || word.includes('$') || text[at + 1 + word.length] === '$') return undefined
+      end = at + 1 + word.length
+    } else if (c === "'" || c === '"') {
+      end = quoteEnd(text, at)
+      if (end < 0) return undefined
+      if (c === "'") literal = text.slice(at + 1, end - 1).replaceAll("''", "'")
+    } else if (c >= '0' && c <= '9') {
+      NUMBER.lastIndex = at
+      const number = NUMBER.exec(text)![0]
+      end = at + number.length
+      if (LONG.test(number) && text[at - 1] !== '.') literal = BigInt(number)
+    } else {
+      WORD.lastIndex = at
+      end = at + WORD.exec(text)![0].length
+      // E'..', X'..' and the like.
+      if (text[end] === "'") return undefined
+    }
+    LITERAL_START.lastIndex = end
+    if (literal === undefined) continue
+    const number = literals.push(literal) - 1
+    if (number >= MAX_LITERALS) return undefined
+    const between = text.slice(copied, at)
+    key += `${between}${typeof literal === 'string' ? "'\u0001'" : '\u0001'}`
+    marked += between + (typeof literal === 'string' ? `'${MARK}${number}'` : String(MARK_NUMBER + BigInt(number)))
+    copied = end
+  }
+  return { key: key + text.slice(copied), literals, marked: marked + text.slice(copied) }
+}
+
+function quoteEnd(text: string, at: number): number {
+  const quote = text[at]
+  for (let end = text.indexOf(quote, at + 1); end >= 0; end = text.indexOf(quote, end + 2)) if (text[end + 1] !== quote) return end + 1
+  return -1
+}
+
+/** Puts literals in the places of marks; the tree is changed. @returns how many it put. */
+export function fill(tree: unknown, literals: readonly (string | bigint)[]): number {
+  if (typeof tree !== 'object' || tree === null) return 0
+  let filled = 0
+  for (const key in tree) {
+    const node = (tree as Node)[key]
+    if (typeof node !== 'object' || node === null) continue
+    const number = markOf(node)
+    if (number === undefined) filled += fill(node, literals)
+    else {
+      const literal = literals[number]
+      node.value = typeof literal === 'string' ? literal : numberValue(literal)
+      filled++
+    }
+  }
+  return filled
+}
+
+/** As JSON has it: as text where a number would lose digits. */
+function numberValue(literal: bigint): number | string {
+  return literal < 10n ** 15n ? Number(literal) : String(literal)
+}
+
+/** Which literal the value of a constant stands for. */
+function markOf(value: Node): number | undefined {
+  if (value.is_null !== false) return undefined
+  if (value.type?.id === 'VARCHAR' && typeof value.value === 'string' && value.value.startsWith(MARK)) return Number(value.value.slice(MARK.length))
+  if (value.type?.id !== 'BIGINT' || typeof value.value !== 'string' || value.value.length !== 18) return undefined
+  const number = Number(BigInt(value.value) - MARK_NUMBER)
+  return number >= 0 && number < MAX_LITERALS ? number : undefined
+}
+
+/** Whether a template, filled, is the tree. Where things stand in the text may differ. */
+export function isTreeOf(template: unknown, { literals }: Shape, tree: unknown): boolean {
+  const filled = structuredClone(template)
+  return fill(filled, literals) === literals.length && isDeepStrictEqual(withoutPlaces(filled), withoutPlaces(structuredClone(tree)))
+}
+
+function withoutPlaces(tree: unknown): unknown {
+  if (typeof tree !== 'object' || tree === null) return tree
+  delete (tree as Node).query_location
+  for (const key in tree) withoutPlaces((tree as Node)[key])
+  return tree
+}

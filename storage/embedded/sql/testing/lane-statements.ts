@@ -1,0 +1,169 @@
+/** Statements by chance: those the lane answers, and some that look like them. */
+import type { Random } from '../../../conformance/random.ts'
+
+export interface LaneStatement {
+  sql: string
+  /** The same with a condition that only DuckDB understands. */
+  inDuckDb: string
+  /** ORDER BY leaves no two rows equal. */
+  ordered: boolean
+}
+
+const STEP = 10_000_000_000n
+const WIDTHS = [
+  "INTERVAL '1 minute'",
+  "INTERVAL '10 seconds'",
+  "'5m'",
+  "INTERVAL '1 hour'",
+  'INTERVAL 7 SECOND',
+  "INTERVAL '1 week'",
+  "INTERVAL '2 days 3 hours'",
+]
+const FIELDS = ['u_a', 'u_b']
+
+export class LaneStatements {
+  private readonly random: Random
+  private readonly start: bigint
+
+  constructor(random: Random, start: bigint) {
+    this.random = random
+    this.start = start
+  }
+
+  /** @param outside may be a statement that the lane leaves alone. */
+  statement(outside: boolean): LaneStatement {
+    const { random } = this
+    const measurement = random.pick(['cpu', 'cpu', 'one'])
+    const fields = measurement === 'one' ? ['u_a'] : FIELDS
+    const keys = this.keys()
+    const values = Array.from({ length: 1 + random.below(3) }, () => this.aggregate(fields))
+    if (outside && random.chance(0.3)) values.push(this.strange())
+    const named = values.map((value, i) => (random.chance(0.5) ? value : `${value} AS ${random.pick(['v', 'w', 'x y'].map((name) => `"${name}${i}"`))}`))
+    const items = random.chance(0.8) ? [...keys.map(({ item }) => item), ...named] : [...named, ...keys.slice(0, 1).map(({ item }) => item)]
+    const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
+    const alias = random.chance(0.2) ? ' AS c' : ''
+    const group = this.groupBy(keys, items)
+    const order = this.orderBy(keys, items, values, outside)
+    const having = outside && random.chance(0.1) ? ' HAVING count(*) > 1' : ''
+    const limit = order.ordered && random.chance(0.3) ? ` LIMIT ${random.below(20)}${random.chance(0.5) ? ` OFFSET ${random.below(5)}` : ''}` : ''
+    const text = (where: readonly string[]): string =>
+      `SELECT ${items.join(', ')} FROM ${measurement}${alias}${where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`}${group}${having}${order.text}${limit}`
+    return { sql: text(conditions), inDuckDb: text([...conditions, '1 = 1']), ordered: order.ordered }
+  }
+
+  private keys(): { item: string; key: string }[] {
+    const { random } = this
+    const keys: { item: string; key: string }[] = []
+    if (random.chance(0.6)) {
+      const bucket = this.bucket()
+      const name = random.pick(['t', 'time', '_time'])
+      keys.push({ item: `${bucket} AS ${name}`, key: name === '_time' || random.chance(0.3) ? bucket : name })
+    }
+    for (const tag of ['host', 'region']) if (random.chance(0.4)) keys.push({ item: random.chance(0.8) ? tag : `${tag} AS ${tag}_x`, key: tag })
+    if (random.chance(0.3)) keys.reverse()
+    return keys
+  }
+
+  private bucket(): string {
+    const { random } = this
+    if (random.chance(0.3)) return `date_trunc('${random.pick(['minute', 'hour', 'second', 'day', 'week'])}', _time)`
+    const origin = random.chance(0.2) ? `, '', '${random.pick(['2024-01-01', '2023-11-14T22:13:27Z'])}'` : ''
+    return `time_bucket(${random.pick(WIDTHS)}, _time${origin})`
+  }
+
+  private aggregate(fields: readonly string[]): string {
+    const { random } = this
+    if (random.chance(0.2)) return 'count(*)'
+    return `${random.pick(['count', 'sum', 'avg', 'min', 'max'])}(${random.pick(fields)})`
+  }
+
+  private strange(): string {
+    return this.random.pick([
+      'max(n)',
+      'sum(n)',
+      'max(s)',
+      'count(DISTINCT host)',
+      'max(u_a) FILTER (WHERE u_b > 3)',
+      'max(u_a) + 1',
+      'max(nothing)',
+      'stddev(u_a)',
+      'MAX(U_A)',
+      'max(_time)',
+      'avg("user")',
+      'u_a',
+      "'text'",
+    ])
+  }
+
+  private condition(fields: readonly string[], outside: boolean): string {
+    const { random } = this
+    const at = (): string => this.instant()
+    if (outside && random.chance(0.3))
+      return random.pick([
+        "host LIKE 'a%'",
+        'host IS NULL',
+        "host ~ 'a|b'",
+        'u_a > u_b',
+        'n > 5',
+        'u_a > NULL',
+        "host <> ''",
+        "(host = 'a' OR u_a > 3)",
+        "date_trunc('minute', _time) > TIMESTAMP '2023-11-15'",
+        'u_a IN (1, 2)',
+        "u_a > '5'",
+        'u_a IS NOT NULL',
+        "nothing = 'x'",
+      ])
+    switch (random.below(8)) {
+      case 0:
+      case 1:
+        return `_time ${random.pick(['>', '>=', '<', '<='])} ${at()}`
+      case 2:
+        return `_time BETWEEN ${at()} AND ${at()}`
+      case 3:
+        return random.pick(["host = 'a'", "host IN ('a', 'ä', 'none')", "region = 'eu'", "(host = 'b' OR host = '😀')", "host = 'none'"])
+      case 4:
+        return random.pick(["host <> 'a'", "host NOT IN ('a', 'c')", "region <> 'us'", "host != 'none'"])
+      case 5:
+        return `${random.pick(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`
+      default:
+        return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0'])}`
+    }
+  }
+
+  private instant(): string {
+    const { random } = this
+    const ns = this.start + BigInt(random.below(900) - 20) * STEP + (random.chance(0.2) ? BigInt(random.below(3) - 1) : 0n)
+    if (random.chance(0.3)) return `make_timestamp_ns(${ns})`
+    if (random.chance(0.3)) return String(ns)
+    const seconds = new Date(Number(ns / 1_000_000_000n) * 1000).toISOString().slice(0, 19)
+    const fraction = String(ns % 1_000_000_000n).padStart(9, '0')
+    return `${random.pick(['TIMESTAMP ', '', 'TIMESTAMP_NS '])}'${seconds}.${fraction}'`
+  }
+
+  private groupBy(keys: readonly { item: string; key: string }[], items: readonly string[]): string {
+    const { random } = this
+    if (keys.length === 0) return random.chance(0.1) ? ' GROUP BY ALL' : ''
+    const listed = keys.every(({ item }) => items.includes(item))
+    if (listed && random.chance(0.2)) return ' GROUP BY ALL'
+    return ` GROUP BY ${keys.map(({ item, key }) => (items.includes(item) && random.chance(0.5) ? String(items.indexOf(item) + 1) : key)).join(', ')}`
+  }
+
+  private orderBy(
+    keys: readonly { item: string; key: string }[],
+    items: readonly string[],
+    values: readonly string[],
+    outside: boolean,
+  ): { text: string; ordered: boolean } {
+    const { random } = this
+    if (random.chance(0.2)) return { text: '', ordered: keys.length === 0 }
+    const how = (): string => random.pick(['', '', ' DESC', ' ASC NULLS FIRST', ' DESC NULLS LAST', ' DESC NULLS FIRST'])
+    const terms: string[] = []
+    // Sums may come in either order where they differ in their last bits.
+    const exact = values.filter((value) => /^(count|max|min)\((\*|u_.)\)$/.test(value))
+    if (exact.length > 0 && random.chance(0.3)) terms.push(random.pick(exact) + how())
+    for (const { item, key } of keys) terms.push((items.includes(item) && random.chance(0.4) ? String(items.indexOf(item) + 1) : key) + how())
+    if (outside && random.chance(0.1)) terms.push('nothing')
+    return terms.length === 0 ? { text: '', ordered: true } : { text: ` ORDER BY ${terms.join(', ')}`, ordered: true }
+  }
+}

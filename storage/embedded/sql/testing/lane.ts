@@ -1,0 +1,240 @@
+/** The lane against DuckDB: random rows in all states an engine keeps them in, random statements in and just outside of the lane's grammar. */
+import { isDeepStrictEqual } from 'node:util'
+import type { SqlCursor } from 'svcdb'
+import { Random } from '../../../conformance/random.ts'
+import { compactSegments } from '../../compaction/compactor.ts'
+import { lane } from '../../read/lane.ts'
+import { EngineReader } from '../../read/reader.ts'
+import { flushMemtable } from '../../segment/segment-writer.ts'
+import { TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
+import type { SegmentMeta } from '../../threads/segment-entry.ts'
+import type { Snapshot } from '../../threads/state.ts'
+import { LaneStatements } from './lane-statements.ts'
+
+const MS = 1_000_000n
+export const LANE_START = 1_700_000_000_000n * MS
+const SHARED_TABLE = 7
+const HOSTS = ['a', 'b', 'ab', 'ä', '😀', '\uffee', 'c', 'd']
+const NON_FINITE = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0x7ff0000000000002n]
+
+/** How far rows are from what the lane takes. */
+interface Manners {
+  /** Share of values that rows lack, that are not finite, and of times within a millisecond. */
+  sparse: number
+  nonFinite: number
+  fine: number
+}
+
+interface Table {
+  measurement: TestMeasurement
+  fields: readonly string[]
+}
+
+export interface Tried {
+  outcome: 'samples' | 'duckdb' | 'refused'
+  sql: string
+  namespace: string
+  problem?: string
+}
+
+interface Answer {
+  columns: { name: string; type: string }[]
+  rows: unknown[][]
+  error?: string
+}
+
+export class LaneHarness {
+  private readonly random: Random
+  private readonly db = new TestDatabase()
+  private readonly tables: Table[]
+  private readonly manners: Manners
+  private readonly frozen: number[] = []
+  private segments: SegmentMeta[] = []
+  private nextSegment = 1
+  private removals = 0
+
+  constructor(seed: number) {
+    this.random = new Random(seed)
+    const { random, db } = this
+    const tame = random.chance(0.6)
+    this.manners = {
+      sparse: tame ? 0 : random.pick([0, 0.01, 0.3]),
+      nonFinite: random.chance(0.5) ? 0 : random.pick([0.02, 0.3]),
+      fine: tame ? 0 : random.pick([0, 0.001, 0.3]),
+    }
+    const cpu = { u_a: 'float64', u_b: 'float64', n: 'int64', s: 'string', user: 'float64' } as const
+    this.tables = [
+      { measurement: db.measurement('cpu', cpu), fields: Object.keys(cpu) },
+      { measurement: db.measurement('cpu', cpu, { namespace: 'other' }), fields: Object.keys(cpu) },
+      { measurement: db.measurement('one', { u_a: 'float64' }, { shared: SHARED_TABLE }), fields: ['u_a'] },
+      { measurement: db.measurement('one', { u_a: 'float64' }, { namespace: 'other', shared: SHARED_TABLE }), fields: ['u_a'] },
+    ]
+  }
+
+  /** Some writes, flushes, merges, deletes and retention. */
+  async change(): Promise<void> {
+    const { random } = this
+    for (let left = 1 + random.below(6); left > 0; left--) {
+      for (const table of this.tables) this.write(table)
+      if (random.chance(0.5)) this.freeze()
+      if (random.chance(0.5)) await this.flush()
+      if (random.chance(0.2)) await this.compact()
+      if (random.chance(0.15)) this.delete()
+      if (random.chance(0.05)) this.retain()
+    }
+  }
+
+  async tryOne(): Promise<Tried> {
+    const { random } = this
+    const namespace = random.pick(['default', 'default', 'other'])
+    const statement = new LaneStatements(random, LANE_START).statement(random.chance(0.3))
+    const context = await this.db.context()
+    const snapshot = this.db.state.snapshotNow() as Snapshot
+    const reader = await EngineReader.open(context)
+    let outcome: Tried['outcome'] = 'samples'
+    try {
+      const inDuckDb = (): Promise<SqlCursor> => {
+        outcome = 'duckdb'
+        return reader.sql({ namespace, query: statement.inDuckDb })
+      }
+      const found = await answer(() => lane(context, snapshot, { namespace, query: statement.sql }, undefined, inDuckDb))
+      const wanted = await answer(() => reader.sql({ namespace, query: statement.inDuckDb }))
+      if (found.error !== undefined) outcome = 'refused'
+      return { outcome, sql: statement.sql, namespace, ...difference(found, wanted, statement.ordered) }
+    } finally {
+      reader.close()
+    }
+  }
+
+  close(): void {
+    this.db.close()
+  }
+
+  private write({ measurement, fields }: Table): void {
+    const { random, manners } = this
+    const backfill = random.chance(0.2)
+    const from = backfill ? random.below(400) : 400 + this.nextSegment * 20 + random.below(20)
+    const steps = 1 + random.below(30)
+    const points: TestPoint[] = []
+    for (let step = 0; step < steps; step++)
+      for (const host of HOSTS) {
+        if (random.chance(0.1)) continue
+        const tags: Record<string, string> = host === 'd' ? { region: 'eu' } : { host, region: HOSTS.indexOf(host) % 2 === 0 ? 'eu' : 'us' }
+        const time = LANE_START + BigInt(from + step) * 10_000n * MS + (random.chance(manners.fine) ? BigInt(random.below(3)) : 0n)
+        const values = fields.filter(() => !random.chance(manners.sparse))
+        points.push({ tags, time, fields: Object.fromEntries((values.length === 0 ? ['u_a'] : values).map((name) => [name, this.value(name)])) })
+      }
+    if (points.length > 0) this.db.write(measurement, points)
+  }
+
+  private value(name: string): number | bigint | string {
+    const { random, manners } = this
+    if (name === 'n') return BigInt(random.below(100))
+    if (name === 's') return random.pick(HOSTS)
+    if (random.chance(manners.nonFinite)) return random.pick(NON_FINITE)
+    return random.chance(0.8) ? random.below(100) : (random.next() - 0.3) * 1000
+  }
+
+  private freeze(): void {
+    this.frozen.push(this.db.freeze())
+  }
+
+  private async flush(): Promise<void> {
+    const id = this.frozen.shift()
+    if (id === undefined) return
+    const added = await flushMemtable(this.db.state, this.db.state.memtable(id), this.nextSegment, await this.db.target())
+    this.nextSegment += added.length
+    this.segments.push(...added)
+    this.swap(added, [], id)
+  }
+
+  private async compact(): Promise<void> {
+    const { def, table } = this.random.pick(this.tables).measurement
+    const inputs = this.segments.filter((segment) => segment.table === table.id).slice(-2)
+    if (inputs.length < 2) return
+    const ends = inputs.flatMap(({ dirty }) => dirty ?? []).sort((a, b) => Number(BigInt(a) - BigInt(b)))
+    const request = {
+      segments: inputs.map(({ id }) => id),
+      table: table.id,
+      segment: this.nextSegment++,
+      sequence: Math.max(...inputs.map(({ sequence }) => sequence)),
+      level: 1,
+      deduplicate: true,
+      dirty: ends.length === 0 ? null : ([ends[0], ends[ends.length - 1]] as [string, string]),
+      cleared: this.removals,
+    }
+    const merged = await compactSegments(
+      inputs,
+      request,
+      table.id === SHARED_TABLE ? undefined : def.id,
+      this.db.state,
+      await this.db.target(),
+      () => undefined,
+    )
+    this.segments = this.segments.filter((segment) => !inputs.includes(segment)).concat(merged ?? [])
+    this.swap(merged === null ? [] : [merged], request.segments, -1)
+  }
+
+  private delete(): void {
+    const { random } = this
+    const { measurement } = random.pick(this.tables)
+    const all = this.db.state.series.of(measurement.def.id)
+    const series = random.chance(0.3) ? null : all.filter(() => random.chance(0.3))
+    if (series?.length === 0) return
+    const start = LANE_START + BigInt(random.below(600)) * 10_000n * MS + BigInt(random.below(2))
+    const end = start + BigInt(random.below(40)) * 10_000n * MS
+    this.freeze()
+    const { sequence } = this.db.memtable
+    const tombstone = { id: ++this.removals, measurement: measurement.def.id, sequence, series, start, end }
+    this.db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
+  }
+
+  private retain(): void {
+    this.freeze()
+    const cutoff = LANE_START + BigInt(this.random.below(300)) * 10_000n * MS
+    const all = { id: ++this.removals, cutoff, sequence: this.db.memtable.sequence, except: new Set<number>() }
+    this.db.publish({ kind: 'cutoffs', cutoffs: { general: [all], own: new Map() } })
+  }
+
+  private swap(added: SegmentMeta[], removed: number[], droppedMemtable: number): void {
+    this.db.publish({ kind: 'segments', added, removed, droppedMemtable })
+    this.db.sampleBlocks.forget(removed, droppedMemtable)
+  }
+}
+
+async function answer(open: () => Promise<SqlCursor>): Promise<Answer> {
+  try {
+    const cursor = await open()
+    const rows: unknown[][] = []
+    for await (const { rows: count, columns } of cursor)
+      for (let i = 0; i < count; i++) rows.push(columns.map(({ values, validity }) => (validity?.[i] === 0 ? null : values[i])))
+    return { columns: cursor.columns, rows }
+  } catch (error) {
+    return { columns: [], rows: [], error: (error as Error).message }
+  }
+}
+
+function difference(found: Answer, wanted: Answer, ordered: boolean): { problem?: string } {
+  if (found.error !== wanted.error) return { problem: `error ${found.error}, not ${wanted.error}` }
+  if (!isDeepStrictEqual(found.columns, wanted.columns)) return { problem: `columns ${text(found.columns)}, not ${text(wanted.columns)}` }
+  if (found.rows.length !== wanted.rows.length) return { problem: `${found.rows.length} rows, not ${wanted.rows.length}` }
+  const [a, b] = ordered ? [found.rows, wanted.rows] : [sorted(found.rows), sorted(wanted.rows)]
+  for (const [i, row] of a.entries()) if (!row.every((value, c) => same(value, b[i][c]))) return { problem: `row ${i} is ${text(row)}, not ${text(b[i])}` }
+  return {}
+}
+
+/** DuckDB adds doubles in the order in which its threads come by them, and has no order between zeros. */
+function same(a: unknown, b: unknown): boolean {
+  if (typeof a !== 'number' || typeof b !== 'number') return a === b
+  return a === b || Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b), 1)
+}
+
+function sorted(rows: unknown[][]): unknown[][] {
+  const key = (row: unknown[]): string => text(row.map((value) => (typeof value === 'number' ? value.toPrecision(6) : value)))
+  return rows
+    .map((row) => ({ row, key: key(row) }))
+    .sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
+    .map(({ row }) => row)
+}
+
+const text = (value: unknown): string => JSON.stringify(value, (_, each) => (typeof each === 'bigint' ? `${each}n` : each))
