@@ -65,10 +65,10 @@ async function* rowsOf(opened: OpenedLane, signal: AbortSignal | undefined, inDu
   yield* chunks ?? (await inDuckDb())
 }
 
-/** The first row says which way the statement goes. */
+/** The last row says which way the statement goes. */
 async function* explained(cursor: SqlCursor, fromSamples: boolean): AsyncGenerator<SqlChunk> {
-  yield { rows: 1, columns: [{ values: ['path'] }, { values: [EXPLAINED[fromSamples ? 'samples' : 'duckdb']] }] }
   yield* cursor
+  yield { rows: 1, columns: [{ values: ['path'] }, { values: [EXPLAINED[fromSamples ? 'samples' : 'duckdb']] }] }
 }
 
 function laneHost(context: RelationContext, snapshot: Snapshot, namespace: string, signal: AbortSignal | undefined): LaneHost {

@@ -28,10 +28,7 @@ const ANSWERED = [
   ['SELECT f FROM m WHERE _time > 1700000000000000000 AND i = 12345678901', 'SELECT f FROM m WHERE _time > 1700000000000000000 AND i = 99999999999'],
   ["SELECT 'x' AS a, time_bucket(INTERVAL '1 minute', _time) FROM m", "SELECT '' AS a, time_bucket(INTERVAL '2 hours', _time) FROM m"],
   ['SELECT "a\'b", \'c\' FROM "d\'e"', 'SELECT "a\'b", \'"\' FROM "d\'e"'],
-  [
-    "SELECT * FROM m WHERE h IN ('a', 'b') AND x LIKE 'y%' AND n = $1",
-    "SELECT * FROM m WHERE h IN ('b', 'b') AND x LIKE '--' AND n = $1",
-  ],
+  ["SELECT * FROM m WHERE h IN ('a', 'b') AND x LIKE 'y%' AND n = $1", "SELECT * FROM m WHERE h IN ('b', 'b') AND x LIKE '--' AND n = $1"],
 ]
 
 t.test('a statement of a known shape is read without DuckDB', async (t) => {
