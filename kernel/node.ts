@@ -164,14 +164,14 @@ export class SvcNode {
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app
-    await describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
+    const description = describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
       addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addSchedulesRoute(scope, () => this.scheduler.list())
-      addOpenapiRoutes(scope)
+      addOpenapiRoutes(scope, description)
     })
     await app.after()
     const storage = (): Storage => {

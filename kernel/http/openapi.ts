@@ -1,10 +1,10 @@
 /** The OpenAPI 3.1 description of the routes that are loaded, and a page to browse it. */
-import swagger from '@fastify/swagger'
-import type { FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import { Type } from 'typebox'
 import type { Auth } from '../auth/auth.ts'
 import type { RouteConfig } from '../plugin.ts'
 import { docsPage } from './docs-page.ts'
+import { byMediaType } from './media-type.ts'
 
 /** For the description of an answer without a body. */
 export const NOTHING = Type.Null({ description: 'Done' })
@@ -16,14 +16,39 @@ export interface DescriptionOptions {
   auth: Auth
 }
 
-/** Before any route. */
-export async function describeRoutes(http: FastifyInstance, options: DescriptionOptions): Promise<void> {
-  const { auth } = options
-  await http.register(swagger, {
+/**
+ * Notes the routes that are declared from here on. The description is made, and what makes it loaded, when it is first asked for: few nodes are ever asked.
+ * @returns the description as JSON.
+ */
+export function describeRoutes(http: FastifyInstance, options: DescriptionOptions): () => Promise<string> {
+  const routes: RouteOptions[] = []
+  http.addHook('onRoute', (route) => {
+    if (route.method !== 'HEAD') routes.push(route)
+  })
+  let made: Promise<string> | undefined
+  return () => {
+    made ??= describe(routes, options).catch((error) => {
+      made = undefined
+      throw error
+    })
+    return made
+  }
+}
+
+/** @param routes as fastify's hook has them. */
+async function describe(routes: readonly RouteOptions[], { auth, publicUrl, version }: DescriptionOptions): Promise<string> {
+  const { default: swagger } = await import('@fastify/swagger')
+  const nothing = () => () => true as never
+  const described = Fastify({
+    exposeHeadRoutes: false,
+    routerOptions: { constraints: { mediaType: byMediaType } },
+    schemaController: { compilersFactory: { buildValidator: () => nothing, buildSerializer: () => nothing } },
+  })
+  await described.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'svc', description: 'Time-series database server', version: options.version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
-      servers: [{ url: options.publicUrl ?? '/' }],
+      info: { title: 'svc', description: 'Time-series database server', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+      servers: [{ url: publicUrl ?? '/' }],
       components: {
         securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'An API key, or a token of an issuer that the server trusts' } },
         schemas: {
@@ -48,6 +73,14 @@ export async function describeRoutes(http: FastifyInstance, options: Description
       return description as never
     },
   })
+  for (const { method, url, schema, config, constraints } of routes) {
+    const declared = { method, url, config, handler: () => {} }
+    described.route({ ...declared, ...(schema === undefined ? {} : { schema }), ...(constraints === undefined ? {} : { constraints }) })
+  }
+  await described.ready()
+  const text = JSON.stringify(described.swagger())
+  await described.close()
+  return text
 }
 
 interface Description {
@@ -66,8 +99,11 @@ function withErrors(document: Description): Description {
   return document
 }
 
-export function addOpenapiRoutes(http: FastifyInstance): void {
-  http.get('/api/v1/openapi.json', { config: { action: 'read' }, schema: { tags: ['description'], summary: 'This description' } }, async () => http.swagger())
+export function addOpenapiRoutes(http: FastifyInstance, description: () => Promise<string>): void {
+  const schema = { tags: ['description'], summary: 'This description' }
+  http.get('/api/v1/openapi.json', { config: { action: 'read' }, schema }, async (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(await description()),
+  )
   http.get(
     '/api/v1/docs',
     { config: { action: 'read' }, schema: { tags: ['description'], summary: 'This description as a page' } },

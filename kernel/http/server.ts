@@ -1,6 +1,6 @@
 /** The HTTP listener: fastify with the kernel's rules for bodies, errors, request ids, credentials and shutdown. */
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage, Server } from 'node:http'
+import type { Server } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
@@ -18,6 +18,8 @@ import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
+import { byMediaType } from './media-type.ts'
+import { serializerCompiler } from './serialize.ts'
 import { validatorCompiler } from './validate.ts'
 
 declare module 'fastify' {
@@ -34,16 +36,6 @@ const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
 const MAX_PARAM_LENGTH = 4096
 const IDLE_SWEEP_MS = 20
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
-
-/** Lets two routes share a path: one for bodies of the media type it names, `constraints: { mediaType }`, and one for all others. */
-const byMediaType = {
-  name: 'mediaType',
-  storage() {
-    const handlers = new Map<string, unknown>()
-    return { get: (type: string) => handlers.get(type) ?? null, set: (type: string, handler: unknown) => void handlers.set(type, handler) }
-  },
-  deriveConstraint: (request: IncomingMessage) => request.headers['content-type']?.split(';', 1)[0].trim().toLowerCase(),
-} as never
 
 export interface HttpDependencies {
   server: ServerConfig
@@ -83,6 +75,8 @@ export class HttpServer {
       genReqId: (request) => requestIdOf(request.headers['x-request-id']),
       // Routes that take points ask for more.
       bodyLimit: Math.min(server.max_control_body_size, server.max_body_size),
+      // Given here, and not set later: fastify would load its own for nothing.
+      schemaController: { compilersFactory: { buildValidator: () => validatorCompiler as never, buildSerializer: () => serializerCompiler as never } },
       routerOptions: { maxParamLength: MAX_PARAM_LENGTH, constraints: { mediaType: byMediaType } },
       keepAliveTimeout: server.keep_alive_timeout_secs * 1000,
       requestTimeout: server.request_timeout_secs * 1000,
@@ -107,7 +101,6 @@ export class HttpServer {
     const { server, auth, log } = this.dependencies
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
-    app.setValidatorCompiler(validatorCompiler as never)
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
     app.setNotFoundHandler((request, reply) => this.refuse(request, reply, paths))
     app.addHook('onRoute', (route) => {
