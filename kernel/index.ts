@@ -1,5 +1,4 @@
 /** The public surface: with the libraries `svcdb/lib/<name>`, all that plugins and storage engines may import. */
-export { type Static, Type } from 'typebox'
 export {
   ALL_NAMESPACES,
   AUTH_RANK,
@@ -52,6 +51,7 @@ export {
   SvcError,
 } from './lib/errors/index.ts'
 export type { PageOptions } from './lib/pages/index.ts'
+export { type Static, Type } from './lib/schema/index.ts'
 export type { Logger } from './log.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResults } from './metrics.ts'
 export {

@@ -1,7 +1,7 @@
 /** The kernel's own sections, and where environment variables and flags go. A plugin's section is described by the plugin. */
 
-import { type Static, Type } from 'typebox'
 import { LISTENS } from '../lib/network/index.ts'
+import { type Static, Type } from '../lib/schema/index.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log.ts'
 import { FILE_PATH } from './file-path.ts'
 import { alsoNamed } from './names.ts'

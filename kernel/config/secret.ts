@@ -1,7 +1,7 @@
 /** A configured value that must never be shown: it prints as `[redacted]` everywhere; `reveal()` is the only way to the text. */
 
 import { inspect } from 'node:util'
-import { type TUnsafe, Type } from 'typebox'
+import { type TUnsafe, Type } from '../lib/schema/index.ts'
 import type { Settable } from './overrides.ts'
 
 const MARK = 'x-svc-secret'

@@ -1,5 +1,5 @@
 /** The tables of a config file: each is taken out by its owner, and what nobody owns is refused, saying whose it would be. */
-import { Type } from 'typebox'
+import { Type } from '../lib/schema/index.ts'
 import { didYouMean } from '../lib/text/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'

@@ -1,5 +1,5 @@
 /** Checks one section against its schema: unknown keys with the nearest name, defaults, bounds, secrets wrapped. Pure. */
-import { Value } from 'typebox/value'
+import { SchemaReader } from '../lib/schema/index.ts'
 import { didYouMean } from '../lib/text/index.ts'
 import { isSecretSchema, Secret } from './secret.ts'
 
@@ -30,9 +30,9 @@ export type Origin = (path: string) => string
 export function checkSection(schema: Schema, raw: unknown, path: string, origin: Origin, problems: string[]): unknown {
   const before = problems.length
   findUnknown(schema, raw, path, origin, problems)
-  const value = Value.Default(schema as never, structuredClone(raw))
+  const { value, problems: wrong } = new SchemaReader(schema).read(structuredClone(raw))
   const reported = new Set<string>()
-  for (const error of Value.Errors(schema as never, value)) {
+  for (const error of wrong) {
     if (error.keyword === 'required') {
       for (const name of (error.params as { requiredProperties: string[] }).requiredProperties) {
         const key = keyOf(path, `${error.instancePath}/${name}`)

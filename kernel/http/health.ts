@@ -1,7 +1,7 @@
 /** /, /health, /ready, /ping, the metrics and the log level. */
 import type { FastifyInstance } from 'fastify'
-import { Type } from 'typebox'
 import { SvcError } from '../lib/errors/index.ts'
+import { Type } from '../lib/schema/index.ts'
 import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
 import type { MetricsRegistry } from '../metrics.ts'
 import { INDEX_PAGE, INDEX_POLICY } from './index-page.ts'

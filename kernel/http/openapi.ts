@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 description of the routes that are loaded, and a page to browse it. */
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
-import { Type } from 'typebox'
 import type { Auth } from '../auth/auth.ts'
+import { Type } from '../lib/schema/index.ts'
 import type { RouteConfig } from '../plugin.ts'
 import { docsPage } from './docs-page.ts'
 import { byMediaType } from './media-type.ts'

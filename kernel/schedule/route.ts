@@ -1,6 +1,6 @@
 /** What is done again and again, how it fared, and why it failed last. */
 import type { FastifyInstance } from 'fastify'
-import { Type } from 'typebox'
+import { Type } from '../lib/schema/index.ts'
 import type { ScheduleStatus } from './schedule.ts'
 
 const time = (description: string) => Type.Optional(Type.Integer({ description: `${description}, milliseconds since the Unix epoch` }))

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 /** Nothing can be set. */
 export const configSchema = Type.Object({})

@@ -1,5 +1,5 @@
 import { Secret } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 /** The last second of the year 9999. */
 export const LATEST_SECONDS = 253_402_300_799

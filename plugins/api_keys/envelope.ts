@@ -1,7 +1,6 @@
 /** Records under a master key: each under a data key of its own, which the master key wraps. AES-256-GCM. See docs/formats/api-keys.md. */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { SchemaReader, type Static, Type } from 'svcdb/lib/schema'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 
 export const ALGORITHM = 'AES-256-GCM'
@@ -20,7 +19,7 @@ const sealedSchema = Type.Object(
   },
   { additionalProperties: false },
 )
-const checker = Compile(sealedSchema)
+const reader = new SchemaReader(sealedSchema)
 
 /** @param variable names the environment variable. @throws Error that does not show its value. */
 export function masterKeyOf(variable: string, env: Record<string, string | undefined>): Buffer {
@@ -51,8 +50,8 @@ export class Envelope {
 
   /** @throws Error in a few words. */
   open(value: unknown): KeyRecord {
-    if (!checker.Check(value)) throw new Error('it is not an encrypted record, and auth.encryption_key_env is set')
-    const { id, key_prefix, wrapped_key, sealed } = value
+    if (reader.read(value).problems.length > 0) throw new Error('it is not an encrypted record, and auth.encryption_key_env is set')
+    const { id, key_prefix, wrapped_key, sealed } = value as Static<typeof sealedSchema>
     const dataKey = decrypt(
       this.masterKey,
       wrapped_key,

@@ -1,8 +1,7 @@
 /** A key as it is kept: see docs/formats/api-keys.md. */
 
 import { ALL_NAMESPACES } from 'svcdb'
-import { type Static, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { SchemaReader, type Static, Type } from 'svcdb/lib/schema'
 import { LATEST_SECONDS, MAX_NAMESPACES, MAX_ROLES } from './config.ts'
 import { type ApiKey, type KeySource, makeKey, nameProblem, namespaceProblems } from './key.ts'
 import { hasUsualCost, parsePhc } from './phc.ts'
@@ -33,14 +32,13 @@ export const recordSchema = Type.Object(
 )
 export type KeyRecord = Static<typeof recordSchema>
 
-const checker = Compile(recordSchema)
+const reader = new SchemaReader(recordSchema)
 
 /** @throws Error in a few words, which the caller puts behind the file's name. */
-export function checkRecord(value: unknown): KeyRecord {
-  if (!checker.Check(value)) {
-    const [first] = checker.Errors(value)
-    throw new Error(`${first === undefined || first.instancePath === '' ? 'the record' : first.instancePath.slice(1).replaceAll('/', '.')} ${first?.message}`)
-  }
+export function checkRecord(given: unknown): KeyRecord {
+  const [first] = reader.read(given).problems
+  if (first !== undefined) throw new Error(`${first.instancePath === '' ? 'the record' : first.instancePath.slice(1).replaceAll('/', '.')} ${first.message}`)
+  const value = given as KeyRecord
   const name = nameProblem(value.name) ?? (value.name === value.name.trim() ? undefined : 'its name has blanks around it')
   const phc = parsePhc(value.key_hash)
   const [problem] = [name, typeof phc === 'string' ? `its key_hash: ${phc}` : undefined, ...namespaceProblems(specOf(value))].filter(

@@ -1,5 +1,5 @@
 /** Shapes of the routes, for validation and for the OpenAPI description. */
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 import { expiry, namespaceList, roleList } from './config.ts'
 
 export const createBody = Type.Object(

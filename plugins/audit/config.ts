@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 /** What can be asked for in `audit.record`: actions of admitted calls, failed logins, and all other refusals. */
 const RECORDABLE = ['read', 'write', 'delete', 'admin', 'data_export', 'schema_change', 'login_failure', 'denied'] as const

@@ -1,7 +1,7 @@
 /** The plugin's parts, put together. */
 
 import { AUDIT_LOG, definePlugin, type Plugin } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { FileAuditLog } from './audit-log.ts'
 import { auditCommand, auditLogPath } from './command.ts'
 import { configSchema } from './config.ts'

@@ -1,5 +1,5 @@
 import { FILE_PATH } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 /** The longest that one timer can wait. */
 const LONGEST_INTERVAL_SECS = 2_147_000

@@ -1,5 +1,5 @@
 /** Shapes of the routes, for validation and for the OpenAPI description. */
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 const directory = (description: string) => Type.String({ minLength: 1, maxLength: 4096, description, examples: ['monday'] })
 const closed = { additionalProperties: false }

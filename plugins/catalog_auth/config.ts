@@ -1,5 +1,5 @@
 import { FILE_PATH } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 /** The catalog's own keys. */
 const catalogSchema = Type.Object(

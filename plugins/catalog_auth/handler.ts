@@ -11,7 +11,7 @@ import {
   toSvcError,
 } from 'svcdb'
 import { type ErrorKind, SvcError } from 'svcdb/lib/errors'
-import type { TSchema } from 'typebox'
+import type { TSchema } from 'svcdb/lib/schema'
 import type { Audit } from './audit.ts'
 import { answerOf, noSuchNamespace } from './envelope.ts'
 import { maySee, type Page, pageOf, parseList, propertiesOf, visibleNames } from './listing.ts'

@@ -1,5 +1,5 @@
 /** What the OpenAPI description says of the catalog's routes. Parameters are read by `parseList`, which answers faults in the catalog's shape. */
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 const text = (description: string) => Type.Optional(Type.String({ description }))
 const token = { token: text('A token in place of the header Authorization: Bearer, unless catalog_auth.query_token is false; not recommended') }

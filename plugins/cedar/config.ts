@@ -1,5 +1,5 @@
 import { FILE_PATH } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 /** The most that max_policy_bytes may be. */
 export const MAX_POLICY_BYTES = 16_777_216

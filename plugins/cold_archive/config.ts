@@ -1,5 +1,5 @@
 import { FILE_PATH, Secret } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   remote_url: Type.String({

@@ -1,5 +1,5 @@
 import { FILE_PATH } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   directory: Type.String({ ...FILE_PATH, default: '', description: 'Where the files go; empty = the folder exports of database.data_dir' }),

@@ -1,7 +1,7 @@
 /** Shapes of the request and the answer, for the description of the API. */
 
 import { validatorCompiler } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 const start = Type.Optional(Type.Unsafe({ type: 'integer', format: 'int64', description: 'Nanoseconds since the Unix epoch, included' }))
 const end = Type.Optional(Type.Unsafe({ type: 'integer', format: 'int64', description: 'Nanoseconds since the Unix epoch, not included' }))

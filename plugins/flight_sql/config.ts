@@ -1,6 +1,6 @@
 import { settableBy } from 'svcdb'
 import { grpcListenerKeys } from 'svcdb/lib/grpc'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   ...grpcListenerKeys(4244, { addr: 'server.flight_addr' }, settableBy({ flag: 'flight-bind', env: ['SVC_FLIGHT_BIND', 'SVC_FLIGHT_ADDR'] })),

@@ -1,6 +1,6 @@
 import { alsoNamed, settableBy } from 'svcdb'
 import { grpcListenerKeys } from 'svcdb/lib/grpc'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   ...grpcListenerKeys(

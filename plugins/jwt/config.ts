@@ -1,5 +1,5 @@
 import { FILE_PATH, Secret, settableBy } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 import { ALGORITHMS } from './algorithms.ts'
 
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description, ...more }))

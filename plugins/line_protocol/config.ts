@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 const TAG_KEY = '^(?!_time$|_series$)[^\\u0000-\\u0020]*$'
 

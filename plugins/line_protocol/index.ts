@@ -1,5 +1,5 @@
 import { definePlugin, type HttpRequest, NOTHING } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
 import { DeleteHandler } from './delete.ts'

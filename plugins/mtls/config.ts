@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 const MAX_CLIENTS = 10_000
 const MAX_LIST = 1000

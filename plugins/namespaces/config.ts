@@ -1,5 +1,5 @@
 import type { NamespaceQuota } from 'svcdb'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 import { BOUNDS } from './quota.ts'
 
 const GIB = 2 ** 30

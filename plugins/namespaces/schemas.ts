@@ -1,7 +1,7 @@
 /** Shapes of requests and answers. */
 
 import type { NamespaceQuota } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { MAX_DESCRIPTION, MAX_OWNER } from './definition.ts'
 import { BOUNDS } from './quota.ts'
 

@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one point; a write with more is refused' }),

@@ -1,7 +1,7 @@
 /** Shapes of the requests and answers, for the description of the API and, where the body is parsed by fastify, its validation. */
 
 import { validatorCompiler } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 const nanoseconds = { type: 'integer', format: 'int64', description: 'Nanoseconds since the Unix epoch' }
 const value = Type.Union([Type.Number(), Type.Boolean(), Type.String(), Type.Object({ decimal: Type.String({ description: 'Digits of an exact decimal' }) })])

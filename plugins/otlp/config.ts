@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   names: Type.Union([Type.Literal('otel'), Type.Literal('prometheus')], {

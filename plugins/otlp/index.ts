@@ -1,6 +1,6 @@
 import { type CallContext, definePlugin, NOTHING } from 'svcdb'
 import type { GrpcListener } from 'svcdb/lib/grpc'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { exportMethod } from './export-method.ts'
 import { OtlpHandler } from './handler.ts'

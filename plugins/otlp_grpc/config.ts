@@ -1,5 +1,5 @@
 import { grpcListenerKeys } from 'svcdb/lib/grpc'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 
 /** What a request may hold is said by [otlp]. */
 export const configSchema = Type.Object(grpcListenerKeys(4317))

@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 import type { ParseLimits } from './parser/cursor.ts'
 
 /** The limits of answers are keys of [server]. */

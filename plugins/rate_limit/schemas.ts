@@ -1,5 +1,5 @@
 /** Shapes of the routes, for validation and for the OpenAPI description. */
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 export const listQuery = Type.Object({
   offset: Type.Optional(Type.Integer({ minimum: 0, default: 0, description: 'Bans left out at the beginning' })),

@@ -1,5 +1,5 @@
 import { definePlugin, METRIC_METADATA, type MetricMetadata, NAMESPACES, type NamespaceLifecycle, NOTHING } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { WriteHandler } from './handler.ts'
 import { MetadataStore } from './metadata.ts'

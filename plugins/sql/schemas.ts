@@ -1,5 +1,5 @@
 /** Shapes of the route, for validation and for the OpenAPI description. */
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 export const sqlBody = Type.Object(
   { query: Type.String({ minLength: 1, description: 'One SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN', examples: ['SELECT max(usage_user) FROM cpu'] }) },

@@ -4,7 +4,7 @@
  */
 
 import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 
 export const admissionKeys = {
   shard_duration_secs: Type.Integer({

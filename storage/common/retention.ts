@@ -20,7 +20,7 @@
 
 import type { RetentionHold } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import type { Limits } from './limits.ts'
 import { shown } from './names.ts'
 import { earlier, floorDiv, INT64_MIN, later } from './time.ts'

@@ -3,7 +3,7 @@
 import { availableParallelism } from 'node:os'
 import { FILE_PATH } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { type Static, Type } from 'typebox'
+import { type Static, Type } from 'svcdb/lib/schema'
 import { admissionKeys } from '../common/limits.ts'
 import { retentionKeys } from '../common/retention.ts'
 import type { CompactionLimits } from './compaction/plan.ts'

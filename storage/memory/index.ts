@@ -1,7 +1,7 @@
 /** The storage engine "memory": what it holds is gone when the process ends. For tests, demonstrations, and as the oracle. */
 
 import type { StorageContext, StorageEngine } from 'svcdb'
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { admissionKeys } from '../common/limits.ts'
 import { retentionKeys } from '../common/retention.ts'
 import { MemoryEngine } from './engine.ts'

@@ -8,6 +8,9 @@ import { runServer } from '../support/server.ts'
 /** Bodies stay far below the memtable's limit, so that no flush starts an engine thread. */
 const ROWS = 20_000
 
+/** What the slimmest node may load; a package that is imported at a start for what few nodes need is seen here. */
+const MOST_MODULES = 640
+
 const linux = process.platform === 'linux'
 
 function mapped(pid: number): string {
@@ -69,6 +72,14 @@ t.test('it loads no module of another plugin, of SQL or of the engine threads', 
     ingest.filter((url) => query.test(url)),
     [],
   )
+  // Each costs a start tens of milliseconds, and memory for as long as the node runs.
+  const heavy = /node_modules\/(typebox|ajv|fast-json-stringify\/index|@fastify\/swagger|yaml|@peculiar|@cedar-policy|jose|argon2)\b/
+  t.same(
+    ingest.filter((url) => heavy.test(url)),
+    [],
+  )
+  const loaded = new Set(ingest.filter((url) => url.startsWith('file:'))).size
+  t.ok(loaded < MOST_MODULES, `${loaded} modules`)
   const body = '{"query":"SELECT 1 AS one"}'
   const headers = { 'content-type': 'application/json' }
   const full = await modules(t, 'examples/full/svc.toml', (url) => fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers, body }))

@@ -1,6 +1,7 @@
 /** The keys of a gRPC listener, for the schema of a plugin's section. */
-import { type TInteger, type TNumber, type TString, Type } from 'typebox'
+
 import { LISTENS } from '../network/index.ts'
+import { type TInteger, type TNumber, type TString, Type } from '../schema/index.ts'
 
 const MIB = 1_048_576
 const bytes = (value: number, minimum: number, maximum: number, description: string): TInteger =>

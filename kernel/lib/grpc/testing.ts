@@ -2,10 +2,10 @@
 
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import type { Test } from 'tap'
-import { Type } from 'typebox'
 import type { CallContext } from '../../index.ts'
 import { definePlugin, type Svc } from '../../plugin.ts'
 import { type BootOptions, boot } from '../../testkit/index.ts'
+import { Type } from '../schema/index.ts'
 import { grpcListenerKeys } from './config.ts'
 import { GrpcListener } from './listener.ts'
 import type { GrpcMethod } from './method.ts'

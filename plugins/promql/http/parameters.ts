@@ -1,7 +1,7 @@
 /** What the OpenAPI description says of parameters. They are read by `Params`, which answers faults in the API's shape; nothing is validated from here. */
 
 import { NOTHING } from 'svcdb'
-import { type TObject, Type } from 'typebox'
+import { type TObject, Type } from 'svcdb/lib/schema'
 
 const text = (description: string) => Type.Optional(Type.String({ description }))
 const texts = (description: string) => Type.Optional(Type.Array(Type.String(), { description }))

@@ -1,5 +1,5 @@
 /** The section [database.field_encryption]; apart, because engine threads have no use for schemas. */
-import { Type } from 'typebox'
+import { Type } from 'svcdb/lib/schema'
 import { DEFAULT_CACHE_BYTES } from './columns.ts'
 
 export const encryptionSchema = Type.Object(

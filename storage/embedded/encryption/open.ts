@@ -2,7 +2,7 @@
 
 import type { MeasurementInfo, SeriesResolver, StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { Static } from 'typebox'
+import type { Static } from 'svcdb/lib/schema'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { DEFAULT_CACHE_BYTES } from './columns.ts'
