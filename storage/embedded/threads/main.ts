@@ -98,6 +98,7 @@ port.on('message', (message: ToWorker) => {
       for (const event of message.events) {
         state.apply(event)
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
+        if (event.kind === 'measurement-gone') sampleBlocks.newest.forget(event.id)
         if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable)
         if (event.kind === 'buffers-left') setImmediate(collectGarbage)
       }

@@ -69,6 +69,7 @@ export class WorkerState {
   cutoffs: RetentionCutoffs = NO_CUTOFFS
   /** Tables of dropped measurements: their rows in memtables are not flushed. */
   readonly goneTables = new Set<number>()
+  private readonly followers: ((event: Extract<StateEvent, { kind: 'segments' }>) => void)[] = []
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
   private readonly schemas = new Map<string, readonly MeasurementFields[]>()
 
@@ -152,10 +153,16 @@ export class WorkerState {
       case 'buffers-left':
         break
       case 'segments':
+        for (const follower of this.followers) follower(event)
         this.changeSegments(event.added, event.removed)
         if (event.droppedMemtable >= 0) this.dropMemtable(event.droppedMemtable)
         break
     }
+  }
+
+  /** Calls back with each change of segments, before it is there. */
+  followSegments(follower: (event: Extract<StateEvent, { kind: 'segments' }>) => void): void {
+    this.followers.push(follower)
   }
 
   memtable(id: number): MemtableState {
@@ -183,7 +190,7 @@ export class WorkerState {
       if ((before & 1) === 0) {
         if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) return undefined
         const parts = this.takeParts()
-        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs)
+        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs, before, this.applied)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
       if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
     }
@@ -260,6 +267,9 @@ export class WorkerState {
 export class Snapshot {
   readonly tombstones: ReadonlyMap<number, readonly Tombstone[]>
   readonly cutoffs: RetentionCutoffs
+  /** `Shared.SEQ` and the state events applied: of two snapshots the later one has the higher numbers, modulo 2^32. */
+  readonly writes: number
+  readonly events: number
   private readonly parts: Map<number, MemtablePart[]>
   private readonly segments: Map<number, SegmentMeta[]>
 
@@ -268,11 +278,15 @@ export class Snapshot {
     segments: Map<number, SegmentMeta[]>,
     tombstones: ReadonlyMap<number, readonly Tombstone[]> = new Map(),
     cutoffs: RetentionCutoffs = NO_CUTOFFS,
+    writes = 0,
+    events = 0,
   ) {
     this.parts = parts
     this.segments = segments
     this.tombstones = tombstones
     this.cutoffs = cutoffs
+    this.writes = writes
+    this.events = events
   }
 
   table(id: number): TableSnapshot {

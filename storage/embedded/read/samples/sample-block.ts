@@ -48,6 +48,11 @@ export function milliseconds(low: number, high: number): number {
   return rest < 0 ? guess - 1 : rest >= NS_PER_MS ? guess + 1 : guess
 }
 
+/** @param low, high halves of a float's bits. */
+export function isStaleMarker(low: number, high: number): boolean {
+  return low === STALE_LOW && (high & NAN_HIGH) === NAN_HIGH
+}
+
 /** Nanoseconds beyond the whole milliseconds of a time. */
 function restOf(low: number, ms: number): number {
   return (low - Math.imul(ms | 0, NS_PER_MS)) | 0
@@ -92,7 +97,7 @@ export class SampleBlockBuilder {
     const row = this.row(series, timeLow, timeHigh)
     this.bits[row * 2] = low
     this.bits[row * 2 + 1] = high
-    if (low === STALE_LOW && (high & NAN_HIGH) === NAN_HIGH) this.kind(row, SAMPLE_STALE)
+    if (isStaleMarker(low, high)) this.kind(row, SAMPLE_STALE)
     else if (this.kinds !== undefined) this.kinds[row] = SAMPLE_FLOAT
   }
 

@@ -5,6 +5,7 @@ import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { Snapshot } from '../../threads/state.ts'
+import { keptSamples, withRows } from '../newest/newest-samples.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Source } from '../sources.ts'
 import { activeSeries } from './active.ts'
@@ -22,6 +23,7 @@ const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
 interface Selected {
+  measurement: MeasurementDef
   scope: ReadScope
   series: Int32Array
   tags: SelectedTags
@@ -33,7 +35,7 @@ export async function selectSamples(context: RelationContext, snapshot: Snapshot
   return {
     series: selected.series,
     tags: selected.tags,
-    blocks: () => (request.newestOnly === true ? newestBlock(context, selected) : sampleBlocks(context, selected)),
+    blocks: () => (request.newestOnly === true ? newestBlock(context, snapshot, selected) : sampleBlocks(context, selected)),
   }
 }
 
@@ -51,6 +53,7 @@ function select(context: RelationContext, snapshot: Snapshot, request: SampleReq
   const positions = field.type === 'string' ? new Int32Array(0) : state.series.positions(measurement.id, request.matchers ?? [], all)
   const series = positions === undefined ? all : positions.map((position) => all[position])
   return {
+    measurement,
     scope: { context, measurement: measurement.id, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
     series,
     tags: new SelectedTags(state.series, measurement.id, series, positions),
@@ -68,8 +71,13 @@ function fieldOf({ state }: RelationContext, request: SampleRequest): { measurem
   return { measurement, field }
 }
 
-async function* newestBlock({ sampleBlocks }: RelationContext, { scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
-  if (sources.length > 0) yield await newestSamples(sampleBlocks, sampleBlocks.blockSources(sources), series, scope)
+async function* newestBlock(context: RelationContext, snapshot: Snapshot, { measurement, scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
+  if (sources.length === 0) return
+  const { sampleBlocks } = context
+  const read = (series: Int32Array): Promise<SampleRows> => newestSamples(sampleBlocks, sampleBlocks.blockSources(sources), series, scope)
+  const kept = await keptSamples(snapshot, measurement, series, scope)
+  if (kept === undefined) yield await read(series)
+  else yield kept.later.length === 0 ? kept.rows : withRows(kept.rows, series, await read(kept.later), kept.later)
 }
 
 async function* sampleBlocks({ sampleBlocks }: RelationContext, { scope, series, sources }: Selected): AsyncGenerator<SampleRows> {

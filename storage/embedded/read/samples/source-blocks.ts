@@ -1,4 +1,5 @@
 /** The sources of a measurement as blocks, with what is masked of each. */
+import { NewestCache } from '../newest/newest-cache.ts'
 import type { Interval, Source } from '../sources.ts'
 import { BlockBuffers } from './block-buffers.ts'
 import { BlockCache } from './block-cache.ts'
@@ -24,10 +25,13 @@ export interface BlockSource {
 }
 
 const NOTHING: readonly BlockMask[] = []
+/** Of what is kept this part is for the newest rows of series. */
+const NEWEST_SHARE = 4
 
 /** Everything an engine thread keeps for reading samples. */
 export class SampleBlocks {
   readonly buffers = new BlockBuffers()
+  readonly newest: NewestCache
   private readonly cache: BlockCache
   private readonly segments: SegmentBlocks
   private readonly chunks: ChunkBlocks
@@ -35,15 +39,17 @@ export class SampleBlocks {
 
   /** @param budget bytes. */
   constructor(budget: number) {
-    this.cache = new BlockCache(budget)
+    const newest = Math.floor(budget / NEWEST_SHARE)
+    this.newest = new NewestCache(newest)
+    this.cache = new BlockCache(budget - newest)
     this.segments = new SegmentBlocks(this.cache)
     this.chunks = new ChunkBlocks(this.cache)
     this.groups = new ChunkGroups(this.cache, this.chunks)
   }
 
-  /** Bytes of the blocks kept. */
+  /** Bytes of the blocks and of the newest rows kept. */
   get bytes(): number {
-    return this.cache.bytes
+    return this.cache.bytes + this.newest.bytes
   }
 
   /** Drops the blocks of segments and of a memtable (-1: none) that are gone. */

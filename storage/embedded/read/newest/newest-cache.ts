@@ -1,0 +1,180 @@
+/**
+ * The newest rows of measurements' series that an engine thread knows, up to a number of bytes; what was used longest ago goes first. Nothing of it is
+ * durable: it is found in the sources, once, and kept up to date from there (newest-entry.ts).
+ */
+import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
+import type { StateEvent } from '../../threads/messages.ts'
+import { Shared } from '../../threads/shared-header.ts'
+import { type Snapshot, takePart, type WorkerState } from '../../threads/state.ts'
+import type { RelationContext } from '../relation.ts'
+import { entryBytes, NewestEntry } from './newest-entry.ts'
+
+/** An entry that was not asked for longer than this is not kept up to date when a memtable goes, but forgotten. */
+const IDLE_MS = 300_000
+/** With fewer series wanted by this factor, nothing is begun to be kept for all of the measurement. */
+const FEW_SHARE = 64
+const ROWS = -1
+
+type SegmentsEvent = Extract<StateEvent, { kind: 'segments' }>
+
+export interface NewestRequest {
+  context: RelationContext
+  snapshot: Snapshot
+  measurement: MeasurementDef
+  /** Of a type that `keeps` accepts; undefined: the newest rows, whatever fields they have. */
+  field: FieldDef | undefined
+  /** Ascending. */
+  series: Int32Array
+  /** Rows before it need not be known. */
+  floor: bigint
+  signal: AbortSignal | undefined
+}
+
+export class NewestCache {
+  /** By measurement and field, in order of use. */
+  private readonly entries = new Map<string, NewestEntry>()
+  private readonly budget: number
+  private followed: WorkerState | undefined
+
+  /** @param budget bytes. */
+  constructor(budget: number) {
+    this.budget = budget
+  }
+
+  /** Whether a field's values are kept: those of 64 bits or less. */
+  static keeps({ type }: FieldDef): boolean {
+    return type === 'float64' || type === 'int64' || type === 'uint64' || type === 'bool'
+  }
+
+  get bytes(): number {
+    let sum = 0
+    for (const entry of this.entries.values()) sum += entry.bytes
+    return sum
+  }
+
+  /**
+   * What is known as of the snapshot, without looking for anything; undefined when nothing is kept, when it is being looked for, or when it is known as
+   * of a later snapshot only. Series may be UNKNOWN, and rows before the entry's `floor` are not in it.
+   */
+  now({ context, snapshot, measurement, field, series }: Omit<NewestRequest, 'signal' | 'floor'>): NewestEntry | undefined {
+    const { state } = context
+    this.follow(state)
+    const key = keyOf(measurement.id, field)
+    let entry = this.entries.get(key)
+    if (entry === undefined) {
+      const all = state.series.of(measurement.id).length
+      if (series.length * FEW_SHARE < all || entryBytes(all) * 2 > this.budget) return undefined
+      entry = new NewestEntry(state, snapshot, measurement, field, NO_FLOOR)
+    } else {
+      if (entry.busy !== undefined || entry.isAhead(snapshot)) return undefined
+      entry.advance(state, snapshot, measurement)
+    }
+    entry.usedAt = performance.now()
+    this.keep(key, entry)
+    return entry
+  }
+
+  /**
+   * As `now`, with all of the series wanted known from the floor on. @returns undefined when that is not to be had: the sources have to be read then. It is
+   * as of the snapshot for the rest of the turn only.
+   */
+  async known(request: NewestRequest): Promise<NewestEntry | undefined> {
+    const { context, snapshot, measurement, series, floor, signal } = request
+    const busy = this.entries.get(keyOf(measurement.id, request.field))?.busy
+    if (busy !== undefined) await busy
+    const entry = this.now(request)
+    if (entry === undefined) return undefined
+    entry.lower(floor)
+    const unknown = entry.unknown(series)
+    if (unknown === undefined || unknown.length === 0) return unknown && entry
+    const looking = entry.look(context, snapshot, measurement, unknown, signal)
+    entry.busy = looking.then(settled, settled)
+    try {
+      await looking
+    } catch (error) {
+      // What cannot be read may have no part in the question.
+      if (signal?.aborted) throw error
+      return undefined
+    } finally {
+      entry.busy = undefined
+    }
+    return entry.gone ? undefined : entry
+  }
+
+  /** Forgets what is known of a measurement. */
+  forget(measurement: number): void {
+    for (const [key, entry] of this.entries) if (entry.measurement === measurement) this.drop(key, entry)
+  }
+
+  private follow(state: WorkerState): void {
+    if (this.followed === state) return
+    this.followed = state
+    state.followSegments((event) => this.segmentsChange(state, event))
+  }
+
+  /** Before the state has the change. */
+  private segmentsChange(state: WorkerState, { added, removed, droppedMemtable }: SegmentsEvent): void {
+    if (this.entries.size === 0) return
+    const gone = removed.length === 0 || added.length > 0 ? [] : removedOf(state, removed)
+    const fromNowhere = removed.length === 0 && droppedMemtable < 0 ? new Set(added.map(({ table }) => table)) : undefined
+    for (const [key, entry] of this.entries) {
+      const def = state.measurements.get(entry.measurement)
+      if (def === undefined || def.tables.some((table) => fromNowhere?.has(table))) {
+        this.drop(key, entry)
+        continue
+      }
+      if (droppedMemtable >= 0) this.memtableGoes(state, key, entry, def, droppedMemtable)
+      // Their rows were masked; where they were not, the newest one has to be looked for.
+      for (const segment of gone) {
+        if (!def.tables.includes(segment.table)) continue
+        if (entry.busy !== undefined) this.drop(key, entry)
+        else entry.mark(BigInt(segment.minTime), BigInt(segment.maxTime))
+      }
+    }
+  }
+
+  /** Its rows are in segments from now on: what was not taken in yet is taken in now. */
+  private memtableGoes(state: WorkerState, key: string, entry: NewestEntry, def: MeasurementDef, id: number): void {
+    const last = state.memtables.find((memtable) => memtable.id === id)
+    if (last === undefined) return
+    const parts = def.tables.flatMap((table) => {
+      const held = state.memtables.filter((memtable) => memtable.sequence <= last.sequence && memtable.tables.has(table))
+      return held.map((memtable) => ({ table, part: takePart(memtable, memtable.tables.get(table)!) }))
+    })
+    if (!parts.every(({ table, part }) => entry.covers(table, part))) {
+      if (entry.busy !== undefined || performance.now() - entry.usedAt > IDLE_MS) this.drop(key, entry)
+      else entry.takeFrozen(state, def, parts, Atomics.load(state.shared, Shared.SEQ) & ~1)
+    }
+    entry.forgetMemtable(id, state.applied)
+  }
+
+  private keep(key: string, entry: NewestEntry): void {
+    this.entries.delete(key)
+    this.entries.set(key, entry)
+    let held = this.bytes
+    for (const [oldest, other] of this.entries) {
+      if (held <= this.budget) break
+      held -= other.bytes
+      this.drop(oldest, other)
+    }
+  }
+
+  private drop(key: string, entry: NewestEntry): void {
+    entry.gone = true
+    this.entries.delete(key)
+  }
+}
+
+/** Nothing is known yet. */
+const NO_FLOOR = 2n ** 63n - 1n
+
+function settled(): void {}
+
+function keyOf(measurement: number, field: FieldDef | undefined): string {
+  return `${measurement} ${field?.id ?? ROWS}`
+}
+
+function removedOf({ segments }: WorkerState, ids: readonly number[]): { table: number; minTime: string; maxTime: string }[] {
+  const wanted = new Set(ids)
+  return [...segments.values()].flatMap((list) => list.filter(({ id }) => wanted.has(id)))
+}

@@ -1,0 +1,248 @@
+/** What is kept of the newest rows against what the sources say: writes in any order, flushes, merges, deletes, retention, readers side by side. */
+
+import type { SampleRequest } from 'svcdb/lib/columns'
+import t from 'tap'
+import { Random } from '../../../conformance/random.ts'
+import { compactSegments } from '../../compaction/compactor.ts'
+import { NO_CUTOFFS, withMove } from '../../retention/cutoffs.ts'
+import { flushMemtable } from '../../segment/segment-writer.ts'
+import { type FieldSpec, TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
+import type { RetentionCutoffs } from '../../threads/removals.ts'
+import type { SegmentMeta } from '../../threads/segment-entry.ts'
+import type { Snapshot } from '../../threads/state.ts'
+import type { RelationContext } from '../relation.ts'
+import { selectSamples } from '../samples/select.ts'
+import { SampleBlocks } from '../samples/source-blocks.ts'
+
+const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
+const MS = 1_000_000n
+const START = 1_700_000_000_000n * MS
+const ALL: FieldSpec = { f: 'float64', i: 'int64', u: 'uint64', b: 'bool' }
+const NO_TIME = -(2n ** 63n)
+const STALE = 0x7ff0000000000002n
+const SHARED = 7
+
+/** A database that anything happens to, with three measurements: two of different namespaces begin in one shared table, one of them leaves it. */
+class Life {
+  readonly db = new TestDatabase()
+  readonly measurements: TestMeasurement[]
+  private readonly random: Random
+  private readonly frozen: number[] = []
+  private segments: SegmentMeta[] = []
+  private nextSegment = 1
+  private removals = 0
+  private cutoff = NO_TIME
+  private cutoffs: RetentionCutoffs = NO_CUTOFFS
+  private clock = 0
+
+  constructor(random: Random) {
+    this.random = random
+    this.measurements = [
+      this.db.measurement('m', { f: 'float64' }, { namespace: 'a', shared: SHARED }),
+      this.db.measurement('m', { f: 'float64' }, { namespace: 'b', shared: SHARED }),
+      this.db.measurement('own', ALL, { namespace: 'b' }),
+    ]
+  }
+
+  async step(): Promise<void> {
+    const { random } = this
+    const dice = random.next()
+    if (dice < 0.55) this.write()
+    else if (dice < 0.67) this.freeze()
+    else if (dice < 0.79) await this.flush()
+    else if (dice < 0.85) await this.compact()
+    else if (dice < 0.93) this.delete()
+    else if (dice < 0.95) this.retain()
+    else if (dice < 0.97) this.release()
+    else if (this.measurements[1].def.fields.length === 1) this.measurements[1] = this.db.measurement('m', ALL, { namespace: 'b' })
+  }
+
+  /** Mostly newer rows, now and then old ones, several of a time, and fields without a value. */
+  private write(): void {
+    const { random } = this
+    const measurement = random.pick(this.measurements)
+    const late = random.chance(0.3)
+    const points = Array.from({ length: 1 + random.below(random.chance(0.2) ? 2000 : 40) }, (): TestPoint => {
+      if (random.chance(0.5)) this.clock++
+      const time = late && random.chance(0.5) ? random.below(this.clock + 10) : this.clock
+      const fields: TestPoint['fields'] = {}
+      for (const { name } of measurement.def.fields) {
+        if (measurement.def.fields.length > 1 && random.chance(0.4)) continue
+        if (name === 'f') fields.f = random.chance(0.1) ? random.pick([STALE, Number.POSITIVE_INFINITY, Number.NaN]) : random.below(100_000) / 100
+        if (name === 'i') fields.i = 2n ** 53n + BigInt(random.below(1000))
+        if (name === 'u') fields.u = 2n ** 63n + BigInt(random.below(1000))
+        if (name === 'b') fields.b = random.chance(0.5)
+      }
+      if (Object.keys(fields).length === 0) fields.f = 1
+      const beyond = random.chance(0.8) ? 0n : BigInt(random.pick([1, 999_999]))
+      return { tags: { host: `h${random.below(30)}`, dc: `d${random.below(3)}` }, time: START + BigInt(time) * MS + beyond, fields }
+    })
+    this.db.write(measurement, points)
+  }
+
+  private freeze(): void {
+    this.frozen.push(this.db.freeze())
+  }
+
+  private async flush(): Promise<void> {
+    const id = this.frozen.shift()
+    if (id === undefined) return
+    const added = await flushMemtable(this.db.state, this.db.state.memtable(id), this.nextSegment, await this.db.target())
+    this.nextSegment += added.length
+    this.segments.push(...added)
+    this.db.publish({ kind: 'segments', added, removed: [], droppedMemtable: id })
+  }
+
+  private async compact(): Promise<void> {
+    const table = this.random.pick(this.segments)?.table
+    const inputs = this.segments.filter((segment) => segment.table === table).slice(-2)
+    if (inputs.length < 2) return
+    const ends = inputs.flatMap(({ dirty }) => dirty ?? []).sort((a, b) => Number(BigInt(a) - BigInt(b)))
+    const request = {
+      segments: inputs.map(({ id }) => id),
+      table: table as number,
+      segment: this.nextSegment++,
+      sequence: Math.max(...inputs.map(({ sequence }) => sequence)),
+      level: 1,
+      deduplicate: true,
+      dirty: ends.length === 0 ? null : ([ends[0], ends[ends.length - 1]] as [string, string]),
+      cleared: this.removals,
+    }
+    const owner = table === SHARED ? undefined : this.measurements.find((each) => each.table.id === table)?.def.id
+    const merged = await compactSegments(inputs, request, owner, this.db.state, await this.db.target(), () => undefined)
+    const added = merged === null ? [] : [merged]
+    this.segments = this.segments.filter((segment) => !inputs.includes(segment)).concat(added)
+    this.db.publish({ kind: 'segments', added, removed: request.segments, droppedMemtable: -1 })
+  }
+
+  private delete(): void {
+    const { random, db } = this
+    const { id: measurement } = random.pick(this.measurements).def
+    const some = [...db.state.series.of(measurement)].filter(() => random.chance(0.3))
+    const series = random.chance(0.3) || some.length === 0 ? null : Int32Array.from(some)
+    const start = START + BigInt(random.below(this.clock + 1)) * MS + BigInt(random.pick([0, 0, 1]))
+    const end = random.chance(0.4) ? 2n ** 63n - 1n : start + BigInt(random.below(100)) * MS
+    this.freeze()
+    const tombstone = { id: ++this.removals, measurement, sequence: db.memtable.sequence, series, start, end }
+    db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
+  }
+
+  private retain(): void {
+    const cutoff = START + BigInt(this.random.below(this.clock + 1)) * MS + 1n
+    if (cutoff <= this.cutoff) return
+    this.cutoff = cutoff
+    this.freeze()
+    const except = this.random.chance(0.5) ? [this.measurements[0].def.id] : []
+    this.cutoffs = withMove(this.cutoffs, { id: ++this.removals, general: cutoff, except, own: [] }, this.db.memtable.sequence)
+    this.db.publish({ kind: 'cutoffs', cutoffs: this.cutoffs })
+  }
+
+  private release(): void {
+    const { random, db } = this
+    const { id: measurement } = random.pick(this.measurements).def
+    const all = db.state.series.of(measurement)
+    if (all.length < 2) return
+    const series = Int32Array.of(all[random.below(all.length)])
+    this.freeze()
+    const tombstone = { id: ++this.removals, measurement, sequence: db.memtable.sequence, series, start: NO_TIME, end: 2n ** 63n - 1n }
+    db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
+    db.release([...series])
+  }
+
+  request(): SampleRequest {
+    const { random } = this
+    const { def } = random.pick(this.measurements)
+    const at = START + BigInt(random.chance(0.7) ? this.clock : random.below(this.clock + 1)) * MS
+    const request: SampleRequest = { namespace: def.namespace, measurement: def.name, field: random.pick(def.fields).name, newestOnly: true }
+    if (random.chance(0.8)) request.end = at + MS
+    if (random.chance(0.8)) request.start = at - BigInt(random.below(random.chance(0.5) ? 30 : 2000)) * MS
+    if (random.chance(0.3)) request.matchers = [{ tag: 'dc', op: '=', value: `d${random.below(3)}` }]
+    return request
+  }
+}
+
+/** By bits, so that no NaN is like another. */
+async function read(context: RelationContext, snapshot: Snapshot, request: SampleRequest): Promise<string> {
+  const { series, blocks } = await selectSamples(context, snapshot, request, undefined)
+  const lines: string[] = []
+  for await (const { first, starts, times, values, kinds } of blocks()) {
+    const bits = new BigUint64Array(values.slice().buffer)
+    for (let s = 0; s + 1 < starts.length; s++)
+      for (let i = starts[s]; i < starts[s + 1]; i++) lines.push(`${series[first + s]} ${times[i]} ${bits[i].toString(16)} ${kinds?.[i] ?? 0}`)
+  }
+  return lines.join('\n')
+}
+
+async function live(run: number): Promise<{ lines: number; hits: number }> {
+  const random = new Random(run)
+  const life = new Life(random)
+  const kept = new SampleBlocks(random.pick([100_000, 8 << 20]))
+  const counts = { lines: 0, hits: 0 }
+  try {
+    for (let step = 0; step < 120; step++) {
+      await life.step()
+      if (random.chance(0.4)) continue
+      const context = await life.db.context()
+      const requests = Array.from({ length: random.chance(0.8) ? 1 : 3 }, () => life.request())
+      const asked = requests.map((request) => ({ request, snapshot: life.db.state.snapshotNow() as Snapshot }))
+      const right: string[] = []
+      // Nothing is kept in so little room.
+      for (const { request, snapshot } of asked) right.push(await read({ ...context, sampleBlocks: new SampleBlocks(0) }, snapshot, request))
+      const found = asked.map(({ request, snapshot }) => read({ ...context, sampleBlocks: kept }, snapshot, request))
+      // Whatever happens while they read.
+      if (random.chance(0.3)) await life.step()
+      for (const [i, { request }] of asked.entries()) {
+        const told = JSON.stringify(request, (_, value: unknown) => (typeof value === 'bigint' ? String(value - START) : value))
+        if ((await found[i]) !== right[i]) throw new Error(`step ${step}: ${told}: expected\n${right[i]}\nfound\n${await found[i]}`)
+        counts.lines += right[i] === '' ? 0 : 1
+      }
+      counts.hits += kept.newest.bytes > 0 ? 1 : 0
+    }
+    return counts
+  } finally {
+    life.db.close()
+  }
+}
+
+t.test(`the newest samples as the sources have them, SVC_SEED=${seed}`, async (t) => {
+  const runs = Number(process.env.SVC_RUNS ?? 2)
+  for (let run = 0; run < runs; run++) {
+    const { lines, hits } = await live(seed + run)
+    t.ok(lines > 0 && hits > 0, `SVC_SEED=${seed + run}`)
+  }
+})
+
+t.test('once known, no segment is read again, whatever comes and is flushed', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const cpu = db.measurement('cpu', { f: 'float64' })
+  const points = (n: number): TestPoint[] =>
+    Array.from({ length: 50 }, (_, i) => ({ tags: { host: `h${i}` }, time: START + BigInt(n) * MS, fields: { f: n + i } }))
+  db.write(cpu, points(1))
+  await db.flush()
+  const request: SampleRequest = { namespace: 'default', measurement: 'cpu', field: 'f', newestOnly: true }
+  const context = await db.context()
+  const ask = (duck = context.duck): Promise<string> => read({ ...context, duck }, db.state.snapshotNow() as Snapshot, request)
+  const none = { connect: () => Promise.reject(new Error('a segment is read')) } as unknown as RelationContext['duck']
+  await t.rejects(ask(none), /a segment is read/)
+  await ask()
+  for (let n = 2; n < 6; n++) {
+    db.write(cpu, points(n))
+    if (n === 3) t.equal((await ask(none)).split('\n')[7].split(' ')[1], String(START / MS + 3n))
+    // Rows that were never asked about are in a segment now.
+    if (n > 3) await db.flush()
+  }
+  t.match((await ask(none)).split('\n'), { length: 50, 7: /^7 1700000000005 / })
+  db.publish({
+    kind: 'tombstones',
+    added: [{ id: 1, measurement: cpu.def.id, sequence: 100, series: Int32Array.of(7), start: START, end: START + 5n * MS }],
+    removed: [],
+  })
+  await t.rejects(ask(none), /a segment is read/)
+  t.equal((await ask()).split('\n').length, 49)
+  t.equal((await ask(none)).split('\n').length, 49)
+  const { newest } = db.sampleBlocks
+  t.ok(newest.bytes > 0 && newest.bytes <= db.sampleBlocks.bytes)
+  newest.forget(cpu.def.id)
+  t.equal(newest.bytes, 0)
+})
