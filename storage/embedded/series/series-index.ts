@@ -89,7 +89,8 @@ export class SeriesIndex {
   }
 
   arrays(): SeriesArrays {
-    return { measurement: this.measurement, offsets: this.offsets, tags: this.tags, symbolOffsets: this.symbols.offsets, symbolBytes: this.symbols.bytes }
+    const { measurement, offsets, tags, symbols } = this
+    return { measurement, offsets, tags, symbolOffsets: symbols.offsets, symbolBytes: symbols.bytes, symbolSlots: symbols.slots }
   }
 
   /** Bytes held in memory. */

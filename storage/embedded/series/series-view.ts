@@ -7,7 +7,8 @@ import { IntList } from '../memtable/int-list.ts'
 import { common } from '../read/masks.ts'
 import type { SeriesArrays } from '../threads/series-layout.ts'
 import { Shared } from '../threads/shared-header.ts'
-import { SymbolLookup } from './symbol-lookup.ts'
+import type { HashKey } from './hash.ts'
+import { findSymbol } from './symbol-lookup.ts'
 import { NO_POSITION, TagIndex } from './tag-index.ts'
 
 const EMPTY: SeriesArrays = {
@@ -16,18 +17,20 @@ const EMPTY: SeriesArrays = {
   tags: new Int32Array(0),
   symbolOffsets: new Int32Array(1),
   symbolBytes: new Uint8Array(0),
+  symbolSlots: new Int32Array(1),
 }
 const ABSENT = -1
 /** Series of several values are put together when they are at most this share of all. */
 const LISTED_SHARE = 4
-const decoder = new TextDecoder()
 
 export class SeriesView {
   private readonly shared: Int32Array
   private arrays: SeriesArrays = EMPTY
+  /** The bytes of symbols, as what makes texts of them. */
+  private symbolText = Buffer.alloc(0)
   private readonly texts: (string | undefined)[] = []
   private readonly keySymbols = new Map<string, number>()
-  private readonly symbols: SymbolLookup
+  private readonly hashKey: HashKey
   /** Of each measurement, by the tag's symbol. */
   private readonly indexes = new Map<number, Map<number, TagIndex>>()
   private scanned = 0
@@ -45,12 +48,14 @@ export class SeriesView {
 
   constructor(shared: Int32Array, regexTimeoutMs?: number) {
     this.shared = shared
-    this.symbols = new SymbolLookup({ low: shared[Shared.HASH_KEY_LOW], high: shared[Shared.HASH_KEY_HIGH] })
+    this.hashKey = { low: shared[Shared.HASH_KEY_LOW], high: shared[Shared.HASH_KEY_HIGH] }
     this.regexTimeoutMs = regexTimeoutMs
   }
 
   setArrays(arrays: SeriesArrays): void {
     this.arrays = arrays
+    const { buffer, byteOffset, length } = arrays.symbolBytes
+    this.symbolText = Buffer.from(buffer as ArrayBuffer, byteOffset, length)
   }
 
   /** The series of a measurement known so far, ascending. Some may have no rows. */
@@ -85,7 +90,13 @@ export class SeriesView {
   }
 
   text(symbol: number): string {
-    return (this.texts[symbol] ??= decoder.decode(this.bytes(symbol).slice()))
+    return (this.texts[symbol] ??= this.textOf(symbol))
+  }
+
+  /** As `text`, without keeping it: for all values of a tag, of which there may be millions. */
+  textOf(symbol: number): string {
+    const { symbolOffsets } = this.arrays
+    return this.symbolText.toString('utf8', symbolOffsets[symbol], symbolOffsets[symbol + 1])
   }
 
   /** The symbol's UTF-8, in shared memory. */
@@ -138,14 +149,14 @@ export class SeriesView {
     let indexes = this.indexes.get(measurement)
     if (indexes === undefined) this.indexes.set(measurement, (indexes = new Map()))
     let index = indexes.get(key)
-    if (index === undefined) indexes.set(key, (index = new TagIndex((symbol) => this.text(symbol))))
+    if (index === undefined) indexes.set(key, (index = new TagIndex((symbol) => this.textOf(symbol))))
     index.follow(list, key, this.arrays)
     return index
   }
 
   /** The symbol of a text, or -1. */
   symbolOf(text: string): number {
-    return this.symbols.find(text, this.arrays, Math.min(Atomics.load(this.shared, Shared.SYMBOLS), this.arrays.symbolOffsets.length - 1))
+    return findSymbol(this.hashKey, text, this.arrays, Math.min(Atomics.load(this.shared, Shared.SYMBOLS), this.arrays.symbolOffsets.length - 1))
   }
 
   /** Tag keys in use by a measurement, sorted. */

@@ -1,4 +1,4 @@
-/** Texts to symbols: a hash table over the shared symbol bytes, grown as symbols are added. Symbols are never removed. */
+/** Texts to symbols, by the hash table that the main thread keeps in shared memory. */
 
 import type { SeriesArrays } from '../threads/series-layout.ts'
 import { type HashKey, hashBytes } from './hash.ts'
@@ -6,44 +6,20 @@ import { type HashKey, hashBytes } from './hash.ts'
 export const NO_SYMBOL = -1
 const encoder = new TextEncoder()
 
-export class SymbolLookup {
-  private slots = new Int32Array(2048) // symbol + 1; 0 = free
-  private known = 0
-  private readonly key: HashKey
-
-  constructor(key: HashKey) {
-    this.key = key
+/** @param count symbols that may be read. Those whose arrays are under way are not found. */
+export function findSymbol(key: HashKey, text: string, { symbolOffsets, symbolBytes, symbolSlots }: SeriesArrays, count: number): number {
+  const bytes = encoder.encode(text)
+  const mask = symbolSlots.length - 1
+  let slot = hashBytes(key, bytes, 0, bytes.length) & mask
+  for (let symbol = symbolSlots[slot] - 1; symbol !== NO_SYMBOL; symbol = symbolSlots[slot] - 1) {
+    if (symbol < count && isText(symbolBytes, symbolOffsets[symbol], symbolOffsets[symbol + 1], bytes)) return symbol
+    slot = (slot + 1) & mask
   }
+  return NO_SYMBOL
+}
 
-  /** @param count symbols that may be read. */
-  find(text: string, { symbolOffsets, symbolBytes }: SeriesArrays, count: number): number {
-    this.follow(symbolOffsets, symbolBytes, count)
-    const bytes = encoder.encode(text)
-    const mask = this.slots.length - 1
-    for (let slot = hashBytes(this.key, bytes, 0, bytes.length) & mask; this.slots[slot] !== 0; slot = (slot + 1) & mask) {
-      const symbol = this.slots[slot] - 1
-      const start = symbolOffsets[symbol]
-      if (symbolOffsets[symbol + 1] - start !== bytes.length) continue
-      let same = 0
-      while (same < bytes.length && symbolBytes[start + same] === bytes[same]) same++
-      if (same === bytes.length) return symbol
-    }
-    return NO_SYMBOL
-  }
-
-  private follow(offsets: Int32Array, bytes: Uint8Array, count: number): void {
-    if (count * 2 > this.slots.length) {
-      let length = this.slots.length
-      while (count * 2 > length) length *= 2
-      this.slots = new Int32Array(length)
-      this.known = 0
-    }
-    const mask = this.slots.length - 1
-    // Of a symbol whose bytes lie beyond the array, the array is under way.
-    for (; this.known < count && offsets[this.known + 1] <= bytes.length; this.known++) {
-      let slot = hashBytes(this.key, bytes, offsets[this.known], offsets[this.known + 1]) & mask
-      while (this.slots[slot] !== 0) slot = (slot + 1) & mask
-      this.slots[slot] = this.known + 1
-    }
-  }
+function isText(source: Uint8Array, start: number, end: number, bytes: Uint8Array): boolean {
+  if (end - start !== bytes.length || end > source.length) return false
+  for (let i = 0; i < bytes.length; i++) if (source[start + i] !== bytes[i]) return false
+  return true
 }

@@ -4,6 +4,7 @@ import type { Matcher } from 'svcdb'
 import t from 'tap'
 import { compileMatchers } from '../../common/matchers.ts'
 import { Random } from '../../conformance/random.ts'
+import { SeriesTimes } from '../memtable/memtable.ts'
 import { SelectedTags } from '../read/samples/tag-sets.ts'
 import { admitted, ref } from '../testing/series.ts'
 import { Shared } from '../threads/shared-header.ts'
@@ -169,4 +170,30 @@ t.test(`random conditions over lists that grow and shrink, SVC_SEED=${seed}`, as
       [...live].filter(([, tags]) => wanted.includes(tags.host)).map(([number]) => number),
     )
   }
+})
+
+t.test('a tag of more values than are looked at at once', async (t) => {
+  const db = new Fixture()
+  const values = 140_000
+  for (let i = 0; i < values; i++) db.add(1, { host: `h${i}` })
+  const select = (matcher: Matcher): number[] => [...db.view.select(1, [matcher])]
+  t.same(select({ tag: 'host', op: '=~', value: '.*9999[0-4]' }), [99990, 99991, 99992, 99993, 99994])
+  t.same(select({ tag: 'host', op: '=', value: 'h65536' }), [65536])
+  for (let i = values; i < values + 3; i++) db.add(1, { host: `h1${i}` })
+  t.same(select({ tag: 'host', op: '=~', value: '.*14000[0-4]' }), [values, values + 1, values + 2], 'the ones that came later')
+  const sets = new SelectedTags(db.view, 1, Int32Array.of(7, 139_999), Int32Array.of(7, 139_999))
+  const { codes, texts } = sets.column('host')
+  t.same([texts.length, ...Array.from(codes, (code) => texts[code])], [2, 'h7', 'h139999'], 'of few series, no text of another')
+  const all = new SelectedTags(db.view, 1, db.view.of(1), undefined).column('host')
+  t.equal(all.texts.length, values + 3)
+  t.equal(all.texts[all.codes[139_999]], 'h139999')
+})
+
+t.test('a series takes less than 400 bytes of the main thread', async (t) => {
+  const db = new Fixture()
+  const times = new SeriesTimes()
+  const series = 150_000 // just above a size at which arrays have doubled
+  for (let i = 0; i < series; i++) times.ensure(db.add(1, { host: `host_${i}`, dc: `dc${i % 100}`, region: `r${i % 10}` }))
+  db.index.releaseProvisional(true)
+  t.ok((db.index.memory + times.memory) / series < 400, `${(db.index.memory + times.memory) / series} bytes`)
 })

@@ -15,6 +15,10 @@ const TAIL_SHARE = 8
 const MIN_TAIL = 1024
 /** Conditions whose verdicts are kept. */
 const KEPT_CONDITIONS = 8
+/** Values that a condition is put to at a time: their texts are made for it. */
+const TESTED_AT_ONCE = 65_536
+/** 2^32 divided by the golden ratio: neighbouring symbols come to lie apart. */
+const SPREAD = 0x9e3779b1
 
 interface Verdicts {
   /** One byte a code, 1 = passes. */
@@ -25,7 +29,10 @@ interface Verdicts {
 export class TagIndex {
   private codes = new IntList()
   private readonly symbols = new IntList()
-  private readonly codeOf = new Map<number, number>()
+  /** Symbol → code, by open addressing: code + 1; 0 = free. A Map takes forty bytes an entry. */
+  private slots: Int32Array = new Int32Array(64)
+  /** 32 less the bits of a slot's number. */
+  private shift = 26
   private readonly texts: string[] = []
   private readonly text: (symbol: number) => string
   private readonly verdicts = new Map<string, Verdicts>()
@@ -91,7 +98,7 @@ export class TagIndex {
 
   /** The code of a value, NO_CODE when no series has it. */
   codeOfSymbol(symbol: number): number {
-    return this.codeOf.get(symbol) ?? NO_CODE
+    return this.slots[this.slotOf(symbol)] - 1
   }
 
   /** The texts of all codes; grows in place. */
@@ -130,23 +137,49 @@ export class TagIndex {
       entry = { passes: new Uint8Array(0), known: 0 }
     } else this.verdicts.delete(name)
     if (entry.known < this.size) {
-      const fresh = test(this.allTexts().slice(entry.known))
       const passes = new Uint8Array(this.size)
       passes.set(entry.passes)
-      passes.set(fresh, entry.known)
+      for (let from = entry.known; from < this.size; from += TESTED_AT_ONCE)
+        passes.set(test(this.someTexts(from, Math.min(this.size, from + TESTED_AT_ONCE))), from)
       entry = { passes, known: this.size }
     }
     this.verdicts.set(name, entry) // the one used last goes last
     return entry.passes
   }
 
+  /** Texts of some codes; those of a tag with many values are not kept for it. */
+  private someTexts(from: number, to: number): string[] {
+    const { symbols, texts } = this
+    if (symbols.length <= TESTED_AT_ONCE) return this.allTexts().slice(from, to)
+    const out: string[] = []
+    for (let code = from; code < to; code++) out.push(code < texts.length ? texts[code] : this.text(symbols.values[code]))
+    return out
+  }
+
   private codeFor(symbol: number): number {
-    let code = this.codeOf.get(symbol)
-    if (code === undefined) {
-      this.codeOf.set(symbol, (code = this.symbols.length))
-      this.symbols.push(symbol)
-    }
+    const slot = this.slotOf(symbol)
+    if (this.slots[slot] !== 0) return this.slots[slot] - 1
+    const code = this.symbols.length
+    this.symbols.push(symbol)
+    this.slots[slot] = code + 1
+    if ((code + 1) * 2 > this.slots.length) this.rehash()
     return code
+  }
+
+  /** Where a symbol is, or would go. */
+  private slotOf(symbol: number): number {
+    const { slots } = this
+    const { values } = this.symbols
+    const mask = slots.length - 1
+    let slot = Math.imul(symbol, SPREAD) >>> this.shift
+    while (slots[slot] !== 0 && values[slots[slot] - 1] !== symbol) slot = (slot + 1) & mask
+    return slot
+  }
+
+  private rehash(): void {
+    this.slots = new Int32Array(this.slots.length * 2)
+    this.shift--
+    for (let code = 0; code < this.size; code++) this.slots[this.slotOf(this.symbols.values[code])] = code + 1
   }
 
   private relist(): void {

@@ -21,7 +21,7 @@ export class TextTable {
   bytes: Uint8Array
   hashes: Int32Array = new Int32Array(FIRST_TEXTS)
   /** text + 1; 0 = free */
-  slots: Int32Array = new Int32Array(FIRST_TEXTS * 2)
+  slots: Int32Array
   count = 0
   /** Texts below are found. */
   indexed = 0
@@ -36,6 +36,7 @@ export class TextTable {
     this.onGrow = onGrow
     this.offsets = newInt32(FIRST_TEXTS, memory)
     this.bytes = newBytes(FIRST_BYTES, memory)
+    this.slots = newInt32(FIRST_TEXTS * 2, memory)
   }
 
   hashOf(source: Uint8Array, start: number, end: number): number {
@@ -82,7 +83,7 @@ export class TextTable {
     if (texts + 1 > this.offsets.length) this.offsets = grownInt32(this.offsets, texts + 1, this.memory, 1)
     if (texts > this.hashes.length) this.hashes = widened(this.hashes, texts)
     if (texts * 2 > this.slots.length) this.rehash(this.indexed, texts)
-    this.onGrow()
+    else this.onGrow()
   }
 
   /** From now on `find` finds the texts below `end`. */
@@ -110,7 +111,7 @@ export class TextTable {
       this.slots.fill(0)
       return
     }
-    this.slots = new Int32Array(FIRST_TEXTS * 2)
+    this.slots = newInt32(FIRST_TEXTS * 2, this.memory)
     this.hashes = new Int32Array(FIRST_TEXTS)
     this.offsets = newInt32(FIRST_TEXTS, this.memory)
     this.bytes = newBytes(FIRST_BYTES, this.memory)
@@ -142,9 +143,10 @@ export class TextTable {
   private rehash(end: number, room = end): void {
     let length = this.slots.length
     while (room * 2 > length) length *= 2
-    this.slots = new Int32Array(length)
+    this.slots = newInt32(length, this.memory)
     for (let text = 0; text < end; text++) this.insert(text)
     this.indexed = end
+    this.onGrow()
   }
 
   /** Whether a text is that of some bytes. */

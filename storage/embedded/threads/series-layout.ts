@@ -11,4 +11,6 @@ export interface SeriesArrays {
   /** Symbol → start of its UTF-8 bytes in `symbolBytes`; the end is the next one's start. */
   symbolOffsets: Int32Array
   symbolBytes: Uint8Array
+  /** Open addressing with linear probing over the keyed hash of a text: symbol + 1; 0 = free. A power of two, at most half of it taken. */
+  symbolSlots: Int32Array
 }

@@ -3,6 +3,9 @@ import type { TagColumn, TagSets } from 'svcdb/lib/columns'
 import type { SeriesView } from '../../series/series-view.ts'
 import { NO_CODE } from '../../series/tag-index.ts'
 
+/** Fewer than one in so many values. */
+const FEW = 8
+
 export class SelectedTags implements TagSets {
   readonly length: number
   private readonly view: SeriesView
@@ -51,6 +54,8 @@ export class SelectedTags implements TagSets {
     const index = view.index(measurement, view.keySymbol(measurement, key))
     if (index === undefined) return { codes: new Int32Array(this.length).fill(NO_CODE), texts: [] }
     const all = index.codesOfList
+    // The texts of all values are only worth making, and keeping, for many of the series.
+    if (positions !== undefined && this.length * FEW < index.size) return this.ownColumn(view.symbolOf(key))
     return { codes: positions === undefined ? all.subarray(0, this.length) : positions.map((position) => all[position]), texts: index.allTexts() }
   }
 
@@ -64,7 +69,7 @@ export class SelectedTags implements TagSets {
       let code = codeOf.get(symbol)
       if (code === undefined) {
         codeOf.set(symbol, (code = texts.length))
-        texts.push(this.view.text(symbol))
+        texts.push(this.view.textOf(symbol))
       }
       return code
     })
