@@ -102,5 +102,6 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
     anyField: () => measurement.fields.find((field) => field.type === 'float64' && !rows.lacks(field))?.column,
     lacks: (field) => rows.lacks(fieldOf(field)),
     samples: (field) => rows.samples(fieldOf(field)),
+    visit: (field, accept, visit) => rows.visit(fieldOf(field), accept, visit),
   }
 }

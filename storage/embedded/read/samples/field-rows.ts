@@ -8,7 +8,7 @@ import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { MemtablePart, Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Interval, Source } from '../sources.ts'
-import { eachCommon, Gatherer } from './gather.ts'
+import { eachCommon, Gatherer, type VisitRun } from './gather.ts'
 import type { ReadScope } from './segment-blocks.ts'
 import { blockSize } from './select.ts'
 import { millisecondRange } from './source-blocks.ts'
@@ -83,6 +83,33 @@ export class FieldRows {
    * @throws what reading segments throws; the signal's reason.
    */
   async *samples(field: FieldDef): AsyncGenerator<FieldBlock> {
+    const { buffers } = this.context.sampleBlocks
+    for await (const { gatherer, series, sparse, fine } of this.gathered(field)) {
+      for (let from = 0, to: number; from < series; from = to) {
+        to = gatherer.blockEnd(from, BLOCK_SAMPLES)
+        const buffer = buffers.take(gatherer.samples(from, to))
+        try {
+          yield { samples: gatherer.rows(from, to, buffer), sparse, fine }
+        } finally {
+          buffers.give(buffer)
+        }
+      }
+    }
+  }
+
+  /**
+   * Calls back with the samples, series by series, where they lie.
+   * @param accept is told first what the samples of some series leave out. @returns false once it does not accept that.
+   */
+  async visit(field: FieldDef, accept: (sparse: boolean, fine: boolean) => boolean, visit: VisitRun): Promise<boolean> {
+    for await (const { gatherer, sparse, fine } of this.gathered(field)) {
+      if (!accept(sparse, fine)) return false
+      gatherer.visit(visit)
+    }
+    return true
+  }
+
+  private async *gathered(field: FieldDef): AsyncGenerator<{ gatherer: Gatherer; series: number; sparse: boolean; fine: boolean }> {
     const { context, series, sources, all } = this
     const { measurement, time, signal } = this.request
     const { sampleBlocks } = context
@@ -106,15 +133,7 @@ export class FieldRows {
           gatherer.add(block)
         }
       }
-      for (let from = 0, to: number; from < part.length; from = to) {
-        to = gatherer.blockEnd(from, BLOCK_SAMPLES)
-        const buffer = sampleBlocks.buffers.take(gatherer.samples(from, to))
-        try {
-          yield { samples: gatherer.rows(from, to, buffer), sparse, fine }
-        } finally {
-          sampleBlocks.buffers.give(buffer)
-        }
-      }
+      yield { gatherer, series: part.length, sparse, fine }
     }
   }
 }

@@ -15,6 +15,9 @@ const SEEK_SHARE = 8
 /** Numbers that a run takes. */
 const RUN = 4
 
+/** Samples [from, to) of a series, by its position in the request. */
+export type VisitRun = (position: number, times: Float64Array, values: Float64Array, from: number, to: number) => void
+
 interface RunOrder {
   order: Int32Array
   runStarts: Int32Array
@@ -121,6 +124,37 @@ export class Gatherer {
       }
     }
     return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
+  }
+
+  /** Calls back with the samples of each series, in ascending time and each millisecond once, where they lie: in one or more runs. */
+  visit(visit: VisitRun): void {
+    const { blocks, series, first } = this
+    this.ordered ??= this.bySeries()
+    const { order, runStarts } = this.ordered
+    const { values: runs } = this.runs
+    for (let position = 0; position < series.length; position++) {
+      const [begin, end] = [runStarts[position], runStarts[position + 1]]
+      let ascends = true
+      let last = Number.NEGATIVE_INFINITY
+      for (let r = begin; r < end && ascends; r++) {
+        const run = order[r] * RUN
+        const block = blocks[runs[run + 1]]
+        const [from, to] = [runs[run + 2], runs[run + 3]]
+        ascends = last < block.times[from] && (block.duplicates !== true || ascending(block.times, from, to))
+        last = block.times[to - 1]
+      }
+      if (ascends) {
+        for (let r = begin; r < end; r++) {
+          const run = order[r] * RUN
+          const { times, values } = blocks[runs[run + 1]]
+          visit(first + position, times, values, runs[run + 2], runs[run + 3])
+        }
+        continue
+      }
+      const samples = this.counts[position]
+      const { times, values } = this.rows(position, position + 1, { times: new Float64Array(samples), values: new Float64Array(samples) })
+      visit(first + position, times, values, 0, times.length)
+    }
   }
 
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */

@@ -51,10 +51,18 @@ export function add({ kind, values: out, counts }: Cells, cell: number, values: 
   }
 }
 
-/** The same for those values alone whose row is kept. */
-export function addKept({ kind, values: out, counts }: Cells, cell: number, values: Float64Array, kept: Uint8Array, from: number, to: number): void {
+/** The same for those values alone whose row is kept. @param base the row whose mark is the first. */
+export function addKept(
+  { kind, values: out, counts }: Cells,
+  cell: number,
+  values: Float64Array,
+  kept: Uint8Array,
+  from: number,
+  to: number,
+  base: number,
+): void {
   for (let i = from; i < to; i++) {
-    if (kept[i] === 0) continue
+    if (kept[i - base] === 0) continue
     if (kind === 'rows') {
       out[cell]++
       continue

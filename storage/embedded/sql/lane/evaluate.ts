@@ -1,7 +1,7 @@
 /** Evaluates a plan over samples: field by field where each field's rows stand alone, side by side where rows are filtered. */
 import type { SampleRows } from 'svcdb/lib/columns'
 import { add, addKept, type Cells, cellsOf } from './accumulate.ts'
-import { keepOnly } from './filter.ts'
+import { countOf, keepOnly } from './filter.ts'
 import { type Buckets, type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
 import type { LanePlan } from './plan.ts'
@@ -27,12 +27,13 @@ export async function evaluate(plan: LanePlan, rows: LaneRows): Promise<Evaluate
   const first = fields[0] ?? rows.anyField()
   if (first === undefined) return undefined
   if (rows.span() === undefined) return out
-  const alone = fields.length === 1 && plan.filters.length > 0
-  // A row without the only field fails its filter; in all other cases it has to be counted.
-  if (!alone && [first, ...fields].some((field) => rows.lacks(field))) return undefined
-  if (alone && rows.lacks(first)) return undefined
+  if ([first, ...fields].some((field) => rows.lacks(field))) return undefined
   const whole =
-    plan.filters.length > 0 ? await filtered(plan, fields, rows, grouping, cells, presence, alone) : await plain(first, fields, rows, grouping, cells, presence)
+    plan.filters.length === 0
+      ? await plain(first, fields, rows, grouping, cells, presence)
+      : fields.length === 1
+        ? await alone(plan, first, rows, grouping, cells, presence)
+        : await filtered(plan, fields, rows, grouping, cells, presence)
   return whole ? out : undefined
 }
 
@@ -40,19 +41,46 @@ function fieldsOf({ filters, aggregates }: LanePlan): string[] {
   return [...new Set([...filters, ...aggregates].flatMap(({ field }) => field ?? []))]
 }
 
-/** @returns false where samples do not tell all. */
+/** Field by field. @returns false where samples do not tell all. */
 async function plain(first: string, fields: readonly string[], rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
+  const accept = (sparse: boolean, fine: boolean): boolean => !sparse && !fine
   for (const field of fields.length === 0 ? [first] : fields) {
     const own = cells.filter((each) => each.field === field)
     if (field === first) own.push(presence)
-    for await (const { samples, sparse, fine } of rows.samples(field)) {
-      if (fine || sparse) return false
-      eachRun(samples, grouping, (cell, from, to) => {
-        for (let i = 0; i < own.length; i++) add(own[i], cell, samples.values, from, to)
+    const read = await rows.visit(field, accept, (series, times, values, from, to) => {
+      eachCell(grouping, series, times, from, to, (cell, start, end) => {
+        for (let i = 0; i < own.length; i++) add(own[i], cell, values, start, end)
       })
-    }
+    })
+    if (!read) return false
   }
   return true
+}
+
+/** Rows that one field filters, with aggregates of that field alone: a row without a value fails the filter. */
+async function alone({ filters }: LanePlan, field: string, rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
+  const values = cells.filter((each) => each !== presence)
+  const counts = [presence, ...values.filter(({ kind }) => kind === 'count')]
+  const others = values.filter(({ kind }) => kind !== 'count')
+  let kept = new Uint8Array(0)
+  return await rows.visit(
+    field,
+    (_, fine) => !fine,
+    (series, times, numbers, from, to) => {
+      eachCell(grouping, series, times, from, to, (cell, start, end) => {
+        if (others.length === 0 && filters.length === 1) {
+          const count = countOf(numbers, start, end, filters[0])
+          for (let i = 0; i < counts.length; i++) counts[i].values[cell] += count
+          return
+        }
+        if (kept.length < end - start) kept = new Uint8Array((end - start) * 2)
+        kept.fill(1, 0, end - start)
+        for (let i = 0; i < filters.length; i++) keepOnly(kept, numbers, start, end, filters[i])
+        for (let i = 0; i < counts.length; i++) addKept(counts[i], cell, numbers, kept, start, end, start)
+        for (let i = 0; i < others.length; i++) addKept(others[i], cell, numbers, kept, start, end, start)
+      })
+    },
+  )
 }
 
 async function filtered(
@@ -62,7 +90,6 @@ async function filtered(
   grouping: Grouping,
   cells: readonly Cells[],
   presence: Cells,
-  alone: boolean,
 ): Promise<boolean> {
   const readers = fields.map((field) => rows.samples(field))
   const values = cells.filter((each) => each !== presence)
@@ -75,14 +102,14 @@ async function filtered(
         if (done !== true) blocks.push(value)
       }
       if (blocks.length === 0) return true
-      if (blocks.length < fields.length || blocks.some(({ fine, sparse }) => fine || (sparse && !alone))) return false
+      if (blocks.length < fields.length || blocks.some(({ fine, sparse }) => fine || sparse)) return false
       const [{ samples }] = blocks
       if (blocks.some((block) => !sameRows(block.samples, samples))) return false
       const kept = new Uint8Array(samples.times.length).fill(1)
-      for (const filter of filters) keepOnly(kept, blocks[fields.indexOf(filter.field)].samples.values, filter)
+      for (const filter of filters) keepOnly(kept, blocks[fields.indexOf(filter.field)].samples.values, 0, kept.length, filter)
       eachRun(samples, grouping, (cell, from, to) => {
-        addKept(presence, cell, samples.values, kept, from, to)
-        for (let i = 0; i < values.length; i++) addKept(values[i], cell, blocks[of[i]].samples.values, kept, from, to)
+        addKept(presence, cell, samples.values, kept, from, to, 0)
+        for (let i = 0; i < values.length; i++) addKept(values[i], cell, blocks[of[i]].samples.values, kept, from, to, 0)
       })
     }
   } finally {
@@ -95,21 +122,24 @@ function sameRows(a: SampleRows, b: SampleRows): boolean {
 }
 
 /** Calls back with the runs of samples that fall into one cell. */
-function eachRun({ first, starts, times }: SampleRows, { groupOf, buckets }: Grouping, visit: (cell: number, from: number, to: number) => void): void {
-  for (let i = 0; i + 1 < starts.length; i++) {
-    const end = starts[i + 1]
-    const group = groupOf[first + i]
-    if (group < 0) continue
-    if (buckets.count === 1) {
-      if (end > starts[i]) visit(group, starts[i], end)
-      continue
-    }
-    for (let from = starts[i]; from < end; ) {
-      const bucket = Math.floor((times[from] - buckets.first) / buckets.step)
-      const to = bucketEnd(times, from, end, buckets, bucket)
-      visit(group * buckets.count + bucket, from, to)
-      from = to
-    }
+function eachRun({ first, starts, times }: SampleRows, grouping: Grouping, visit: VisitCell): void {
+  for (let i = 0; i + 1 < starts.length; i++) if (starts[i] < starts[i + 1]) eachCell(grouping, first + i, times, starts[i], starts[i + 1], visit)
+}
+
+type VisitCell = (cell: number, from: number, to: number) => void
+
+function eachCell({ groupOf, buckets }: Grouping, series: number, times: Float64Array, from: number, end: number, visit: VisitCell): void {
+  const group = groupOf[series]
+  if (group < 0) return
+  if (buckets.count === 1) {
+    visit(group, from, end)
+    return
+  }
+  while (from < end) {
+    const bucket = Math.floor((times[from] - buckets.first) / buckets.step)
+    const to = bucketEnd(times, from, end, buckets, bucket)
+    visit(group * buckets.count + bucket, from, to)
+    from = to
   }
 }
 

@@ -7,6 +7,8 @@ export interface LaneHost extends LaneCatalog {
   rows(plan: LanePlan): LaneRows
 }
 
+export type VisitSamples = (series: number, times: Float64Array, values: Float64Array, from: number, to: number) => void
+
 export interface LaneBlock {
   samples: SampleRows
   sparse: boolean
@@ -27,4 +29,6 @@ export interface LaneRows {
   lacks(field: string): boolean
   /** Blocks of the same rows for each field that all of them have; arrays hold until the next is asked for. */
   samples(field: string): AsyncGenerator<LaneBlock>
+  /** Calls back with runs [from, to) of samples of a series. @returns false once the field's samples leave out what is not accepted. */
+  visit(field: string, accept: (sparse: boolean, fine: boolean) => boolean, visit: VisitSamples): Promise<boolean>
 }
