@@ -37,8 +37,11 @@ export const admission = fastifyPlugin<AdmissionOptions>(
   { name: 'svc-admission' },
 )
 
+const NO_CERTIFICATE = {}
+
 function credentialsOf(request: FastifyRequest): Credentials {
   const { socket } = request.raw
+  const certificate = clientCertificate(socket)
   return {
     protocol: 'http',
     path: request.url.split('?', 1)[0],
@@ -50,9 +53,7 @@ function credentialsOf(request: FastifyRequest): Credentials {
       const value = (request.query as Record<string, unknown> | undefined)?.[name]
       return typeof value === 'string' ? value : undefined
     },
-    get certificate() {
-      return clientCertificate(socket)
-    },
+    ...(certificate === undefined ? NO_CERTIFICATE : { certificate }),
     address: plainAddress(socket.remoteAddress),
     requestId: request.id,
   }

@@ -1,4 +1,5 @@
 /** What a job emits, as the body of an answer. */
+import { isAscii } from 'node:buffer'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RunningJob } from '../storage/storage.ts'
@@ -22,8 +23,12 @@ export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply
   else reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
 }
 
+/** With its head a text of so many characters is written to the socket from the stack, in one call. */
+const SMALL_BYTES = 12 * 1024
+
 /** Sends one buffer and frees it at once: answers of a megabyte would otherwise pile up until the next garbage collection. */
 function sendOnce(reply: FastifyReply, bytes: Uint8Array): void {
+  if (bytes.length <= SMALL_BYTES && isAscii(bytes)) return void reply.send(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'))
   reply.raw.once('finish', () => (bytes.buffer as ArrayBuffer).transfer(0))
   reply.send(bytes)
 }

@@ -14,8 +14,8 @@ import { AnswerStream } from './http/answer-stream.ts'
 import { apiError, invalidParameter } from './http/api-error.ts'
 import { writeResult } from './http/result-json.ts'
 import type { ParseLimits } from './parser/cursor.ts'
-import { parse } from './parser/parse.ts'
 import { ParseError } from './parser/parse-error.ts'
+import { ParsedQueries } from './parser/parsed-queries.ts'
 
 export interface QueryArgs {
   namespace: string
@@ -43,6 +43,9 @@ export interface QueryOutcome {
 export const TRUNCATED = 'results truncated due to limit'
 /** Warnings and infos of an answer, of each kind; what is over it is counted in one more. */
 const MAX_ANNOTATIONS = 10
+
+/** One a thread. */
+const queries = new ParsedQueries()
 
 /** @throws SvcError with the API's error type for what the caller can mend. */
 export async function answerQuery(source: SampleSource, args: QueryArgs, io: JobIo): Promise<QueryOutcome> {
@@ -92,7 +95,7 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
 /** @throws bad_data in the words of Prometheus. */
 export function parsed(query: string, limits: ParseLimits): Expr {
   try {
-    return parse(query, limits)
+    return queries.get(query, limits)
   } catch (error) {
     if (error instanceof ParseError) throw invalidParameter('query', error.message)
     throw error

@@ -125,8 +125,9 @@ class Run implements Evaluation {
     if (steps.count === 0) return Promise.resolve(emptyVector(0))
     const select = async (): Promise<Value> =>
       expr.modifier === 'smoothed' ? smoothedVector(expr, steps, this) : (await instantVector(expr, steps, this)).value
+    if (this.repeated.size === 0 || this.statsOnly.has(expr)) return select()
     const key = selectorKey(expr)
-    if (!this.repeated.has(key) || this.statsOnly.has(expr)) return select()
+    if (!this.repeated.has(key)) return select()
     const place = `${key} ${steps.start} ${steps.interval} ${steps.count}`
     let value = this.shared.get(place)
     if (value === undefined) {

@@ -6,7 +6,15 @@ export function selectorKey({ matchers, offset, at, modifier }: VectorSelector):
   return JSON.stringify([matchers.map(({ name, op, value }) => [name, op, value]), offset, at, modifier])
 }
 
+const known = new WeakMap<Expr, ReadonlySet<string>>()
+
 export function repeatedSelectors(expr: Expr): ReadonlySet<string> {
+  let repeated = known.get(expr)
+  if (repeated === undefined) known.set(expr, (repeated = repeatedIn(expr)))
+  return repeated
+}
+
+function repeatedIn(expr: Expr): Set<string> {
   const seen = new Set<string>()
   const repeated = new Set<string>()
   const visit = (node: Expr): void => {

@@ -43,6 +43,7 @@ export class AnswerStream {
     this.texts('infos', infos)
     this.json.raw('}')
     await this.flush()
+    this.json.close()
   }
 
   private texts(name: string, texts: readonly string[]): void {

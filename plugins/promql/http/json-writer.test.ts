@@ -94,3 +94,35 @@ t.test('what was taken is counted, and nothing of it is written over', async (t)
   t.equal(writer.length, 10)
   t.equal(writer.total, 15)
 })
+
+t.test('times in seconds, in any order', async (t) => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  t.comment(`seed ${seed}`)
+  let state = seed
+  const random = (below: number) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below
+  const times = [0, 1, -1, 999, 1000, 9_999_999, 10_000_000, 10_000_001, 99_999_999_999, -1_700_000_000_123, 253_402_300_799_999]
+  for (let i = 0, time = 1_699_999_990_000; i < 2000; i++) times.push((time += random(4) === 0 ? random(30_000_000) : random(3) * 5000))
+  const text = written((writer) => {
+    for (const time of times) {
+      writer.room(40)
+      writer.time(time)
+      writer.raw('\n')
+    }
+  })
+  t.same(
+    text.trimEnd().split('\n'),
+    times.map((time) => (time % 1000 === 0 ? String(time / 1000) : (time / 1000).toFixed(3))),
+  )
+})
+
+t.test('a buffer that was left is not written to by two', async (t) => {
+  const first = new JsonWriter()
+  first.raw('first')
+  const taken = first.take()
+  first.close()
+  const [second, third] = [new JsonWriter(), new JsonWriter()]
+  second.raw('second')
+  third.raw('third')
+  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
+  t.same([text(taken), text(second.take()), text(third.take())], ['first', 'second', 'third'])
+})

@@ -5,6 +5,10 @@
  */
 
 const FIRST_BYTES = 16 * 1024
+/** A buffer up to this size is kept for the next writer. */
+const MAX_SPARE_BYTES = 1 << 20
+/** Seconds that have the same digits before their last four: neighbouring times mostly do. */
+const GROUP = 10_000
 /** Bytes that a number in quotes, or a time, takes at most: sign, 17 digits, point, zeros behind it, exponent. */
 export const NUMBER_BYTES = 40
 /** What gauges are mostly rounded to; each costs a division where it is in vain. */
@@ -18,11 +22,22 @@ const POINT = 0x2e
 const ZERO = 0x30
 const BACKSLASH = 0x5c
 
+const NO_BYTES = new Uint8Array(0)
+let spare: Uint8Array<ArrayBuffer> | undefined
+
 export class JsonWriter {
-  private bytes = new Uint8Array(FIRST_BYTES)
+  private bytes: Uint8Array<ArrayBuffer>
   private at = 0
+  private group = 0
+  private readonly groupDigits = new Uint8Array(NUMBER_BYTES)
+  private groupLength = 0
   /** Bytes handed out so far. */
   taken = 0
+
+  constructor() {
+    this.bytes = spare ?? new Uint8Array(FIRST_BYTES)
+    spare = undefined
+  }
 
   get length(): number {
     return this.at
@@ -39,6 +54,12 @@ export class JsonWriter {
     this.taken += this.at
     this.at = 0
     return out
+  }
+
+  /** Leaves the buffer to the next writer: this one is not to be used any more. */
+  close(): void {
+    if (this.bytes.length <= MAX_SPARE_BYTES) spare = this.bytes
+    this.bytes = NO_BYTES
   }
 
   room(bytes: number): void {
@@ -97,7 +118,8 @@ export class JsonWriter {
       rest = -ms
     }
     const seconds = Math.floor(rest / 1000)
-    this.integer(seconds)
+    if (seconds < GROUP) this.integer(seconds)
+    else this.grouped(seconds)
     const fraction = rest - seconds * 1000
     if (fraction === 0) return
     const { bytes } = this
@@ -105,6 +127,22 @@ export class JsonWriter {
     bytes[this.at++] = ZERO + ((fraction / 100) | 0)
     bytes[this.at++] = ZERO + (((fraction / 10) | 0) % 10)
     bytes[this.at++] = ZERO + (fraction % 10)
+  }
+
+  private grouped(seconds: number): void {
+    const group = Math.floor(seconds / GROUP)
+    const { bytes, groupDigits } = this
+    if (group === this.group) {
+      for (let i = 0; i < this.groupLength; i++) bytes[this.at + i] = groupDigits[i]
+      this.at += this.groupLength
+    } else {
+      const start = this.at
+      this.integer(group)
+      this.group = group
+      this.groupLength = this.at - start
+      for (let i = 0; i < this.groupLength; i++) groupDigits[i] = bytes[start + i]
+    }
+    this.digits(seconds - group * GROUP, 4)
   }
 
   /** A float in quotes. Needs room. */

@@ -8,6 +8,7 @@ import { common } from '../read/masks.ts'
 import type { SeriesArrays } from '../threads/series-layout.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { HashKey } from './hash.ts'
+import { KeptSelections } from './kept-selections.ts'
 import { findSymbol } from './symbol-lookup.ts'
 import { NO_POSITION, TagIndex } from './tag-index.ts'
 
@@ -44,6 +45,7 @@ export class SeriesView {
   /** How often a measurement's list has lost series. */
   private readonly losses = new Map<number, number>()
 
+  private readonly selections = new KeptSelections()
   private readonly regexTimeoutMs: number | undefined
 
   constructor(shared: Int32Array, regexTimeoutMs?: number) {
@@ -195,6 +197,18 @@ export class SeriesView {
    * @param list as `of` gave it; indexes may know of series that came since.
    */
   positions(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
+    if (matchers.length === 0) return undefined
+    const key = KeptSelections.key(measurement, matchers)
+    const losses = this.lossesOf(measurement)
+    let positions = this.selections.get(key, list.length, losses)
+    if (positions === undefined) {
+      positions = this.search(measurement, matchers, list)
+      if (positions !== undefined) this.selections.set(key, list.length, losses, positions)
+    }
+    return positions
+  }
+
+  private search(measurement: number, matchers: readonly Matcher[], list: Int32Array): Int32Array | undefined {
     const conditions: Condition[] = []
     // Many regular expressions together have the time of one: nothing else runs here meanwhile.
     let left = this.regexTimeoutMs ?? REGEX_TIMEOUT_MS
