@@ -116,10 +116,10 @@ async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBl
 
 async function* decoded(blocks: AsyncIterable<SampleRows>): AsyncGenerator<SampleBlock> {
   const decoder = new HistogramDecoder()
-  for await (const { histograms, ...rows } of blocks) {
-    yield histograms === undefined
-      ? rows
-      : { ...rows, histograms: Array.from(histograms, (bytes) => (bytes === undefined ? undefined : decoder.decode(bytes, 0, bytes.length))) }
+  for await (const { first, starts, times, values, kinds, histograms: encoded } of blocks) {
+    const histograms =
+      encoded === undefined ? undefined : Array.from(encoded, (bytes) => (bytes === undefined ? undefined : decoder.decode(bytes, 0, bytes.length)))
+    yield { first, starts, times, values, kinds, histograms }
   }
 }
 

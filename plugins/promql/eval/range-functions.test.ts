@@ -17,6 +17,33 @@ t.test('windows further apart than they are long', async (t) => {
   t.same(await over(2, 32, 'sum_over_time(x[2m])', source, { step: 10 }), ['{} 3 23 43 63'])
 })
 
+t.test('windows of series with holes hold what lies in them', async (t) => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  t.comment(`seed ${seed}`)
+  let state = seed
+  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
+  const SCRAPE = 10_000
+  for (let round = 0; round < 30; round++) {
+    const holes = round % 3 === 0 ? 0 : random() * 0.9
+    const samples = Array.from({ length: 200 }, () => (random() < holes ? undefined : Math.floor(random() * 100)))
+    const source = load(`x ${samples.map((value) => value ?? '_').join(' ')}`, SCRAPE)
+    for (const [range, step] of [
+      [2, 3],
+      [3, 3],
+      [5, 2],
+      [1, 7],
+    ]) {
+      const expected: (number | string)[] = []
+      for (let minute = 0; minute <= 35; minute += step) {
+        const inside = samples.filter((_, i) => i * SCRAPE <= minute * MINUTE && i * SCRAPE > (minute - range) * MINUTE).filter((value) => value !== undefined)
+        expected.push(inside.length === 0 ? '_' : inside.reduce((sum, value) => sum + value, 0))
+      }
+      const result = await over(0, Math.floor(35 / step) * step, `sum_over_time(x[${range}m])`, source, { step })
+      t.same(result, expected.every((value) => value === '_') ? [] : [`{} ${expected.join(' ')}`], `[${range}m] every ${step}m`)
+    }
+  }
+})
+
 t.test('stale samples are not in windows, and steps without samples have no result', async (t) => {
   const source = load('x 1 stale 3 _ _ _ 7', MINUTE)
   t.same(await over(0, 7, 'sum_over_time(x[2m])', source), ['{} 1 1 3 3 _ _ 7 7'])

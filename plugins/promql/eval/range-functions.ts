@@ -8,7 +8,7 @@ import { RangeCall, type RangeFn, type RangeFunction, type RangeRows } from '../
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
 import type { RowSink } from './row-sink.ts'
-import { ABSENT, FLOAT, HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from './value.ts'
+import { ABSENT, FLOAT, HISTOGRAM, type SampleBlock, type Steps, shaped, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 import { dropAllNames } from './vectors.ts'
 import { WindowPlan } from './window-plan.ts'
@@ -62,8 +62,9 @@ export async function walkRanges<Sink extends RowSink>(
   const walk: Walk = { call, window: fn.window, scalars, sink, steps, input, step: 0, lo: 0, hi: 0 }
   const short = shortWay(fn, steps, input)
   const gaveFloat = fn.annotate === undefined ? undefined : new Uint8Array(input.labels.length)
-  for await (const block of input.blocks()) {
+  for await (const read of input.blocks()) {
     pacer.check()
+    const block = shaped(read)
     call.times = block.times
     call.values = block.values
     call.kinds = block.kinds
@@ -141,18 +142,27 @@ function walkSteps(walk: Walk, block: SampleBlock, from: number, to: number): nu
   let { lo, hi, step } = walk
   let given = 0
   let samples = 0
+  /** How far the ends moved at the step before: in series that were scraped evenly they move as far again. */
+  let strideLo = 0
+  let strideHi = 0
   for (; step < count && samples < PIECE_SAMPLES; step++) {
     const time = start + step * interval
     const end = time - offset
     const reach = end + ahead
+    const hiBefore = hi
+    if (strideHi > 0 && hi + strideHi < to && times[hi + strideHi - 1] <= reach) hi += strideHi
     while (hi < to && times[hi] <= reach) hi++
+    strideHi = hi - hiBefore
     if (hi === from) continue
     const after = end - range - before
     if (newest <= after) {
       step = count
       break
     }
+    const loBefore = lo
+    if (strideLo > 0 && lo + strideLo < hi && times[lo + strideLo - 1] <= after) lo += strideLo
     while (lo < hi && times[lo] <= after) lo++
+    strideLo = lo - loBefore
     if (lo === hi) continue
     samples += hi - lo
     for (let s = 0; s < scalars.length; s++) call.scalars[s] = scalars[s][step]

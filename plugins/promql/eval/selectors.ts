@@ -10,7 +10,7 @@ import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import type { RowSink } from './row-sink.ts'
 import { markDistinct } from './series-sets.ts'
-import { FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, type VectorValue } from './value.ts'
+import { FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, shaped, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 
 export interface Instants {
@@ -55,7 +55,7 @@ export async function readInstants<Sink extends RowSink>(
   const sink = open(labels)
   for await (const read of selection.blocks()) {
     pacer.check()
-    const block = stats ? withStatsOnly(read) : read
+    const block = shaped(stats ? withStatsOnly(read) : read)
     const series = block.starts.length - 1
     for (let i = 0; i < series; i++) {
       const from = block.starts[i]

@@ -57,6 +57,14 @@ export interface SampleBlock {
   histograms?: (FloatHistogram | undefined)[]
 }
 
+/**
+ * The block as an object of the one shape that the loops over samples see, wherever it comes from: compiled for another shape, a loop would be thrown
+ * away and compiled again while queries wait.
+ */
+export function shaped({ first, starts, times, values, kinds, histograms }: SampleBlock): SampleBlock {
+  return { first, starts, times, values, kinds, histograms }
+}
+
 /** A range vector, before a function turns its windows into a vector. */
 export interface MatrixValue {
   type: 'matrix'

@@ -20,6 +20,28 @@ t.test('sums and means keep what rounding loses', async (t) => {
   t.ok(Number.isNaN(overWindow('sum_over_time', every10s(Infinity, -Infinity))))
 })
 
+t.test('integers before others change nothing of a sum or a mean', async (t) => {
+  const sum = (values: readonly number[]): [number, number] => {
+    let [total, lost] = [values[0], 0]
+    for (const value of values.slice(1)) {
+      const next = total + value
+      lost += Math.abs(total) >= Math.abs(value) ? total - next + value : value - next + total
+      total = next
+    }
+    return [total, lost]
+  }
+  const kinds = [() => Math.floor(random() * 100), () => 2 ** 31 - Math.floor(random() * 3), () => -(2 ** 31), () => -0, () => random() * 1e6, () => 2 ** 40]
+  for (let round = 0; round < 500; round++) {
+    const some = kinds.filter(() => random() < 0.4)
+    const pick = () => (some.length === 0 ? kinds[0] : some[Math.floor(random() * some.length)])()
+    const whole = Math.floor(random() * 20)
+    const values = Array.from({ length: 1 + Math.floor(random() * 30) }, (_, i) => (i < whole ? Math.floor(random() * 1000) : pick()))
+    const [total, lost] = sum(values)
+    t.equal(overWindow('sum_over_time', every10s(...values)), total + lost + 0, values.join())
+    t.equal(overWindow('avg_over_time', every10s(...values)), total / values.length + lost / values.length, values.join())
+  }
+})
+
 t.test('a mean stays among its values when their sum does not', async (t) => {
   t.equal(overWindow('avg_over_time', every10s(1e308, 1e308, 1e308)), 1e308)
   t.ok(Math.abs(overWindow('avg_over_time', every10s(-1.7e308, -1.7e308, 1.7e308, 1.7e308)) as number) < 1e293)

@@ -36,7 +36,7 @@ async function run(query: string, source: SampleSource, options: RunOptions): Pr
   const step = (options.step ?? 1) * MINUTE
   const count = step === 0 ? 1 : Math.floor((end - start) / step) + 1
   const value = await evaluate(
-    parse(query),
+    frozen(parse(query)),
     { start, interval: step === 0 ? 1 : step, count },
     {
       source,
@@ -84,4 +84,10 @@ export function labelsText(labels: Labels): string {
   const { __name__: name = '', ...rest } = labels.toJSON()
   const pairs = Object.entries(rest).map(([label, value]) => `${label}="${value}"`)
   return pairs.length === 0 && name !== '' ? name : `${name}{${pairs.join(',')}}`
+}
+
+/** Queries of the same text share a syntax tree: an evaluation that changed it would throw here. */
+function frozen<T>(node: T): T {
+  if (typeof node === 'object' && node !== null && !Object.isFrozen(node)) for (const member of Object.values(Object.freeze(node))) frozen(member)
+  return node
 }
