@@ -10,6 +10,7 @@ import type { WorkerConfig } from '../threads/messages.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { type Maskable, masksAll, masksOf } from './masks.ts'
 import type { SampleBlocks } from './samples/source-blocks.ts'
+import { segmentsInRange, timesOf } from './segments-in-range.ts'
 import { type Interval, type Source, unionSql } from './sources.ts'
 
 export interface RelationContext {
@@ -66,15 +67,8 @@ export function sourcesOf(state: WorkerState, snapshot: Snapshot, def: Measureme
     const shared = (state.tables.get(id)?.measurement ?? def.id) !== def.id
     const measurement = shared ? def.id : undefined
     const table = snapshot.table(id)
-    for (const segment of table.segments) {
-      const source = {
-        minTime: BigInt(segment.minTime),
-        maxTime: BigInt(segment.maxTime),
-        dirty: segment.dirty === null ? null : ([BigInt(segment.dirty[0]), BigInt(segment.dirty[1])] as Interval),
-        segment,
-        measurement,
-      }
-      if (!overlaps(source, time)) continue
+    for (const segment of segmentsInRange(table.segments, time)) {
+      const source = { ...timesOf(segment), segment, measurement }
       if (series !== undefined && !(series[series.length - 1] >= segment.minSeries && series[0] <= segment.maxSeries)) continue
       keep(segments, source, { sequence: segment.sequence, cleared: segment.cleared ?? 0 })
     }

@@ -252,7 +252,8 @@ export class WorkerState {
     const gone = new Set(removed)
     const next = new Map<number, SegmentMeta[]>()
     for (const [table, list] of this.segments) {
-      const kept = gone.size === 0 ? list : list.filter((segment) => !gone.has(segment.id))
+      // A list that stays the same stays the array it is: what was made of it is kept by it.
+      const kept = list.some(({ id }) => gone.has(id)) ? list.filter(({ id }) => !gone.has(id)) : list
       if (kept.length > 0) next.set(table, kept)
     }
     for (const segment of added)
