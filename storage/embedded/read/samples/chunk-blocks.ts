@@ -6,15 +6,18 @@ import type { FieldDef } from '../../threads/definitions.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import { contains } from '../masks.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
-import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
+import { type ChunkFrame, FrameSorter } from './chunk-frame.ts'
+import { blockBytes, type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 
 /** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
 const FEW_SHARE = 64
 
 interface ChunkEntry {
   owned: OwnedBlocks
-  /** Rows when the chunk's block of a field was made; it is void for any other number. */
-  rows: Map<number, number>
+  /** Of the state of the chunk that was asked for last. */
+  rows: number
+  /** Kept as long as blocks that share it are, about. */
+  frame: WeakRef<ChunkFrame> | undefined
   /** Rows when few series were picked out last: asked for again in that state, all of the chunk is worth ordering. */
   picked: number
 }
@@ -22,6 +25,7 @@ interface ChunkEntry {
 export class ChunkBlocks {
   private readonly cache: BlockCache
   private readonly owned = new WeakMap<ChunkView, ChunkEntry>()
+  private readonly sorter = new FrameSorter()
 
   constructor(cache: BlockCache) {
     this.cache = cache
@@ -33,22 +37,46 @@ export class ChunkBlocks {
     const rows = part.counts[c]
     const view = chunk.columns.get(field.id)
     if (rows === 0 || view === undefined || !intersects(chunk, rows, lo, hi)) return undefined
-    let entry = this.owned.get(chunk)
-    if (entry === undefined) this.owned.set(chunk, (entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows: new Map(), picked: 0 }))
-    if (entry.rows.get(field.id) === rows) {
-      const known = this.cache.get(entry.owned, field.id)
-      if (known !== undefined) return known
-    }
+    const entry = this.entryOf(part, chunk, rows)
+    const known = this.cache.get(entry.owned, field.id)
+    if (known !== undefined) return known
     if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && entry.picked !== rows) {
       entry.picked = rows
       const positions = sortedPositions(chunk, pick(chunk, rows, series))
       return built(part, chunk, view, positions, field).build(false)
     }
-    const builder = built(part, chunk, view, sortedPositions(chunk, allPositions(chunk, rows)), field)
-    const block = builder.build(true)
-    entry.rows.set(field.id, rows)
-    this.cache.put(entry.owned, field.id, block, builder.bytes)
+    let frame = entry.frame?.deref()
+    if (frame === undefined) entry.frame = new WeakRef((frame = this.sorter.frame(chunk, rows)))
+    const values = plainValues(chunk, view, frame.order, field)
+    if (values === undefined) {
+      const builder = built(part, chunk, view, frame.order, field)
+      const block = builder.build(true)
+      this.cache.put(entry.owned, field.id, block, builder.bytes)
+      return block
+    }
+    const block = blockOf(frame, values)
+    // Fields share what is not their own, and each counts it: they go one by one.
+    this.cache.put(entry.owned, field.id, block, blockBytes(block))
     return block
+  }
+
+  /** Lets the blocks of a chunk go that others have taken the place of. */
+  drop(part: MemtablePart, c: number, field: FieldDef): void {
+    const entry = this.owned.get(part.chunks[c])
+    if (entry !== undefined) this.cache.remove(entry.owned, field.id)
+  }
+
+  private entryOf(part: MemtablePart, chunk: ChunkView, rows: number): ChunkEntry {
+    let entry = this.owned.get(chunk)
+    if (entry === undefined) {
+      entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows, frame: undefined, picked: 0 }
+      this.owned.set(chunk, entry)
+    } else if (entry.rows !== rows) {
+      for (const field of [...entry.owned.entries.keys()]) this.cache.remove(entry.owned, field)
+      entry.rows = rows
+      entry.frame = undefined
+    }
+    return entry
   }
 }
 
@@ -72,24 +100,6 @@ function pick(chunk: ChunkView, rows: number, wanted: Int32Array): Int32Array {
   return Int32Array.from(found)
 }
 
-function allPositions(chunk: ChunkView, rows: number): Int32Array {
-  // A counting sort by series keeps the order of arrival.
-  let max = 0
-  let min = 0x7fffffff
-  const { series } = chunk
-  for (let row = 0; row < rows; row++) {
-    if (series[row] > max) max = series[row]
-    if (series[row] < min) min = series[row]
-  }
-  if (max - min > rows * 16) return Int32Array.from({ length: rows }, (_, row) => row)
-  const next = new Int32Array(max - min + 2)
-  for (let row = 0; row < rows; row++) next[series[row] - min + 1]++
-  for (let i = 1; i < next.length; i++) next[i] += next[i - 1]
-  const positions = new Int32Array(rows)
-  for (let row = 0; row < rows; row++) positions[next[series[row] - min]++] = row
-  return positions
-}
-
 /** By series, then time, then arrival. */
 function sortedPositions(chunk: ChunkView, positions: Int32Array): Int32Array {
   const { series, time } = chunk
@@ -101,6 +111,34 @@ function sortedPositions(chunk: ChunkView, positions: Int32Array): Int32Array {
   }
   if (ordered) return positions
   return positions.sort((a, b) => series[a] - series[b] || (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
+}
+
+function blockOf({ series, starts, times, rests, duplicates, minTime, maxTime }: ChunkFrame, values: Float64Array): SampleBlock {
+  return { series, starts, times, ...(rests === undefined ? {} : { rests }), values, ...(duplicates ? { duplicates: true as const } : {}), minTime, maxTime }
+}
+
+/** The values of a column that has one in every row, and nothing but numbers among them; undefined for others. */
+function plainValues(chunk: ChunkView, view: ColumnView, order: Int32Array, { type }: FieldDef): Float64Array | undefined {
+  if (chunk.hasNulls(view)) return undefined
+  const { f64, i32, u8 } = view
+  const out = type === 'histogram' || type === 'decimal' ? undefined : new Float64Array(order.length)
+  if (out === undefined) return undefined
+  switch (type) {
+    case 'float64':
+      if (chunk.hasNonFinite(view)) return undefined
+      for (let i = 0; i < out.length; i++) out[i] = f64[order[i]]
+      break
+    case 'int64':
+      for (let i = 0; i < out.length; i++) out[i] = i32[order[i] * 2 + 1] * 4294967296 + (i32[order[i] * 2] >>> 0)
+      break
+    case 'uint64':
+      for (let i = 0; i < out.length; i++) out[i] = (i32[order[i] * 2 + 1] >>> 0) * 4294967296 + (i32[order[i] * 2] >>> 0)
+      break
+    case 'bool':
+      for (let i = 0; i < out.length; i++) out[i] = u8[order[i]]
+      break
+  }
+  return out
 }
 
 function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions: Int32Array, field: FieldDef): SampleBlockBuilder {

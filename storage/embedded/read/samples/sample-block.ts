@@ -54,7 +54,7 @@ export function isStaleMarker(low: number, high: number): boolean {
 }
 
 /** Nanoseconds beyond the whole milliseconds of a time. */
-function restOf(low: number, ms: number): number {
+export function restOf(low: number, ms: number): number {
   return (low - Math.imul(ms | 0, NS_PER_MS)) | 0
 }
 
