@@ -27,7 +27,7 @@ export async function activeSeries({ sampleBlocks }: RelationContext, sources: r
       if (from < to && (masks.length === 0 || unmaskedRuns(masks, block.series[at], block, from, to, parts) > 0)) active[i] = 1
     })
   }
-  const blockSources = sampleBlocks.blockSources(sources)
+  const blockSources = sampleBlocks.groupedSources(sources)
   for (let i = blockSources.length - 1; i >= 0; i--) {
     const rest = missing(series, active)
     if (rest.length === 0) break

@@ -6,7 +6,7 @@ import type { ChunkView } from '../../memtable/chunk-view.ts'
 import type { Source } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { type ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
-import { Gatherer } from './gather.ts'
+import { joinedBlocks } from './joined-blocks.ts'
 import { blockBytes, type SampleBlock } from './sample-block.ts'
 import type { ReadScope } from './segment-blocks.ts'
 
@@ -29,19 +29,24 @@ export class ChunkGroups {
     this.chunks = chunks
   }
 
-  /** The group that begins with chunk `first`; undefined when its chunks have to be read one by one. */
-  of(source: Source, first: number, measurement: number, scope: ReadScope): SampleBlock | undefined {
+  /**
+   * The group that begins with chunk `first`; undefined when its chunks have to be read one by one.
+   * @param make whether it is made when it is not there.
+   */
+  of(source: Source, first: number, scope: ReadScope, make: boolean): SampleBlock | undefined {
     const { part } = source.memtable!
     const head = part.chunks[first]
-    const key = measurement * FIELD_SPAN + scope.field.id
+    const key = scope.measurement * FIELD_SPAN + scope.field.id
     if (this.refused.get(head)?.has(key)) return undefined
     let owned = this.owned.get(head)
     if (owned === undefined) this.owned.set(head, (owned = new OwnedBlocks(memtableOwner(part.memtable.id))))
     const known = this.cache.get(owned, key)
-    if (known !== undefined) return known
+    if (known !== undefined || !make) return known
     const block = this.make(source, first, scope)
     if (block !== undefined && this.cache.accepts(blockBytes(block))) {
       this.cache.put(owned, key, block, blockBytes(block))
+      // In a table of its own nobody else makes groups of these chunks.
+      if (source.measurement === undefined) for (let c = first; c < first + GROUP_CHUNKS; c++) this.chunks.drop(part, c, scope.field)
       return block
     }
     const refused = this.refused.get(head)
@@ -53,40 +58,14 @@ export class ChunkGroups {
   /** All of the measurement's series, at all times: the chunks are full, and nothing is masked in a block. */
   private make(source: Source, first: number, { field, all }: ReadScope): SampleBlock | undefined {
     const everything = [-(2n ** 63n), 2n ** 63n - 1n] as const
-    const gatherer = new Gatherer(all, 0, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)
-    let min = Number.POSITIVE_INFINITY
-    let max = Number.NEGATIVE_INFINITY
-    let sparse = false
+    const blocks: SampleBlock[] = []
     for (let chunk = first; chunk < first + GROUP_CHUNKS; chunk++) {
       const block = this.chunks.of(source.memtable!.part, chunk, field, everything, all)
       if (block === undefined) continue
       // Which of two samples of a millisecond is the later one could not be told any more.
       if (block.rests !== undefined || block.blobs !== undefined) return undefined
-      gatherer.add({ block, masks: [] })
-      if (block.sparse === true) sparse = true
-      if (block.minTime < min) min = block.minTime
-      if (block.maxTime > max) max = block.maxTime
+      blocks.push(block)
     }
-    const samples = gatherer.samples(0, all.length)
-    const rows = gatherer.rows(0, all.length, { times: new Float64Array(samples), values: new Float64Array(samples) })
-    const series = new Int32Array(all.length)
-    const starts = new Int32Array(all.length + 1)
-    let n = 0
-    for (let i = 0; i < all.length; i++) {
-      if (rows.starts[i] === rows.starts[i + 1]) continue
-      series[n] = all[i]
-      starts[n++] = rows.starts[i]
-    }
-    starts[n] = rows.times.length
-    return {
-      series: series.slice(0, n),
-      starts: starts.slice(0, n + 1),
-      times: rows.times,
-      values: rows.values,
-      ...(rows.kinds === undefined ? {} : { kinds: rows.kinds }),
-      ...(sparse ? { sparse: true as const } : {}),
-      minTime: min,
-      maxTime: max,
-    }
+    return joinedBlocks(blocks, all)
   }
 }

@@ -115,7 +115,7 @@ export class FieldRows {
     const { sampleBlocks } = context
     if (sources.length === 0) return
     const scope: ReadScope = { context, measurement: measurement.id, field, range: time, all, signal, limit: Number.POSITIVE_INFINITY }
-    const blockSources = sampleBlocks.groupedSources(sources, series)
+    const blockSources = sampleBlocks.groupedSources(sources)
     // Samples of whole milliseconds lie in the range from its first whole one on.
     const [lo, hi] = millisecondRange([time[0] > LAST_START ? time[0] : time[0] + NS_PER_MS - 1n, time[1]])
     const size = blockSize(sources, series.length, scope)

@@ -44,6 +44,8 @@ class Subject {
   }
 
   grow(): void {
+    // As the engine does: a series keeps its rows in one table of a memtable.
+    this.freeze()
     this.measurement = this.db.measurement('m', SPEC)
   }
 

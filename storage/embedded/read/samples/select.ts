@@ -74,7 +74,7 @@ function fieldOf({ state }: RelationContext, request: SampleRequest): { measurem
 async function* newestBlock(context: RelationContext, snapshot: Snapshot, { measurement, scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
   if (sources.length === 0) return
   const { sampleBlocks } = context
-  const read = (series: Int32Array): Promise<SampleRows> => newestSamples(sampleBlocks, sampleBlocks.blockSources(sources), series, scope)
+  const read = (series: Int32Array): Promise<SampleRows> => newestSamples(sampleBlocks, sampleBlocks.groupedSources(sources), series, scope)
   const kept = await keptSamples(snapshot, measurement, series, scope)
   if (kept === undefined) yield await read(series)
   else yield kept.later.length === 0 ? kept.rows : withRows(kept.rows, series, await read(kept.later), kept.later)
@@ -82,7 +82,7 @@ async function* newestBlock(context: RelationContext, snapshot: Snapshot, { meas
 
 async function* sampleBlocks({ sampleBlocks }: RelationContext, { scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
   if (sources.length === 0) return
-  const blockSources = sampleBlocks.groupedSources(sources, series)
+  const blockSources = sampleBlocks.groupedSources(sources)
   const [lo, hi] = millisecondRange([...scope.range])
   const size = blockSize(sources, series.length, scope)
   for (let first = 0; first < series.length; first += size) {

@@ -59,7 +59,7 @@ export class SampleBlocks {
   }
 
   /** Oldest first. */
-  blockSources(sources: readonly Source[]): BlockSource[] {
+  private blockSources(sources: readonly Source[]): BlockSource[] {
     const out: BlockSource[] = []
     for (const source of sources) {
       const chunks = source.memtable?.part.chunks.length ?? 1
@@ -68,10 +68,9 @@ export class SampleBlocks {
     return out
   }
 
-  /** As `blockSources`, with full chunks in groups where many series are wanted. */
-  groupedSources(sources: readonly Source[], series: Int32Array): BlockSource[] {
+  /** As `blockSources`, with full chunks in groups. */
+  groupedSources(sources: readonly Source[]): BlockSource[] {
     const blockSources = this.blockSources(sources)
-    if (series.length < GROUP_SERIES) return blockSources
     const out: BlockSource[] = []
     for (let i = 0; i < blockSources.length; ) {
       const blockSource = blockSources[i]
@@ -99,7 +98,7 @@ export class SampleBlocks {
       return blocks instanceof Promise ? blocks.then((list) => list.map(visible)) : blocks.map(visible)
     }
     const { part } = source.memtable!
-    const together = group === true ? this.groups.of(source, chunk, scope.measurement, scope) : undefined
+    const together = group === true ? this.groups.of(source, chunk, scope, series.length >= GROUP_SERIES) : undefined
     if (together !== undefined) return [visible(together)]
     const out: MaskedBlock[] = []
     for (let c = chunk; c < chunk + (group === true ? GROUP_CHUNKS : 1); c++) {
