@@ -1,8 +1,7 @@
 /** Assembles a node from its config and runs it: setup, start, listen, ready; and all the way back. */
-import { resolve } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import { Auth } from './auth/auth.ts'
-import type { NodeConfig } from './config/config.ts'
+import { dataDirOf, type NodeConfig } from './config/config.ts'
 import { runGraceMs, type ServerConfig } from './config/schema.ts'
 import { addHealthRoutes, addLogLevelRoute, addMetricsRoute } from './http/health.ts'
 import { addOpenapiRoutes, describeRoutes } from './http/openapi.ts'
@@ -260,12 +259,6 @@ export class SvcNode {
     await this.engine.open()
     this.open = this.engine
   }
-}
-
-/** Where the engine keeps its files, absolute; undefined for one that keeps none here. */
-export function dataDirOf({ storage }: NodeConfig): string | undefined {
-  const directory = storage?.config.data_dir
-  return typeof directory === 'string' ? resolve(directory) : undefined
 }
 
 async function inOrder(hooks: readonly (() => void | Promise<void>)[]): Promise<void> {

@@ -1,16 +1,13 @@
 /** The command line: serve, check, plugins, and the commands of plugins. Returns an exit code; only main.ts ends the process. */
 
-import { ConfigError, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
+import { ConfigError, readConfig, resolveConfig } from '../config/config.ts'
 import { type Override, settingOf } from '../config/overrides.ts'
-import { describe, listPlugins, notes, warnings } from '../config/text.ts'
+import { listPlugins } from '../config/text.ts'
 import { KERNEL_COMMANDS } from '../declared-names.ts'
 import { didYouMean, printable } from '../lib/text/index.ts'
-import { LateError } from '../lifecycle.ts'
-import { Logs } from '../log.ts'
-import { SvcNode } from '../node.ts'
 import { VERSION } from '../version.ts'
 import { type Io, parseWords, SWITCHES } from './argv.ts'
-import { checkPlugins, commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
+import { commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
 
 /** Those that need no plugin but the selected ones. */
 const SELECTED_ONLY = ['serve', 'check']
@@ -35,6 +32,7 @@ ${overrides.flatMap((override) => (override.flag === undefined ? [] : `${`  --${
 
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   try {
+    if (argv.length === 1 && ['-v', '--version'].includes(argv[0])) return say(io, `${VERSION}\n`)
     const known = await vocabularyOf(argv, io.env, SELECTED_ONLY)
     return KERNEL_COMMANDS.includes(known.command) ? await runOwn(known, argv, io) : await runPlugged(known, argv, io)
   } catch (error) {
@@ -53,7 +51,8 @@ async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promi
   if (command === 'help' || flags.help !== undefined) return say(io, help(flags.help === undefined ? known : await vocabularyOf(['help', ...argv], io.env, [])))
   if (command === 'plugins') return say(io, await listPlugins(readConfig(flags, io.env)))
   const config = await resolveConfig(readConfig(flags, io.env))
-  return command === 'check' ? check(config, io) : serve(config, io)
+  // A word of the command line loads what it needs: a node is most of the program.
+  return command === 'check' ? (await import('./check.ts')).check(config, io) : (await import('./serve.ts')).serve(config, io)
 }
 
 async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
@@ -71,46 +70,5 @@ function help({ plugins, overrides }: Vocabulary): string {
 
 function say(io: Io, text: string): number {
   io.out(text)
-  return 0
-}
-
-/** Steps that miss the limit are reported by themselves before. */
-const KILL_GRACE_MS = 1000
-
-async function serve(config: NodeConfig, io: Io): Promise<number> {
-  const node = new SvcNode(config)
-  const log = node.logs.child('kernel')
-  for (const note of notes(config)) log.info(note)
-  const up = (async () => {
-    await node.setup()
-    await node.start()
-  })()
-  const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
-  log.info({ signal }, 'stopping')
-  const late = (): void => {
-    log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')
-    io.kill?.()
-  }
-  setTimeout(late, config.server.shutdown_timeout_secs * 1000 + KILL_GRACE_MS).unref()
-  const failures = await node.stop()
-  await up.catch(() => {}) // it was interrupted by the signal, or had failed and thrown above
-  // Exiting would wait for what has not ended.
-  if (failures.some(({ cause }) => cause instanceof LateError)) late()
-  log.info('stopped')
-  return failures.length === 0 ? 0 : 1
-}
-
-/** Goes as far as the setup phase, which declares routes and metrics and opens nothing. */
-async function check(config: NodeConfig, io: Io): Promise<number> {
-  const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
-  try {
-    await node.setup()
-    await checkPlugins(config, io.env, node.auth.owners)
-    io.out(describe(config))
-    for (const note of notes(config)) io.out(`note: ${note}\n`)
-    for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
-  } finally {
-    await node.stop()
-  }
   return 0
 }

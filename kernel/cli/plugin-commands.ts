@@ -1,9 +1,8 @@
 /** The words and flags that plugins add to the command line: those that the config file selects, and the built-in ones. */
 
-import { ConfigError, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
+import { ConfigError, dataDirOf, type NodeConfig, readConfig, resolveConfig } from '../config/config.ts'
 import { KERNEL_OVERRIDES, type Override, overridesOf } from '../config/overrides.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
-import { dataDirOf } from '../node.ts'
 import type { Plugin } from '../plugin.ts'
 import { commandOf, configPathOf, flagsIn, type Io, parseWords, SWITCHES } from './argv.ts'
 import type { Command, CommandConfig } from './command.ts'

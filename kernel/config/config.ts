@@ -300,3 +300,9 @@ async function resolveStorage(
   }
   return { engine: String(named), module, config, preset }
 }
+
+/** Where the engine keeps its files, absolute; undefined for one that keeps none here. */
+export function dataDirOf({ storage }: NodeConfig): string | undefined {
+  const directory = storage?.config.data_dir
+  return typeof directory === 'string' ? resolve(directory) : undefined
+}

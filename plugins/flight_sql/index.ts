@@ -1,10 +1,8 @@
 import { type CallContext, definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { GrpcListener, type GrpcMethod } from 'svcdb/lib/grpc'
-import { Actions } from './actions.ts'
 import { configSchema } from './config.ts'
-import { FlightHandler } from './handler.ts'
-import { PutHandler } from './put-handler.ts'
 import { Queries } from './queries.ts'
+import type { FlightService } from './service.ts'
 import { Sessions } from './sessions.ts'
 import { sqlInfoValues } from './sql-info-values.ts'
 import { Statements } from './statements.ts'
@@ -27,9 +25,12 @@ export default definePlugin({
     const statements = new Statements({ maxStatements, maxBytes, lifetimeMs }, monotonic)
     const queries = new Queries(svc, config)
     const info = sqlInfoValues({ statementTimeoutMs: lifetimeMs, maxStatements })
-    const handler = new FlightHandler(svc, { queries, statements, sessions, info, handshakeMs: config.handshake_timeout_secs * 1000 })
-    const actions = new Actions(queries, statements, sessions)
-    const puts = new PutHandler(svc, config, statements)
+    let made: Promise<FlightService> | undefined
+    // Arrow's library is loaded with the first call: most nodes never get one.
+    const service = () => {
+      made ??= import('./service.ts').then(({ flightService }) => flightService(svc, config, { queries, statements, sessions, info }))
+      return made
+    }
     svc.metrics.gauge('flight_sql_sessions', 'Logins that Flight SQL keeps', [], (gauge) => gauge.set(sessions.size))
     svc.metrics.gauge('flight_sql_prepared_statements', 'Prepared statements that Flight SQL keeps', [], (gauge) => gauge.set(statements.size))
 
@@ -40,21 +41,46 @@ export default definePlugin({
         // A user name and a token: it is read before the caller is known.
         maxRequestBytes: 65_536,
         kind: 'bidi_stream',
-        handle: (requests, call, send) => handler.handshake(requests, call, send),
+        handle: async (requests, call, send) => (await service()).handler.handshake(requests, call, send),
       },
-      { path: `${SERVICE}GetFlightInfo`, action: 'read', kind: 'unary', handle: (request, call) => handler.getFlightInfo(request, call) },
-      { path: `${SERVICE}PollFlightInfo`, action: 'read', kind: 'unary', handle: (request, call) => handler.pollFlightInfo(request, call) },
-      { path: `${SERVICE}GetSchema`, action: 'read', kind: 'unary', handle: (request, call) => handler.getSchema(request, call) },
-      { path: `${SERVICE}DoGet`, action: 'read', kind: 'server_stream', handle: (request, call, send) => handler.doGet(request, call, send) },
-      { path: `${SERVICE}ListFlights`, action: 'read', kind: 'server_stream', handle: (request, call, send) => handler.listFlights(request, call, send) },
-      { path: `${SERVICE}DoAction`, action: 'read', kind: 'server_stream', handle: (request, call, send) => actions.run(request, call, send) },
-      { path: `${SERVICE}ListActions`, action: 'read', kind: 'server_stream', handle: (_request, _call, send) => actions.list(send) },
+      {
+        path: `${SERVICE}GetFlightInfo`,
+        action: 'read',
+        kind: 'unary',
+        handle: async (request, call) => (await service()).handler.getFlightInfo(request, call),
+      },
+      {
+        path: `${SERVICE}PollFlightInfo`,
+        action: 'read',
+        kind: 'unary',
+        handle: async (request, call) => (await service()).handler.pollFlightInfo(request, call),
+      },
+      { path: `${SERVICE}GetSchema`, action: 'read', kind: 'unary', handle: async (request, call) => (await service()).handler.getSchema(request, call) },
+      {
+        path: `${SERVICE}DoGet`,
+        action: 'read',
+        kind: 'server_stream',
+        handle: async (request, call, send) => (await service()).handler.doGet(request, call, send),
+      },
+      {
+        path: `${SERVICE}ListFlights`,
+        action: 'read',
+        kind: 'server_stream',
+        handle: async (request, call, send) => (await service()).handler.listFlights(request, call, send),
+      },
+      {
+        path: `${SERVICE}DoAction`,
+        action: 'read',
+        kind: 'server_stream',
+        handle: async (request, call, send) => (await service()).actions.run(request, call, send),
+      },
+      { path: `${SERVICE}ListActions`, action: 'read', kind: 'server_stream', handle: async (_request, _call, send) => (await service()).actions.list(send) },
       {
         path: `${SERVICE}DoPut`,
         action: 'public',
         carriesPoints: true,
         kind: 'bidi_stream',
-        handle: (requests, call, send) => puts.doPut(requests, call, send),
+        handle: async (requests, call, send) => (await service()).puts.doPut(requests, call, send),
       },
     ]
     const listener = new GrpcListener(svc, config, methods, 'flight', (given) => sessions.resolve(given))

@@ -1,0 +1,32 @@
+/** Runs a node until a signal says to stop. */
+import type { NodeConfig } from '../config/config.ts'
+import { notes } from '../config/text.ts'
+import { LateError } from '../lifecycle.ts'
+import { SvcNode } from '../node.ts'
+import type { Io } from './argv.ts'
+
+/** Steps that miss the limit are reported by themselves before. */
+const KILL_GRACE_MS = 1000
+
+export async function serve(config: NodeConfig, io: Io): Promise<number> {
+  const node = new SvcNode(config)
+  const log = node.logs.child('kernel')
+  for (const note of notes(config)) log.info(note)
+  const up = (async () => {
+    await node.setup()
+    await node.start()
+  })()
+  const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
+  log.info({ signal }, 'stopping')
+  const late = (): void => {
+    log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')
+    io.kill?.()
+  }
+  setTimeout(late, config.server.shutdown_timeout_secs * 1000 + KILL_GRACE_MS).unref()
+  const failures = await node.stop()
+  await up.catch(() => {}) // it was interrupted by the signal, or had failed and thrown above
+  // Exiting would wait for what has not ended.
+  if (failures.some(({ cause }) => cause instanceof LateError)) late()
+  log.info('stopped')
+  return failures.length === 0 ? 0 : 1
+}

@@ -1,0 +1,21 @@
+/** What answers the calls; with it comes Arrow's library. */
+import type { Svc } from 'svcdb'
+import { Actions } from './actions.ts'
+import type { FlightSqlConfig } from './config.ts'
+import { type FlightDependencies, FlightHandler } from './handler.ts'
+import { PutHandler } from './put-handler.ts'
+
+export interface FlightService {
+  handler: FlightHandler
+  actions: Actions
+  puts: PutHandler
+}
+
+export function flightService(svc: Svc, config: FlightSqlConfig, dependencies: Omit<FlightDependencies, 'handshakeMs'>): FlightService {
+  const { queries, statements, sessions } = dependencies
+  return {
+    handler: new FlightHandler(svc, { ...dependencies, handshakeMs: config.handshake_timeout_secs * 1000 }),
+    actions: new Actions(queries, statements, sessions),
+    puts: new PutHandler(svc, config, statements),
+  }
+}
