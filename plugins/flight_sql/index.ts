@@ -25,10 +25,11 @@ export default definePlugin({
     const statements = new Statements({ maxStatements, maxBytes, lifetimeMs }, monotonic)
     const queries = new Queries(svc, config)
     const info = sqlInfoValues({ statementTimeoutMs: lifetimeMs, maxStatements })
+    const points = svc.metrics.counter('flight_sql_points_written_total', 'Points written by Flight SQL')
     let made: Promise<FlightService> | undefined
     // Arrow's library is loaded with the first call: most nodes never get one.
     const service = () => {
-      made ??= import('./service.ts').then(({ flightService }) => flightService(svc, config, { queries, statements, sessions, info }))
+      made ??= import('./service.ts').then(({ flightService }) => flightService(svc, config, { queries, statements, sessions, info, points }))
       return made
     }
     svc.metrics.gauge('flight_sql_sessions', 'Logins that Flight SQL keeps', [], (gauge) => gauge.set(sessions.size))

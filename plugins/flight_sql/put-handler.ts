@@ -23,12 +23,13 @@ export class PutHandler {
   private readonly points: Counter
   private readonly limits: ReadLimits
 
-  constructor(svc: Svc, config: FlightSqlConfig, statements: Statements) {
+  /** @param points counts those written. */
+  constructor(svc: Svc, config: FlightSqlConfig, statements: Statements, points: Counter) {
     this.svc = svc
     this.config = config
     this.statements = statements
     this.limits = { maxRows: config.max_batch_rows, maxBytes: config.max_decompressed_bytes }
-    this.points = svc.metrics.counter('flight_sql_points_written_total', 'Points written by Flight SQL')
+    this.points = points
   }
 
   /** The method itself is public: whether it reads or writes is known with the first message, which is taken from callers with credentials only. */

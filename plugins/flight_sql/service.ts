@@ -1,5 +1,5 @@
 /** What answers the calls; with it comes Arrow's library. */
-import type { Svc } from 'svcdb'
+import type { Counter, Svc } from 'svcdb'
 import { Actions } from './actions.ts'
 import type { FlightSqlConfig } from './config.ts'
 import { type FlightDependencies, FlightHandler } from './handler.ts'
@@ -11,11 +11,16 @@ export interface FlightService {
   puts: PutHandler
 }
 
-export function flightService(svc: Svc, config: FlightSqlConfig, dependencies: Omit<FlightDependencies, 'handshakeMs'>): FlightService {
-  const { queries, statements, sessions } = dependencies
+export interface ServiceDependencies extends Omit<FlightDependencies, 'handshakeMs'> {
+  /** Counts points written. */
+  points: Counter
+}
+
+export function flightService(svc: Svc, config: FlightSqlConfig, dependencies: ServiceDependencies): FlightService {
+  const { queries, statements, sessions, points } = dependencies
   return {
     handler: new FlightHandler(svc, { ...dependencies, handshakeMs: config.handshake_timeout_secs * 1000 }),
     actions: new Actions(queries, statements, sessions),
-    puts: new PutHandler(svc, config, statements),
+    puts: new PutHandler(svc, config, statements, points),
   }
 }
