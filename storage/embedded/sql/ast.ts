@@ -5,7 +5,7 @@
  */
 import { SvcError } from 'svcdb/lib/errors'
 import type { SqlHost } from './host.ts'
-import { fill, isTreeOf, shapeOf } from './shapes.ts'
+import { fill, isTreeOf, type MarkPath, marksOf, shapeOf } from './shapes.ts'
 
 // The tree is data from outside: members are looked at one by one.
 // biome-ignore lint/suspicious/noExplicitAny: see above
@@ -15,12 +15,19 @@ export type Node = Record<string | symbol, any>
 const KEPT_SHAPES = 512
 const KEPT_LENGTH = 16_384
 const KEPT_BYTES = 16 << 20
-const trees = new Map<string, string | typeof UNFIT>()
+const trees = new Map<string, KeptTree>()
 let keptBytes = 0
 const SHAPE = 'shape '
 const TEXT = 'text '
-/** A shape that is not parsed by itself; its statements are kept one by one. */
-const UNFIT = Symbol('unfit')
+
+interface KeptTree {
+  /** Of a `Parsed`; undefined for a shape that is not parsed by itself, its statements are kept one by one. */
+  json: string | undefined
+  /** Where literals go. */
+  marks: readonly MarkPath[]
+}
+
+const UNFIT: KeptTree = { json: undefined, marks: [] }
 
 /** Integers of 64 and 128 bits lie as plain JSON numbers under these keys; JSON.parse would round them. Inside a string the quotes are escaped, so this cannot match there. */
 const LONG_INTEGER = /"(value|upper|lower)":(-?\d{16,})(?=[,}\]])/g
@@ -46,14 +53,14 @@ export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Pr
 /** As `parse`, without DuckDB; undefined when no statement of that shape was parsed lately. */
 export function parsedBefore(text: string): Parsed | undefined {
   const shape = shapeOf(text)
-  const json = shape === undefined ? undefined : used(SHAPE + shape.key)
-  if (shape !== undefined && json !== undefined && json !== UNFIT) {
-    const tree = read(json)
-    fill(tree, shape.literals)
-    return parsed(tree)
+  const kept = shape === undefined ? undefined : used(SHAPE + shape.key)
+  if (shape !== undefined && kept?.json !== undefined) {
+    const parsed = JSON.parse(kept.json) as Parsed
+    fill(parsed, kept.marks, shape.literals)
+    return parsed
   }
   const own = used(TEXT + text)
-  return own === undefined || own === UNFIT ? undefined : parsed(read(own))
+  return own?.json === undefined ? undefined : (JSON.parse(own.json) as Parsed)
 }
 
 async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
@@ -61,12 +68,14 @@ async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promi
   const result = parsed(read(json))
   const shape = shapeOf(text)
   if (shape !== undefined && shape.literals.length > 0 && used(SHAPE + shape.key) === undefined) {
-    const template = await serialize(host, shape.marked)
-    const fits = isTreeOf(read(template), shape, read(json))
-    keep(SHAPE + shape.key, fits ? template : UNFIT)
-    if (fits) return result
+    const marked = await serialize(host, shape.marked)
+    const fits = isTreeOf(read(marked), shape, read(json))
+    const template = fits ? parsed(read(marked)) : undefined
+    const marks = template === undefined ? undefined : marksOf(template, shape.literals.length)
+    keep(SHAPE + shape.key, marks === undefined ? UNFIT : { json: JSON.stringify(template), marks })
+    if (marks !== undefined) return result
   }
-  keep(TEXT + text, json)
+  keep(TEXT + text, { json: JSON.stringify(result), marks: [] })
   return result
 }
 
@@ -93,7 +102,7 @@ async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promi
   return String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
 }
 
-function used(key: string): string | typeof UNFIT | undefined {
+function used(key: string): KeptTree | undefined {
   const found = trees.get(key)
   if (found === undefined) return undefined
   trees.delete(key)
@@ -101,7 +110,7 @@ function used(key: string): string | typeof UNFIT | undefined {
   return found
 }
 
-function keep(key: string, tree: string | typeof UNFIT): void {
+function keep(key: string, tree: KeptTree): void {
   if (key.length > KEPT_LENGTH) return
   trees.set(key, tree)
   keptBytes += sizeOf(key, tree)
@@ -112,8 +121,8 @@ function keep(key: string, tree: string | typeof UNFIT): void {
   }
 }
 
-function sizeOf(key: string, tree: string | typeof UNFIT): number {
-  return (key.length + (tree === UNFIT ? 0 : tree.length)) * 2
+function sizeOf(key: string, { json = '', marks }: KeptTree): number {
+  return (key.length + json.length + marks.length * 64) * 2
 }
 
 /** Takes out members that are empty, except where empty means something: the value of a constant, a grouping set. */

@@ -76,22 +76,33 @@ function quoteEnd(text: string, at: number): number {
   return -1
 }
 
-/** Puts literals in the places of marks; the tree is changed. @returns how many it put. */
-export function fill(tree: unknown, literals: readonly (string | bigint)[]): number {
-  if (typeof tree !== 'object' || tree === null) return 0
-  let filled = 0
-  for (const key in tree) {
-    const node = (tree as Node)[key]
-    if (typeof node !== 'object' || node === null) continue
-    const number = markOf(node)
-    if (number === undefined) filled += fill(node, literals)
-    else {
-      const literal = literals[number]
-      node.value = typeof literal === 'string' ? literal : numberValue(literal)
-      filled++
-    }
+/** Where the constant of a mark stands in a tree: the keys that lead to it. */
+export type MarkPath = readonly string[]
+
+/** The paths of the marks, by their numbers; undefined unless there is one for each of `count`. */
+export function marksOf(tree: unknown, count: number): MarkPath[] | undefined {
+  const found: MarkPath[] = []
+  let visited = 0
+  const visit = (node: unknown, path: readonly string[]): void => {
+    if (typeof node !== 'object' || node === null) return
+    const number = markOf(node as Node)
+    if (number !== undefined) {
+      visited++
+      found[number] = path
+    } else for (const key in node) visit((node as Node)[key], [...path, key])
   }
-  return filled
+  visit(tree, [])
+  return visited === count && found.length === count && !found.includes(undefined as never) ? found : undefined
+}
+
+/** Puts literals in the places of marks; the tree is changed. */
+export function fill(tree: unknown, marks: readonly MarkPath[], literals: readonly (string | bigint)[]): void {
+  for (let i = 0; i < marks.length; i++) {
+    let node = tree as Node
+    for (const key of marks[i]) node = node[key]
+    const literal = literals[i]
+    node.value = typeof literal === 'string' ? literal : numberValue(literal)
+  }
 }
 
 /** As JSON has it: as text where a number would lose digits. */
@@ -108,10 +119,13 @@ function markOf(value: Node): number | undefined {
   return number >= 0 && number < MAX_LITERALS ? number : undefined
 }
 
-/** Whether a template, filled, is the tree. Where things stand in the text may differ. */
-export function isTreeOf(template: unknown, { literals }: Shape, tree: unknown): boolean {
-  const filled = structuredClone(template)
-  return fill(filled, literals) === literals.length && isDeepStrictEqual(withoutPlaces(filled), withoutPlaces(structuredClone(tree)))
+/** Whether a tree with marks becomes the other one with the literals. Where things stand in the text may differ. */
+export function isTreeOf(marked: unknown, { literals }: Shape, tree: unknown): boolean {
+  const filled = structuredClone(marked)
+  const marks = marksOf(filled, literals.length)
+  if (marks === undefined) return false
+  fill(filled, marks, literals)
+  return isDeepStrictEqual(withoutPlaces(filled), withoutPlaces(structuredClone(tree)))
 }
 
 function withoutPlaces(tree: unknown): unknown {

@@ -1,5 +1,6 @@
 /** The numbers of groups, filled a run of values at a time. Loops over plain arrays: nothing is made in them. */
 import type { AggregatePlan } from './plan.ts'
+import { endZone, firstZone, ZONE, type Zones } from './zones.ts'
 
 /** Of one aggregate, by cell (group * buckets + bucket). */
 export interface Cells {
@@ -16,6 +17,13 @@ export function cellsOf({ kind, field }: AggregatePlan, cells: number): Cells {
   if (kind === 'min') values.fill(Number.POSITIVE_INFINITY)
   if (kind === 'max') values.fill(Number.NEGATIVE_INFINITY)
   return { kind, field, values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
+}
+
+/** Whether every sum is a number: one that is not is DuckDB's to answer. */
+export function areFinite({ values, counts }: Cells): boolean {
+  if (counts === undefined) return true
+  for (let i = 0; i < values.length; i++) if (values[i] - values[i] !== 0) return false
+  return true
 }
 
 /** Adds the values of [from, to) to a cell; what is not finite is no value. */
@@ -47,6 +55,35 @@ export function add({ kind, values: out, counts }: Cells, cell: number, values: 
         out[cell] += finiteSum(values, from, to)
         counts![cell] += finite(values, from, to)
       }
+    }
+  }
+}
+
+/** The same with the zones of the values. */
+export function addZoned(cells: Cells, cell: number, values: Float64Array, zones: Zones, from: number, to: number): void {
+  const [first, end] = [firstZone(from), endZone(to)]
+  if (first >= end || cells.kind === 'rows') {
+    add(cells, cell, values, from, to)
+    return
+  }
+  add(cells, cell, values, from, first * ZONE)
+  for (let zone = first; zone < end; zone++) addZone(cells, cell, values, zones, zone)
+  add(cells, cell, values, end * ZONE, to)
+}
+
+function addZone(cells: Cells, cell: number, values: Float64Array, zones: Zones, zone: number): void {
+  const { kind, values: out, counts } = cells
+  if (kind === 'min') {
+    if (zones.min[zone] < out[cell]) out[cell] = zones.min[zone]
+  } else if (kind === 'max') {
+    if (zones.max[zone] > out[cell]) out[cell] = zones.max[zone]
+  } else {
+    const sum = zones.sum[zone]
+    if (sum - sum !== 0) add(cells, cell, values, zone * ZONE, (zone + 1) * ZONE)
+    else if (counts === undefined) out[cell] += ZONE
+    else {
+      out[cell] += sum
+      counts[cell] += ZONE
     }
   }
 }

@@ -1,10 +1,11 @@
 /** Evaluates a plan over samples: field by field where each field's rows stand alone, side by side where rows are filtered. */
 import type { SampleRows } from 'svcdb/lib/columns'
-import { add, addKept, type Cells, cellsOf } from './accumulate.ts'
-import { countOf, keepOnly } from './filter.ts'
+import { add, addKept, addZoned, areFinite, type Cells, cellsOf } from './accumulate.ts'
+import { countOf, countZoned, keepOnly } from './filter.ts'
 import { type Buckets, type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
 import type { LanePlan } from './plan.ts'
+import { BlockZones, ZONE } from './zones.ts'
 
 export interface Evaluated {
   grouping: Grouping
@@ -13,6 +14,8 @@ export interface Evaluated {
   presence: Float64Array
 }
 
+/** Samples of a run for which zones are worth looking up. */
+const MIN_ZONED = 2 * ZONE
 const NO_SPAN: readonly [number, number] = [0, 0]
 
 /** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. */
@@ -34,7 +37,7 @@ export async function evaluate(plan: LanePlan, rows: LaneRows): Promise<Evaluate
       : fields.length === 1
         ? await alone(plan, first, rows, grouping, cells, presence)
         : await filtered(plan, fields, rows, grouping, cells, presence)
-  return whole ? out : undefined
+  return whole && cells.every(areFinite) ? out : undefined
 }
 
 function fieldsOf({ filters, aggregates }: LanePlan): string[] {
@@ -47,9 +50,14 @@ async function plain(first: string, fields: readonly string[], rows: LaneRows, g
   for (const field of fields.length === 0 ? [first] : fields) {
     const own = cells.filter((each) => each.field === field)
     if (field === first) own.push(presence)
+    const blockZones = new BlockZones()
     const read = await rows.visit(field, accept, (series, times, values, from, to) => {
+      const zones = to - from < MIN_ZONED ? undefined : blockZones.of(values)
       eachCell(grouping, series, times, from, to, (cell, start, end) => {
-        for (let i = 0; i < own.length; i++) add(own[i], cell, values, start, end)
+        for (let i = 0; i < own.length; i++) {
+          if (zones === undefined) add(own[i], cell, values, start, end)
+          else addZoned(own[i], cell, values, zones, start, end)
+        }
       })
     })
     if (!read) return false
@@ -62,14 +70,16 @@ async function alone({ filters }: LanePlan, field: string, rows: LaneRows, group
   const values = cells.filter((each) => each !== presence)
   const counts = [presence, ...values.filter(({ kind }) => kind === 'count')]
   const others = values.filter(({ kind }) => kind !== 'count')
+  const blockZones = new BlockZones()
   let kept = new Uint8Array(0)
   return await rows.visit(
     field,
     (_, fine) => !fine,
     (series, times, numbers, from, to) => {
+      const zones = to - from < MIN_ZONED ? undefined : blockZones.of(numbers)
       eachCell(grouping, series, times, from, to, (cell, start, end) => {
         if (others.length === 0 && filters.length === 1) {
-          const count = countOf(numbers, start, end, filters[0])
+          const count = zones === undefined ? countOf(numbers, start, end, filters[0]) : countZoned(numbers, zones, start, end, filters[0])
           for (let i = 0; i < counts.length; i++) counts[i].values[cell] += count
           return
         }

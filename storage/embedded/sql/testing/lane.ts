@@ -23,6 +23,8 @@ interface Manners {
   sparse: number
   nonFinite: number
   fine: number
+  /** Share of values whose sums are out of range. */
+  huge: number
 }
 
 interface Table {
@@ -60,6 +62,7 @@ export class LaneHarness {
     this.manners = {
       sparse: tame ? 0 : random.pick([0, 0.01, 0.3]),
       nonFinite: random.chance(0.5) ? 0 : random.pick([0.02, 0.3]),
+      huge: random.chance(0.9) ? 0 : 0.05,
       fine: tame ? 0 : random.pick([0, 0.001, 0.3]),
     }
     const cpu = { u_a: 'float64', u_b: 'float64', n: 'int64', s: 'string', user: 'float64' } as const
@@ -114,7 +117,7 @@ export class LaneHarness {
     const { random, manners } = this
     const backfill = random.chance(0.2)
     const from = backfill ? random.below(400) : 400 + this.nextSegment * 20 + random.below(20)
-    const steps = 1 + random.below(30)
+    const steps = random.chance(0.1) ? 500 : 1 + random.below(30)
     const points: TestPoint[] = []
     for (let step = 0; step < steps; step++)
       for (const host of HOSTS) {
@@ -132,6 +135,7 @@ export class LaneHarness {
     if (name === 'n') return BigInt(random.below(100))
     if (name === 's') return random.pick(HOSTS)
     if (random.chance(manners.nonFinite)) return random.pick(NON_FINITE)
+    if (random.chance(manners.huge)) return random.pick([1.7e308, -1.7e308, 5e-324])
     return random.chance(0.8) ? random.below(100) : (random.next() - 0.3) * 1000
   }
 
