@@ -1,12 +1,12 @@
 /**
  * Reads Parquet files as our segments are, by the pages that are wanted: one read of the footer, kept by whoever asks, and one of each chunk.
  *
- *     const file = ParquetFile.open(path, bytes)              // reads the footer; `footer` says what there is where, with bounds of each chunk
+ *     const file = ParquetFile.open(path, bytes, room)        // reads the footer; `footer` says what there is where, with bounds of each chunk
  *     const chunk = file.chunk(group, file.footer.column('usage'))
  *     const validity = decoder.int32(file.footer, group, column, chunk, out)   // column-decoder.ts: values as they are stored, a row each
  *     file.close()
  *
- * `open(path, bytes, footer)` takes a footer that is known. What the reader does not understand is a PageFault, and read by DuckDB then.
+ * `open(path, bytes, room, footer)` takes a footer that is known. What the reader does not understand is a PageFault, and read by DuckDB then.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 import { Footer } from './footer.ts'
@@ -18,35 +18,45 @@ const TAIL = 8
 /** Read at once from the end: the footers of small segments whole. */
 const GUESS = 16_384
 
+/** Memory for chunks, used again by all files of a reader. */
+export class ChunkRoom {
+  private bytes = new Uint8Array(1 << 16)
+
+  take(length: number): Uint8Array {
+    if (this.bytes.length < length) this.bytes = new Uint8Array(length + (length >> 2))
+    return this.bytes.subarray(0, length)
+  }
+}
+
 export class ParquetFile {
   readonly footer: Footer
   private readonly fd: number
-  private room = new Uint8Array(1 << 16)
+  private readonly room: ChunkRoom
 
-  private constructor(fd: number, footer: Footer) {
+  private constructor(fd: number, footer: Footer, room: ChunkRoom) {
     this.fd = fd
     this.footer = footer
+    this.room = room
   }
 
   /** @param size bytes of the file. @throws PageFault, or what the system says. */
-  static open(path: string, size: number, footer?: Footer): ParquetFile {
+  static open(path: string, size: number, room: ChunkRoom = new ChunkRoom(), footer?: Footer): ParquetFile {
     const fd = openSync(path, 'r')
     try {
-      return new ParquetFile(fd, footer ?? readFooter(fd, size))
+      return new ParquetFile(fd, footer ?? readFooter(fd, size), room)
     } catch (error) {
       closeSync(fd)
       throw error
     }
   }
 
-  /** The bytes of a chunk; valid until the next call. @throws PageFault also for column -1. */
+  /** The bytes of a chunk; valid until the next call for any file of the room. @throws PageFault also for column -1. */
   chunk(group: number, column: number): Uint8Array {
     const { footer } = this
     if (column < 0) throw new PageFault('a file does not have the column')
     const chunk = group * footer.columns.length + column
     const length = footer.lengths[chunk]
-    if (this.room.length < length) this.room = new Uint8Array(length + (length >> 2))
-    const bytes = this.room.subarray(0, length)
+    const bytes = this.room.take(length)
     read(this.fd, bytes, footer.starts[chunk])
     return bytes
   }

@@ -10,7 +10,7 @@ import { ColumnDecoder, type Validity } from './column-decoder.ts'
 import { Physical } from './footer.ts'
 import { milliseconds, restOf } from './nanoseconds.ts'
 import { PageFault } from './page-fault.ts'
-import { ParquetFile } from './parquet-file.ts'
+import { ChunkRoom, ParquetFile } from './parquet-file.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 const COLUMNS = ['i', 'l', 'u', 'd', 'b', 't'] as const
@@ -88,7 +88,7 @@ async function byDuck(duck: Duck, path: string): Promise<Rows> {
 function byPages(path: string): Rows {
   const out = Object.fromEntries(COLUMNS.map((column) => [column, [] as string[]])) as Rows
   const decoder = new ColumnDecoder()
-  const file = ParquetFile.open(path, readFileSync(path).length)
+  const file = ParquetFile.open(path, readFileSync(path).length, new ChunkRoom())
   try {
     const { footer } = file
     for (const name of COLUMNS) {
@@ -153,7 +153,7 @@ t.test('bounds of row groups', async (t) => {
   await duck.run(
     `COPY (SELECT range::INTEGER - 5 AS i, range * -10000000000 AS l, range / 4 AS d, NULL::INTEGER AS e FROM range(5000)) TO ${sqlText(path)} (FORMAT PARQUET, PARQUET_VERSION V2, ROW_GROUP_SIZE 2048)`,
   )
-  const file = ParquetFile.open(path, readFileSync(path).length)
+  const file = ParquetFile.open(path, readFileSync(path).length, new ChunkRoom())
   const { footer } = file
   file.close()
   t.same(footer.columns, [

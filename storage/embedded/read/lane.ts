@@ -17,7 +17,7 @@ import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
 import type { RelationContext } from './relation.ts'
 import { FieldRows } from './samples/field-rows.ts'
-import { millisecondRange } from './samples/source-blocks.ts'
+import { millisecondRange } from './samples/millisecond-range.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n

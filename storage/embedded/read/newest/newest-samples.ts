@@ -1,10 +1,11 @@
 /** Answers a request for the newest samples of series from what is kept of them (newest-cache.ts). */
 import { SAMPLE_STALE, type SampleRows } from 'svcdb/lib/columns'
+import { milliseconds } from '../../parquet/nanoseconds.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { Snapshot } from '../../threads/state.ts'
-import { isStaleMarker, milliseconds } from '../samples/sample-block.ts'
+import { millisecondRange } from '../samples/millisecond-range.ts'
+import { isStaleMarker } from '../samples/sample-block.ts'
 import type { ReadScope } from '../samples/segment-blocks.ts'
-import { millisecondRange } from '../samples/source-blocks.ts'
 import { NewestCache } from './newest-cache.ts'
 import type { NewestEntry } from './newest-entry.ts'
 import { KNOWN } from './newest-rows.ts'

@@ -1,5 +1,5 @@
 /** Where each number of an ascending list of series lies in it. */
-import { lowerBound } from '../samples/segment-blocks.ts'
+import { lowerBound } from '../samples/search.ts'
 
 /** A table of all numbers from the least to the greatest is kept where it is at most so many times longer than the list. */
 const SPARSE = 8

@@ -4,8 +4,9 @@ import type { RelationContext } from '../relation.ts'
 import type { Source } from '../sources.ts'
 import { eachCommon } from './gather.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
+import { millisecondRange } from './millisecond-range.ts'
 import type { ReadScope } from './segment-blocks.ts'
-import { type MaskedBlock, millisecondRange } from './source-blocks.ts'
+import type { MaskedBlock } from './source-blocks.ts'
 
 /** @returns positions in `series`, ascending. */
 export async function activeSeries({ sampleBlocks }: RelationContext, sources: readonly Source[], series: Int32Array, scope: ReadScope): Promise<Int32Array> {

@@ -43,3 +43,46 @@ t.test('the blocks of owners that are gone are dropped', async (t) => {
   )
   t.equal(cache.bytes, 100)
 })
+
+t.test('a question that needs more than there is room for keeps what it has read first', async (t) => {
+  const cache = new BlockCache(1000)
+  const owned = new OwnedBlocks(1)
+  const scan = (question: number): number => {
+    let found = 0
+    for (let key = 0; key < 20; key++) {
+      if (cache.get(owned, key, question) !== undefined) found++
+      else if (cache.admits(100, question)) cache.put(owned, key, block(), 100, question)
+    }
+    return found
+  }
+  t.equal(scan(1), 0)
+  t.equal(cache.bytes, 1000)
+  t.equal(scan(2), 10, 'a half is found again')
+  t.equal(scan(3), 10)
+})
+
+t.test('what several questions have used stays when a large one comes', async (t) => {
+  const cache = new BlockCache(1000)
+  const [small, large] = [new OwnedBlocks(1), new OwnedBlocks(2)]
+  cache.put(small, 0, block(), 100, 1)
+  t.ok(cache.get(small, 0, 2))
+  for (let key = 0; key < 100; key++) if (cache.admits(100, 3)) cache.put(large, key, block(), 100, 3)
+  t.ok(cache.get(small, 0, 4), 'still there')
+  t.equal(large.entries.size, 9)
+  for (let key = 100; key < 200; key++) if (cache.admits(100, 5)) cache.put(large, key, block(), 100, 5)
+  t.ok(cache.get(small, 0, 6))
+  t.equal([...large.entries.keys()].filter((key) => key >= 100).length, 9, 'the scan before it goes')
+})
+
+t.test('what is shared grows old, too', async (t) => {
+  const cache = new BlockCache(1000)
+  const owned = new OwnedBlocks(1)
+  for (let key = 0; key < 10; key++) cache.put(owned, key, block(), 100, key)
+  for (let round = 0; round < 2; round++) for (let key = 0; key < 10; key++) t.ok(cache.get(owned, key, 100 + round))
+  for (let key = 10; key < 20; key++) {
+    cache.put(owned, key, block(), 100, key)
+    cache.get(owned, key, 1000 + key)
+  }
+  t.equal(cache.bytes, 1000)
+  t.same([...owned.entries.keys()].filter((key) => key < 10).length <= 2, true, 'those used now have taken their place')
+})

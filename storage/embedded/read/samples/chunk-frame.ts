@@ -3,7 +3,7 @@
  * sorting by series alone, which keeps the order of arrival, is nearly all there is to do.
  */
 import { type ChunkView, timeBefore } from '../../memtable/chunk-view.ts'
-import { milliseconds, restOf } from './sample-block.ts'
+import { milliseconds, restOf } from '../../parquet/nanoseconds.ts'
 
 export interface ChunkFrame {
   /** Rows of the chunk by series, time, arrival. */

@@ -9,9 +9,10 @@ import type { MemtablePart, Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Interval, Source } from '../sources.ts'
 import { eachCommon, Gatherer, type VisitRun } from './gather.ts'
+import { millisecondRange } from './millisecond-range.ts'
+import { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
 import { blockSize } from './select.ts'
-import { millisecondRange } from './source-blocks.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 /** Samples that are handed on at once, about. */
@@ -44,11 +45,13 @@ export class FieldRows {
   private readonly request: FieldRowsRequest
   private readonly all: Int32Array
   private readonly sources: Source[]
+  private readonly question: number
 
   constructor(context: RelationContext, snapshot: Snapshot, request: FieldRowsRequest) {
     const { measurement, time } = request
     const { series: view } = context.state
     this.context = context
+    this.question = context.sampleBlocks.questionOf(snapshot)
     this.request = request
     this.all = view.of(measurement.id)
     this.series = request.series ?? this.all
@@ -114,7 +117,18 @@ export class FieldRows {
     const { measurement, time, signal } = this.request
     const { sampleBlocks } = context
     if (sources.length === 0) return
-    const scope: ReadScope = { context, measurement: measurement.id, field, range: time, all, signal, limit: Number.POSITIVE_INFINITY }
+    const scratch = new Scratch(sampleBlocks.scratch)
+    const scope: ReadScope = {
+      context,
+      measurement: measurement.id,
+      field,
+      range: time,
+      all,
+      signal,
+      limit: Number.POSITIVE_INFINITY,
+      question: this.question,
+      scratch,
+    }
     const blockSources = sampleBlocks.groupedSources(sources)
     // Samples of whole milliseconds lie in the range from its first whole one on.
     const [lo, hi] = millisecondRange([time[0] > LAST_START ? time[0] : time[0] + NS_PER_MS - 1n, time[1]])
@@ -122,18 +136,22 @@ export class FieldRows {
     for (let first = 0; first < series.length; first += size) {
       signal?.throwIfAborted()
       const part = series.subarray(first, first + size)
-      const gatherer = new Gatherer(part, first, lo, hi)
-      let sparse = false
-      let fine = false
-      for (const blockSource of blockSources) {
-        const read = sampleBlocks.read(blockSource, part, scope)
-        for (const block of read instanceof Promise ? await read : read) {
-          if (block.block.sparse === true) sparse = true
-          if (block.block.rests !== undefined) fine = true
-          gatherer.add(block)
+      try {
+        const gatherer = new Gatherer(part, first, lo, hi)
+        let sparse = false
+        let fine = false
+        for (const blockSource of blockSources) {
+          const read = sampleBlocks.read(blockSource, part, scope)
+          for (const block of read instanceof Promise ? await read : read) {
+            if (block.block.sparse === true) sparse = true
+            if (block.block.rests !== undefined) fine = true
+            gatherer.add(block)
+          }
         }
+        yield { gatherer, series: part.length, sparse, fine }
+      } finally {
+        scratch.release()
       }
-      yield { gatherer, series: part.length, sparse, fine }
     }
   }
 }

@@ -5,7 +5,7 @@ import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
 import { inOrder } from './order.ts'
 import type { SampleBlock } from './sample-block.ts'
-import { lowerBound } from './segment-blocks.ts'
+import { lowerBound } from './search.ts'
 import type { MaskedBlock } from './source-blocks.ts'
 
 /** Copying fewer samples than this one by one is cheaper than by `set`. */
@@ -35,6 +35,7 @@ export class Gatherer {
   private readonly counts: Int32Array
   private readonly parts: number[] = []
   private ordered: RunOrder | undefined
+  private divided: Float64Array = new Float64Array(0)
 
   /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
   constructor(series: Int32Array, first: number, lo: number, hi: number) {
@@ -146,8 +147,9 @@ export class Gatherer {
       if (ascends) {
         for (let r = begin; r < end; r++) {
           const run = order[r] * RUN
-          const { times, values } = blocks[runs[run + 1]]
-          visit(first + position, times, values, runs[run + 2], runs[run + 3])
+          const block = blocks[runs[run + 1]]
+          const [from, to] = [runs[run + 2], runs[run + 3]]
+          visit(first + position, block.times, this.doubles(block, from, to), from, to)
         }
         continue
       }
@@ -155,6 +157,14 @@ export class Gatherer {
       const { times, values } = this.rows(position, position + 1, { times: new Float64Array(samples), values: new Float64Array(samples) })
       visit(first + position, times, values, 0, times.length)
     }
+  }
+
+  /** A block's values as they are read, from position `from` to `to`. */
+  private doubles({ values, divisor }: SampleBlock, from: number, to: number): Float64Array {
+    if (divisor === undefined) return values as Float64Array
+    if (this.divided.length < to) this.divided = new Float64Array(values.length)
+    divide(values as Int32Array, divisor, from, to, this.divided, from)
+    return this.divided
   }
 
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */
@@ -222,17 +232,23 @@ function ascending(times: Float64Array, from: number, to: number): boolean {
 }
 
 function copy(block: SampleBlock, from: number, to: number, rows: SampleRows, at: number): void {
-  const { times, values } = block
+  const { times, values, divisor } = block
   const { times: ownTimes, values: ownValues } = rows
-  if (to - from < FEW) {
-    for (let i = from, j = at; i < to; i++, j++) {
-      ownTimes[j] = times[i]
-      ownValues[j] = values[i]
-    }
-  } else {
-    ownTimes.set(times.subarray(from, to), at)
-    ownValues.set(values.subarray(from, to), at)
-  }
+  if (to - from < FEW) for (let i = from, j = at; i < to; i++, j++) ownTimes[j] = times[i]
+  else ownTimes.set(times.subarray(from, to), at)
+  if (divisor !== undefined) divide(values as Int32Array, divisor, from, to, ownValues, at)
+  else if (to - from < FEW) copyFew(values as Float64Array, from, to, ownValues, at)
+  else ownValues.set(values.subarray(from, to), at)
   if (block.kinds !== undefined) (rows.kinds as Uint8Array).set(block.kinds.subarray(from, to), at)
   if (block.blobs !== undefined) for (let i = from, j = at; i < to; i++, j++) (rows.histograms as (Uint8Array | undefined)[])[j] = block.blobs[i]
+}
+
+function copyFew(values: Float64Array, from: number, to: number, out: Float64Array, at: number): void {
+  for (let i = from, j = at; i < to; i++, j++) out[j] = values[i]
+}
+
+/** Both are exact doubles, and so the quotient is the number nearest to the decimal that was written (segment/encoding.ts). */
+function divide(values: Int32Array, divisor: number, from: number, to: number, out: Float64Array, at: number): void {
+  if (divisor === 1) for (let i = from, j = at; i < to; i++, j++) out[j] = values[i]
+  else for (let i = from, j = at; i < to; i++, j++) out[j] = values[i] / divisor
 }

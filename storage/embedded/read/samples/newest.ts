@@ -2,9 +2,10 @@
 import type { SampleRows } from 'svcdb/lib/columns'
 import { eachCommon } from './gather.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
-import type { SampleBlock } from './sample-block.ts'
+import { millisecondRange } from './millisecond-range.ts'
+import { type SampleBlock, valueAt } from './sample-block.ts'
 import type { ReadScope } from './segment-blocks.ts'
-import { type BlockSource, type MaskedBlock, millisecondRange, type SampleBlocks } from './source-blocks.ts'
+import type { BlockSource, MaskedBlock, SampleBlocks } from './source-blocks.ts'
 
 const NEVER = Number.NEGATIVE_INFINITY
 
@@ -100,7 +101,7 @@ class Newest {
       const block = blocks[blockOf[i]]
       const position = positions[i]
       rows.times[n] = times[i]
-      rows.values[n] = block.values[position]
+      rows.values[n] = valueAt(block, position)
       if (block.kinds !== undefined) (rows.kinds as Uint8Array)[n] = block.kinds[position]
       if (block.blobs !== undefined) (rows.histograms as (Uint8Array | undefined)[])[n] = block.blobs[position]
       n++

@@ -4,7 +4,8 @@ import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE } from 'svcdb/lib/columns'
 import { staleHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
-import { milliseconds, SampleBlockBuilder } from './sample-block.ts'
+import { milliseconds } from '../../parquet/nanoseconds.ts'
+import { SampleBlockBuilder } from './sample-block.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 const halves = (ns: bigint): [low: number, high: number] => [Number(BigInt.asIntN(32, ns)), Number(ns >> 32n)]

@@ -4,14 +4,13 @@
  */
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from 'svcdb/lib/columns'
 import { isStaleHistogram } from 'svcdb/lib/histogram'
+import { milliseconds, restOf } from '../../parquet/nanoseconds.ts'
 
-const NS_PER_MS = 1_000_000
-const TWO_32 = 4294967296
 /** The staleness marker's low half; a marker that became a quiet NaN on its way has it too. The high half of every NaN has the bits NAN_HIGH. */
-const STALE_LOW = 2
-const NAN_HIGH = 0x7ff00000
+export const STALE_LOW = 2
+export const NAN_HIGH = 0x7ff00000
 /** Beside its arrays. */
-const BLOCK_BYTES = 256
+export const BLOCK_BYTES = 256
 const BLOB_BYTES = 64
 
 export interface SampleBlock {
@@ -22,7 +21,10 @@ export interface SampleBlock {
   times: Float64Array
   /** Nanoseconds beyond the millisecond; absent when there are none. */
   rests?: Int32Array
-  values: Float64Array
+  /** Int32Array where they are stored as integers of value * divisor. */
+  values: Float64Array | Int32Array
+  /** Of integers. */
+  divisor?: number
   /** Absent when all are floats. */
   kinds?: Uint8Array
   blobs?: (Uint8Array | undefined)[]
@@ -36,16 +38,8 @@ export interface SampleBlock {
 }
 
 /** What a block without blobs takes. */
-export function blockBytes({ series, times, kinds, rests }: SampleBlock): number {
-  return BLOCK_BYTES + series.length * 8 + times.length * (16 + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4))
-}
-
-/** Nanoseconds in two halves to whole milliseconds, rounded down; exact. */
-export function milliseconds(low: number, high: number): number {
-  const guess = Math.floor((high * TWO_32 + (low >>> 0)) / NS_PER_MS)
-  // A double does not hold all digits of the nanoseconds; what is left over, modulo 2^32, says whether the guess is one off.
-  const rest = (low - Math.imul(guess | 0, NS_PER_MS)) | 0
-  return rest < 0 ? guess - 1 : rest >= NS_PER_MS ? guess + 1 : guess
+export function blockBytes({ series, times, values, kinds, rests }: SampleBlock): number {
+  return BLOCK_BYTES + series.length * 8 + times.length * (8 + values.BYTES_PER_ELEMENT + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4))
 }
 
 /** @param low, high halves of a float's bits. */
@@ -53,9 +47,9 @@ export function isStaleMarker(low: number, high: number): boolean {
   return low === STALE_LOW && (high & NAN_HIGH) === NAN_HIGH
 }
 
-/** Nanoseconds beyond the whole milliseconds of a time. */
-export function restOf(low: number, ms: number): number {
-  return (low - Math.imul(ms | 0, NS_PER_MS)) | 0
+/** A sample's value. */
+export function valueAt({ values, divisor }: SampleBlock, position: number): number {
+  return divisor === undefined ? values[position] : values[position] / divisor
 }
 
 /** Adds rows in order; series must ascend, times within a series too. */

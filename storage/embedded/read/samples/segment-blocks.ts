@@ -1,8 +1,8 @@
 /**
- * Segment rows as blocks: a measurement's part of a segment is divided by series number into blocks of about SAMPLE_BLOCK_ROWS rows. What a query
- * lacks is read in one statement a segment, and kept.
+ * Segment rows as blocks. Mostly they come out of the file's pages (segment-pages.ts). What these do not tell (encrypted columns, decimals, histograms)
+ * DuckDB reads: a measurement's part of a segment is divided by series number into blocks of about SAMPLE_BLOCK_ROWS rows. What a query lacks is read
+ * in one statement a segment, and kept.
  */
-import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { streamSql } from '../../duckdb/stream.ts'
 import { IntList } from '../../memtable/int-list.ts'
@@ -11,9 +11,12 @@ import type { FieldDef } from '../../threads/definitions.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import { contains } from '../masks.ts'
 import type { RelationContext } from '../relation.ts'
-import { rawColumn, readSql, type Source, timeConditions } from '../sources.ts'
+import { rawColumn, readSql, type Source, segmentPathOf, timeConditions } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
+import type { Scratch } from './scratch.ts'
+import { within } from './search.ts'
+import { SegmentPages } from './segment-pages.ts'
 
 /** Rows of a block, about: some row groups, so that reading one is little work and a query's blocks are few. */
 const SAMPLE_BLOCK_ROWS = 131_072
@@ -37,6 +40,10 @@ export interface ReadScope {
   /** Samples that may be read of one series. */
   limit: number
   signal: AbortSignal | undefined
+  /** What the cache tells questions apart by. */
+  question: number
+  /** For blocks that are not kept; they are void once it is released. */
+  scratch?: Scratch
 }
 
 /** How a measurement's part of a segment is divided: block b has the series numbers from b << shift on. */
@@ -53,21 +60,35 @@ interface SegmentLayout {
 
 export class SegmentBlocks {
   private readonly cache: BlockCache
+  private readonly pages: SegmentPages
   /** By measurement; readers may hold segments that are gone. */
   private readonly layouts = new WeakMap<SegmentMeta, Map<number, SegmentLayout>>()
 
   constructor(cache: BlockCache) {
     this.cache = cache
+    this.pages = new SegmentPages(cache)
   }
 
-  /** The blocks of a source that hold series of `series` (ascending), by series number. */
+  /** Segments whose pages could not be read, and that DuckDB has read instead. */
+  get refused(): number {
+    return this.pages.refused
+  }
+
+  /** The blocks of a source that may hold series of `series` (ascending), by series number, then time. */
   of(source: Source, series: Int32Array, scope: ReadScope): SampleBlock[] | Promise<SampleBlock[]> {
-    const { context, field, all, signal } = scope
+    const { field } = scope
     const segment = source.segment as SegmentMeta
     if (!segment.columns.some((column) => column.field === field.id)) return []
     const wanted = within(series, segment.minSeries, segment.maxSeries)
     if (wanted.length === 0) return []
-    const layout = this.layoutOf(segment, source.measurement ?? NO_SERIES, all)
+    const blocks = this.pages.of(source, wanted, scope)
+    if (blocks instanceof Promise) return blocks.then((list) => list ?? this.byStatement(source, wanted, scope))
+    return blocks ?? this.byStatement(source, wanted, scope)
+  }
+
+  private byStatement(source: Source, wanted: Int32Array, scope: ReadScope): SampleBlock[] | Promise<SampleBlock[]> {
+    const { context, field, all, signal } = scope
+    const layout = this.layoutOf(source.segment as SegmentMeta, source.measurement ?? NO_SERIES, all)
     if (layout.density > LONG_SERIES) return read(source, wanted, scope).then((block) => [block])
     const numbers = blockNumbers(wanted, layout.shift)
     const found = new Map<number, SampleBlock>()
@@ -86,10 +107,9 @@ export class SegmentBlocks {
   }
 
   /** The series that have rows in a source, ascending; kept as long as the segment is known. */
-  async seriesOf(source: Source, { context, all, signal }: ReadScope): Promise<Int32Array> {
-    const segment = source.segment as SegmentMeta
-    const layout = this.layoutOf(segment, source.measurement ?? NO_SERIES, all)
-    layout.series ??= await distinctSeries(context, source, signal)
+  async seriesOf(source: Source, scope: ReadScope): Promise<Int32Array> {
+    const layout = this.layoutOf(source.segment as SegmentMeta, source.measurement ?? NO_SERIES, scope.all)
+    layout.series ??= (await this.pages.seriesOf(source, scope)) ?? (await distinctSeries(scope.context, source, scope.signal))
     return layout.series
   }
 
@@ -151,23 +171,6 @@ async function read(source: Source, series: Int32Array, { context, field, range,
   const bounds = [among, ...timeConditions(source, range)]
   await eachRow(context, source, field, bounds, signal, (number) => (contains(series, number) ? builder : undefined))
   return builder.build(false)
-}
-
-/** Those of an ascending list that lie in a range. */
-export function within(series: Int32Array, min: number, max: number): Int32Array {
-  return series.subarray(lowerBound(series, min), lowerBound(series, max + 1))
-}
-
-/** Where the first number not below `value` is. */
-export function lowerBound(sorted: Int32Array, value: number, from = 0, to: number = sorted.length): number {
-  let low = from
-  let high = to
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (sorted[middle] < value) low = middle + 1
-    else high = middle
-  }
-  return low
 }
 
 function blockNumbers(series: Int32Array, shift: number): number[] {
@@ -234,9 +237,8 @@ async function from(
   conditions: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<string> {
-  const { file, archived } = segment as SegmentMeta
   await context.verifier?.ensure([segment as SegmentMeta], signal)
-  const path = join(archived ? (context.duck.archiveDirectory ?? '') : context.dataDir, file)
+  const path = segmentPathOf(context.duck, context.dataDir, segment as SegmentMeta)
   const all = [...(measurement === undefined ? [] : [`_measurement = ${measurement}`]), ...conditions]
   return `FROM ${readSql([path])}${all.length === 0 ? '' : ` WHERE ${all.join(' AND ')}`}`
 }

@@ -10,15 +10,18 @@ import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Source } from '../sources.ts'
 import { activeSeries } from './active.ts'
 import { Gatherer } from './gather.ts'
+import { millisecondRange } from './millisecond-range.ts'
 import { newestSamples } from './newest.ts'
+import { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
-import { millisecondRange } from './source-blocks.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 /** Samples of a block, about. */
 const BLOCK_SAMPLES = 65_536
 /** Samples of the series that are looked for at once, about: a block is gone through once for all of them. */
 const GATHERED_SAMPLES = 1 << 20
+/** Samples of all times that are decoded for them, about. */
+const DECODED_SAMPLES = 1 << 22
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -54,7 +57,16 @@ function select(context: RelationContext, snapshot: Snapshot, request: SampleReq
   const series = positions === undefined ? all : positions.map((position) => all[position])
   return {
     measurement,
-    scope: { context, measurement: measurement.id, field, range, all, signal, limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY },
+    scope: {
+      context,
+      measurement: measurement.id,
+      field,
+      range,
+      all,
+      signal,
+      limit: request.maxBlockSamples ?? Number.POSITIVE_INFINITY,
+      question: context.sampleBlocks.questionOf(snapshot),
+    },
     series,
     tags: new SelectedTags(state.series, measurement.id, series, positions),
     sources: series.length === 0 || range[0] > range[1] ? [] : sourcesOf(state, snapshot, measurement, range, series),
@@ -85,40 +97,53 @@ async function* sampleBlocks({ sampleBlocks }: RelationContext, { scope, series,
   const blockSources = sampleBlocks.groupedSources(sources)
   const [lo, hi] = millisecondRange([...scope.range])
   const size = blockSize(sources, series.length, scope)
+  const scratch = new Scratch(sampleBlocks.scratch)
+  const scratched = { ...scope, scratch }
   for (let first = 0; first < series.length; first += size) {
     scope.signal?.throwIfAborted()
     const part = series.subarray(first, first + size)
-    const gatherer = new Gatherer(part, first, lo, hi)
-    for (const blockSource of blockSources) {
-      const read = sampleBlocks.read(blockSource, part, scope)
-      for (const block of read instanceof Promise ? await read : read) gatherer.add(block)
-    }
-    for (let from = 0, to: number; from < part.length; from = to) {
-      to = gatherer.blockEnd(from, Math.min(BLOCK_SAMPLES, scope.limit))
-      const samples = gatherer.samples(from, to)
-      if (samples > scope.limit) throw new TooManySamplesError(scope.limit)
-      scope.signal?.throwIfAborted()
-      const buffer = sampleBlocks.buffers.take(samples)
-      try {
-        yield gatherer.rows(from, to, buffer)
-      } finally {
-        sampleBlocks.buffers.give(buffer)
+    try {
+      const gatherer = new Gatherer(part, first, lo, hi)
+      for (const blockSource of blockSources) {
+        const read = sampleBlocks.read(blockSource, part, scratched)
+        for (const block of read instanceof Promise ? await read : read) gatherer.add(block)
       }
+      yield* gathered(sampleBlocks, gatherer, part.length, scope)
+    } finally {
+      scratch.release()
     }
   }
 }
 
-/** Series whose samples are gathered at once, judged by the rows of the sources and how much of their time is wanted. */
+function* gathered({ buffers }: RelationContext['sampleBlocks'], gatherer: Gatherer, series: number, { limit, signal }: ReadScope): Generator<SampleRows> {
+  for (let from = 0, to: number; from < series; from = to) {
+    to = gatherer.blockEnd(from, Math.min(BLOCK_SAMPLES, limit))
+    const samples = gatherer.samples(from, to)
+    if (samples > limit) throw new TooManySamplesError(limit)
+    signal?.throwIfAborted()
+    const buffer = buffers.take(samples)
+    try {
+      yield gatherer.rows(from, to, buffer)
+    } finally {
+      buffers.give(buffer)
+    }
+  }
+}
+
+/** Series whose samples are gathered at once, judged by the rows of the sources, which are in memory together, and how much of their time is wanted. */
 export function blockSize(sources: readonly Source[], series: number, { range, all }: ReadScope): number {
   let samples = 0
+  let decoded = 0
   // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
   const share = all.length / (all[all.length - 1] - all[0] + 1)
   for (const { segment, memtable, measurement, minTime, maxTime } of sources) {
     const rows = (segment?.rows ?? memtable!.part.rows) * (measurement === undefined ? 1 : share)
     const from = later(range[0], minTime)
     const to = earlier(range[1], maxTime)
+    decoded += rows
     samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
   }
-  const perSeries = Math.max(1, samples / Math.max(1, all.length))
-  return Math.max(1, Math.min(series, Math.ceil(GATHERED_SAMPLES / perSeries)))
+  const wanted = (GATHERED_SAMPLES * all.length) / Math.max(all.length, samples)
+  const room = (DECODED_SAMPLES * all.length) / Math.max(all.length, decoded)
+  return Math.max(1, Math.min(series, Math.ceil(Math.min(wanted, room))))
 }

@@ -1,12 +1,15 @@
 /** The sources of a measurement as blocks, with what is masked of each. */
+
+import type { Snapshot } from '../../threads/state.ts'
 import { NewestCache } from '../newest/newest-cache.ts'
-import type { Interval, Source } from '../sources.ts'
+import type { Source } from '../sources.ts'
 import { BlockBuffers } from './block-buffers.ts'
 import { BlockCache } from './block-cache.ts'
 import { ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
 import { ChunkGroups, GROUP_CHUNKS, GROUP_SERIES } from './chunk-groups.ts'
 import { type BlockMask, blockMasks } from './mask-times.ts'
 import type { SampleBlock } from './sample-block.ts'
+import { ScratchPool } from './scratch.ts'
 import { type ReadScope, SegmentBlocks } from './segment-blocks.ts'
 
 export interface MaskedBlock {
@@ -32,10 +35,13 @@ const NEWEST_SHARE = 4
 export class SampleBlocks {
   readonly buffers = new BlockBuffers()
   readonly newest: NewestCache
+  readonly scratch = new ScratchPool()
   private readonly cache: BlockCache
   private readonly segments: SegmentBlocks
   private readonly chunks: ChunkBlocks
   private readonly groups: ChunkGroups
+  private readonly questions = new WeakMap<Snapshot, number>()
+  private nextQuestion = 0
 
   /** @param budget bytes. */
   constructor(budget: number) {
@@ -50,6 +56,18 @@ export class SampleBlocks {
   /** Bytes of the blocks and of the newest rows kept. */
   get bytes(): number {
     return this.cache.bytes + this.newest.bytes
+  }
+
+  /** Segments whose pages could not be read, and that DuckDB has read instead. */
+  get refusedSegments(): number {
+    return this.segments.refused
+  }
+
+  /** What all that is asked of one snapshot is told apart from others by: a job asks several selectors. */
+  questionOf(snapshot: Snapshot): number {
+    let question = this.questions.get(snapshot)
+    if (question === undefined) this.questions.set(snapshot, (question = this.nextQuestion++))
+    return question
   }
 
   /** Drops the blocks of segments and of a memtable (-1: none) that are gone. */
@@ -107,14 +125,4 @@ export class SampleBlocks {
     }
     return out
   }
-}
-
-/** Inclusive nanoseconds as inclusive whole milliseconds, both rounded down. */
-export function millisecondRange([lo, hi]: Interval): [number, number] {
-  return [Number(floorMs(lo)), Number(floorMs(hi))]
-}
-
-function floorMs(time: bigint): bigint {
-  const ms = time / 1_000_000n
-  return time < 0n && ms * 1_000_000n !== time ? ms - 1n : ms
 }

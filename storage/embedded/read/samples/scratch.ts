@@ -1,0 +1,65 @@
+/** Arrays for what is decoded and not kept: used again, because new ones of this size for each row group would keep the garbage collector busy. */
+
+/** Bytes that wait for their next use. */
+const KEPT_BYTES = 32 << 20
+
+export class ScratchPool {
+  private readonly ints: Int32Array[] = []
+  private readonly doubles: Float64Array[] = []
+  private held = 0
+
+  takeInts(length: number): Int32Array {
+    return this.take(this.ints, length) ?? new Int32Array(length)
+  }
+
+  takeDoubles(length: number): Float64Array {
+    return this.take(this.doubles, length) ?? new Float64Array(length)
+  }
+
+  give(array: Int32Array | Float64Array): void {
+    if (this.held + array.byteLength > KEPT_BYTES) return
+    this.held += array.byteLength
+    if (array instanceof Int32Array) this.ints.push(array)
+    else this.doubles.push(array)
+  }
+
+  private take<T extends Int32Array | Float64Array>(list: T[], length: number): T | undefined {
+    for (let i = list.length - 1; i >= 0; i--) {
+      if (list[i].length < length) continue
+      const array = list[i]
+      list[i] = list[list.length - 1]
+      list.pop()
+      this.held -= array.byteLength
+      return array
+    }
+    return undefined
+  }
+}
+
+/** What a reader has taken of a pool. */
+export class Scratch {
+  private readonly pool: ScratchPool
+  private readonly taken: (Int32Array | Float64Array)[] = []
+
+  constructor(pool: ScratchPool) {
+    this.pool = pool
+  }
+
+  /** At least `length` numbers, of any value. */
+  ints(length: number): Int32Array {
+    const array = this.pool.takeInts(length)
+    this.taken.push(array)
+    return array
+  }
+
+  doubles(length: number): Float64Array {
+    const array = this.pool.takeDoubles(length)
+    this.taken.push(array)
+    return array
+  }
+
+  /** Gives all back: the blocks made of it are void. */
+  release(): void {
+    for (const array of this.taken.splice(0)) this.pool.give(array)
+  }
+}

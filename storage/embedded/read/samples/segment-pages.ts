@@ -1,0 +1,356 @@
+/**
+ * Segment rows as blocks, a row group each, out of the file's pages. Of a row group, whose and when its rows are is decoded once for all fields, and each
+ * field's values are kept as they are stored. What the cache does not take is decoded to memory that is used again.
+ *
+ * Whatever is in the way of reading pages (PageFault: another encoding, damaged bytes) makes a segment one that DuckDB reads, which also says what is wrong.
+ */
+import { setImmediate } from 'node:timers/promises'
+import { TooManySamplesError } from 'svcdb/lib/columns'
+import { ColumnDecoder } from '../../parquet/column-decoder.ts'
+import { PageFault } from '../../parquet/page-fault.ts'
+import { ChunkRoom, ParquetFile } from '../../parquet/parquet-file.ts'
+import type { SegmentMeta } from '../../threads/segment-entry.ts'
+import { type Source, segmentPathOf } from '../sources.ts'
+import { type BlockCache, OwnedBlocks } from './block-cache.ts'
+import { millisecondRange } from './millisecond-range.ts'
+import { blockOf, compactBlock, type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes, withKinds } from './page-block.ts'
+import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
+import type { ReadScope } from './segment-blocks.ts'
+import { SegmentIndex } from './segment-index.ts'
+import { type StoredColumn, storedColumn } from './stored-column.ts'
+
+/** Decoding goes on for so long before others on the thread have their turn. */
+const TURN_MS = 10
+/** Row groups of one field lie below this. */
+const GROUP_SPAN = 2 ** 32
+
+interface Known {
+  index: OwnedBlocks<SegmentIndex>
+  frames: OwnedBlocks<Frame>
+  values: OwnedBlocks<PageBlock>
+  /** Its pages cannot be read. */
+  refused: boolean
+}
+
+interface Wanted {
+  source: Source
+  segment: SegmentMeta
+  known: Known
+  column: StoredColumn
+  series: Int32Array
+  scope: ReadScope
+}
+
+export class SegmentPages {
+  /** Segments left to DuckDB because of what their pages are. */
+  refused = 0
+  private readonly cache: BlockCache
+  private readonly decoder = new ColumnDecoder()
+  private readonly room = new ChunkRoom()
+  /** Readers may hold segments that are gone. */
+  private readonly known = new WeakMap<SegmentMeta, Known>()
+  private numbers = new Int32Array(0)
+  private others = new Int32Array(0)
+
+  constructor(cache: BlockCache) {
+    this.cache = cache
+  }
+
+  /** The blocks of a segment that may have rows of the series (ascending) and the range, by series, then time; undefined when DuckDB has to read them. */
+  of(source: Source, series: Int32Array, scope: ReadScope): SampleBlock[] | undefined | Promise<SampleBlock[] | undefined> {
+    const segment = source.segment as SegmentMeta
+    const known = this.knownOf(segment)
+    const column = known.refused ? undefined : storedColumn(segment, scope.field)
+    if (column === undefined) return undefined
+    const wanted = { source, segment, known, column, series, scope }
+    return this.kept(wanted) ?? this.load(wanted)
+  }
+
+  /** The series with rows in a segment, ascending; undefined when DuckDB has to say. */
+  async seriesOf(source: Source, scope: ReadScope): Promise<Int32Array | undefined> {
+    const segment = source.segment as SegmentMeta
+    const known = this.knownOf(segment)
+    if (known.refused) return undefined
+    await scope.context.verifier?.ensure([segment], scope.signal)
+    return this.guarded(known, async () => {
+      const file = this.open(segment, known, scope)
+      try {
+        return await this.distinct(file, this.indexOf(known, file, scope), source.measurement, scope)
+      } finally {
+        file.close()
+      }
+    })
+  }
+
+  private knownOf(segment: SegmentMeta): Known {
+    let known = this.known.get(segment)
+    if (known === undefined) {
+      const owned = <T>(): OwnedBlocks<T> => new OwnedBlocks<T>(segment.id)
+      this.known.set(segment, (known = { index: owned(), frames: owned(), values: owned(), refused: false }))
+    }
+    return known
+  }
+
+  /** All of it out of the cache; undefined when something lacks. */
+  private kept({ source, known, column, series, scope }: Wanted): SampleBlock[] | undefined {
+    const index = this.cache.get(known.index, 0, scope.question)
+    if (index === undefined) return undefined
+    const out: SampleBlock[] = []
+    for (const group of groupsOf(index, source, series, scope)) {
+      if (isEmpty(index, group, column)) {
+        out.push(NO_SAMPLES)
+        continue
+      }
+      const block = this.keptBlock(known, group, scope)
+      if (block === undefined) return undefined
+      const part = partOf(block, source.measurement)
+      if (part !== undefined) out.push(part)
+    }
+    return out
+  }
+
+  private keptBlock(known: Known, group: number, { field, question }: ReadScope): PageBlock | undefined {
+    const block = this.cache.get(known.values, field.id * GROUP_SPAN + group, question)
+    // Used after it, the frame is the last of a row group to go.
+    if (block !== undefined) this.cache.get(known.frames, group, question)
+    return block
+  }
+
+  private async load(wanted: Wanted): Promise<SampleBlock[] | undefined> {
+    const { segment, known, scope } = wanted
+    await scope.context.verifier?.ensure([segment], scope.signal)
+    return this.guarded(known, async () => {
+      const file = this.open(segment, known, scope)
+      try {
+        return await this.read(wanted, file, this.indexOf(known, file, scope))
+      } finally {
+        file.close()
+      }
+    })
+  }
+
+  private async guarded<T>(known: Known, read: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await read()
+    } catch (error) {
+      if (error instanceof PageFault) {
+        if (!known.refused) this.refused++
+        known.refused = true
+        return undefined
+      }
+      // What the system says of a file, DuckDB says in the words it always had.
+      if ((error as NodeJS.ErrnoException).syscall !== undefined) return undefined
+      throw error
+    }
+  }
+
+  private open(segment: SegmentMeta, known: Known, { context, question }: ReadScope): ParquetFile {
+    const footer = this.cache.get(known.index, 0, question)?.footer
+    return ParquetFile.open(segmentPathOf(context.duck, context.dataDir, segment), segment.bytes, this.room, footer)
+  }
+
+  private indexOf(known: Known, file: ParquetFile, { question }: ReadScope): SegmentIndex {
+    const before = this.cache.get(known.index, 0, question)
+    if (before !== undefined) return before
+    const index = new SegmentIndex(file.footer)
+    this.cache.put(known.index, 0, index, index.bytes, question)
+    return index
+  }
+
+  private async read({ source, known, column, series, scope }: Wanted, file: ParquetFile, index: SegmentIndex): Promise<SampleBlock[]> {
+    const out: SampleBlock[] = []
+    const tooMany = new LongSeries(scope)
+    let turn = performance.now()
+    for (const group of groupsOf(index, source, series, scope)) {
+      if (isEmpty(index, group, column)) {
+        out.push(NO_SAMPLES)
+        continue
+      }
+      const block = this.keptBlock(known, group, scope) ?? this.decode(known, file, index, group, column, scope)
+      const part = partOf(block, source.measurement)
+      if (part !== undefined) {
+        tooMany.check(part)
+        out.push(part)
+      }
+      if (performance.now() - turn < TURN_MS) continue
+      await setImmediate()
+      scope.signal?.throwIfAborted()
+      turn = performance.now()
+    }
+    return out
+  }
+
+  private decode(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: ReadScope): PageBlock {
+    const { question, field } = scope
+    const keptFrame = this.cache.get(known.frames, group, question)
+    const frame = keptFrame ?? this.frame(known, file, index, group, scope)
+    const rows = index.footer.rows[group]
+    const keep = (keptFrame !== undefined || known.frames.entries.has(group)) && this.cache.admits(BLOCK_BYTES + rows * 8, question)
+    const block = this.values(file, group, column, frame, keep ? undefined : scope.scratch)
+    if (keep) this.cache.put(known.values, field.id * GROUP_SPAN + group, block, valueBytes(block, frame), question)
+    return block
+  }
+
+  private frame(known: Known, file: ParquetFile, index: SegmentIndex, group: number, { question, scratch }: ReadScope): Frame {
+    const { footer, minTimes, maxTimes } = index
+    const rows = footer.rows[group]
+    const keep = this.cache.admits(BLOCK_BYTES + rows * 12, question)
+    const times = keep || scratch === undefined ? new Float64Array(rows) : scratch.doubles(rows)
+    this.runs(file, index, group)
+    const measurements = this.measurements(file, index, group)
+    const series = this.numbers
+    // The array of the others is free when there are no measurements; with them, rests need their own.
+    const rests = measurements === undefined ? this.othersFor(rows) : new Int32Array(rows)
+    if (this.decoder.times(footer, group, index.time, file.chunk(group, index.time), times, rests) !== undefined) throw new PageFault('a time is missing')
+    const frame = frameOf({ rows, series, measurements, times, rests, minTime: minTimes[group], maxTime: maxTimes[group] })
+    if (keep) this.cache.put(known.frames, group, frame, frameBytes(frame), question)
+    return frame
+  }
+
+  /** Whose a row group's rows are, to `numbers`. */
+  private runs(file: ParquetFile, { footer, series }: SegmentIndex, group: number): void {
+    const rows = footer.rows[group]
+    if (this.numbers.length < rows) this.numbers = new Int32Array(rows)
+    if (this.decoder.int32(footer, group, series, file.chunk(group, series), this.numbers) !== undefined) throw new PageFault('a series is missing')
+  }
+
+  private measurements(file: ParquetFile, { footer, measurement }: SegmentIndex, group: number): Int32Array | undefined {
+    if (measurement < 0) return undefined
+    const out = this.othersFor(footer.rows[group])
+    if (this.decoder.int32(footer, group, measurement, file.chunk(group, measurement), out) !== undefined) throw new PageFault('a measurement is missing')
+    return out
+  }
+
+  private othersFor(rows: number): Int32Array {
+    if (this.others.length < rows) this.others = new Int32Array(rows)
+    return this.others
+  }
+
+  private values(file: ParquetFile, group: number, column: StoredColumn, frame: Frame, scratch: ReadScope['scratch']): PageBlock {
+    const { footer } = file
+    const at = footer.column(column.name)
+    const rows = footer.rows[group]
+    const bits = column.bits !== undefined && !isNull(footer, group, footer.column(column.bits)) ? column.bits : undefined
+    if (column.kind === 'scaled' && bits === undefined) {
+      const values = scratch?.ints(rows) ?? new Int32Array(rows)
+      const validity = this.decoder.int32(footer, group, at, file.chunk(group, at), values)
+      return validity === undefined ? blockOf(frame, values, column.divisor) : compactBlock(frame, values, column.divisor, validity)
+    }
+    const values = scratch?.doubles(rows) ?? new Float64Array(rows)
+    let validity = this.doubles(file, group, at, column, values)
+    if (bits !== undefined) validity = this.addBits(file, group, bits, values, validity)
+    const block = validity === undefined ? blockOf(frame, values, undefined) : compactBlock(frame, values, undefined, validity)
+    return column.nonFinite ? withKinds(block) : block
+  }
+
+  private doubles(file: ParquetFile, group: number, at: number, { kind, divisor }: StoredColumn, out: Float64Array): Uint8Array | undefined {
+    const { footer } = file
+    const bytes = file.chunk(group, at)
+    const rows = footer.rows[group]
+    switch (kind) {
+      case 'double':
+        return this.decoder.double(footer, group, at, bytes, out)
+      case 'bool': {
+        const bools = new Uint8Array(rows)
+        const validity = this.decoder.boolean(footer, group, at, bytes, bools)
+        for (let i = 0; i < rows; i++) out[i] = bools[i]
+        return validity
+      }
+      case 'scaled': {
+        if (this.numbers.length < rows) this.numbers = new Int32Array(rows)
+        const { numbers } = this
+        const validity = this.decoder.int32(footer, group, at, bytes, numbers)
+        for (let i = 0; i < rows; i++) out[i] = numbers[i] / divisor
+        return validity
+      }
+      default: {
+        // Halves take the place of the doubles they become.
+        const halves = new Int32Array(out.buffer, out.byteOffset, rows * 2)
+        const validity = this.decoder.int64(footer, group, at, bytes, halves)
+        const unsigned = kind === 'uint64'
+        for (let i = 0; i < rows; i++) {
+          const high = halves[i * 2 + 1]
+          out[i] = ((unsigned ? high >>> 0 : high) * 4294967296 + (halves[i * 2] >>> 0)) / divisor
+        }
+        return validity
+      }
+    }
+  }
+
+  /** Puts NaN and infinities where their bits are. @returns which rows have a value then. */
+  private addBits(file: ParquetFile, group: number, name: string, out: Float64Array, validity: Uint8Array | undefined): Uint8Array {
+    const { footer } = file
+    const rows = footer.rows[group]
+    // The decoder's own array is overwritten by the next column.
+    const set = validity === undefined ? new Uint8Array(rows).fill(1) : validity.slice()
+    const bits = new Int32Array(rows * 2)
+    const halves = new Int32Array(out.buffer, out.byteOffset, rows * 2)
+    const column = footer.column(name)
+    const own = this.decoder.int64(footer, group, column, file.chunk(group, column), bits)
+    for (let i = 0; i < rows; i++) {
+      if (set[i] === 1 || (own !== undefined && own[i] === 0)) continue
+      halves[i * 2] = bits[i * 2]
+      halves[i * 2 + 1] = bits[i * 2 + 1]
+      set[i] = 1
+    }
+    return set
+  }
+
+  private async distinct(file: ParquetFile, index: SegmentIndex, measurement: number | undefined, { signal }: ReadScope): Promise<Int32Array> {
+    const { footer } = index
+    const found: number[] = []
+    let turn = performance.now()
+    for (let group = 0; group < footer.groups; group++) {
+      this.runs(file, index, group)
+      const { numbers } = this
+      const owners = this.measurements(file, index, group)
+      for (let i = 0; i < footer.rows[group]; i++) {
+        if (numbers[i] === found[found.length - 1] || (measurement !== undefined && owners?.[i] !== measurement)) continue
+        if (numbers[i] < found[found.length - 1]) throw new PageFault('the rows of a row group do not come in order')
+        found.push(numbers[i])
+      }
+      if (performance.now() - turn < TURN_MS) continue
+      await setImmediate()
+      signal?.throwIfAborted()
+      turn = performance.now()
+    }
+    return Int32Array.from(found)
+  }
+}
+
+/** A series that fills whole row groups is counted as they are read, so that one with too many samples is not in memory before anybody counts. */
+class LongSeries {
+  private readonly lo: number
+  private readonly hi: number
+  private readonly limit: number
+  private series = -1
+  private samples = 0
+
+  constructor({ range, limit }: ReadScope) {
+    ;[this.lo, this.hi] = millisecondRange([...range])
+    this.limit = limit
+  }
+
+  /** @throws TooManySamplesError */
+  check({ series, starts, minTime, maxTime }: PageBlock): void {
+    if (series.length !== 1 || minTime < this.lo || maxTime > this.hi) return
+    const samples = starts[1] - starts[0]
+    this.samples = series[0] === this.series ? this.samples + samples : samples
+    this.series = series[0]
+    if (this.samples > this.limit) throw new TooManySamplesError(this.limit)
+  }
+}
+
+function groupsOf(index: SegmentIndex, { measurement }: Source, series: Int32Array, { range }: ReadScope): number[] {
+  const [lo, hi] = millisecondRange([...range])
+  return index.groups(series, lo, hi, measurement)
+}
+
+/** No row of the group has a value. */
+function isEmpty({ footer }: SegmentIndex, group: number, { name, bits }: StoredColumn): boolean {
+  return isNull(footer, group, footer.column(name)) && (bits === undefined || isNull(footer, group, footer.column(bits)))
+}
+
+function isNull({ nulls, rows, columns }: SegmentIndex['footer'], group: number, column: number): boolean {
+  return column >= 0 && nulls[group * columns.length + column] === rows[group]
+}
