@@ -1,6 +1,6 @@
 import t from 'tap'
-import { LabelList, Labels } from '../labels.ts'
-import { firstOfGroups, groupByLabels, labelNames, SomeSeries } from './series-sets.ts'
+import { LabelList, type LabelSets, Labels } from '../labels.ts'
+import { firstOfGroups, groupByLabels, labelNames, SomeSeries, someOf } from './series-sets.ts'
 import { BothSeries, ChangedSeries, changeLabels } from './series-views.ts'
 
 function random(seed: number): () => number {
@@ -32,6 +32,29 @@ t.test('groups are those of the labels themselves', async (t) => {
   }
 })
 
+t.test('sets that have their texts in common, to which one is added', async (t) => {
+  const texts = ['1', '2']
+  const list = someLabels(3, 1)
+  const set = (codes: number[], before = () => {}): LabelSets => ({
+    distinct: false,
+    length: codes.length,
+    at: (i) => list.at(i),
+    column: () => {
+      before()
+      return { codes: Int32Array.from(codes), texts }
+    },
+  })
+  const { ordinals, count } = groupByLabels([set([0, 1, -1]), set([2, 1, 0], () => texts.push('3'))], ['a'])
+  t.same(
+    ordinals.map((own) => [...own]),
+    [
+      [0, 1, 2],
+      [3, 1, 0],
+    ],
+  )
+  t.equal(count, 4)
+})
+
 t.test('groups are numbered as they come up', async (t) => {
   const set = new LabelList(['x', 'y', 'x', 'z'].map((a) => Labels.of({ a })))
   const { ordinals, count } = groupByLabels([set], ['a'])
@@ -43,6 +66,7 @@ t.test('groups are numbered as they come up', async (t) => {
 t.test('views agree with the labels they stand for', async (t) => {
   const base = someLabels(40, 3)
   const other = someLabels(40, 4)
+  const both = new BothSeries(base, other, Int32Array.of(4, 7))
   const change = { keep: new Set(['a', 'c']), drop: new Set(['c']), include: ['b'] }
   const views = [
     new SomeSeries(base, Int32Array.of(3, 1, 39)),
@@ -53,6 +77,12 @@ t.test('views agree with the labels they stand for', async (t) => {
     new BothSeries(base, other, Int32Array.of(1, 5)),
     new ChangedSeries(base, other, change),
     new ChangedSeries(base, other, { drop: new Set(['a']), include: [] }),
+    new BothSeries(
+      both,
+      both,
+      Int32Array.from({ length: 20 }, (_, i) => i + 20),
+    ),
+    new BothSeries(both, someOf(other, Int32Array.of(2, 3)), Int32Array.of(0, 1)),
   ]
   for (const view of views) {
     const names = new Set(labelNames(view))

@@ -17,6 +17,7 @@ const FEW = 16
 /** Series of another set, in an order of its own. */
 export class SomeSeries implements LabelSets {
   distinct = false
+  readonly length: number
   private readonly base: LabelSets
   private readonly rows: Int32Array
   private list: LabelList | undefined
@@ -24,10 +25,7 @@ export class SomeSeries implements LabelSets {
   constructor(base: LabelSets, rows: Int32Array) {
     this.base = base
     this.rows = rows
-  }
-
-  get length(): number {
-    return this.rows.length
+    this.length = rows.length
   }
 
   at(i: number): Labels {
@@ -95,9 +93,17 @@ function known(sets: readonly LabelSets[], names: readonly string[]): string[] {
 /** Columns of one label in which the same code means the same text in all sets; 0 is no value. */
 function sharedCodes(sets: readonly LabelSets[], name: string): { columns: LabelColumn[]; width: number } {
   const known = new Map<string, number>([['', 0]])
+  /** Sets often have their texts in common. */
+  const translations = new Map<readonly string[], Int32Array>()
   const columns = sets.map((set) => {
     const column = set.column(name)
-    const shared = new Int32Array(column.texts.length).fill(-1)
+    let shared = translations.get(column.texts)
+    // Texts may have been added since the set before was looked at.
+    if (shared === undefined || shared.length < column.texts.length) {
+      const longer = new Int32Array(column.texts.length).fill(-1)
+      if (shared !== undefined) longer.set(shared)
+      translations.set(column.texts, (shared = longer))
+    }
     const codes = new Int32Array(set.length)
     for (let i = 0; i < codes.length; i++) {
       const own = column.codes[i]

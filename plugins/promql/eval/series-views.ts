@@ -5,16 +5,16 @@ import { labelNames, SomeSeries } from './series-sets.ts'
 /** All series of one set, and some of another after them. */
 export class BothSeries implements LabelSets {
   distinct = false
+  readonly length: number
   private readonly left: LabelSets
   private readonly right: SomeSeries
+  /** Of unions of unions each column would otherwise be put together anew at every level. */
+  private readonly columns = new Map<string, LabelColumn>()
 
   constructor(left: LabelSets, right: LabelSets, extra: Int32Array) {
     this.left = left
     this.right = new SomeSeries(right, extra)
-  }
-
-  get length(): number {
-    return this.left.length + this.right.length
+    this.length = left.length + extra.length
   }
 
   at(i: number): Labels {
@@ -22,18 +22,28 @@ export class BothSeries implements LabelSets {
   }
 
   column(name: string): LabelColumn {
-    const left = this.left.column(name)
-    const right = this.right.column(name)
-    const codes = new Int32Array(this.length)
-    codes.set(left.codes)
-    const shift = left.texts.length
-    for (let i = 0; i < right.codes.length; i++) codes[this.left.length + i] = right.codes[i] < 0 ? -1 : right.codes[i] + shift
-    return { codes, texts: [...left.texts, ...right.texts] }
+    let column = this.columns.get(name)
+    if (column === undefined) this.columns.set(name, (column = joined(this.left.column(name), this.right.column(name))))
+    return column
   }
 
   names(): readonly string[] {
     return [...new Set([...labelNames(this.left), ...labelNames(this.right)])]
   }
+}
+
+function joined(left: LabelColumn, right: LabelColumn): LabelColumn {
+  const before = left.codes.length
+  const codes = new Int32Array(before + right.codes.length)
+  codes.set(left.codes)
+  // Metrics of one measurement have the texts of its tags in common.
+  if (left.texts === right.texts) {
+    codes.set(right.codes, before)
+    return { codes, texts: left.texts }
+  }
+  const shift = left.texts.length
+  for (let i = 0; i < right.codes.length; i++) codes[before + i] = right.codes[i] < 0 ? -1 : right.codes[i] + shift
+  return { codes, texts: [...left.texts, ...right.texts] }
 }
 
 export interface ChangedLabels {
@@ -48,6 +58,7 @@ export interface ChangedLabels {
 /** The series of one set with labels taken away, and some labels of another set's series in the same place. */
 export class ChangedSeries implements LabelSets {
   distinct = false
+  readonly length: number
   private readonly base: LabelSets
   private readonly other: LabelSets
   private readonly change: ChangedLabels
@@ -56,10 +67,7 @@ export class ChangedSeries implements LabelSets {
     this.base = base
     this.other = other
     this.change = change
-  }
-
-  get length(): number {
-    return this.base.length
+    this.length = base.length
   }
 
   at(i: number): Labels {

@@ -126,6 +126,7 @@ async function relabel(
 /** The series of another set with one label of their own. */
 class WithColumn implements LabelSets {
   distinct = false
+  readonly length: number
   private readonly base: LabelSets
   private readonly name: string
   private readonly own: LabelColumn
@@ -134,10 +135,7 @@ class WithColumn implements LabelSets {
     this.base = base
     this.name = name
     this.own = column
-  }
-
-  get length(): number {
-    return this.base.length
+    this.length = base.length
   }
 
   at(i: number): Labels {

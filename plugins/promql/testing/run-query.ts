@@ -87,7 +87,7 @@ export function labelsText(labels: Labels): string {
 }
 
 /** Queries of the same text share a syntax tree: an evaluation that changed it would throw here. */
-function frozen<T>(node: T): T {
+export function frozen<T>(node: T): T {
   if (typeof node === 'object' && node !== null && !Object.isFrozen(node)) for (const member of Object.values(Object.freeze(node))) frozen(member)
   return node
 }

@@ -7,6 +7,7 @@ import { ABSENT, FLOAT, type MatrixValue, SAMPLE_HISTOGRAM, type StringValue, ty
 import { formatFloat } from '../functions/format.ts'
 import { ParseError, parse } from '../parser/index.ts'
 import { parseLabels } from './memory-source.ts'
+import { frozen } from './run-query.ts'
 import type { Expectation, Question } from './script.ts'
 
 const LOOKBACK_MS = 300_000
@@ -21,7 +22,7 @@ export async function ask({ query, startMs, endMs, stepMs, source }: Question): 
   const result: Result = { series: [], warnings: [], infos: [] }
   try {
     const steps = { start: startMs, interval: stepMs, count: stepMs === 0 ? 1 : Math.floor((endMs - startMs) / stepMs) + 1 }
-    const value = await evaluate(parse(query), steps, {
+    const value = await evaluate(frozen(parse(query)), steps, {
       source,
       lookbackMs: LOOKBACK_MS,
       defaultStepMs: DEFAULT_STEP_MS,
