@@ -31,6 +31,8 @@ export class HostGuard {
   private readonly names: ReadonlySet<string>
   private readonly origins: ReadonlySet<string>
   private readonly publicOrigin: string | undefined
+  /** The one that was let in last: mostly the next is the same. */
+  private known: string | undefined
 
   constructor(server: KnownHosts) {
     const { public_url: url } = server
@@ -42,11 +44,13 @@ export class HostGuard {
 
   /** @throws FORBIDDEN naming the key that would let it in. */
   check({ host, origin }: Arrival): void {
-    if (host !== undefined && !this.knows(host)) {
-      throw new SvcError(
-        'FORBIDDEN',
-        `cannot answer for host ${quoted(host)}: this server asks for no credentials, so it answers to addresses, localhost and the names it knows; add the name to server.allowed_hosts`,
-      )
+    if (host !== undefined && host !== this.known) {
+      if (this.knows(host)) this.known = host
+      else
+        throw new SvcError(
+          'FORBIDDEN',
+          `cannot answer for host ${quoted(host)}: this server asks for no credentials, so it answers to addresses, localhost and the names it knows; add the name to server.allowed_hosts`,
+        )
     }
     if (origin !== undefined && !this.welcomes(origin, host)) {
       throw new SvcError(
