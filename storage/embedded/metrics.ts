@@ -23,6 +23,7 @@ export interface EngineMetrics {
   segmentsRetired: Counter
   prefetchedBytes: Counter
   refusedPlans: Counter
+  unreadPages: Counter
   prefetchErrors: Counter
 }
 
@@ -46,6 +47,10 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'Bytes of segment files read whole ahead of the first query that needs them, to check them',
     ),
     refusedPlans: metrics.counter('sql_refused_plans_total', 'Statements refused because their plan would have read what is not theirs: a fault to report'),
+    unreadPages: metrics.counter(
+      'sample_segments_by_statement_total',
+      'Segments whose samples are read by DuckDB because their pages were not understood; counted once by each query thread',
+    ),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found corrupt'),
     shardsDropped: metrics.counter(
       'retention_shards_dropped_total',

@@ -56,10 +56,14 @@ const jobs = new JobRunner(context, post, config.emitWindowBytes)
 const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 
 let samplesKept = 0
+let unreadPages = 0
 
-/** Reports how much the sample blocks take, when it has changed. */
+/** Reports how much the sample blocks take, and segments they could not be read from, when that has changed. */
 function reportSamples(): void {
   if (sampleBlocks.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = sampleBlocks.bytes) })
+  const { refusedSegments } = sampleBlocks
+  if (refusedSegments !== unreadPages) post({ kind: 'unread-pages', segments: refusedSegments - unreadPages })
+  unreadPages = refusedSegments
 }
 
 function maintain(chain: keyof typeof chains, id: number, work: () => Promise<FromWorker>): void {

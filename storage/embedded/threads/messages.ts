@@ -150,3 +150,5 @@ export type FromWorker =
   | { kind: 'refused-plan'; namespace: string; reason: string }
   /** What the thread keeps of samples, when it has changed. */
   | { kind: 'samples-kept'; bytes: number }
+  /** Segments whose pages were not understood, since the message before. */
+  | { kind: 'unread-pages'; segments: number }

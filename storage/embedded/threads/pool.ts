@@ -29,7 +29,7 @@ export interface PoolOptions {
   scrubber: Pick<Scrubber, 'trust' | 'report'>
   readers: Readers
   archived: Pick<ArchivedObjects, 'fetch' | 'jobEnded'>
-  metrics: Pick<EngineMetrics, 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans'>
+  metrics: Pick<EngineMetrics, 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
   publisher: Publisher
   log: StorageContext['log']
   environment: Pick<Environment, 'startThread' | 'timers'>
@@ -105,6 +105,8 @@ class EngineThread {
       case 'refused-plan':
         log.error({ namespace: message.namespace, reason: message.reason }, 'a statement was refused: its plan would have read what is not its own')
         return metrics.refusedPlans.inc()
+      case 'unread-pages':
+        return metrics.unreadPages.inc(message.segments)
       case 'samples-kept':
         this.sampleBytes = message.bytes
         return
