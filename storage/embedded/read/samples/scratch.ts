@@ -1,12 +1,20 @@
 /** Arrays for what is decoded and not kept: used again, because new ones of this size for each row group would keep the garbage collector busy. */
 
-/** Bytes that wait for their next use. */
-const KEPT_BYTES = 32 << 20
-
 export class ScratchPool {
   private readonly ints: Int32Array[] = []
   private readonly doubles: Float64Array[] = []
+  private readonly room: number
   private held = 0
+
+  /** @param room bytes that wait for their next use. */
+  constructor(room: number) {
+    this.room = room
+  }
+
+  /** Bytes that wait. */
+  get bytes(): number {
+    return this.held
+  }
 
   takeInts(length: number): Int32Array {
     return this.take(this.ints, length) ?? new Int32Array(length)
@@ -17,7 +25,7 @@ export class ScratchPool {
   }
 
   give(array: Int32Array | Float64Array): void {
-    if (this.held + array.byteLength > KEPT_BYTES) return
+    if (this.held + array.byteLength > this.room) return
     this.held += array.byteLength
     if (array instanceof Int32Array) this.ints.push(array)
     else this.doubles.push(array)

@@ -20,8 +20,6 @@ import { SelectedTags } from './tag-sets.ts'
 const BLOCK_SAMPLES = 65_536
 /** Samples of the series that are looked for at once, about: a block is gone through once for all of them. */
 const GATHERED_SAMPLES = 1 << 20
-/** Samples of all times that are decoded for them, about. */
-const DECODED_SAMPLES = 1 << 22
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -131,7 +129,7 @@ function* gathered({ buffers }: RelationContext['sampleBlocks'], gatherer: Gathe
 }
 
 /** Series whose samples are gathered at once, judged by the rows of the sources, which are in memory together, and how much of their time is wanted. */
-export function blockSize(sources: readonly Source[], series: number, { range, all }: ReadScope): number {
+export function blockSize(sources: readonly Source[], series: number, { range, all, context }: ReadScope): number {
   let samples = 0
   let decoded = 0
   // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
@@ -144,6 +142,6 @@ export function blockSize(sources: readonly Source[], series: number, { range, a
     samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
   }
   const wanted = (GATHERED_SAMPLES * all.length) / Math.max(all.length, samples)
-  const room = (DECODED_SAMPLES * all.length) / Math.max(all.length, decoded)
+  const room = (context.sampleBlocks.decodedSamples * all.length) / Math.max(all.length, decoded)
   return Math.max(1, Math.min(series, Math.ceil(Math.min(wanted, room))))
 }

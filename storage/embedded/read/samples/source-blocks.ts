@@ -31,11 +31,21 @@ const NOTHING: readonly BlockMask[] = []
 /** Of what is kept this part is for the newest rows of series. */
 const NEWEST_SHARE = 4
 
+/** Memory that is used again for what is not kept: a part of what is kept, and no more than a large question can use. */
+const SCRATCH_SHARE = 8
+const MAX_SCRATCH_BYTES = 32 << 20
+/** A sample decoded and not kept takes 12 bytes, mostly; all of them together may take as much as is kept. */
+const DECODED_BYTES = 12
+const MIN_DECODED = 1 << 18
+const MAX_DECODED = 1 << 22
+
 /** Everything an engine thread keeps for reading samples. */
 export class SampleBlocks {
   readonly buffers = new BlockBuffers()
   readonly newest: NewestCache
-  readonly scratch = new ScratchPool()
+  readonly scratch: ScratchPool
+  /** Samples that one question may have decoded at once, about. */
+  readonly decodedSamples: number
   private readonly cache: BlockCache
   private readonly segments: SegmentBlocks
   private readonly chunks: ChunkBlocks
@@ -47,15 +57,17 @@ export class SampleBlocks {
   constructor(budget: number) {
     const newest = Math.floor(budget / NEWEST_SHARE)
     this.newest = new NewestCache(newest)
+    this.scratch = new ScratchPool(Math.min(MAX_SCRATCH_BYTES, Math.floor(budget / SCRATCH_SHARE)))
+    this.decodedSamples = Math.max(MIN_DECODED, Math.min(MAX_DECODED, Math.floor(budget / DECODED_BYTES)))
     this.cache = new BlockCache(budget - newest)
     this.segments = new SegmentBlocks(this.cache)
     this.chunks = new ChunkBlocks(this.cache)
     this.groups = new ChunkGroups(this.cache, this.chunks)
   }
 
-  /** Bytes of the blocks and of the newest rows kept. */
+  /** Bytes of the blocks, of the newest rows and of memory kept for more. */
   get bytes(): number {
-    return this.cache.bytes + this.newest.bytes
+    return this.cache.bytes + this.newest.bytes + this.scratch.bytes
   }
 
   /** Segments whose pages could not be read, and that DuckDB has read instead. */
