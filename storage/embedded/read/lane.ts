@@ -7,17 +7,22 @@ import {
   type LaneOptions,
   type LanePlan,
   type LaneRows,
+  type NewestPlan,
+  type NewestTable,
   type OpenedLane,
   openLane,
   parse,
   parsedBefore,
   sqlError,
+  type TagHint,
 } from '../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
+import { newestOfSeries } from './newest/newest-table.ts'
 import type { RelationContext } from './relation.ts'
-import { FieldRows } from './samples/field-rows.ts'
+import { FieldRows, positionsOf } from './samples/field-rows.ts'
 import { millisecondRange } from './samples/millisecond-range.ts'
+import { SelectedTags } from './samples/tag-sets.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -79,19 +84,48 @@ function laneHost(context: RelationContext, snapshot: Snapshot, namespace: strin
       return def === undefined ? undefined : sqlMeasurement(state, def)
     },
     now: () => BigInt(Date.now()) * NS_PER_MS,
+    newest: (plan) => newestTable(context, snapshot, state.measurement(namespace, plan.measurement) as MeasurementDef, plan, signal),
     rows: (plan) => laneRows(context, snapshot, state.measurement(namespace, plan.measurement.name) as MeasurementDef, plan, signal),
   }
 }
 
-function laneRows(context: RelationContext, snapshot: Snapshot, measurement: MeasurementDef, plan: LanePlan, signal: AbortSignal | undefined): LaneRows {
-  const { series } = context.state
+interface Resolved {
+  keyOf(column: string): string
+  fieldOf(column: string): FieldDef
+  wanted: Int32Array | undefined
+}
+
+/** What a plan's names mean: the series that its tags leave, and a tag by its name in SQL. */
+function resolved({ state: { series } }: RelationContext, measurement: MeasurementDef, tags: readonly TagHint[]): Resolved {
   const named = tagColumns(measurement, series.tagKeys(measurement.id))
   const keyOf = (column: string): string => (named.find((tag) => tag.column === column) as (typeof named)[number]).key
   let wanted: Int32Array | undefined
-  for (const { tag, values } of plan.tags)
+  for (const { tag, values } of tags)
     wanted = series.withTag(measurement.id, wanted ?? series.of(measurement.id), series.keySymbol(measurement.id, keyOf(tag)), values)
+  return { keyOf, wanted, fieldOf: (column: string): FieldDef => measurement.fields.find((field) => field.column === column) as FieldDef }
+}
+
+async function newestTable(
+  context: RelationContext,
+  snapshot: Snapshot,
+  measurement: MeasurementDef,
+  { tags, fields, time }: NewestPlan,
+  signal: AbortSignal | undefined,
+): Promise<NewestTable | undefined> {
+  const { series: view } = context.state
+  const { keyOf, wanted, fieldOf } = resolved(context, measurement, tags)
+  const series = wanted ?? view.of(measurement.id)
+  const names = [...fields.keys()]
+  const found = await newestOfSeries(context, snapshot, { measurement, fields: names.map(fieldOf), series, time, signal })
+  if (found === undefined) return undefined
+  const [rows, ...values] = found
+  const columns = new SelectedTags(view, measurement.id, series, wanted === undefined ? undefined : positionsOf(series, view.of(measurement.id)))
+  return { series: series.length, tag: (name) => columns.column(keyOf(name)), rows, fields: new Map(names.map((name, i) => [name, values[i]])) }
+}
+
+function laneRows(context: RelationContext, snapshot: Snapshot, measurement: MeasurementDef, plan: LanePlan, signal: AbortSignal | undefined): LaneRows {
+  const { keyOf, wanted, fieldOf } = resolved(context, measurement, plan.tags)
   const rows = new FieldRows(context, snapshot, { measurement, time: plan.time, series: wanted, signal })
-  const fieldOf = (column: string): FieldDef => measurement.fields.find((field) => field.column === column) as FieldDef
   return {
     series: rows.series.length,
     tag: (name) => rows.tags.column(keyOf(name)),

@@ -97,7 +97,62 @@ export function classifyStatement(source: string): Statement {
       if (['select', 'with', 'from', 'values'].some((word) => isWord(words[0], word))) return { kind: 'describe', explain, text: rest.slice(head!.end) }
     }
   }
-  return { kind: 'query', explain, text: rest }
+  return { kind: 'query', explain, text: withoutLatestOn(rest) }
+}
+
+/**
+ * `LATEST ON time PARTITION BY tags`, as QuestDB has it behind WHERE, in DuckDB's words: QUALIFY stands in the same place. Nothing else in SQL has
+ * these words in a row.
+ */
+function withoutLatestOn(source: string): string {
+  if (!LATEST_ON.test(source)) return source
+  let out = ''
+  let copied = 0
+  for (let at = 0, token = nextToken(source, at); token !== undefined; token = nextToken(source, at)) {
+    const start = token.end - token.text.length
+    at = token.end
+    if (!isWord(token, 'latest')) continue
+    const clause = latestOn(source, at)
+    if (clause === undefined) continue
+    out += `${source.slice(copied, start)}QUALIFY row_number() OVER (PARTITION BY ${clause.by} ORDER BY ${clause.time} DESC) = 1`
+    at = copied = clause.end
+  }
+  return out + source.slice(copied)
+}
+
+const LATEST_ON = /\blatest\s/i
+
+/** What follows LATEST: ON name PARTITION BY name, name ... */
+function latestOn(source: string, from: number): { time: string; by: string; end: number } | undefined {
+  let at = from
+  const word = (wanted: string): boolean => {
+    const token = nextToken(source, at)
+    if (!isWord(token, wanted)) return false
+    at = token!.end
+    return true
+  }
+  /** a or a.b, quoted or not, as it is written. */
+  const name = (): string | undefined => {
+    const first = nextToken(source, at)
+    if (first?.kind !== 'word' && first?.kind !== 'quoted') return undefined
+    const start = skipBlank(source, at)
+    at = first.end
+    const dot = nextToken(source, at)
+    const second = dot?.kind === 'other' && dot.text === '.' ? nextToken(source, dot.end) : undefined
+    if (second?.kind === 'word' || second?.kind === 'quoted') at = second.end
+    return source.slice(start, at)
+  }
+  const time = word('on') ? name() : undefined
+  if (time === undefined || !word('partition') || !word('by')) return undefined
+  const by: string[] = []
+  for (;;) {
+    const one = name()
+    if (one === undefined) return undefined
+    by.push(one)
+    const comma = nextToken(source, at)
+    if (comma?.kind !== 'other' || comma.text !== ',') return { time, by: by.join(', '), end: at }
+    at = comma.end
+  }
 }
 
 function isWord(token: Token | undefined, word: string): boolean {

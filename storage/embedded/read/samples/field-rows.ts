@@ -160,7 +160,7 @@ function lacksIn({ chunks, counts }: MemtablePart, { id }: FieldDef): boolean {
   return chunks.some(({ columns }, i) => counts[i] > 0 && !columns.has(id))
 }
 
-function positionsOf(series: Int32Array, all: Int32Array): Int32Array {
+export function positionsOf(series: Int32Array, all: Int32Array): Int32Array {
   const out = new Int32Array(series.length)
   eachCommon(series, all, (position, at) => (out[position] = at))
   return out

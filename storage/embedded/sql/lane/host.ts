@@ -1,10 +1,14 @@
 /** What the lane needs from the engine thread it runs in. */
 import type { SampleRows } from 'svcdb/lib/columns'
+import type { NewestPlan } from './newest.ts'
+import type { NewestTable } from './newest-answer.ts'
 import type { LanePlan } from './plan.ts'
 import type { LaneCatalog } from './recognise.ts'
 
 export interface LaneHost extends LaneCatalog {
   rows(plan: LanePlan): LaneRows
+  /** Undefined where it is not known without a scan. */
+  newest(plan: NewestPlan): Promise<NewestTable | undefined>
 }
 
 export type VisitSamples = (series: number, times: Float64Array, values: Float64Array, from: number, to: number) => void

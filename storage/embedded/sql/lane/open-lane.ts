@@ -8,6 +8,8 @@ import { bindParameters, checkCount, parameterNames } from '../parameters.ts'
 import { classifyStatement } from '../tokens.ts'
 import { evaluate } from './evaluate.ts'
 import type { LaneHost } from './host.ts'
+import { type NewestPlan, recogniseNewest } from './newest.ts'
+import { newestChunks } from './newest-answer.ts'
 import type { LanePlan } from './plan.ts'
 import { recognise } from './recognise.ts'
 import { chunksOf, columnsOf } from './result.ts'
@@ -34,6 +36,15 @@ export async function explainsLane(host: LaneHost, { query, parameters }: SqlReq
 export async function openLane(host: LaneHost, { query, parameters, textBytes }: SqlRequest, options: LaneOptions): Promise<OpenedLane | undefined> {
   const plan = await planOf(host, query, parameters, options)
   if (plan === undefined) return undefined
+  if ('by' in plan) {
+    return {
+      columns: plan.outputs.map(({ name, type }) => ({ name, type })),
+      async rows() {
+        const table = await host.newest(plan)
+        return table === undefined ? undefined : newestChunks(plan, table, textBytes === true)
+      },
+    }
+  }
   return {
     columns: columnsOf(plan),
     async rows() {
@@ -48,7 +59,7 @@ async function planOf(
   query: string,
   parameters: SqlRequest['parameters'],
   { limits = DEFAULT_LIMITS, parse }: LaneOptions,
-): Promise<LanePlan | undefined> {
+): Promise<LanePlan | NewestPlan | undefined> {
   try {
     checkText(query, limits)
     const statement = classifyStatement(query)
@@ -59,7 +70,7 @@ async function planOf(
     checkCount(names, parameters ?? [])
     bindParameters(tree, names, parameters ?? [])
     checkTree(tree, limits)
-    return recognise(tree, host)
+    return recognise(tree, host) ?? recogniseNewest(tree, host)
   } catch (error) {
     if (error instanceof SvcError && error.code === 'SQL_ERROR') return undefined
     throw error

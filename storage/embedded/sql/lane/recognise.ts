@@ -36,7 +36,7 @@ export function recognise(tree: Node, catalog: LaneCatalog): LanePlan | undefine
 
 const TABLE = new Set(['type', 'alias', 'schema_name', 'table_name', 'query_location'])
 
-function measurementOf(from: Node | undefined, catalog: LaneCatalog): SqlMeasurement | undefined {
+export function measurementOf(from: Node | undefined, catalog: LaneCatalog): SqlMeasurement | undefined {
   if (from?.type !== 'BASE_TABLE' || !only(from, TABLE)) return undefined
   if (from.schema_name !== undefined && !isSchema(foldName(String(from.schema_name)))) return undefined
   return catalog.measurement(String(from.table_name))
@@ -44,11 +44,11 @@ function measurementOf(from: Node | undefined, catalog: LaneCatalog): SqlMeasure
 
 const REF = new Set(['class', 'type', 'alias', 'column_names', 'query_location'])
 
-class Recogniser {
-  private readonly tree: Node
-  private readonly measurement: SqlMeasurement
-  private readonly source: Source
-  private readonly items: readonly Node[]
+export class Recogniser {
+  protected readonly tree: Node
+  protected readonly measurement: SqlMeasurement
+  protected readonly source: Source
+  protected readonly items: readonly Node[]
   private readonly keys: KeyPlan[] = []
   private readonly aggregates: AggregatePlan[] = []
 
@@ -74,7 +74,7 @@ class Recogniser {
     return { measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
   }
 
-  private conditions(now: bigint): Pick<LanePlan, 'excluded' | 'filters'> | undefined {
+  protected conditions(now: bigint): Pick<LanePlan, 'excluded' | 'filters'> | undefined {
     const scope = newScope(undefined)
     scope.sources.push(this.source)
     scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
@@ -109,7 +109,7 @@ class Recogniser {
   }
 
   /** An item of the select list by its number or alias, or the expression itself. Undefined where that is not certain. */
-  private meant(expression: Node, columnsFirst: boolean): Node | undefined {
+  protected meant(expression: Node, columnsFirst: boolean): Node | undefined {
     const number = constantInteger(expression)
     if (number !== undefined) return this.items[Number(number) - 1]
     if (expression.class !== 'COLUMN_REF' || expression.column_names?.length !== 1) return expression
@@ -124,7 +124,7 @@ class Recogniser {
   }
 
   /** Whether a name within an expression of ORDER BY may be an alias that is called like a column. */
-  private shadows(expression: Node): boolean {
+  protected shadows(expression: Node): boolean {
     if (expression.class !== 'FUNCTION') return false
     return this.items.some(
       (item) => item.alias !== undefined && this.source.columns.has(foldName(String(item.alias))) && this.column(item)?.name !== item.alias,
@@ -142,7 +142,7 @@ class Recogniser {
     return outputs
   }
 
-  private value(node: Node | undefined, now: bigint): ValueRef | undefined {
+  protected value(node: Node | undefined, now: bigint): ValueRef | undefined {
     if (node === undefined) return undefined
     const key = this.keyNumber(node, now, false)
     if (key !== undefined) return { key }
@@ -177,7 +177,7 @@ class Recogniser {
     return found >= 0 ? found : this.aggregates.push(plan) - 1
   }
 
-  private modifiers(now: bigint): Pick<LanePlan, 'order' | 'limit' | 'offset'> | undefined {
+  protected modifiers(now: bigint): Pick<LanePlan, 'order' | 'limit' | 'offset'> | undefined {
     const out = { order: [] as OrderPlan[], limit: Number.POSITIVE_INFINITY, offset: 0 }
     for (const modifier of (this.tree.modifiers ?? []) as Node[]) {
       if (modifier.type === 'ORDER_MODIFIER') {
@@ -197,7 +197,7 @@ class Recogniser {
   }
 
   /** What DuckDB calls the column. */
-  private nameOf(item: Node): string | undefined {
+  protected nameOf(item: Node): string | undefined {
     if (item.alias !== undefined) return String(item.alias)
     const column = this.column(item)
     if (column !== undefined) return column.name
@@ -207,7 +207,7 @@ class Recogniser {
     return field !== undefined && PLAIN_NAME.test(field) ? `${item.function_name}(${field})` : undefined
   }
 
-  private tag(node: Node): string | undefined {
+  protected tag(node: Node): string | undefined {
     const column = this.column(node)
     return column?.role === 'tag' ? column.name : undefined
   }
@@ -219,7 +219,7 @@ class Recogniser {
   }
 
   /** The column a reference means, in the spelling of its declaration. */
-  private column(node: Node): SqlMeasurementColumn | undefined {
+  protected column(node: Node): SqlMeasurementColumn | undefined {
     if (node.class !== 'COLUMN_REF' || !only(node, REF)) return undefined
     const names = node.column_names as string[]
     if (names.length > 2 || (names.length === 2 && foldName(names[0]) !== this.source.alias)) return undefined
@@ -233,7 +233,7 @@ function isCall(node: Node, names: Record<string, unknown>): boolean {
   return node.class === 'FUNCTION' && (node.function_name === 'count_star' || Object.hasOwn(names, String(node.function_name)))
 }
 
-function count(node: Node | undefined, absent: number): number | undefined {
+export function count(node: Node | undefined, absent: number): number | undefined {
   if (node === undefined) return absent
   const value = constantInteger(node)
   return value === undefined || value < 0n || value > MAX_LIMIT ? undefined : Number(value)

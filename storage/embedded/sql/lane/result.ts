@@ -37,24 +37,32 @@ function rowsInOrder({ grouped, order, offset, limit }: LanePlan, evaluated: Eva
   return (order.length === 0 ? found : sorted(found, order, evaluated)).subarray(offset, Math.min(n, offset + limit))
 }
 
-/** Sorts by one number a row where the keys allow it: an array of numbers is sorted without calling back. */
 function sorted(cells: Uint32Array, order: readonly OrderPlan[], evaluated: Evaluated): Uint32Array {
   const terms = order.map((term) => ({ ranks: ranksOf(term, evaluated, cells), size: 'key' in term.value ? sizeOf(term.value.key, evaluated) : undefined }))
-  const n = cells.length
+  return positionsInOrder(terms, cells.length).map((position) => cells[position])
+}
+
+/** Numbers to sort by, smaller ones first; with a size they are whole numbers from 0 on below it. */
+export interface OrderTerm {
+  ranks: Float64Array
+  size: number | undefined
+}
+
+/** Sorts by one number a row where the terms allow it: an array of numbers is sorted without calling back. */
+export function positionsInOrder(terms: readonly OrderTerm[], n: number): Uint32Array {
   const room = terms.reduce((product, { size }) => product * (size ?? Number.POSITIVE_INFINITY), n)
   if (room <= Number.MAX_SAFE_INTEGER) {
     const numbers = new Float64Array(n)
     for (const { ranks, size } of terms) for (let i = 0; i < n; i++) numbers[i] = numbers[i] * (size as number) + ranks[i]
     for (let i = 0; i < n; i++) numbers[i] = numbers[i] * n + i
     numbers.sort()
-    return Uint32Array.from(numbers, (number) => cells[number % n])
+    return Uint32Array.from(numbers, (number) => number % n)
   }
   const positions = Uint32Array.from({ length: n }, (_, i) => i)
-  positions.sort((a, b) => {
+  return positions.sort((a, b) => {
     for (const { ranks } of terms) if (ranks[a] !== ranks[b]) return ranks[a] < ranks[b] ? -1 : 1
     return a - b
   })
-  return positions.map((position) => cells[position])
 }
 
 /** One more than the ranks of a key. */
@@ -89,7 +97,7 @@ function ranksOf({ value, descending, nullsFirst }: OrderPlan, evaluated: Evalua
 }
 
 /** The place of each text in the order of their UTF-8 bytes. */
-function textRanks({ texts, codes }: GroupTag): Int32Array {
+export function textRanks({ texts, codes }: Pick<GroupTag, 'texts' | 'codes'>): Int32Array {
   const used = new Uint8Array(texts.length)
   for (const code of codes) if (code >= 0) used[code] = 1
   const order: number[] = []
@@ -147,7 +155,7 @@ function numbers(of: Cells, cells: Uint32Array): SqlVector {
   return validity === undefined ? { values } : { values, validity }
 }
 
-function bytesOf(texts: readonly (string | null)[]): SqlVector {
+export function bytesOf(texts: readonly (string | null)[]): SqlVector {
   const ends = new Int32Array(texts.length + 1)
   const parts = texts.map((text) => Buffer.from(text ?? ''))
   for (let i = 0; i < parts.length; i++) ends[i + 1] = ends[i] + parts[i].length

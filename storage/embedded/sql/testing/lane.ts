@@ -9,7 +9,7 @@ import { flushMemtable } from '../../segment/segment-writer.ts'
 import { TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import type { Snapshot } from '../../threads/state.ts'
-import { LaneStatements } from './lane-statements.ts'
+import { type LaneStatement, LaneStatements } from './lane-statements.ts'
 
 const MS = 1_000_000n
 export const LANE_START = 1_700_000_000_000n * MS
@@ -87,10 +87,10 @@ export class LaneHarness {
     }
   }
 
-  async tryOne(): Promise<Tried> {
+  async tryOne(make: (random: Random) => LaneStatement = (random) => new LaneStatements(random, LANE_START).statement(random.chance(0.3))): Promise<Tried> {
     const { random } = this
     const namespace = random.pick(['default', 'default', 'other'])
-    const statement = new LaneStatements(random, LANE_START).statement(random.chance(0.3))
+    const statement = make(random)
     const context = await this.db.context()
     const snapshot = this.db.state.snapshotNow() as Snapshot
     const reader = await EngineReader.open(context)

@@ -1,0 +1,82 @@
+/** Statements for newest rows, from what is known of the series, as DuckDB answers them. */
+import t from 'tap'
+import type { Random } from '../../conformance/random.ts'
+import { LANE_START, LaneHarness, type Tried } from './testing/lane.ts'
+import type { LaneStatement } from './testing/lane-statements.ts'
+
+const { SVC_SEED } = process.env
+const first = SVC_SEED === undefined ? Date.now() % 1e9 : Number(SVC_SEED)
+const STEP_MS = 10_000
+
+/** The same rows behind a subquery are DuckDB's to group. */
+function pair(sql: string, table: string, ordered: boolean): LaneStatement {
+  return { sql, inDuckDb: sql.replace(`FROM ${table}`, `FROM (SELECT * FROM ${table}) AS ${table}`), ordered }
+}
+
+function whereOf(random: Random): string {
+  const conditions: string[] = []
+  if (random.chance(0.2)) conditions.push(`region = '${random.pick(['eu', 'us', 'none'])}'`)
+  if (random.chance(0.2)) conditions.push(`host IN ('a', 'ä', 'c')`)
+  if (random.chance(0.3)) conditions.push(`_time >= make_timestamp_ns(${LANE_START + BigInt(random.below(600) * STEP_MS) * 1_000_000n})`)
+  if (random.chance(0.1)) conditions.push(`_time <= make_timestamp_ns(${LANE_START + BigInt(random.below(800) * STEP_MS) * 1_000_000n})`)
+  return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
+}
+
+function newestStatement(random: Random): LaneStatement {
+  const table = random.pick(['cpu', 'cpu', 'one'])
+  const fields = table === 'one' ? ['u_a'] : ['u_a', 'u_b', 'n']
+  const where = whereOf(random)
+  const end = random.chance(0.3) ? ` LIMIT ${random.below(6)}${random.chance(0.5) ? ` OFFSET ${random.below(3)}` : ''}` : ''
+  // Several series of a region have a row of the newest time: only the time is certain then.
+  const alone = random.chance(0.7)
+  const nulls = random.pick(['', '', ' NULLS FIRST', ' NULLS LAST'])
+  const direction = random.pick(['', ' ASC', ' DESC']) + nulls
+  const dice = random.next()
+  if (dice < 0.5) {
+    const by = alone ? random.pick([['host', 'region'], ['region', 'host'], ['host']]) : ['region']
+    const some = fields.filter(() => random.chance(0.7)).map((field) => `${random.pick(['arg_max', 'max_by', 'last'])}(${field}, _time) AS x_${field}`)
+    const items = [...by.filter(() => random.chance(0.9)), 'max(_time)', ...(alone ? some : [])]
+    if (random.chance(0.3) && alone && table === 'cpu') items.push('arg_max(u_a, _time)', 'arg_max(n, _time)')
+    const key = random.pick([by.join(`${direction}, `) + direction, `max(_time)${direction}, ${by.join(', ')}`])
+    const ordered = end !== '' || random.chance(0.6)
+    return pair(
+      `SELECT ${items.join(', ')} FROM ${table}${where} GROUP BY ${by.join(', ')}${ordered ? ` ORDER BY ${key}` : ''}${ordered ? end : ''}`,
+      table,
+      ordered,
+    )
+  }
+  const columns =
+    random.chance(0.2) && table === 'one' ? '*' : ['host', '_time', 'region', ...fields].filter((name) => name === 'host' || random.chance(0.7)).join(', ')
+  const by = random.pick(['host, region', 'region, host'])
+  if (dice < 0.75) {
+    const order = `${by.replaceAll(',', `${direction},`)}${direction}, _time DESC`
+    return pair(`SELECT DISTINCT ON (${by}) ${columns} FROM ${table}${where} ORDER BY ${order}${end}`, table, true)
+  }
+  const latest = random.chance(0.5)
+  const ordered = latest ? false : random.chance(0.5)
+  const tail = ordered ? ` ORDER BY host${direction}, region` : ''
+  const qualify = `QUALIFY row_number() OVER (PARTITION BY ${by} ORDER BY _time DESC) = 1`
+  const { inDuckDb } = pair(`SELECT ${columns} FROM ${table}${where} ${qualify}${tail}`, table, ordered)
+  return { sql: `SELECT ${columns} FROM ${table}${where} ${latest ? `LATEST ON _time PARTITION BY ${by}` : qualify}${tail}`, inDuckDb, ordered }
+}
+
+t.test('the newest rows are those that DuckDB finds', { timeout: 60_000 }, async (t) => {
+  const counts: Record<Tried['outcome'], number> = { samples: 0, duckdb: 0, refused: 0 }
+  for (let seed = first; seed < first + Number(process.env.SVC_RUNS ?? 3); seed++) {
+    const harness = new LaneHarness(seed)
+    try {
+      for (let change = 0; change < 5; change++) {
+        await harness.change()
+        for (let i = 0; i < 6; i++) {
+          const { problem, sql, namespace, outcome } = await harness.tryOne(newestStatement)
+          counts[outcome]++
+          if (problem !== undefined) return t.fail(`SVC_SEED=${seed} in "${namespace}", ${outcome}: ${problem}\n${sql}`)
+        }
+      }
+    } finally {
+      harness.close()
+    }
+  }
+  t.equal(counts.refused, 0)
+  t.ok(counts.samples > counts.duckdb, `SVC_SEED=${first} ${JSON.stringify(counts)}`)
+})
