@@ -6,6 +6,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'svcdb/lib/schema'
 import { admissionKeys } from '../common/limits.ts'
 import { retentionKeys } from '../common/retention.ts'
+import { checkBudget, divide, LEAST_DUCKDB, LEAST_MEMORY, queryThreadsOf, USUAL } from './budget.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import type { SlabOptions } from './memtable/slabs.ts'
@@ -27,6 +28,13 @@ export const configSchema = Type.Object({
     default: 'default',
     description: 'Defaults for the keys below; small is for edge devices: little memory, fsync every 5 s, so that a crash can lose 5 s of writes',
   }),
+  max_memory: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 2 ** 44,
+    description:
+      "Bytes that memtables, the sample cache, queries and merges may take together, at least 268,435,456; 0 = a quarter of the machine's memory or of its control group's. The keys that are parts of it have their defaults, or less where the budget is small; sample_cache_size and per_query_memory_limit have a quarter of one that is written. A node has some 200 MiB beside it: programs, heaps, buffers",
+  }),
   ...admissionKeys,
   ...retentionKeys,
   deleted_rows_rewrite_secs: Type.Integer({
@@ -44,13 +52,13 @@ export const configSchema = Type.Object({
   wal_max_file_size: Type.Integer({ default: 32 * MIB, minimum: 65_536, maximum: 1 << 30, description: 'Bytes after which a new log file begins' }),
   wal_max_unflushed: Type.Integer({ default: 4, minimum: 1, maximum: 1000, description: 'Log files after which the memtable is flushed' }),
   memtable_flush_threshold: Type.Integer({
-    default: 64 * MIB,
+    default: USUAL.memtable_flush_threshold,
     minimum: 65_536,
     maximum: 2 ** 36,
     description: 'Bytes of rows after which the memtable is flushed; 2 GiB of text, or 1,073,741,824 rows of a table, flush it earlier',
   }),
   max_memtable_memory: Type.Integer({
-    default: 256 * MIB,
+    default: USUAL.max_memtable_memory,
     minimum: 1 << 20,
     maximum: 2 ** 38,
     description: 'Bytes of all memtables above which writes answer 503 BACKPRESSURE',
@@ -99,10 +107,16 @@ export const configSchema = Type.Object({
   zstd_level: Type.Integer({ default: 6, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
   row_group_rows: Type.Integer({ default: 32_768, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
   per_query_memory_limit: Type.Integer({
-    default: 256 * MIB,
-    minimum: 64 * MIB,
+    default: USUAL.per_query_memory_limit,
+    minimum: LEAST_DUCKDB,
     maximum: 2 ** 40,
     description: 'Bytes an engine thread may use for its queries, and an engine process for the one statement it runs (engine_processes)',
+  }),
+  merge_memory_limit: Type.Integer({
+    default: USUAL.merge_memory_limit,
+    minimum: LEAST_DUCKDB,
+    maximum: 2 ** 40,
+    description: 'Bytes that flushes and merges may use; a merge goes through segments of any size in slices of an eighth of it, at most 32 MiB',
   }),
   engine_processes: Type.Integer({
     default: 0,
@@ -136,7 +150,7 @@ export const configSchema = Type.Object({
     description: 'Parts of an SQL statement (expressions, tables, queries), its common table expressions written out wherever they are read',
   }),
   sample_cache_size: Type.Integer({
-    default: 256 * MIB,
+    default: USUAL.sample_cache_size,
     minimum: MIB,
     maximum: 2 ** 40,
     description: 'Bytes of samples that the query threads keep decoded between them for PromQL; a query that needs more reads the rest from the segments again',
@@ -195,7 +209,8 @@ const SMALL: Partial<DatabaseConfig> = {
   wal_max_file_size: 8 * MIB,
   memtable_flush_threshold: 8 * MIB,
   max_memtable_memory: 24 * MIB,
-  per_query_memory_limit: 64 * MIB,
+  per_query_memory_limit: LEAST_DUCKDB,
+  merge_memory_limit: LEAST_DUCKDB,
   sample_cache_size: 16 * MIB,
   query_threads: 1,
   engine_processes: 1,
@@ -203,9 +218,10 @@ const SMALL: Partial<DatabaseConfig> = {
   row_group_rows: 16_384,
 }
 
-/** Values that the preset has for keys; what is written stands, also where it equals the default. */
-export function presets({ preset }: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return preset === 'small' ? SMALL : {}
+/** Values of keys that are not written: the preset's, or the budget's where they are not the defaults; what is written stands, also where it equals these. */
+export function presets(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  if (given.preset === 'small') return SMALL
+  return Object.fromEntries(Object.entries(divide(given)).filter(([key, value]) => value !== USUAL[key as keyof typeof USUAL]))
 }
 
 /** @param given the [database] section: what is absent takes the preset's value, then the default. @throws CONFIG_ERROR for values that do not fit together. */
@@ -221,6 +237,10 @@ export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
       `cannot use [database] max_memtable_memory = ${resolved.max_memtable_memory}: it is below memtable_flush_threshold = ${resolved.memtable_flush_threshold}; raise the first or lower the second`,
     )
   }
+  if (resolved.max_memory > 0 && resolved.max_memory < LEAST_MEMORY) {
+    throw new SvcError('CONFIG_ERROR', `cannot use [database] max_memory = ${resolved.max_memory}: ${LEAST_MEMORY} is the least; raise it, or leave it out`)
+  }
+  checkBudget(resolved)
   return resolved
 }
 
@@ -254,7 +274,7 @@ export function explain(config: Record<string, unknown>): string[] {
   return [`durability: ${durabilityText(fsyncPolicy(String(config.wal_fsync_policy)))}`]
 }
 
-export const queryThreads = (config: DatabaseConfig): number => config.query_threads || Math.max(1, Math.min(4, availableParallelism() - 1))
+export const queryThreads = (config: DatabaseConfig): number => queryThreadsOf(config.query_threads)
 const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
 
 /** Engine processes that one query thread may have. */
@@ -273,7 +293,7 @@ export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenanc
   return {
     niceness: config.engine_niceness,
     duckdbThreads: role === 'query' ? queryParallelism(config) : 1,
-    memoryLimitBytes: config.per_query_memory_limit,
+    memoryLimitBytes: role === 'query' ? config.per_query_memory_limit : config.merge_memory_limit,
     sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
     rowGroupRows: config.row_group_rows,
     compression: config.compression,

@@ -32,6 +32,7 @@ import { engineGauges } from './gauges.ts'
 import { LogNotes } from './integrity/log-note.ts'
 import { Scrubber } from './integrity/scrubber.ts'
 import { directoriesAbove, holdsData, removeOrphans, segmentsToServe, syncAbove } from './integrity/startup.ts'
+import { baseMemory, memoryGauge } from './memory-gauge.ts'
 import { LeftBuffers } from './memtable/left-buffers.ts'
 import { SeriesTimes } from './memtable/memtable.ts'
 import { Memtables } from './memtable/memtables.ts'
@@ -169,8 +170,10 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   loadSeries(catalog, index)
   seedTimes(schema, index, segments, times)
   tombstones.load(catalog.tombstones(), catalog.cutoffs(), counters?.nextTombstone ?? 1)
+  const base = baseMemory()
   const readers = new Readers()
-  const slabs = new SlabPool(slabOptions(config), new LeftBuffers(publisher).add)
+  const memory = slabOptions(config)
+  const slabs = new SlabPool(memory, new LeftBuffers(publisher, memory.keptBytes).add)
   const nextSequence = counters?.nextSequence ?? 1
   const memtables = new Memtables({ shared, schema, index, publisher, readers, slabs, times, flushWanted, nextSequence, firstWal: floor })
 
@@ -273,6 +276,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   if (records > 0 || torn > 0) log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
   log.info({ preset: config.preset }, `durability: ${durabilityText(policy)}`)
   engineGauges(context.metrics, { policy, wal, memtables, index, segments, retired, readers, pressure, catalog, pool, scrubber, temp: dirs.temp })
+  memoryGauge(context.metrics, { memtables, slabs, index, pool }, base)
 
   const flush = async (): Promise<void> => {
     const newest = memtables.active.id

@@ -191,6 +191,12 @@ export class Duck {
     }
   }
 
+  /** Bytes that it counts as its own, in all its uses. */
+  async memory(): Promise<number> {
+    const [{ bytes }] = await this.run('SELECT coalesce(sum(memory_usage_bytes), 0)::DOUBLE AS bytes FROM duckdb_memory()')
+    return Number(bytes)
+  }
+
   close(): void {
     if (this.closed) return
     this.closed = true

@@ -2,20 +2,24 @@
 import { collectGarbage } from '../duckdb/collect.ts'
 import type { Publisher } from '../threads/publisher.ts'
 
-/** A collection takes the main thread some tens of milliseconds: this much is left only after memtables stood far above what is usual. */
-const COLLECT_BYTES = 32 << 20
+/** A collection takes the main thread some tens of milliseconds: this share of what is kept is left only after memtables stood far above what is usual. */
+const COLLECT_SHARE = 1 / 4
+const LEAST_BYTES = 4 << 20
 
 export class LeftBuffers {
   private bytes = 0
   private readonly publisher: Publisher
+  private readonly worth: number
 
-  constructor(publisher: Publisher) {
+  /** @param keptBytes of free buffers. */
+  constructor(publisher: Publisher, keptBytes: number) {
+    this.worth = Math.max(LEAST_BYTES, keptBytes * COLLECT_SHARE)
     this.publisher = publisher
   }
 
   readonly add = (bytes: number): void => {
     this.bytes += bytes
-    if (this.bytes < COLLECT_BYTES) return
+    if (this.bytes < this.worth) return
     this.bytes = 0
     this.publisher.publish({ kind: 'buffers-left' })
     setImmediate(collectGarbage)

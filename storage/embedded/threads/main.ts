@@ -17,6 +17,7 @@ import { JobRunner, wireError } from './job-runner.ts'
 import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { WorkerState } from './state.ts'
+import { threadUsage } from './usage.ts'
 
 const { dataDir, shared, config, state: events, eventsPublished, trust } = workerData as WorkerData
 const port = parentPort
@@ -150,6 +151,14 @@ port.on('message', (message: ToWorker) => {
         return { kind: 'archived', id: message.id, segment: await archiveDay(inputs, message, ownerOf(message.table), state, target) }
       })
       break
+    case 'usage': {
+      const { id } = message
+      threadUsage(duck).then(
+        (usage) => post({ kind: 'usage', id, usage }),
+        (error) => post({ kind: 'failed', id, error: wireError(error) }),
+      )
+      break
+    }
     case 'close':
       void close()
       break

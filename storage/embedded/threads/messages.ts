@@ -7,6 +7,7 @@ import type { ChunkDef } from './memtable-layout.ts'
 import type { RetentionCutoffs, Tombstone } from './removals.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import type { SeriesArrays } from './series-layout.ts'
+import type { ThreadUsage } from './usage.ts'
 
 /** What the main thread publishes to every engine thread, in order; the state a thread has is the sum of these. */
 export type StateEvent =
@@ -102,6 +103,8 @@ export type ToWorker =
   | ({ kind: 'archive'; id: number } & ArchiveTask)
   /** The archived segments that a job asked for can be read, or not. */
   | { kind: 'fetched'; id: number; request: number; error?: WireError }
+  /** Say what the thread's memory is. */
+  | { kind: 'usage'; id: number }
   | { kind: 'close' }
 
 /** Write the rows of a UTC day to a self-contained file. */
@@ -148,6 +151,7 @@ export type FromWorker =
   | { kind: 'prefetched'; bytes: number }
   /** A statement of SQL whose plan would have read what is not its own. */
   | { kind: 'refused-plan'; namespace: string; reason: string }
+  | { kind: 'usage'; id: number; usage: ThreadUsage }
   /** What the thread keeps of samples, when it has changed. */
   | { kind: 'samples-kept'; bytes: number }
   /** Segments whose pages were not understood, since the message before. */

@@ -8,12 +8,14 @@ import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineWorker, Environment } from '../environment.ts'
 import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
+import type { Timer } from '../timers.ts'
 import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { Shared } from './shared-header.ts'
 import { ThreadJob } from './thread-job.ts'
+import type { ThreadUsage } from './usage.ts'
 
 export interface PoolOptions {
   dataDir: string
@@ -35,6 +37,9 @@ export interface PoolOptions {
   environment: Pick<Environment, 'startThread' | 'timers'>
 }
 
+/** An answer to a scrape does not wait longer for a thread that is in the midst of something. */
+const USAGE_PATIENCE_MS = 200
+
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
 class EngineThread {
@@ -44,6 +49,7 @@ class EngineThread {
   private readonly timers: Environment['timers']
   /** Of samples that the thread keeps. */
   sampleBytes = 0
+  private lastUsage: ThreadUsage = { heapBytes: 0, bufferBytes: 0, duckdbBytes: 0 }
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
   private readonly options: PoolOptions
@@ -84,6 +90,20 @@ class EngineThread {
 
   post(message: ToWorker): void {
     this.worker.postMessage(message)
+  }
+
+  /** What its memory was when it last said so; asks it, and does not wait long for one that is busy. */
+  async usage(id: number): Promise<ThreadUsage> {
+    const asked = new Promise<FromWorker>((resolve, reject) => this.tasks.set(id, { resolve, reject }))
+    this.post({ kind: 'usage', id })
+    let timer: Timer | undefined
+    const patience = new Promise<undefined>((resolve) => {
+      timer = this.timers.setTimeout(() => resolve(undefined), USAGE_PATIENCE_MS)
+    })
+    const answer = await Promise.race([asked.catch(() => undefined), patience])
+    this.timers.clearTimeout(timer)
+    if (answer?.kind === 'usage') this.lastUsage = answer.usage
+    return this.lastUsage
   }
 
   async close(): Promise<void> {
@@ -136,6 +156,7 @@ class EngineThread {
       case 'compacted':
       case 'archive-days':
       case 'archived':
+      case 'usage':
         this.tasks.get(message.id)?.resolve(message)
         this.tasks.delete(message.id)
     }
@@ -273,6 +294,12 @@ export class WorkerPool {
   /** Of samples that the query threads keep, as of their last message. */
   get sampleBytes(): number {
     return [...this.queries, ...this.leaving].reduce((sum, thread) => sum + thread.sampleBytes, 0)
+  }
+
+  /** Of each thread there is. */
+  async usage(): Promise<ThreadUsage[]> {
+    const threads = [...this.queries, ...this.leaving, ...(this.maintenance === undefined ? [] : [this.maintenance])]
+    return Promise.all(threads.map((thread) => thread.usage(this.nextTask++)))
   }
 
   async close(): Promise<void> {
