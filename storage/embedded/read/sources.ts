@@ -13,7 +13,7 @@ import { numberSource } from '../series/number-source.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
 import type { MemtablePart } from '../threads/state.ts'
-import { MaskedRows } from './mask-sql.ts'
+import { type MaskBounds, MaskedRows, maskBounds } from './mask-sql.ts'
 import type { Mask } from './masks.ts'
 
 /** docs/formats/histogram.md */
@@ -263,7 +263,12 @@ function maskConditions(request: UnionRequest, source: Source): string[] {
   if (looked.length === 0) return conditions
   const call = request.duck.addMask(new MaskedRows(looked), [SERIES_COLUMN, TIME_COLUMN])
   request.calls.push(call)
-  return [...conditions, `NOT ${call}`]
+  // CASE looks at the rest of the rows only; both sides of AND are computed for all.
+  return [...conditions, `CASE WHEN ${maskBounds(looked).map(bounded).join(' OR ')} THEN NOT ${call} ELSE true END`]
+}
+
+function bounded({ series, lo, hi }: MaskBounds): string {
+  return `(${series === undefined ? '' : `${SERIES_COLUMN} IN (${series.join(', ')}) AND `}${TIME_COLUMN} BETWEEN ${timeSql(lo)} AND ${timeSql(hi)})`
 }
 
 function seriesCall(request: UnionRequest, series: Int32Array): string {
