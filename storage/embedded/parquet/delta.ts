@@ -14,7 +14,7 @@ const MAX_WIDTH = 64
 interface Sums {
   /** The first value, by its halves. */
   begin(low: number, high: number): void
-  /** @param words the miniblock, from its first bit on; one word more can be read. */
+  /** @param words the miniblock, from its first bit on; two words more can be read. */
   add(words: Int32Array, word: number, width: number, count: number, minLow: number, minHigh: number): void
 }
 
@@ -269,12 +269,18 @@ class TimeSums implements Sums {
     let high = 0
     let step = milliseconds(minLow, minHigh)
     let stepRest = restOf(minLow, step)
+    const wide = width > 32
+    const lowMask = width >= 32 ? -1 : (1 << width) - 1
+    const highMask = width === 64 ? -1 : wide ? (1 << (width - 32)) - 1 : 0
+    let w = word
+    let shift = 0
     for (let i = 0; i < count; i++) {
-      const bit = i * width
-      const w = word + (bit >>> 5)
-      const shift = bit & 31
-      const l = lowBits(words, w, shift, width)
-      const h = width > 32 ? lowBits(words, w + 1, shift, width - 32) : 0
+      // Shifted in two steps: by 32 there is no shift.
+      const l = ((words[w] >>> shift) | ((words[w + 1] << 1) << (31 - shift))) & lowMask
+      const h = wide ? ((words[w + 1] >>> shift) | ((words[w + 2] << 1) << (31 - shift))) & highMask : 0
+      shift += width
+      w += shift >>> 5
+      shift &= 31
       if (l !== low || h !== high) {
         low = l
         high = h

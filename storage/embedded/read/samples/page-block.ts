@@ -35,17 +35,16 @@ export interface FrameRows {
 
 /** @param rows whose arrays are used again but for `times`. @throws PageFault for rows that are not in order. */
 export function frameOf({ rows, series, measurements, times, rests, minTime, maxTime }: FrameRows): Frame {
-  let runs = 0
-  for (let i = 0; i < rows; i++) if (i === 0 || series[i] !== series[i - 1] || (measurements !== undefined && measurements[i] !== measurements[i - 1])) runs++
+  const runs = measurements === undefined ? countRuns(series, rows) : countOwnedRuns(series, measurements, rows)
   const ownSeries = new Int32Array(runs)
   const starts = new Int32Array(runs + 1)
   const owners = measurements === undefined ? undefined : new Int32Array(runs)
-  for (let i = 0, run = 0; i < rows; i++) {
-    if (i > 0 && series[i] === series[i - 1] && (measurements === undefined || measurements[i] === measurements[i - 1])) continue
+  for (let run = 0, i = 0; run < runs; run++) {
     if (i > 0 && !follows(series, measurements, i)) throw new PageFault('the rows of a row group do not come in order')
     ownSeries[run] = series[i]
     if (owners !== undefined) owners[run] = (measurements as Int32Array)[i]
-    starts[run++] = i
+    starts[run] = i
+    i = endOfRun(series, measurements, i, rows)
   }
   starts[runs] = rows
   const frame: Frame = { series: ownSeries, starts, times, minTime, maxTime }
@@ -53,6 +52,26 @@ export function frameOf({ rows, series, measurements, times, rests, minTime, max
   if (anyOf(rests, rows)) frame.rests = rests.slice(0, rows)
   if (!ascend(starts, times)) frame.duplicates = true
   return frame
+}
+
+function countRuns(series: Int32Array, rows: number): number {
+  let runs = rows === 0 ? 0 : 1
+  for (let i = 1; i < rows; i++) if (series[i] !== series[i - 1]) runs++
+  return runs
+}
+
+function countOwnedRuns(series: Int32Array, measurements: Int32Array, rows: number): number {
+  let runs = rows === 0 ? 0 : 1
+  for (let i = 1; i < rows; i++) if (series[i] !== series[i - 1] || measurements[i] !== measurements[i - 1]) runs++
+  return runs
+}
+
+function endOfRun(series: Int32Array, measurements: Int32Array | undefined, first: number, rows: number): number {
+  const own = series[first]
+  let i = first + 1
+  if (measurements === undefined) while (i < rows && series[i] === own) i++
+  else while (i < rows && series[i] === own && measurements[i] === measurements[first]) i++
+  return i
 }
 
 /** Whether row i, the first of a run, may come after the row before it. */
@@ -67,7 +86,14 @@ function anyOf(numbers: Int32Array, count: number): boolean {
 }
 
 function ascend(starts: Int32Array, times: Float64Array): boolean {
-  for (let run = 0; run + 1 < starts.length; run++) for (let i = starts[run] + 1; i < starts[run + 1]; i++) if (!(times[i - 1] < times[i])) return false
+  for (let run = 0; run + 1 < starts.length; run++) {
+    let before = Number.NEGATIVE_INFINITY
+    for (let i = starts[run]; i < starts[run + 1]; i++) {
+      const time = times[i]
+      if (!(before < time)) return false
+      before = time
+    }
+  }
   return true
 }
 
