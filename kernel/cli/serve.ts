@@ -1,6 +1,7 @@
 /** Runs a node until a signal says to stop. */
 import type { NodeConfig } from '../config/config.ts'
 import { notes } from '../config/text.ts'
+import { HeapTrimmer } from '../lib/heap/index.ts'
 import { LateError } from '../lifecycle.ts'
 import { SvcNode } from '../node.ts'
 import type { Io } from './argv.ts'
@@ -12,11 +13,15 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
   for (const note of notes(config)) log.info(note)
+  let trimmer: HeapTrimmer | undefined
   const up = (async () => {
     await node.setup()
     await node.start()
+    // A start leaves more behind than the node needs from then on.
+    trimmer = new HeapTrimmer()
   })()
   const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
+  trimmer?.stop()
   log.info({ signal }, 'stopping')
   const late = (): void => {
     log.error('cannot stop within server.shutdown_timeout_secs: killing the process, since something of it does not end; the next start replays the log')

@@ -2,6 +2,7 @@
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
+import { HeapTrimmer } from 'svcdb/lib/heap'
 import { archiveDay, daysBefore } from '../archive/archive-writer.ts'
 import { compactSegments } from '../compaction/compactor.ts'
 import { collectGarbage } from '../duckdb/collect.ts'
@@ -164,4 +165,6 @@ port.on('message', (message: ToWorker) => {
       break
   }
 })
+// What a warm-up or a large query left behind.
+new HeapTrimmer()
 post({ kind: 'ready' })

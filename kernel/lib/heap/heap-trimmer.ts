@@ -1,0 +1,74 @@
+/**
+ * V8 keeps what a heap once took, and a thread that rests has no reason to collect: what a start or a burst of queries left stays resident. This thread's heap is
+ * collected as far as it goes once it rests and has grown, and ever less often.
+ */
+import { performance } from 'node:perf_hooks'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
+
+/** What is looked at and done. */
+export interface HeapMeter {
+  /** Bytes that the heap has taken. */
+  committed(): number
+  /** Part of the time since the last call in which the thread was at work. */
+  utilization(): number
+  /** Collects all; some tens of milliseconds. */
+  trim(): void
+}
+
+const FIRST_LOOK_MS = 5000
+const LONGEST_WAIT_MS = 600_000
+/** Above it the thread does not rest. */
+const RESTING = 0.05
+/** Less is not worth a collection. */
+const GROWN_BYTES = 8 << 20
+
+export class HeapTrimmer {
+  private readonly meter: HeapMeter
+  private readonly timer: NodeJS.Timeout
+  private trimmedTo = 0
+  private waitMs = FIRST_LOOK_MS
+  private leftMs = FIRST_LOOK_MS
+
+  /** Looks every few seconds, as long as something else keeps the thread alive. */
+  constructor(meter: HeapMeter = threadMeter()) {
+    this.meter = meter
+    this.timer = setInterval(() => this.look(), FIRST_LOOK_MS).unref()
+  }
+
+  /** @returns whether the heap was trimmed. */
+  look(): boolean {
+    const utilization = this.meter.utilization()
+    this.leftMs -= FIRST_LOOK_MS
+    if (this.leftMs > 0 || utilization > RESTING || this.meter.committed() - this.trimmedTo < GROWN_BYTES) return false
+    this.meter.trim()
+    this.trimmedTo = this.meter.committed()
+    this.waitMs = Math.min(this.waitMs * 2, LONGEST_WAIT_MS)
+    this.leftMs = this.waitMs
+    return true
+  }
+
+  stop(): void {
+    clearInterval(this.timer)
+  }
+}
+
+/** Of the thread that calls it. */
+function threadMeter(): HeapMeter {
+  // The flag is the process's, so it is not taken back: another thread may be between setting it and asking for the function.
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('typeof gc === "function" ? gc : () => {}') as Collect
+  let last = performance.eventLoopUtilization()
+  return {
+    committed: () => getHeapStatistics().total_heap_size,
+    utilization() {
+      const now = performance.eventLoopUtilization()
+      const { utilization } = performance.eventLoopUtilization(now, last)
+      last = now
+      return utilization
+    },
+    trim: () => collect({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
+  }
+}

@@ -1,0 +1,1 @@
+export { type HeapMeter, HeapTrimmer } from './heap-trimmer.ts'
