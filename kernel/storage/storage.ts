@@ -234,6 +234,8 @@ export interface JobOptions {
   timeoutMs?: number
   /** The setting to name in the timeout's text. */
   timeoutSetting?: string
+  /** Nobody waits for it: where one thread runs, no other is started for it. */
+  background?: boolean
 }
 
 export interface RunningJob<R> {

@@ -1,4 +1,5 @@
 /** /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
+import { setTimeout } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type Svc, sendOutput, truncatedResults } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -46,8 +47,17 @@ export class SqlHandler {
     return reply
   }
 
-  /** In the background: the server is ready meanwhile. */
-  warmUp(statements: number): void {
-    this.svc.storage.run(WARM_UP, { statements }).result.catch((error: Error) => this.svc.log.debug({ err: error }, 'warm-up ended early'))
+  /** Call it in setup: so many statements run in the background, some time after the server is ready. */
+  warmUp(statements: number, delayMs: number): void {
+    const { svc } = this
+    const stopping = new AbortController()
+    const { signal } = stopping
+    svc.ready(() => {
+      const run = () => svc.storage.run(WARM_UP, { statements }, { signal, background: true }).result
+      setTimeout(delayMs, undefined, { ref: false, signal })
+        .then(run)
+        .catch((error: Error) => svc.log.debug({ err: error }, 'warm-up ended early'))
+    })
+    svc.drain(() => stopping.abort())
   }
 }

@@ -10,10 +10,10 @@ export default definePlugin({
   config: configSchema,
   includes: ['analytics'],
   capabilities: ['sql', 'jobs'],
-  setup(svc, { warm_up_statements: statements }) {
+  setup(svc, { warm_up_statements: statements, warm_up_after_secs: afterSecs }) {
     const handler = new SqlHandler(svc)
     const schema = { tags: ['query'], summary: 'Runs one SQL query', body: sqlBody, response: { 200: sqlAnswer } }
-    if (statements > 0) svc.ready(() => handler.warmUp(statements))
+    if (statements > 0) handler.warmUp(statements, afterSecs * 1000)
     svc.http.post('/api/v1/svc/sql', { config: { action: 'read' }, schema }, (request, reply) => handler.query(request, reply, request.body.query as string))
     const read = { tags: ['query'], summary: 'Runs one SQL query that stands in the address', querystring: sqlQuery, response: { 200: sqlAnswer } }
     svc.http.get('/api/v1/svc/sql', { config: { action: 'read' }, schema: read }, (request, reply) => {

@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { moduleUrl } from 'svcdb/lib/modules'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import line from '../line_protocol/index.ts'
@@ -191,3 +192,12 @@ t.test('a caller who leaves stops the query', async (t) => {
 })
 
 t.end()
+
+t.test('the warm-up answers its statements, beside what is asked', async (t) => {
+  const warm = await boot({ plugins: [plugin], storage: 'embedded', config: { sql: { warm_up_statements: 2, warm_up_after_secs: 0 } } })
+  t.teardown(() => warm.stop())
+  const job = warm.storage.run(moduleUrl('./warm-up.ts', import.meta.url), { statements: 3 }, { background: true })
+  await t.resolves(job.result)
+  const answer = await warm.inject('/api/v1/svc/sql?q=SELECT%201%20AS%20one')
+  t.match(answer.json(), { rows: [[1]] })
+})

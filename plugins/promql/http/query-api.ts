@@ -100,7 +100,8 @@ export class QueryApi {
 
   /** A job as if it were asked. @returns whether it was of points that the storage has. */
   private async warmUpQuery(query: number): Promise<boolean> {
-    const job = this.svc.storage.run<WarmUpOutcome>(WARM_UP, { query, now: this.svc.clock.now() } satisfies WarmUpArgs, this.timeLimit(WARM_UP_LIMIT_MS))
+    const args: WarmUpArgs = { query, now: this.svc.clock.now() }
+    const job = this.svc.storage.run<WarmUpOutcome>(WARM_UP, args, { ...this.timeLimit(WARM_UP_LIMIT_MS), background: true })
     for await (const _ of job.output);
     return (await job.result).stored
   }

@@ -191,7 +191,7 @@ export class WorkerPool {
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
     const { readers, archived } = this.options
-    const { namespace = '' } = options
+    const { namespace = '', background = false } = options
     const id = readers.begin()
     let thread: EngineThread | undefined
     const job = new ThreadJob<R>(
@@ -213,7 +213,7 @@ export class WorkerPool {
       this.options.environment.timers,
     )
     const start = (): void => {
-      thread = this.queryThread()
+      thread = this.queryThread(background)
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
       this.options.publisher.flush()
@@ -311,10 +311,10 @@ export class WorkerPool {
     await Promise.all(threads.map((thread) => thread.close()))
   }
 
-  private queryThread(): EngineThread {
+  private queryThread(background: boolean): EngineThread {
     const idle = this.queries.find((thread) => thread.jobs.size === 0)
     if (idle !== undefined) return idle
-    if (this.queries.length < this.options.queryThreads) {
+    if (this.queries.length < (background ? 1 : this.options.queryThreads)) {
       const thread = this.start('query', (gone) => {
         this.queries = this.queries.filter((t) => t !== gone)
       })
