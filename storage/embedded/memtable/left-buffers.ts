@@ -1,5 +1,5 @@
 /** Has all threads collect what they have of buffers that are not used again, each time it is worth a collection in all of them. */
-import { collectGarbage } from '../duckdb/collect.ts'
+import { collectGarbage } from '../threads/collect.ts'
 import type { Publisher } from '../threads/publisher.ts'
 
 /** A collection takes the main thread some tens of milliseconds: this share of what is kept is left only after memtables stood far above what is usual. */
