@@ -63,7 +63,7 @@ export class NewestCache {
     let entry = this.entries.get(key)
     if (entry === undefined) {
       const all = state.series.of(measurement.id).length
-      if (series.length * FEW_SHARE < all || entryBytes(all) * 2 > this.budget) return undefined
+      if (series.length * FEW_SHARE < all || entryBytes(all) > this.budget) return undefined
       entry = new NewestEntry(state, snapshot, measurement, field, NO_FLOOR)
     } else {
       if (entry.busy !== undefined || entry.isAhead(snapshot)) return undefined

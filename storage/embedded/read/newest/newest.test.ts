@@ -222,8 +222,10 @@ t.test('once known, no segment is read again, whatever comes and is flushed', as
   await db.flush()
   const request: SampleRequest = { namespace: 'default', measurement: 'cpu', field: 'f', newestOnly: true }
   const context = await db.context()
-  const ask = (duck = context.duck): Promise<string> => read({ ...context, duck }, db.state.snapshotNow() as Snapshot, request)
-  const none = { connect: () => Promise.reject(new Error('a segment is read')) } as unknown as RelationContext['duck']
+  const ask = (verifier = context.verifier): Promise<string> => read({ ...context, verifier }, db.state.snapshotNow() as Snapshot, request)
+  // Whoever reads a segment has it verified first.
+  const refuse = (): Promise<void> => Promise.reject(new Error('a segment is read'))
+  const none: RelationContext['verifier'] = { ensure: refuse, ensureSources: refuse, require: () => {} }
   await t.rejects(ask(none), /a segment is read/)
   await ask()
   for (let n = 2; n < 6; n++) {
