@@ -5,7 +5,6 @@ import {
   explainsLane,
   type LaneHost,
   type LaneOptions,
-  type LanePlan,
   type LaneRows,
   type NewestPlan,
   type NewestTable,
@@ -13,6 +12,7 @@ import {
   openLane,
   parse,
   parsedBefore,
+  type ScanPlan,
   sqlError,
   type TagHint,
 } from '../sql/index.ts'
@@ -123,7 +123,7 @@ async function newestTable(
   return { series: series.length, tag: (name) => columns.column(keyOf(name)), rows, fields: new Map(names.map((name, i) => [name, values[i]])) }
 }
 
-function laneRows(context: RelationContext, snapshot: Snapshot, measurement: MeasurementDef, plan: LanePlan, signal: AbortSignal | undefined): LaneRows {
+function laneRows(context: RelationContext, snapshot: Snapshot, measurement: MeasurementDef, plan: ScanPlan, signal: AbortSignal | undefined): LaneRows {
   const { keyOf, wanted, fieldOf } = resolved(context, measurement, plan.tags)
   const rows = new FieldRows(context, snapshot, { measurement, time: plan.time, series: wanted, signal })
   return {

@@ -82,6 +82,7 @@ export class Names {
   }
 }
 
-function quotedIfNeeded(name: string): string {
+/** As DuckDB writes a name within what it calls an expression. */
+export function quotedIfNeeded(name: string): string {
   return PLAIN_NAME.test(name) && !QUOTED.has(foldName(name)) ? name : `"${name.replaceAll('"', '""')}"`
 }

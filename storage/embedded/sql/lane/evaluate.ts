@@ -4,7 +4,7 @@ import { add, addKept, addZoned, areFinite, type Cells, cellsOf } from './accumu
 import { countOf, countZoned, keepOnly } from './filter.ts'
 import { type Buckets, type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
-import type { LanePlan } from './plan.ts'
+import type { GroupsPlan } from './plan.ts'
 import { BlockZones, ZONE } from './zones.ts'
 
 export interface Evaluated {
@@ -19,7 +19,7 @@ const MIN_ZONED = 2 * ZONE
 const NO_SPAN: readonly [number, number] = [0, 0]
 
 /** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. */
-export async function evaluate(plan: LanePlan, rows: LaneRows): Promise<Evaluated | undefined> {
+export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evaluated | undefined> {
   const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
@@ -40,7 +40,7 @@ export async function evaluate(plan: LanePlan, rows: LaneRows): Promise<Evaluate
   return whole && cells.every(areFinite) ? out : undefined
 }
 
-function fieldsOf({ filters, aggregates }: LanePlan): string[] {
+function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {
   return [...new Set([...filters, ...aggregates].flatMap(({ field }) => field ?? []))]
 }
 
@@ -66,7 +66,7 @@ async function plain(first: string, fields: readonly string[], rows: LaneRows, g
 }
 
 /** Rows that one field filters, with aggregates of that field alone: a row without a value fails the filter. */
-async function alone({ filters }: LanePlan, field: string, rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
+async function alone({ filters }: GroupsPlan, field: string, rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
   const values = cells.filter((each) => each !== presence)
   const counts = [presence, ...values.filter(({ kind }) => kind === 'count')]
   const others = values.filter(({ kind }) => kind !== 'count')
@@ -94,7 +94,7 @@ async function alone({ filters }: LanePlan, field: string, rows: LaneRows, group
 }
 
 async function filtered(
-  { filters }: LanePlan,
+  { filters }: GroupsPlan,
   fields: readonly string[],
   rows: LaneRows,
   grouping: Grouping,

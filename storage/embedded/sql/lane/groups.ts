@@ -1,7 +1,7 @@
 /** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
 
 import type { LaneRows } from './host.ts'
-import type { KeyPlan, LanePlan } from './plan.ts'
+import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
 
 /** Groups times buckets times aggregates: more are left to DuckDB, which can spill. */
 const MAX_CELLS = 1 << 22
@@ -29,14 +29,8 @@ export interface Grouping {
 }
 
 /** Undefined when there are more groups than the lane takes. */
-export function groupingOf(plan: LanePlan, rows: LaneRows, [low, high]: readonly [number, number]): Grouping | undefined {
-  const groupOf = new Int32Array(rows.series)
-  for (const { tag, values } of plan.excluded) {
-    const { codes, texts } = rows.tag(tag)
-    const out = new Uint8Array(texts.length)
-    for (const [code, text] of texts.entries()) if (values.includes(text)) out[code] = 1
-    for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1
-  }
+export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readonly [number, number]): Grouping | undefined {
+  const groupOf = seriesOf(plan, rows)
   const found = plan.keys.map((key) => (key.kind === 'tag' ? rows.tag(key.tag) : undefined))
   let members: Int32Array = Int32Array.of(-1) // of each group a series
   let groups = 1
@@ -50,6 +44,18 @@ export function groupingOf(plan: LanePlan, rows: LaneRows, [low, high]: readonly
   if (buckets === undefined || groups * buckets.count * (plan.aggregates.length + 1) > MAX_CELLS) return undefined
   const tags = found.map((each) => (each === undefined ? undefined : { codes: members.map((series) => each.codes[series]), texts: each.texts }))
   return { groupOf, groups, tags, buckets }
+}
+
+/** Of each series 0, or -1 for one that is left out. */
+export function seriesOf(plan: Pick<ScanPlan, 'excluded'>, rows: LaneRows): Int32Array {
+  const groupOf = new Int32Array(rows.series)
+  for (const { tag, values } of plan.excluded) {
+    const { codes, texts } = rows.tag(tag)
+    const out = new Uint8Array(texts.length)
+    for (const [code, text] of texts.entries()) if (values.includes(text)) out[code] = 1
+    for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1
+  }
+  return groupOf
 }
 
 /** Divides the groups by one more tag. @returns of each group a series. */

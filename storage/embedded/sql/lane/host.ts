@@ -2,11 +2,11 @@
 import type { SampleRows } from 'svcdb/lib/columns'
 import type { NewestPlan } from './newest.ts'
 import type { NewestTable } from './newest-answer.ts'
-import type { LanePlan } from './plan.ts'
+import type { ScanPlan } from './plan.ts'
 import type { LaneCatalog } from './recognise.ts'
 
 export interface LaneHost extends LaneCatalog {
-  rows(plan: LanePlan): LaneRows
+  rows(plan: ScanPlan): LaneRows
   /** Undefined where it is not known without a scan. */
   newest(plan: NewestPlan): Promise<NewestTable | undefined>
 }

@@ -1,7 +1,8 @@
 /** Answers a statement for newest rows from what is known of each series. */
 import type { SqlChunk, SqlVector } from 'svcdb'
 import type { NewestPlan, NewestValue } from './newest.ts'
-import { bytesOf, type OrderTerm, positionsInOrder, textRanks } from './result.ts'
+import { type OrderTerm, sortedPositions, textRanks } from './order.ts'
+import { textVector } from './vectors.ts'
 
 const CHUNK_ROWS = 8192
 const NONE = -1
@@ -35,7 +36,7 @@ export function newestChunks(plan: NewestPlan, table: NewestTable, textBytes: bo
 
 function* chunksOf(plan: NewestPlan, groups: Groups, textBytes: boolean): Generator<SqlChunk> {
   const terms = plan.order.map(({ value, descending, nullsFirst }) => groups.ranks(value, descending, nullsFirst))
-  const all = terms.length === 0 ? Uint32Array.from({ length: groups.count }, (_, i) => i) : positionsInOrder(terms, groups.count)
+  const all = terms.length === 0 ? Uint32Array.from({ length: groups.count }, (_, i) => i) : sortedPositions(terms, groups.count)
   const order = all.subarray(plan.offset, Math.min(all.length, plan.offset + plan.limit))
   for (let from = 0; from < order.length; from += CHUNK_ROWS) {
     const rows = order.subarray(from, from + CHUNK_ROWS)
@@ -132,7 +133,7 @@ class Groups {
     if (value.kind === 'tag') {
       const { codes, texts } = table.tag(value.name)
       const list = Array.from(groups, (group) => texts[codes[series[group]]] ?? null)
-      return textBytes ? bytesOf(list) : { values: list }
+      return textVector(list, textBytes)
     }
     if (value.kind === 'time') return { values: BigInt64Array.from(groups, (group) => table.rows.times[series[group]]) }
     const { bits } = table.fields.get(value.name) as NewestOfSeries

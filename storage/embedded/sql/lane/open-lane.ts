@@ -13,6 +13,7 @@ import { newestChunks } from './newest-answer.ts'
 import type { LanePlan } from './plan.ts'
 import { recognise } from './recognise.ts'
 import { chunksOf, columnsOf } from './result.ts'
+import { rowColumns, selectRows } from './select-rows.ts'
 
 export interface LaneOptions {
   limits: Readonly<SqlLimits> | undefined
@@ -46,8 +47,9 @@ export async function openLane(host: LaneHost, { query, parameters, textBytes }:
     }
   }
   return {
-    columns: columnsOf(plan),
+    columns: plan.kind === 'rows' ? rowColumns(plan) : columnsOf(plan),
     async rows() {
+      if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes === true)
       const evaluated = await evaluate(plan, host.rows(plan))
       return evaluated === undefined ? undefined : chunksOf(plan, evaluated, textBytes === true)
     },

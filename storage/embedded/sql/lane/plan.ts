@@ -38,7 +38,8 @@ export interface FilterPlan {
   value: number
 }
 
-export interface LanePlan {
+/** Which rows are read. */
+export interface ScanPlan {
   measurement: SqlMeasurement
   /** Nanoseconds, inclusive. */
   time: [low: bigint, high: bigint]
@@ -46,12 +47,32 @@ export interface LanePlan {
   /** Series with one of the values, or without the tag, are left out. */
   excluded: readonly TagHint[]
   filters: readonly FilterPlan[]
+  offset: number
+  limit: number
+}
+
+/** Rows as they are. */
+export interface RowsPlan extends ScanPlan {
+  kind: 'rows'
+  outputs: readonly ColumnPlan[]
+  order: readonly (Omit<OrderPlan, 'value'> & { column: ColumnPlan })[]
+}
+
+/** A column by its name in SQL, which is that of the answer too unless it has an alias. */
+export interface ColumnPlan {
+  role: 'time' | 'tag' | 'field'
+  column: string
+  name: string
+}
+
+export interface GroupsPlan extends ScanPlan {
+  kind: 'groups'
   /** False: all rows are one group, also if there are none. */
   grouped: boolean
   keys: readonly KeyPlan[]
   aggregates: readonly AggregatePlan[]
   outputs: readonly OutputPlan[]
   order: readonly OrderPlan[]
-  offset: number
-  limit: number
 }
+
+export type LanePlan = RowsPlan | GroupsPlan

@@ -5,13 +5,26 @@
 import { constantInteger, type Node } from '../ast.ts'
 import { isSchema } from '../catalog.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement, type SqlMeasurementColumn } from '../host.ts'
-import { foldName } from '../names.ts'
+import { foldName, quotedIfNeeded } from '../names.ts'
 import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { bucketKey } from './bucket-key.ts'
 import { exclusionOf, filterOf } from './conditions.ts'
 import { CALL, only } from './members.ts'
-import type { AggregateKind, AggregatePlan, FilterPlan, KeyPlan, LanePlan, OrderPlan, OutputPlan, ValueRef } from './plan.ts'
+import type {
+  AggregateKind,
+  AggregatePlan,
+  ColumnPlan,
+  FilterPlan,
+  GroupsPlan,
+  KeyPlan,
+  LanePlan,
+  OrderPlan,
+  OutputPlan,
+  RowsPlan,
+  ScanPlan,
+  ValueRef,
+} from './plan.ts'
 
 /** What the recogniser must know of where the statement runs. */
 export interface LaneCatalog {
@@ -23,8 +36,6 @@ export interface LaneCatalog {
 const SELECT = new Set('type modifiers cte_map select_list from_table where_clause group_expressions group_sets aggregate_handling query_location'.split(' '))
 const AGGREGATES: Record<string, AggregateKind> = { count: 'count', sum: 'sum', avg: 'avg', min: 'min', max: 'max' }
 const MAX_LIMIT = 2n ** 52n
-/** Names that DuckDB writes as they are where it makes up the name of an expression. */
-const PLAIN_NAME = /^[a-z][a-z0-9]*_[a-z0-9_]*$/
 
 /** @param tree with values in the places of its parameters. @returns undefined for a statement of DuckDB's. */
 export function recognise(tree: Node, catalog: LaneCatalog): LanePlan | undefined {
@@ -42,6 +53,7 @@ export function measurementOf(from: Node | undefined, catalog: LaneCatalog): Sql
   return catalog.measurement(String(from.table_name))
 }
 
+const STAR = new Set(['class', 'type', 'query_location'])
 const REF = new Set(['class', 'type', 'alias', 'column_names', 'query_location'])
 
 export class Recogniser {
@@ -65,16 +77,45 @@ export class Recogniser {
   plan(now: bigint): LanePlan | undefined {
     const { tree, measurement, source } = this
     const where = this.conditions(now)
-    if (where === undefined || !this.groups(now)) return undefined
+    if (where === undefined) return undefined
+    if (this.items.every(({ class: kind }) => kind === 'COLUMN_REF' || kind === 'STAR') && tree.group_sets === undefined) return this.rows(where)
+    if (!this.groups(now)) return undefined
     const outputs = this.outputs(now)
     const modifiers = outputs === undefined ? undefined : this.modifiers(now)
     if (outputs === undefined || modifiers === undefined || this.aggregates.length === 0) return undefined
     const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
     const { time, tags } = source
-    return { measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
+    return { kind: 'groups', measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
   }
 
-  protected conditions(now: bigint): Pick<LanePlan, 'excluded' | 'filters'> | undefined {
+  private rows(where: Pick<ScanPlan, 'excluded' | 'filters'>): RowsPlan | undefined {
+    if (this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
+    const outputs: ColumnPlan[] = []
+    for (const item of this.items) {
+      const columns = item.class === 'STAR' ? (only(item, STAR) ? this.measurement.columns : []) : [this.column(item)]
+      if (columns.length === 0) return undefined
+      for (const column of columns) {
+        const plan = column === undefined ? undefined : columnPlan(column, item.alias)
+        if (plan === undefined) return undefined
+        outputs.push(plan)
+      }
+    }
+    const order: RowsPlan['order'][number][] = []
+    const modifiers = this.clauses(({ expression, ...how }) => {
+      const number = constantInteger(expression)
+      const column = number === undefined ? this.columnOf(this.meant(expression, false)) : outputs[Number(number) - 1]
+      return column !== undefined && order.push({ ...how, column }) > 0
+    })
+    const { time, tags } = this.source
+    return modifiers === undefined ? undefined : { kind: 'rows', measurement: this.measurement, time, tags, ...where, outputs, order, ...modifiers }
+  }
+
+  private columnOf(node: Node | undefined): ColumnPlan | undefined {
+    const column = node === undefined ? undefined : this.column(node)
+    return column === undefined ? undefined : columnPlan(column, undefined)
+  }
+
+  protected conditions(now: bigint): Pick<ScanPlan, 'excluded' | 'filters'> | undefined {
     const scope = newScope(undefined)
     scope.sources.push(this.source)
     scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
@@ -177,14 +218,23 @@ export class Recogniser {
     return found >= 0 ? found : this.aggregates.push(plan) - 1
   }
 
-  protected modifiers(now: bigint): Pick<LanePlan, 'order' | 'limit' | 'offset'> | undefined {
-    const out = { order: [] as OrderPlan[], limit: Number.POSITIVE_INFINITY, offset: 0 }
+  /** Of the groups. */
+  protected modifiers(now: bigint): Pick<GroupsPlan, 'order' | 'limit' | 'offset'> | undefined {
+    const order: OrderPlan[] = []
+    const clauses = this.clauses(({ expression, ...how }) => {
+      const value = this.value(this.meant(expression, false), now)
+      return value !== undefined && order.push({ ...how, value }) > 0
+    })
+    return clauses === undefined ? undefined : { order, ...clauses }
+  }
+
+  /** @param term takes one of ORDER BY; false where it is not understood. */
+  private clauses(term: (term: { expression: Node; descending: boolean; nullsFirst: boolean }) => boolean): Pick<ScanPlan, 'limit' | 'offset'> | undefined {
+    const out = { limit: Number.POSITIVE_INFINITY, offset: 0 }
     for (const modifier of (this.tree.modifiers ?? []) as Node[]) {
       if (modifier.type === 'ORDER_MODIFIER') {
         for (const { type, null_order: nulls, expression } of modifier.orders as Node[]) {
-          const value = this.shadows(expression) ? undefined : this.value(this.meant(expression, false), now)
-          if (value === undefined) return undefined
-          out.order.push({ value, descending: type === 'DESCENDING', nullsFirst: nulls === 'NULLS FIRST' })
+          if (this.shadows(expression) || !term({ expression, descending: type === 'DESCENDING', nullsFirst: nulls === 'NULLS FIRST' })) return undefined
         }
       } else if (modifier.type === 'LIMIT_MODIFIER') {
         const [limit, offset] = [count(modifier.limit, Number.POSITIVE_INFINITY), count(modifier.offset, 0)]
@@ -204,7 +254,7 @@ export class Recogniser {
     if (item.function_name === 'count_star') return 'count_star()'
     const [of] = (item.children ?? []) as Node[]
     const field = isCall(item, AGGREGATES) && of.column_names.length === 1 ? String(of.column_names[0]) : undefined
-    return field !== undefined && PLAIN_NAME.test(field) ? `${item.function_name}(${field})` : undefined
+    return field !== undefined && quotedIfNeeded(field) === field ? `${item.function_name}(${field})` : undefined
   }
 
   protected tag(node: Node): string | undefined {
@@ -227,6 +277,12 @@ export class Recogniser {
     const column = this.source.columns.get(foldName(name))?.column
     return column?.name === name ? column : undefined
   }
+}
+
+/** Of the types that samples have. */
+function columnPlan({ role, name, type }: SqlMeasurementColumn, alias: unknown): ColumnPlan | undefined {
+  if (role === 'field' && type !== 'float64') return undefined
+  return { role, column: name, name: alias === undefined ? name : String(alias) }
 }
 
 function isCall(node: Node, names: Record<string, unknown>): boolean {

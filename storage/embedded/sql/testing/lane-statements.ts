@@ -35,6 +35,7 @@ export class LaneStatements {
     const { random } = this
     const measurement = random.pick(['cpu', 'cpu', 'one'])
     const fields = measurement === 'one' ? ['u_a'] : FIELDS
+    if (random.chance(0.3)) return this.rows(measurement, fields, outside)
     const keys = this.keys()
     const values = Array.from({ length: 1 + random.below(3) }, () => this.aggregate(fields))
     if (outside && random.chance(0.3)) values.push(this.strange())
@@ -49,6 +50,23 @@ export class LaneStatements {
     const text = (where: readonly string[]): string =>
       `SELECT ${items.join(', ')} FROM ${measurement}${alias}${where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`}${group}${having}${order.text}${limit}`
     return { sql: text(conditions), inDuckDb: text([...conditions, '1 = 1']), ordered: order.ordered }
+  }
+
+  private rows(measurement: string, fields: readonly string[], outside: boolean): LaneStatement {
+    const { random } = this
+    const columns = ['_time', 'host', 'region', ...fields, ...(outside ? ['n', 's', 'nothing'] : [])].filter(() => random.chance(0.5))
+    const items = columns.map((column) => (random.chance(0.15) ? `${column} AS ${random.pick(['x', 'host', 'y z'].map((name) => `"${name}"`))}` : column))
+    const all = items.length === 0 || random.chance(0.1)
+    const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
+    const how = (): string => random.pick(['', ' DESC', ' NULLS FIRST', ' DESC NULLS FIRST'])
+    const ordered = random.chance(0.7) && !columns.includes('nothing') && items.every((item) => !item.includes('"host"'))
+    const terms = [...(random.chance(0.3) ? [random.pick(fields)] : []), ...['_time', 'host', 'region'].sort(() => random.next() - 0.5)].map(
+      (term) => term + how(),
+    )
+    const limit = ordered && random.chance(0.5) ? ` LIMIT ${random.below(50)}${random.chance(0.3) ? ` OFFSET ${random.below(20)}` : ''}` : ''
+    const text = (where: readonly string[]): string =>
+      `SELECT ${all ? '*' : items.join(', ')} FROM ${measurement}${where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`}${ordered ? ` ORDER BY ${terms.join(', ')}` : ''}${limit}`
+    return { sql: text(conditions), inDuckDb: text([...conditions, '1 = 1']), ordered }
   }
 
   private keys(): { item: string; key: string }[] {

@@ -1,0 +1,157 @@
+/** Rows as they are: the fields side by side, sorted and cut. */
+import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { keepOnly } from './filter.ts'
+import { seriesOf } from './groups.ts'
+import type { LaneBlock, LaneRows } from './host.ts'
+import { type OrderTerm, sortedPositions, tagRanks } from './order.ts'
+import type { ColumnPlan, RowsPlan } from './plan.ts'
+import { CHUNK_ROWS, textVector, timeVector } from './vectors.ts'
+
+/** More are left to DuckDB, which streams them. */
+const MAX_VALUES = 1 << 20
+
+/** Rows found: the position of the series, milliseconds, and the values of the fields. */
+interface Found {
+  rows: number
+  series: Int32Array
+  times: Float64Array
+  values: Float64Array[]
+}
+
+export function rowColumns({ outputs }: RowsPlan): SqlColumn[] {
+  const types = { time: 'Timestamp(ns)', tag: 'Utf8', field: 'Float64' }
+  return outputs.map(({ name, role }) => ({ name, type: types[role] }))
+}
+
+/** Undefined where samples do not tell all that the statement asks for. */
+export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: boolean): Promise<Iterable<SqlChunk> | undefined> {
+  const { outputs, order, filters } = plan
+  const named = [...outputs, ...order.map(({ column }) => column)].flatMap(({ role, column }) => (role === 'field' ? column : []))
+  const fields = [...new Set([...filters.map(({ field }) => field), ...named])]
+  const any = fields.length > 0 ? undefined : rows.anyField()
+  if (any !== undefined) fields.push(any)
+  if (fields.length === 0) return undefined
+  if (rows.span() === undefined) return []
+  if (fields.some((field) => rows.lacks(field))) return undefined
+  const found = await find(plan, rows, fields)
+  return found === undefined ? undefined : chunks(plan, rows, fields, found, textBytes)
+}
+
+async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): Promise<Found | undefined> {
+  const groupOf = seriesOf(plan, rows)
+  const { filters } = plan
+  const alone = fields.length === 1 && filters.length > 0
+  const enough = plan.order.length === 0 ? plan.offset + plan.limit : Number.POSITIVE_INFINITY
+  const max = MAX_VALUES / (fields.length + 2)
+  const found: Found = { rows: 0, series: new Int32Array(1024), times: new Float64Array(1024), values: fields.map(() => new Float64Array(1024)) }
+  const readers = fields.map((field) => rows.samples(field))
+  try {
+    while (found.rows < enough) {
+      const blocks: LaneBlock[] = []
+      for (const reader of readers) {
+        const { value, done } = await reader.next()
+        if (done !== true) blocks.push(value)
+      }
+      if (blocks.length === 0) break
+      if (blocks.length < fields.length || blocks.some(({ fine, sparse }) => fine || (sparse && !alone))) return undefined
+      const [{ samples }] = blocks
+      if (blocks.some((block) => !sameRows(block.samples.starts, samples.starts))) return undefined
+      const kept = new Uint8Array(samples.times.length).fill(1)
+      for (const filter of filters) keepOnly(kept, blocks[fields.indexOf(filter.field)].samples.values, 0, kept.length, filter)
+      for (let s = 0; s + 1 < samples.starts.length; s++) {
+        if (groupOf[samples.first + s] < 0) continue
+        for (let i = samples.starts[s]; i < samples.starts[s + 1]; i++) {
+          if (kept[i] === 0) continue
+          if (found.rows === found.series.length) grow(found)
+          found.series[found.rows] = samples.first + s
+          found.times[found.rows] = samples.times[i]
+          for (let f = 0; f < blocks.length; f++) found.values[f][found.rows] = blocks[f].samples.values[i]
+          found.rows++
+        }
+        if (found.rows > max) return undefined
+      }
+    }
+    return found
+  } finally {
+    for (const reader of readers) await reader.return(undefined)
+  }
+}
+
+export function sameRows(a: Int32Array, b: Int32Array): boolean {
+  return a === b || (a.length === b.length && a.every((start, i) => start === b[i]))
+}
+
+function grow(found: Found): void {
+  const room = found.series.length * 2
+  const series = new Int32Array(room)
+  series.set(found.series)
+  found.series = series
+  const wider = (array: Float64Array): Float64Array => {
+    const out = new Float64Array(room)
+    out.set(array)
+    return out
+  }
+  found.times = wider(found.times)
+  found.values = found.values.map(wider)
+}
+
+function* chunks(plan: RowsPlan, rows: LaneRows, fields: readonly string[], found: Found, textBytes: boolean): Generator<SqlChunk> {
+  const terms = plan.order.map(({ column, descending, nullsFirst }) => termOf(column, descending, nullsFirst, rows, fields, found))
+  const all = terms.length === 0 ? Uint32Array.from({ length: found.rows }, (_, i) => i) : sortedPositions(terms, found.rows)
+  const order = all.subarray(plan.offset, Math.min(found.rows, plan.offset + plan.limit))
+  for (let from = 0; from < order.length; from += CHUNK_ROWS) {
+    const positions = order.subarray(from, from + CHUNK_ROWS)
+    yield { rows: positions.length, columns: plan.outputs.map((column) => vectorOf(column, rows, fields, found, positions, textBytes)) }
+  }
+}
+
+function termOf(column: ColumnPlan, descending: boolean, nullsFirst: boolean, rows: LaneRows, fields: readonly string[], found: Found): OrderTerm {
+  const n = found.rows
+  const ranks = new Float64Array(n)
+  if (column.role === 'tag') {
+    const { codes, texts } = rows.tag(column.column)
+    const ofCode = tagRanks({ codes, texts }, descending, nullsFirst)
+    for (let i = 0; i < n; i++) ranks[i] = ofCode[Math.max(-1, codes[found.series[i]]) + 1]
+    return { ranks, size: texts.length + 2 }
+  }
+  if (column.role === 'time') {
+    let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+    for (let i = 0; i < n; i++) {
+      if (found.times[i] < min) min = found.times[i]
+      if (found.times[i] > max) max = found.times[i]
+    }
+    for (let i = 0; i < n; i++) ranks[i] = descending ? max - found.times[i] : found.times[i] - min
+    return { ranks, size: n === 0 ? 1 : max - min + 1 }
+  }
+  const values = found.values[fields.indexOf(column.column)]
+  const last = nullsFirst ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
+  for (let i = 0; i < n; i++) ranks[i] = values[i] - values[i] !== 0 ? last : descending ? -values[i] : values[i]
+  return { ranks, size: undefined }
+}
+
+function vectorOf(
+  { role, column }: ColumnPlan,
+  rows: LaneRows,
+  fields: readonly string[],
+  found: Found,
+  positions: Uint32Array,
+  textBytes: boolean,
+): SqlVector {
+  if (role === 'time') return timeVector(positions, (position) => found.times[position])
+  if (role === 'tag') {
+    const { codes, texts } = rows.tag(column)
+    return textVector(
+      Array.from(positions, (position) => texts[codes[found.series[position]]] ?? null),
+      textBytes,
+    )
+  }
+  const of = found.values[fields.indexOf(column)]
+  const values = new Float64Array(positions.length)
+  let validity: Uint8Array | undefined
+  for (let i = 0; i < values.length; i++) {
+    const value = of[positions[i]]
+    if (value - value === 0) values[i] = value
+    else (validity ??= new Uint8Array(values.length).fill(1))[i] = 0
+  }
+  return validity === undefined ? { values } : { values, validity }
+}

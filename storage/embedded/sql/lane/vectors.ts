@@ -1,0 +1,22 @@
+/** Columns of an answer as DuckDB's vectors are handed on. */
+import type { SqlVector } from 'svcdb'
+
+export const CHUNK_ROWS = 8192
+const NS_PER_MS = 1_000_000n
+
+/** @param millisecondsOf whole ones. */
+export function timeVector(positions: Uint32Array, millisecondsOf: (position: number) => number): SqlVector {
+  return { values: BigInt64Array.from(positions, (position) => BigInt(millisecondsOf(position)) * NS_PER_MS) }
+}
+
+export function textVector(texts: readonly (string | null)[], textBytes: boolean): SqlVector {
+  return textBytes ? bytesOf(texts) : { values: texts }
+}
+
+function bytesOf(texts: readonly (string | null)[]): SqlVector {
+  const ends = new Int32Array(texts.length + 1)
+  const parts = texts.map((text) => Buffer.from(text ?? ''))
+  for (let i = 0; i < parts.length; i++) ends[i + 1] = ends[i] + parts[i].length
+  const vector = { values: ends, bytes: Buffer.concat(parts) as Uint8Array }
+  return texts.includes(null) ? { ...vector, validity: Uint8Array.from(texts, (text) => (text === null ? 0 : 1)) } : vector
+}
