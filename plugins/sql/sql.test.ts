@@ -5,9 +5,11 @@ import t from 'tap'
 import line from '../line_protocol/index.ts'
 import plugin from './index.ts'
 
+/** The short time limit is for what is asked alone. */
+const cold = { sql: { warm_up_statements: 0 } }
 let node: TestNode
 t.before(async () => {
-  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 2 } } })
+  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { ...cold, server: { sql_max_rows: 500, sql_query_timeout_secs: 2 } } })
   const now = BigInt(Date.now()) * 1_000_000n
   base = now - (now % 3_600_000_000_000n) - 3_600_000_000_000n
   const lines = Array.from(
