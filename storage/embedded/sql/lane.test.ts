@@ -1,6 +1,8 @@
 import t from 'tap'
+import { lane } from '../read/lane.ts'
 import { EngineReader } from '../read/reader.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
+import type { Snapshot } from '../threads/state.ts'
 import { LaneHarness, type Tried } from './testing/lane.ts'
 
 const { SVC_SEED } = process.env
@@ -48,4 +50,37 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   t.same(await read('SELECT max(value) AS v, count(*) FROM m WHERE host = $1', ['b']), [[5, 1n]])
   t.same(await read('SELECT _time, host FROM m WHERE value > 2 AND host <> ? ORDER BY 1 DESC', ['a']), [[1_700_000_060_000_000_000n, 'b']])
   await t.rejects(read('SELECT max(value) FROM m WHERE host = $1', ['b', 'c']), /2 values were given/)
+})
+
+t.test('what is known of values that are not kept does not outlive them', async (t) => {
+  const db = new TestDatabase({ sampleCacheBytes: 400_000, rowGroupRows: 2048 })
+  t.teardown(() => db.close())
+  const hosts = Array.from({ length: 30 }, (_, i) => `h${i}`)
+  const sums = new Map<string, number>()
+  const points = hosts.flatMap((host, h) =>
+    Array.from({ length: 2048 }, (_, i) => {
+      const value = h * 1000 + Math.sqrt(i)
+      sums.set(host, (sums.get(host) ?? 0) + value)
+      return { tags: { host }, time: 1_700_000_000_000_000_000n + BigInt(i) * 1_000_000_000n, fields: { value } }
+    }),
+  )
+  db.write(db.measurement('m', { value: 'float64' }), points)
+  await db.flush()
+  const context = await db.context()
+  for (let round = 0; round < 3; round++) {
+    const cursor = await lane(
+      context,
+      db.state.snapshotNow() as Snapshot,
+      { namespace: 'default', query: 'SELECT host, sum(value) FROM m GROUP BY host' },
+      undefined,
+      () => {
+        throw new Error('left to DuckDB')
+      },
+    )
+    for await (const { rows, columns } of cursor)
+      for (let i = 0; i < rows; i++) {
+        const host = String(columns[0].values[i])
+        t.ok(Math.abs((columns[1].values[i] as number) - (sums.get(host) as number)) < 1e-3, `round ${round}, ${host}`)
+      }
+  }
 })

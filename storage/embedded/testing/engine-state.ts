@@ -39,6 +39,7 @@ export class TestDatabase {
   /** All events so far, as a thread that starts later is given them. */
   readonly events: StateEvent[] = []
   readonly state = new WorkerState(this.shared)
+  readonly sampleBlocks: SampleBlocks
   readonly config: WorkerConfig = {
     niceness: 0,
     duckdbThreads: 2,
@@ -60,7 +61,9 @@ export class TestDatabase {
   private nextMemtable = 0
   private nextSegment = 1
 
-  constructor() {
+  constructor(config: Partial<WorkerConfig> = {}) {
+    Object.assign(this.config, config)
+    this.sampleBlocks = new SampleBlocks(this.config.sampleCacheBytes)
     this.index = new SeriesIndex(this.shared, 10_000_000, () => this.publish({ kind: 'series', arrays: this.index.arrays() }))
     this.publish({ kind: 'series', arrays: this.index.arrays() })
     this.memtable = this.newMemtable()
@@ -146,8 +149,6 @@ export class TestDatabase {
     this.memtable = this.newMemtable()
     return id
   }
-
-  readonly sampleBlocks = new SampleBlocks(64 << 20)
 
   async context(): Promise<RelationContext> {
     this.duck ??= await Duck.open(this.config, this.dataDir)

@@ -1,7 +1,7 @@
 /** A row group as a sample block: its series and times are decoded once for all fields, the values of a field are kept as they are stored. */
 import { SAMPLE_STALE } from 'svcdb/lib/columns'
 import { PageFault } from '../../parquet/page-fault.ts'
-import { BLOCK_BYTES, NAN_HIGH, type SampleBlock, STALE_LOW } from './sample-block.ts'
+import { BLOCK_BYTES, NAN_HIGH, type SampleBlock, STALE_LOW, zoneBytes } from './sample-block.ts'
 import { lowerBound } from './search.ts'
 
 /** Series and times of a row group's rows; of all of them, but for `sparse`. In a shared table runs are ordered by measurement, then by series. */
@@ -177,5 +177,5 @@ export function partOf(block: PageBlock, measurement: number | undefined): PageB
 export function valueBytes(block: PageBlock, frame: Frame): number {
   const own = block.times === frame.times ? 0 : frameBytes(block)
   const rows = block.starts[block.series.length]
-  return BLOCK_BYTES + own + rows * (block.values.BYTES_PER_ELEMENT + (block.kinds === undefined ? 0 : 1))
+  return BLOCK_BYTES + own + rows * (block.values.BYTES_PER_ELEMENT + (block.kinds === undefined ? 0 : 1)) + zoneBytes(block.values)
 }

@@ -39,7 +39,13 @@ export interface SampleBlock {
 
 /** What a block without blobs takes. */
 export function blockBytes({ series, times, values, kinds, rests }: SampleBlock): number {
-  return BLOCK_BYTES + series.length * 8 + times.length * (8 + values.BYTES_PER_ELEMENT + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4))
+  const each = 8 + values.BYTES_PER_ELEMENT + (kinds === undefined ? 0 : 1) + (rests === undefined ? 0 : 4)
+  return BLOCK_BYTES + series.length * 8 + times.length * each + zoneBytes(values)
+}
+
+/** Room for what SQL keeps of each 64 doubles of a block that stays (sql/lane/zones.ts): minimum, maximum and sum. */
+export function zoneBytes(values: Float64Array | Int32Array): number {
+  return values instanceof Int32Array ? 0 : (values.length >> 6) * 24
 }
 
 /** @param low, high halves of a float's bits. */
@@ -134,7 +140,8 @@ export class SampleBlockBuilder {
 
   /** Bytes of what `build` gives. */
   get bytes(): number {
-    return BLOCK_BYTES + this.seriesCount * 8 + this.rows * (16 + (this.kinds === undefined ? 0 : 1) + (this.rests === undefined ? 0 : 4)) + this.blobBytes
+    const each = 16 + (this.kinds === undefined ? 0 : 1) + (this.rests === undefined ? 0 : 4)
+    return BLOCK_BYTES + this.seriesCount * 8 + this.rows * each + (this.rows >> 6) * 24 + this.blobBytes
   }
 
   /** A row without a value. */

@@ -236,7 +236,8 @@ export class SegmentPages {
       const validity = this.decoder.int32(footer, group, at, file.chunk(group, at), values)
       return validity === undefined ? blockOf(frame, values, column.divisor) : compactBlock(frame, values, column.divisor, validity)
     }
-    const values = scratch?.doubles(rows) ?? new Float64Array(rows)
+    // A view of its own: what readers remember of an array's values must not be taken for that of others in the same memory.
+    const values = scratch?.doubles(rows).subarray(0, rows) ?? new Float64Array(rows)
     let validity = this.doubles(file, group, at, column, values)
     if (bits !== undefined) validity = this.addBits(file, group, bits, values, validity)
     const block = validity === undefined ? blockOf(frame, values, undefined) : compactBlock(frame, values, undefined, validity)

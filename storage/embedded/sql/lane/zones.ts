@@ -1,6 +1,6 @@
 /**
  * What is known of each 64 values of a block in a row, so that a statement need not look at them one by one. Made for blocks that a second statement reads: their values
- * never change, and the cache keeps them.
+ * never change, and the cache keeps them (and counts the zones of doubles from the start, read/samples/sample-block.ts).
  */
 
 const SHIFT = 6
