@@ -54,7 +54,13 @@ class Life {
     else if (dice < 0.93) this.delete()
     else if (dice < 0.95) this.retain()
     else if (dice < 0.97) this.release()
-    else if (this.measurements[1].def.fields.length === 1) this.measurements[1] = this.db.measurement('m', ALL, { namespace: 'b' })
+    else if (this.measurements[1].def.fields.length === 1) this.grow()
+  }
+
+  /** As the engine does: a series keeps its rows in one table of a memtable. */
+  private grow(): void {
+    this.freeze()
+    this.measurements[1] = this.db.measurement('m', ALL, { namespace: 'b' })
   }
 
   /** Mostly newer rows, now and then old ones, several of a time, and fields without a value. */
