@@ -71,7 +71,7 @@ t.test('SIGTERM ends the node in time while bombs run', { skip }, async (t) => {
   const processes = family(target.server.pid)
   const began = performance.now()
   t.equal(await target.stop(), 0)
-  t.ok(performance.now() - began < 8000, `after ${Math.round(performance.now() - began)} ms`)
+  t.ok(performance.now() - began < 12_000, `after ${Math.round(performance.now() - began)} ms`)
   await running
   for (const pid of processes) t.throws(() => process.kill(pid, 0), `process ${pid} has ended`)
 })
