@@ -26,6 +26,8 @@ import { SelectedTags } from './samples/tag-sets.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
+/** Of fields whose samples are numbers. */
+const PLAIN_TYPES: ReadonlySet<FieldDef['type']> = new Set(['float64', 'int64', 'uint64', 'bool'])
 const EXPLAINED: Record<'samples' | 'duckdb', string> = {
   samples: 'Samples: no scan by DuckDB, where every row has its values and a time of whole milliseconds',
   duckdb: 'DuckDB',
@@ -133,7 +135,7 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
       const span = rows.span()
       return span === undefined ? undefined : millisecondRange(span)
     },
-    anyField: () => measurement.fields.find((field) => field.type === 'float64' && !rows.lacks(field))?.column,
+    anyField: () => measurement.fields.find((field) => PLAIN_TYPES.has(field.type) && !rows.lacks(field))?.column,
     lacks: (field) => rows.lacks(fieldOf(field)),
     samples: (field) => rows.samples(fieldOf(field)),
     visit: (field, accept, visit) => rows.visit(fieldOf(field), accept, visit),

@@ -1,3 +1,4 @@
+import type { SqlCursor } from 'svcdb'
 import t from 'tap'
 import { lane } from '../read/lane.ts'
 import { EngineReader } from '../read/reader.ts'
@@ -50,6 +51,57 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   t.same(await read('SELECT max(value) AS v, count(*) FROM m WHERE host = $1', ['b']), [[5, 1n]])
   t.same(await read('SELECT _time, host FROM m WHERE value > 2 AND host <> ? ORDER BY 1 DESC', ['a']), [[1_700_000_060_000_000_000n, 'b']])
   await t.rejects(read('SELECT max(value) FROM m WHERE host = $1', ['b', 'c']), /2 values were given/)
+})
+
+t.test('integers are answered from samples while doubles hold them, and their sums', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const time = (i: number): bigint => 1_700_000_000_000_000_000n + BigInt(i) * 1_000_000_000n
+  const write = (name: string, values: readonly bigint[]): void =>
+    db.write(
+      db.measurement(name, { n: 'int64', u: 'uint64' }),
+      values.map((n, i) => ({ tags: { host: 'a' }, time: time(i), fields: { n, u: n < 0n ? -n : n } })),
+    )
+  const most = 2n ** 53n - 1n
+  write('small', [-5n, 7n, 12n])
+  write('largest', [most])
+  write('sums', [most, 1n, most - 3n])
+  write('larger', [1n, most + 2n])
+  const read = async (query: string): Promise<[way: string, types: string[], rows: unknown[][]]> => {
+    const reader = await EngineReader.open(await db.context())
+    let way = 'samples'
+    const inDuckDb = (): Promise<SqlCursor> => {
+      way = 'duckdb'
+      return reader.sql({ namespace: 'default', query: query.replace('FROM', ', 1 AS one FROM') })
+    }
+    try {
+      const cursor = await lane(await db.context(), db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, inDuckDb)
+      const rows: unknown[][] = []
+      for await (const { rows: count, columns } of cursor)
+        for (let i = 0; i < count; i++) rows.push(columns.slice(0, cursor.columns.length).map(({ values }) => values[i]))
+      return [way, cursor.columns.map(({ type }) => type), rows.map((row) => row.slice(0, cursor.columns.length))]
+    } finally {
+      reader.close()
+    }
+  }
+  const types = ['Int64', 'Int64', 'UInt64', 'decimal(38, 0)', 'decimal(38, 0)', 'Float64']
+  const all = 'SELECT count(n), min(n), max(u), sum(n), sum(u), avg(n) FROM'
+  t.same(await read(`${all} small`), ['samples', types, [[3n, -5n, 12n, 14n, 24n, 14 / 3]]])
+  t.same(await read(`${all} small WHERE n >= 6.5`), ['samples', types, [[2n, 7n, 12n, 19n, 19n, 9.5]]])
+  t.same(await read(`${all} largest`), ['samples', types, [[1n, most, most, most, most, Number(most)]]])
+  t.same(await read('SELECT n, u FROM small ORDER BY n'), [
+    'samples',
+    ['Int64', 'UInt64'],
+    [
+      [-5n, 5n],
+      [7n, 7n],
+      [12n, 12n],
+    ],
+  ])
+  t.equal((await read('SELECT max(n) FROM sums'))[0], 'samples')
+  t.same(await read('SELECT sum(n) FROM sums'), ['duckdb', ['decimal(38, 0)'], [[2n * most - 2n]]])
+  t.same(await read('SELECT max(n) FROM larger'), ['duckdb', ['Int64'], [[most + 2n]]])
+  t.same(await read('SELECT n FROM larger ORDER BY n'), ['duckdb', ['Int64'], [[1n], [most + 2n]]])
 })
 
 t.test('what is known of values that are not kept does not outlive them', async (t) => {

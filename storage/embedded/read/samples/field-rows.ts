@@ -9,7 +9,9 @@ import type { MemtablePart, Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Interval, Source } from '../sources.ts'
 import { eachCommon, Gatherer, type VisitRun } from './gather.ts'
+import { type IntegerBounds, integerBounds } from './integer-bounds.ts'
 import { millisecondRange } from './millisecond-range.ts'
+import type { SampleBlock } from './sample-block.ts'
 import { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
 import { blockSize } from './select.ts'
@@ -29,13 +31,24 @@ export interface FieldRowsRequest {
   signal: AbortSignal | undefined
 }
 
-/** Samples, and what they leave out: nothing where neither is set. */
-export interface FieldBlock {
-  samples: SampleRows
+/** What samples of some series leave out. */
+export interface SampleTraits {
   /** Some of the rows of these series have no value of the field. */
   sparse: boolean
   /** Some times are not whole milliseconds. */
   fine: boolean
+  /** Of integer fields: no sample is outside. */
+  integers: IntegerBounds | undefined
+}
+
+export interface FieldBlock extends SampleTraits {
+  samples: SampleRows
+}
+
+interface Gathered {
+  gatherer: Gatherer
+  series: number
+  traits: SampleTraits
 }
 
 export class FieldRows {
@@ -87,12 +100,12 @@ export class FieldRows {
    */
   async *samples(field: FieldDef): AsyncGenerator<FieldBlock> {
     const { buffers } = this.context.sampleBlocks
-    for await (const { gatherer, series, sparse, fine } of this.gathered(field)) {
+    for await (const { gatherer, series, traits } of this.gathered(field)) {
       for (let from = 0, to: number; from < series; from = to) {
         to = gatherer.blockEnd(from, BLOCK_SAMPLES)
         const buffer = buffers.take(gatherer.samples(from, to))
         try {
-          yield { samples: gatherer.rows(from, to, buffer), sparse, fine }
+          yield { samples: gatherer.rows(from, to, buffer), ...traits }
         } finally {
           buffers.give(buffer)
         }
@@ -104,15 +117,15 @@ export class FieldRows {
    * Calls back with the samples, series by series, where they lie.
    * @param accept is told first what the samples of some series leave out. @returns false once it does not accept that.
    */
-  async visit(field: FieldDef, accept: (sparse: boolean, fine: boolean) => boolean, visit: VisitRun): Promise<boolean> {
-    for await (const { gatherer, sparse, fine } of this.gathered(field)) {
-      if (!accept(sparse, fine)) return false
+  async visit(field: FieldDef, accept: (traits: SampleTraits) => boolean, visit: VisitRun): Promise<boolean> {
+    for await (const { gatherer, traits } of this.gathered(field)) {
+      if (!accept(traits)) return false
       gatherer.visit(visit)
     }
     return true
   }
 
-  private async *gathered(field: FieldDef): AsyncGenerator<{ gatherer: Gatherer; series: number; sparse: boolean; fine: boolean }> {
+  private async *gathered(field: FieldDef): AsyncGenerator<Gathered> {
     const { context, series, sources, all } = this
     const { measurement, time, signal } = this.request
     const { sampleBlocks } = context
@@ -138,22 +151,35 @@ export class FieldRows {
       const part = series.subarray(first, first + size)
       try {
         const gatherer = new Gatherer(part, first, lo, hi)
-        let sparse = false
-        let fine = false
+        const traits = noTraits(field)
         for (const blockSource of blockSources) {
           const read = sampleBlocks.read(blockSource, part, scope)
           for (const block of read instanceof Promise ? await read : read) {
-            if (block.block.sparse === true) sparse = true
-            if (block.block.rests !== undefined) fine = true
+            addTraits(traits, block.block)
             gatherer.add(block)
           }
         }
-        yield { gatherer, series: part.length, sparse, fine }
+        yield { gatherer, series: part.length, traits }
       } finally {
         scratch.release()
       }
     }
   }
+}
+
+function noTraits({ type }: FieldDef): SampleTraits {
+  const integers = type === 'int64' || type === 'uint64'
+  return { sparse: false, fine: false, integers: integers ? { min: Number.POSITIVE_INFINITY, max: Number.NEGATIVE_INFINITY } : undefined }
+}
+
+function addTraits(traits: SampleTraits, block: SampleBlock): void {
+  if (block.sparse === true) traits.sparse = true
+  if (block.rests !== undefined) traits.fine = true
+  const { integers } = traits
+  if (integers === undefined) return
+  const { min, max } = integerBounds(block)
+  if (min < integers.min) integers.min = min
+  if (max > integers.max) integers.max = max
 }
 
 function lacksIn({ chunks, counts }: MemtablePart, { id }: FieldDef): boolean {

@@ -231,12 +231,12 @@ export class SegmentPages {
     const at = footer.column(column.name)
     const rows = footer.rows[group]
     const bits = column.bits !== undefined && !isNull(footer, group, footer.column(column.bits)) ? column.bits : undefined
+    // Views of their own: what readers remember of an array's values must not be taken for that of others in the same memory.
     if (column.kind === 'scaled' && bits === undefined) {
-      const values = scratch?.ints(rows) ?? new Int32Array(rows)
+      const values = scratch?.ints(rows).subarray(0, rows) ?? new Int32Array(rows)
       const validity = this.decoder.int32(footer, group, at, file.chunk(group, at), values)
       return validity === undefined ? blockOf(frame, values, column.divisor) : compactBlock(frame, values, column.divisor, validity)
     }
-    // A view of its own: what readers remember of an array's values must not be taken for that of others in the same memory.
     const values = scratch?.doubles(rows).subarray(0, rows) ?? new Float64Array(rows)
     let validity = this.doubles(file, group, at, column, values)
     if (bits !== undefined) validity = this.addBits(file, group, bits, values, validity)

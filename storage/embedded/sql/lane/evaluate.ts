@@ -3,7 +3,8 @@ import type { SampleRows } from 'svcdb/lib/columns'
 import { add, addKept, addZoned, areFinite, type Cells, cellsOf } from './accumulate.ts'
 import { countOf, countZoned, keepOnly } from './filter.ts'
 import { type Buckets, type Grouping, groupingOf } from './groups.ts'
-import type { LaneBlock, LaneRows } from './host.ts'
+import type { LaneBlock, LaneRows, SampleTraits } from './host.ts'
+import { IntegersRead } from './integers.ts'
 import type { GroupsPlan } from './plan.ts'
 import { BlockZones, ZONE } from './zones.ts'
 
@@ -23,7 +24,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evalua
   const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
-  const presence: Cells = cellsOf({ kind: 'rows', field: undefined }, cellCount)
+  const presence: Cells = cellsOf({ kind: 'rows', field: undefined, type: undefined }, cellCount)
   const cells = plan.aggregates.map((aggregate) => (aggregate.kind === 'rows' ? presence : cellsOf(aggregate, cellCount)))
   const out = { grouping, cells, presence: presence.values }
   const fields = fieldsOf(plan)
@@ -31,13 +32,18 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evalua
   if (first === undefined) return undefined
   if (rows.span() === undefined) return out
   if ([first, ...fields].some((field) => rows.lacks(field))) return undefined
+  const work: Work = { rows, grouping, cells, presence, integers: new IntegersRead() }
   const whole =
-    plan.filters.length === 0
-      ? await plain(first, fields, rows, grouping, cells, presence)
-      : fields.length === 1
-        ? await alone(plan, first, rows, grouping, cells, presence)
-        : await filtered(plan, fields, rows, grouping, cells, presence)
-  return whole && cells.every(areFinite) ? out : undefined
+    plan.filters.length === 0 ? await plain(first, fields, work) : fields.length === 1 ? await alone(plan, first, work) : await filtered(plan, fields, work)
+  return whole && cells.every((each) => areFinite(each) && work.integers.holds(each)) ? out : undefined
+}
+
+interface Work {
+  rows: LaneRows
+  grouping: Grouping
+  cells: readonly Cells[]
+  presence: Cells
+  integers: IntegersRead
 }
 
 function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {
@@ -45,12 +51,13 @@ function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {
 }
 
 /** Field by field. @returns false where samples do not tell all. */
-async function plain(first: string, fields: readonly string[], rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
-  const accept = (sparse: boolean, fine: boolean): boolean => !sparse && !fine
+async function plain(first: string, fields: readonly string[], { rows, grouping, cells, presence, integers }: Work): Promise<boolean> {
   for (const field of fields.length === 0 ? [first] : fields) {
     const own = cells.filter((each) => each.field === field)
     if (field === first) own.push(presence)
     const blockZones = new BlockZones()
+    const accept = (traits: SampleTraits): boolean =>
+      !traits.sparse && !traits.fine && ((own.length === 1 && own[0] === presence) || integers.add(field, traits))
     const read = await rows.visit(field, accept, (series, times, values, from, to) => {
       const zones = to - from < MIN_ZONED ? undefined : blockZones.of(values)
       eachCell(grouping, series, times, from, to, (cell, start, end) => {
@@ -66,7 +73,7 @@ async function plain(first: string, fields: readonly string[], rows: LaneRows, g
 }
 
 /** Rows that one field filters, with aggregates of that field alone: a row without a value fails the filter. */
-async function alone({ filters }: GroupsPlan, field: string, rows: LaneRows, grouping: Grouping, cells: readonly Cells[], presence: Cells): Promise<boolean> {
+async function alone({ filters }: GroupsPlan, field: string, { rows, grouping, cells, presence, integers }: Work): Promise<boolean> {
   const values = cells.filter((each) => each !== presence)
   const counts = [presence, ...values.filter(({ kind }) => kind === 'count')]
   const others = values.filter(({ kind }) => kind !== 'count')
@@ -74,7 +81,7 @@ async function alone({ filters }: GroupsPlan, field: string, rows: LaneRows, gro
   let kept = new Uint8Array(0)
   return await rows.visit(
     field,
-    (_, fine) => !fine,
+    (traits) => !traits.fine && integers.add(field, traits),
     (series, times, numbers, from, to) => {
       const zones = to - from < MIN_ZONED ? undefined : blockZones.of(numbers)
       eachCell(grouping, series, times, from, to, (cell, start, end) => {
@@ -93,14 +100,7 @@ async function alone({ filters }: GroupsPlan, field: string, rows: LaneRows, gro
   )
 }
 
-async function filtered(
-  { filters }: GroupsPlan,
-  fields: readonly string[],
-  rows: LaneRows,
-  grouping: Grouping,
-  cells: readonly Cells[],
-  presence: Cells,
-): Promise<boolean> {
+async function filtered({ filters }: GroupsPlan, fields: readonly string[], { rows, grouping, cells, presence, integers }: Work): Promise<boolean> {
   const readers = fields.map((field) => rows.samples(field))
   const values = cells.filter((each) => each !== presence)
   const of = values.map(({ field }) => fields.indexOf(field as string))
@@ -112,7 +112,7 @@ async function filtered(
         if (done !== true) blocks.push(value)
       }
       if (blocks.length === 0) return true
-      if (blocks.length < fields.length || blocks.some(({ fine, sparse }) => fine || sparse)) return false
+      if (blocks.length < fields.length || blocks.some((block, i) => block.fine || block.sparse || !integers.add(fields[i], block))) return false
       const [{ samples }] = blocks
       if (blocks.some((block) => !sameRows(block.samples, samples))) return false
       const kept = new Uint8Array(samples.times.length).fill(1)

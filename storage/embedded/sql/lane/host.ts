@@ -13,10 +13,18 @@ export interface LaneHost extends LaneCatalog {
 
 export type VisitSamples = (series: number, times: Float64Array, values: Float64Array, from: number, to: number) => void
 
-export interface LaneBlock {
-  samples: SampleRows
+/** What samples of some series leave out. */
+export interface SampleTraits {
+  /** Some rows have no value of the field. */
   sparse: boolean
+  /** Some times are not whole milliseconds. */
   fine: boolean
+  /** Of integer fields: no sample is outside. */
+  integers: { min: number; max: number } | undefined
+}
+
+export interface LaneBlock extends SampleTraits {
+  samples: SampleRows
 }
 
 /** The rows of a plan's measurement, time and tags; filters are not applied. */
@@ -34,5 +42,5 @@ export interface LaneRows {
   /** Blocks of the same rows for each field that all of them have; arrays hold until the next is asked for. */
   samples(field: string): AsyncGenerator<LaneBlock>
   /** Calls back with runs [from, to) of samples of a series. @returns false once the field's samples leave out what is not accepted. */
-  visit(field: string, accept: (sparse: boolean, fine: boolean) => boolean, visit: VisitSamples): Promise<boolean>
+  visit(field: string, accept: (traits: SampleTraits) => boolean, visit: VisitSamples): Promise<boolean>
 }

@@ -4,10 +4,15 @@ import type { SqlMeasurement, TagHint } from '../host.ts'
 /** Of a field, or of the rows and their times; what is not finite, or absent, is no value. */
 export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max'
 
+/** Types of fields that statements of the lane read. */
+export type NumberType = 'float64' | 'int64' | 'uint64'
+
 export interface AggregatePlan {
   kind: AggregateKind
   /** The field's name in SQL; undefined of `rows`. */
   field: string | undefined
+  /** The field's. */
+  type: NumberType | undefined
 }
 
 export type KeyPlan =
@@ -63,6 +68,8 @@ export interface ColumnPlan {
   role: 'time' | 'tag' | 'field'
   column: string
   name: string
+  /** A field's. */
+  type?: NumberType
 }
 
 export interface GroupsPlan extends ScanPlan {

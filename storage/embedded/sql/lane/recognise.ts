@@ -19,6 +19,7 @@ import type {
   GroupsPlan,
   KeyPlan,
   LanePlan,
+  NumberType,
   OrderPlan,
   OutputPlan,
   RowsPlan,
@@ -125,7 +126,7 @@ export class Recogniser {
     const excluded = []
     for (const condition of all) {
       if (settled.has(condition)) continue
-      const filter = filterOf(condition, (node) => this.field(node))
+      const filter = filterOf(condition, (node) => this.field(node)?.name)
       const exclusion = filter === undefined ? exclusionOf(condition, (node) => this.tag(node)) : undefined
       if (filter !== undefined) filters.push(...filter)
       else if (exclusion !== undefined) excluded.push(exclusion)
@@ -207,10 +208,10 @@ export class Recogniser {
   private aggregate(node: Node): number | undefined {
     if (node.class !== 'FUNCTION' || !only(node, CALL) || node.order_bys?.orders !== undefined) return undefined
     const children = (node.children ?? []) as Node[]
-    if (node.function_name === 'count_star' && children.length === 0) return this.aggregateNumber({ kind: 'rows', field: undefined })
+    if (node.function_name === 'count_star' && children.length === 0) return this.aggregateNumber({ kind: 'rows', field: undefined, type: undefined })
     const kind = isCall(node, AGGREGATES) ? AGGREGATES[node.function_name] : undefined
     const field = kind === undefined || children.length !== 1 ? undefined : this.field(children[0])
-    return kind === undefined || field === undefined ? undefined : this.aggregateNumber({ kind, field })
+    return kind === undefined || field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type })
   }
 
   private aggregateNumber(plan: AggregatePlan): number {
@@ -262,10 +263,10 @@ export class Recogniser {
     return column?.role === 'tag' ? column.name : undefined
   }
 
-  /** A float64 field. */
-  private field(node: Node): string | undefined {
+  private field(node: Node): { name: string; type: NumberType } | undefined {
     const column = this.column(node)
-    return column?.role === 'field' && column.type === 'float64' ? column.name : undefined
+    const type = column?.role === 'field' ? numberType(column) : undefined
+    return column === undefined || type === undefined ? undefined : { name: column.name, type }
   }
 
   /** The column a reference means, in the spelling of its declaration. */
@@ -280,9 +281,15 @@ export class Recogniser {
 }
 
 /** Of the types that samples have. */
-function columnPlan({ role, name, type }: SqlMeasurementColumn, alias: unknown): ColumnPlan | undefined {
-  if (role === 'field' && type !== 'float64') return undefined
-  return { role, column: name, name: alias === undefined ? name : String(alias) }
+function columnPlan(column: SqlMeasurementColumn, alias: unknown): ColumnPlan | undefined {
+  const plan: ColumnPlan = { role: column.role, column: column.name, name: alias === undefined ? column.name : String(alias) }
+  if (column.role !== 'field') return plan
+  const type = numberType(column)
+  return type === undefined ? undefined : { ...plan, type }
+}
+
+function numberType({ type }: SqlMeasurementColumn): NumberType | undefined {
+  return type === 'float64' || type === 'int64' || type === 'uint64' ? type : undefined
 }
 
 function isCall(node: Node, names: Record<string, unknown>): boolean {

@@ -2,9 +2,10 @@
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import type { Cells } from './accumulate.ts'
 import type { Evaluated } from './evaluate.ts'
+import { integerValues } from './integers.ts'
 import { sortedPositions, tagRanks } from './order.ts'
-import type { GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
-import { CHUNK_ROWS, textVector, timeVector } from './vectors.ts'
+import type { AggregateKind, AggregatePlan, GroupsPlan, NumberType, OrderPlan, ValueRef } from './plan.ts'
+import { CHUNK_ROWS, NUMBER_NAMES, textVector, timeVector } from './vectors.ts'
 
 /** Above all values and their negatives: an aggregate that is not finite is no value. */
 const LAST = Number.POSITIVE_INFINITY
@@ -12,10 +13,15 @@ const LAST = Number.POSITIVE_INFINITY
 export function columnsOf({ outputs, keys, aggregates }: GroupsPlan): SqlColumn[] {
   const type = (value: ValueRef): string => {
     if ('key' in value) return keys[value.key].kind === 'tag' ? 'Utf8' : 'Timestamp(ns)'
-    const { kind } = aggregates[value.aggregate]
-    return kind === 'rows' || kind === 'count' ? 'Int64' : 'Float64'
+    return aggregateName(aggregates[value.aggregate])
   }
   return outputs.map(({ name, value }) => ({ name, type: type(value) }))
+}
+
+function aggregateName({ kind, type }: AggregatePlan): string {
+  if (kind === 'rows' || kind === 'count') return 'Int64'
+  if (type === undefined || type === 'float64' || kind === 'avg') return 'Float64'
+  return kind === 'sum' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
 }
 
 export function* chunksOf(plan: GroupsPlan, evaluated: Evaluated, textBytes: boolean): Generator<SqlChunk> {
@@ -84,9 +90,7 @@ function vectorOf(
 ): SqlVector {
   const { tags, buckets } = grouping
   if ('aggregate' in value) {
-    const { kind } = plans[value.aggregate]
-    const of = aggregates[value.aggregate]
-    return kind === 'rows' || kind === 'count' ? { values: BigInt64Array.from(cells, (cell) => BigInt(of.values[cell])) } : numbers(of, cells)
+    return numbers(plans[value.aggregate], aggregates[value.aggregate], cells)
   }
   const tag = tags[value.key]
   if (tag !== undefined) {
@@ -96,7 +100,7 @@ function vectorOf(
   return timeVector(cells, (cell) => buckets.first + (cell % buckets.count) * buckets.step)
 }
 
-function numbers(of: Cells, cells: Uint32Array): SqlVector {
+function numbers({ kind, type }: AggregatePlan, of: Cells, cells: Uint32Array): SqlVector {
   const values = new Float64Array(cells.length)
   let validity: Uint8Array | undefined
   for (let i = 0; i < cells.length; i++) {
@@ -104,5 +108,11 @@ function numbers(of: Cells, cells: Uint32Array): SqlVector {
     if (value !== undefined) values[i] = value
     else (validity ??= new Uint8Array(cells.length).fill(1))[i] = 0
   }
-  return validity === undefined ? { values } : { values, validity }
+  return { values: valuesOf(kind, type, values), ...(validity === undefined ? {} : { validity }) }
+}
+
+function valuesOf(kind: AggregateKind, type: NumberType | undefined, numbers: Float64Array): SqlVector['values'] {
+  if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
+  if (type === undefined || type === 'float64' || kind === 'avg') return numbers
+  return kind === 'sum' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
 }

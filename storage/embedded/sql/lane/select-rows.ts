@@ -3,9 +3,10 @@ import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { keepOnly } from './filter.ts'
 import { seriesOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
+import { areExact, integerValues } from './integers.ts'
 import { type OrderTerm, sortedPositions, tagRanks } from './order.ts'
 import type { ColumnPlan, RowsPlan } from './plan.ts'
-import { CHUNK_ROWS, textVector, timeVector } from './vectors.ts'
+import { CHUNK_ROWS, NUMBER_NAMES, textVector, timeVector } from './vectors.ts'
 
 /** More are left to DuckDB, which streams them. */
 const MAX_VALUES = 1 << 20
@@ -19,8 +20,7 @@ interface Found {
 }
 
 export function rowColumns({ outputs }: RowsPlan): SqlColumn[] {
-  const types = { time: 'Timestamp(ns)', tag: 'Utf8', field: 'Float64' }
-  return outputs.map(({ name, role }) => ({ name, type: types[role] }))
+  return outputs.map(({ name, role, type }) => ({ name, type: type === undefined ? (role === 'time' ? 'Timestamp(ns)' : 'Utf8') : NUMBER_NAMES[type] }))
 }
 
 /** Undefined where samples do not tell all that the statement asks for. */
@@ -53,7 +53,7 @@ async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): 
         if (done !== true) blocks.push(value)
       }
       if (blocks.length === 0) break
-      if (blocks.length < fields.length || blocks.some(({ fine, sparse }) => fine || (sparse && !alone))) return undefined
+      if (blocks.length < fields.length || blocks.some((block) => block.fine || (block.sparse && !alone) || !areExact(block))) return undefined
       const [{ samples }] = blocks
       if (blocks.some((block) => !sameRows(block.samples.starts, samples.starts))) return undefined
       const kept = new Uint8Array(samples.times.length).fill(1)
@@ -130,7 +130,7 @@ function termOf(column: ColumnPlan, descending: boolean, nullsFirst: boolean, ro
 }
 
 function vectorOf(
-  { role, column }: ColumnPlan,
+  { role, column, type }: ColumnPlan,
   rows: LaneRows,
   fields: readonly string[],
   found: Found,
@@ -153,5 +153,6 @@ function vectorOf(
     if (value - value === 0) values[i] = value
     else (validity ??= new Uint8Array(values.length).fill(1))[i] = 0
   }
+  if (type !== undefined && type !== 'float64') return { values: integerValues(type, values) }
   return validity === undefined ? { values } : { values, validity }
 }

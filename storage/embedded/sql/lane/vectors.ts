@@ -1,7 +1,10 @@
 /** Columns of an answer as DuckDB's vectors are handed on. */
 import type { SqlVector } from 'svcdb'
+import type { NumberType } from './plan.ts'
 
 export const CHUNK_ROWS = 8192
+/** Names of result types (`SqlColumn.type`). */
+export const NUMBER_NAMES: Record<NumberType, string> = { float64: 'Float64', int64: 'Int64', uint64: 'UInt64' }
 const NS_PER_MS = 1_000_000n
 
 /** @param millisecondsOf whole ones. */

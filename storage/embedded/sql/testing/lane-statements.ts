@@ -19,7 +19,7 @@ const WIDTHS = [
   "INTERVAL '1 week'",
   "INTERVAL '2 days 3 hours'",
 ]
-const FIELDS = ['u_a', 'u_b']
+const FIELDS = ['u_a', 'u_b', 'n', 'u_i']
 
 export class LaneStatements {
   private readonly random: Random
@@ -54,7 +54,7 @@ export class LaneStatements {
 
   private rows(measurement: string, fields: readonly string[], outside: boolean): LaneStatement {
     const { random } = this
-    const columns = ['_time', 'host', 'region', ...fields, ...(outside ? ['n', 's', 'nothing'] : [])].filter(() => random.chance(0.5))
+    const columns = ['_time', 'host', 'region', ...fields, ...(outside ? ['s', 'nothing'] : [])].filter(() => random.chance(0.5))
     const items = columns.map((column) => (random.chance(0.15) ? `${column} AS ${random.pick(['x', 'host', 'y z'].map((name) => `"${name}"`))}` : column))
     const all = items.length === 0 || random.chance(0.1)
     const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
@@ -97,8 +97,6 @@ export class LaneStatements {
 
   private strange(): string {
     return this.random.pick([
-      'max(n)',
-      'sum(n)',
       'max(s)',
       'count(DISTINCT host)',
       'max(u_a) FILTER (WHERE u_b > 3)',
@@ -122,7 +120,10 @@ export class LaneStatements {
         'host IS NULL',
         "host ~ 'a|b'",
         'u_a > u_b',
-        'n > 5',
+        'n + 1 > 5',
+        "n > '5'",
+        'n > 9007199254740993',
+        'n < 5::UTINYINT',
         'u_a > NULL',
         "host <> ''",
         "(host = 'a' OR u_a > 3)",
@@ -145,7 +146,7 @@ export class LaneStatements {
       case 5:
         return `${random.pick(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`
       default:
-        return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0'])}`
+        return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0', '900719925474099', '1e15'])}`
     }
   }
 
@@ -178,7 +179,7 @@ export class LaneStatements {
     const how = (): string => random.pick(['', '', ' DESC', ' ASC NULLS FIRST', ' DESC NULLS LAST', ' DESC NULLS FIRST'])
     const terms: string[] = []
     // Sums may come in either order where they differ in their last bits.
-    const exact = values.filter((value) => /^(count|max|min)\((\*|u_.)\)$/.test(value))
+    const exact = values.filter((value) => /^(count|max|min)\((\*|\w+)\)$|^sum\((n|u_i)\)$/.test(value))
     if (exact.length > 0 && random.chance(0.3)) terms.push(random.pick(exact) + how())
     for (const { item, key } of keys) terms.push((items.includes(item) && random.chance(0.4) ? String(items.indexOf(item) + 1) : key) + how())
     if (outside && random.chance(0.1)) terms.push('nothing')

@@ -23,8 +23,11 @@ interface Manners {
   sparse: number
   nonFinite: number
   fine: number
-  /** Share of values whose sums are out of range. */
+  /** Share of values whose sums are out of range, and of integers that doubles may not hold. */
   huge: number
+  /** Integers are below this, and as far below zero or not at all. */
+  integers: number
+  signed: boolean
 }
 
 interface Table {
@@ -63,9 +66,11 @@ export class LaneHarness {
       sparse: tame ? 0 : random.pick([0, 0.01, 0.3]),
       nonFinite: random.chance(0.5) ? 0 : random.pick([0.02, 0.3]),
       huge: random.chance(0.9) ? 0 : 0.05,
+      integers: random.pick([100, 100, 2 ** 31, 1e12, 2 ** 52]),
+      signed: random.chance(0.5),
       fine: tame ? 0 : random.pick([0, 0.001, 0.3]),
     }
-    const cpu = { u_a: 'float64', u_b: 'float64', n: 'int64', s: 'string', user: 'float64' } as const
+    const cpu = { u_a: 'float64', u_b: 'float64', n: 'int64', u_i: 'uint64', s: 'string', user: 'float64' } as const
     this.tables = [
       { measurement: db.measurement('cpu', cpu), fields: Object.keys(cpu) },
       { measurement: db.measurement('cpu', cpu, { namespace: 'other' }), fields: Object.keys(cpu) },
@@ -138,11 +143,17 @@ export class LaneHarness {
 
   private value(name: string): number | bigint | string {
     const { random, manners } = this
-    if (name === 'n') return BigInt(random.below(100))
+    if (name === 'n' || name === 'u_i') return this.integer(name === 'n')
     if (name === 's') return random.pick(HOSTS)
     if (random.chance(manners.nonFinite)) return random.pick(NON_FINITE)
     if (random.chance(manners.huge)) return random.pick([1.7e308, 5e-324])
     return random.chance(0.8) ? random.below(100) : (random.next() - 0.3) * 1000
+  }
+
+  private integer(signed: boolean): bigint {
+    const { random, manners } = this
+    const value = random.chance(manners.huge) ? 2n ** random.pick([53n, 62n]) - BigInt(random.below(2)) : BigInt(Math.floor(random.next() * manners.integers))
+    return signed && manners.signed && random.chance(0.5) ? -value : value
   }
 
   private freeze(): void {

@@ -1,0 +1,49 @@
+/** Integers as doubles: exact below 2^53 in magnitude, and so are their sums as long as they stay there. */
+import type { Cells } from './accumulate.ts'
+import type { SampleTraits } from './host.ts'
+
+const EXACT = 2 ** 53
+
+export function areExact({ integers }: SampleTraits): boolean {
+  return integers === undefined || (integers.min > -EXACT && integers.max < EXACT)
+}
+
+/** The bounds of the integers that a statement reads. */
+export class IntegersRead {
+  private readonly bounds = new Map<string, { min: number; max: number }>()
+
+  /** @returns false for some that doubles do not hold. */
+  add(field: string, traits: SampleTraits): boolean {
+    const { integers } = traits
+    if (integers === undefined) return true
+    const before = this.bounds.get(field)
+    if (before === undefined) this.bounds.set(field, { ...integers })
+    else {
+      before.min = Math.min(before.min, integers.min)
+      before.max = Math.max(before.max, integers.max)
+    }
+    return areExact(traits)
+  }
+
+  /** Whether every sum is exact, and with it all that were added up on the way. */
+  holds({ field, values, counts }: Cells): boolean {
+    const bounds = field === undefined ? undefined : this.bounds.get(field)
+    if (bounds === undefined || counts === undefined) return true
+    // Of one sign, sums only grow.
+    const grow = bounds.min >= 0 || bounds.max <= 0
+    const largest = Math.max(-bounds.min, bounds.max)
+    for (let i = 0; i < values.length; i++) if (!((grow ? Math.abs(values[i]) : counts[i] * largest) < EXACT)) return false
+    return true
+  }
+}
+
+/** Bits of exact integers, negative ones only where the type is signed. */
+export function integerValues(type: 'int64' | 'uint64', numbers: Float64Array): BigInt64Array | BigUint64Array {
+  const halves = new Int32Array(numbers.length * 2)
+  for (let i = 0; i < numbers.length; i++) {
+    const high = Math.floor(numbers[i] / 4294967296)
+    halves[i * 2] = numbers[i] - high * 4294967296
+    halves[i * 2 + 1] = high
+  }
+  return type === 'int64' ? new BigInt64Array(halves.buffer) : new BigUint64Array(halves.buffer)
+}
