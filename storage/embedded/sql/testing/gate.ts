@@ -192,6 +192,8 @@ export class GateHarness {
         /there is none of that name|Cannot extract field|duplicate alias|Referenced table|raise \[database\]/.test(String(own))
       )
         return undefined
+      // Whether a column that nothing reads is converted depends on the plan.
+      if (direct instanceof Error && /Unimplemented type for cast/.test(direct.message)) return undefined
       return own instanceof Error ? `refused, and DuckDB answers: ${own.message}` : `answered, and DuckDB refuses: ${(direct as Error).message}`
     }
     const [got, wanted] = [sorted(own.rows), sorted(direct.getRows())]
