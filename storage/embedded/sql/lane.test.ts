@@ -46,6 +46,13 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   const path = async (query: string): Promise<string> => String((await read(`EXPLAIN ${query}`)).at(-1))
   t.match(await path("SELECT max(value) FROM m WHERE host = 'a'"), /^path,Samples/)
   t.match(await path('SELECT _time, value FROM m ORDER BY _time'), /^path,Samples/)
+  t.match(await path("SELECT time_bucket(INTERVAL '5 minutes', _time), max(_time), max(value) FROM m GROUP BY 1"), /^path,Samples/)
+  const [fromSamples, fromDuckDb] = await Promise.all(
+    ['', ' WHERE 1 = 1'].map((where) =>
+      reader.sql({ namespace: 'default', query: `SELECT time_bucket($1, _time), max(value) FROM m${where} GROUP BY 1`, parameters: ['5m'] }),
+    ),
+  )
+  t.same(fromSamples.columns, fromDuckDb.columns)
   for (const query of ['SELECT max(state) FROM m', 'SELECT max(value) FROM m HAVING count(*) > 1', 'SELECT DISTINCT value FROM m', "SELECT 'a'"])
     t.equal(await path(query), 'path,DuckDB', query)
   t.same(await read('SELECT max(value) AS v, count(*) FROM m WHERE host = $1', ['b']), [[5, 1n]])

@@ -112,9 +112,14 @@ function decimal({ decimal: unscaled, scale }: { decimal: bigint; scale: number 
   return scale > 0 ? constant('DECIMAL', whole, { width: digits, scale }) : constant('HUGEINT', whole)
 }
 
+/** Of an expression that is, or was, a parameter: `$1`. */
+export function parameterName(node: Bound): string | undefined {
+  return node.class === 'PARAMETER' ? `$${node.identifier}` : node[SOURCE]
+}
+
 /** How an expression that is, or was, a parameter is printed; undefined: as what it is. A result column is called by the parameter's name in any case. */
 export function printParameter(p: Printer, node: Bound): string | undefined {
-  const name = node.class === 'PARAMETER' ? `$${node.identifier}` : node[SOURCE]
+  const name = parameterName(node)
   if (name === undefined) return undefined
   if (p.plain) return name
   p.rewrites++

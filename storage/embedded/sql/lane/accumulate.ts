@@ -6,17 +6,19 @@ import { endZone, firstZone, ZONE, type Zones } from './zones.ts'
 export interface Cells {
   kind: AggregatePlan['kind']
   field: string | undefined
+  /** Of the rows' times instead of a field. */
+  ofTimes: boolean
   /** Rows, values, or what the values come to; of an average their sum. */
   values: Float64Array
   /** Values there were, of those that are null without any. */
   counts: Float64Array | undefined
 }
 
-export function cellsOf({ kind, field }: AggregatePlan, cells: number): Cells {
+export function cellsOf({ kind, field, type }: AggregatePlan, cells: number): Cells {
   const values = new Float64Array(cells)
   if (kind === 'min') values.fill(Number.POSITIVE_INFINITY)
   if (kind === 'max') values.fill(Number.NEGATIVE_INFINITY)
-  return { kind, field, values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
+  return { kind, field, ofTimes: type === 'time', values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
 }
 
 /** Whether every sum is a number: one that is not is DuckDB's to answer. */
@@ -57,6 +59,12 @@ export function add({ kind, values: out, counts }: Cells, cell: number, values: 
       }
     }
   }
+}
+
+/** Of times, which ascend. */
+export function addTimes(cells: Cells, cell: number, times: Float64Array, from: number, to: number): void {
+  if (cells.kind === 'min') add(cells, cell, times, from, from + 1)
+  else add(cells, cell, times, to - 1, to)
 }
 
 /** The same with the zones of the values. */

@@ -2,6 +2,7 @@
 import { constantText, type Node } from '../ast.ts'
 import { bucketing, floorMod } from '../bucket.ts'
 import { foldSpan } from '../fold.ts'
+import { parameterName } from '../parameters.ts'
 import { truncationOf } from '../truncation.ts'
 import { CALL, only } from './members.ts'
 import type { KeyPlan } from './plan.ts'
@@ -32,6 +33,22 @@ export function bucketKey(node: Node, isTime: (node: Node) => boolean, now: bigi
     default:
       return undefined
   }
+}
+
+/** What DuckDB calls it: its arguments as they are printed. Undefined where that is not certain. */
+export function bucketName({ function_name: name, children }: Node): string | undefined {
+  const texts = (children as Node[]).map(argumentName)
+  return texts.includes(undefined) ? undefined : `${name}(${texts.join(', ')})`
+}
+
+function argumentName(node: Node): string | undefined {
+  const parameter = parameterName(node)
+  if (parameter !== undefined) return parameter
+  if (node.class === 'COLUMN_REF') return node.column_names.length === 1 ? String(node.column_names[0]) : undefined
+  const text = node.class === 'CONSTANT' ? constantText(node) : undefined
+  if (text !== undefined) return text.includes("'") ? undefined : `'${text}'`
+  const inner = node.class === 'CAST' && node.cast_type?.id === 'INTERVAL' && node.try_cast !== true ? argumentName(node.child) : undefined
+  return inner === undefined ? undefined : `CAST(${inner} AS INTERVAL)`
 }
 
 function fixed(step: bigint, anchor: bigint): KeyPlan | undefined {

@@ -1,6 +1,6 @@
 /** Evaluates a plan over samples: field by field where each field's rows stand alone, side by side where rows are filtered. */
 import type { SampleRows } from 'svcdb/lib/columns'
-import { add, addKept, addZoned, areFinite, type Cells, cellsOf } from './accumulate.ts'
+import { add, addKept, addTimes, addZoned, areFinite, type Cells, cellsOf } from './accumulate.ts'
 import { countOf, countZoned, keepOnly } from './filter.ts'
 import { type Buckets, type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows, SampleTraits } from './host.ts'
@@ -54,6 +54,7 @@ function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {
 async function plain(first: string, fields: readonly string[], { rows, grouping, cells, presence, integers }: Work): Promise<boolean> {
   for (const field of fields.length === 0 ? [first] : fields) {
     const own = cells.filter((each) => each.field === field)
+    const ofTimes = field === first ? cells.filter((each) => each.ofTimes) : []
     if (field === first) own.push(presence)
     const blockZones = new BlockZones()
     const accept = (traits: SampleTraits): boolean =>
@@ -65,6 +66,7 @@ async function plain(first: string, fields: readonly string[], { rows, grouping,
           if (zones === undefined) add(own[i], cell, values, start, end)
           else addZoned(own[i], cell, values, zones, start, end)
         }
+        for (let i = 0; i < ofTimes.length; i++) addTimes(ofTimes[i], cell, times, start, end)
       })
     })
     if (!read) return false
@@ -94,7 +96,7 @@ async function alone({ filters }: GroupsPlan, field: string, { rows, grouping, c
         kept.fill(1, 0, end - start)
         for (let i = 0; i < filters.length; i++) keepOnly(kept, numbers, start, end, filters[i])
         for (let i = 0; i < counts.length; i++) addKept(counts[i], cell, numbers, kept, start, end, start)
-        for (let i = 0; i < others.length; i++) addKept(others[i], cell, numbers, kept, start, end, start)
+        for (let i = 0; i < others.length; i++) addKept(others[i], cell, others[i].ofTimes ? times : numbers, kept, start, end, start)
       })
     },
   )
@@ -119,7 +121,7 @@ async function filtered({ filters }: GroupsPlan, fields: readonly string[], { ro
       for (const filter of filters) keepOnly(kept, blocks[fields.indexOf(filter.field)].samples.values, 0, kept.length, filter)
       eachRun(samples, grouping, (cell, from, to) => {
         addKept(presence, cell, samples.values, kept, from, to, 0)
-        for (let i = 0; i < values.length; i++) addKept(values[i], cell, blocks[of[i]].samples.values, kept, from, to, 0)
+        for (let i = 0; i < values.length; i++) addKept(values[i], cell, values[i].ofTimes ? samples.times : blocks[of[i]].samples.values, kept, from, to, 0)
       })
     }
   } finally {

@@ -72,7 +72,7 @@ async function planOf(
     checkCount(names, parameters ?? [])
     bindParameters(tree, names, parameters ?? [])
     checkTree(tree, limits)
-    return recognise(tree, host) ?? recogniseNewest(tree, host)
+    return recogniseNewest(tree, host) ?? recognise(tree, host)
   } catch (error) {
     if (error instanceof SvcError && error.code === 'SQL_ERROR') return undefined
     throw error

@@ -9,10 +9,10 @@ export type NumberType = 'float64' | 'int64' | 'uint64'
 
 export interface AggregatePlan {
   kind: AggregateKind
-  /** The field's name in SQL; undefined of `rows`. */
+  /** The field's name in SQL; undefined of `rows`, and of times. */
   field: string | undefined
-  /** The field's. */
-  type: NumberType | undefined
+  /** What is aggregated; undefined of `rows`. */
+  type: NumberType | 'time' | undefined
 }
 
 export type KeyPlan =

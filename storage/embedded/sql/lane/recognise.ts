@@ -8,7 +8,7 @@ import { MAX_TIME, MIN_TIME, type SqlMeasurement, type SqlMeasurementColumn } fr
 import { foldName, quotedIfNeeded } from '../names.ts'
 import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
-import { bucketKey } from './bucket-key.ts'
+import { bucketKey, bucketName } from './bucket-key.ts'
 import { exclusionOf, filterOf } from './conditions.ts'
 import { CALL, only } from './members.ts'
 import type {
@@ -83,7 +83,7 @@ export class Recogniser {
     if (!this.groups(now)) return undefined
     const outputs = this.outputs(now)
     const modifiers = outputs === undefined ? undefined : this.modifiers(now)
-    if (outputs === undefined || modifiers === undefined || this.aggregates.length === 0) return undefined
+    if (outputs === undefined || modifiers === undefined || this.aggregates.every(({ type }) => type === 'time')) return undefined
     const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
     const { time, tags } = source
     return { kind: 'groups', measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
@@ -210,12 +210,14 @@ export class Recogniser {
     const children = (node.children ?? []) as Node[]
     if (node.function_name === 'count_star' && children.length === 0) return this.aggregateNumber({ kind: 'rows', field: undefined, type: undefined })
     const kind = isCall(node, AGGREGATES) ? AGGREGATES[node.function_name] : undefined
+    if (children.length === 1 && (kind === 'min' || kind === 'max') && this.column(children[0])?.role === 'time')
+      return this.aggregateNumber({ kind, field: undefined, type: 'time' })
     const field = kind === undefined || children.length !== 1 ? undefined : this.field(children[0])
     return kind === undefined || field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type })
   }
 
   private aggregateNumber(plan: AggregatePlan): number {
-    const found = this.aggregates.findIndex(({ kind, field }) => kind === plan.kind && field === plan.field)
+    const found = this.aggregates.findIndex(({ kind, field, type }) => kind === plan.kind && field === plan.field && type === plan.type)
     return found >= 0 ? found : this.aggregates.push(plan) - 1
   }
 
@@ -253,8 +255,9 @@ export class Recogniser {
     const column = this.column(item)
     if (column !== undefined) return column.name
     if (item.function_name === 'count_star') return 'count_star()'
+    if (!isCall(item, AGGREGATES)) return bucketName(item)
     const [of] = (item.children ?? []) as Node[]
-    const field = isCall(item, AGGREGATES) && of.column_names.length === 1 ? String(of.column_names[0]) : undefined
+    const field = of.column_names.length === 1 ? String(of.column_names[0]) : undefined
     return field !== undefined && quotedIfNeeded(field) === field ? `${item.function_name}(${field})` : undefined
   }
 

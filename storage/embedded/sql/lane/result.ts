@@ -4,8 +4,8 @@ import type { Cells } from './accumulate.ts'
 import type { Evaluated } from './evaluate.ts'
 import { integerValues } from './integers.ts'
 import { sortedPositions, tagRanks } from './order.ts'
-import type { AggregateKind, AggregatePlan, GroupsPlan, NumberType, OrderPlan, ValueRef } from './plan.ts'
-import { CHUNK_ROWS, NUMBER_NAMES, textVector, timeVector } from './vectors.ts'
+import type { AggregateKind, AggregatePlan, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
+import { CHUNK_ROWS, NUMBER_NAMES, nanoseconds, textVector, timeVector } from './vectors.ts'
 
 /** Above all values and their negatives: an aggregate that is not finite is no value. */
 const LAST = Number.POSITIVE_INFINITY
@@ -20,6 +20,7 @@ export function columnsOf({ outputs, keys, aggregates }: GroupsPlan): SqlColumn[
 
 function aggregateName({ kind, type }: AggregatePlan): string {
   if (kind === 'rows' || kind === 'count') return 'Int64'
+  if (type === 'time') return 'Timestamp(ns)'
   if (type === undefined || type === 'float64' || kind === 'avg') return 'Float64'
   return kind === 'sum' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
 }
@@ -111,8 +112,9 @@ function numbers({ kind, type }: AggregatePlan, of: Cells, cells: Uint32Array): 
   return { values: valuesOf(kind, type, values), ...(validity === undefined ? {} : { validity }) }
 }
 
-function valuesOf(kind: AggregateKind, type: NumberType | undefined, numbers: Float64Array): SqlVector['values'] {
+function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Float64Array): SqlVector['values'] {
   if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
+  if (type === 'time') return BigInt64Array.from(numbers, nanoseconds)
   if (type === undefined || type === 'float64' || kind === 'avg') return numbers
   return kind === 'sum' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
 }

@@ -7,9 +7,11 @@ export const CHUNK_ROWS = 8192
 export const NUMBER_NAMES: Record<NumberType, string> = { float64: 'Float64', int64: 'Int64', uint64: 'UInt64' }
 const NS_PER_MS = 1_000_000n
 
+export const nanoseconds = (milliseconds: number): bigint => BigInt(milliseconds) * NS_PER_MS
+
 /** @param millisecondsOf whole ones. */
 export function timeVector(positions: Uint32Array, millisecondsOf: (position: number) => number): SqlVector {
-  return { values: BigInt64Array.from(positions, (position) => BigInt(millisecondsOf(position)) * NS_PER_MS) }
+  return { values: BigInt64Array.from(positions, (position) => nanoseconds(millisecondsOf(position))) }
 }
 
 export function textVector(texts: readonly (string | null)[], textBytes: boolean): SqlVector {

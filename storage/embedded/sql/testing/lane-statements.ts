@@ -75,7 +75,8 @@ export class LaneStatements {
     if (random.chance(0.6)) {
       const bucket = this.bucket()
       const name = random.pick(['t', 'time', '_time'])
-      keys.push({ item: `${bucket} AS ${name}`, key: name === '_time' || random.chance(0.3) ? bucket : name })
+      if (random.chance(0.3)) keys.push({ item: bucket, key: bucket })
+      else keys.push({ item: `${bucket} AS ${name}`, key: name === '_time' || random.chance(0.3) ? bucket : name })
     }
     for (const tag of ['host', 'region']) if (random.chance(0.4)) keys.push({ item: random.chance(0.8) ? tag : `${tag} AS ${tag}_x`, key: tag })
     if (random.chance(0.3)) keys.reverse()
@@ -92,6 +93,7 @@ export class LaneStatements {
   private aggregate(fields: readonly string[]): string {
     const { random } = this
     if (random.chance(0.2)) return 'count(*)'
+    if (random.chance(0.15)) return random.pick(['min(_time)', 'max(_time)'])
     return `${random.pick(['count', 'sum', 'avg', 'min', 'max'])}(${random.pick(fields)})`
   }
 
@@ -104,7 +106,7 @@ export class LaneStatements {
       'max(nothing)',
       'stddev(u_a)',
       'MAX(U_A)',
-      'max(_time)',
+      'count(_time)',
       'avg("user")',
       'u_a',
       "'text'",
