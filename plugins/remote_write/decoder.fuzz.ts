@@ -59,6 +59,40 @@ function shuffled(random: Random, { labels, samples = [] }: WireSeries): Buffer 
   return new Message().put(1, Buffer.concat(order.map(({ field }) => field))).done()
 }
 
+/** A request of version 2 whose series differ from those before them in a label or two, with references of one byte and of more. */
+function neighbours(random: Random): Buffer {
+  const texts = ['', '__name__', 'up', 'm', ...Array.from({ length: 20 + Math.floor(random() * 300) }, (_, i) => `t${i}`)]
+  const any = () => Math.floor(random() * (texts.length + (random() < 0.01 ? 2 : 0)))
+  const refs = [1, 2, ...Array.from({ length: Math.floor(random() * 12) * 2 }, any)]
+  const rest = new Message()
+  for (let i = Math.floor(random() * 40); i > 0; i--) {
+    if (random() < 0.8) refs[Math.floor(random() * refs.length)] = any()
+    if (refs.length > 1 && random() < 0.3) refs[1] = 2 + Math.floor(random() * 2)
+    if (random() < 0.1) refs.splice(Math.floor(random() * refs.length), Math.floor(random() * 3), ...(random() < 0.5 ? [any(), any()] : []))
+    const one = new Message()
+    const cut = random() < 0.1 ? Math.floor(random() * 2) * Math.floor(random() * refs.length) : refs.length
+    if (cut > 0) one.put(1, packedRefs(random, refs.slice(0, cut)))
+    if (cut < refs.length && random() < 0.5) one.put(1, packedRefs(random, refs.slice(cut)))
+    else for (const ref of refs.slice(cut)) one.int(1, ref)
+    one.put(2, sampleOf({ ms: time(random), value: value(random) }))
+    if (random() < 0.05) one.put(1, packedRefs(random, [any(), any()]))
+    rest.put(5, one.done())
+  }
+  const out = new Message()
+  for (const text of texts) out.put(4, text)
+  return out.raw(rest.done()).done()
+}
+
+function packedRefs(random: Random, refs: readonly number[]): Buffer {
+  const out = new Message()
+  for (const ref of refs) {
+    if (random() < 0.01)
+      out.raw(Buffer.of((ref & 0x7f) | 0x80, (ref >>> 7) | 0x80, 0)) // longer than it need be
+    else out.varint(ref)
+  }
+  return out.done()
+}
+
 function corruption(random: Random, message: Buffer): Buffer {
   const bytes = Buffer.from(message)
   for (let i = 1 + Math.floor(random() * 3); i > 0 && bytes.length > 0; i--) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256)
@@ -103,6 +137,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       const version = random() < 0.5 ? 1 : 2
       let message = version === 1 ? writeRequest(list, [{ type: 1, metric: 'up', help: 'h', unit: '' }]) : writeRequestV2(list)
       if (version === 1 && random() < 0.3) message = Buffer.concat(list.map((one) => shuffled(random, one)))
+      if (version === 2 && random() < 0.5) message = neighbours(random)
       if (random() < 0.3) message = corruption(random, message)
       compare(version, message, decoder, batch, resolver, seed)
       batch.reset()

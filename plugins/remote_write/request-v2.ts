@@ -45,6 +45,13 @@ export class RequestV2 {
   private tooMany = false
   /** References beyond those. */
   private surplus = 0
+  /** Where the packed references lie in the message that refs[0 ...] were last read of, their bytes (0 = unknown) and their number: all have numbers. */
+  private packedEnd = 0
+  private packedBytes = 0
+  private packedRefs = 0
+  private sameStart = 0
+  private sameEnd = 0
+  private sameTail = 0
   private note!: NoteMetadata
   private write = 0
 
@@ -63,6 +70,7 @@ export class RequestV2 {
     this.note = note
     this.write = write
     this.cache.begin()
+    this.packedBytes = 0
     reader.begin(message)
     yield* this.readSymbols()
     reader.begin(message)
@@ -170,27 +178,78 @@ export class RequestV2 {
     const { refs, key } = this
     let at = start
     let n = this.refCount
-    while (at < end) {
-      let ref = bytes[at++]
-      if (ref >= 0x80) {
-        const second = at < end ? bytes[at] : 0x80
-        if (second < 0x80) {
-          ref = (ref & 0x7f) | (second << 7)
-          at++
-        } else {
-          reader.at = at - 1
-          reader.end = end
-          reader.varint()
-          at = reader.at
-          ref = reader.low >>> 0
+    let stop = end
+    let tail = 0
+    if (n === 0 && this.packedBytes > 0) {
+      n = this.sameRefs(start, end)
+      at = this.sameStart
+      stop = this.sameEnd
+      tail = this.sameTail
+    }
+    for (;;) {
+      while (at < stop) {
+        let ref = bytes[at++]
+        if (ref >= 0x80) {
+          const second = at < end ? bytes[at] : 0x80
+          if (second < 0x80) {
+            ref = (ref & 0x7f) | (second << 7)
+            at++
+          } else {
+            reader.at = at - 1
+            reader.end = end
+            reader.varint()
+            at = reader.at
+            ref = reader.low >>> 0
+          }
         }
+        refs[n] = ref
+        const number = ref < count ? numbers[ref] : NO_NUMBER
+        key[n++] = number >= 0 ? number : this.number(ref)
       }
-      refs[n] = ref
-      const number = ref < count ? numbers[ref] : NO_NUMBER
-      key[n++] = number >= 0 ? number : this.number(ref)
+      if (stop === end) break
+      // What ends the list has its place already, but where the number of references before it is another.
+      if (n === this.packedRefs - tail) {
+        n += tail
+        break
+      }
+      stop = end
+    }
+    if (this.refCount === 0) {
+      this.packedEnd = end
+      this.packedBytes = this.keyed ? end - start : 0
+      this.packedRefs = n
     }
     this.refCount = n
     reader.at = end
+  }
+
+  /**
+   * What the packed references in [start, end) have in common with those read before them: neighbours mostly differ in the name of their metric.
+   * Sets `sameStart` and `sameEnd`, between which they differ, and `sameTail`, the references from there on. @returns how many there are before it.
+   */
+  private sameRefs(start: number, end: number): number {
+    const { bytes, view } = this.reader
+    const { packedEnd, packedBytes } = this
+    const shift = packedEnd - packedBytes - start
+    // A byte of each is left in the middle, so that one lies before the tail.
+    const most = Math.min(end - start, packedBytes) - 1
+    let same = 0
+    let n = 0
+    // A byte below 0x80 ends a reference.
+    for (let word: number; same + 4 <= most && (word = view.getInt32(start + same, true)) === view.getInt32(start + same + shift, true); same += 4)
+      n += endsIn(word)
+    for (let byte: number; same < most && (byte = bytes[start + same]) === bytes[start + same + shift]; same++) n += byte < 0x80 ? 1 : 0
+    while (same > 0 && bytes[start + same - 1] >= 0x80) same--
+    const back = packedEnd - end
+    let tail = 0
+    let refs = 0
+    for (let word: number; tail + 4 <= most - same && (word = view.getInt32(end - tail - 4, true)) === view.getInt32(end - tail - 4 + back, true); tail += 4)
+      refs += endsIn(word)
+    while (tail > 0 && (bytes[end - tail - 1] >= 0x80 || bytes[end - tail - 1 + back] >= 0x80)) if (bytes[end - tail--] < 0x80) refs--
+    this.sameStart = start + same
+    this.sameEnd = end - tail
+    this.sameTail = refs
+    return n
   }
 
   private pushRef(ref: number): void {
@@ -199,6 +258,7 @@ export class RequestV2 {
       this.tooMany = true
       return
     }
+    this.packedBytes = 0
     if (this.refCount === this.refs.length) this.grow(this.refCount * 2)
     this.refs[this.refCount] = ref
     this.key[this.refCount++] = this.number(ref)
@@ -263,9 +323,11 @@ export class RequestV2 {
     const { reader } = this
     const whole = reader.bytes
     reader.begin(labelsFirst(reader, start, end))
+    this.packedBytes = 0
     const more = this.series(0, reader.end)
     if (more !== undefined) yield* more
     reader.begin(whole)
+    this.packedBytes = 0
   }
 
   /** Every series carries the metadata of its metric: it is looked at once a request, and passed on when it says something new. */
@@ -295,4 +357,9 @@ export class RequestV2 {
     const word = METRIC_TYPES[type] ?? METRIC_TYPES[0]
     this.note({ metric: familyOf(metric.ref.name, word), type: word, help: symbols.text(help), unit: symbols.text(unit) })
   }
+}
+
+/** How many of a word's bytes are below 0x80. */
+function endsIn(word: number): number {
+  return Math.imul((~word >>> 7) & 0x01010101, 0x01010101) >>> 24
 }
