@@ -40,6 +40,59 @@ t.test('values by type', (t) => {
   t.end()
 })
 
+t.test('columns are written as their values one by one', (t) => {
+  const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
+  const random = randomOf(seed)
+  const below = (n: number): number => Math.floor(random() * n)
+  const integers = Array.from({ length: 3000 }, (_, i) => {
+    const near = [
+      0n,
+      2n ** 31n,
+      2n ** 32n,
+      2n ** 53n,
+      2n ** 63n - 1n,
+      -(2n ** 31n),
+      -(2n ** 63n),
+      1_000_000_000n * BigInt(below(2 ** 33)),
+      1_700_000_000_000_000_000n,
+    ]
+    return BigInt.asIntN(64, near[i % near.length] + BigInt(below(5) - 2) * 10n ** BigInt(below(12)))
+  })
+  const doubles = integers.map(
+    (_, i) => [random() * 10 ** (below(40) - 20), below(1e6) / 10 ** below(5), -below(1000) / 100, below(3) - 1, Number.NaN, -0, 5e-324][i % 7],
+  )
+  const texts = integers.map((_, i) => (i % 50 === 0 ? null : `a"${below(3000)}é`.repeat(i % 70 === 0 ? 30 : 1)))
+  for (const [type, values] of [
+    ['Timestamp(ns)', BigInt64Array.from(integers)],
+    ['Float64', Float64Array.from(doubles)],
+    ['Utf8', texts],
+  ] as const) {
+    const one = jsonEncoderOf(type)
+    const wanted = Array.from(values as ArrayLike<unknown>, (value) => `[${value === null ? 'null' : one(value)}]`).join(',')
+    const found = new JsonRowEncoder([{ name: 'c', type }]).rows({ rows: values.length, columns: [{ values }] }, 0, values.length)
+    t.equal(found, wanted, `${type}, SVC_SEED=${seed}`)
+  }
+  const finite = doubles.filter((value) => Number.isFinite(value))
+  const read = JSON.parse(
+    `[${new JsonRowEncoder([{ name: 'c', type: 'Float64' }]).rows({ rows: finite.length, columns: [{ values: Float64Array.from(finite) }] }, 0, finite.length)}]`,
+  )
+  t.ok(
+    finite.every((value, i) => Object.is(read[i][0], value)),
+    `the numbers read back are those written, SVC_SEED=${seed}`,
+  )
+  t.end()
+})
+
+function randomOf(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
+  }
+}
+
 t.test('rows, with missing values by validity or as null', (t) => {
   const columns: SqlColumn[] = [
     { name: 'a', type: 'Int64' },

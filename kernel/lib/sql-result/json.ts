@@ -3,6 +3,7 @@
  * Integers are written with all their digits, NaN and infinities as null, decimals as a string of digits, times as integers in the unit
  * that the type names.
  */
+import { type CellText, cellTexts, doubleText } from './cells.ts'
 import type { SqlChunk, SqlColumn, SqlVector } from './chunk.ts'
 import { type ResultType, resultType, type SimpleName } from './type.ts'
 
@@ -16,11 +17,7 @@ export function jsonEncoderOf(type: string): Encode {
 
 const integer: Encode = (value) => String(value)
 const text: Encode = (value) => JSON.stringify(typeof value === 'string' ? value : String(value))
-const float: Encode = (value) => {
-  const number = value as number
-  if (!Number.isFinite(number)) return 'null'
-  return Object.is(number, -0) ? '-0.0' : String(number)
-}
+const float: Encode = (value) => doubleText(value as number)
 /** Float32 values are written with the digits that bring the same Float32 back. */
 const float32: Encode = (value) => {
   const number = value as number
@@ -101,28 +98,29 @@ function encoderOf(type: ResultType): Encode {
 
 /** Writes rows, a chunk at a time. */
 export class JsonRowEncoder {
+  private readonly types: string[]
   private readonly encoders: Encode[]
 
   constructor(columns: readonly SqlColumn[]) {
+    this.types = columns.map(({ type }) => type)
     this.encoders = columns.map(({ type }) => jsonEncoderOf(type))
   }
 
   /** Rows [from, to) as `[..],[..]`. */
   rows(chunk: SqlChunk, from: number, to: number): string {
-    const { encoders } = this
-    const { columns } = chunk
+    const texts = chunk.columns.map((vector, i) => textsOf(this.types[i], vector, this.encoders[i]))
     let out = ''
     for (let row = from; row < to; row++) {
-      let line = row === from ? '[' : ',['
-      for (let i = 0; i < encoders.length; i++) line += (i === 0 ? '' : ',') + cell(columns[i], row, encoders[i])
-      out += `${line}]`
+      out += row === from ? '[' : ',['
+      for (let i = 0; i < texts.length; i++) out += i === 0 ? texts[i](row) : `,${texts[i](row)}`
+      out += ']'
     }
     return out
   }
 }
 
-function cell({ values, validity }: SqlVector, row: number, encode: Encode): string {
-  if (validity !== undefined && validity[row] === 0) return 'null'
-  const value = values[row]
-  return value === null || value === undefined ? 'null' : encode(value)
+function textsOf(type: string, vector: SqlVector, encode: Encode): CellText {
+  const { values, validity } = vector
+  const text = cellTexts(type, vector) ?? ((row) => (values[row] === null || values[row] === undefined ? 'null' : encode(values[row])))
+  return validity === undefined ? text : (row) => (validity[row] === 0 ? 'null' : text(row))
 }
