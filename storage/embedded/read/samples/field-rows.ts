@@ -14,12 +14,13 @@ import { millisecondRange } from './millisecond-range.ts'
 import type { SampleBlock } from './sample-block.ts'
 import { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
-import { blockSize } from './select.ts'
+import { blockSize, expectedSamples } from './select.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 /** Samples that are handed on at once, about. */
 const BLOCK_SAMPLES = 262_144
 const NS_PER_MS = 1_000_000n
+const BYTES_PER_NUMBER = 8
 const LAST_START = 2n ** 63n - NS_PER_MS
 
 export interface FieldRowsRequest {
@@ -92,6 +93,14 @@ export class FieldRows {
     return this.sources.some(({ segment, memtable }) =>
       segment === undefined ? lacksIn(memtable!.part, field) : !segment.columns.some((column) => column.field === field.id),
     )
+  }
+
+  /** Whether the samples of so many fields have room in the cache together, about. */
+  fits(fields: number): boolean {
+    const { samples } = expectedSamples(this.sources, this.all, this.request.time)
+    const share = this.series.length / Math.max(1, this.all.length)
+    // Of each row a value of each field, and a time for all.
+    return this.context.sampleBlocks.holds(samples * share * (fields + 1) * BYTES_PER_NUMBER)
   }
 
   /**

@@ -130,6 +130,14 @@ function* gathered({ buffers }: RelationContext['sampleBlocks'], gatherer: Gathe
 
 /** Series whose samples are gathered at once, judged by the rows of the sources, which are in memory together, and how much of their time is wanted. */
 export function blockSize(sources: readonly Source[], series: number, { range, all, context }: ReadScope): number {
+  const { samples, decoded } = expectedSamples(sources, all, range)
+  const wanted = (GATHERED_SAMPLES * all.length) / Math.max(all.length, samples)
+  const room = (context.sampleBlocks.decodedSamples * all.length) / Math.max(all.length, decoded)
+  return Math.max(1, Math.min(series, Math.ceil(Math.min(wanted, room))))
+}
+
+/** Samples of a field within a range, and those decoded for them, about. @param all the measurement's series. @param range nanoseconds, inclusive. */
+export function expectedSamples(sources: readonly Source[], all: Int32Array, range: readonly [bigint, bigint]): { samples: number; decoded: number } {
   let samples = 0
   let decoded = 0
   // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
@@ -141,7 +149,5 @@ export function blockSize(sources: readonly Source[], series: number, { range, a
     decoded += rows
     samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
   }
-  const wanted = (GATHERED_SAMPLES * all.length) / Math.max(all.length, samples)
-  const room = (context.sampleBlocks.decodedSamples * all.length) / Math.max(all.length, decoded)
-  return Math.max(1, Math.min(series, Math.ceil(Math.min(wanted, room))))
+  return { samples, decoded }
 }

@@ -82,6 +82,11 @@ export class SampleBlocks {
     return question
   }
 
+  /** Whether blocks of this size in all have room at once. */
+  holds(bytes: number): boolean {
+    return this.cache.holds(bytes)
+  }
+
   /** Drops the blocks of segments and of a memtable (-1: none) that are gone. */
   forget(segments: readonly number[], memtable: number): void {
     if (segments.length === 0 && memtable < 0) return

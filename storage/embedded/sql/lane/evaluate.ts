@@ -32,6 +32,8 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evalua
   if (first === undefined) return undefined
   if (rows.span() === undefined) return out
   if ([first, ...fields].some((field) => rows.lacks(field))) return undefined
+  // The times of blocks that are not kept would be decoded again for each field; DuckDB reads all columns of a row group at once, on several processors.
+  if (fields.length > 1 && !rows.fits(fields.length)) return undefined
   const work: Work = { rows, grouping, cells, presence, integers: new IntegersRead() }
   const whole =
     plan.filters.length === 0 ? await plain(first, fields, work) : fields.length === 1 ? await alone(plan, first, work) : await filtered(plan, fields, work)

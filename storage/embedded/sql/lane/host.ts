@@ -39,6 +39,8 @@ export interface LaneRows {
   anyField(): string | undefined
   /** Whether some rows surely have no value of the field, or one that is not to be read here. */
   lacks(field: string): boolean
+  /** Whether the samples of so many fields have room in memory together. */
+  fits(fields: number): boolean
   /** Blocks of the same rows for each field that all of them have; arrays hold until the next is asked for. */
   samples(field: string): AsyncGenerator<LaneBlock>
   /** Calls back with runs [from, to) of samples of a series. @returns false once the field's samples leave out what is not accepted. */
