@@ -60,7 +60,7 @@ function shuffled(random: Random, { labels, samples = [] }: WireSeries): Buffer 
 }
 
 /** A request of version 2 whose series differ from those before them in a label or two, with references of one byte and of more. */
-function neighbours(random: Random): Buffer {
+function similarSeries(random: Random): Buffer {
   const texts = ['', '__name__', 'up', 'm', ...Array.from({ length: 20 + Math.floor(random() * 300) }, (_, i) => `t${i}`)]
   const any = () => Math.floor(random() * (texts.length + (random() < 0.01 ? 2 : 0)))
   const refs = [1, 2, ...Array.from({ length: Math.floor(random() * 12) * 2 }, any)]
@@ -137,7 +137,7 @@ export function fuzz(seed: number, milliseconds: number): number {
       const version = random() < 0.5 ? 1 : 2
       let message = version === 1 ? writeRequest(list, [{ type: 1, metric: 'up', help: 'h', unit: '' }]) : writeRequestV2(list)
       if (version === 1 && random() < 0.3) message = Buffer.concat(list.map((one) => shuffled(random, one)))
-      if (version === 2 && random() < 0.5) message = neighbours(random)
+      if (version === 2 && random() < 0.5) message = similarSeries(random)
       if (random() < 0.3) message = corruption(random, message)
       compare(version, message, decoder, batch, resolver, seed)
       batch.reset()

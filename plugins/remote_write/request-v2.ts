@@ -224,7 +224,7 @@ export class RequestV2 {
   }
 
   /**
-   * What the packed references in [start, end) have in common with those read before them: neighbours mostly differ in the name of their metric.
+   * What the packed references in [start, end) have in common with those read before them: series that follow one another mostly differ in the name of their metric.
    * Sets `sameStart` and `sameEnd`, between which they differ, and `sameTail`, the references from there on. @returns how many there are before it.
    */
   private sameRefs(start: number, end: number): number {

@@ -85,16 +85,16 @@ const ours: Write = (columns, chunk, count, dictionaries, emit) => {
   emit(END_OF_STREAM)
 }
 
-class Pieces extends AsyncByteQueue {
-  pieces: Uint8Array[] = []
+class Sink extends AsyncByteQueue {
+  chunks: Uint8Array[] = []
 
-  override write(piece: Uint8Array): void {
-    this.pieces.push(piece)
+  override write(chunk: Uint8Array): void {
+    this.chunks.push(chunk)
   }
 
   take(): Uint8Array {
-    const whole = Buffer.concat(this.pieces)
-    this.pieces = []
+    const whole = Buffer.concat(this.chunks)
+    this.chunks = []
     return whole
   }
 }
@@ -124,7 +124,7 @@ const apache =
   (dataOf: (type: DataType, vector: SqlVector) => Data): Write =>
   (columns, chunk, count, dictionaries, emit) => {
     const schema = arrowSchema(columns, dictionaries)
-    const sink = new Pieces()
+    const sink = new Sink()
     const writer = new RecordBatchStreamWriter({ autoDestroy: false }).reset(sink, schema)
     const type = new Struct(schema.fields)
     for (let i = 0; i < count; i++) {

@@ -66,7 +66,7 @@ export class DeltaDecoder {
       if (widths + minis > to) throw new PageFault('a page ends early')
       let at = widths + minis
       const first = at
-      // All miniblocks that have values, in one piece.
+      // All miniblocks that have values, copied at once.
       let used = 0
       for (let rest = left; used < minis && rest > 0; used++, rest -= perMini) {
         const width = bytes[widths + used]

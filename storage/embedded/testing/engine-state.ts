@@ -166,8 +166,8 @@ export class TestDatabase {
   }
 
   /** Freezes the memtable, writes it out, and makes the segments take its place. */
-  async flush(): Promise<SegmentMeta[]> {
-    const id = this.freeze()
+  /** @param id of a frozen memtable. */
+  async flush(id: number = this.freeze()): Promise<SegmentMeta[]> {
     const added = await flushMemtable(this.state, this.state.memtable(id), this.nextSegment, await this.target())
     this.nextSegment += added.length
     this.publish({ kind: 'segments', added, removed: [], droppedMemtable: id })

@@ -4,13 +4,10 @@
  */
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { StateEvent } from '../../threads/messages.ts'
-import { Shared } from '../../threads/shared-header.ts'
-import { type Snapshot, takePart, type WorkerState } from '../../threads/state.ts'
+import type { Snapshot, WorkerState } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { entryBytes, NewestEntry } from './newest-entry.ts'
 
-/** An entry that was not asked for longer than this is not kept up to date when a memtable goes, but forgotten. */
-const IDLE_MS = 300_000
 /** With fewer series wanted by this factor, nothing is begun to be kept for all of the measurement. */
 const FEW_SHARE = 64
 const ROWS = -1
@@ -69,7 +66,6 @@ export class NewestCache {
       if (entry.busy !== undefined || entry.isAhead(snapshot)) return undefined
       entry.advance(state, snapshot, measurement)
     }
-    entry.usedAt = performance.now()
     this.keep(key, entry)
     return entry
   }
@@ -123,7 +119,7 @@ export class NewestCache {
         this.drop(key, entry)
         continue
       }
-      if (droppedMemtable >= 0) this.memtableGoes(state, key, entry, def, droppedMemtable)
+      if (droppedMemtable >= 0) this.memtableGoes(state, key, entry, droppedMemtable)
       // Their rows were masked; where they were not, the newest one has to be looked for.
       for (const segment of gone) {
         if (!def.tables.includes(segment.table)) continue
@@ -133,19 +129,15 @@ export class NewestCache {
     }
   }
 
-  /** Its rows are in segments from now on: what was not taken in yet is taken in now. */
-  private memtableGoes(state: WorkerState, key: string, entry: NewestEntry, def: MeasurementDef, id: number): void {
+  /**
+   * Its rows are in segments from now on. None of its memory may be looked at: it may be another memtable's already. So what was not taken in by a question is not
+   * known any more.
+   */
+  private memtableGoes(state: WorkerState, key: string, entry: NewestEntry, id: number): void {
     const last = state.memtables.find((memtable) => memtable.id === id)
     if (last === undefined) return
-    const parts = def.tables.flatMap((table) => {
-      const held = state.memtables.filter((memtable) => memtable.sequence <= last.sequence && memtable.tables.has(table))
-      return held.map((memtable) => ({ table, part: takePart(memtable, memtable.tables.get(table)!) }))
-    })
-    if (!parts.every(({ table, part }) => entry.covers(table, part))) {
-      if (entry.busy !== undefined || performance.now() - entry.usedAt > IDLE_MS) this.drop(key, entry)
-      else entry.takeFrozen(state, def, parts, Atomics.load(state.shared, Shared.SEQ) & ~1)
-    }
-    entry.forgetMemtable(id, state.applied)
+    if (entry.hasWhole(last.sequence)) entry.forgetMemtable(id, state.applied)
+    else this.drop(key, entry)
   }
 
   private keep(key: string, entry: NewestEntry): void {

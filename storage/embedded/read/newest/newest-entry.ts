@@ -42,8 +42,6 @@ export class NewestEntry {
   /** As of which snapshot (`Snapshot.writes`, `Snapshot.events`). */
   writes: number
   events: number
-  /** When it was asked for last, milliseconds. */
-  usedAt = 0
   /** Something is looked for: it must not change meanwhile. */
   busy: Promise<void> | undefined
   gone = false
@@ -51,6 +49,8 @@ export class NewestEntry {
   private slots: SeriesSlots | undefined
   /** By memtable and table, the address of the first row that was not taken in. */
   private readonly covered = new Map<number, Map<number, number>>()
+  /** Of the memtables that rows were taken in from: those before it had taken their last row then. */
+  private newestSequence = -1
   private tombstones: readonly Tombstone[] | undefined
   private cutoffs: RetentionCutoffs
 
@@ -65,7 +65,7 @@ export class NewestEntry {
     this.events = snapshot.events
     this.tombstones = snapshot.tombstones.get(id)
     this.cutoffs = snapshot.cutoffs
-    for (const table of tables) for (const part of snapshot.table(table).memtables) this.cover(part.memtable.id, table, endOf(part))
+    for (const table of tables) for (const part of snapshot.table(table).memtables) this.cover(part.memtable, table, endOf(part))
   }
 
   get bytes(): number {
@@ -87,18 +87,9 @@ export class NewestEntry {
     this.events = snapshot.events
   }
 
-  /** As `advance`, for memtables that take no more rows. */
-  takeFrozen(state: WorkerState, def: MeasurementDef, parts: { table: number; part: MemtablePart }[], writes: number): void {
-    this.follow(state)
-    this.removed(state)
-    this.take(state, def, parts)
-    this.writes = writes
-    this.events = state.applied
-  }
-
-  /** Whether all rows of a table's part in a memtable were taken in. */
-  covers(table: number, part: MemtablePart): boolean {
-    return (this.covered.get(part.memtable.id)?.get(table) ?? 0) >= endOf(part)
+  /** Whether all rows that a memtable will ever have were taken in. */
+  hasWhole(sequence: number): boolean {
+    return sequence < this.newestSequence
   }
 
   /** Snapshots from before this event still have it. */
@@ -197,13 +188,14 @@ export class NewestEntry {
       const linked = tables.filter((other) => memtable.tables.has(other)).length === 1
       const keep = keepOf(masks)
       this.rows.take({ part, from, linked, floor: this.floor, keep }, this.series, () => (this.slots ??= new SeriesSlots(this.series)), this.field?.id)
-      this.cover(memtable.id, table, end)
+      this.cover(memtable, table, end)
     }
   }
 
-  private cover(memtable: number, table: number, end: number): void {
-    const tables = this.covered.get(memtable)
-    if (tables === undefined) this.covered.set(memtable, new Map([[table, end]]))
+  private cover({ id, sequence }: MemtablePart['memtable'], table: number, end: number): void {
+    if (sequence > this.newestSequence) this.newestSequence = sequence
+    const tables = this.covered.get(id)
+    if (tables === undefined) this.covered.set(id, new Map([[table, end]]))
     else tables.set(table, end)
   }
 

@@ -9,7 +9,7 @@ import { flushMemtable } from '../../segment/segment-writer.ts'
 import { type FieldSpec, TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
 import type { RetentionCutoffs } from '../../threads/removals.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
-import type { Snapshot } from '../../threads/state.ts'
+import type { Snapshot, WorkerState } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { selectSamples } from '../samples/select.ts'
 import { SampleBlocks } from '../samples/source-blocks.ts'
@@ -218,7 +218,13 @@ t.test(`the newest samples as the sources have them, SVC_SEED=${seed}`, async (t
   }
 })
 
-t.test('once known, no segment is read again, whatever comes and is flushed', async (t) => {
+function overwrite({ heads, heap, tables }: WorkerState['memtables'][number]): void {
+  heads.fill(-1)
+  for (const bytes of heap) bytes.fill(0xaa)
+  for (const { chunks } of tables.values()) for (const { def } of chunks) new Uint8Array(def.buffer).fill(0xaa)
+}
+
+t.test('once known, no segment is read again, whatever comes and is flushed, and nothing of memory that others may have', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
   const cpu = db.measurement('cpu', { f: 'float64' })
@@ -234,16 +240,29 @@ t.test('once known, no segment is read again, whatever comes and is flushed', as
   const none: RelationContext['verifier'] = { ensure: refuse, ensureSources: refuse, require: () => {} }
   await t.rejects(ask(none), /a segment is read/)
   await ask()
+  // As the engine, whose memtables share memory: it is another one's when an engine thread hears that one is gone.
+  const publish = db.publish.bind(db)
+  db.publish = (event) => {
+    if (event.kind === 'segments' && event.droppedMemtable >= 0) overwrite(db.state.memtable(event.droppedMemtable))
+    publish(event)
+  }
   for (let n = 2; n < 6; n++) {
     db.write(cpu, points(n))
-    if (n === 3) t.equal((await ask(none)).split('\n')[7].split(' ')[1], String(START / MS + 3n))
-    // Rows that were never asked about are in a segment now.
-    if (n > 3) await db.flush()
+    const frozen = db.freeze()
+    db.write(cpu, points(n + 10))
+    // All that the frozen one will ever have is known to who sees rows of the next.
+    t.equal((await ask(none)).split('\n')[7].split(' ')[1], String(START / MS + BigInt(n + 10)))
+    await db.flush(frozen)
+    t.match((await ask(none)).split('\n'), { length: 50, 7: new RegExp(`^7 17000000000${n + 10} `) })
+    db.freeze()
   }
-  t.match((await ask(none)).split('\n'), { length: 50, 7: /^7 1700000000005 / })
+  db.write(cpu, points(16))
+  await db.flush()
+  await t.rejects(ask(none), /a segment is read/, 'rows that nobody has asked about are looked for again')
+  t.match((await ask()).split('\n'), { length: 50, 7: /^7 1700000000016 / })
   db.publish({
     kind: 'tombstones',
-    added: [{ id: 1, measurement: cpu.def.id, sequence: 100, series: Int32Array.of(7), start: START, end: START + 5n * MS }],
+    added: [{ id: 1, measurement: cpu.def.id, sequence: 100, series: Int32Array.of(7), start: START, end: START + 16n * MS }],
     removed: [],
   })
   await t.rejects(ask(none), /a segment is read/)
