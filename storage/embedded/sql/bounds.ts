@@ -9,6 +9,7 @@ import type { FunctionSpec } from '../threads/function-spec.ts'
 import { constantInteger, constantText, type Node } from './ast.ts'
 import { foldName } from './names.ts'
 import { NATIVE } from './plugin-functions/expand.ts'
+import { LATEST_TIME } from './tokens.ts'
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
@@ -137,6 +138,7 @@ class Bounds {
     if (plugin !== undefined) return plugin.bounded === true
     const name = foldName(String(node.function_name))
     const children = (node.children ?? []) as Node[]
+    if (name === LATEST_TIME) return true
     if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
     if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS
     if (PATTERNS.has(name)) return isPlainPattern(constantText(children[1]))

@@ -14,6 +14,8 @@ import { kindOf, noteSubquery, resolve, type Scope } from './scope.ts'
 import { printSessionCall } from './session-functions.ts'
 import { star, starPattern } from './star.ts'
 import { alike, checkInterval, printClock, printSum, printTimeAggregate, printTimeCall, printTimeCast } from './time-arithmetic.ts'
+import { isTimeKind } from './time-kind.ts'
+import { LATEST_TIME } from './tokens.ts'
 import { printType } from './types.ts'
 
 export function printExpr(p: Printer, node: Node, scope: Scope): string {
@@ -162,6 +164,7 @@ const CALL = ['class', 'type', 'alias', 'function_name', 'schema', 'catalog', 'c
 function functionCall(p: Printer, node: Node, scope: Scope): string {
   members(node, CALL)
   if (node[NATIVE] !== undefined) return `${node.function_name}(${list(p, node.children, scope)})`
+  if (node.function_name === LATEST_TIME && node.children?.length === 1) return latestTime(p, node.children[0], scope)
   const session = printSessionCall(p, node)
   if (session !== undefined) return session
   const starred = starPattern(p, node, scope)
@@ -195,6 +198,16 @@ function functionCall(p: Printer, node: Node, scope: Scope): string {
   }
   const order = orderList(p, node.order_bys, scope)
   return `${name}(${node.distinct === true ? 'DISTINCT ' : ''}${args.join(', ')}${order})${filterOf(p, node, scope)}`
+}
+
+/** The time of LATEST ON. As in QuestDB no other column says which row is the latest. */
+function latestTime(p: Printer, node: Node, scope: Scope): string {
+  const kind = kindOf(node, scope)
+  if (kind !== undefined && !isTimeKind(kind)) {
+    const name = (node.column_names as string[]).join('.')
+    throw refuse(`cannot find the latest rows by "${name}": it is not a time; write LATEST ON _time, or for the largest values ORDER BY and LIMIT`)
+  }
+  return printExpr(p, node, scope)
 }
 
 const FIRST_OR_LAST = new Set(['first', 'last'])

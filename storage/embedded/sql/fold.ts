@@ -2,7 +2,7 @@
  * Times that can be read off the tree: literals, now(), and what arithmetic and truncation make of them. Exact, so that a predicate compares with the very
  * nanosecond; what DuckDB would compute in another way (fractions of months, casts that round) is left to it.
  */
-import { constantInteger, constantText, decimalText, type Node } from './ast.ts'
+import { constantInteger, constantNumber, constantText, decimalText, type Node } from './ast.ts'
 import { bucketing, bucketOf } from './bucket.ts'
 import { civilFromDays, daysFromCivil, daysInMonth, floorDiv, parseInstant, parseTime } from './instant.ts'
 import { foldName } from './names.ts'
@@ -118,6 +118,7 @@ const CALLS: Record<string, Fold> = {
   epoch_ms: (args) => fromInteger(args, 1_000_000n, 'us'),
   make_timestamp: (args) => (args.length === 1 ? fromInteger(args, MICRO, 'us') : fromParts(args, 'us')),
   make_timestamptz: (args) => (args.length === 1 ? fromInteger(args, MICRO, 'zoned') : fromParts(args, 'zoned')),
+  to_timestamp: (args) => (args.length === 1 ? fromSeconds(args[0]) : undefined),
   make_date: (args) => (args.length === 3 ? fromParts(args, 'date') : undefined),
 }
 
@@ -162,6 +163,21 @@ const inJavaScript = (ns: bigint): boolean => ns > -8_640_000_000_000_000n * 1_0
 function fromInteger(args: Node[], unit: bigint, type: InstantType): Instant | undefined {
   const value = args.length === 1 ? foldInteger(args[0]) : undefined
   return value === undefined ? undefined : { ns: value * unit, type }
+}
+
+/** DuckDB takes seconds as a double and rounds its product to microseconds: up to here that is exact. Beyond, and at a half, it is left to DuckDB. */
+const EXACT_SECONDS = 2 ** 53 / 1e6
+/** A decimal of so many digits is the nearest double to DuckDB as well. */
+const EXACT_DIGITS = 15
+
+function fromSeconds(node: Node): Instant | undefined {
+  const integer = foldInteger(node)
+  if (integer === undefined && node.value?.type?.id === 'DECIMAL' && !(Number(node.value.type.type_info?.width) <= EXACT_DIGITS)) return undefined
+  const seconds = integer === undefined ? constantNumber(node) : Number(integer)
+  if (seconds === undefined || !(Math.abs(seconds) < EXACT_SECONDS)) return undefined
+  const micros = seconds * 1e6
+  const rounded = Math.round(micros)
+  return Math.abs(rounded - micros) === 0.5 ? undefined : { ns: BigInt(rounded) * MICRO, type: 'zoned' }
 }
 
 function fromParts(args: Node[], type: InstantType): Instant | undefined {

@@ -65,6 +65,10 @@ t.test('predicates on _time reach the scan', async (t) => {
     [`_time > now() - INTERVAL '1 day 2 hours'`, from(now - 26n * 60n * MINUTE + 1n)],
     [`_time > current_timestamp - INTERVAL '1 month'`, from(1_764_547_200_000_000_000n + 1n)], // 2025-12-01
     [`_time <= current_date`, to(now)],
+    ['_time > to_timestamp(1704067200)', from(START + 1n)],
+    ['_time > to_timestamp(1704067200 - 60)', from(START - MINUTE + 1n)],
+    ['_time <= to_timestamp(1704067200.25)', to(START + 250_000_000n)],
+    ['_time >= to_timestamp(-1)', from(-1_000_000_000n)],
     [`cpu._time > 5`, from(6n)],
     [`"_TIME" > 5`, from(6n)],
   ] as const) {
@@ -84,6 +88,8 @@ t.test('what cannot be sure restricts nothing', async (t) => {
     'CASE WHEN procs = 1 THEN _time > 5 ELSE true END',
     '_time > now() - (procs * INTERVAL 1 DAY)',
     '_time + INTERVAL 1 MONTH > 5',
+    '_time > to_timestamp(procs)',
+    '_time > to_timestamp(1704067200.123456789)',
     '_time + to_days(procs::INTEGER) > 5',
     "_time::DATE > '2024-01-01T05:00:00'",
     "_time::VARCHAR > '2024'",
@@ -124,6 +130,23 @@ t.test('joins, aliases, subqueries and CTEs restrict the scan they mean', async 
   t.same(await ranges('SELECT 1 FROM cpu WHERE list_filter([1], lambda _time: _time > 5) = [1]'), [FULL], 'a lambda parameter')
   t.same(await ranges('SELECT max(procs) FROM cpu GROUP BY hostname HAVING max(_time) > 5'), [FULL])
   t.same(await ranges('SELECT procs AS _time FROM cpu ORDER BY _time > 5'), [FULL])
+})
+
+t.test('LATEST ON takes a time, and no other column', async (t) => {
+  const latest = (time: string, from = 'cpu'): Promise<{ rows: unknown[][] }> =>
+    host.query(`SELECT hostname, _time FROM ${from} WHERE procs >= 0 LATEST ON ${time} PARTITION BY hostname ORDER BY hostname`)
+  const { rows } = await host.query('SELECT hostname, max(_time) FROM cpu GROUP BY hostname ORDER BY hostname')
+  t.ok(rows.length > 1)
+  for (const time of ['_time', 'cpu._time', '"_time"', '_TIME']) t.same((await latest(time)).rows, rows, time)
+  t.same((await latest('t', `(SELECT *, date_trunc('second', _time) AS t FROM cpu) c`)).rows, rows, 'a time of a subquery')
+  for (const column of ['usage_user', 'procs', 'price', 'region', 'cpu.usage_user']) {
+    await t.rejects(
+      latest(column),
+      { code: 'SQL_ERROR', message: `cannot find the latest rows by "${column}": it is not a time; write LATEST ON _time` },
+      column,
+    )
+  }
+  await t.rejects(latest('_time, usage_user'), { code: 'SQL_ERROR' })
 })
 
 t.test('left join with a condition on the nullable side answers as without pruning', async (t) => {

@@ -26,6 +26,11 @@ const ANSWERED = [
     "SELECT max(f) FROM m WHERE host = 'it''s' AND _time > TIMESTAMP '2025-02-03 04:05:06'",
   ],
   ['SELECT f FROM m WHERE _time > 1700000000000000000 AND i = 12345678901', 'SELECT f FROM m WHERE _time > 1700000000000000000 AND i = 99999999999'],
+  [
+    'SELECT f FROM m WHERE _time > to_timestamp(1700000000) AND _time <= to_timestamp(1700003600)',
+    'SELECT f FROM m WHERE _time > to_timestamp(1999999999) AND _time <= to_timestamp(1000000000)',
+  ],
+  ['SELECT f FROM m WHERE i = 12345678901 AND j = 1234567890', 'SELECT f FROM m WHERE i = 10000000001 AND j = 1000000001'],
   ["SELECT 'x' AS a, time_bucket(INTERVAL '1 minute', _time) FROM m", "SELECT '' AS a, time_bucket(INTERVAL '2 hours', _time) FROM m"],
   ['SELECT "a\'b", \'c\' FROM "d\'e"', 'SELECT "a\'b", \'"\' FROM "d\'e"'],
   ["SELECT * FROM m WHERE h IN ('a', 'b') AND x LIKE 'y%' AND n = $1", "SELECT * FROM m WHERE h IN ('b', 'b') AND x LIKE '--' AND n = $1"],
@@ -47,6 +52,10 @@ t.test('what is no plain literal, or no constant where it stands, is read by Duc
     ["SELECT 1 AS 'a'", "SELECT 1 AS 'b'"],
     ['SELECT -12345678901', 'SELECT -12345678902'],
     ["SELECT 1 /* 'a' */, 'b'", "SELECT 1 /* 'c' */, 'd'"],
+    ['SELECT 12345678901, f FROM m', 'SELECT 1234567890, f FROM m'],
+    ['SELECT 2000000000, 1700000000 FROM m', 'SELECT 2000000000, 1700000001 FROM m'],
+    ['SELECT 1700000000.5 FROM m', 'SELECT 1700000001.5 FROM m'],
+    ['SELECT -1700000000 FROM m', 'SELECT -1700000001 FROM m'],
     ['SELECT 123456789012345678901', 'SELECT 123456789012345678902'],
   ]) {
     await parse({ connection }, first)
@@ -63,6 +72,7 @@ t.test('random statements with other literals', async (t) => {
   const literal = (): string =>
     random.pick([
       `'${random.pick(['', 'a', "''", '"', '--', '/*', ';', '$1', '\\', 'ü'])}'`,
+      String(1_000_000_000 + random.below(1e9)),
       String(10n ** 10n + BigInt(random.below(1e9)) * 10n ** BigInt(random.below(9))),
     ])
   let known = 0

@@ -2,7 +2,8 @@
  * Trees of statements by their shape: the text with its literals taken out. Dashboards ask the same over and over, with other times and other tags: asking
  * DuckDB's parser takes longer than all else that such a statement needs. A shape is syntax alone: it knows nothing of namespaces or measurements.
  *
- * What a literal may be is narrow: a string in plain quotes, or an integer of 11 to 18 digits, which are all of one type. A shape is kept when DuckDB has read it
+ * What a literal may be is narrow: a string in plain quotes, an integer of 11 to 18 digits, which are all of one type, or of ten (the seconds of our
+ * time), which are of another. A shape is kept when DuckDB has read it
  * with marks in the places of literals, found each of them exactly once as a constant of that type, and the tree, with the literals put back, is the statement's.
  */
 import { isDeepStrictEqual } from 'node:util'
@@ -20,8 +21,13 @@ const LITERAL_START = /['"$\d]|--|\/\*|[A-Za-z_\u0080-\uffff]/g
 const WORD = /[A-Za-z0-9_$\u0080-\uffff]*/y
 const NUMBER = /[0-9A-Za-z_.]*/y
 const LONG = /^[1-9]\d{10,17}$/
+const SECONDS = /^1\d{9}$/
+const SECONDS_DIGITS = 10
 const MARK = '\u0001literal '
 const MARK_NUMBER = 771_100_000_000_000_000n
+const MARK_SECONDS = 2_000_000_000n
+/** In a key a literal is one such character, and one of seconds two: the text itself has none. */
+const PLACE = MARK[0]
 
 /** Undefined for a text whose literals are not surely found: one with comments, dollar quotes, or strings with a prefix. */
 export function shapeOf(text: string): Shape | undefined {
@@ -51,7 +57,7 @@ export function shapeOf(text: string): Shape | undefined {
       NUMBER.lastIndex = at
       const number = NUMBER.exec(text)![0]
       end = at + number.length
-      if (LONG.test(number) && text[at - 1] !== '.') literal = BigInt(number)
+      if ((LONG.test(number) || SECONDS.test(number)) && text[at - 1] !== '.') literal = BigInt(number)
     } else {
       WORD.lastIndex = at
       end = at + WORD.exec(text)![0].length
@@ -63,8 +69,9 @@ export function shapeOf(text: string): Shape | undefined {
     const number = literals.push(literal) - 1
     if (number >= MAX_LITERALS) return undefined
     const between = text.slice(copied, at)
-    key += `${between}${typeof literal === 'string' ? "'\u0001'" : '\u0001'}`
-    marked += between + (typeof literal === 'string' ? `'${MARK}${number}'` : String(MARK_NUMBER + BigInt(number)))
+    const seconds = end - at === SECONDS_DIGITS
+    key += between + (typeof literal === 'string' ? `'${PLACE}'` : seconds ? PLACE + PLACE : PLACE)
+    marked += between + (typeof literal === 'string' ? `'${MARK}${number}'` : String((seconds ? MARK_SECONDS : MARK_NUMBER) + BigInt(number)))
     copied = end
   }
   return { key: key + text.slice(copied), literals, marked: marked + text.slice(copied) }
@@ -114,10 +121,12 @@ function numberValue(literal: bigint): number | string {
 function markOf(value: Node): number | undefined {
   if (value.is_null !== false) return undefined
   if (value.type?.id === 'VARCHAR' && typeof value.value === 'string' && value.value.startsWith(MARK)) return Number(value.value.slice(MARK.length))
+  if (value.type?.id === 'INTEGER' && typeof value.value === 'number') return literalNumber(value.value - Number(MARK_SECONDS))
   if (value.type?.id !== 'BIGINT' || typeof value.value !== 'string' || value.value.length !== 18) return undefined
-  const number = Number(BigInt(value.value) - MARK_NUMBER)
-  return number >= 0 && number < MAX_LITERALS ? number : undefined
+  return literalNumber(Number(BigInt(value.value) - MARK_NUMBER))
 }
+
+const literalNumber = (number: number): number | undefined => (number >= 0 && number < MAX_LITERALS ? number : undefined)
 
 /** Whether a tree with marks becomes the other one with the literals. Where things stand in the text may differ. */
 export function isTreeOf(marked: unknown, { literals }: Shape, tree: unknown): boolean {

@@ -199,6 +199,15 @@ class Generator {
     ])()
   }
 
+  /** Seconds since the epoch, whole or with some digits behind the point. */
+  private seconds(): Expression<bigint> {
+    const whole = floor(this.instant(), SECOND)
+    const digits = whole < 0n ? 0 : this.int(5)
+    const fraction = this.int(10 ** digits)
+    const sql = `to_timestamp(${whole / SECOND}${digits === 0 ? '' : `.${String(fraction).padStart(digits, '0')}`})`
+    return { sql, of: () => whole + BigInt(fraction) * 10n ** BigInt(9 - digits) }
+  }
+
   /** Something that a time is compared with. */
   private other({ opaque }: Expression<bigint>): Expression<bigint> {
     const i = this.interval(1)
@@ -207,6 +216,7 @@ class Generator {
       () => this.time(1),
       () => this.literal(),
       () => (opaque ? this.literal() : { sql: `(${ns})`, of: () => ns }),
+      () => this.seconds(),
       () => ({ sql: `(now() - ${i.sql})`, of: (row) => add(NOW, i.of(row), -1) }),
       () => ({ sql: `(CURRENT_TIMESTAMP + ${i.sql})`, of: (row) => add(NOW, i.of(row), 1) }),
       () => ({ sql: `(now()::TIMESTAMP - ${i.sql})`, of: (row) => add(NOW, i.of(row), -1) }),

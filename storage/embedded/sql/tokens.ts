@@ -100,6 +100,9 @@ export function classifyStatement(source: string): Statement {
   return { kind: 'query', explain, text: withoutLatestOn(rest) }
 }
 
+/** Marks the time of a LATEST ON: it is a function to the parser only, and the printer takes it away. */
+export const LATEST_TIME = 'latest_on'
+
 /**
  * `LATEST ON time PARTITION BY tags`, as QuestDB has it behind WHERE, in DuckDB's words: QUALIFY stands in the same place. Nothing else in SQL has
  * these words in a row.
@@ -114,7 +117,7 @@ function withoutLatestOn(source: string): string {
     if (!isWord(token, 'latest')) continue
     const clause = latestOn(source, at)
     if (clause === undefined) continue
-    out += `${source.slice(copied, start)}QUALIFY row_number() OVER (PARTITION BY ${clause.by} ORDER BY ${clause.time} DESC) = 1`
+    out += `${source.slice(copied, start)}QUALIFY row_number() OVER (PARTITION BY ${clause.by} ORDER BY ${LATEST_TIME}(${clause.time}) DESC) = 1`
     at = copied = clause.end
   }
   return out + source.slice(copied)

@@ -4,6 +4,7 @@
  */
 import { constantInteger, type Node } from '../ast.ts'
 import type { SqlMeasurementColumn, TagHint } from '../host.ts'
+import { LATEST_TIME } from '../tokens.ts'
 import { CALL, only } from './members.ts'
 import { count, type LaneCatalog, measurementOf, Recogniser } from './recognise.ts'
 
@@ -94,7 +95,8 @@ class NewestRecogniser extends Recogniser {
     if (left?.type !== 'WINDOW_ROW_NUMBER' || !only(left, WINDOW) || constantInteger(right) !== 1n) return undefined
     if (left.start !== 'UNBOUNDED_PRECEDING' || left.end !== 'CURRENT_ROW_RANGE' || left.orders?.length !== 1) return undefined
     const [{ type, expression }] = left.orders as Node[]
-    return type === 'DESCENDING' && this.column(expression)?.role === 'time' ? this.tagsOf((left.partitions ?? []) as Node[]) : undefined
+    const by = expression.function_name === LATEST_TIME ? expression.children[0] : expression
+    return type === 'DESCENDING' && this.column(by)?.role === 'time' ? this.tagsOf((left.partitions ?? []) as Node[]) : undefined
   }
 
   private tagsOf(nodes: readonly (Node | undefined)[]): string[] | undefined {
