@@ -21,7 +21,6 @@ import { Schema } from './catalog/schema.ts'
 import { SchemaPublisher } from './catalog/schema-publisher.ts'
 import { LmdbState } from './catalog/state-store.ts'
 import { Unstored } from './catalog/unstored.ts'
-import { dropUnusedSymbols } from './catalog/unused-symbols.ts'
 import { CatalogWriter } from './catalog/writer.ts'
 import { Maintenance } from './compaction/maintenance.ts'
 import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, slabOptions, workerConfig } from './config.ts'
@@ -147,7 +146,6 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const found = await segmentsToServe({ dataDir, damagedDir: dirs.damaged, setAside, log, fs, catalog })
   const metrics = engineMetrics(context.metrics)
   await catalog.identity().catch((error) => log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again'))
-  await dropUnusedSymbols(catalog.store, log)
   const orphans = removeOrphans(dirs.segments, dataDir, new Set(found.flatMap(segmentFiles)), fs)
   if (orphans > 0) log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
   reportMissingKeys(keys, found, log)
@@ -155,19 +153,17 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const publisher = new Publisher(shared)
   const schema = new Schema(gate)
   const seed = random(8)
-  const index = new SeriesIndex(shared, limits.maxSeriesCardinality, (arrays) => publisher.publish({ kind: 'series', arrays }), {
-    gate,
-    hashKey: { low: seed.readInt32LE(0), high: seed.readInt32LE(4) },
-  })
+  const hashKey = { low: seed.readInt32LE(0), high: seed.readInt32LE(4) }
+  const newIndex = () => new SeriesIndex(shared, limits.maxSeriesCardinality, (arrays) => publisher.publish({ kind: 'series', arrays }), { gate, hashKey })
+  loadSchema(catalog, schema)
+  const index = await loadSeries(catalog, newIndex, log)
   const unstored = new Unstored()
   const windows = new Windows(limits)
   const clock = new RetentionClock(retentionSettings(config, limits), limits, windows, context.now)
   const segments = new SegmentTable(found, counters?.nextSegment ?? 1)
   const tombstones = new Tombstones(unstored, (event) => publisher.publish(event))
   const times = new SeriesTimes()
-  loadSchema(catalog, schema)
   loadWindows(catalog, windows)
-  loadSeries(catalog, index)
   seedTimes(schema, index, segments, times)
   tombstones.load(catalog.tombstones(), catalog.cutoffs(), counters?.nextTombstone ?? 1)
   const base = baseMemory()

@@ -112,8 +112,10 @@ export class Catalog {
     return this.all<SegmentMeta>('segment/')
   }
 
-  /** Fills the index with the stored symbols and series. */
+  /** Fills the index with the stored symbols and series, which are published then. */
   loadSeries(index: SeriesIndex): void {
+    this.storedSeries = 0
+    this.storedSymbols = 0
     this.makeRoom(index)
     const { symbols } = index
     for (let block = 0; ; block++) {
@@ -128,7 +130,7 @@ export class Catalog {
       }
     }
     symbols.publish(symbols.count)
-    let pairs = new Int32Array(256)
+    let tuple = new Int32Array(256)
     for (let block = 0; ; block++) {
       const bytes = this.store.get(key('series', block))
       if (bytes === undefined) break
@@ -140,12 +142,14 @@ export class Catalog {
           index.restoreReleased()
           continue
         }
-        const count = reader.varint()
-        if (pairs.length < count * 2) pairs = new Int32Array(count * 4)
-        for (let i = 0; i < count * 2; i++) pairs[i] = reader.varint()
-        index.restoreSymbols(measurement, pairs, count)
+        const length = reader.varint() * 2 + 1
+        if (tuple.length < length) tuple = new Int32Array(length * 2)
+        tuple[0] = measurement
+        for (let i = 1; i < length; i++) tuple[i] = reader.varint()
+        index.restoreSymbols(tuple, length)
       }
     }
+    index.publish(index.count - 1)
   }
 
   /** From what the first blocks take, room for what all of them will. */

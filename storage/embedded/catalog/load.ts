@@ -1,10 +1,12 @@
 /** What the catalog stored, put back into schema, windows and series index when the database is opened. */
+import type { StorageContext } from 'svcdb'
 import type { SeriesTimes } from '../memtable/memtable.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import { RELEASED, type SeriesIndex } from '../series/series-index.ts'
 import type { Windows } from '../write/windows.ts'
 import type { Catalog } from './catalog.ts'
 import type { Measurement, Schema } from './schema.ts'
+import { dropUnusedSymbols, hasManyUnused } from './unused-symbols.ts'
 
 export function loadSchema(catalog: Catalog, schema: Schema): void {
   const counters = catalog.counters()
@@ -20,9 +22,14 @@ export function loadWindows(catalog: Catalog, windows: Windows): void {
   for (const [namespace, time] of Object.entries(catalog.counters()?.newest ?? {})) windows.of(namespace).newest = BigInt(time)
 }
 
-export function loadSeries(catalog: Catalog, index: SeriesIndex): void {
+/** @param make an empty index. @returns the stored series, without texts that none of them uses when these are many. */
+export async function loadSeries(catalog: Catalog, make: () => SeriesIndex, log: StorageContext['log']): Promise<SeriesIndex> {
+  const index = make()
   catalog.loadSeries(index)
-  index.publish(index.count - 1)
+  if (!hasManyUnused(index) || (await dropUnusedSymbols(catalog.store, log)) === 0) return index
+  const renumbered = make()
+  catalog.loadSeries(renumbered)
+  return renumbered
 }
 
 /** For each series a time above which a new row cannot repeat a stored one. Pending drops have left the schema's names. */

@@ -1,16 +1,32 @@
 /**
- * Symbols are only ever added while the database is open, so texts of series that are long gone would stay for ever. Before the catalog is loaded
+ * Symbols are only ever added while the database is open, so texts of series that are long gone would stay for ever. When the catalog has just been loaded
  * nobody holds a symbol's number: those that no series uses any more are left out then, and the others move up. One transaction: a crash leaves
  * the old numbers or the new. Numbers of series stay, for segments and the log name them.
  */
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { SeriesIndex } from '../series/series-index.ts'
 import { ByteReader, ByteWriter } from '../wal/bytes.ts'
 import { BLOCK, blockKey } from './catalog.ts'
 import type { CatalogStore, CatalogWrites } from './store.ts'
 
 /** With fewer unused symbols, or fewer than used ones, the catalog is left as it is. */
 const MIN_UNUSED = 8192
+
+/** Whether leaving out what no series of an index just loaded uses is worth it. */
+export function hasManyUnused({ symbols, tags, offsets, count }: SeriesIndex): boolean {
+  const total = symbols.count
+  if (total < MIN_UNUSED) return false
+  const used = new Uint8Array(total)
+  used[0] = 1 // the empty text
+  for (let i = 0; i < offsets[count]; i++) used[tags[i]] = 1
+  return isWorth(
+    total,
+    used.reduce((sum, one) => sum + one, 0),
+  )
+}
+
+const isWorth = (total: number, used: number): boolean => total - used >= MIN_UNUSED && total - used >= used
 
 /** @returns symbols given back; on a full disk none, and the next start tries again. */
 export async function dropUnusedSymbols(store: CatalogStore, log: StorageContext['log']): Promise<number> {
@@ -40,8 +56,7 @@ async function renumber(store: CatalogStore): Promise<number> {
   const numbers = new Int32Array(total)
   let kept = 0
   for (let symbol = 0; symbol < total; symbol++) if (used[symbol] === 1) numbers[symbol] = kept++
-  const unused = total - kept
-  if (unused < MIN_UNUSED || unused < kept) return 0
+  if (!isWorth(total, kept)) return 0
   await store.transaction((tx) => {
     const blocks = putSymbols(tx, symbolBlocks, used)
     for (let block = blocks; block < symbolBlocks.length; block++) tx.remove(blockKey('symbols', block))
@@ -51,7 +66,7 @@ async function renumber(store: CatalogStore): Promise<number> {
       tx.put(blockKey('series', block), Buffer.from(out.bytes.subarray(0, out.length)))
     }
   })
-  return unused
+  return total - kept
 }
 
 /** @returns the number of blocks. */

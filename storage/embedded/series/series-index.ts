@@ -59,6 +59,7 @@ export class SeriesIndex {
     const onGrow = (): void => grown(this.arrays())
     const { gate = new NamespaceGate(), hashKey = { low: 0, high: 0 }, maxTextBytes = MAX_TEXT_BYTES } = options
     this.shared = shared
+    Atomics.store(shared, Shared.SERIES, 0)
     this.budget = budget
     this.gate = gate
     shared[Shared.HASH_KEY_LOW] = hashKey.low
@@ -240,18 +241,15 @@ export class SeriesIndex {
     if (series > this.state.length) this.state = widened(this.state, series)
   }
 
-  /** As `restore`, by symbols already interned: pairs of (key, value) in the order of key text. */
-  restoreSymbols(measurementId: number, pairs: Int32Array, pairCount: number): void {
-    const tuple = this.names.room(pairCount * 2 + 1)
-    tuple[0] = measurementId
-    for (let i = 0; i < pairCount * 2; i++) tuple[i + 1] = pairs[i]
-    this.insertLive(pairCount * 2 + 1)
+  /** As `restore`, by symbols already there. They are found when `publish` has come. @param tuple measurement, then (key, value) in the order of key text. */
+  restoreSymbols(tuple: Int32Array, length: number): void {
+    this.enliven(this.tuples.append(tuple, length, this.names.hash(length, tuple)))
   }
 
   /** A number that was given back in an earlier life of the database. */
   restoreReleased(): void {
     this.tuples.appendReleased()
-    this.tuples.index(this.count)
+    this.tuples.indexReleased()
   }
 
   /** Series visible to the engine threads, and those that the catalog may have: durable, or given back. */

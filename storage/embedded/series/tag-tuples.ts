@@ -114,8 +114,7 @@ export class TagTuples {
   }
 
   /** Made of the hashes of the texts, which nobody can choose who does not know the key; the same for a text's symbol and its provisional number. */
-  hash(length: number): number {
-    const { pairs } = this
+  hash(length: number, pairs: Int32Array = this.pairs): number {
     const known = this.symbols.hashes
     const fresh = this.provisional.texts.hashes
     let hash = hashStart(this.key, pairs[0])
