@@ -1,7 +1,7 @@
 /**
  * Processor time a sample of a server process under remote write, of its main thread and of all others:
  *
- *   [VERSIONS=1,2] [SERVER_FLAGS=--cpu-prof] node plugins/remote_write/server.bench.ts [samples] [root ...]
+ *   [VERSIONS=1,2] [ROUNDS=3] [SERVER_FLAGS=--cpu-prof] node plugins/remote_write/server.bench.ts [samples] [root ...]
  *
  * Requests as an agent sends them that scrapes many hosts: each series has one sample, and comes again a second later. Of several roots
  * (checkouts) rounds take turns, so that they can be compared; the best round of each is printed.
@@ -19,14 +19,18 @@ import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
 const HOSTS = 1000
 const SERIES_PER_BODY = 5000
 const CONNECTIONS = 4
-const ROUNDS = 3
+const ROUNDS = Number(process.env.ROUNDS ?? 3)
 const TICKS_PER_SECOND = 100
 const FIELDS = ['user', 'system', 'idle', 'nice', 'iowait', 'irq', 'softirq', 'steal', 'guest', 'guest_nice'].map((f) => `cpu_usage_${f}`)
 const REGIONS = ['us-east-1', 'us-west-1', 'eu-west-1', 'eu-central-1', 'ap-southeast-1', 'sa-east-1']
 
+/** Seconds. */
 interface Usage {
   main: number
   others: number
+  /** Of the others: by name, and of all threads what the kernel took. */
+  named: Map<string, number>
+  kernel: number
   wall: number
 }
 
@@ -111,12 +115,18 @@ function sender(port: number, next: () => Buffer | undefined): Promise<void> {
 
 /** Processor time so far in seconds: of the main thread, and of all others. */
 function usageOf(pid: number): Usage {
-  const usage = { main: 0, others: 0, wall: performance.now() / 1000 }
+  const usage: Usage = { main: 0, others: 0, named: new Map(), kernel: 0, wall: performance.now() / 1000 }
   for (const task of readdirSync(`/proc/${pid}/task`)) {
-    const fields = readFileSync(`/proc/${pid}/task/${task}/stat`, 'latin1').split(') ')[1].split(' ')
-    const seconds = (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+    const [name, rest] = readFileSync(`/proc/${pid}/task/${task}/stat`, 'latin1').split(' (')[1].split(') ')
+    const fields = rest.split(' ')
+    const kernel = Number(fields[12]) / TICKS_PER_SECOND
+    const seconds = Number(fields[11]) / TICKS_PER_SECOND + kernel
+    usage.kernel += kernel
     if (Number(task) === pid) usage.main += seconds
-    else usage.others += seconds
+    else {
+      usage.others += seconds
+      usage.named.set(name, (usage.named.get(name) ?? 0) + seconds)
+    }
   }
   return usage
 }
@@ -143,8 +153,14 @@ async function measure(root: string, requests: readonly Buffer[]): Promise<Usage
     const samples = (requests.length - at) * SERIES_PER_BODY
     await send(requests.length - at)
     const after = usageOf(pid)
-    const each = (key: keyof Usage) => ((after[key] - before[key]) / samples) * 1e9
-    return { main: each('main'), others: each('others'), wall: each('wall') }
+    const each = (was: number, is: number) => ((is - was) / samples) * 1e9
+    return {
+      main: each(before.main, after.main),
+      others: each(before.others, after.others),
+      named: new Map([...after.named].map(([name, seconds]) => [name, each(before.named.get(name) ?? 0, seconds)])),
+      kernel: each(before.kernel, after.kernel),
+      wall: each(before.wall, after.wall),
+    }
   } finally {
     const gone = new Promise((resolve) => child.once('exit', resolve))
     child.kill('SIGTERM')
@@ -178,8 +194,10 @@ for (const version of versions) {
       if (known === undefined || usage.main + usage.others < known.main + known.others) best.set(root, usage)
     }
   }
-  for (const [root, { main, others, wall }] of best)
+  for (const [root, { main, others, named, kernel, wall }] of best) {
+    const names = [...named].map(([name, ns]) => `${name} ${ns.toFixed(0)}`).join(', ')
     console.log(
-      `version ${version}, ${root}: ${main.toFixed(0)} ns/sample main thread, ${others.toFixed(0)} others, ${(main + others).toFixed(0)} all; ${wall.toFixed(0)} by the clock`,
+      `version ${version}, ${root}: ${main.toFixed(0)} ns/sample main thread, ${others.toFixed(0)} others (${names}), ${(main + others).toFixed(0)} all (kernel ${kernel.toFixed(0)}); ${wall.toFixed(0)} by the clock`,
     )
+  }
 }

@@ -2,7 +2,7 @@
  * Snappy blocks into memory that is used again.
  *
  * The library's decoder takes new memory for each block, which for blocks of a megabyte costs more in page faults and collections than
- * the decoding (snappy-block.bench.ts). This one keeps one buffer; what it returns is good until the next call.
+ * the decoding (block.bench.ts). This one keeps one buffer; what it returns is good until the next call.
  */
 import { checkedLength, fill, SLACK } from './fill.ts'
 

@@ -6,7 +6,7 @@ const COPY_1 = 1
 const COPY_2 = 2
 /** Copies go by words and may write so many bytes beyond their end, which the next element overwrites. */
 export const SLACK = 16
-/** Literals and copies of at least so many bytes are left to the engine's own copying (snappy-block.bench.ts) ... */
+/** Literals and copies of at least so many bytes are left to the engine's own copying (block.bench.ts) ... */
 const LONG = 128
 /** ... but for copies in shared memory, which it does far slower than elsewhere. */
 const NEVER = 0x7fffffff

@@ -1,34 +1,49 @@
 /**
- * Snappy blocks decoded beside the main thread, into shared memory that is used again.
+ * Snappy blocks decoded beside the main thread by WebAssembly (fill-module.ts), into shared memory that is used again.
  *
  * The library's thread pool would do it too, but takes new memory for each block and lets go of it late: hundreds of megabytes while blocks of a
- * megabyte come in a row (snappy-block.bench.ts).
+ * megabyte come in a row (block.bench.ts).
  *
  * Invariants: a slot holds one block, from `decode` until it was read; what the thread leaves undone, because it failed or was stopped, the
  * main thread does. The thread starts with the first block that is worth it.
  */
 import { Worker } from 'node:worker_threads'
 import { moduleUrl } from '../modules/index.ts'
-import { checkedLength, fill, SLACK } from './fill.ts'
+import { checkedLength, fill } from './fill.ts'
+import { READ_SLACK, WRITE_SLACK } from './fill-module.ts'
+import { type SharedMemory, webAssembly } from './web-assembly.ts'
 
 /** Below this, sending a block there and back costs more than decoding it. */
 const SMALLEST = 128 * 1024
 /** Larger blocks have no slot: memory that is kept stays bounded. */
 const LARGEST = 4 * 1024 * 1024
+/** Of WebAssembly's memory. */
+const PAGE = 65536
+/** Of a block, and of what it decodes to: address space, of which what was once written takes memory. */
+const INPUT_BYTES = pages(LARGEST + READ_SLACK) * PAGE
+const OUTPUT_BYTES = pages(LARGEST + WRITE_SLACK) * PAGE
 
-export interface SlotMemory {
-  slot: number
-  input: SharedArrayBuffer
-  output: SharedArrayBuffer
+export interface SnappyWorkerData {
+  memory: SharedMemory
+  maxPages: number
 }
 
-export type ToSnappyWorker = SlotMemory | { slot: number; size: number; length: number }
-export type FromSnappyWorker = 'ready' | { slot: number; good: boolean }
+/** Addresses, and the length of what the block decodes to. */
+export interface ToSnappyWorker {
+  slot: number
+  at: number
+  end: number
+  out: number
+  length: number
+}
+/** `unable`: there is no WebAssembly with vectors. */
+export type FromSnappyWorker = 'ready' | 'unable' | { slot: number; good: boolean }
 
 interface Slot {
   number: number
-  input: Uint8Array
-  output: Uint8Array
+  /** Addresses. */
+  input: number
+  output: number
   /** Bytes of the block, and of what it decodes to. */
   size: number
   length: number
@@ -42,8 +57,10 @@ export class SnappyThread {
   private readonly free: Slot[]
   private readonly gone: (error: Error) => void
   private worker: Worker | undefined
+  /** All slots' memory, once there is a thread. */
+  private bytes: Uint8Array = new Uint8Array(0)
   private ready = false
-  /** Stopped, or failed: it is not started again. */
+  /** Stopped, failed, or without WebAssembly: it is not started again. */
   private over = false
 
   /** @param slots blocks at a time. @param gone told when the thread fails. */
@@ -63,8 +80,7 @@ export class SnappyThread {
     if (!this.ready) return this.start()
     const slot = this.free.pop()
     if (slot === undefined) return undefined
-    this.reserve(slot, block.length, length)
-    slot.input.set(block)
+    this.bytes.set(block, slot.input)
     slot.size = block.length
     slot.length = length
     const result = new Promise<T>((resolve, reject) => {
@@ -75,7 +91,7 @@ export class SnappyThread {
       }
       slot.failed = reject
     })
-    this.post({ slot: slot.number, size: block.length, length })
+    this.post({ slot: slot.number, at: slot.input, end: slot.input + block.length, out: slot.output, length })
     return result
   }
 
@@ -86,11 +102,20 @@ export class SnappyThread {
 
   private start(): undefined {
     if (this.worker !== undefined) return
-    const worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy' })
+    const maxPages = (this.slots.length * (INPUT_BYTES + OUTPUT_BYTES)) / PAGE
+    const memory = sharedMemory(maxPages)
+    if (memory === undefined) {
+      this.over = true
+      return
+    }
+    this.bytes = new Uint8Array(memory.buffer)
+    const workerData: SnappyWorkerData = { memory, maxPages }
+    const worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy', workerData })
     this.worker = worker
     worker.unref()
     worker.on('message', (message: FromSnappyWorker) => {
       if (message === 'ready') this.ready = true
+      else if (message === 'unable') void this.stop()
       else this.finish(this.slots[message.slot], message.good)
     })
     worker.on('error', (error) => this.gone(error))
@@ -104,22 +129,14 @@ export class SnappyThread {
     this.worker?.postMessage(message)
   }
 
-  private reserve(slot: Slot, size: number, length: number): void {
-    if (slot.input.length >= size && slot.output.length >= length + SLACK) return
-    const input = new SharedArrayBuffer(powerOfTwo(Math.max(size, slot.input.length)))
-    const output = new SharedArrayBuffer(powerOfTwo(Math.max(length + SLACK, slot.output.length)))
-    slot.input = new Uint8Array(input)
-    slot.output = new Uint8Array(output)
-    this.post({ slot: slot.number, input, output })
-  }
-
   /** @param good whether it is decoded. */
   private finish(slot: Slot, good: boolean): void {
-    const { input, output, size, length, done, failed } = slot
+    const { input, size, length, done, failed } = slot
+    const output = this.bytes.subarray(slot.output, slot.output + OUTPUT_BYTES)
     slot.done = undefined
     const free = (): void => void this.free.push(slot)
     try {
-      if (!good) fill(input.subarray(0, size), output, new DataView(output.buffer), length)
+      if (!good) fill(this.bytes.subarray(input, input + size), output, new DataView(output.buffer, output.byteOffset, output.length), length)
       const result = done?.(output.subarray(0, length))
       if (result instanceof Promise) result.then(free, free)
       else free()
@@ -131,8 +148,19 @@ export class SnappyThread {
 }
 
 function newSlot(number: number): Slot {
-  const none = new Uint8Array(0)
-  return { number, input: none, output: none, size: 0, length: 0, done: undefined, failed: () => {} }
+  const input = number * (INPUT_BYTES + OUTPUT_BYTES)
+  return { number, input, output: input + INPUT_BYTES, size: 0, length: 0, done: undefined, failed: () => {} }
 }
 
-const powerOfTwo = (n: number): number => 2 ** Math.ceil(Math.log2(n))
+/** undefined where there is no WebAssembly, or not as much address space. */
+function sharedMemory(size: number): SharedMemory | undefined {
+  try {
+    return webAssembly && new webAssembly.Memory({ initial: size, maximum: size, shared: true })
+  } catch {
+    return undefined
+  }
+}
+
+function pages(bytes: number): number {
+  return Math.ceil(bytes / PAGE)
+}

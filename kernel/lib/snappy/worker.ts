@@ -1,25 +1,13 @@
 /** The other side of SnappyThread: decodes blocks where they lie in shared memory. */
-import { parentPort } from 'node:worker_threads'
-import { fill } from './fill.ts'
-import type { SlotMemory, ToSnappyWorker } from './thread.ts'
+import { parentPort, workerData } from 'node:worker_threads'
+import { fillIn } from './fill-module.ts'
+import type { FromSnappyWorker, SnappyWorkerData, ToSnappyWorker } from './thread.ts'
 
 const port = parentPort as NonNullable<typeof parentPort>
-const slots: { input: Uint8Array; output: Uint8Array; view: DataView }[] = []
+const { memory, maxPages } = workerData as SnappyWorkerData
+const fill = fillIn(memory, maxPages)
+const post = (message: FromSnappyWorker): void => port.postMessage(message)
 
-port.on('message', (message: ToSnappyWorker) => {
-  if ('input' in message) return take(message)
-  const { slot, size, length } = message
-  const { input, output, view } = slots[slot]
-  let good = true
-  try {
-    fill(input.subarray(0, size), output, view, length)
-  } catch {
-    good = false // the main thread finds out what is wrong, and says it
-  }
-  port.postMessage({ slot, good })
-})
-port.postMessage('ready')
-
-function take({ slot, input, output }: SlotMemory): void {
-  slots[slot] = { input: new Uint8Array(input), output: new Uint8Array(output), view: new DataView(output) }
-}
+// What is wrong with a block the main thread finds out, and says it.
+if (fill !== undefined) port.on('message', ({ slot, at, end, out, length }: ToSnappyWorker) => post({ slot, good: fill(at, end, out, length) }))
+post(fill === undefined ? 'unable' : 'ready')
