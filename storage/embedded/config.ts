@@ -61,7 +61,8 @@ export const configSchema = Type.Object({
     default: USUAL.max_memtable_memory,
     minimum: 1 << 20,
     maximum: 2 ** 38,
-    description: 'Bytes of all memtables above which writes answer 503 BACKPRESSURE',
+    description:
+      'Bytes of all memtables, and of flushed ones that queries still read, above which writes answer 503 BACKPRESSURE; queries that hold half of it are ended with the same code, those that began first before others',
   }),
   max_new_definitions_per_write: Type.Integer({
     default: 12_000,

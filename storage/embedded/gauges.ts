@@ -52,6 +52,7 @@ export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
   }
   durabilityInfo(metrics, policy)
   gauge('memtable_memory_bytes', 'Memory of all memtables', () => memtables.memory)
+  gauge('memtable_held_bytes', 'Memory of memtables that were flushed and that queries under way may still read', () => memtables.heldMemory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + memtables.times.memory)
   gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
   gauge('scratch_bytes', 'Bytes of scratch space on disk that statements use now', () => bytesBelow(temp))

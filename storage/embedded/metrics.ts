@@ -25,6 +25,7 @@ export interface EngineMetrics {
   refusedPlans: Counter
   unreadPages: Counter
   prefetchErrors: Counter
+  jobsCut: Counter
 }
 
 export function engineMetrics(metrics: Metrics): EngineMetrics {
@@ -51,6 +52,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'sample_segments_by_statement_total',
       'Segments whose samples are read by DuckDB because their pages were not understood; counted once by each query thread',
     ),
+    jobsCut: metrics.counter('queries_cut_total', 'Queries ended because they held memory of rows written out since they began, which was needed for new ones'),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found corrupt'),
     shardsDropped: metrics.counter(
       'retention_shards_dropped_total',

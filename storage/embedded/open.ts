@@ -32,6 +32,7 @@ import { LogNotes } from './integrity/log-note.ts'
 import { Scrubber } from './integrity/scrubber.ts'
 import { directoriesAbove, holdsData, removeOrphans, segmentsToServe, syncAbove } from './integrity/startup.ts'
 import { baseMemory, memoryGauge } from './memory-gauge.ts'
+import { HeldMemory } from './memtable/held-memory.ts'
 import { LeftBuffers } from './memtable/left-buffers.ts'
 import { SeriesTimes } from './memtable/memtable.ts'
 import { Memtables } from './memtable/memtables.ts'
@@ -60,6 +61,7 @@ import { Publisher } from './threads/publisher.ts'
 import { Readers } from './threads/readers.ts'
 import { type SegmentMeta, segmentFiles } from './threads/segment-entry.ts'
 import { Shared } from './threads/shared-header.ts'
+import { SnapshotPins } from './threads/snapshot-pins.ts'
 import { stateEvents } from './threads/state-events.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { recover } from './wal/recovery.ts'
@@ -167,11 +169,12 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   seedTimes(schema, index, segments, times)
   tombstones.load(catalog.tombstones(), catalog.cutoffs(), counters?.nextTombstone ?? 1)
   const base = baseMemory()
-  const readers = new Readers()
+  const readers = new Readers(new SnapshotPins(config.max_concurrent_queries))
   const memory = slabOptions(config)
   const slabs = new SlabPool(memory, new LeftBuffers(publisher, memory.keptBytes).add)
+  const held = new HeldMemory({ readers, slabs, maxMemtableMemory: config.max_memtable_memory, memtableBytes: config.memtable_flush_threshold, metrics })
   const nextSequence = counters?.nextSequence ?? 1
-  const memtables = new Memtables({ shared, schema, index, publisher, readers, slabs, times, flushWanted, nextSequence, firstWal: floor })
+  const memtables = new Memtables({ shared, schema, index, publisher, held, slabs, times, flushWanted, nextSequence, firstWal: floor })
 
   // The way of a write.
   const notes = new LogNotes(dirs.wal, catalog, log, fs)
@@ -235,7 +238,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
 
   // What changes the segments.
   const writer = new CatalogWriter({ catalog, schema, index, segments, memtables, unstored, tombstones, drops, releases, wal, writes, metrics })
-  const retired = new RetiredFiles({ dataDir, fs, log, readers, archived, metrics })
+  const retired = new RetiredFiles({ dataDir, fs, log, readers, shared, archived, metrics })
   const manifest = new Manifest({ dataDir, walDir: dirs.wal, log, fs, writer, segments, memtables, releases, pressure, publisher, archived, retired })
   const retention = new RetentionPass({
     ...{ clock, limits, schema, index, memtables, unstored, tombstones, drops, moves, releases, segments, manifest, metrics, timers, holds },
@@ -280,9 +283,9 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     await maintenance.flushed(newest)
     await maintenance.tidy()
   }
-  const source = backupSource({ dataDir, now: context.now, flush, writes, catalog, writer, readers, environment })
+  const source = backupSource({ dataDir, now: context.now, flush, writes, catalog, writer, readers, shared, environment })
   const backup = new Backups(source, backupDisk(fs.promises), random)
-  const exports = new Exports(dataDir, threadConfig('maintenance'), (module, args, options) => pool.run(module, args, options), fs)
+  const exports = new Exports(dataDir, threadConfig('maintenance'), (module, args, options) => pool.run(module, args, options), fs, flush)
   flushWanted.handle(() => maintenance.flushSoon())
   tidyWanted.handle(() => maintenance.tidySoon())
   maintenance.start()

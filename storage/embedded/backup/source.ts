@@ -6,6 +6,7 @@ import type { CatalogWriter } from '../catalog/writer.ts'
 import type { Environment } from '../environment.ts'
 import type { Readers } from '../threads/readers.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../threads/segment-entry.ts'
+import { Shared } from '../threads/shared-header.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
 import { hex } from './manifest.ts'
@@ -19,10 +20,11 @@ export interface BackupSourceDependencies {
   catalog: Catalog
   writer: CatalogWriter
   readers: Readers
+  shared: Int32Array
   environment: Pick<Environment, 'fs' | 'openStore' | 'random'>
 }
 
-export function backupSource({ dataDir, now, flush, writes, catalog, writer, readers, environment }: BackupSourceDependencies): BackupSource {
+export function backupSource({ dataDir, now, flush, writes, catalog, writer, readers, shared, environment }: BackupSourceDependencies): BackupSource {
   return {
     dataDir,
     now,
@@ -34,7 +36,7 @@ export function backupSource({ dataDir, now, flush, writes, catalog, writer, rea
       await writer.commit()
       return sequence
     },
-    lease: () => readers.lease(),
+    lease: () => readers.lease(Atomics.load(shared, Shared.EVENTS)),
     async copyCatalog(directory) {
       try {
         // Compacting: the other kind of copy holds up all commits until it has ended.

@@ -23,9 +23,18 @@ export class Exports {
   private readonly swept = new Set<string>()
   private next = 0
   private readonly fs: FileSystem
+  private readonly flush: () => Promise<void>
 
-  constructor(dataDir: string, config: WorkerConfig, run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>, fs: FileSystem) {
+  /** @param flush resolves when everything acknowledged is in segments. */
+  constructor(
+    dataDir: string,
+    config: WorkerConfig,
+    run: (module: URL, args: ExportTask, options?: JobOptions) => RunningJob<ExportResult>,
+    fs: FileSystem,
+    flush: () => Promise<void>,
+  ) {
     this.fs = fs
+    this.flush = flush
     this.directory = paths(dataDir).exports
     this.config = config
     this.run = run
@@ -48,6 +57,7 @@ export class Exports {
       config: { compression, zstdLevel, memoryLimitBytes },
     }
     try {
+      await this.flush()
       return await this.run(JOB, task, options).result
     } finally {
       this.writing.delete(path)

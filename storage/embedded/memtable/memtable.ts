@@ -159,6 +159,8 @@ export interface MemtableOptions {
   /** Rows of each table in the memtable before. */
   before?: ReadonlyMap<number, number>
   publish(event: StateEvent): void
+  /** Events published so far; 0 where nobody counts them. */
+  published?(): number
   /** Bytes of a heap buffer, at most HEAP_BUFFER. */
   heapBuffer?: number
 }
@@ -172,6 +174,8 @@ export class Memtable {
   readonly firstWal: number
   readonly tables = new Map<number, MemtableTable>()
   heads: Int32Array
+  /** Events published when it was there. */
+  readonly since: number
   /** Bytes of rows and text in use. */
   bytes = 0
   /** Of these bytes, by namespace. */
@@ -189,7 +193,7 @@ export class Memtable {
   private readonly before: ReadonlyMap<number, number>
   private readonly publish: (event: StateEvent) => void
 
-  constructor({ id, sequence, firstWal, seriesCapacity, memory, before = NO_ROWS, publish, heapBuffer = HEAP_BUFFER }: MemtableOptions) {
+  constructor({ id, sequence, firstWal, seriesCapacity, memory, before = NO_ROWS, publish, published, heapBuffer = HEAP_BUFFER }: MemtableOptions) {
     this.id = id
     this.sequence = sequence
     this.firstWal = firstWal
@@ -199,6 +203,7 @@ export class Memtable {
     this.heapBuffer = this.heapUsed = heapBuffer
     this.heads = this.newHeads(Math.max(1024, seriesCapacity))
     publish({ kind: 'memtable', id, sequence, heads: this.heads })
+    this.since = published?.() ?? 0
   }
 
   /** Bytes of memory taken. */

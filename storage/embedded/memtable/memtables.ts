@@ -10,9 +10,9 @@ import type { SeriesIndex } from '../series/series-index.ts'
 import type { Signal } from '../signal.ts'
 import { Summary } from '../threads/memtable-layout.ts'
 import type { Publisher } from '../threads/publisher.ts'
-import type { Readers } from '../threads/readers.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
+import type { HeldMemory } from './held-memory.ts'
 import { Memtable, type SeriesTimes } from './memtable.ts'
 import { MemtableMemory, type SlabPool } from './slabs.ts'
 
@@ -21,7 +21,7 @@ export interface MemtablesOptions {
   schema: Schema
   index: SeriesIndex
   publisher: Publisher
-  readers: Readers
+  held: HeldMemory
   slabs: SlabPool
   times: SeriesTimes
   /** Raised when one has been frozen. */
@@ -41,16 +41,16 @@ export class Memtables {
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly publisher: Publisher
-  private readonly readers: Readers
+  private readonly held: HeldMemory
   private readonly slabs: SlabPool
   private readonly flushWanted: Signal
 
-  constructor({ shared, schema, index, publisher, readers, slabs, times, flushWanted, nextSequence, firstWal }: MemtablesOptions) {
+  constructor({ shared, schema, index, publisher, held, slabs, times, flushWanted, nextSequence, firstWal }: MemtablesOptions) {
     this.shared = shared
     this.schema = schema
     this.index = index
     this.publisher = publisher
-    this.readers = readers
+    this.held = held
     this.slabs = slabs
     this.times = times
     this.flushWanted = flushWanted
@@ -71,10 +71,11 @@ export class Memtables {
     this.active = this.next(file)
   }
 
-  /** The memtable's rows are in segments. Call in the same turn of the loop as the event that says so: what starts later than it reads nothing of the memtable. */
+  /** The memtable's rows are in segments. Call in the same turn of the loop as the event that says so, and after it. */
   drop(memtable: Memtable): void {
     this.frozen = this.frozen.filter((other) => other !== memtable)
-    memtable.release((unread) => this.readers.afterAll(unread))
+    const { allocated, since } = memtable
+    memtable.release((unread) => this.held.retire({ since, until: Atomics.load(this.shared, Shared.EVENTS) }, allocated, unread))
   }
 
   /** Frozen ones and the active one, oldest first. */
@@ -126,6 +127,16 @@ export class Memtables {
     return this.active.sequence
   }
 
+  /** Bytes of memtables that are gone, and that jobs may read yet. */
+  get heldMemory(): number {
+    return this.held.bytes
+  }
+
+  /** Writes are refused at this much memory: jobs that hold some are ended. */
+  needMemory(memory: number): void {
+    this.held.need(memory)
+  }
+
   /** Bytes of all memtables. */
   get memory(): number {
     return this.frozen.reduce((sum, memtable) => sum + memtable.allocated, this.active.allocated)
@@ -153,6 +164,7 @@ export class Memtables {
       memory: new MemtableMemory(this.slabs),
       ...(before === undefined ? {} : { before }),
       publish: (event) => this.publisher.publish(event),
+      published: () => Atomics.load(this.shared, Shared.EVENTS),
     })
   }
 

@@ -43,7 +43,7 @@ const NO_FUNCTIONS: readonly FunctionSpec[] = []
 
 export class EngineReader implements Reader {
   private readonly context: RelationContext
-  private readonly snapshot: Snapshot
+  private snapshot: Snapshot
   private readonly signal: AbortSignal | undefined
   private readonly calls: string[] = []
   /** How to end each statement whose connection is still out. */
@@ -57,7 +57,7 @@ export class EngineReader implements Reader {
 
   /** Sees all that was visible at the call. */
   static async open(context: RelationContext, signal?: AbortSignal): Promise<EngineReader> {
-    return new EngineReader(context, await context.state.snapshot(), signal)
+    return new EngineReader(context, await context.state.snapshot(context.pin), signal)
   }
 
   scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
@@ -80,7 +80,10 @@ export class EngineReader implements Reader {
     return explainScan(this.context, this.snapshot, request, scanScope(this.context, request))
   }
 
+  /** Everything that was acknowledged before the job is in segments: an export may take long, and holds no memory. */
   export(task: ExportTask): Promise<ExportResult> {
+    this.snapshot = this.snapshot.inSegments
+    this.context.pin?.releaseMemtables()
     return exportMeasurement(this.context, this.snapshot, task, this.signal)
   }
 

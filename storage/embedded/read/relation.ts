@@ -7,6 +7,7 @@ import type { SegmentGate } from '../segment/verify.ts'
 import { type TagColumn, type TagDictionaries, tagColumns, tagSource } from '../series/tag-source.ts'
 import type { MeasurementDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
+import type { SnapshotPin } from '../threads/snapshot-pins.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { type Maskable, masksAll, masksOf } from './masks.ts'
 import type { SampleBlocks } from './samples/source-blocks.ts'
@@ -31,6 +32,8 @@ export interface RelationContext {
   processes?: ProcessPool
   /** Bytes of scratch space for one of these. */
   maxScratchBytes?: number
+  /** Of the job: holds what is in its snapshots. */
+  pin?: SnapshotPin
 }
 
 export interface RelationArgs {

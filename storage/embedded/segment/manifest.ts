@@ -49,8 +49,8 @@ export class Manifest {
     await this.commitAdded({ segmentsAdded: added, leaving: memtable }, () => {
       releases.flushed(memtable)
       // In one turn of the loop: a thread that starts at any time knows of the memtable or of its segments, never of neither.
-      memtables.drop(memtable)
       this.changed([], added, memtable.id)
+      memtables.drop(memtable)
     })
     this.removeOldLogs()
   }

@@ -5,6 +5,7 @@ import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Readers } from '../threads/readers.ts'
 import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
+import { Shared } from '../threads/shared-header.ts'
 import type { FileSystem } from '../wal/file-system.ts'
 
 export interface RetiredFilesDependencies {
@@ -12,6 +13,7 @@ export interface RetiredFilesDependencies {
   fs: FileSystem
   log: StorageContext['log']
   readers: Readers
+  shared: Int32Array
   archived: ArchivedObjects
   metrics: Pick<EngineMetrics, 'segmentsRetired' | 'segmentsDeleted'>
 }
@@ -29,11 +31,12 @@ export class RetiredFiles {
     return this.waiting
   }
 
+  /** Call after the event that says that they are gone. */
   add(segments: readonly SegmentMeta[]): void {
-    const { readers, archived, metrics } = this.dependencies
+    const { readers, shared, archived, metrics } = this.dependencies
     this.waiting += segments.length
     metrics.segmentsRetired.inc(segments.length)
-    readers.afterAll(() => {
+    readers.afterUnread('files', { until: Atomics.load(shared, Shared.EVENTS) }, 0, () => {
       this.waiting -= segments.length
       archived.discard(segments.flatMap(({ file, archived }) => (archived ? [file] : [])))
       for (const file of segments.flatMap(segmentFiles)) this.remove(file)

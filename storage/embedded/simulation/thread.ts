@@ -18,6 +18,7 @@ import type { TableDef } from '../threads/definitions.ts'
 import { wireError } from '../threads/job-runner.ts'
 import type { ArchiveTask, FromWorker, ToWorker, WorkerData } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
+import { SnapshotPin } from '../threads/snapshot-pins.ts'
 import { type MemtableState, takePart, WorkerState } from '../threads/state.ts'
 import { SystemError } from './disk.ts'
 import { SimulatedFiles } from './file-system.ts'
@@ -41,7 +42,7 @@ export class SimulatedThread implements EngineWorker {
   private outbound = 0
   private readonly chains = { flush: Promise.resolve(), compact: Promise.resolve() }
   private readonly fetches = new Map<number, (error: unknown) => void>()
-  private readonly jobs = new Set<number>()
+  private readonly jobs = new Map<number, SnapshotPin>()
   private waiting: (() => void)[] = []
   private nextFetch = 0
 
@@ -91,6 +92,7 @@ export class SimulatedThread implements EngineWorker {
   private exit(code: number, error?: Error): void {
     if (!this.alive) return
     this.alive = false
+    for (const id of [...this.jobs.keys()]) this.leave(id)
     this.fs.end()
     this.machine.scheduler.soon(`${this.data.role} thread ends`, () => {
       if (!this.machine.alive) return
@@ -105,11 +107,10 @@ export class SimulatedThread implements EngineWorker {
         for (const event of message.events) this.state.apply(event)
         break
       case 'job':
-        this.jobs.add(message.id)
-        void this.job(message)
+        void this.job(message, new SnapshotPin(this.data.pins, message.slot))
         break
       case 'cancel':
-        if (this.jobs.delete(message.id)) this.post({ kind: 'failed', id: message.id, error: { code: 'QUERY_TIMEOUT', message: 'the query was cancelled' } })
+        if (this.leave(message.id)) this.post({ kind: 'failed', id: message.id, error: { code: 'QUERY_TIMEOUT', message: 'the query was cancelled' } })
         break
       case 'fetched':
         this.fetches.get(message.request)?.(message.error)
@@ -153,10 +154,11 @@ export class SimulatedThread implements EngineWorker {
       .catch((error) => this.post({ kind: 'failed', id, error: wireError(error) }))
   }
 
-  private async job({ id, module, args }: Extract<ToWorker, { kind: 'job' }>): Promise<void> {
+  private async job({ id, module, args }: Extract<ToWorker, { kind: 'job' }>, pin: SnapshotPin): Promise<void> {
+    this.jobs.set(id, pin)
     try {
       for (;;) {
-        const snapshot = this.state.snapshotNow()
+        const snapshot = this.state.snapshotNow(pin)
         if (snapshot === undefined) {
           await new Promise<void>((resolve) => this.waiting.push(resolve))
           continue
@@ -164,12 +166,18 @@ export class SimulatedThread implements EngineWorker {
         const result = module.endsWith('select-job.ts')
           ? this.select(args as SelectionRequest)
           : await scanAll(this.state, snapshot, args as { namespace: string }[], (segment) => this.read(segment, id))
-        if (this.jobs.delete(id)) this.post({ kind: 'done', id, result })
+        if (this.leave(id)) this.post({ kind: 'done', id, result })
         return
       }
     } catch (error) {
-      if (this.jobs.delete(id)) this.post({ kind: 'failed', id, error: wireError(error) })
+      if (this.leave(id)) this.post({ kind: 'failed', id, error: wireError(error) })
     }
+  }
+
+  /** @returns whether the job was under way. */
+  private leave(id: number): boolean {
+    this.jobs.get(id)?.release()
+    return this.jobs.delete(id)
   }
 
   private select({ measurement, matchers }: SelectionRequest): Selection {

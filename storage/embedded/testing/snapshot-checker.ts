@@ -6,6 +6,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { memtablePositions } from '../memtable/memtable-source.ts'
 import { ROW_BITS } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
+import { SnapshotPin } from '../threads/snapshot-pins.ts'
 import { type MemtablePart, WorkerState } from '../threads/state.ts'
 
 export const SERIES = 13
@@ -104,4 +105,53 @@ function watch(shared: Int32Array): void {
   turn()
 }
 
+/** What a thread that holds snapshots is given. */
+export interface Holder {
+  /** The shared header. */
+  held: Int32Array
+  pins: Int32Array
+  /** Memtable n begins with row n times this. */
+  memtableRows: number
+}
+
+/** Holds snapshots of jobs, each as many turns as its number says, looks at them in each, and says when a job has ended. */
+function hold({ held: shared, pins, memtableRows }: Holder): void {
+  const state = new WorkerState(shared)
+  const findings: Findings = { snapshots: 0, rows: 0, fault: undefined }
+  const jobs = new Map<number, { pin: SnapshotPin; parts: MemtablePart[] | undefined; turns: number }>()
+  let stopped = false
+  parentPort?.on('message', (message: StateEvent | 'stop' | { job: number; slot: number }) => {
+    if (message === 'stop') stopped = true
+    else if ('slot' in message) jobs.set(message.job, { pin: new SnapshotPin(pins, message.slot), parts: undefined, turns: (message.job * 7) % 60 })
+    else state.apply(message)
+  })
+  const look = (part: MemtablePart): void => {
+    if (part.chunks[0].columns.get(0)?.f64[0] !== part.memtable.id * memtableRows) throw new Error(`memtable ${part.memtable.id} has rows of another one`)
+    check(part)
+    findings.rows += part.rows
+  }
+  const turn = (): void => {
+    try {
+      for (const [id, job] of jobs) {
+        job.parts ??= state.snapshotNow(job.pin)?.table(TABLE).memtables
+        job.parts?.forEach(look)
+        if (job.parts === undefined || job.turns-- > 0) continue
+        jobs.delete(id)
+        job.pin.release()
+        Atomics.store(shared, TAKEN, ++findings.snapshots)
+        parentPort?.postMessage(id)
+      }
+    } catch (error) {
+      findings.fault ??= (error as Error).message
+      Atomics.add(shared, TAKEN, 1 << 20) // enough
+      stopped = true
+    }
+    if (!stopped) return void setImmediate(turn)
+    parentPort?.postMessage(findings)
+    parentPort?.close()
+  }
+  turn()
+}
+
+if (workerData?.held !== undefined) hold(workerData as Holder)
 if (workerData?.stress !== undefined) watch(workerData.stress as Int32Array)

@@ -4,7 +4,8 @@ import { classify, SvcError } from 'svcdb/lib/errors'
 import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
 import { EngineReader } from '../read/reader.ts'
 import type { RelationContext } from '../read/relation.ts'
-import type { FromWorker, WireError } from './messages.ts'
+import type { FromWorker, ToWorker, WireError } from './messages.ts'
+import type { SnapshotPin } from './snapshot-pins.ts'
 
 /** Output handed over and not yet taken by its consumer, before `emit` makes its job wait. */
 const DEFAULT_WINDOW_BYTES = 4 << 20
@@ -36,7 +37,7 @@ export class JobRunner {
     this.archived = new ArchiveRequests(post)
   }
 
-  async start(id: number, module: string, args: unknown): Promise<void> {
+  async start({ id, module, args }: Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'module' | 'args'>, pin: SnapshotPin): Promise<void> {
     const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined, held: undefined, later: undefined }
     const { signal } = job.abort
     this.running.set(id, job)
@@ -44,20 +45,29 @@ export class JobRunner {
     try {
       // Before anything waits: what was acknowledged when the job was asked for is in the snapshot.
       reader = await EngineReader.open(
-        { ...this.context, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
+        { ...this.context, pin, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
         signal,
       )
       const run = this.modules.get(module) ?? (await this.load(module))
       signal.throwIfAborted()
       const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
       signal.throwIfAborted()
+      this.close(id, reader, pin)
       this.end(id, job, result)
     } catch (error) {
-      this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
-    } finally {
+      this.close(id, reader, pin)
       clearImmediate(job.later)
+      this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
+    }
+  }
+
+  /** Before the main thread is told: what the job has read may be another's as soon as it knows. */
+  private close(id: number, reader: EngineReader | undefined, pin: SnapshotPin): void {
+    this.running.delete(id)
+    try {
       reader?.close()
-      this.running.delete(id)
+    } finally {
+      pin.release()
     }
   }
 
@@ -103,7 +113,8 @@ export class JobRunner {
   }
 
   /** A message wakes the main thread, which often takes this one's processor: one is better than two. */
-  private end(id: number, { held }: Running, result: unknown): void {
+  private end(id: number, { held, later }: Running, result: unknown): void {
+    clearImmediate(later)
     if (held === undefined) this.post({ kind: 'done', id, result })
     else this.post({ kind: 'done', id, result, last: held }, [held.buffer as ArrayBuffer])
   }

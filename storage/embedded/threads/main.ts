@@ -17,10 +17,11 @@ import { collectGarbage } from './collect.ts'
 import { JobRunner, wireError } from './job-runner.ts'
 import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
 import type { SegmentMeta } from './segment-entry.ts'
+import { SnapshotPin } from './snapshot-pins.ts'
 import { WorkerState } from './state.ts'
 import { threadUsage } from './usage.ts'
 
-const { dataDir, shared, config, state: events, eventsPublished, trust } = workerData as WorkerData
+const { dataDir, shared, config, state: events, eventsPublished, trust, pins } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
 
@@ -111,7 +112,7 @@ port.on('message', (message: ToWorker) => {
       reportSamples()
       break
     case 'job':
-      void jobs.start(message.id, message.module, message.args).then(reportSamples)
+      void jobs.start(message, new SnapshotPin(pins, message.slot)).then(reportSamples)
       break
     case 'cancel':
       jobs.cancel(message.id)

@@ -42,6 +42,8 @@ export interface WorkerData {
   eventsPublished: number
   /** What is known of each segment's file (integrity/trust.ts). */
   trust: Int32Array
+  /** Which snapshots jobs have (snapshot-pins.ts). */
+  pins: Int32Array
 }
 
 export interface WorkerConfig {
@@ -77,7 +79,8 @@ export interface WorkerConfig {
 
 export type ToWorker =
   | { kind: 'state'; events: StateEvent[] }
-  | { kind: 'job'; id: number; module: string; args: unknown }
+  /** `slot`: where it notes its snapshots. */
+  | { kind: 'job'; id: number; module: string; args: unknown; slot: number }
   | { kind: 'cancel'; id: number }
   /** The consumer has taken `bytes` of the job's output. */
   | { kind: 'taken'; id: number; bytes: number }

@@ -66,6 +66,7 @@ class EngineThread {
       state: options.state(),
       eventsPublished: Atomics.load(options.shared, Shared.EVENTS),
       trust: options.scrubber.trust,
+      pins: options.readers.pins.words,
     }
     this.timers = options.environment.timers
     this.worker = options.environment.startThread(workerData)
@@ -216,8 +217,9 @@ export class WorkerPool {
       thread = this.queryThread(background)
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
+      const slot = readers.start(id, () => job.end(heldTooMuch()))
       this.options.publisher.flush()
-      thread.post({ kind: 'job', id, module: module.href, args })
+      thread.post({ kind: 'job', id, module: module.href, args, slot })
     }
     if (this.hasRoom(namespace)) start()
     else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
@@ -347,6 +349,13 @@ export class WorkerPool {
 
 function shutDown(): SvcError {
   return new SvcError('DATABASE_CLOSED', 'the database is shutting down; retry after the restart')
+}
+
+function heldTooMuch(): SvcError {
+  return new SvcError(
+    'BACKPRESSURE',
+    'cannot go on with the query: memory of rows that were written out since it began is needed for new ones; retry in a second, ask for less, or raise [database] max_memtable_memory',
+  )
 }
 
 /** What ended an engine thread, for those who wait for it. */

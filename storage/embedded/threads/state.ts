@@ -15,6 +15,7 @@ import type { StateEvent } from './messages.ts'
 import type { RetentionCutoffs, Tombstone } from './removals.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { Shared } from './shared-header.ts'
+import type { SnapshotPin } from './snapshot-pins.ts'
 
 export interface MemtableState {
   id: number
@@ -171,11 +172,11 @@ export class WorkerState {
     return memtable
   }
 
-  /** One consistent view over all tables: whole batches only. Waits for state events under way. */
-  async snapshot(): Promise<Snapshot> {
+  /** One consistent view over all tables: whole batches only. Waits for state events under way. @param pin holds what is in it. */
+  async snapshot(pin?: SnapshotPin): Promise<Snapshot> {
     const deadline = performance.now() + PATIENCE_MS
     for (;;) {
-      const snapshot = this.snapshotNow()
+      const snapshot = this.snapshotNow(pin)
       if (snapshot !== undefined) return snapshot
       if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: state events that were published have not arrived')
       await new Promise((resolve) => setImmediate(resolve))
@@ -183,12 +184,17 @@ export class WorkerState {
   }
 
   /** The same, or undefined while state events are under way. */
-  snapshotNow(): Snapshot | undefined {
+  snapshotNow(pin?: SnapshotPin): Snapshot | undefined {
     const deadline = performance.now() + PATIENCE_MS
+    // Before the look at what is published, and before anything is read (snapshot-pins.ts).
+    const tooLate = pin?.take(this.applied)
     for (;;) {
       const before = Atomics.load(this.shared, Shared.SEQ)
       if ((before & 1) === 0) {
-        if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) return undefined
+        if (Atomics.load(this.shared, Shared.EVENTS) !== this.applied) {
+          tooLate?.()
+          return undefined
+        }
         const parts = this.takeParts()
         if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs, before, this.applied)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
@@ -288,6 +294,11 @@ export class Snapshot {
     this.cutoffs = cutoffs
     this.writes = writes
     this.events = events
+  }
+
+  /** The same without memtables. */
+  get inSegments(): Snapshot {
+    return new Snapshot(new Map(), this.segments, this.tombstones, this.cutoffs, this.writes, this.events)
   }
 
   table(id: number): TableSnapshot {

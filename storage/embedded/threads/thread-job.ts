@@ -57,6 +57,11 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     if (this.state === 'running') this.stop(new SvcError('BAD_REQUEST', 'the query was cancelled'))
   }
 
+  /** Ends it before its time. */
+  end(error: SvcError): void {
+    this.stop(error)
+  }
+
   /** From the engine thread. */
   push(bytes: Uint8Array): void {
     if (this.state !== 'running') return

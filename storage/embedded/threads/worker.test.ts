@@ -7,11 +7,13 @@ import { trustArray } from '../integrity/trust.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
 import type { TestJob } from '../testing/worker-job.ts'
 import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
+import { SnapshotPins } from './snapshot-pins.ts'
 
 const JOB = new URL('../testing/worker-job.ts', import.meta.url).href
 
 class Thread {
   readonly messages: FromWorker[] = []
+  readonly pins = new SnapshotPins(64)
   private readonly worker: Worker
   private readonly waiting: { test: (m: FromWorker) => boolean; resolve: (m: FromWorker) => void }[] = []
 
@@ -24,6 +26,7 @@ class Thread {
       state: [...db.events],
       eventsPublished: db.events.length,
       trust: trustArray(0),
+      pins: this.pins.words,
     }
     this.worker = new Worker(new URL('./main.ts', import.meta.url), { workerData })
     db.listener = (event) => this.send({ kind: 'state', events: [event] })
@@ -43,7 +46,7 @@ class Thread {
   }
 
   job(id: number, args: TestJob): void {
-    this.send({ kind: 'job', id, module: JOB, args })
+    this.send({ kind: 'job', id, module: JOB, args, slot: this.pins.assign() })
   }
 
   async wait(test: (m: FromWorker) => boolean): Promise<FromWorker> {

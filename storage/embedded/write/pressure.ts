@@ -50,21 +50,21 @@ export class Pressure {
     return this.waiting.segments >= this.limits.maxBacklog
   }
 
-  /** Why a write is refused while the memtables hold `memory` bytes. */
-  refusal(memory: number): SvcError | undefined {
+  /** Why a write is refused while the memtables hold `memory` bytes, and jobs `held` bytes of those that are gone. */
+  refusal(memory: number, held = 0): SvcError | undefined {
     const { maxMemtableMemory, maxBacklog } = this.limits
     const { fault } = this
     if (fault !== undefined) return fault
-    if (memory >= maxMemtableMemory) {
+    if (memory + held >= maxMemtableMemory) {
       if (this.flushFailure?.code === 'STORAGE_FULL')
         return new SvcError(
           'STORAGE_FULL',
-          `${memory} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}, and there is no space to flush them; free space, writes resume without a restart`,
+          `${memory + held} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}, and there is no space to flush them; free space, writes resume without a restart`,
         )
-      const why = this.flushFailure === undefined ? 'flushing is behind, or the disk of the log slow' : `the last flush failed (${this.flushFailure.code})`
+      const why = this.flushFailure === undefined ? reasonOf(memory, held) : `the last flush failed (${this.flushFailure.code})`
       return new SvcError(
         'BACKPRESSURE',
-        `${memory} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}: ${why}; retry in a second`,
+        `${memory + held} bytes of rows are in memory, [database] max_memtable_memory is ${maxMemtableMemory}: ${why}; retry in a second`,
       )
     }
     if (!this.compactionBehind) return undefined
@@ -118,4 +118,8 @@ export class Pressure {
       if (waiting > this.waiting.segments) this.waiting = { segments: waiting, table }
     }
   }
+}
+
+function reasonOf(memory: number, held: number): string {
+  return held > memory ? `${held} bytes are held by queries under way` : 'flushing is behind, or the disk of the log slow'
 }

@@ -181,7 +181,10 @@ export class WritePath {
 
   private refused(): SvcError | undefined {
     const { wal, memtables, pressure } = this.dependencies
-    return this.fault ?? pressure.refusal(memtables.memory + wal.waiting)
+    const memory = memtables.memory + wal.waiting
+    const refusal = this.fault ?? pressure.refusal(memory, memtables.heldMemory)
+    if (refusal?.code === 'BACKPRESSURE') memtables.needMemory(memory)
+    return refusal
   }
 
   private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {

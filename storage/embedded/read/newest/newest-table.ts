@@ -28,7 +28,7 @@ export async function newestOfSeries(context: RelationContext, first: Snapshot, 
   if (!fields.every(NewestCache.keeps) || encryptedField(context.duck.encrypted.keys.columns, fields, segments) !== undefined) return undefined
   const { newest } = context.sampleBlocks
   const wanted = [undefined, ...fields]
-  for (let attempt = 0, snapshot = first; attempt < ATTEMPTS; attempt++, snapshot = await context.state.snapshot()) {
+  for (let attempt = 0, snapshot = first; attempt < ATTEMPTS; attempt++, snapshot = await context.state.snapshot(context.pin)) {
     let whole = true
     for (const field of wanted) {
       const entry = await newest.known({ context, snapshot, measurement, field, series, floor: time[0], signal })
