@@ -1,21 +1,24 @@
 /**
  * Statements from samples and in DuckDB, in turn, on one thread: best wall time and processor time of the rounds, JSON included.
- * node storage/embedded/bench/lane.bench.ts [hosts] [steps] [rounds]
+ * node storage/embedded/bench/lane.bench.ts [hosts] [steps] [rounds] [segments] [cache MiB] [questions] [samples|duckdb]
  */
 import type { SqlCursor } from 'svcdb'
 import { JsonRowEncoder } from 'svcdb/lib/sql-result'
 import { EngineReader } from '../read/reader.ts'
 import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
-import { BENCH_FIELDS, BENCH_INTERVAL, BENCH_START, fillBench } from './bench-data.ts'
+import { BENCH_FIELDS, BENCH_INTERVAL, BENCH_START, fillSegments } from './bench-data.ts'
 
 const hosts = Number(process.argv[2] ?? 1000)
 const steps = Number(process.argv[3] ?? 540)
 const rounds = Number(process.argv[4] ?? 15)
+const segments = Number(process.argv[5] ?? 1)
+const cache = Number(process.argv[6] ?? 1024)
+const wanted = new RegExp(process.argv[7] ?? '')
+const only = process.argv[8]
 const db = new TestDatabase()
-fillBench(db, hosts, steps, 0)
-await db.flush()
-const context = { ...(await db.context()), sampleBlocks: new SampleBlocks(1 << 30) }
+await fillSegments(db, hosts, steps, segments)
+const context = { ...(await db.context()), sampleBlocks: new SampleBlocks(cache << 20) }
 const at = (step: number): string => `make_timestamp_ns(${BENCH_START + BigInt(step) * BENCH_INTERVAL})`
 const averages = BENCH_FIELDS.map((field) => `avg(${field})`).join(', ')
 const maxima = BENCH_FIELDS.slice(0, 5)
@@ -49,10 +52,12 @@ const questions: Record<string, [select: string, where: string, rest: string]> =
 }
 
 for (const [name, [select, where, rest]] of Object.entries(questions)) {
+  if (!wanted.test(name)) continue
   const ways = { samples: `${select} WHERE ${where} ${rest}`, duckdb: `${select} WHERE ${where} AND 1 = 1 ${rest}` }
   const best = { samples: [Infinity, Infinity], duckdb: [Infinity, Infinity] }
   for (let round = 0; round < rounds; round++)
     for (const way of ['samples', 'duckdb'] as const) {
+      if (only !== undefined && only !== way) continue
       const cpu = process.cpuUsage()
       const began = performance.now()
       await answer(ways[way])

@@ -29,7 +29,7 @@ const NS_PER_MS = 1_000_000n
 /** Of fields whose samples are numbers. */
 const PLAIN_TYPES: ReadonlySet<FieldDef['type']> = new Set(['float64', 'int64', 'uint64', 'bool'])
 const EXPLAINED: Record<'samples' | 'duckdb', string> = {
-  samples: 'Samples: no scan by DuckDB, where every row has its values and a time of whole milliseconds, and several fields have room in the sample cache',
+  samples: 'Samples: no scan by DuckDB, where every row has its values and a time of whole milliseconds',
   duckdb: 'DuckDB',
 }
 
@@ -137,8 +137,6 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
     },
     anyField: () => measurement.fields.find((field) => PLAIN_TYPES.has(field.type) && !rows.lacks(field))?.column,
     lacks: (field) => rows.lacks(fieldOf(field)),
-    fits: (fields) => rows.fits(fields),
-    samples: (field) => rows.samples(fieldOf(field)),
-    visit: (field, accept, visit) => rows.visit(fieldOf(field), accept, visit),
+    scan: (fields, sparse, visit) => rows.scan({ fields: fields.map(fieldOf), sparse, visit }),
   }
 }

@@ -6,9 +6,14 @@ import type { FieldDef } from '../../threads/definitions.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import { contains } from '../masks.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
-import { type ChunkFrame, FrameSorter } from './chunk-frame.ts'
-import { blockBytes, type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
+import { type ChunkFrame, FrameSorter, framed } from './chunk-frame.ts'
+import { BlockRows, ChunkRows } from './chunk-rows.ts'
+import type { RowBlock } from './row-block.ts'
+import { BLOCK_BYTES, blockBytes, type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 
+/** What a chunk's frame is kept as, beside its fields, and the bytes of a row of it, about. */
+const FRAME = -1
+const FRAME_BYTES = 16
 /** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
 const FEW_SHARE = 64
 
@@ -58,6 +63,44 @@ export class ChunkBlocks {
     // Fields share what is not their own, and each counts it: they go one by one.
     this.cache.put(entry.owned, field.id, block, blockBytes(block))
     return block
+  }
+
+  /**
+   * The rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending).
+   * @param sparse of the one field, rows without a value may be left out.
+   */
+  rows(
+    part: MemtablePart,
+    c: number,
+    fields: readonly FieldDef[],
+    sparse: boolean,
+    [lo, hi]: readonly [bigint, bigint],
+    series: Int32Array,
+  ): RowBlock | undefined {
+    const chunk = part.chunks[c]
+    const rows = part.counts[c]
+    const views = fields.map(({ id }) => chunk.columns.get(id))
+    if (rows === 0 || (sparse && views[0] === undefined) || !intersects(chunk, rows, lo, hi)) return undefined
+    const entry = this.entryOf(part, chunk, rows)
+    if (sparse && chunk.hasNulls(views[0] as ColumnView)) {
+      const block = this.of(part, c, fields[0], [lo, hi], series)
+      return block === undefined ? undefined : new BlockRows(block)
+    }
+    return new ChunkRows(part, chunk, fields, this.frameOf(entry, chunk, rows, series), (field) => this.cache.get(entry.owned, field.id))
+  }
+
+  private frameOf(entry: ChunkEntry, chunk: ChunkView, rows: number, series: Int32Array): ChunkFrame {
+    const frames = entry.owned as OwnedBlocks<unknown> as OwnedBlocks<ChunkFrame>
+    const known = this.cache.get(frames, FRAME) ?? entry.frame?.deref()
+    if (known !== undefined) return known
+    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && entry.picked !== rows) {
+      entry.picked = rows
+      return framed(chunk, sortedPositions(chunk, pick(chunk, rows, series)))
+    }
+    const frame = this.sorter.frame(chunk, rows)
+    entry.frame = new WeakRef(frame)
+    this.cache.put(frames, FRAME, frame, BLOCK_BYTES + rows * FRAME_BYTES)
+    return frame
   }
 
   /** Lets the blocks of a chunk go that others have taken the place of. */
@@ -141,7 +184,7 @@ function plainValues(chunk: ChunkView, view: ColumnView, order: Int32Array, { ty
   return out
 }
 
-function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions: Int32Array, field: FieldDef): SampleBlockBuilder {
+export function built(part: MemtablePart, chunk: ChunkView, view: ColumnView, positions: Int32Array, field: FieldDef): SampleBlockBuilder {
   const out = new SampleBlockBuilder(positions.length)
   const { series, time } = chunk
   const { i32, u8, validity } = view

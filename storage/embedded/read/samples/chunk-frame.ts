@@ -109,7 +109,8 @@ function byTime({ series, time }: ChunkView, order: Int32Array): void {
   }
 }
 
-function framed({ series: numbers, time }: ChunkView, order: Int32Array): ChunkFrame {
+/** @param order rows of the chunk by series, time, arrival. */
+export function framed({ series: numbers, time }: ChunkView, order: Int32Array): ChunkFrame {
   const rows = order.length
   let count = 0
   for (let i = 0; i < rows; i++) if (i === 0 || numbers[order[i]] !== numbers[order[i - 1]]) count++

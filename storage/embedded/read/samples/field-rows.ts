@@ -1,27 +1,26 @@
 /**
- * Rows of a measurement as samples of its fields, for those who want rows: it says where samples are not all there is to them, because a row has no value of
- * the field, or a time within a millisecond.
+ * Rows of a measurement by fields, for those who want rows: it says where samples are not all there is to them, because a row has no value of
+ * a field, or a time within a millisecond. Rows stream through: the times of some series are decoded together, values a block and a field at a time.
  */
-import type { SampleRows } from 'svcdb/lib/columns'
+import { setImmediate } from 'node:timers/promises'
 import { encryptedField } from '../../encryption/open.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { MemtablePart, Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Interval, Source } from '../sources.ts'
-import { eachCommon, Gatherer, type VisitRun } from './gather.ts'
-import { type IntegerBounds, integerBounds } from './integer-bounds.ts'
+import { eachCommon } from './gather.ts'
 import { millisecondRange } from './millisecond-range.ts'
-import type { SampleBlock } from './sample-block.ts'
+import type { RowBlock, RowValues, ValueBounds } from './row-block.ts'
+import { RowRuns } from './row-runs.ts'
 import { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
-import { blockSize, expectedSamples } from './select.ts'
+import { expectedSamples } from './select.ts'
 import { SelectedTags } from './tag-sets.ts'
 
-/** Samples that are handed on at once, about. */
-const BLOCK_SAMPLES = 262_144
 const NS_PER_MS = 1_000_000n
-const BYTES_PER_NUMBER = 8
 const LAST_START = 2n ** 63n - NS_PER_MS
+/** Reading goes on for so long before others on the thread have their turn. */
+const TURN_MS = 10
 
 export interface FieldRowsRequest {
   measurement: MeasurementDef
@@ -32,24 +31,24 @@ export interface FieldRowsRequest {
   signal: AbortSignal | undefined
 }
 
-/** What samples of some series leave out. */
-export interface SampleTraits {
-  /** Some of the rows of these series have no value of the field. */
+/** Rows that have a value of each field that was asked for. */
+export interface ScannedRows {
+  /** Milliseconds of all rows of the block. */
+  times: Float64Array
+  /** The rows meant, in runs of one series each: its position, the first row, the row after the last. Times ascend within a run. */
+  runs: Int32Array
+  /** No value of a field, by its number, is outside, and all are finite; undefined where that is not known. */
+  bounds(field: number): ValueBounds | undefined
+  /** A value a row, right where `runs` are; it holds until the next is asked for. */
+  values(field: number): RowValues
+}
+
+export interface RowScan {
+  fields: readonly FieldDef[]
+  /** Rows without a value of the one field are left out. */
   sparse: boolean
-  /** Some times are not whole milliseconds. */
-  fine: boolean
-  /** Of integer fields: no sample is outside. */
-  integers: IntegerBounds | undefined
-}
-
-export interface FieldBlock extends SampleTraits {
-  samples: SampleRows
-}
-
-interface Gathered {
-  gatherer: Gatherer
-  series: number
-  traits: SampleTraits
+  /** @returns false once it wants no more. */
+  visit(rows: ScannedRows): boolean
 }
 
 export class FieldRows {
@@ -95,55 +94,17 @@ export class FieldRows {
     )
   }
 
-  /** Whether the samples of so many fields have room in the cache together, about. */
-  fits(fields: number): boolean {
-    const { samples } = expectedSamples(this.sources, this.all, this.request.time)
-    const share = this.series.length / Math.max(1, this.all.length)
-    // Of each row a value of each field, and a time for all.
-    return this.context.sampleBlocks.holds(samples * share * (fields + 1) * BYTES_PER_NUMBER)
-  }
-
-  /**
-   * The samples, series by series, in the same blocks for each field that all rows have. The arrays hold until the next block is asked for.
-   * @throws what reading segments throws; the signal's reason.
-   */
-  async *samples(field: FieldDef): AsyncGenerator<FieldBlock> {
-    const { buffers } = this.context.sampleBlocks
-    for await (const { gatherer, series, traits } of this.gathered(field)) {
-      for (let from = 0, to: number; from < series; from = to) {
-        to = gatherer.blockEnd(from, BLOCK_SAMPLES)
-        const buffer = buffers.take(gatherer.samples(from, to))
-        try {
-          yield { samples: gatherer.rows(from, to, buffer), ...traits }
-        } finally {
-          buffers.give(buffer)
-        }
-      }
-    }
-  }
-
-  /**
-   * Calls back with the samples, series by series, where they lie.
-   * @param accept is told first what the samples of some series leave out. @returns false once it does not accept that.
-   */
-  async visit(field: FieldDef, accept: (traits: SampleTraits) => boolean, visit: VisitRun): Promise<boolean> {
-    for await (const { gatherer, traits } of this.gathered(field)) {
-      if (!accept(traits)) return false
-      gatherer.visit(visit)
-    }
-    return true
-  }
-
-  private async *gathered(field: FieldDef): AsyncGenerator<Gathered> {
+  /** Calls back with all rows, each once. @returns false where samples do not tell all. @throws what reading segments throws; the signal's reason. */
+  async scan(scan: RowScan): Promise<boolean> {
     const { context, series, sources, all } = this
     const { measurement, time, signal } = this.request
     const { sampleBlocks } = context
-    if (sources.length === 0) return
+    if (sources.length === 0) return true
     const scratch = new Scratch(sampleBlocks.scratch)
     const scope: ReadScope = {
       context,
       measurement: measurement.id,
-      field,
+      field: scan.fields[0],
       range: time,
       all,
       signal,
@@ -151,44 +112,65 @@ export class FieldRows {
       question: this.question,
       scratch,
     }
-    const blockSources = sampleBlocks.groupedSources(sources)
     // Samples of whole milliseconds lie in the range from its first whole one on.
-    const [lo, hi] = millisecondRange([time[0] > LAST_START ? time[0] : time[0] + NS_PER_MS - 1n, time[1]])
-    const size = blockSize(sources, series.length, scope)
+    const range = millisecondRange([time[0] > LAST_START ? time[0] : time[0] + NS_PER_MS - 1n, time[1]])
+    const { decoded } = expectedSamples(sources, all, time)
+    const size = Math.max(1, Math.ceil((sampleBlocks.decodedSamples * all.length) / Math.max(all.length, decoded)))
     for (let first = 0; first < series.length; first += size) {
-      signal?.throwIfAborted()
-      const part = series.subarray(first, first + size)
       try {
-        const gatherer = new Gatherer(part, first, lo, hi)
-        const traits = noTraits(field)
-        for (const blockSource of blockSources) {
-          const read = sampleBlocks.read(blockSource, part, scope)
-          for (const block of read instanceof Promise ? await read : read) {
-            addTraits(traits, block.block)
-            gatherer.add(block)
-          }
-        }
-        yield { gatherer, series: part.length, traits }
+        const read = await this.read(scan, series.subarray(first, first + size), first, range, scope)
+        if (read !== true) return read === 'enough'
       } finally {
         scratch.release()
       }
     }
+    return true
+  }
+
+  /** @returns whether to go on. */
+  private async read(scan: RowScan, series: Int32Array, first: number, [lo, hi]: [number, number], scope: ReadScope): Promise<boolean | 'enough'> {
+    const { sampleBlocks } = this.context
+    const found: { source: Source; block: RowBlock }[] = []
+    const rows = new RowRuns(series, first, lo, hi)
+    for (const blockSource of sampleBlocks.blockSources(this.sources)) {
+      const read = await sampleBlocks.rows(blockSource, series, scan.fields, scan.sparse, scope)
+      if (read === undefined) return false
+      for (const block of read.blocks) {
+        if (rows.add({ frame: block.frame, masks: read.masks }) && block.frame.rests !== undefined) return false
+        found.push({ source: blockSource.source, block })
+      }
+    }
+    const scratch = new Scratch(sampleBlocks.scratch)
+    let turn = performance.now()
+    try {
+      for (const [i, runs] of rows.finish().entries()) {
+        if (runs.length === 0) continue
+        const { source, block } = found[i]
+        const visited = sampleBlocks.reading(source, () => visitBlock(scan, block, runs, scratch))
+        const told = visited instanceof Promise ? await visited : visited
+        if (told !== true) return told ?? false
+        if (found[i + 1]?.source !== source) block.close()
+        if (performance.now() - turn < TURN_MS) continue
+        await setImmediate()
+        scope.signal?.throwIfAborted()
+        turn = performance.now()
+      }
+      return true
+    } finally {
+      scratch.release()
+      for (const { block } of found) block.close()
+    }
   }
 }
 
-function noTraits({ type }: FieldDef): SampleTraits {
-  const integers = type === 'int64' || type === 'uint64'
-  return { sparse: false, fine: false, integers: integers ? { min: Number.POSITIVE_INFINITY, max: Number.NEGATIVE_INFINITY } : undefined }
-}
-
-function addTraits(traits: SampleTraits, block: SampleBlock): void {
-  if (block.sparse === true) traits.sparse = true
-  if (block.rests !== undefined) traits.fine = true
-  const { integers } = traits
-  if (integers === undefined) return
-  const { min, max } = integerBounds(block)
-  if (min < integers.min) integers.min = min
-  if (max > integers.max) integers.max = max
+function visitBlock({ fields, visit }: RowScan, block: RowBlock, runs: Int32Array, scratch: Scratch): boolean | 'enough' {
+  const values = (field: number): RowValues | undefined => {
+    scratch.release()
+    return block.values(field, runs, scratch)
+  }
+  for (let field = 0; field < fields.length; field++) if (!block.dense(field) && values(field) === undefined) return false
+  const rows = { times: block.frame.times, runs, bounds: (field: number) => block.bounds(field), values: (field: number) => values(field) as RowValues }
+  return visit(rows) ? true : 'enough'
 }
 
 function lacksIn({ chunks, counts }: MemtablePart, { id }: FieldDef): boolean {

@@ -15,9 +15,6 @@ const SEEK_SHARE = 8
 /** Numbers that a run takes. */
 const RUN = 4
 
-/** Samples [from, to) of a series, by its position in the request. */
-export type VisitRun = (position: number, times: Float64Array, values: Float64Array, from: number, to: number) => void
-
 interface RunOrder {
   order: Int32Array
   runStarts: Int32Array
@@ -35,7 +32,6 @@ export class Gatherer {
   private readonly counts: Int32Array
   private readonly parts: number[] = []
   private ordered: RunOrder | undefined
-  private divided: Float64Array = new Float64Array(0)
 
   /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
   constructor(series: Int32Array, first: number, lo: number, hi: number) {
@@ -125,46 +121,6 @@ export class Gatherer {
       }
     }
     return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
-  }
-
-  /** Calls back with the samples of each series, in ascending time and each millisecond once, where they lie: in one or more runs. */
-  visit(visit: VisitRun): void {
-    const { blocks, series, first } = this
-    this.ordered ??= this.bySeries()
-    const { order, runStarts } = this.ordered
-    const { values: runs } = this.runs
-    for (let position = 0; position < series.length; position++) {
-      const [begin, end] = [runStarts[position], runStarts[position + 1]]
-      let ascends = true
-      let last = Number.NEGATIVE_INFINITY
-      for (let r = begin; r < end && ascends; r++) {
-        const run = order[r] * RUN
-        const block = blocks[runs[run + 1]]
-        const [from, to] = [runs[run + 2], runs[run + 3]]
-        ascends = last < block.times[from] && (block.duplicates !== true || ascending(block.times, from, to))
-        last = block.times[to - 1]
-      }
-      if (ascends) {
-        for (let r = begin; r < end; r++) {
-          const run = order[r] * RUN
-          const block = blocks[runs[run + 1]]
-          const [from, to] = [runs[run + 2], runs[run + 3]]
-          visit(first + position, block.times, this.doubles(block, from, to), from, to)
-        }
-        continue
-      }
-      const samples = this.counts[position]
-      const { times, values } = this.rows(position, position + 1, { times: new Float64Array(samples), values: new Float64Array(samples) })
-      visit(first + position, times, values, 0, times.length)
-    }
-  }
-
-  /** A block's values as they are read, from position `from` to `to`. */
-  private doubles({ values, divisor }: SampleBlock, from: number, to: number): Float64Array {
-    if (divisor === undefined) return values as Float64Array
-    if (this.divided.length < to) this.divided = new Float64Array(values.length)
-    divide(values as Int32Array, divisor, from, to, this.divided, from)
-    return this.divided
   }
 
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */

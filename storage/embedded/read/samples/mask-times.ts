@@ -5,6 +5,8 @@
 import { contains, type Mask } from '../masks.ts'
 import type { SampleBlock } from './sample-block.ts'
 
+type BlockTimes = Pick<SampleBlock, 'times' | 'rests'>
+
 const NS_PER_MS = 1_000_000n
 
 /** Times from (fromMs, fromRest) on, below (toMs, toRest). */
@@ -35,7 +37,7 @@ function parts(time: bigint): [ms: number, rest: number] {
 }
 
 /** The parts of a series' samples [from, to) that are not masked, as pairs in `out`. @returns the number of parts. */
-export function unmaskedRuns(masks: readonly BlockMask[], series: number, block: SampleBlock, from: number, to: number, out: number[]): number {
+export function unmaskedRuns(masks: readonly BlockMask[], series: number, block: BlockTimes, from: number, to: number, out: number[]): number {
   out.length = 0
   out.push(from, to)
   for (const { series: list, fromMs, fromRest, toMs, toRest } of masks) {
@@ -56,7 +58,7 @@ export function unmaskedRuns(masks: readonly BlockMask[], series: number, block:
 }
 
 /** The first position of [from, to) whose time is not below `ms` and `rest` nanoseconds. */
-function exactBound({ times, rests }: SampleBlock, ms: number, rest: number, from: number, to: number): number {
+function exactBound({ times, rests }: BlockTimes, ms: number, rest: number, from: number, to: number): number {
   let at = timeBound(times, ms, from, to)
   if (rest > 0) while (at < to && times[at] === ms && (rests === undefined ? 0 : rests[at]) < rest) at++
   return at

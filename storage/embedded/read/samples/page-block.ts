@@ -164,7 +164,7 @@ export function withKinds(block: PageBlock): PageBlock {
 }
 
 /** The part of a measurement; undefined when it has none. @param measurement undefined in a table of one. */
-export function partOf(block: PageBlock, measurement: number | undefined): PageBlock | undefined {
+export function partOf<F extends Frame>(block: F, measurement: number | undefined): F | undefined {
   const { measurements, series, starts } = block
   if (measurement === undefined || measurements === undefined) return block
   const from = lowerBound(measurements, measurement)

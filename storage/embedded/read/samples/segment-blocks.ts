@@ -13,6 +13,7 @@ import { contains } from '../masks.ts'
 import type { RelationContext } from '../relation.ts'
 import { rawColumn, readSql, type Source, segmentPathOf, timeConditions } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
+import type { RowBlock } from './row-block.ts'
 import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
 import { within } from './search.ts'
@@ -84,6 +85,17 @@ export class SegmentBlocks {
     const blocks = this.pages.of(source, wanted, scope)
     if (blocks instanceof Promise) return blocks.then((list) => list ?? this.byStatement(source, wanted, scope))
     return blocks ?? this.byStatement(source, wanted, scope)
+  }
+
+  /** As `of`, with values that are read when they are asked for; undefined when pages do not tell all. */
+  rows(source: Source, series: Int32Array, fields: readonly FieldDef[], sparse: boolean, scope: ReadScope): Promise<RowBlock[] | undefined> {
+    const { minSeries, maxSeries } = source.segment as SegmentMeta
+    return this.pages.rowGroups(source, within(series, minSeries, maxSeries), fields, sparse, scope)
+  }
+
+  /** Calls what reads values of a segment's rows. @returns undefined when that is not possible. */
+  reading<T>(source: Source, read: () => T): Promise<T | undefined> {
+    return this.pages.reading(source, read)
   }
 
   private byStatement(source: Source, wanted: Int32Array, scope: ReadScope): SampleBlock[] | Promise<SampleBlock[]> {

@@ -9,12 +9,16 @@ import { TooManySamplesError } from 'svcdb/lib/columns'
 import { ColumnDecoder } from '../../parquet/column-decoder.ts'
 import { PageFault } from '../../parquet/page-fault.ts'
 import { ChunkRoom, ParquetFile } from '../../parquet/parquet-file.ts'
+import type { FieldDef } from '../../threads/definitions.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import { type Source, segmentPathOf } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { millisecondRange } from './millisecond-range.ts'
 import { blockOf, compactBlock, type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes, withKinds } from './page-block.ts'
+import type { RowBlock } from './row-block.ts'
+import { isDense, LazyFile, RowGroup } from './row-group.ts'
 import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
+import type { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
 import { SegmentIndex } from './segment-index.ts'
 import { type StoredColumn, storedColumn } from './stored-column.ts'
@@ -80,6 +84,62 @@ export class SegmentPages {
         file.close()
       }
     })
+  }
+
+  /**
+   * The row groups of a segment that may have rows of the series (ascending) and the range; undefined when their pages are not to be read.
+   * @param sparse of the one field, rows without a value may be left out.
+   */
+  async rowGroups(source: Source, series: Int32Array, fields: readonly FieldDef[], sparse: boolean, scope: ReadScope): Promise<RowBlock[] | undefined> {
+    const segment = source.segment as SegmentMeta
+    const known = this.knownOf(segment)
+    const columns = known.refused ? [] : fields.flatMap((field) => storedColumn(segment, field) ?? [])
+    if (columns.length < fields.length) return undefined
+    const scopes = fields.map((field) => ({ ...scope, field }))
+    if (!this.keepsAll(source, series, scopes)) await scope.context.verifier?.ensure([segment], scope.signal)
+    return this.guarded(known, async () => {
+      const file = new LazyFile(() => this.open(segment, known, scope))
+      try {
+        const index = this.cache.get(known.index, 0, scope.question) ?? this.indexOf(known, file.opened, scope)
+        const out: RowBlock[] = []
+        let turn = performance.now()
+        for (const group of groupsOf(index, source, series, scope)) {
+          const compact = sparse && !isDense(index.footer, group, columns[0])
+          if (compact && isEmpty(index, group, columns[0])) continue
+          const whole = compact
+            ? (this.keptBlock(known, group, scopes[0]) ?? this.decode(known, file.opened, index, group, columns[0], scopes[0]))
+            : (this.cache.get(known.frames, group, scope.question) ?? this.frame(known, file.opened, index, group, scope))
+          const frame = partOf(whole, source.measurement)
+          const load = (field: number, file: LazyFile, scratch: Scratch): PageBlock =>
+            compact
+              ? (whole as PageBlock)
+              : (this.keptBlock(known, group, scopes[field]) ?? this.ofFrame(known, file.opened, group, columns[field], whole, { ...scopes[field], scratch }))
+          if (frame !== undefined) out.push(new RowGroup(frame, file, { footer: index.footer, group, columns }, load))
+          if (performance.now() - turn < TURN_MS) continue
+          await setImmediate()
+          scope.signal?.throwIfAborted()
+          turn = performance.now()
+        }
+        return out
+      } finally {
+        file.close()
+      }
+    })
+  }
+
+  /** Calls what reads values of a row group. @returns undefined when they are not to be read. */
+  async reading<T>(source: Source, read: () => T): Promise<T | undefined> {
+    return this.guarded(this.knownOf(source.segment as SegmentMeta), async () => read())
+  }
+
+  private keepsAll({ segment, measurement }: Source, series: Int32Array, scopes: readonly ReadScope[]): boolean {
+    const known = this.knownOf(segment as SegmentMeta)
+    const [{ range, question }] = scopes
+    const index = this.cache.get(known.index, 0, question)
+    if (index === undefined) return false
+    return index
+      .groups(series, ...millisecondRange([...range]), measurement)
+      .every((group) => known.frames.entries.has(group) && scopes.every(({ field }) => known.values.entries.has(field.id * GROUP_SPAN + group)))
   }
 
   private knownOf(segment: SegmentMeta): Known {
@@ -181,12 +241,14 @@ export class SegmentPages {
   }
 
   private decode(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: ReadScope): PageBlock {
-    const { question, field } = scope
-    const keptFrame = this.cache.get(known.frames, group, question)
-    const frame = keptFrame ?? this.frame(known, file, index, group, scope)
-    const rows = index.footer.rows[group]
-    const keep = (keptFrame !== undefined || known.frames.entries.has(group)) && this.cache.admits(BLOCK_BYTES + rows * 8, question)
-    const block = this.values(file, group, column, frame, keep ? undefined : scope.scratch)
+    const { question } = scope
+    const frame = this.cache.get(known.frames, group, question) ?? this.frame(known, file, index, group, scope)
+    return this.ofFrame(known, file, group, column, frame, scope)
+  }
+
+  private ofFrame(known: Known, file: ParquetFile, group: number, column: StoredColumn, frame: Frame, { question, field, scratch }: ReadScope): PageBlock {
+    const keep = known.frames.entries.get(group)?.block === frame && this.cache.admits(BLOCK_BYTES + file.footer.rows[group] * 8, question)
+    const block = this.values(file, group, column, frame, keep ? undefined : scratch)
     if (keep) this.cache.put(known.values, field.id * GROUP_SPAN + group, block, valueBytes(block, frame), question)
     return block
   }

@@ -1,5 +1,6 @@
 /** The sources of a measurement as blocks, with what is masked of each. */
 
+import type { FieldDef } from '../../threads/definitions.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import { NewestCache } from '../newest/newest-cache.ts'
 import type { Source } from '../sources.ts'
@@ -8,6 +9,7 @@ import { BlockCache } from './block-cache.ts'
 import { ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
 import { ChunkGroups, GROUP_CHUNKS, GROUP_SERIES } from './chunk-groups.ts'
 import { type BlockMask, blockMasks } from './mask-times.ts'
+import type { RowBlock } from './row-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 import { ScratchPool } from './scratch.ts'
 import { type ReadScope, SegmentBlocks } from './segment-blocks.ts'
@@ -94,7 +96,7 @@ export class SampleBlocks {
   }
 
   /** Oldest first. */
-  private blockSources(sources: readonly Source[]): BlockSource[] {
+  blockSources(sources: readonly Source[]): BlockSource[] {
     const out: BlockSource[] = []
     for (const source of sources) {
       const chunks = source.memtable?.part.chunks.length ?? 1
@@ -122,6 +124,31 @@ export class SampleBlocks {
   /** The series of a segment source, ascending. */
   seriesOf(source: Source, scope: ReadScope): Promise<Int32Array> {
     return this.segments.seriesOf(source, scope)
+  }
+
+  /**
+   * Rows whose values are read when they are asked for, in segments within `reading`; undefined where samples do not tell all.
+   * @param series those wanted, ascending. @param sparse of the one field, rows without a value may be left out.
+   */
+  async rows(
+    { source, chunk }: BlockSource,
+    series: Int32Array,
+    fields: readonly FieldDef[],
+    sparse: boolean,
+    scope: ReadScope,
+  ): Promise<{ blocks: RowBlock[]; masks: readonly BlockMask[] } | undefined> {
+    const masks = source.masks.length === 0 ? NOTHING : blockMasks(source.masks, source.minTime, source.maxTime)
+    if (source.segment !== undefined) {
+      const blocks = await this.segments.rows(source, series, fields, sparse, scope)
+      return blocks === undefined ? undefined : { blocks, masks }
+    }
+    const block = this.chunks.rows(source.memtable!.part, chunk, fields, sparse, scope.range, series)
+    return { blocks: block === undefined ? [] : [block], masks }
+  }
+
+  /** Calls what reads values of a source's rows. @returns undefined where that is not possible. */
+  reading<T>(source: Source, read: () => T): Promise<T | undefined> | T {
+    return source.segment === undefined ? read() : this.segments.reading(source, read)
   }
 
   /** @param series those wanted, ascending. */

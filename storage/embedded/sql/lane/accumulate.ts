@@ -1,5 +1,8 @@
 /** The numbers of groups, filled a run of values at a time. Loops over plain arrays: nothing is made in them. */
+import type { IntList } from '../../memtable/int-list.ts'
+import type { LaneBounds, LaneValues } from './host.ts'
 import type { AggregatePlan } from './plan.ts'
+import { RUN } from './runs.ts'
 import { endZone, firstZone, ZONE, type Zones } from './zones.ts'
 
 /** Of one aggregate, by cell (group * buckets + bucket). */
@@ -29,7 +32,7 @@ export function areFinite({ values, counts }: Cells): boolean {
 }
 
 /** Adds the values of [from, to) to a cell; what is not finite is no value. */
-export function add({ kind, values: out, counts }: Cells, cell: number, values: Float64Array, from: number, to: number): void {
+function add({ kind, values: out, counts }: Cells, cell: number, values: Float64Array, from: number, to: number): void {
   switch (kind) {
     case 'rows':
       out[cell] += to - from
@@ -61,14 +64,55 @@ export function add({ kind, values: out, counts }: Cells, cell: number, values: 
   }
 }
 
-/** Of times, which ascend. */
-export function addTimes(cells: Cells, cell: number, times: Float64Array, from: number, to: number): void {
-  if (cells.kind === 'min') add(cells, cell, times, from, from + 1)
-  else add(cells, cell, times, to - 1, to)
+/** Adds the values of runs (runs.ts) to their cells. @param bounds of the values, if they are known. */
+export function addRuns(cells: Cells, runs: IntList, { values, divisor = 1 }: LaneValues, zones: Zones | undefined, bounds: LaneBounds | undefined): void {
+  const { values: list, length } = runs
+  if (values instanceof Float64Array) {
+    for (let r = 0; r < length; r += RUN) {
+      const [from, to] = [list[r + 1], list[r + 2]]
+      if (zones === undefined || to - from < 2 * ZONE) add(cells, list[r], values, from, to)
+      else addZoned(cells, list[r], values, zones, from, to)
+    }
+    return
+  }
+  const { kind, values: out, counts } = cells
+  switch (kind) {
+    case 'rows':
+    case 'count':
+      return countRows(runs, out)
+    case 'min':
+      for (let r = 0; r < length; r += RUN) out[list[r]] = Math.min(out[list[r]], least(values, list[r + 1], list[r + 2]) / divisor)
+      return
+    case 'max':
+      for (let r = 0; r < length; r += RUN) out[list[r]] = Math.max(out[list[r]], most(values, list[r + 1], list[r + 2]) / divisor)
+      return
+    default: {
+      countRows(runs, counts as Float64Array)
+      // So many values at most add up within 32 bits.
+      const narrow = bounds === undefined ? 0 : 2 ** 30 / (Math.max(1, -bounds.min, bounds.max) * divisor)
+      for (let r = 0; r < length; r += RUN) {
+        const [from, to] = [list[r + 1], list[r + 2]]
+        out[list[r]] += (to - from <= narrow ? narrowSum(values, from, to) : wideSum(values, from, to)) / divisor
+      }
+    }
+  }
 }
 
-/** The same with the zones of the values. */
-export function addZoned(cells: Cells, cell: number, values: Float64Array, zones: Zones, from: number, to: number): void {
+/** Adds the number of rows of each run. */
+export function countRows({ values: runs, length }: IntList, out: Float64Array): void {
+  for (let r = 0; r < length; r += RUN) out[runs[r]] += runs[r + 2] - runs[r + 1]
+}
+
+/** Of times, which ascend within a run. */
+export function addTimes(cells: Cells, { values: runs, length }: IntList, times: Float64Array): void {
+  for (let r = 0; r < length; r += RUN) {
+    const at = cells.kind === 'min' ? runs[r + 1] : runs[r + 2] - 1
+    add(cells, runs[r], times, at, at + 1)
+  }
+}
+
+/** Adds the values of [from, to) to a cell with their zones. */
+function addZoned(cells: Cells, cell: number, values: Float64Array, zones: Zones, from: number, to: number): void {
   const [first, end] = [firstZone(from), endZone(to)]
   if (first >= end || cells.kind === 'rows') {
     add(cells, cell, values, from, to)
@@ -96,34 +140,35 @@ function addZone(cells: Cells, cell: number, values: Float64Array, zones: Zones,
   }
 }
 
-/** The same for those values alone whose row is kept. @param base the row whose mark is the first. */
-export function addKept(
-  { kind, values: out, counts }: Cells,
-  cell: number,
-  values: Float64Array,
-  kept: Uint8Array,
-  from: number,
-  to: number,
-  base: number,
-): void {
-  for (let i = from; i < to; i++) {
-    if (kept[i - base] === 0) continue
-    if (kind === 'rows') {
-      out[cell]++
-      continue
-    }
-    const value = values[i]
-    if (value - value !== 0) continue
-    if (kind === 'count') out[cell]++
-    else if (kind === 'min') {
-      if (value < out[cell]) out[cell] = value
-    } else if (kind === 'max') {
-      if (value > out[cell]) out[cell] = value
-    } else {
-      out[cell] += value
-      counts![cell]++
-    }
+function least(values: Int32Array, from: number, to: number): number {
+  let least = values[from]
+  for (let i = from + 1; i < to; i++) if (values[i] < least) least = values[i]
+  return least
+}
+
+function most(values: Int32Array, from: number, to: number): number {
+  let most = values[from]
+  for (let i = from + 1; i < to; i++) if (values[i] > most) most = values[i]
+  return most
+}
+
+/** Of integers whose sum, and those on the way to it, are 32 bits. */
+function narrowSum(values: Int32Array, from: number, to: number): number {
+  let a = 0
+  let b = 0
+  let i = from
+  for (; i + 3 < to; i += 4) {
+    a = (a + values[i] + values[i + 1]) | 0
+    b = (b + values[i + 2] + values[i + 3]) | 0
   }
+  for (; i < to; i++) a = (a + values[i]) | 0
+  return (a + b) | 0
+}
+
+function wideSum(values: Int32Array, from: number, to: number): number {
+  let sum = 0
+  for (let i = from; i < to; i++) sum += values[i]
+  return sum
 }
 
 function sumOf(values: Float64Array, from: number, to: number): number {

@@ -1,72 +1,116 @@
 /** Rows whose value satisfies a comparison; what is not finite is null, and satisfies none. */
+import type { IntList } from '../../memtable/int-list.ts'
+import type { LaneValues } from './host.ts'
 import type { FilterPlan } from './plan.ts'
+import { pushRun, RUN } from './runs.ts'
 import { endZone, firstZone, ZONE, type Zones } from './zones.ts'
 
-/** Clears the marks of the rows of values [from, to) that do not satisfy it; the first mark is that of `from`. */
-export function keepOnly(kept: Uint8Array, values: Float64Array, from: number, to: number, { comparison, value }: FilterPlan): void {
-  const n = to - from
-  switch (comparison) {
-    case '=':
-      for (let i = 0; i < n; i++) if (values[from + i] !== value) kept[i] = 0
-      return
-    case '<>':
-      for (let i = 0; i < n; i++) if (values[from + i] === value || values[from + i] - values[from + i] !== 0) kept[i] = 0
-      return
-    case '<':
-      for (let i = 0; i < n; i++) if (!(values[from + i] < value) || values[from + i] === Number.NEGATIVE_INFINITY) kept[i] = 0
-      return
-    case '<=':
-      for (let i = 0; i < n; i++) if (!(values[from + i] <= value) || values[from + i] === Number.NEGATIVE_INFINITY) kept[i] = 0
-      return
-    case '>':
-      for (let i = 0; i < n; i++) if (!(values[from + i] > value) || values[from + i] === Number.POSITIVE_INFINITY) kept[i] = 0
-      return
-    case '>=':
-      for (let i = 0; i < n; i++) if (!(values[from + i] >= value) || values[from + i] === Number.POSITIVE_INFINITY) kept[i] = 0
+const LEAST = -(2 ** 31)
+const MOST = 2 ** 31 - 1
+
+/** Numbers from `low` to `high`, or all others. */
+interface Among {
+  low: number
+  high: number
+  inside: boolean
+}
+
+/** Leaves the parts of the runs whose values satisfy it. */
+export function refine(runs: IntList, { values, divisor = 1 }: LaneValues, filter: FilterPlan, out: IntList): void {
+  out.length = 0
+  const { values: list, length } = runs
+  if (values instanceof Int32Array) refineIntegers(list, length, values, integersOf(filter, divisor), out)
+  else for (let r = 0; r < length; r += RUN) refineDoubles(list[r], values, list[r + 1], list[r + 2], filter, out)
+}
+
+function refineIntegers(runs: Int32Array, length: number, values: Int32Array, { low, high, inside }: Among, out: IntList): void {
+  for (let r = 0; r < length; r += RUN) {
+    const to = runs[r + 2]
+    let start = -1
+    for (let i = runs[r + 1]; i < to; i++) {
+      const value = values[i]
+      if ((value >= low && value <= high) === inside) {
+        if (start < 0) start = i
+      } else if (start >= 0) {
+        pushRun(out, runs[r], start, i)
+        start = -1
+      }
+    }
+    if (start >= 0) pushRun(out, runs[r], start, to)
   }
 }
 
-/** How many of values [from, to) satisfy it. */
-export function countOf(values: Float64Array, from: number, to: number, { comparison, value }: FilterPlan): number {
+function refineDoubles(of: number, values: Float64Array, from: number, to: number, filter: FilterPlan, out: IntList): void {
+  const { low, high, inside } = doublesOf(filter)
+  let start = -1
+  for (let i = from; i < to; i++) {
+    const value = values[i]
+    if ((value >= low && value <= high) === inside && value - value === 0) {
+      if (start < 0) start = i
+    } else if (start >= 0) {
+      pushRun(out, of, start, i)
+      start = -1
+    }
+  }
+  if (start >= 0) pushRun(out, of, start, to)
+}
+
+/** Adds to each list, at the cell of each run, how many of the run's values satisfy it. @param zones of the values, if there are some. */
+export function countRuns(
+  runs: IntList,
+  { values, divisor = 1 }: LaneValues,
+  zones: Zones | undefined,
+  filter: FilterPlan,
+  into: readonly Float64Array[],
+): void {
+  const { values: list, length } = runs
+  const integers = integersOf(filter, divisor)
+  const doubles = doublesOf(filter)
+  for (let r = 0; r < length; r += RUN) {
+    const [from, to] = [list[r + 1], list[r + 2]]
+    const n =
+      values instanceof Int32Array
+        ? countIntegers(values, from, to, integers)
+        : zones === undefined || to - from < 2 * ZONE
+          ? countDoubles(values, from, to, doubles)
+          : countZoned(values, zones, from, to, filter, doubles)
+    for (let i = 0; i < into.length; i++) into[i][list[r]] += n
+  }
+}
+
+function countIntegers(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {
   let n = 0
-  switch (comparison) {
-    case '=':
-      for (let i = from; i < to; i++) if (values[i] === value) n++
-      return n
-    case '<>':
-      for (let i = from; i < to; i++) if (values[i] !== value && values[i] - values[i] === 0) n++
-      return n
-    case '<':
-      for (let i = from; i < to; i++) if (values[i] < value && values[i] !== Number.NEGATIVE_INFINITY) n++
-      return n
-    case '<=':
-      for (let i = from; i < to; i++) if (values[i] <= value && values[i] !== Number.NEGATIVE_INFINITY) n++
-      return n
-    case '>':
-      for (let i = from; i < to; i++) if (values[i] > value && values[i] !== Number.POSITIVE_INFINITY) n++
-      return n
-    case '>=':
-      for (let i = from; i < to; i++) if (values[i] >= value && values[i] !== Number.POSITIVE_INFINITY) n++
-      return n
-  }
+  for (let i = from; i < to; i++) if (values[i] >= low && values[i] <= high) n++
+  return inside ? n : to - from - n
 }
 
-/** The same with the zones of the values: those that all of a zone settles are not looked at. */
-export function countZoned(values: Float64Array, zones: Zones, from: number, to: number, filter: FilterPlan): number {
+function countDoubles(values: Float64Array, from: number, to: number, { low, high, inside }: Among): number {
+  let n = 0
+  if (inside) for (let i = from; i < to; i++) if (values[i] >= low && values[i] <= high) n++
+  if (!inside) for (let i = from; i < to; i++) if (!(values[i] >= low && values[i] <= high) && values[i] - values[i] === 0) n++
+  return n
+}
+
+/** Values of zones that their least and greatest settle are not looked at. */
+function countZoned(values: Float64Array, zones: Zones, from: number, to: number, filter: FilterPlan, doubles: Among): number {
   const [first, end] = [firstZone(from), endZone(to)]
-  if (first >= end) return countOf(values, from, to, filter)
-  let n = countOf(values, from, first * ZONE, filter) + countOf(values, end * ZONE, to, filter)
+  if (first >= end) return countDoubles(values, from, to, doubles)
+  let n = countDoubles(values, from, first * ZONE, doubles) + countDoubles(values, end * ZONE, to, doubles)
   for (let zone = first; zone < end; zone++) {
-    const settled = settles(zones.min[zone], zones.max[zone], filter)
+    const settled = settles(zones, zone, filter)
     if (settled === false) continue
     const sum = zones.sum[zone]
-    n += settled === true && sum - sum === 0 ? ZONE : countOf(values, zone * ZONE, (zone + 1) * ZONE, filter)
+    n += settled === true && sum - sum === 0 ? ZONE : countDoubles(values, zone * ZONE, (zone + 1) * ZONE, doubles)
   }
   return n
 }
 
+function settles({ min, max }: Zones, zone: number, filter: FilterPlan): boolean | undefined {
+  return settled({ min: min[zone], max: max[zone] }, filter)
+}
+
 /** Whether all values from `min` to `max` satisfy it, or none; undefined: some may. */
-function settles(min: number, max: number, { comparison, value }: FilterPlan): boolean | undefined {
+export function settled({ min, max }: { min: number; max: number }, { comparison, value }: FilterPlan): boolean | undefined {
   switch (comparison) {
     case '=':
       return value < min || value > max ? false : min === max ? true : undefined
@@ -81,4 +125,52 @@ function settles(min: number, max: number, { comparison, value }: FilterPlan): b
     case '>=':
       return min >= value ? true : max < value ? false : undefined
   }
+}
+
+/** The finite doubles that satisfy it. */
+function doublesOf({ comparison, value }: FilterPlan): Among {
+  const [least, most] = [-Number.MAX_VALUE, Number.MAX_VALUE]
+  switch (comparison) {
+    case '=':
+      return { low: value, high: value, inside: true }
+    case '<>':
+      return { low: value, high: value, inside: false }
+    case '<':
+      return { low: value, high: Number.POSITIVE_INFINITY, inside: false }
+    case '<=':
+      return { low: least, high: value, inside: true }
+    case '>':
+      return { low: Number.NEGATIVE_INFINITY, high: value, inside: false }
+    case '>=':
+      return { low: value, high: most, inside: true }
+  }
+}
+
+/** The integers that satisfy it once they are divided. */
+export function integersOf({ comparison, value }: FilterPlan, divisor: number): Among {
+  const first = atLeast(value, divisor)
+  let above = first
+  while (above <= MOST && above / divisor <= value) above++
+  switch (comparison) {
+    case '=':
+      return { low: first, high: above - 1, inside: true }
+    case '<>':
+      return { low: first, high: above - 1, inside: false }
+    case '<':
+      return { low: LEAST, high: first - 1, inside: true }
+    case '<=':
+      return { low: LEAST, high: above - 1, inside: true }
+    case '>':
+      return { low: above, high: MOST, inside: true }
+    case '>=':
+      return { low: first, high: MOST, inside: true }
+  }
+}
+
+/** The least 32-bit integer whose quotient is not below `value`, which grows with it; one more than the greatest when there is none. */
+function atLeast(value: number, divisor: number): number {
+  let first = Math.max(LEAST, Math.min(MOST + 1, Math.ceil(value * divisor)))
+  while (first > LEAST && (first - 1) / divisor >= value) first--
+  while (first <= MOST && first / divisor < value) first++
+  return first
 }

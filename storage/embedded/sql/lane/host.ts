@@ -1,5 +1,4 @@
 /** What the lane needs from the engine thread it runs in. */
-import type { SampleRows } from 'svcdb/lib/columns'
 import type { NewestPlan } from './newest.ts'
 import type { NewestTable } from './newest-answer.ts'
 import type { ScanPlan } from './plan.ts'
@@ -11,20 +10,28 @@ export interface LaneHost extends LaneCatalog {
   newest(plan: NewestPlan): Promise<NewestTable | undefined>
 }
 
-export type VisitSamples = (series: number, times: Float64Array, values: Float64Array, from: number, to: number) => void
-
-/** What samples of some series leave out. */
-export interface SampleTraits {
-  /** Some rows have no value of the field. */
-  sparse: boolean
-  /** Some times are not whole milliseconds. */
-  fine: boolean
-  /** Of integer fields: no sample is outside. */
-  integers: { min: number; max: number } | undefined
+/** No value is outside. */
+export interface LaneBounds {
+  min: number
+  max: number
 }
 
-export interface LaneBlock extends SampleTraits {
-  samples: SampleRows
+export interface LaneValues {
+  /** A value a row, to be divided where there is a divisor. */
+  values: Float64Array | Int32Array
+  divisor?: number
+}
+
+/** Some rows, each with a value of every field that was asked for. */
+export interface LaneBlock {
+  /** Milliseconds of all rows of the block. */
+  times: Float64Array
+  /** The rows meant, in runs of one series each: three numbers, its position, the first row, the row after the last. Times ascend within a run. */
+  runs: Int32Array
+  /** Of a field by its number, as values are read; all of them are finite. Undefined where that is not known. */
+  bounds(field: number): LaneBounds | undefined
+  /** Right where `runs` are; they hold until the next are asked for. */
+  values(field: number): LaneValues
 }
 
 /** The rows of a plan's measurement, time and tags; filters are not applied. */
@@ -39,10 +46,9 @@ export interface LaneRows {
   anyField(): string | undefined
   /** Whether some rows surely have no value of the field, or one that is not to be read here. */
   lacks(field: string): boolean
-  /** Whether the samples of so many fields have room in memory together. */
-  fits(fields: number): boolean
-  /** Blocks of the same rows for each field that all of them have; arrays hold until the next is asked for. */
-  samples(field: string): AsyncGenerator<LaneBlock>
-  /** Calls back with runs [from, to) of samples of a series. @returns false once the field's samples leave out what is not accepted. */
-  visit(field: string, accept: (traits: SampleTraits) => boolean, visit: VisitSamples): Promise<boolean>
+  /**
+   * Calls back with all rows, each once, until it returns false.
+   * @param sparse of the one field, rows without a value are left out. @returns false where samples do not tell all.
+   */
+  scan(fields: readonly string[], sparse: boolean, visit: (block: LaneBlock) => boolean): Promise<boolean>
 }

@@ -1,28 +1,40 @@
 /** Integers as doubles: exact below 2^53 in magnitude, and so are their sums as long as they stay there. */
+import type { IntList } from '../../memtable/int-list.ts'
 import type { Cells } from './accumulate.ts'
-import type { SampleTraits } from './host.ts'
+import type { LaneBounds, LaneValues } from './host.ts'
+import { RUN } from './runs.ts'
 
 const EXACT = 2 ** 53
 
-export function areExact({ integers }: SampleTraits): boolean {
-  return integers === undefined || (integers.min > -EXACT && integers.max < EXACT)
+/** Whether doubles hold all of them. */
+export function areExact({ min, max }: LaneBounds): boolean {
+  return min > -EXACT && max < EXACT
+}
+
+/** Least and greatest of the values of runs. */
+export function boundsOf({ values: runs, length }: IntList, { values, divisor = 1 }: LaneValues): LaneBounds {
+  let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (let r = 0; r < length; r += RUN)
+    for (let i = runs[r + 1]; i < runs[r + 2]; i++) {
+      if (values[i] < min) min = values[i]
+      if (values[i] > max) max = values[i]
+    }
+  return { min: min / divisor, max: max / divisor }
 }
 
 /** The bounds of the integers that a statement reads. */
 export class IntegersRead {
-  private readonly bounds = new Map<string, { min: number; max: number }>()
+  private readonly bounds = new Map<string, LaneBounds>()
 
   /** @returns false for some that doubles do not hold. */
-  add(field: string, traits: SampleTraits): boolean {
-    const { integers } = traits
-    if (integers === undefined) return true
+  add(field: string, bounds: LaneBounds): boolean {
     const before = this.bounds.get(field)
-    if (before === undefined) this.bounds.set(field, { ...integers })
+    if (before === undefined) this.bounds.set(field, { ...bounds })
     else {
-      before.min = Math.min(before.min, integers.min)
-      before.max = Math.max(before.max, integers.max)
+      before.min = Math.min(before.min, bounds.min)
+      before.max = Math.max(before.max, bounds.max)
     }
-    return areExact(traits)
+    return areExact(bounds)
   }
 
   /** Whether every sum is exact, and with it all that were added up on the way. */

@@ -1,11 +1,13 @@
 /** Rows as they are: the fields side by side, sorted and cut. */
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
-import { keepOnly } from './filter.ts'
+import { IntList } from '../../memtable/int-list.ts'
 import { seriesOf } from './groups.ts'
-import type { LaneBlock, LaneRows } from './host.ts'
-import { areExact, integerValues } from './integers.ts'
+import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
+import { areExact, boundsOf, integerValues } from './integers.ts'
 import { type OrderTerm, sortedPositions, tagRanks } from './order.ts'
 import type { ColumnPlan, RowsPlan } from './plan.ts'
+import { isInteger, RowFilters } from './row-filters.ts'
+import { RUN, seriesRuns } from './runs.ts'
 import { CHUNK_ROWS, NUMBER_NAMES, textVector, timeVector } from './vectors.ts'
 
 /** More are left to DuckDB, which streams them. */
@@ -39,50 +41,68 @@ export async function selectRows(plan: RowsPlan, rows: LaneRows, textBytes: bool
 
 async function find(plan: RowsPlan, rows: LaneRows, fields: readonly string[]): Promise<Found | undefined> {
   const groupOf = seriesOf(plan, rows)
-  const { filters } = plan
-  const alone = fields.length === 1 && filters.length > 0
+  const filters = new RowFilters(plan, fields)
+  const integers = fields.flatMap((field, i) => (isInteger(plan, field) ? i : []))
   const enough = plan.order.length === 0 ? plan.offset + plan.limit : Number.POSITIVE_INFINITY
   const max = MAX_VALUES / (fields.length + 2)
   const found: Found = { rows: 0, series: new Int32Array(1024), times: new Float64Array(1024), values: fields.map(() => new Float64Array(1024)) }
-  const readers = fields.map((field) => rows.samples(field))
-  try {
-    while (found.rows < enough) {
-      const blocks: LaneBlock[] = []
-      for (const reader of readers) {
-        const { value, done } = await reader.next()
-        if (done !== true) blocks.push(value)
-      }
-      if (blocks.length === 0) break
-      if (blocks.length < fields.length || blocks.some((block) => block.fine || (block.sparse && !alone) || !areExact(block))) return undefined
-      const [{ samples }] = blocks
-      if (blocks.some((block) => !sameRows(block.samples.starts, samples.starts))) return undefined
-      const kept = new Uint8Array(samples.times.length).fill(1)
-      for (const filter of filters) keepOnly(kept, blocks[fields.indexOf(filter.field)].samples.values, 0, kept.length, filter)
-      for (let s = 0; s + 1 < samples.starts.length; s++) {
-        if (groupOf[samples.first + s] < 0) continue
-        for (let i = samples.starts[s]; i < samples.starts[s + 1]; i++) {
-          if (kept[i] === 0) continue
-          if (found.rows === found.series.length) grow(found)
-          found.series[found.rows] = samples.first + s
-          found.times[found.rows] = samples.times[i]
-          for (let f = 0; f < blocks.length; f++) found.values[f][found.rows] = blocks[f].samples.values[i]
-          found.rows++
-        }
-        if (found.rows > max) return undefined
-      }
+  let runs = new IntList(1024)
+  let whole = true
+  const told = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => {
+    seriesRuns(block, groupOf, runs)
+    const left = filters.apply(block, runs, false)
+    runs = left.runs
+    cut(runs, enough - found.rows)
+    const first = found.rows
+    const inside = addRows(found, runs, block, max)
+    whole = left.exact && inside && integers.every((field) => addsExact(block, runs, field))
+    // Fields are read where rows are left.
+    if (whole && found.rows > first) for (let f = 0; f < fields.length; f++) addValues(found.values[f], first, runs, block.values(f))
+    return whole && found.rows < enough
+  })
+  return told && whole ? found : undefined
+}
+
+/** Leaves the first so many rows. */
+function cut(runs: IntList, rows: number): void {
+  let left = rows
+  for (let r = 0; r < runs.length; r += RUN) {
+    const [from, to] = [runs.values[r + 1], runs.values[r + 2]]
+    if (to - from >= left) {
+      runs.values[r + 2] = from + left
+      runs.length = r + RUN
     }
-    return found
-  } finally {
-    for (const reader of readers) await reader.return(undefined)
+    left -= to - from
   }
 }
 
-export function sameRows(a: Int32Array, b: Int32Array): boolean {
-  return a === b || (a.length === b.length && a.every((start, i) => start === b[i]))
+/** @returns false once there are more than `max`. */
+function addRows(found: Found, { values: runs, length }: IntList, { times }: LaneBlock, max: number): boolean {
+  let rows = found.rows
+  for (let r = 0; r < length; r += RUN) rows += runs[r + 2] - runs[r + 1]
+  if (rows > max) return false
+  grow(found, rows)
+  for (let r = 0; r < length; r += RUN) {
+    for (let i = runs[r + 1]; i < runs[r + 2]; i++) {
+      found.series[found.rows] = runs[r]
+      found.times[found.rows++] = times[i]
+    }
+  }
+  return true
 }
 
-function grow(found: Found): void {
-  const room = found.series.length * 2
+function addValues(out: Float64Array, first: number, { values: runs, length }: IntList, { values, divisor = 1 }: LaneValues): void {
+  let n = first
+  for (let r = 0; r < length; r += RUN) for (let i = runs[r + 1]; i < runs[r + 2]; i++) out[n++] = values[i] / divisor
+}
+
+function addsExact(block: LaneBlock, runs: IntList, field: number): boolean {
+  return runs.length === 0 || areExact(block.bounds(field) ?? boundsOf(runs, block.values(field)))
+}
+
+function grow(found: Found, rows: number): void {
+  if (rows <= found.series.length) return
+  const room = Math.max(rows, found.series.length * 2)
   const series = new Int32Array(room)
   series.set(found.series)
   found.series = series

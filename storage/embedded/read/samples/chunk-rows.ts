@@ -1,0 +1,110 @@
+/** Rows of a memtable chunk whose values are gathered where they are asked for. */
+import type { ChunkView, ColumnView } from '../../memtable/chunk-view.ts'
+import type { FieldDef } from '../../threads/definitions.ts'
+import type { MemtablePart } from '../../threads/state.ts'
+import { built } from './chunk-blocks.ts'
+import type { ChunkFrame } from './chunk-frame.ts'
+import type { Frame } from './page-block.ts'
+import type { RowBlock, RowValues } from './row-block.ts'
+import { RUN } from './row-runs.ts'
+import type { SampleBlock } from './sample-block.ts'
+import type { Scratch } from './scratch.ts'
+
+export class ChunkRows implements RowBlock {
+  readonly frame: Frame
+  private readonly part: MemtablePart
+  private readonly chunk: ChunkView
+  private readonly fields: readonly FieldDef[]
+  private readonly order: Int32Array
+  private readonly kept: (field: FieldDef) => SampleBlock | undefined
+
+  /** @param kept a field's block of the same rows, if the cache has it. */
+  constructor(
+    part: MemtablePart,
+    chunk: ChunkView,
+    fields: readonly FieldDef[],
+    { order, series, starts, times, rests, duplicates, minTime, maxTime }: ChunkFrame,
+    kept: (field: FieldDef) => SampleBlock | undefined,
+  ) {
+    this.part = part
+    this.chunk = chunk
+    this.fields = fields
+    this.order = order
+    this.kept = kept
+    this.frame = { series, starts, times, minTime, maxTime }
+    if (rests !== undefined) this.frame.rests = rests
+    if (duplicates) this.frame.duplicates = true
+  }
+
+  dense(field: number): boolean {
+    const view = this.view(field)
+    return view !== undefined && !this.chunk.hasNulls(view)
+  }
+
+  bounds(): undefined {
+    return undefined
+  }
+
+  values(field: number, runs: Int32Array, scratch: Scratch): RowValues | undefined {
+    const view = this.view(field)
+    if (view === undefined) return undefined
+    const { chunk, part, order } = this
+    const def = this.fields[field]
+    const kept = this.kept(def)
+    if (kept !== undefined && kept.sparse !== true && kept.times.length === order.length) return { values: kept.values }
+    if (!chunk.hasNulls(view) && gathers(def, chunk, view)) {
+      const out = scratch.doubles(order.length).subarray(0, order.length)
+      gather(view, def, order, runs, out)
+      return { values: out }
+    }
+    const block = built(part, chunk, view, order, def).build(false)
+    return block.sparse === true ? undefined : { values: block.values }
+  }
+
+  close(): void {}
+
+  private view(field: number): ColumnView | undefined {
+    return this.chunk.columns.get(this.fields[field].id)
+  }
+}
+
+/** Rows that have a value of the one field. */
+export class BlockRows implements RowBlock {
+  readonly frame: Frame
+  private readonly block: SampleBlock
+
+  constructor(block: SampleBlock) {
+    this.block = block
+    this.frame = block
+  }
+
+  dense(): boolean {
+    return true
+  }
+
+  bounds(): undefined {
+    return undefined
+  }
+
+  values(): RowValues {
+    const { values, divisor } = this.block
+    return divisor === undefined ? { values } : { values, divisor }
+  }
+
+  close(): void {}
+}
+
+/** Whether values are numbers as they lie there. */
+function gathers({ type }: FieldDef, chunk: ChunkView, view: ColumnView): boolean {
+  return type === 'float64' ? !chunk.hasNonFinite(view) : type === 'int64' || type === 'uint64' || type === 'bool'
+}
+
+function gather({ f64, i32, u8 }: ColumnView, { type }: FieldDef, order: Int32Array, runs: Int32Array, out: Float64Array): void {
+  for (let r = 0; r < runs.length; r += RUN) {
+    const [from, to] = [runs[r + 1], runs[r + 2]]
+    if (type === 'float64') for (let i = from; i < to; i++) out[i] = f64[order[i]]
+    else if (type === 'int64') for (let i = from; i < to; i++) out[i] = i32[order[i] * 2 + 1] * 4294967296 + (i32[order[i] * 2] >>> 0)
+    else if (type === 'uint64') for (let i = from; i < to; i++) out[i] = (i32[order[i] * 2 + 1] >>> 0) * 4294967296 + (i32[order[i] * 2] >>> 0)
+    else for (let i = from; i < to; i++) out[i] = u8[order[i]]
+  }
+}

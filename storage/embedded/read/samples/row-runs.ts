@@ -1,0 +1,163 @@
+/**
+ * Which rows of some blocks are those of a measurement: each series and millisecond once, the newest write winning, without what is masked. It takes the times of
+ * rows alone, so that values need not be in memory together, and none are read of a block without a row.
+ */
+import { IntList } from '../../memtable/int-list.ts'
+import { eachCommon } from './gather.ts'
+import { timeBound, unmaskedRuns } from './mask-times.ts'
+import type { Frame } from './page-block.ts'
+import type { MaskedFrame } from './row-block.ts'
+
+/** Numbers of a run: the position of its series, its first row, the row after its last. */
+export const RUN = 3
+
+/** A run of a series whose rows do not simply follow those of other blocks. */
+interface Overlap {
+  position: number
+  block: number
+  from: number
+  to: number
+  begin: number
+  end: number
+  ascends: boolean
+}
+
+/** Blocks are added first, those of older sources before; then their runs are asked for. */
+export class RowRuns {
+  private readonly series: Int32Array
+  private readonly first: number
+  private readonly lo: number
+  private readonly hi: number
+  private readonly frames: Frame[] = []
+  private readonly runs: IntList[] = []
+  /** Of each series the newest time so far, and whether its rows have to be put in order. */
+  private readonly newest: Float64Array
+  private readonly disordered: Uint8Array
+  private anyDisordered = false
+  private readonly parts: number[] = []
+
+  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
+  constructor(series: Int32Array, first: number, lo: number, hi: number) {
+    this.series = series
+    this.first = first
+    this.lo = lo
+    this.hi = hi
+    this.newest = new Float64Array(series.length).fill(Number.NEGATIVE_INFINITY)
+    this.disordered = new Uint8Array(series.length)
+  }
+
+  /** @returns whether it has rows, masked ones aside. */
+  add({ frame, masks }: MaskedFrame): boolean {
+    const { lo, hi, parts, frames } = this
+    const { starts, times, series, minTime, maxTime } = frame
+    const runs = new IntList(maxTime < lo || minTime > hi ? 0 : RUN * Math.min(series.length, this.series.length))
+    frames.push(frame)
+    this.runs.push(runs)
+    if (maxTime < lo || minTime > hi) return false
+    const whole = minTime >= lo && maxTime <= hi
+    eachCommon(this.series, series, (position, at) => {
+      const start = starts[at]
+      const end = starts[at + 1]
+      const from = whole ? start : timeBound(times, lo, start, end)
+      const to = whole ? end : timeBound(times, hi + 1, from, end)
+      if (from === to) return
+      if (masks.length === 0) this.run(runs, frame, position, from, to)
+      else {
+        const n = unmaskedRuns(masks, series[at], frame, from, to, parts)
+        for (let i = 0; i < n; i++) this.run(runs, frame, position, parts[i * 2], parts[i * 2 + 1])
+      }
+    })
+    return runs.length > 0
+  }
+
+  /** Of each block in the order they were added: `RUN` numbers a run. Positions are those of the request. Times ascend within a run. */
+  finish(): Int32Array[] {
+    if (this.anyDisordered) this.putInOrder()
+    const { first } = this
+    const out = this.runs.map((runs) => runs.view())
+    if (first > 0) for (const runs of out) for (let i = 0; i < runs.length; i += RUN) runs[i] += first
+    return out
+  }
+
+  private run(runs: IntList, { times, duplicates }: Frame, position: number, from: number, to: number): void {
+    const { newest } = this
+    if (!(newest[position] < times[from]) || (duplicates === true && !ascends(times, from, to))) {
+      this.disordered[position] = 1
+      this.anyDisordered = true
+    }
+    if (newest[position] < times[to - 1]) newest[position] = times[to - 1]
+    runs.push(position)
+    runs.push(from)
+    runs.push(to)
+  }
+
+  private putInOrder(): void {
+    const found: Overlap[] = []
+    for (const [block, runs] of this.runs.entries()) {
+      const { times, duplicates } = this.frames[block]
+      const { values, length } = runs
+      runs.length = 0
+      for (let i = 0; i < length; i += RUN) {
+        const [position, from, to] = [values[i], values[i + 1], values[i + 2]]
+        if (this.disordered[position] === 0) pushRun(runs, position, from, to)
+        else {
+          const inOrder = duplicates !== true || ascends(times, from, to)
+          found.push({ position, block, from, to, begin: times[from], end: times[to - 1], ascends: inOrder })
+        }
+      }
+    }
+    found.sort((a, b) => a.position - b.position || a.begin - b.begin || a.block - b.block)
+    for (let i = 0; i < found.length; ) {
+      const { position } = found[i]
+      let { end } = found[i]
+      let to = i + 1
+      for (; to < found.length && found[to].position === position && found[to].begin <= end; to++) if (found[to].end > end) end = found[to].end
+      if (to === i + 1 && found[i].ascends) pushRun(this.runs[found[i].block], position, found[i].from, found[i].to)
+      else this.merge(found.slice(i, to))
+      i = to
+    }
+  }
+
+  /** Of rows of a millisecond those of the newest block win, and in a block the last. */
+  private merge(overlaps: readonly Overlap[]): void {
+    const rows = overlaps.reduce((sum, { from, to }) => sum + to - from, 0)
+    const times = new Float64Array(rows)
+    const blocks = new Int32Array(rows)
+    const at = new Int32Array(rows)
+    let n = 0
+    for (const { block, from, to } of overlaps) {
+      for (let row = from; row < to; row++, n++) {
+        times[n] = this.frames[block].times[row]
+        blocks[n] = block
+        at[n] = row
+      }
+    }
+    const order = new Uint32Array(rows)
+    for (let i = 0; i < rows; i++) order[i] = i
+    order.sort((a, b) => times[a] - times[b] || blocks[a] - blocks[b] || at[a] - at[b])
+    const [{ position }] = overlaps
+    let [block, from, to] = [-1, 0, 0]
+    for (let i = 0; i < rows; i++) {
+      const row = order[i]
+      if (i + 1 < rows && times[order[i + 1]] === times[row]) continue
+      if (blocks[row] === block && at[row] === to) {
+        to++
+        continue
+      }
+      if (block >= 0) pushRun(this.runs[block], position, from, to)
+      ;[block, from, to] = [blocks[row], at[row], at[row] + 1]
+    }
+    pushRun(this.runs[block], position, from, to)
+  }
+}
+
+function pushRun(runs: IntList, position: number, from: number, to: number): void {
+  runs.push(position)
+  runs.push(from)
+  runs.push(to)
+}
+
+function ascends(times: Float64Array, from: number, to: number): boolean {
+  for (let i = from + 1; i < to; i++) if (!(times[i - 1] < times[i])) return false
+  return true
+}
