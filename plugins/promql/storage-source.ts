@@ -51,11 +51,14 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
     parts.push(...(merged === undefined ? same : [merged]))
     same = []
   }
-  for (const metric of MetricCatalog.of(await reader.schema(namespace)).select(names)) {
+  const metrics = MetricCatalog.of(await reader.schema(namespace)).select(names)
+  // Samples of several fields may become one series: which of them lie beside the ends of windows shows then.
+  const asked = metrics.length === 1 ? request : { ...request, windows: undefined }
+  for (const metric of metrics) {
     if (pacer.due(METRIC_CELLS)) await pacer.pause()
     if (metric.name !== name) close()
     name = metric.name
-    const part = await selectMetric(place, metric, others, request)
+    const part = await selectMetric(place, metric, others, asked)
     if (part.labels.length > 0) same.push(part)
   }
   close()
@@ -90,6 +93,7 @@ async function selectMetric(
       start: nanoseconds(request.after + 1),
       end: nanoseconds(request.upTo + 1),
       ...(request.newestOnly === true ? { newestOnly: true } : {}),
+      ...(request.windows === undefined || part !== undefined ? {} : { windows: request.windows }),
       maxBlockSamples: maxSamples,
     }),
   )
@@ -116,10 +120,10 @@ async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBl
 
 async function* decoded(blocks: AsyncIterable<SampleRows>): AsyncGenerator<SampleBlock> {
   const decoder = new HistogramDecoder()
-  for await (const { first, starts, times, values, kinds, histograms: encoded } of blocks) {
+  for await (const { first, starts, times, values, kinds, histograms: encoded, ordinals } of blocks) {
     const histograms =
       encoded === undefined ? undefined : Array.from(encoded, (bytes) => (bytes === undefined ? undefined : decoder.decode(bytes, 0, bytes.length)))
-    yield { first, starts, times, values, kinds, histograms }
+    yield { first, starts, times, values, kinds, histograms, ordinals }
   }
 }
 

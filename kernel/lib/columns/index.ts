@@ -10,6 +10,7 @@ export {
   type SampleRequest,
   type SampleRows,
   type SampleSet,
+  type SampleWindows,
   type SeriesSet,
   type TagColumn,
   type TagSets,

@@ -20,6 +20,14 @@ export interface TagSets {
   column(key: string): TagColumn
 }
 
+/** Windows of time (end - range, end] that end at `first`, `first + interval` and so on, `count` of them; milliseconds. */
+export interface SampleWindows {
+  first: number
+  interval: number
+  count: number
+  range: number
+}
+
 export interface SampleRequest {
   namespace: string
   measurement: string
@@ -31,6 +39,11 @@ export interface SampleRequest {
   end?: bigint
   /** Of each series only the newest sample of the range. */
   newestOnly?: boolean
+  /**
+   * Of each of these windows only its first and its last sample matter, how many it has, and between which samples values fall. Samples in between may then be
+   * left out, and `SampleRows.ordinals` counts them. A reader need not leave out any.
+   */
+  windows?: SampleWindows
   /** What a block may have; the samples of one series are always in one. Absent = no limit. */
   maxBlockSamples?: number
 }
@@ -58,6 +71,8 @@ export interface SampleRows {
   values: Float64Array
   /** SAMPLE_FLOAT, SAMPLE_STALE or SAMPLE_HISTOGRAM; absent when all are floats. */
   kinds?: Uint8Array
+  /** Where samples were left out: the place of each among all samples of its series that the request is for. */
+  ordinals?: Int32Array
   /** Encoded (svcdb/lib/histogram); set where the kind says so. */
   histograms?: (Uint8Array | undefined)[]
 }

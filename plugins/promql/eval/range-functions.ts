@@ -51,7 +51,7 @@ export async function walkRanges<Sink extends RowSink>(
   if (modifier !== undefined && fn[modifier] !== true) {
     throw new ExecutionError(`${modifier} modifier can only be used with: ${namesWith(modifier).join(', ')} - not with ${expr.name}`)
   }
-  const input = await rangeInput(arg, steps, evaluation)
+  const input = await rangeInput(arg, steps, evaluation, fn.edges === true)
   // What is said of a subquery's samples names no place of the query: Prometheus has lost it by then.
   const call = new RangeCall(expr, arg.kind === 'subquery' ? NOWHERE : arg.pos, context.annotations)
   call.labels = input.labels
@@ -69,6 +69,7 @@ export async function walkRanges<Sink extends RowSink>(
     call.values = block.values
     call.kinds = block.kinds
     call.histograms = block.histograms
+    call.ordinals = block.ordinals
     for (let i = 0; i + 1 < block.starts.length; i++) {
       const from = block.starts[i]
       const to = block.starts[i + 1]
@@ -79,7 +80,7 @@ export async function walkRanges<Sink extends RowSink>(
       walk.step = 0
       let given = 0
       if (short !== undefined && block.kinds === undefined && to - from <= SHORT_SAMPLES) {
-        short.plan.follow(block.times, from, to)
+        short.plan.follow(block.times, from, to, block.ordinals)
         if (short.plan.samples <= SHORT_SAMPLES) {
           if (short.rows.fill(block.values, from, sink)) given = FLOAT
           walk.step = steps.count

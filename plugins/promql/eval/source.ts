@@ -1,4 +1,5 @@
 /** Where the evaluator gets series from: the storage, or a test's own samples. */
+import type { SampleWindows } from 'svcdb/lib/columns'
 import type { LabelMatcher } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { SampleBlock } from './value.ts'
@@ -10,6 +11,8 @@ export interface SelectRequest {
   upTo: number
   /** Only the newest sample of each series in that range is wanted (staleness markers count as samples). */
   newestOnly?: boolean
+  /** Of each window only the first and last sample, their number, and where values fall, matter: others may be left out. */
+  windows?: SampleWindows
 }
 
 /** Series that match, ordered as the storage has them; some may turn out to have no samples in the range. */

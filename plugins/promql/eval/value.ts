@@ -55,14 +55,16 @@ export interface SampleBlock {
   /** SAMPLE_FLOAT, SAMPLE_STALE or SAMPLE_HISTOGRAM; absent when all are floats. */
   kinds?: Uint8Array
   histograms?: (FloatHistogram | undefined)[]
+  /** Where samples were left out (SelectRequest.windows): the place of each among all samples of its series. */
+  ordinals?: Int32Array
 }
 
 /**
  * The block as an object of the one shape that the loops over samples see, wherever it comes from: compiled for another shape, a loop would be thrown
  * away and compiled again while queries wait.
  */
-export function shaped({ first, starts, times, values, kinds, histograms }: SampleBlock): SampleBlock {
-  return { first, starts, times, values, kinds, histograms }
+export function shaped({ first, starts, times, values, kinds, histograms, ordinals }: SampleBlock): SampleBlock {
+  return { first, starts, times, values, kinds, histograms, ordinals }
 }
 
 /** A range vector, before a function turns its windows into a vector. */

@@ -12,6 +12,9 @@ export class WindowPlan {
   /** Of the samples; what lies behind `length` is of other series. */
   times = new Float64Array(0)
   length = 0
+  /** Where samples were left out: their places among all of the series. */
+  ordinals: Int32Array | undefined
+  private places = new Int32Array(0)
   /** Steps outside [first, end) have empty windows. */
   first = 0
   end = 0
@@ -33,10 +36,16 @@ export class WindowPlan {
     return this.steps.start + step * this.steps.interval - this.offset
   }
 
-  /** Makes the plan that of the series whose samples are at these times[from, to). */
-  follow(times: Float64Array, from: number, to: number): void {
-    if (this.has(times, from, to)) return
+  /** Makes the plan that of the series whose samples are at these times[from, to). @param ordinals of the samples, where some were left out. */
+  follow(times: Float64Array, from: number, to: number, ordinals?: Int32Array): void {
+    if (this.has(times, from, to, ordinals)) return
     const length = to - from
+    if (ordinals === undefined) this.ordinals = undefined
+    else {
+      if (length > this.places.length) this.places = new Int32Array(length * 2)
+      for (let i = 0; i < length; i++) this.places[i] = ordinals[from + i]
+      this.ordinals = this.places
+    }
     if (length > this.times.length) this.times = new Float64Array(length * 2)
     const own = this.times
     for (let i = 0; i < length; i++) own[i] = times[from + i]
@@ -45,10 +54,11 @@ export class WindowPlan {
     this.lay()
   }
 
-  private has(times: Float64Array, from: number, to: number): boolean {
-    const { times: own, length } = this
-    if (to - from !== length) return false
+  private has(times: Float64Array, from: number, to: number, ordinals: Int32Array | undefined): boolean {
+    const { times: own, length, ordinals: places } = this
+    if (to - from !== length || (places === undefined) !== (ordinals === undefined)) return false
     for (let i = 0; i < length; i++) if (own[i] !== times[from + i]) return false
+    if (places !== undefined && ordinals !== undefined) for (let i = 0; i < length; i++) if (places[i] !== ordinals[from + i]) return false
     return true
   }
 

@@ -24,11 +24,12 @@ export interface RangeInput {
   dropName?: Uint8Array
 }
 
-export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Steps, evaluation: Evaluation): Promise<RangeInput> {
-  return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation) : ofSubquery(expr, steps, evaluation)
+/** @param edges samples that are not beside an end of a window may be left out (RangeFunction.edges). */
+export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Steps, evaluation: Evaluation, edges: boolean): Promise<RangeInput> {
+  return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation, edges) : ofSubquery(expr, steps, evaluation)
 }
 
-async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evaluation): Promise<RangeInput> {
+async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evaluation, edges: boolean): Promise<RangeInput> {
   const { context, statsOnly } = evaluation
   const { vector } = expr
   const stats = statsOnly.has(vector)
@@ -39,7 +40,13 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evalua
   const ahead = vector.modifier === 'smoothed' ? context.lookbackMs : 0
   // Whether the counter was reset before a window's first sample shows in the sample at its open end.
   const after = first - range - before - (stats ? 1 : 0)
-  const selection = await context.source.select({ matchers: vector.matchers, after, upTo: readUntil(vector, after, last + ahead, evaluation) })
+  const windows = { first, interval: steps.interval, count: reference.at === undefined ? steps.count : 1, range }
+  const selection = await context.source.select({
+    matchers: vector.matchers,
+    after,
+    upTo: readUntil(vector, after, last + ahead, evaluation),
+    ...(edges && !stats && vector.modifier === undefined ? { windows } : {}),
+  })
   return {
     labels: markDistinct(selection.labels),
     blocks: async function* () {

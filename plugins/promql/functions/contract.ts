@@ -35,6 +35,8 @@ export class RangeCall {
   histograms: readonly (FloatHistogram | undefined)[] | undefined
   lo = 0
   hi = 0
+  /** Where samples were left out, which is done for functions of `edges` alone: the place of each among all of its series. */
+  ordinals: Int32Array | undefined
   /** Milliseconds: step time less offset less range, step time less offset (or as @ says), the range, the step. */
   rangeStart = NaN
   rangeEnd = NaN
@@ -64,6 +66,12 @@ export class RangeCall {
     this.annotations = annotations
   }
 
+  /** Samples of the window, those left out too. */
+  get count(): number {
+    const { lo, hi, ordinals } = this
+    return ordinals === undefined ? hi - lo : ordinals[hi - 1] - ordinals[lo] + 1
+  }
+
   /** For messages. */
   metricName(): string {
     return this.labels?.at(this.series).get('__name__') ?? ''
@@ -85,6 +93,8 @@ export interface RangeFunction {
   window: RangeFn
   /** Made once a call; absent where only windows are known. */
   rows?(plan: WindowPlan): RangeRows
+  /** Of a window of floats only its first and last sample, the number of samples, and where values fall, matter. */
+  edges?: true
   /** Series keep their metric name; else the evaluator marks them in `dropName`. */
   keepsName?: true
   /** Takes selectors with these modifiers. */

@@ -120,10 +120,10 @@ export class CountRows implements RangeRows {
   }
 
   fill(_values: Float64Array, _from: number, { values: out, kinds, base }: Row): boolean {
-    const { lo, hi, first, end } = this.plan
+    const { lo, hi, first, end, ordinals } = this.plan
     for (let step = first; step < end; step++) {
       if (lo[step] === hi[step]) continue
-      out[base + step] = hi[step] - lo[step]
+      out[base + step] = ordinals === undefined ? hi[step] - lo[step] : ordinals[hi[step] - 1] - ordinals[lo[step]] + 1
       kinds[base + step] = FLOAT
     }
     return first < end

@@ -140,7 +140,7 @@ export function timeOfLast(call: RangeCall): number {
 }
 
 export function countOverTime(call: RangeCall): number {
-  call.value = call.hi - call.lo
+  call.value = call.count
   return FLOAT
 }
 

@@ -69,10 +69,10 @@ export class DifferenceRows implements RangeRows {
   /** Everything that follows from the times alone. */
   private measure(): void {
     const { plan, sampled, toStart, toEnd, factors, divisor } = this
-    const { times, lo, hi, first, end, range } = plan
+    const { times, lo, hi, first, end, range, ordinals } = plan
     for (let step = first; step < end; step++) {
-      const count = hi[step] - lo[step]
-      if (count < 2) continue
+      if (hi[step] - lo[step] < 2) continue
+      const count = ordinals === undefined ? hi[step] - lo[step] : ordinals[hi[step] - 1] - ordinals[lo[step]] + 1
       const oldest = times[lo[step]]
       const newest = times[hi[step] - 1]
       const rangeEnd = plan.endOf(step)

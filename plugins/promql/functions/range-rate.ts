@@ -50,11 +50,11 @@ function counterChange(call: RangeCall): number {
  * A counter is not stretched to before it was zero: `first` is its first value, `change` its increase.
  */
 function extrapolation(call: RangeCall, change: number, first: number, counter: boolean): number {
-  const { times, lo, hi } = call
+  const { times, lo, hi, count } = call
   const firstTime = times[lo]
   const lastTime = times[hi - 1]
   const sampled = (lastTime - firstTime) / 1000
-  const average = sampled / (hi - lo - 1)
+  const average = sampled / (count - 1)
   const threshold = average * REACH
   let toStart = (firstTime - call.rangeStart) / 1000
   let toEnd = (call.rangeEnd - lastTime) / 1000

@@ -55,7 +55,7 @@ function same(a: readonly (number | undefined)[], b: readonly (number | undefine
 
 class RowsOf {
   private readonly plan: WindowPlan
-  private readonly rows: ReturnType<NonNullable<RangeFunction['rows']>>
+  private readonly rows: ReturnType<NonNullable<RangeFunction['rows']>> | undefined
   private readonly fn: RangeFunction
   private readonly grid: (typeof grids)[number]
   private series = 0
@@ -64,7 +64,24 @@ class RowsOf {
     this.fn = fn
     this.grid = grid
     this.plan = new WindowPlan(grid.steps, grid.range, grid.offset)
-    this.rows = fn.rows!(this.plan)
+    this.rows = fn.rows?.(this.plan)
+  }
+
+  /** Of these samples alone; the places are those among all. */
+  some(
+    list: readonly number[],
+    samples: readonly number[],
+    places: readonly number[],
+  ): { short: (number | undefined)[] | undefined; long: (number | undefined)[] } {
+    const times = Float64Array.from([7, ...places.map((place) => list[place])])
+    const values = Float64Array.from([3, ...places.map((place) => samples[place])])
+    const ordinals = Int32Array.from([5, ...places])
+    const short = this.fn.rows === undefined ? undefined : this.short(times, values, 1, times.length, ordinals)
+    return { short, long: this.long(times, values, 1, times.length, ordinals) }
+  }
+
+  all(list: readonly number[], samples: readonly number[]): (number | undefined)[] {
+    return this.long(Float64Array.from(list), Float64Array.from(samples), 0, list.length)
   }
 
   both(list: readonly number[], samples: readonly number[]): Record<'short' | 'long', (number | undefined)[]> {
@@ -74,20 +91,21 @@ class RowsOf {
     return { short: this.short(times, values, 3, 3 + list.length), long: this.long(times, values, 3, 3 + list.length) }
   }
 
-  private short(times: Float64Array, values: Float64Array, from: number, to: number): (number | undefined)[] {
+  private short(times: Float64Array, values: Float64Array, from: number, to: number, ordinals?: Int32Array): (number | undefined)[] {
     const { count } = this.grid.steps
     const row = { values: new Float64Array(count + 5), kinds: new Uint8Array(count + 5), base: 5 }
-    this.plan.follow(times, from, to)
-    const given = this.rows.fill(values, from, row)
+    this.plan.follow(times, from, to, ordinals)
+    const given = this.rows!.fill(values, from, row)
     t.equal(given, row.kinds.includes(FLOAT))
     return Array.from({ length: count }, (_, step) => (row.kinds[5 + step] === FLOAT ? row.values[5 + step] : undefined))
   }
 
-  private long(times: Float64Array, values: Float64Array, from: number, to: number): (number | undefined)[] {
+  private long(times: Float64Array, values: Float64Array, from: number, to: number, ordinals?: Int32Array): (number | undefined)[] {
     const { steps, range, offset } = this.grid
     const call = new RangeCall({ kind: 'call' } as CallExpr, { start: 0, end: 0 }, new Annotations())
     call.times = times
     call.values = values
+    call.ordinals = ordinals
     call.series = this.series++
     call.range = range
     return Array.from({ length: steps.count }, (_, step) => {
@@ -125,5 +143,48 @@ for (const [name, fn] of IMPLEMENTATIONS) {
       }
     }
     t.ok(cells > 10_000, `${cells} cells are the same`)
+  })
+}
+
+/** Places of the samples that a storage has to give: those beside the ends of windows, where values fall, and some more. */
+function neededPlaces(list: readonly number[], samples: readonly number[], { steps, range, offset }: (typeof grids)[number]): number[] {
+  const places = new Set<number>([0, list.length - 1])
+  for (let step = 0; step < steps.count; step++) {
+    const end = steps.start + step * steps.interval - offset
+    for (const edge of [end, end - range]) {
+      const after = list.findIndex((time) => time > edge)
+      places.add(after < 0 ? list.length - 1 : after).add(Math.max(0, (after < 0 ? list.length : after) - 1))
+    }
+  }
+  for (let i = 1; i < list.length; i++) if (!(samples[i] >= samples[i - 1])) places.add(i).add(i - 1)
+  for (let i = 0; i < list.length; i++) if (random() < 0.1) places.add(i)
+  return [...places].sort((a, b) => a - b)
+}
+
+for (const [name, fn] of IMPLEMENTATIONS) {
+  if (fn.kind !== 'range' || fn.edges !== true) continue
+  t.test(`${name} of the samples that matter`, async (t) => {
+    let left = 0
+    for (const grid of grids.slice(0, 3)) {
+      const rows = new RowsOf(fn, grid)
+      for (const [shape, next] of Object.entries(SHAPES)) {
+        for (let series = 0; series < SERIES; series++) {
+          // As often as in windows that hold many samples.
+          const times = timesOf(series, START).map((time) => START + Math.floor((time - START) / 9))
+          let value = Math.floor(random() * 100)
+          const values = times.map(() => {
+            value = next(value)
+            return value
+          })
+          const places = neededPlaces(times, values, grid)
+          left += times.length - places.length
+          const all = rows.all(times, values)
+          const { short, long } = rows.some(times, values, places)
+          if (!same(long, all)) t.same(long, all, `${shape}, series ${series}, steps of ${grid.steps.interval}`)
+          if (short !== undefined && !same(short, all)) t.same(short, all, `${shape}, series ${series}, steps of ${grid.steps.interval}`)
+        }
+      }
+    }
+    t.ok(left > 1000, `${left} samples were left out`)
   })
 }

@@ -4,16 +4,19 @@ import { IntList } from '../../memtable/int-list.ts'
 import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
 import { inOrder } from './order.ts'
+import { PackedBlock } from './packed-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 import { lowerBound } from './search.ts'
+import type { AnyBlock } from './segment-blocks.ts'
 import type { MaskedBlock } from './source-blocks.ts'
+import { PickedSamples } from './window-edges.ts'
 
 /** Copying fewer samples than this one by one is cheaper than by `set`. */
 const FEW = 192
 /** With so many times more series on one side, they are looked up instead of passed over. */
 const SEEK_SHARE = 8
 /** Numbers that a run takes. */
-const RUN = 4
+const RUN = 5
 
 interface RunOrder {
   order: Int32Array
@@ -26,40 +29,42 @@ export class Gatherer {
   private readonly first: number
   private readonly lo: number
   private readonly hi: number
-  /** Runs found so far: position of the series, block, from, to. */
+  /** Runs found so far: position of the series, block, from, to, place of the series in the block. */
   private readonly runs = new IntList(1024)
-  private readonly blocks: SampleBlock[] = []
+  private readonly blocks: AnyBlock[] = []
   private readonly counts: Int32Array
   private readonly parts: number[] = []
   private ordered: RunOrder | undefined
+  private readonly picked: PickedSamples
 
-  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
-  constructor(series: Int32Array, first: number, lo: number, hi: number) {
+  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. @param picked memory for `pickedRows`. */
+  constructor(series: Int32Array, first: number, lo: number, hi: number, picked: PickedSamples = new PickedSamples()) {
     this.series = series
     this.first = first
     this.lo = lo
     this.hi = hi
     this.counts = new Int32Array(series.length)
+    this.picked = picked
   }
 
   /** Sample blocks of older sources first. */
-  add({ block, masks }: MaskedBlock): void {
+  add({ block, masks }: MaskedBlock<AnyBlock>): void {
     if (block.maxTime < this.lo || block.minTime > this.hi) return
     const whole = block.minTime >= this.lo && block.maxTime <= this.hi
     const number = this.blocks.length
-    const { starts, times } = block
+    const { starts } = block
     let used = false
     eachCommon(this.series, block.series, (position, at) => {
       const start = starts[at]
       const end = starts[at + 1]
-      const from = whole ? start : timeBound(times, this.lo, start, end)
-      const to = whole ? end : timeBound(times, this.hi + 1, from, end)
+      const from = whole ? start : boundIn(block, at, this.lo, start, end)
+      const to = whole ? end : boundIn(block, at, this.hi + 1, from, end)
       if (from === to) return
       used = true
-      if (masks.length === 0) this.run(position, number, from, to)
+      if (masks.length === 0) this.run(position, number, from, to, at)
       else {
-        const n = unmaskedRuns(masks, block.series[at], block, from, to, this.parts)
-        for (let i = 0; i < n; i++) this.run(position, number, this.parts[i * 2], this.parts[i * 2 + 1])
+        const n = unmaskedRuns(masks, block.series[at], block, from, to, this.parts, at)
+        for (let i = 0; i < n; i++) this.run(position, number, this.parts[i * 2], this.parts[i * 2 + 1], at)
       }
     })
     if (used) this.blocks.push(block)
@@ -87,9 +92,9 @@ export class Gatherer {
     for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[first + i]
     const total = starts[n]
     const rows: SampleRows = { first: this.first + first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
-    if (blocks.some(({ kinds }) => kinds !== undefined)) rows.kinds = new Uint8Array(total)
-    if (blocks.some(({ blobs }) => blobs !== undefined)) rows.histograms = new Array(total)
-    const rests = blocks.some((block) => block.rests !== undefined) ? new Int32Array(total) : undefined
+    if (blocks.some((block) => !isPacked(block) && block.kinds !== undefined)) rows.kinds = new Uint8Array(total)
+    if (blocks.some((block) => !isPacked(block) && block.blobs !== undefined)) rows.histograms = new Array(total)
+    const rests = blocks.some((block) => !isPacked(block) && block.rests !== undefined) ? new Int32Array(total) : undefined
     this.ordered ??= this.bySeries()
     const { order, runStarts } = this.ordered
     const { values: runs } = this.runs
@@ -103,10 +108,13 @@ export class Gatherer {
         const block = blocks[runs[run + 1]]
         const from = runs[run + 2]
         const to = runs[run + 3]
-        if (at > starts[position] && !(rows.times[at - 1] < block.times[from])) ascends = false
-        if (block.duplicates === true && ascends) ascends = ascending(block.times, from, to)
-        copy(block, from, to, rows, at)
-        if (block.rests !== undefined) rests!.set(block.rests.subarray(from, to), at)
+        if (isPacked(block)) block.unpack(runs[run + 4], from, to, rows.times, rows.values, at)
+        else {
+          if (block.duplicates === true && ascends) ascends = ascending(block.times, from, to)
+          copy(block, from, to, rows, at)
+          if (block.rests !== undefined) rests!.set(block.rests.subarray(from, to), at)
+        }
+        if (at > starts[position] && !(rows.times[at - 1] < rows.times[at])) ascends = false
         at += to - from
       }
       if (ascends) continue
@@ -123,6 +131,97 @@ export class Gatherer {
     return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
   }
 
+  /**
+   * As `rows`, with samples left out that lie between the ends of windows (window-edges.ts), as far as blocks are packed. Undefined where not all are numbers.
+   * The arrays are those of `picked`.
+   */
+  pickedRows(first: number, end: number, edges: Float64Array): SampleRows | undefined {
+    const { blocks, picked } = this
+    if (blocks.some((block) => !isPacked(block) && (block.kinds !== undefined || block.blobs !== undefined))) return undefined
+    const starts = new Int32Array(end - first + 1)
+    picked.length = 0
+    this.ordered ??= this.bySeries()
+    const { order, runStarts } = this.ordered
+    const { values: runs } = this.runs
+    for (let position = first; position < end; position++) {
+      const stop = runStarts[position + 1]
+      for (let r = runStarts[position], ordinal = 0; r < stop; ) {
+        const next = this.endOfOverlap(r, stop)
+        const run = order[r] * RUN
+        const block = blocks[runs[run + 1]]
+        const [from, to] = [runs[run + 2], runs[run + 3]]
+        if (next < 0) {
+          const { times, values } = this.merged(r, -next)
+          picked.whole(times, values, ordinal)
+          ordinal += times.length
+        } else {
+          if (isPacked(block)) picked.pick(block, runs[run + 4], from, to, edges, ordinal)
+          else {
+            picked.reserve(to - from)
+            copy(block, from, to, picked, picked.length)
+            picked.count(to - from, ordinal)
+          }
+          ordinal += to - from
+        }
+        r = Math.abs(next)
+      }
+      starts[position - first + 1] = picked.length
+    }
+    const { length, times, values, ordinals } = picked
+    return {
+      first: this.first + first,
+      starts,
+      times: times.subarray(0, length),
+      values: values.subarray(0, length),
+      ordinals: ordinals.subarray(0, length),
+    }
+  }
+
+  /** Where the run at `r` ends, by number, when the next one is later: r + 1. Else, negative, the end of all that overlap each other, or have a time twice. */
+  private endOfOverlap(r: number, stop: number): number {
+    const { order } = this.ordered as RunOrder
+    const { values: runs } = this.runs
+    let last = Number.NEGATIVE_INFINITY
+    let alone = true
+    let next = r
+    for (; next < stop; next++) {
+      const run = order[next] * RUN
+      const block = this.blocks[runs[run + 1]]
+      const [from, to, at] = [runs[run + 2], runs[run + 3], runs[run + 4]]
+      if (next > r) {
+        if (last < timeIn(block, at, from)) break
+        alone = false
+      }
+      if (!isPacked(block) && block.duplicates === true && !ascending(block.times, from, to)) alone = false
+      last = Math.max(last, timeIn(block, at, to - 1))
+    }
+    return alone ? next : -next
+  }
+
+  /** Runs of a series as one, in order. */
+  private merged(begin: number, stop: number): SampleRows {
+    const { order } = this.ordered as RunOrder
+    const { values: runs } = this.runs
+    let total = 0
+    for (let r = begin; r < stop; r++) total += runs[order[r] * RUN + 3] - runs[order[r] * RUN + 2]
+    const rows: SampleRows = { first: 0, starts: Int32Array.of(0, total), ...bufferOf(total) }
+    const ages = new Int32Array(total)
+    const rests = new Int32Array(total)
+    for (let r = begin, at = 0; r < stop; r++) {
+      const run = order[r] * RUN
+      const block = this.blocks[runs[run + 1]]
+      const [from, to] = [runs[run + 2], runs[run + 3]]
+      if (isPacked(block)) block.unpack(runs[run + 4], from, to, rows.times, rows.values, at)
+      else {
+        copy(block, from, to, rows, at)
+        if (block.rests !== undefined) rests.set(block.rests.subarray(from, to), at)
+      }
+      ages.fill(runs[run + 1], at, at + to - from)
+      at += to - from
+    }
+    return inOrder(rows, { rests, ages }, [0])
+  }
+
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */
   private bySeries(): RunOrder {
     const { values: runs, length } = this.runs
@@ -134,7 +233,7 @@ export class Gatherer {
     const begins = new Float64Array(length / RUN)
     for (let r = 0, number = 0; r < length; r += RUN, number++) {
       order[next[runs[r]]++] = number
-      begins[number] = this.blocks[runs[r + 1]].times[runs[r + 2]]
+      begins[number] = timeIn(this.blocks[runs[r + 1]], runs[r + 4], runs[r + 2])
     }
     for (let position = 0; position + 1 < runStarts.length; position++) {
       // Sources mostly follow each other in time already.
@@ -151,12 +250,13 @@ export class Gatherer {
     return { order, runStarts }
   }
 
-  private run(position: number, block: number, from: number, to: number): void {
+  private run(position: number, block: number, from: number, to: number, at: number): void {
     const { runs } = this
     runs.push(position)
     runs.push(block)
     runs.push(from)
     runs.push(to)
+    runs.push(at)
     this.counts[position] += to - from
   }
 }
@@ -182,12 +282,29 @@ export function eachCommon(a: Int32Array, b: Int32Array, found: (inA: number, in
   }
 }
 
+function isPacked(block: AnyBlock): block is PackedBlock {
+  return block instanceof PackedBlock
+}
+
+function timeIn(block: AnyBlock, at: number, position: number): number {
+  return isPacked(block) ? block.time(at, position) : block.times[position]
+}
+
+/** The first position of [from, to) of a series whose time is not below `ms`. */
+function boundIn(block: AnyBlock, at: number, ms: number, from: number, to: number): number {
+  return isPacked(block) ? block.timeBound(at, ms, from, to) : timeBound(block.times, ms, from, to)
+}
+
+function bufferOf(samples: number): BlockBuffer {
+  return { times: new Float64Array(samples), values: new Float64Array(samples) }
+}
+
 function ascending(times: Float64Array, from: number, to: number): boolean {
   for (let i = from + 1; i < to; i++) if (!(times[i - 1] < times[i])) return false
   return true
 }
 
-function copy(block: SampleBlock, from: number, to: number, rows: SampleRows, at: number): void {
+function copy(block: SampleBlock, from: number, to: number, rows: Pick<SampleRows, 'times' | 'values' | 'kinds' | 'histograms'>, at: number): void {
   const { times, values, divisor } = block
   const { times: ownTimes, values: ownValues } = rows
   if (to - from < FEW) for (let i = from, j = at; i < to; i++, j++) ownTimes[j] = times[i]

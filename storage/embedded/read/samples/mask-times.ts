@@ -3,6 +3,7 @@
  * a block is the same whatever is masked of it and can be kept.
  */
 import { contains, type Mask } from '../masks.ts'
+import { PackedBlock } from './packed-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 
 type BlockTimes = Pick<SampleBlock, 'times' | 'rests'>
@@ -36,8 +37,16 @@ function parts(time: bigint): [ms: number, rest: number] {
   return [Number((time - rest) / NS_PER_MS), Number(rest)]
 }
 
-/** The parts of a series' samples [from, to) that are not masked, as pairs in `out`. @returns the number of parts. */
-export function unmaskedRuns(masks: readonly BlockMask[], series: number, block: BlockTimes, from: number, to: number, out: number[]): number {
+/** The parts of a series' samples [from, to) that are not masked, as pairs in `out`. @param run of packed blocks, the place of the series. @returns the number of parts. */
+export function unmaskedRuns(
+  masks: readonly BlockMask[],
+  series: number,
+  block: BlockTimes | PackedBlock,
+  from: number,
+  to: number,
+  out: number[],
+  run: number = 0,
+): number {
   out.length = 0
   out.push(from, to)
   for (const { series: list, fromMs, fromRest, toMs, toRest } of masks) {
@@ -45,8 +54,8 @@ export function unmaskedRuns(masks: readonly BlockMask[], series: number, block:
     for (let i = out.length - 2; i >= 0; i -= 2) {
       const start = out[i]
       const end = out[i + 1]
-      const first = exactBound(block, fromMs, fromRest, start, end)
-      const after = exactBound(block, toMs, toRest, first, end)
+      const first = exactBound(block, run, fromMs, fromRest, start, end)
+      const after = exactBound(block, run, toMs, toRest, first, end)
       if (first === after) continue
       const parts: number[] = []
       if (first > start) parts.push(start, first)
@@ -58,7 +67,10 @@ export function unmaskedRuns(masks: readonly BlockMask[], series: number, block:
 }
 
 /** The first position of [from, to) whose time is not below `ms` and `rest` nanoseconds. */
-function exactBound({ times, rests }: BlockTimes, ms: number, rest: number, from: number, to: number): number {
+function exactBound(block: BlockTimes | PackedBlock, run: number, ms: number, rest: number, from: number, to: number): number {
+  // In packed blocks all times are whole milliseconds.
+  if (block instanceof PackedBlock) return block.timeBound(run, rest > 0 ? ms + 1 : ms, from, to)
+  const { times, rests } = block
   let at = timeBound(times, ms, from, to)
   if (rest > 0) while (at < to && times[at] === ms && (rests === undefined ? 0 : rests[at]) < rest) at++
   return at

@@ -13,6 +13,7 @@ import { contains } from '../masks.ts'
 import type { RelationContext } from '../relation.ts'
 import { rawColumn, readSql, type Source, segmentPathOf, timeConditions } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
+import type { PackedBlock } from './packed-block.ts'
 import type { RowBlock } from './row-block.ts'
 import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
@@ -47,6 +48,15 @@ export interface ReadScope {
   scratch?: Scratch
 }
 
+/** Of readers that take packed blocks, too. */
+export interface AnyScope extends ReadScope {
+  /** Blocks of segments may be packed, and are kept so: more is read than has room decoded. */
+  packed?: boolean
+}
+
+/** Packed ones are for scopes that say so. */
+export type AnyBlock = SampleBlock | PackedBlock
+
 /** How a measurement's part of a segment is divided: block b has the series numbers from b << shift on. */
 interface SegmentLayout {
   owned: OwnedBlocks
@@ -76,7 +86,7 @@ export class SegmentBlocks {
   }
 
   /** The blocks of a source that may hold series of `series` (ascending), by series number, then time. */
-  of(source: Source, series: Int32Array, scope: ReadScope): SampleBlock[] | Promise<SampleBlock[]> {
+  of(source: Source, series: Int32Array, scope: AnyScope): AnyBlock[] | Promise<AnyBlock[]> {
     const { field } = scope
     const segment = source.segment as SegmentMeta
     if (!segment.columns.some((column) => column.field === field.id)) return []

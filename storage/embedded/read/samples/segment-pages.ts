@@ -14,12 +14,13 @@ import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import { type Source, segmentPathOf } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { millisecondRange } from './millisecond-range.ts'
+import { PackedBlock, Packer } from './packed-block.ts'
 import { blockOf, compactBlock, type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes, withKinds } from './page-block.ts'
 import type { RowBlock } from './row-block.ts'
 import { isDense, LazyFile, RowGroup } from './row-group.ts'
-import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
-import type { Scratch } from './scratch.ts'
-import type { ReadScope } from './segment-blocks.ts'
+import { BLOCK_BYTES } from './sample-block.ts'
+import { Scratch } from './scratch.ts'
+import type { AnyBlock, AnyScope, ReadScope } from './segment-blocks.ts'
 import { SegmentIndex } from './segment-index.ts'
 import { type StoredColumn, storedColumn } from './stored-column.ts'
 
@@ -32,6 +33,9 @@ interface Known {
   index: OwnedBlocks<SegmentIndex>
   frames: OwnedBlocks<Frame>
   values: OwnedBlocks<PageBlock>
+  packed: OwnedBlocks<PackedBlock>
+  /** Fields that had a row group that is not worth packing, or cannot be packed. */
+  unpacked: Set<number>
   /** Its pages cannot be read. */
   refused: boolean
 }
@@ -42,7 +46,7 @@ interface Wanted {
   known: Known
   column: StoredColumn
   series: Int32Array
-  scope: ReadScope
+  scope: AnyScope
 }
 
 export class SegmentPages {
@@ -51,6 +55,7 @@ export class SegmentPages {
   private readonly cache: BlockCache
   private readonly decoder = new ColumnDecoder()
   private readonly room = new ChunkRoom()
+  private readonly packer = new Packer()
   /** Readers may hold segments that are gone. */
   private readonly known = new WeakMap<SegmentMeta, Known>()
   private numbers = new Int32Array(0)
@@ -61,7 +66,7 @@ export class SegmentPages {
   }
 
   /** The blocks of a segment that may have rows of the series (ascending) and the range, by series, then time; undefined when DuckDB has to read them. */
-  of(source: Source, series: Int32Array, scope: ReadScope): SampleBlock[] | undefined | Promise<SampleBlock[] | undefined> {
+  of(source: Source, series: Int32Array, scope: AnyScope): AnyBlock[] | undefined | Promise<AnyBlock[] | undefined> {
     const segment = source.segment as SegmentMeta
     const known = this.knownOf(segment)
     const column = known.refused ? undefined : storedColumn(segment, scope.field)
@@ -146,24 +151,24 @@ export class SegmentPages {
     let known = this.known.get(segment)
     if (known === undefined) {
       const owned = <T>(): OwnedBlocks<T> => new OwnedBlocks<T>(segment.id)
-      this.known.set(segment, (known = { index: owned(), frames: owned(), values: owned(), refused: false }))
+      this.known.set(segment, (known = { index: owned(), frames: owned(), values: owned(), packed: owned(), unpacked: new Set(), refused: false }))
     }
     return known
   }
 
   /** All of it out of the cache; undefined when something lacks. */
-  private kept({ source, known, column, series, scope }: Wanted): SampleBlock[] | undefined {
+  private kept({ source, known, column, series, scope }: Wanted): AnyBlock[] | undefined {
     const index = this.cache.get(known.index, 0, scope.question)
     if (index === undefined) return undefined
-    const out: SampleBlock[] = []
+    const out: AnyBlock[] = []
     for (const group of groupsOf(index, source, series, scope)) {
       if (isEmpty(index, group, column)) {
         out.push(NO_SAMPLES)
         continue
       }
-      const block = this.keptBlock(known, group, scope)
+      const block = this.keptAny(known, group, scope)
       if (block === undefined) return undefined
-      const part = partOf(block, source.measurement)
+      const part = block instanceof PackedBlock ? block : partOf(block, source.measurement)
       if (part !== undefined) out.push(part)
     }
     return out
@@ -176,7 +181,13 @@ export class SegmentPages {
     return block
   }
 
-  private async load(wanted: Wanted): Promise<SampleBlock[] | undefined> {
+  private keptAny(known: Known, group: number, scope: AnyScope): PageBlock | PackedBlock | undefined {
+    const block = this.keptBlock(known, group, scope)
+    if (block !== undefined || scope.packed !== true) return block
+    return this.cache.get(known.packed, scope.field.id * GROUP_SPAN + group, scope.question)
+  }
+
+  private async load(wanted: Wanted): Promise<AnyBlock[] | undefined> {
     const { segment, known, scope } = wanted
     await scope.context.verifier?.ensure([segment], scope.signal)
     return this.guarded(known, async () => {
@@ -217,8 +228,8 @@ export class SegmentPages {
     return index
   }
 
-  private async read({ source, known, column, series, scope }: Wanted, file: ParquetFile, index: SegmentIndex): Promise<SampleBlock[]> {
-    const out: SampleBlock[] = []
+  private async read({ source, known, column, series, scope }: Wanted, file: ParquetFile, index: SegmentIndex): Promise<AnyBlock[]> {
+    const out: AnyBlock[] = []
     const tooMany = new LongSeries(scope)
     let turn = performance.now()
     for (const group of groupsOf(index, source, series, scope)) {
@@ -226,8 +237,9 @@ export class SegmentPages {
         out.push(NO_SAMPLES)
         continue
       }
-      const block = this.keptBlock(known, group, scope) ?? this.decode(known, file, index, group, column, scope)
-      const part = partOf(block, source.measurement)
+      const block =
+        this.keptBlock(known, group, scope) ?? this.packed(known, file, index, group, column, scope) ?? this.decode(known, file, index, group, column, scope)
+      const part = block instanceof PackedBlock ? block : partOf(block, source.measurement)
       if (part !== undefined) {
         tooMany.check(part)
         out.push(part)
@@ -238,6 +250,23 @@ export class SegmentPages {
       turn = performance.now()
     }
     return out
+  }
+
+  /** Undefined where blocks are not to be packed, or cannot be. */
+  private packed(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
+    const { field, question, context } = scope
+    if (scope.packed !== true || index.measurement >= 0 || known.unpacked.has(field.id)) return undefined
+    const scratch = new Scratch(context.sampleBlocks.scratch)
+    try {
+      const keptFrame = this.cache.get(known.frames, group, question)
+      const frame = keptFrame ?? this.frameIn(scratch, file, index, group)
+      const packed = this.packer.pack(this.values(file, group, column, frame, scratch))
+      if (packed === undefined) known.unpacked.add(field.id)
+      else if (this.cache.admits(packed.bytes, question)) this.cache.put(known.packed, field.id * GROUP_SPAN + group, packed, packed.bytes, question)
+      return packed
+    } finally {
+      scratch.release()
+    }
   }
 
   private decode(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: ReadScope): PageBlock {
@@ -254,19 +283,24 @@ export class SegmentPages {
   }
 
   private frame(known: Known, file: ParquetFile, index: SegmentIndex, group: number, { question, scratch }: ReadScope): Frame {
+    const keep = this.cache.admits(BLOCK_BYTES + index.footer.rows[group] * 12, question)
+    const frame = this.frameIn(keep ? undefined : scratch, file, index, group)
+    if (keep) this.cache.put(known.frames, group, frame, frameBytes(frame), question)
+    return frame
+  }
+
+  /** @param scratch for its times; absent: they are its own. */
+  private frameIn(scratch: Scratch | undefined, file: ParquetFile, index: SegmentIndex, group: number): Frame {
     const { footer, minTimes, maxTimes } = index
     const rows = footer.rows[group]
-    const keep = this.cache.admits(BLOCK_BYTES + rows * 12, question)
-    const times = keep || scratch === undefined ? new Float64Array(rows) : scratch.doubles(rows)
+    const times = scratch === undefined ? new Float64Array(rows) : scratch.doubles(rows)
     this.runs(file, index, group)
     const measurements = this.measurements(file, index, group)
     const series = this.numbers
     // The array of the others is free when there are no measurements; with them, rests need their own.
     const rests = measurements === undefined ? this.othersFor(rows) : new Int32Array(rows)
     if (this.decoder.times(footer, group, index.time, file.chunk(group, index.time), times, rests) !== undefined) throw new PageFault('a time is missing')
-    const frame = frameOf({ rows, series, measurements, times, rests, minTime: minTimes[group], maxTime: maxTimes[group] })
-    if (keep) this.cache.put(known.frames, group, frame, frameBytes(frame), question)
-    return frame
+    return frameOf({ rows, series, measurements, times, rests, minTime: minTimes[group], maxTime: maxTimes[group] })
   }
 
   /** Whose a row group's rows are, to `numbers`. */
@@ -395,7 +429,7 @@ class LongSeries {
   }
 
   /** @throws TooManySamplesError */
-  check({ series, starts, minTime, maxTime }: PageBlock): void {
+  check({ series, starts, minTime, maxTime }: AnyBlock): void {
     if (series.length !== 1 || minTime < this.lo || maxTime > this.hi) return
     const samples = starts[1] - starts[0]
     this.samples = series[0] === this.series ? this.samples + samples : samples

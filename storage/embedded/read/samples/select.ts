@@ -1,5 +1,5 @@
 /** Answers Reader.samples and Reader.activeSeries out of blocks. */
-import { type SampleRequest, type SampleRows, type SampleSet, type SeriesSet, TooManySamplesError } from 'svcdb/lib/columns'
+import { type SampleRequest, type SampleRows, type SampleSet, type SampleWindows, type SeriesSet, TooManySamplesError } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
@@ -15,11 +15,20 @@ import { newestSamples } from './newest.ts'
 import { Scratch } from './scratch.ts'
 import type { ReadScope } from './segment-blocks.ts'
 import { SelectedTags } from './tag-sets.ts'
+import { PickedSamples, windowEdges } from './window-edges.ts'
 
 /** Samples of a block, about. */
 const BLOCK_SAMPLES = 65_536
 /** Samples of the series that are looked for at once, about: a block is gone through once for all of them. */
 const GATHERED_SAMPLES = 1 << 20
+/** Of series and sources together: what is found of each is in memory together. */
+const GATHERED_RUNS = 1 << 20
+/** Packed samples in memory beside those that are kept. */
+const PACKED_SAMPLES = 1 << 23
+/** Samples are left out where there are so many times more than windows have ends. */
+const WORTH_PICKING = 4
+/** A sample decoded, times and integers. */
+const DECODED_BYTES = 12
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -36,7 +45,7 @@ export async function selectSamples(context: RelationContext, snapshot: Snapshot
   return {
     series: selected.series,
     tags: selected.tags,
-    blocks: () => (request.newestOnly === true ? newestBlock(context, snapshot, selected) : sampleBlocks(context, selected)),
+    blocks: () => (request.newestOnly === true ? newestBlock(context, snapshot, selected) : sampleBlocks(context, selected, request.windows)),
   }
 }
 
@@ -90,35 +99,53 @@ async function* newestBlock(context: RelationContext, snapshot: Snapshot, { meas
   else yield kept.later.length === 0 ? kept.rows : withRows(kept.rows, series, await read(kept.later), kept.later)
 }
 
-async function* sampleBlocks({ sampleBlocks }: RelationContext, { scope, series, sources }: Selected): AsyncGenerator<SampleRows> {
+async function* sampleBlocks(
+  { sampleBlocks }: RelationContext,
+  { scope, series, sources }: Selected,
+  windows: SampleWindows | undefined,
+): AsyncGenerator<SampleRows> {
   if (sources.length === 0) return
   const blockSources = sampleBlocks.groupedSources(sources)
   const [lo, hi] = millisecondRange([...scope.range])
-  const size = blockSize(sources, series.length, scope)
   const scratch = new Scratch(sampleBlocks.scratch)
-  const scratched = { ...scope, scratch }
+  const packed = isPacked(sources, series.length, scope)
+  const edges = packed && windows !== undefined && arePickedBy(windows, sources, scope) ? windowEdges(windows) : undefined
+  const size = edges === undefined ? blockSize(sources, series.length, scope) : pickedSize(sources, blockSources.length, series.length, scope)
+  const picked = edges === undefined ? undefined : new PickedSamples()
+  const scratched = { ...scope, scratch, packed }
   for (let first = 0; first < series.length; first += size) {
     scope.signal?.throwIfAborted()
     const part = series.subarray(first, first + size)
     try {
-      const gatherer = new Gatherer(part, first, lo, hi)
+      const gatherer = new Gatherer(part, first, lo, hi, picked)
       for (const blockSource of blockSources) {
-        const read = sampleBlocks.read(blockSource, part, scratched)
+        const read = sampleBlocks.readAny(blockSource, part, scratched)
         for (const block of read instanceof Promise ? await read : read) gatherer.add(block)
       }
-      yield* gathered(sampleBlocks, gatherer, part.length, scope)
+      yield* gathered(sampleBlocks, gatherer, part.length, scope, edges)
     } finally {
       scratch.release()
     }
   }
 }
 
-function* gathered({ buffers }: RelationContext['sampleBlocks'], gatherer: Gatherer, series: number, { limit, signal }: ReadScope): Generator<SampleRows> {
+function* gathered(
+  { buffers }: RelationContext['sampleBlocks'],
+  gatherer: Gatherer,
+  series: number,
+  { limit, signal }: ReadScope,
+  edges: Float64Array | undefined,
+): Generator<SampleRows> {
   for (let from = 0, to: number; from < series; from = to) {
-    to = gatherer.blockEnd(from, Math.min(BLOCK_SAMPLES, limit))
+    to = gatherer.blockEnd(from, Math.min(edges === undefined ? BLOCK_SAMPLES : GATHERED_SAMPLES, limit))
     const samples = gatherer.samples(from, to)
     if (samples > limit) throw new TooManySamplesError(limit)
     signal?.throwIfAborted()
+    const picked = edges === undefined ? undefined : gatherer.pickedRows(from, to, edges)
+    if (picked !== undefined) {
+      yield picked
+      continue
+    }
     const buffer = buffers.take(samples)
     try {
       yield gatherer.rows(from, to, buffer)
@@ -126,6 +153,27 @@ function* gathered({ buffers }: RelationContext['sampleBlocks'], gatherer: Gathe
       buffers.give(buffer)
     }
   }
+}
+
+/** Whether what is wanted of segments has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
+function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
+  const { samples } = expectedSamples(
+    sources.filter(({ segment }) => segment !== undefined),
+    all,
+    range,
+  )
+  return !context.sampleBlocks.holds(samples * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
+}
+
+/** Whether windows have so few ends that most samples are not beside one. */
+function arePickedBy({ count }: SampleWindows, sources: readonly Source[], { all, range }: ReadScope): boolean {
+  return expectedSamples(sources, all, range).samples > count * 2 * WORTH_PICKING * all.length
+}
+
+/** As `blockSize`, for samples of which most are left out. */
+function pickedSize(sources: readonly Source[], runs: number, series: number, { all, range }: ReadScope): number {
+  const { samples } = expectedSamples(sources, all, range)
+  return Math.max(1, Math.min(series, Math.ceil((PACKED_SAMPLES * all.length) / Math.max(all.length, samples)), Math.ceil(GATHERED_RUNS / runs)))
 }
 
 /** Series whose samples are gathered at once, judged by the rows of the sources, which are in memory together, and how much of their time is wanted. */

@@ -12,10 +12,10 @@ import { type BlockMask, blockMasks } from './mask-times.ts'
 import type { RowBlock } from './row-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 import { ScratchPool } from './scratch.ts'
-import { type ReadScope, SegmentBlocks } from './segment-blocks.ts'
+import { type AnyBlock, type AnyScope, type ReadScope, SegmentBlocks } from './segment-blocks.ts'
 
-export interface MaskedBlock {
-  block: SampleBlock
+export interface MaskedBlock<B extends AnyBlock = SampleBlock> {
+  block: B
   masks: readonly BlockMask[]
 }
 
@@ -152,9 +152,14 @@ export class SampleBlocks {
   }
 
   /** @param series those wanted, ascending. */
-  read({ source, chunk, group }: BlockSource, series: Int32Array, scope: ReadScope): MaskedBlock[] | Promise<MaskedBlock[]> {
+  read(source: BlockSource, series: Int32Array, scope: ReadScope): MaskedBlock[] | Promise<MaskedBlock[]> {
+    return this.readAny(source, series, scope) as MaskedBlock[] | Promise<MaskedBlock[]>
+  }
+
+  /** The same for readers of packed blocks, too. */
+  readAny({ source, chunk, group }: BlockSource, series: Int32Array, scope: AnyScope): MaskedBlock<AnyBlock>[] | Promise<MaskedBlock<AnyBlock>[]> {
     const masks = source.masks.length === 0 ? NOTHING : blockMasks(source.masks, source.minTime, source.maxTime)
-    const visible = (block: SampleBlock): MaskedBlock => ({ block, masks })
+    const visible = (block: AnyBlock): MaskedBlock<AnyBlock> => ({ block, masks })
     if (source.segment !== undefined) {
       const blocks = this.segments.of(source, series, scope)
       return blocks instanceof Promise ? blocks.then((list) => list.map(visible)) : blocks.map(visible)
@@ -162,7 +167,7 @@ export class SampleBlocks {
     const { part } = source.memtable!
     const together = group === true ? this.groups.of(source, chunk, scope, series.length >= GROUP_SERIES) : undefined
     if (together !== undefined) return [visible(together)]
-    const out: MaskedBlock[] = []
+    const out: MaskedBlock<AnyBlock>[] = []
     for (let c = chunk; c < chunk + (group === true ? GROUP_CHUNKS : 1); c++) {
       const block = this.chunks.of(part, c, scope.field, scope.range, series)
       if (block !== undefined) out.push(visible(block))

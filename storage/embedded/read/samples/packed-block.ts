@@ -1,0 +1,298 @@
+/**
+ * A sample block in a fraction of its memory, of which any sample can be read by itself: the samples of a series in pieces of 32, of which each has its first
+ * time and its least value, and beside them, in as many bits as the widest takes, how far each sample is from those. Values that are no 32-bit integers stay
+ * doubles. Made of blocks that have nothing but numbers at whole milliseconds; others stay as they are.
+ */
+import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
+
+const PIECE_SHIFT = 5
+const PIECE = 1 << PIECE_SHIFT
+const PIECE_MASK = PIECE - 1
+/** Bits of a piece's shape: the width of its times, of its values, and whether its values fall. */
+const VALUE_WIDTH_SHIFT = 6
+const WIDTH_MASK = 63
+const FALLS = 1 << 12
+const MAX_SPAN = 2 ** 31 - 1
+/** A block that keeps more than this share of its size is not worth it: its series have a few samples each. */
+const WORTH = 0.7
+/** Numbers of a piece beside its bits: 14 bytes, and of a series 12. */
+const PIECE_BYTES = 14
+const SERIES_BYTES = 12
+
+export class PackedBlock {
+  readonly series: Int32Array
+  readonly starts: Int32Array
+  readonly divisor: number | undefined
+  readonly sparse: true | undefined
+  readonly minTime: number
+  readonly maxTime: number
+  /** The values of some series fall somewhere; NaN counts as a fall. */
+  readonly falls: boolean
+  /** Each series' first piece. */
+  private readonly firstPieces: Int32Array
+  /** Of each piece: milliseconds from minTime to its first sample, its least value, its first word, its shape. */
+  private readonly origins: Int32Array
+  private readonly bases: Int32Array
+  private readonly places: Int32Array
+  private readonly shapes: Uint16Array
+  private readonly words: Int32Array
+  private readonly doubles: Float64Array | undefined
+
+  /** @param block whose series and starts are kept. */
+  constructor(block: SampleBlock, packer: Packer, doubles: Float64Array | undefined) {
+    const { series, starts, divisor, sparse, minTime, maxTime } = block
+    this.series = series
+    this.starts = starts
+    this.divisor = divisor
+    this.sparse = sparse
+    this.minTime = minTime
+    this.maxTime = maxTime
+    this.falls = packer.falls
+    this.firstPieces = packer.firstPieces.slice(0, series.length)
+    this.origins = packer.origins.slice(0, packer.pieces)
+    this.bases = packer.bases.slice(0, packer.pieces)
+    this.places = packer.places.slice(0, packer.pieces)
+    this.shapes = packer.shapes.slice(0, packer.pieces)
+    // Of the last piece a word more may be looked at.
+    this.words = packer.words.slice(0, packer.used + 1)
+    this.doubles = doubles
+  }
+
+  get bytes(): number {
+    const { series, origins, words, doubles } = this
+    return BLOCK_BYTES + series.length * SERIES_BYTES + origins.length * PIECE_BYTES + words.length * 4 + (doubles === undefined ? 0 : doubles.length * 8)
+  }
+
+  /** A sample's time; of the series at place `run`, as in the others. */
+  time(run: number, position: number): number {
+    const { firstPieces, starts, origins, places, shapes } = this
+    const at = position - starts[run]
+    const piece = firstPieces[run] + (at >> PIECE_SHIFT)
+    return this.minTime + origins[piece] + this.bits(places[piece], shapes[piece] & WIDTH_MASK, at & PIECE_MASK)
+  }
+
+  value(run: number, position: number): number {
+    const { firstPieces, starts, places, shapes, bases, divisor, doubles } = this
+    if (doubles !== undefined) return doubles[position]
+    const start = starts[run]
+    const at = position - start
+    const piece = firstPieces[run] + (at >> PIECE_SHIFT)
+    const shape = shapes[piece]
+    const samples = Math.min(PIECE, starts[run + 1] - start - (at & ~PIECE_MASK))
+    const place = places[piece] + wordsOf(samples, shape & WIDTH_MASK)
+    const whole = (bases[piece] + this.bits(place, (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, at & PIECE_MASK)) | 0
+    return divisor === undefined ? whole : whole / divisor
+  }
+
+  /** The first position of [from, to) whose time is not below `ms`. */
+  timeBound(run: number, ms: number, from: number, to: number): number {
+    if (from >= to) return from
+    const { firstPieces, starts, origins, places, shapes } = this
+    const start = starts[run]
+    const first = firstPieces[run]
+    const sought = ms - this.minTime
+    // The last piece that begins below it has the bound, or it is where the next one begins.
+    let low = first + ((from - start) >> PIECE_SHIFT)
+    let high = first + ((to - 1 - start) >> PIECE_SHIFT) + 1
+    const least = low
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (origins[middle] < sought) low = middle + 1
+      else high = middle
+    }
+    if (low === least) return from
+    const piece = low - 1
+    const begin = start + ((piece - first) << PIECE_SHIFT)
+    const width = shapes[piece] & WIDTH_MASK
+    const place = places[piece]
+    const offset = sought - origins[piece]
+    let a = Math.max(from, begin)
+    let b = Math.min(to, begin + PIECE)
+    while (a < b) {
+      const middle = (a + b) >>> 1
+      if (this.bits(place, width, middle - begin) < offset) a = middle + 1
+      else b = middle
+    }
+    return a
+  }
+
+  /** The first position after `after` and up to `to` from which on values may fall in its piece, less one: where falling is looked at; `to` when there is none. */
+  nextFall(run: number, after: number, to: number): number {
+    const { firstPieces, starts, shapes } = this
+    const start = starts[run]
+    const first = firstPieces[run]
+    const last = first + ((to - start) >> PIECE_SHIFT)
+    for (let piece = first + ((after + 1 - start) >> PIECE_SHIFT); piece <= last; piece++)
+      if ((shapes[piece] & FALLS) !== 0) return Math.min(to, Math.max(after + 1, start + ((piece - first) << PIECE_SHIFT) - 1))
+    return to
+  }
+
+  /** The last position of the piece of `position`. */
+  endOfPiece(run: number, position: number): number {
+    return this.starts[run] + ((position - this.starts[run]) | PIECE_MASK)
+  }
+
+  /** Copies samples [from, to). */
+  unpack(run: number, from: number, to: number, times: Float64Array, values: Float64Array, at: number): void {
+    const { firstPieces, starts, origins, places, shapes, words, minTime, doubles } = this
+    const start = starts[run]
+    const samples = starts[run + 1] - start
+    let out = at
+    for (let position = from; position < to; ) {
+      const inRun = position - start
+      const inPiece = inRun & PIECE_MASK
+      const piece = firstPieces[run] + (inRun >> PIECE_SHIFT)
+      const count = Math.min(PIECE - inPiece, to - position)
+      const width = shapes[piece] & WIDTH_MASK
+      unpackTo(words, places[piece], width, inPiece, count, minTime + origins[piece], times, out)
+      if (doubles === undefined) {
+        const place = places[piece] + wordsOf(Math.min(PIECE, samples - (inRun & ~PIECE_MASK)), width)
+        this.unpackValues(piece, place, inPiece, count, values, out)
+      } else for (let i = 0; i < count; i++) values[out + i] = doubles[position + i]
+      position += count
+      out += count
+    }
+  }
+
+  private unpackValues(piece: number, place: number, first: number, count: number, values: Float64Array, at: number): void {
+    const { words, bases, shapes, divisor } = this
+    unpackTo(words, place, (shapes[piece] >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, first, count, bases[piece], values, at)
+    if (divisor !== undefined && divisor !== 1) for (let i = at; i < at + count; i++) values[i] /= divisor
+  }
+
+  private bits(place: number, width: number, index: number): number {
+    if (width === 0) return 0
+    const { words } = this
+    const bit = index * width
+    const word = place + (bit >>> 5)
+    const shift = bit & 31
+    // Shifted in two steps: by 32 there is no shift.
+    const both = (words[word] >>> shift) | ((words[word + 1] << 1) << (31 - shift))
+    return width === 32 ? both >>> 0 : both & ((1 << width) - 1)
+  }
+}
+
+function wordsOf(samples: number, width: number): number {
+  return (samples * width + 31) >>> 5
+}
+
+/** Numbers that lie `count` from the `first` on, each with `base` added. */
+function unpackTo(words: Int32Array, place: number, width: number, first: number, count: number, base: number, out: Float64Array, at: number): void {
+  const end = at + count
+  if (width === 0) {
+    for (let i = at; i < end; i++) out[i] = base
+    return
+  }
+  const mask = width === 32 ? -1 : (1 << width) - 1
+  const bit = first * width
+  let word = place + (bit >>> 5)
+  let shift = bit & 31
+  for (let i = at; i < end; i++) {
+    const both = (words[word] >>> shift) | ((words[word + 1] << 1) << (31 - shift))
+    out[i] = base + ((both & mask) >>> 0)
+    shift += width
+    word += shift >>> 5
+    shift &= 31
+  }
+}
+
+/** Makes packed blocks; keeps its memory from one to the next. */
+export class Packer {
+  firstPieces = new Int32Array(0)
+  origins = new Int32Array(0)
+  bases = new Int32Array(0)
+  places = new Int32Array(0)
+  shapes = new Uint16Array(0)
+  words = new Int32Array(0)
+  pieces = 0
+  used = 0
+  falls = false
+  private readonly offsets = new Int32Array(PIECE)
+
+  /** Undefined for a block that has more than numbers at whole milliseconds, or that would not become much smaller. The block's times and values can be used again then, its series and starts not. */
+  pack(block: SampleBlock): PackedBlock | undefined {
+    const { series, starts, times, values, rests, kinds, blobs, duplicates, minTime, maxTime } = block
+    if (rests !== undefined || kinds !== undefined || blobs !== undefined || duplicates === true || maxTime - minTime > MAX_SPAN) return undefined
+    const rows = starts[series.length] - starts[0]
+    if (series.length === 0 || starts[0] !== 0) return undefined
+    const small = rows * (8 + values.BYTES_PER_ELEMENT) * WORTH
+    const doubles = values instanceof Float64Array
+    // Before any work: what the pieces alone take.
+    if (rows * (doubles ? 8 : 0) + (rows / PIECE + series.length) * PIECE_BYTES > small) return undefined
+    this.begin(series.length, rows)
+    for (let run = 0; run < series.length; run++) this.run(run, starts[run], starts[run + 1], times, values, minTime)
+    const packed = new PackedBlock(block, this, doubles ? values.slice(0, rows) : undefined)
+    return packed.bytes > small ? undefined : packed
+  }
+
+  private begin(series: number, rows: number): void {
+    const pieces = Math.ceil(rows / PIECE) + series
+    if (this.firstPieces.length < series) this.firstPieces = new Int32Array(series)
+    if (this.origins.length < pieces) {
+      this.origins = new Int32Array(pieces)
+      this.bases = new Int32Array(pieces)
+      this.places = new Int32Array(pieces)
+      this.shapes = new Uint16Array(pieces)
+    }
+    // At most 32 bits each, and a part of a word for each of both lists of a piece.
+    if (this.words.length < (rows + pieces) * 2 + 1) this.words = new Int32Array((rows + pieces) * 2 + 1)
+    this.pieces = 0
+    this.used = 0
+    this.falls = false
+  }
+
+  private run(run: number, start: number, end: number, times: Float64Array, values: Float64Array | Int32Array, minTime: number): void {
+    const { offsets } = this
+    this.firstPieces[run] = this.pieces
+    for (let from = start; from < end; from += PIECE) {
+      const count = Math.min(PIECE, end - from)
+      const piece = this.pieces++
+      const origin = times[from]
+      this.origins[piece] = origin - minTime
+      this.places[piece] = this.used
+      const timeWidth = 32 - Math.clz32(times[from + count - 1] - origin)
+      for (let i = 0; i < count; i++) offsets[i] = times[from + i] - origin
+      this.put(count, timeWidth)
+      let falls = false
+      let before = from === start ? values[from] : values[from - 1]
+      let [least, most] = [values[from], values[from]]
+      for (let i = from; i < from + count; i++) {
+        const value = values[i]
+        if (!(value >= before)) falls = true
+        before = value
+        if (value < least) least = value
+        if (value > most) most = value
+      }
+      let valueWidth = 0
+      if (values instanceof Int32Array) {
+        valueWidth = 32 - Math.clz32(most - least)
+        for (let i = 0; i < count; i++) offsets[i] = (values[from + i] - least) | 0
+        this.put(count, valueWidth)
+        this.bases[piece] = least
+      }
+      if (falls) this.falls = true
+      this.shapes[piece] = timeWidth | (valueWidth << VALUE_WIDTH_SHIFT) | (falls ? FALLS : 0)
+    }
+  }
+
+  /** The first offsets, in so many bits each. */
+  private put(count: number, width: number): void {
+    if (width === 0) return
+    const { offsets, words } = this
+    let word = this.used
+    let bits = 0
+    let shift = 0
+    for (let i = 0; i < count; i++) {
+      const offset = offsets[i]
+      bits |= offset << shift
+      shift += width
+      if (shift > 31) {
+        words[word++] = bits
+        shift -= 32
+        bits = shift === 0 ? 0 : offset >>> (width - shift)
+      }
+    }
+    if (shift > 0) words[word++] = bits
+    this.used = word
+  }
+}
