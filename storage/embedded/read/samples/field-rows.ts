@@ -13,8 +13,8 @@ import { millisecondRange } from './millisecond-range.ts'
 import type { RowBlock, RowValues, ValueBounds } from './row-block.ts'
 import { RowRuns } from './row-runs.ts'
 import { Scratch } from './scratch.ts'
-import type { ReadScope } from './segment-blocks.ts'
-import { expectedSamples } from './select.ts'
+import type { AnyScope } from './segment-blocks.ts'
+import { expectedSamples, isPacked } from './select.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -101,7 +101,7 @@ export class FieldRows {
     const { sampleBlocks } = context
     if (sources.length === 0) return true
     const scratch = new Scratch(sampleBlocks.scratch)
-    const scope: ReadScope = {
+    const scope: AnyScope = {
       context,
       measurement: measurement.id,
       field: scan.fields[0],
@@ -112,6 +112,7 @@ export class FieldRows {
       question: this.question,
       scratch,
     }
+    scope.packed = scan.fields.length === 1 && isPacked(sources, series.length, scope)
     // Samples of whole milliseconds lie in the range from its first whole one on.
     const range = millisecondRange([time[0] > LAST_START ? time[0] : time[0] + NS_PER_MS - 1n, time[1]])
     const { decoded } = expectedSamples(sources, all, time)
@@ -128,7 +129,7 @@ export class FieldRows {
   }
 
   /** @returns whether to go on. */
-  private async read(scan: RowScan, series: Int32Array, first: number, [lo, hi]: [number, number], scope: ReadScope): Promise<boolean | 'enough'> {
+  private async read(scan: RowScan, series: Int32Array, first: number, [lo, hi]: [number, number], scope: AnyScope): Promise<boolean | 'enough'> {
     const { sampleBlocks } = this.context
     const found: { source: Source; block: RowBlock }[] = []
     const rows = new RowRuns(series, first, lo, hi)

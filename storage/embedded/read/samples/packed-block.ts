@@ -154,6 +154,32 @@ export class PackedBlock {
     }
   }
 
+  /** All times, as an array of the block's samples. */
+  unpackTimes(times: Float64Array): void {
+    const { starts, series, firstPieces, origins, places, shapes, words, minTime } = this
+    for (let run = 0; run < series.length; run++) {
+      const end = starts[run + 1]
+      for (let from = starts[run], piece = firstPieces[run]; from < end; from += PIECE, piece++)
+        unpackTo(words, places[piece], shapes[piece] & WIDTH_MASK, 0, Math.min(PIECE, end - from), minTime + origins[piece], times, from)
+    }
+  }
+
+  /** All values, not divided. @param room for what are integers, where they are. @returns it, or the doubles. */
+  unpackValuesTo(room: (length: number) => Int32Array): Int32Array | Float64Array {
+    const { starts, series, firstPieces, bases, places, shapes, words, doubles } = this
+    if (doubles !== undefined) return doubles
+    const values = room(starts[series.length])
+    for (let run = 0; run < series.length; run++) {
+      const end = starts[run + 1]
+      for (let from = starts[run], piece = firstPieces[run]; from < end; from += PIECE, piece++) {
+        const count = Math.min(PIECE, end - from)
+        const shape = shapes[piece]
+        unpackInts(words, places[piece] + wordsOf(count, shape & WIDTH_MASK), (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, count, bases[piece], values, from)
+      }
+    }
+    return values
+  }
+
   private unpackValues(piece: number, place: number, first: number, count: number, values: Float64Array, at: number): void {
     const { words, bases, shapes, divisor } = this
     unpackTo(words, place, (shapes[piece] >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, first, count, bases[piece], values, at)
@@ -190,6 +216,24 @@ function unpackTo(words: Int32Array, place: number, width: number, first: number
   for (let i = at; i < end; i++) {
     const both = (words[word] >>> shift) | ((words[word + 1] << 1) << (31 - shift))
     out[i] = base + ((both & mask) >>> 0)
+    shift += width
+    word += shift >>> 5
+    shift &= 31
+  }
+}
+
+/** The same of integers, from the first on. */
+function unpackInts(words: Int32Array, place: number, width: number, count: number, base: number, out: Int32Array, at: number): void {
+  if (width === 0) {
+    out.fill(base, at, at + count)
+    return
+  }
+  const mask = width === 32 ? -1 : (1 << width) - 1
+  let word = place
+  let shift = 0
+  for (let i = at; i < at + count; i++) {
+    const both = (words[word] >>> shift) | ((words[word + 1] << 1) << (31 - shift))
+    out[i] = base + (both & mask)
     shift += width
     word += shift >>> 5
     shift &= 31

@@ -98,7 +98,7 @@ export class SegmentBlocks {
   }
 
   /** As `of`, with values that are read when they are asked for; undefined when pages do not tell all. */
-  rows(source: Source, series: Int32Array, fields: readonly FieldDef[], sparse: boolean, scope: ReadScope): Promise<RowBlock[] | undefined> {
+  rows(source: Source, series: Int32Array, fields: readonly FieldDef[], sparse: boolean, scope: AnyScope): Promise<RowBlock[] | undefined> {
     const { minSeries, maxSeries } = source.segment as SegmentMeta
     return this.pages.rowGroups(source, within(series, minSeries, maxSeries), fields, sparse, scope)
   }

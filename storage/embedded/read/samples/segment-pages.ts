@@ -95,7 +95,7 @@ export class SegmentPages {
    * The row groups of a segment that may have rows of the series (ascending) and the range; undefined when their pages are not to be read.
    * @param sparse of the one field, rows without a value may be left out.
    */
-  async rowGroups(source: Source, series: Int32Array, fields: readonly FieldDef[], sparse: boolean, scope: ReadScope): Promise<RowBlock[] | undefined> {
+  async rowGroups(source: Source, series: Int32Array, fields: readonly FieldDef[], sparse: boolean, scope: AnyScope): Promise<RowBlock[] | undefined> {
     const segment = source.segment as SegmentMeta
     const known = this.knownOf(segment)
     const columns = known.refused ? [] : fields.flatMap((field) => storedColumn(segment, field) ?? [])
@@ -111,6 +111,12 @@ export class SegmentPages {
         for (const group of groupsOf(index, source, series, scope)) {
           const compact = sparse && !isDense(index.footer, group, columns[0])
           if (compact && isEmpty(index, group, columns[0])) continue
+          const single = fields.length === 1 && (sparse || isDense(index.footer, group, columns[0]))
+          const packed = single ? this.packedOf(known, file, index, group, columns[0], scopes[0]) : undefined
+          if (packed !== undefined) {
+            out.push(packedGroup(packed, file, { footer: index.footer, group, columns }, scope.scratch))
+            continue
+          }
           const whole = compact
             ? (this.keptBlock(known, group, scopes[0]) ?? this.decode(known, file.opened, index, group, columns[0], scopes[0]))
             : (this.cache.get(known.frames, group, scope.question) ?? this.frame(known, file.opened, index, group, scope))
@@ -130,6 +136,12 @@ export class SegmentPages {
         file.close()
       }
     })
+  }
+
+  /** Undefined where a field's values are not packed. */
+  private packedOf(known: Known, file: LazyFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
+    if (scope.packed !== true || known.values.entries.has(scope.field.id * GROUP_SPAN + group) || isEmpty(index, group, column)) return undefined
+    return this.cache.get(known.packed, scope.field.id * GROUP_SPAN + group, scope.question) ?? this.packed(known, file.opened, index, group, column, scope)
   }
 
   /** Calls what reads values of a row group. @returns undefined when they are not to be read. */
@@ -450,4 +462,20 @@ function isEmpty({ footer }: SegmentIndex, group: number, { name, bits }: Stored
 
 function isNull({ nulls, rows, columns }: SegmentIndex['footer'], group: number, column: number): boolean {
   return column >= 0 && nulls[group * columns.length + column] === rows[group]
+}
+
+/** @param scratch for its times. */
+function packedGroup(packed: PackedBlock, file: LazyFile, of: ConstructorParameters<typeof RowGroup>[2], scratch: Scratch | undefined): RowBlock {
+  const { series, starts, minTime, maxTime, divisor, sparse } = packed
+  const rows = starts[series.length]
+  const times = scratch?.doubles(rows) ?? new Float64Array(rows)
+  packed.unpackTimes(times)
+  const frame: Frame = { series, starts, times, minTime, maxTime, ...(sparse === undefined ? {} : { sparse }) }
+  const values = (room: Scratch): PageBlock =>
+    blockOf(
+      frame,
+      packed.unpackValuesTo((length) => room.ints(length)),
+      divisor,
+    )
+  return new RowGroup(frame, file, of, (_field, _file, room) => values(room))
 }

@@ -156,7 +156,7 @@ function* gathered(
 }
 
 /** Whether what is wanted of segments has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
-function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
+export function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
   const { samples } = expectedSamples(
     sources.filter(({ segment }) => segment !== undefined),
     all,

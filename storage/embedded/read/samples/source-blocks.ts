@@ -135,7 +135,7 @@ export class SampleBlocks {
     series: Int32Array,
     fields: readonly FieldDef[],
     sparse: boolean,
-    scope: ReadScope,
+    scope: AnyScope,
   ): Promise<{ blocks: RowBlock[]; masks: readonly BlockMask[] } | undefined> {
     const masks = source.masks.length === 0 ? NOTHING : blockMasks(source.masks, source.minTime, source.maxTime)
     if (source.segment !== undefined) {
