@@ -37,7 +37,7 @@ async function scan({ db, measurement }: Writer, blocks: SampleBlocks, start: bi
   const rows = new FieldRows(context, db.state.snapshotNow() as Snapshot, { measurement: def, time: [start, 2n ** 63n - 1n], signal: undefined })
   const out = new Map<number, [number, number][]>()
   const whole = await rows.scan({
-    fields: def.fields,
+    fields: def.fields.filter(({ name }) => name === 'f'),
     sparse: true,
     visit({ times, runs, values }) {
       const { values: read, divisor } = values(0)
@@ -98,12 +98,14 @@ class Writer {
   private readonly falling: number
   private readonly fraction: number
   private readonly odd: number
+  private readonly lacking: number
   private now = 0
   private deletes = 0
 
   constructor(random: Random, shared: boolean) {
     this.random = random
-    this.measurement = this.db.measurement('m', { f: 'float64' }, shared ? { shared: 7 } : {})
+    this.measurement = this.db.measurement('m', { f: 'float64', g: 'float64' }, shared ? { shared: 7 } : {})
+    this.lacking = random.pick([0, 0, 0.05])
     this.series = Array.from({ length: random.pick([2, 5]) }, (_, i) => this.db.series(this.measurement, { host: `h${i}` }))
     this.totals = this.series.map(() => random.pick([0, 2 ** 31 - 1000, -(2 ** 31)]))
     this.falling = random.pick([0, 0.001, 0.02])
@@ -121,6 +123,7 @@ class Writer {
     const { random } = this
     const batch = new TableBatch(this.measurement.ref)
     const column = batch.column('f', 'float64')
+    const second = batch.column('g', 'float64')
     for (let i = 0; i < rows; i++) {
       const host = random.below(this.series.length)
       this.now += 1 + random.below(2)
@@ -129,6 +132,7 @@ class Writer {
       const time = BigInt(START + Math.max(0, this.now - late)) * MS + (random.chance(this.odd / 10) ? 1n : 0n)
       const row = batch.addRow(this.series[host], Number(BigInt.asIntN(32, time)), Number(time >> 32n), 0)
       column.setF64(row, this.totals[host] / this.fraction)
+      if (!random.chance(this.lacking)) second.setF64(row, random.below(1000) / 10)
       if (!random.chance(this.odd)) continue
       // Staleness markers, and other NaN.
       column.setPair(row, random.pick([0, 2]), random.pick([NAN, 0x7ff00000]) | (random.chance(0.5) ? 1 : 0))
@@ -172,7 +176,9 @@ async function run(t: Test, random: Random, left: { picked: number; packed: numb
         count: 1 + random.below(6),
         range: 1 + random.below(500),
       }
-      const within: Partial<SampleRequest> = random.chance(0.5) ? { start: BigInt(START + random.below(writer.end)) * MS } : {}
+      const field = random.pick(['f', 'f', 'g'])
+      const start: Partial<SampleRequest> = random.chance(0.5) ? { start: BigInt(START + random.below(writer.end)) * MS } : {}
+      const within = { ...start, field }
       const all = await read(db, new SampleBlocks(64 << 20), within)
       const whole = await read(db, small, within)
       t.strictSame([...whole], [...all], 'packed')

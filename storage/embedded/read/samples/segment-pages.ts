@@ -15,6 +15,7 @@ import { type Source, segmentPathOf } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { millisecondRange } from './millisecond-range.ts'
 import { PackedBlock, Packer } from './packed-block.ts'
+import { frameOfPacked, packedGroup } from './packed-group.ts'
 import { blockOf, compactBlock, type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes, withKinds } from './page-block.ts'
 import type { RowBlock } from './row-block.ts'
 import { isDense, LazyFile, RowGroup } from './row-group.ts'
@@ -36,6 +37,8 @@ interface Known {
   packed: OwnedBlocks<PackedBlock>
   /** Fields that had a row group that is not worth packing, or cannot be packed. */
   unpacked: Set<number>
+  /** Of row groups, a field that was packed with all of their rows: the others have its times. */
+  packedFields: Map<number, number>
   /** Its pages cannot be read. */
   refused: boolean
 }
@@ -163,7 +166,10 @@ export class SegmentPages {
     let known = this.known.get(segment)
     if (known === undefined) {
       const owned = <T>(): OwnedBlocks<T> => new OwnedBlocks<T>(segment.id)
-      this.known.set(segment, (known = { index: owned(), frames: owned(), values: owned(), packed: owned(), unpacked: new Set(), refused: false }))
+      this.known.set(
+        segment,
+        (known = { index: owned(), frames: owned(), values: owned(), packed: owned(), unpacked: new Set(), packedFields: new Map(), refused: false }),
+      )
     }
     return known
   }
@@ -270,15 +276,26 @@ export class SegmentPages {
     if (scope.packed !== true || index.measurement >= 0 || known.unpacked.has(field.id)) return undefined
     const scratch = new Scratch(context.sampleBlocks.scratch)
     try {
-      const keptFrame = this.cache.get(known.frames, group, question)
+      const keptFrame = this.cache.get(known.frames, group, question) ?? this.packedFrame(known, group, scratch)
       const frame = keptFrame ?? this.frameIn(scratch, file, index, group)
       const packed = this.packer.pack(this.values(file, group, column, frame, scratch))
       if (packed === undefined) known.unpacked.add(field.id)
-      else if (this.cache.admits(packed.bytes, question)) this.cache.put(known.packed, field.id * GROUP_SPAN + group, packed, packed.bytes, question)
+      else if (this.cache.admits(packed.bytes, question)) {
+        this.cache.put(known.packed, field.id * GROUP_SPAN + group, packed, packed.bytes, question)
+        if (packed.starts === frame.starts) known.packedFields.set(group, field.id)
+      }
       return packed
     } finally {
       scratch.release()
     }
+  }
+
+  /** Whose and when the rows of a group are, of a field that is kept packed. */
+  private packedFrame(known: Known, group: number, scratch: Scratch): Frame | undefined {
+    const field = known.packedFields.get(group)
+    if (field === undefined) return undefined
+    const packed = known.packed.entries.get(field * GROUP_SPAN + group)?.block as PackedBlock | undefined
+    return packed === undefined ? undefined : frameOfPacked(packed, scratch)
   }
 
   private decode(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: ReadScope): PageBlock {
@@ -462,20 +479,4 @@ function isEmpty({ footer }: SegmentIndex, group: number, { name, bits }: Stored
 
 function isNull({ nulls, rows, columns }: SegmentIndex['footer'], group: number, column: number): boolean {
   return column >= 0 && nulls[group * columns.length + column] === rows[group]
-}
-
-/** @param scratch for its times. */
-function packedGroup(packed: PackedBlock, file: LazyFile, of: ConstructorParameters<typeof RowGroup>[2], scratch: Scratch | undefined): RowBlock {
-  const { series, starts, minTime, maxTime, divisor, sparse } = packed
-  const rows = starts[series.length]
-  const times = scratch?.doubles(rows) ?? new Float64Array(rows)
-  packed.unpackTimes(times)
-  const frame: Frame = { series, starts, times, minTime, maxTime, ...(sparse === undefined ? {} : { sparse }) }
-  const values = (room: Scratch): PageBlock =>
-    blockOf(
-      frame,
-      packed.unpackValuesTo((length) => room.ints(length)),
-      divisor,
-    )
-  return new RowGroup(frame, file, of, (_field, _file, room) => values(room))
 }
