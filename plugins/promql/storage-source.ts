@@ -119,10 +119,10 @@ async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBl
 }
 
 async function* decoded(blocks: AsyncIterable<SampleRows>): AsyncGenerator<SampleBlock> {
-  const decoder = new HistogramDecoder()
+  let decoder: HistogramDecoder | undefined
   for await (const { first, starts, times, values, kinds, histograms: encoded, ordinals } of blocks) {
-    const histograms =
-      encoded === undefined ? undefined : Array.from(encoded, (bytes) => (bytes === undefined ? undefined : decoder.decode(bytes, 0, bytes.length)))
+    if (encoded !== undefined) decoder ??= new HistogramDecoder()
+    const histograms = encoded && Array.from(encoded, (bytes) => (bytes === undefined ? undefined : decoder?.decode(bytes, 0, bytes.length)))
     yield { first, starts, times, values, kinds, histograms, ordinals }
   }
 }

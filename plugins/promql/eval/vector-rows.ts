@@ -34,9 +34,12 @@ export class VectorRows implements RowSink {
     const eager = Math.min(EAGER_CELLS, Math.floor(budget.limit / EAGER_SHARE / vectorBytes(1, 1, false)))
     this.room = most * steps <= eager ? most : Math.min(most, Math.max(FIRST_ROWS, Math.floor(eager / steps)))
     this.hold(vectorBytes(this.room, steps, false))
-    this.values = new Float64Array(this.room * steps)
-    this.kinds = new Uint8Array(this.room * steps)
-    this.series = new Int32Array(this.room)
+    const cells = this.room * steps
+    // One buffer for all: of what a small query costs, buffers are a part that can be seen.
+    const buffer = new ArrayBuffer(cells * 9 + this.room * 4)
+    this.values = new Float64Array(buffer, 0, cells)
+    this.series = new Int32Array(buffer, cells * 8, this.room)
+    this.kinds = new Uint8Array(buffer, cells * 8 + this.room * 4, cells)
   }
 
   float(step: number, value: number): void {

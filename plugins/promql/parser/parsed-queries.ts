@@ -1,4 +1,5 @@
 /** Syntax trees of the queries asked last, by their text: dashboards ask the same ones again and again. Trees are never changed, so queries share them. */
+import { RecentMap } from 'svcdb/lib/cache'
 import type { Expr } from '../ast.ts'
 import type { ParseLimits } from './cursor.ts'
 import { parse } from './parse.ts'
@@ -9,29 +10,20 @@ const MAX_CHARS = 65_536
 const MAX_TEXT_CHARS = 8192
 
 export class ParsedQueries {
-  private readonly trees = new Map<string, Expr>()
-  private readonly maxChars: number
-  private chars = 0
+  private readonly trees: RecentMap<string, Expr>
 
   constructor(maxChars: number = MAX_CHARS) {
-    this.maxChars = maxChars
+    this.trees = new RecentMap(maxChars, (_, key) => key.length)
   }
 
   /** @throws ParseError */
   get(query: string, limits: ParseLimits): Expr {
     if (query.length > MAX_TEXT_CHARS) return parse(query, limits)
     const key = `${limits.maxLength} ${limits.maxDepth} ${query}`
-    let tree = this.trees.get(key)
-    if (tree === undefined) {
-      tree = parse(query, limits)
-      this.chars += key.length
-      for (const oldest of this.trees.keys()) {
-        if (this.chars <= this.maxChars) break
-        this.trees.delete(oldest)
-        this.chars -= oldest.length
-      }
-    } else this.trees.delete(key)
-    this.trees.set(key, tree) // the one asked last goes last
+    const known = this.trees.get(key)
+    if (known !== undefined) return known
+    const tree = parse(query, limits)
+    this.trees.set(key, tree)
     return tree
   }
 }

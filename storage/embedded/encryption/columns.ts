@@ -1,6 +1,7 @@
 /** Decrypted blocks of the segments a thread reads, a bounded number of bytes of them. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
+import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
 import { type Block, ENCRYPTED_BLOCK_ROWS } from './block.ts'
@@ -29,7 +30,7 @@ export class EncryptedColumns {
   readonly keys: KeyRing
   private readonly dataDir: string
   private readonly limit: number
-  private readonly files = new Map<string, SidecarReader>()
+  private readonly files = new RecentMap<string, SidecarReader>(KEPT_FILES)
   /** Least recently used first. */
   private readonly blocks = new Map<string, Block>()
   private held = 0
@@ -70,7 +71,6 @@ export class EncryptedColumns {
   private file(location: ColumnLocation): SidecarReader {
     const known = this.files.get(location.file)
     if (known !== undefined) return known
-    if (this.files.size >= KEPT_FILES) this.files.delete(this.files.keys().next().value as string)
     const reader = new SidecarReader(fileSource(this.dataDir, location.file), location)
     this.files.set(location.file, reader)
     return reader

@@ -7,6 +7,7 @@
  */
 import { hkdfSync } from 'node:crypto'
 import { inspect } from 'node:util'
+import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 
 /** [database.field_encryption] as configured. */
@@ -62,7 +63,7 @@ export function readKeys({ columns, keys }: EncryptionSettings, env: Record<stri
 export class KeyRing {
   readonly #columns: Map<string, string>
   readonly #keys: Map<string, Uint8Array>
-  readonly #derived = new Map<string, Uint8Array>()
+  readonly #derived = new RecentMap<string, Uint8Array>(KEPT)
 
   constructor({ columns, keys }: KeyMaterial = { columns: {}, keys: {} }) {
     this.#columns = new Map(Object.entries(columns))
@@ -106,7 +107,6 @@ export class KeyRing {
     const key = this.#keys.get(id)
     if (key === undefined) throw keyUnavailable(id)
     const made = new Uint8Array(hkdfSync('sha256', key, new Uint8Array(0), info, KEY_BYTES))
-    if (this.#derived.size >= KEPT) this.#derived.delete(this.#derived.keys().next().value as string)
     this.#derived.set(name, made)
     return made
   }

@@ -1,5 +1,6 @@
 /** Which series passed the conditions asked last. What is kept holds while the measurement's list neither gains nor loses series. */
 import type { Matcher } from 'svcdb'
+import { RecentMap } from 'svcdb/lib/cache'
 
 /** Numbers of all selections together: a mebibyte. */
 const MAX_NUMBERS = 1 << 18
@@ -15,12 +16,10 @@ interface Selection {
 }
 
 export class KeptSelections {
-  private readonly entries = new Map<string, Selection>()
-  private readonly maxNumbers: number
-  private numbers = 0
+  private readonly entries: RecentMap<string, Selection>
 
   constructor(maxNumbers: number = MAX_NUMBERS) {
-    this.maxNumbers = maxNumbers
+    this.entries = new RecentMap(maxNumbers, sizeOf)
   }
 
   static key(measurement: number, matchers: readonly Matcher[]): string {
@@ -33,34 +32,15 @@ export class KeptSelections {
   /** @returns positions, not to be changed. */
   get(key: string, length: number, losses: number): Int32Array | undefined {
     const entry = this.entries.get(key)
-    if (entry === undefined || entry.length !== length || entry.losses !== losses) return undefined
-    this.entries.delete(key)
-    this.entries.set(key, entry) // the one used last goes last
-    return entry.positions
+    return entry !== undefined && entry.length === length && entry.losses === losses ? entry.positions : undefined
   }
 
   set(key: string, length: number, losses: number, positions: Int32Array): void {
-    this.drop(key)
     // A copy: what was found may be part of a larger array.
-    const entry = { length, losses, positions: positions.slice() }
-    const size = sizeOf(key, entry)
-    if (size > this.maxNumbers) return
-    this.numbers += size
-    for (const oldest of this.entries.keys()) {
-      if (this.numbers <= this.maxNumbers) break
-      this.drop(oldest)
-    }
-    this.entries.set(key, entry)
-  }
-
-  private drop(key: string): void {
-    const entry = this.entries.get(key)
-    if (entry === undefined) return
-    this.numbers -= sizeOf(key, entry)
-    this.entries.delete(key)
+    this.entries.set(key, { length, losses, positions: positions.slice() })
   }
 }
 
-function sizeOf(key: string, { positions }: Selection): number {
+function sizeOf({ positions }: Selection, key: string): number {
   return positions.length + ENTRY_NUMBERS + Math.ceil(key.length / CHARS_PER_NUMBER)
 }

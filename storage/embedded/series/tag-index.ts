@@ -5,6 +5,7 @@
  * order in which values were met, and never change.
  */
 
+import { RecentMap } from 'svcdb/lib/cache'
 import { IntList } from '../memtable/int-list.ts'
 import type { SeriesArrays } from '../threads/series-layout.ts'
 
@@ -35,7 +36,7 @@ export class TagIndex {
   private shift = 26
   private readonly texts: string[] = []
   private readonly text: (symbol: number) => string
-  private readonly verdicts = new Map<string, Verdicts>()
+  private readonly verdicts = new RecentMap<string, Verdicts>(KEPT_CONDITIONS)
   /** Positions of the first `listed` series, ordered by code; those of code c lie at [starts[c], starts[c + 1]). */
   private starts: Int32Array = new Int32Array(1)
   private positions: Int32Array = new Int32Array(0)
@@ -132,18 +133,15 @@ export class TagIndex {
   /** Which codes pass a condition: each value is tested once. @param name tells conditions apart. */
   passing(name: string, test: (values: readonly string[]) => Uint8Array): Uint8Array {
     let entry = this.verdicts.get(name)
-    if (entry === undefined) {
-      if (this.verdicts.size >= KEPT_CONDITIONS) this.verdicts.delete(this.verdicts.keys().next().value as string)
-      entry = { passes: new Uint8Array(0), known: 0 }
-    } else this.verdicts.delete(name)
-    if (entry.known < this.size) {
+    if (entry === undefined || entry.known < this.size) {
+      entry ??= { passes: new Uint8Array(0), known: 0 }
       const passes = new Uint8Array(this.size)
       passes.set(entry.passes)
       for (let from = entry.known; from < this.size; from += TESTED_AT_ONCE)
         passes.set(test(this.someTexts(from, Math.min(this.size, from + TESTED_AT_ONCE))), from)
       entry = { passes, known: this.size }
+      this.verdicts.set(name, entry)
     }
-    this.verdicts.set(name, entry) // the one used last goes last
     return entry.passes
   }
 

@@ -3,6 +3,7 @@
  * Nothing may be believed about its shape: every printer names the members it knows and refuses a node that has others, so that
  * syntax of a newer DuckDB is refused, not passed on.
  */
+import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import type { SqlHost } from './host.ts'
 import { fill, isTreeOf, type MarkPath, marksOf, shapeOf } from './shapes.ts'
@@ -11,12 +12,11 @@ import { fill, isTreeOf, type MarkPath, marksOf, shapeOf } from './shapes.ts'
 // biome-ignore lint/suspicious/noExplicitAny: see above
 export type Node = Record<string | symbol, any>
 
-/** Trees of the last statements' shapes, as text. */
+/** Trees of the last statements' shapes, as text: so many at most, and so many bytes. */
 const KEPT_SHAPES = 512
 const KEPT_LENGTH = 16_384
 const KEPT_BYTES = 16 << 20
-const trees = new Map<string, KeptTree>()
-let keptBytes = 0
+const trees = new RecentMap<string, KeptTree>(KEPT_BYTES, sizeOf)
 const SHAPE = 'shape '
 const TEXT = 'text '
 
@@ -53,13 +53,13 @@ export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Pr
 /** As `parse`, without DuckDB; undefined when no statement of that shape was parsed lately. */
 export function parsedBefore(text: string): Parsed | undefined {
   const shape = shapeOf(text)
-  const kept = shape === undefined ? undefined : used(SHAPE + shape.key)
+  const kept = shape === undefined ? undefined : trees.get(SHAPE + shape.key)
   if (shape !== undefined && kept?.json !== undefined) {
     const parsed = JSON.parse(kept.json) as Parsed
     fill(parsed, kept.marks, shape.literals)
     return parsed
   }
-  const own = used(TEXT + text)
+  const own = trees.get(TEXT + text)
   return own?.json === undefined ? undefined : (JSON.parse(own.json) as Parsed)
 }
 
@@ -67,7 +67,7 @@ async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promi
   const json = await serialize(host, text)
   const result = parsed(read(json))
   const shape = shapeOf(text)
-  if (shape !== undefined && shape.literals.length > 0 && used(SHAPE + shape.key) === undefined) {
+  if (shape !== undefined && shape.literals.length > 0 && trees.get(SHAPE + shape.key) === undefined) {
     const marked = await serialize(host, shape.marked)
     const fits = isTreeOf(read(marked), shape, read(json))
     const template = fits ? parsed(read(marked)) : undefined
@@ -102,27 +102,12 @@ async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promi
   return String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
 }
 
-function used(key: string): KeptTree | undefined {
-  const found = trees.get(key)
-  if (found === undefined) return undefined
-  trees.delete(key)
-  trees.set(key, found) // the one used last goes last
-  return found
-}
-
 function keep(key: string, tree: KeptTree): void {
-  if (key.length > KEPT_LENGTH) return
-  trees.set(key, tree)
-  keptBytes += sizeOf(key, tree)
-  for (const [oldest, its] of trees) {
-    if (trees.size <= KEPT_SHAPES && keptBytes <= KEPT_BYTES) break
-    trees.delete(oldest)
-    keptBytes -= sizeOf(oldest, its)
-  }
+  if (key.length <= KEPT_LENGTH) trees.set(key, tree)
 }
 
-function sizeOf(key: string, { json = '', marks }: KeptTree): number {
-  return (key.length + json.length + marks.length * 64) * 2
+function sizeOf({ json = '', marks }: KeptTree, key: string): number {
+  return Math.max(KEPT_BYTES / KEPT_SHAPES, (key.length + json.length + marks.length * 64) * 2)
 }
 
 /** Takes out members that are empty, except where empty means something: the value of a constant, a grouping set. */

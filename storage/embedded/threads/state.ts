@@ -271,7 +271,11 @@ export class WorkerState {
   }
 }
 
+let snapshots = 0
+
 export class Snapshot {
+  /** Tells snapshots of a thread apart. */
+  readonly number = snapshots++
   readonly tombstones: ReadonlyMap<number, readonly Tombstone[]>
   readonly cutoffs: RetentionCutoffs
   /** `Shared.SEQ` and the state events applied: of two snapshots the later one has the higher numbers, modulo 2^32. */

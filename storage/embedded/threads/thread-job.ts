@@ -35,7 +35,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     })
     // Whoever reads only the output learns of the failure there.
     this.result.catch(() => {})
-    this.output = { [Symbol.asyncIterator]: () => this.read() }
+    this.output = { [Symbol.asyncIterator]: () => ({ next: () => this.next(), return: () => this.left() }) }
     if (options.timeoutMs !== undefined && options.timeoutMs > 0) {
       const { timeoutMs, timeoutSetting = 'the query timeout' } = options
       this.timer = timers.setTimeout(
@@ -109,25 +109,29 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     this.link.ended()
   }
 
-  private async *read(): AsyncGenerator<Uint8Array> {
-    try {
-      for (;;) {
-        const bytes = this.queue.shift()
-        if (bytes !== undefined) {
-          // A job that has ended waits for no room.
-          if (this.state === 'running') this.link.taken(bytes.length)
-          yield bytes
-          continue
-        }
-        if (this.state === 'failed') throw this.error
-        if (this.state === 'done') return
-        await new Promise<void>((resolve) => {
-          this.wake = resolve
-        })
-        this.wake = undefined
-      }
-    } finally {
-      this.cancel() // left early: nothing to do when it has ended
+  /** By hand: a small answer waits for each turn that a generator takes. */
+  private async next(): Promise<IteratorResult<Uint8Array, undefined>> {
+    while (this.queue.length === 0 && this.state === 'running') {
+      await new Promise<void>((resolve) => {
+        this.wake = resolve
+      })
+      this.wake = undefined
     }
+    const value = this.queue.shift()
+    if (value !== undefined) {
+      // A job that has ended waits for no room.
+      if (this.state === 'running') this.link.taken(value.length)
+      return { done: false, value }
+    }
+    if (this.state === 'failed') throw this.error
+    return END
+  }
+
+  /** Left early: nothing to do when it has ended. */
+  private left(): Promise<IteratorResult<Uint8Array, undefined>> {
+    this.cancel()
+    return Promise.resolve(END)
   }
 }
+
+const END: IteratorResult<Uint8Array, undefined> = { done: true, value: undefined }

@@ -15,6 +15,8 @@ import { PickedSamples } from './window-edges.ts'
 const FEW = 192
 /** With so many times more series on one side, they are looked up instead of passed over. */
 const SEEK_SHARE = 8
+/** Runs that there is room for at first, at most. */
+const FIRST_RUNS = 256
 /** Numbers that a run takes. */
 const RUN = 5
 
@@ -30,7 +32,7 @@ export class Gatherer {
   private readonly lo: number
   private readonly hi: number
   /** Runs found so far: position of the series, block, from, to, place of the series in the block. */
-  private readonly runs = new IntList(1024)
+  private readonly runs: IntList
   private readonly blocks: AnyBlock[] = []
   private readonly counts: Int32Array
   private readonly parts: number[] = []
@@ -45,6 +47,7 @@ export class Gatherer {
     this.hi = hi
     this.counts = new Int32Array(series.length)
     this.picked = picked
+    this.runs = new IntList(Math.min(FIRST_RUNS, series.length * 2) * RUN)
   }
 
   /** Sample blocks of older sources first. */

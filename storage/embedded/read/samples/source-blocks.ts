@@ -52,8 +52,6 @@ export class SampleBlocks {
   private readonly segments: SegmentBlocks
   private readonly chunks: ChunkBlocks
   private readonly groups: ChunkGroups
-  private readonly questions = new WeakMap<Snapshot, number>()
-  private nextQuestion = 0
 
   /** @param budget bytes. */
   constructor(budget: number) {
@@ -79,9 +77,7 @@ export class SampleBlocks {
 
   /** What all that is asked of one snapshot is told apart from others by: a job asks several selectors. */
   questionOf(snapshot: Snapshot): number {
-    let question = this.questions.get(snapshot)
-    if (question === undefined) this.questions.set(snapshot, (question = this.nextQuestion++))
-    return question
+    return snapshot.number
   }
 
   /** Whether blocks of this size in all have room at once. */
