@@ -22,6 +22,8 @@ import { type Merge, planMerge } from './plan.ts'
 
 const RETRY_FIRST_MS = 200
 const RETRY_MAX_MS = 10_000
+/** Writes that take no memory for as long rest: what is kept for them is given back. Giving back costs a collection in all threads. */
+const REST_MS = 30_000
 /** How often a full disk is looked at for space. */
 const SPACE_POLL_MS = 500
 
@@ -52,6 +54,7 @@ export class Maintenance {
   /** Segments of merges that failed: tried again when nothing else of their table is due, so that they do not hold up others. */
   private readonly failed = new Set<number>()
   private timer: Timer | undefined
+  private restTimer: Timer | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
   private wake: (() => void) | undefined
@@ -63,6 +66,7 @@ export class Maintenance {
 
   start(): void {
     this.timer = this.dependencies.timers.setInterval(() => this.tidySoon(), this.dependencies.config.maintenance_interval_secs * 1000).unref()
+    this.restTimer = this.dependencies.timers.setInterval(() => this.dependencies.memtables.rest(), REST_MS).unref()
     this.flushSoon()
     this.tidySoon()
   }
@@ -109,6 +113,7 @@ export class Maintenance {
   /** No new work; resolves when the flush under way has ended. A merge under way may take long: its result is not waited for and left unused. */
   async stop(): Promise<void> {
     this.dependencies.timers.clearInterval(this.timer)
+    this.dependencies.timers.clearInterval(this.restTimer)
     this.timer = undefined
     this.stopped = true
     this.wake?.()

@@ -137,6 +137,11 @@ export class Memtables {
     this.held.need(memory)
   }
 
+  /** Call now and then: gives back memory that is kept for the next memtables once writes rest. */
+  rest(): void {
+    this.slabs.rest()
+  }
+
   /** Bytes of all memtables. */
   get memory(): number {
     return this.frozen.reduce((sum, memtable) => sum + memtable.allocated, this.active.allocated)

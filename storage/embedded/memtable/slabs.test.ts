@@ -72,3 +72,29 @@ t.test('no more is kept than was said', (t) => {
   t.equal(left, 2 * SLAB)
   t.end()
 })
+
+t.test('what is free is given back once writes rest, and not before', (t) => {
+  let left = 0
+  const slabs = pool(16 * SLAB, (bytes) => {
+    left += bytes
+  })
+  const memory = new MemtableMemory(slabs)
+  for (let i = 0; i < 5; i++) memory.allocate(SLAB)
+  memory.allocate(3 * SLAB)
+  memory.release(now)
+  slabs.rest()
+  t.equal(slabs.freeBytes, 8 * SLAB, 'some was taken a moment ago')
+  const next = new MemtableMemory(slabs)
+  next.allocate(SLAB)
+  slabs.rest()
+  t.equal(slabs.freeBytes, 7 * SLAB)
+  slabs.rest()
+  t.equal(slabs.freeBytes, 0)
+  t.equal(left, 7 * SLAB)
+  next.release(now)
+  t.equal(slabs.freeBytes, SLAB, 'what is in use stays')
+  slabs.rest()
+  slabs.rest()
+  t.equal(left, 8 * SLAB)
+  t.end()
+})

@@ -35,6 +35,7 @@ export class SlabPool {
   private readonly slabs: SharedArrayBuffer[] = []
   private readonly larger: SharedArrayBuffer[] = []
   private readonly left: (bytes: number) => void
+  private taken = false
 
   /** @param left told of bytes that are left to the collectors of all threads. */
   constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number) => void = () => {}) {
@@ -45,10 +46,22 @@ export class SlabPool {
 
   /** At least this many bytes: a slab, or, where that is too small, a buffer of its own. */
   take(bytes: number): SharedArrayBuffer {
+    this.taken = true
     const known = bytes <= this.slabBytes ? this.slabs.pop() : this.fitting(bytes)
     if (known === undefined) return new SharedArrayBuffer(Math.max(bytes, this.slabBytes))
     this.freeBytes -= known.byteLength
     return known
+  }
+
+  /** Call now and then: when nothing was taken since the last call, what is free is left to the collectors. */
+  rest(): void {
+    const { freeBytes, taken } = this
+    this.taken = false
+    if (taken || freeBytes === 0) return
+    this.slabs.length = 0
+    this.larger.length = 0
+    this.freeBytes = 0
+    this.left(freeBytes)
   }
 
   /** Buffers that nobody reads any more. */
