@@ -43,9 +43,9 @@ export function blockBytes({ series, times, values, kinds, rests }: SampleBlock)
   return BLOCK_BYTES + series.length * 8 + times.length * each + zoneBytes(values)
 }
 
-/** Room for what SQL keeps of each 64 doubles of a block that stays (sql/lane/zones.ts): minimum, maximum and sum. */
+/** Room for what SQL keeps of each 64 values of a block that stays (sql/lane/zones.ts): minimum, maximum and sum. */
 export function zoneBytes(values: Float64Array | Int32Array): number {
-  return values instanceof Int32Array ? 0 : (values.length >> 6) * 24
+  return (values.length >> 6) * 3 * values.BYTES_PER_ELEMENT
 }
 
 /** @param low, high halves of a float's bits. */

@@ -3,7 +3,11 @@ import type { IntList } from '../../memtable/int-list.ts'
 import type { LaneBounds, LaneValues } from './host.ts'
 import type { AggregatePlan } from './plan.ts'
 import { RUN } from './runs.ts'
-import { endZone, firstZone, ZONE, type Zones } from './zones.ts'
+import { type BlockZones, endZone, firstZone, ZONE, type Zones } from './zones.ts'
+
+/** Of 32-bit integers. */
+const LEAST = -(2 ** 31)
+const MOST = 2 ** 31 - 1
 
 /** Of one aggregate, by cell (group * buckets + bucket). */
 export interface Cells {
@@ -65,36 +69,52 @@ function add({ kind, values: out, counts }: Cells, cell: number, values: Float64
 }
 
 /** Adds the values of runs (runs.ts) to their cells. @param bounds of the values, if they are known. */
-export function addRuns(cells: Cells, runs: IntList, { values, divisor = 1 }: LaneValues, zones: Zones | undefined, bounds: LaneBounds | undefined): void {
-  const { values: list, length } = runs
-  if (values instanceof Float64Array) {
+export function addRuns(cells: Cells, runs: IntList, { values, divisor = 1 }: LaneValues, of: BlockZones, bounds: LaneBounds | undefined): void {
+  if (values instanceof Int32Array) addIntegers(cells, runs, values, divisor, of.integers(values), bounds)
+  else {
+    const { values: list, length } = runs
+    const zones = of.doubles(values)
     for (let r = 0; r < length; r += RUN) {
       const [from, to] = [list[r + 1], list[r + 2]]
       if (zones === undefined || to - from < 2 * ZONE) add(cells, list[r], values, from, to)
       else addZoned(cells, list[r], values, zones, from, to)
     }
-    return
   }
-  const { kind, values: out, counts } = cells
-  switch (kind) {
-    case 'rows':
-    case 'count':
-      return countRows(runs, out)
-    case 'min':
-      for (let r = 0; r < length; r += RUN) out[list[r]] = Math.min(out[list[r]], least(values, list[r + 1], list[r + 2]) / divisor)
-      return
-    case 'max':
-      for (let r = 0; r < length; r += RUN) out[list[r]] = Math.max(out[list[r]], most(values, list[r + 1], list[r + 2]) / divisor)
-      return
-    default: {
-      countRows(runs, counts as Float64Array)
-      // So many values at most add up within 32 bits.
-      const narrow = bounds === undefined ? 0 : 2 ** 30 / (Math.max(1, -bounds.min, bounds.max) * divisor)
-      for (let r = 0; r < length; r += RUN) {
-        const [from, to] = [list[r + 1], list[r + 2]]
-        out[list[r]] += (to - from <= narrow ? narrowSum(values, from, to) : wideSum(values, from, to)) / divisor
-      }
-    }
+}
+
+function addIntegers(
+  { kind, values: out, counts }: Cells,
+  runs: IntList,
+  values: Int32Array,
+  divisor: number,
+  zones: Zones<Int32Array> | undefined,
+  bounds: LaneBounds | undefined,
+): void {
+  const { values: list, length } = runs
+  if (kind === 'rows' || kind === 'count') return countRows(runs, out)
+  if (counts !== undefined) countRows(runs, counts)
+  // So many values at most add up within 32 bits.
+  const narrow = bounds === undefined ? 0 : 2 ** 30 / (Math.max(1, -bounds.min, bounds.max) * divisor)
+  for (let r = 0; r < length; r += RUN) {
+    const [cell, from, to] = [list[r], list[r + 1], list[r + 2]]
+    // The part of the run that zones tell of, by zone; none: it is all before them.
+    const first = firstZone(from)
+    const end = zones === undefined || endZone(to) <= first ? first : endZone(to)
+    const before = end === first ? to : first * ZONE
+    const after = end === first ? to : end * ZONE
+    if (kind === 'min') {
+      let found = least(values, after, to, least(values, from, before, MOST))
+      if (end > first) found = least((zones as Zones<Int32Array>).min, first, end, found)
+      out[cell] = Math.min(out[cell], found / divisor)
+    } else if (kind === 'max') {
+      let found = most(values, after, to, most(values, from, before, LEAST))
+      if (end > first) found = most((zones as Zones<Int32Array>).max, first, end, found)
+      out[cell] = Math.max(out[cell], found / divisor)
+    } else if (to - from <= narrow) {
+      let sum = narrowSum(values, from, before)
+      if (end > first) sum += narrowSum((zones as Zones<Int32Array>).sum, first, end) + narrowSum(values, after, to)
+      out[cell] += sum / divisor
+    } else out[cell] += wideSum(values, from, to) / divisor
   }
 }
 
@@ -140,15 +160,15 @@ function addZone(cells: Cells, cell: number, values: Float64Array, zones: Zones,
   }
 }
 
-function least(values: Int32Array, from: number, to: number): number {
-  let least = values[from]
-  for (let i = from + 1; i < to; i++) if (values[i] < least) least = values[i]
+function least(values: Int32Array, from: number, to: number, before: number): number {
+  let least = before
+  for (let i = from; i < to; i++) if (values[i] < least) least = values[i]
   return least
 }
 
-function most(values: Int32Array, from: number, to: number): number {
-  let most = values[from]
-  for (let i = from + 1; i < to; i++) if (values[i] > most) most = values[i]
+function most(values: Int32Array, from: number, to: number, before: number): number {
+  let most = before
+  for (let i = from; i < to; i++) if (values[i] > most) most = values[i]
   return most
 }
 

@@ -6,12 +6,12 @@ import { IntList } from '../../memtable/int-list.ts'
 import { addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
 import { countRuns } from './filter.ts'
 import { type Grouping, groupingOf } from './groups.ts'
-import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
+import type { LaneBlock, LaneRows } from './host.ts'
 import { boundsOf, IntegersRead } from './integers.ts'
 import type { GroupsPlan } from './plan.ts'
 import { isInteger, RowFilters } from './row-filters.ts'
 import { cellRuns } from './runs.ts'
-import { BlockZones, type Zones } from './zones.ts'
+import { BlockZones } from './zones.ts'
 
 export interface Evaluated {
   grouping: Grouping
@@ -84,7 +84,7 @@ class Work {
     const { exact, runs, last } = this.filters.apply(block, this.runs, this.counted !== undefined)
     this.runs = runs
     if (!exact) this.exact = false
-    if (last !== undefined) countRuns(runs, last.values, this.zonesOf(last.values), last.filter, this.counted as Float64Array[])
+    if (last !== undefined) countRuns(runs, last.values, this.zones, last.filter, this.counted as Float64Array[])
     else if (runs.length > 0) this.aggregate(block, runs)
     return this.exact
   }
@@ -104,12 +104,7 @@ class Work {
         bounds ??= boundsOf(runs, values)
         if (!this.integers.add(this.fields[field], bounds)) this.exact = false
       }
-      const zones = this.zonesOf(values)
-      for (const each of cells) addRuns(each, runs, values, zones, bounds)
+      for (const each of cells) addRuns(each, runs, values, this.zones, bounds)
     }
-  }
-
-  private zonesOf({ values }: LaneValues): Zones | undefined {
-    return values instanceof Float64Array ? this.zones.of(values) : undefined
   }
 }

@@ -3,7 +3,7 @@ import type { IntList } from '../../memtable/int-list.ts'
 import type { LaneValues } from './host.ts'
 import type { FilterPlan } from './plan.ts'
 import { pushRun, RUN } from './runs.ts'
-import { endZone, firstZone, ZONE, type Zones } from './zones.ts'
+import { type BlockZones, endZone, firstZone, ZONE, type Zones } from './zones.ts'
 
 const LEAST = -(2 ** 31)
 const MOST = 2 ** 31 - 1
@@ -55,27 +55,40 @@ function refineDoubles(of: number, values: Float64Array, from: number, to: numbe
   if (start >= 0) pushRun(out, of, start, to)
 }
 
-/** Adds to each list, at the cell of each run, how many of the run's values satisfy it. @param zones of the values, if there are some. */
-export function countRuns(
-  runs: IntList,
-  { values, divisor = 1 }: LaneValues,
-  zones: Zones | undefined,
-  filter: FilterPlan,
-  into: readonly Float64Array[],
-): void {
+/** Adds to each list, at the cell of each run, how many of the run's values satisfy it. */
+export function countRuns(runs: IntList, { values, divisor = 1 }: LaneValues, of: BlockZones, filter: FilterPlan, into: readonly Float64Array[]): void {
   const { values: list, length } = runs
-  const integers = integersOf(filter, divisor)
-  const doubles = doublesOf(filter)
+  const count =
+    values instanceof Int32Array ? integerCounter(values, of.integers(values), integersOf(filter, divisor)) : doubleCounter(values, of.doubles(values), filter)
   for (let r = 0; r < length; r += RUN) {
-    const [from, to] = [list[r + 1], list[r + 2]]
-    const n =
-      values instanceof Int32Array
-        ? countIntegers(values, from, to, integers)
-        : zones === undefined || to - from < 2 * ZONE
-          ? countDoubles(values, from, to, doubles)
-          : countZoned(values, zones, from, to, filter, doubles)
+    const n = count(list[r + 1], list[r + 2])
     for (let i = 0; i < into.length; i++) into[i][list[r]] += n
   }
+}
+
+type Counter = (from: number, to: number) => number
+
+function integerCounter(values: Int32Array, zones: Zones<Int32Array> | undefined, among: Among): Counter {
+  if (zones === undefined) return (from, to) => countIntegers(values, from, to, among)
+  const { low, high, inside } = among
+  const { min, max } = zones
+  return (from, to) => {
+    const [first, end] = [firstZone(from), endZone(to)]
+    if (first >= end) return countIntegers(values, from, to, among)
+    let n = countIntegers(values, from, first * ZONE, among) + countIntegers(values, end * ZONE, to, among)
+    for (let zone = first; zone < end; zone++) {
+      if (max[zone] < low || min[zone] > high) n += inside ? 0 : ZONE
+      else if (min[zone] >= low && max[zone] <= high) n += inside ? ZONE : 0
+      else n += countIntegers(values, zone * ZONE, (zone + 1) * ZONE, among)
+    }
+    return n
+  }
+}
+
+function doubleCounter(values: Float64Array, zones: Zones | undefined, filter: FilterPlan): Counter {
+  const among = doublesOf(filter)
+  if (zones === undefined) return (from, to) => countDoubles(values, from, to, among)
+  return (from, to) => countZoned(values, zones, from, to, filter, among)
 }
 
 function countIntegers(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {

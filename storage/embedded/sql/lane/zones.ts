@@ -1,34 +1,48 @@
 /**
  * What is known of each 64 values of a block in a row, so that a statement need not look at them one by one. Made for blocks that a second statement reads: their values
- * never change, and the cache keeps them (and counts the zones of doubles from the start, read/samples/sample-block.ts).
+ * never change, and the cache keeps them (and counts their zones from the start, read/samples/sample-block.ts).
  */
 
 const SHIFT = 6
 export const ZONE = 1 << SHIFT
 
-export interface Zones {
+export interface Zones<A extends Float64Array | Int32Array = Float64Array> {
   /** Of the finite values; infinite the other way where there are none. */
-  min: Float64Array
-  max: Float64Array
+  min: A
+  max: A
   /** Not finite where some value is not. */
-  sum: Float64Array
+  sum: A
 }
 
-/** Read by one statement so far, or its zones. */
-const known = new WeakMap<Float64Array, Zones | 'read'>()
+/** The sum of a zone of larger integers may not be one of 32 bits. */
+const MOST = 2 ** 31 / ZONE - 1
+
+/** Read by one statement so far, or its zones; none for integers that are too large. */
+const known = new WeakMap<Float64Array | Int32Array, Zones | Zones<Int32Array> | 'read' | 'none'>()
 
 /** The zones of the blocks that one statement reads. */
 export class BlockZones {
-  private readonly own = new Map<Float64Array, Zones | undefined>()
+  /** Weak: of values that are not kept only the memory is used again. */
+  private readonly own = new WeakMap<Float64Array | Int32Array, Zones | Zones<Int32Array> | 'none'>()
 
-  of(values: Float64Array): Zones | undefined {
-    const own = this.own.get(values)
-    if (own !== undefined || this.own.has(values)) return own
-    const before = known.get(values)
-    const zones = before === 'read' ? zonesOf(values) : before
-    known.set(values, zones ?? 'read')
-    this.own.set(values, zones)
-    return zones
+  doubles(values: Float64Array): Zones | undefined {
+    return this.of(values, () => zonesOf(values)) as Zones | undefined
+  }
+
+  integers(values: Int32Array): Zones<Int32Array> | undefined {
+    return this.of(values, () => integerZones(values)) as Zones<Int32Array> | undefined
+  }
+
+  private of(values: Float64Array | Int32Array, make: () => Zones | Zones<Int32Array> | undefined): Zones | Zones<Int32Array> | undefined {
+    let zones = this.own.get(values)
+    if (zones === undefined) {
+      const before = known.get(values)
+      if (before === undefined) known.set(values, 'read')
+      else if (before === 'read') known.set(values, (zones = make() ?? 'none'))
+      else zones = before
+      this.own.set(values, (zones ??= 'none'))
+    }
+    return zones === 'none' ? undefined : zones
   }
 }
 
@@ -48,6 +62,26 @@ function zonesOf(values: Float64Array): Zones {
       if (value < min) min = value
       if (value > max) max = value
     }
+    zones.min[zone] = min
+    zones.max[zone] = max
+    zones.sum[zone] = sum
+  }
+  return zones
+}
+
+function integerZones(values: Int32Array): Zones<Int32Array> | undefined {
+  const count = values.length >> SHIFT
+  const zones = { min: new Int32Array(count), max: new Int32Array(count), sum: new Int32Array(count) }
+  for (let zone = 0; zone < count; zone++) {
+    const first = zone << SHIFT
+    let [min, max, sum] = [values[first], values[first], 0]
+    for (let i = first; i < first + ZONE; i++) {
+      const value = values[i]
+      sum += value
+      if (value < min) min = value
+      if (value > max) max = value
+    }
+    if (min < -MOST || max > MOST) return undefined
     zones.min[zone] = min
     zones.max[zone] = max
     zones.sum[zone] = sum
