@@ -52,6 +52,7 @@ export {
 } from './lib/errors/index.ts'
 export type { PageOptions } from './lib/pages/index.ts'
 export { type Static, Type } from './lib/schema/index.ts'
+export type { WarmUp } from './lib/warm-up/index.ts'
 export type { Logger } from './log.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResults } from './metrics.ts'
 export {

@@ -8,6 +8,7 @@
 import type { FieldInfo, FieldType, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesResolver, SeriesSet, WriteBatch } from '../lib/columns/index.ts'
 import type { SvcError } from '../lib/errors/index.ts'
 import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
+import type { WarmUp } from '../lib/warm-up/index.ts'
 import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
 
@@ -234,8 +235,6 @@ export interface JobOptions {
   timeoutMs?: number
   /** The setting to name in the timeout's text. */
   timeoutSetting?: string
-  /** Nobody waits for it: where one thread runs, no other is started for it. */
-  background?: boolean
 }
 
 export interface RunningJob<R> {
@@ -364,6 +363,11 @@ export interface Storage {
   explain(request: ScanRequest): Promise<ScanPlan>
   /** Loads `module` beside the engine and runs its default export (see `Job`). */
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R>
+  /**
+   * Has jobs run in the background over made-up rows (`WARM_UP_ROWS`), beside the engine, when it has little else to do. What they emit and return goes nowhere, and
+   * nothing of them is counted or seen. An engine that has nothing to warm up lacks it.
+   */
+  warmUp?(jobs: WarmUp): void
 
   /** Namespaces with measurements, sorted. */
   namespaces(): Promise<string[]>

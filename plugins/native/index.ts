@@ -22,6 +22,7 @@ import {
   uncheckedBody,
   writeQuery,
 } from './schemas.ts'
+import { nativeWarmUp } from './warm-up.ts'
 import { WriteHandler } from './write.ts'
 
 const JSON_BODY = { rawBody: ['application/json'] }
@@ -36,6 +37,7 @@ export default definePlugin({
     const writer = new WriteHandler(svc, config)
     const reader = new QueryHandler(svc)
     const remover = new DeleteHandler(svc, config)
+    svc.ready(() => svc.storage.warmUp?.(nativeWarmUp))
 
     const write = {
       tags: ['write'],

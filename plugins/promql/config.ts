@@ -45,19 +45,6 @@ export const configSchema = Type.Object({
     default: 'off',
     description: 'Whether /api/v1/admin/tsdb/delete_series is answered, to callers that may delete; off: 503, as by Prometheus without --web.enable-admin-api',
   }),
-  warm_up_queries: Type.Integer({
-    default: 300,
-    minimum: 0,
-    maximum: 100_000,
-    description:
-      'Queries run in the background after the start, over made-up samples, and once more over one series when there are points, so that the first ones asked do not wait for an engine thread to start and for code to be compiled; they take some 75 MB of memory; 0 = none',
-  }),
-  warm_up_after_secs: Type.Number({
-    default: 1,
-    minimum: 0,
-    maximum: 86_400,
-    description: 'When the warm-up may begin, counted from when the server is ready; it waits until the server has little else to do',
-  }),
 })
 
 export type PromqlConfig = Static<typeof configSchema>

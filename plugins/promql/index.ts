@@ -9,6 +9,7 @@ import { queryEndpoints } from './http/query-endpoints.ts'
 import { readEndpoint } from './http/read-endpoint.ts'
 import { statusEndpoints } from './http/status-endpoints.ts'
 import { textEndpoints } from './http/text-endpoints.ts'
+import { discoveryWarmUp, queryWarmUp } from './warm-up.ts'
 
 export default definePlugin({
   id: 'promql',
@@ -26,6 +27,9 @@ export default definePlugin({
     statusEndpoints(api, config)
     readEndpoint(api, config)
     adminEndpoints(api, config)
-    if (config.warm_up_queries > 0) api.warmUp(config.warm_up_queries, config.warm_up_after_secs * 1000)
+    svc.ready(() => {
+      svc.storage.warmUp?.(queryWarmUp)
+      svc.storage.warmUp?.(discoveryWarmUp)
+    })
   },
 })

@@ -1,12 +1,10 @@
 /** /api/v1/svc/sql: limits, metrics, and the answer's bytes as they come from the engine. */
-import { setTimeout } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type Svc, sendOutput, truncatedResults } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
 const JOB = moduleUrl('./sql-job.ts', import.meta.url)
-const WARM_UP = moduleUrl('./warm-up.ts', import.meta.url)
 
 const TYPES: Record<SqlFormat, string> = { json: 'application/json; charset=utf-8', csv: 'text/csv; charset=utf-8; header=present' }
 
@@ -45,19 +43,5 @@ export class SqlHandler {
       reply.type(TYPES[format])
     })
     return reply
-  }
-
-  /** Call it in setup: so many statements run in the background, some time after the server is ready. */
-  warmUp(statements: number, delayMs: number): void {
-    const { svc } = this
-    const stopping = new AbortController()
-    const { signal } = stopping
-    svc.ready(() => {
-      const run = () => svc.storage.run(WARM_UP, { statements }, { signal, background: true }).result
-      setTimeout(delayMs, undefined, { ref: false, signal })
-        .then(run)
-        .catch((error: Error) => svc.log.debug({ err: error }, 'warm-up ended early'))
-    })
-    svc.drain(() => stopping.abort())
   }
 }

@@ -1,15 +1,13 @@
 import { connect } from 'node:net'
-import { moduleUrl } from 'svcdb/lib/modules'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import line from '../line_protocol/index.ts'
 import plugin from './index.ts'
 
 /** The short time limit is for what is asked alone. */
-const cold = { sql: { warm_up_statements: 0 } }
 let node: TestNode
 t.before(async () => {
-  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { ...cold, server: { sql_max_rows: 500, sql_query_timeout_secs: 2 } } })
+  node = await boot({ plugins: [plugin, line], storage: 'embedded', config: { server: { sql_max_rows: 500, sql_query_timeout_secs: 2 } } })
   const now = BigInt(Date.now()) * 1_000_000n
   base = now - (now % 3_600_000_000_000n) - 3_600_000_000_000n
   const lines = Array.from(
@@ -194,12 +192,3 @@ t.test('a caller who leaves stops the query', async (t) => {
 })
 
 t.end()
-
-t.test('the warm-up answers its statements, beside what is asked', async (t) => {
-  const warm = await boot({ plugins: [plugin], storage: 'embedded', config: { sql: { warm_up_statements: 2, warm_up_after_secs: 0 } } })
-  t.teardown(() => warm.stop())
-  const job = warm.storage.run(moduleUrl('./warm-up.ts', import.meta.url), { statements: 3 }, { background: true })
-  await t.resolves(job.result)
-  const answer = await warm.inject('/api/v1/svc/sql?q=SELECT%201%20AS%20one')
-  t.match(answer.json(), { rows: [[1]] })
-})

@@ -28,6 +28,7 @@ import type {
   StorageContext,
   StorageEngine,
   StorageStatus,
+  WarmUp,
   WriteOptions,
   WriteResult,
 } from 'svcdb'
@@ -190,6 +191,10 @@ export class EmbeddedEngine implements StorageEngine {
 
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
     return this.running.pool.run<R>(module, args, options)
+  }
+
+  warmUp(jobs: WarmUp): void {
+    this.running.warmUp.add(jobs)
   }
 
   subscribe(listener: (change: Change) => void): () => void {

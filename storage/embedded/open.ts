@@ -66,6 +66,7 @@ import { stateEvents } from './threads/state-events.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { recover } from './wal/recovery.ts'
 import { Wal } from './wal/wal.ts'
+import { WarmUpSchedule } from './warm-up/schedule.ts'
 import { Admission } from './write/admission.ts'
 import { BatchPool } from './write/batch-pool.ts'
 import { Changes } from './write/changes.ts'
@@ -233,6 +234,12 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     },
     ...{ scrubber, readers, archived, metrics, publisher, log, environment },
   })
+  const warmUp = new WarmUpSchedule({
+    ...{ budgetMs: config.warm_up_ms, timers, log },
+    coldThread: () => pool.coldThread(),
+    busy: () => pool.activeJobs > 0,
+  })
+  pool.threadStarted = () => warmUp.wake()
   const select = selectSeries(pool)
   const deletes = new Deletes({ schema, index, memtables, wal, writes, tombstones, releases, changes, scrubber, slices, select, tidyWanted, metrics })
 
@@ -292,7 +299,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   scrubber.start()
   return {
     ...{ config, log, keys, limits, catalog, schema, index, segments, tombstones, memtables, wal, pressure, changes, resolver, batches, admission, windows },
-    ...{ rotation, writes, releases, drops, deletes, readers, pool, writer, manifest, maintenance, scrubber, archive, backup, exports, flush },
+    ...{ rotation, writes, releases, drops, deletes, readers, pool, writer, manifest, maintenance, scrubber, archive, backup, exports, flush, warmUp },
   }
 }
 
@@ -302,7 +309,8 @@ function threadConfigOf(role: 'query' | 'maintenance', config: DatabaseConfig, l
 
 /** Ends everything, with a flush. Writes have been refused already. */
 export async function closeDatabase(database: OpenDatabase): Promise<void> {
-  const { backup, scrubber, pool, maintenance, archive, catalog, lock } = database
+  const { backup, scrubber, pool, maintenance, archive, catalog, lock, warmUp } = database
+  warmUp.stop()
   try {
     await backup.close()
     await flushAtEnd(database)

@@ -115,7 +115,7 @@ t.test('threads, jobs and processes load libraries, and never the kernel', async
   for (const one of [
     'storage/embedded/threads/main.ts',
     'storage/embedded/engine-process/main.ts',
-    'plugins/promql/warm-up.ts',
+    'plugins/promql/query-job.ts',
     'plugins/cedar/check-thread.ts',
   ])
     t.ok(modules.includes(one), one)

@@ -37,7 +37,7 @@ export interface WatchedNode {
 export async function watchedNode(): Promise<WatchedNode> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-loop-'))
   const socket = join(folder, 'probe')
-  await writeFile(join(folder, 'svc.toml'), `plugins = ${JSON.stringify(PLUGINS)}\n[promql]\nwarm_up_queries = 0\n`)
+  await writeFile(join(folder, 'svc.toml'), `plugins = ${JSON.stringify(PLUGINS)}\n[database]\nwarm_up_ms = 0\n`)
   const server = await runServer(join(folder, 'svc.toml'), { nodeArgs: ['--import', PROBE], env: { SVC_LOOP_PROBE: socket } })
   const clients = Object.fromEntries(
     ['grpc', 'flight_sql'].map((plugin) => [plugin, new Client(`127.0.0.1:${portOf(server.output(), plugin)}`, credentials.createInsecure(), UNLIMITED)]),

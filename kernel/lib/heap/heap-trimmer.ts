@@ -43,11 +43,16 @@ export class HeapTrimmer {
     const utilization = this.meter.utilization()
     this.leftMs -= FIRST_LOOK_MS
     if (this.leftMs > 0 || utilization > RESTING || this.meter.committed() - this.trimmedTo < GROWN_BYTES) return false
-    this.meter.trim()
-    this.trimmedTo = this.meter.committed()
+    this.trim()
     this.waitMs = Math.min(this.waitMs * 2, LONGEST_WAIT_MS)
     this.leftMs = this.waitMs
     return true
+  }
+
+  /** At once. */
+  trim(): void {
+    this.meter.trim()
+    this.trimmedTo = this.meter.committed()
   }
 
   stop(): void {

@@ -7,7 +7,7 @@ import plugin from '../index.ts'
 
 const NOW = Math.floor(Date.now() / 1000)
 
-async function start(t: Test, config: object = { admin_api: 'on', warm_up_queries: 0 }) {
+async function start(t: Test, config: object = { admin_api: 'on' }) {
   const node = await boot({ plugins: [plugin, line], config: { promql: { ...config } } })
   t.teardown(() => node.stop())
   const lines = ['a', 'b'].flatMap((job) => [2, 1].map((ago) => `up,job=${job} value=${ago} ${NOW - ago}`))
@@ -56,7 +56,7 @@ t.test('what would take more along, or cannot be read, deletes nothing', async (
 })
 
 t.test('it is off by default, and says what else does the rest', async (t) => {
-  const off = await start(t, { warm_up_queries: 0 })
+  const off = await start(t, {})
   for (const path of [`delete_series?${match('up')}`, 'snapshot', 'clean_tombstones'])
     t.match(await off.post(path), { http: 503, errorType: 'unavailable', error: /admin APIs disabled/ })
   t.equal((await off.count('up')).length, 2)
@@ -75,7 +75,7 @@ t.test('it needs the right to delete', async (t) => {
       svc.auth.authorizer(({ action }) => (action === 'read' ? undefined : new SvcError('FORBIDDEN', `may not ${action}`)))
     },
   })
-  const node = await boot({ plugins: [plugin, readers], config: { promql: { admin_api: 'on', warm_up_queries: 0 } } })
+  const node = await boot({ plugins: [plugin, readers], config: { promql: { admin_api: 'on' } } })
   t.teardown(() => node.stop())
   const answer = await node.inject({ method: 'POST', url: `/api/v1/admin/tsdb/delete_series?${match('up')}` })
   t.equal(answer.statusCode, 403)

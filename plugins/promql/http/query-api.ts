@@ -2,20 +2,13 @@
 import type { FastifyReply } from 'fastify'
 import { type Action, type HttpRequest, type JobOptions, type RunningJob, type Svc, sendOutput, toSvcError } from 'svcdb'
 import type { ErrorKind } from 'svcdb/lib/errors'
-import { moduleUrl } from 'svcdb/lib/modules'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
-import type { WarmUpArgs, WarmUpOutcome } from '../warm-up.ts'
 import { answerOf } from './api-error.ts'
 import { ANSWERS, describeParameters, type ParameterName } from './parameters.ts'
 import { Params } from './params.ts'
-import { WarmUpSchedule } from './warm-up-schedule.ts'
 
 export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
 export const JSON_TYPE = 'application/json; charset=utf-8'
-
-const WARM_UP = moduleUrl('../warm-up.ts', import.meta.url)
-/** A query of the warm-up that takes longer ends it. */
-const WARM_UP_LIMIT_MS = 10_000
 
 export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyReply) => unknown
 
@@ -84,26 +77,6 @@ export class QueryApi {
   /** Runs a job for its result. */
   run<R>(request: HttpRequest, module: URL, args: unknown): Promise<R> {
     return this.svc.storage.run<R>(module, args, this.options(request)).result
-  }
-
-  /** Call it in setup: so many queries run in the background, some time after the server is ready. */
-  warmUp(queries: number, delayMs: number): void {
-    const { svc } = this
-    const schedule = new WarmUpSchedule(
-      queries,
-      (query) => this.warmUpQuery(query),
-      (error) => svc.log.debug({ err: error }, 'warm-up ended early'),
-    )
-    svc.ready(() => schedule.start(delayMs))
-    svc.drain(() => schedule.stop())
-  }
-
-  /** A job as if it were asked. @returns whether it was of points that the storage has. */
-  private async warmUpQuery(query: number): Promise<boolean> {
-    const args: WarmUpArgs = { query, now: this.svc.clock.now() }
-    const job = this.svc.storage.run<WarmUpOutcome>(WARM_UP, args, { ...this.timeLimit(WARM_UP_LIMIT_MS), background: true })
-    for await (const _ of job.output);
-    return (await job.result).stored
   }
 
   truncated(): void {

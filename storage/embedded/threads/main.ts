@@ -13,6 +13,7 @@ import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
+import { ThreadWarmUp } from '../warm-up/thread-warm-up.ts'
 import { collectGarbage } from './collect.ts'
 import { JobRunner, wireError } from './job-runner.ts'
 import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
@@ -55,6 +56,13 @@ const context: RelationContext = {
 }
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
+const heap = new HeapTrimmer()
+const warmUp = new ThreadWarmUp(
+  context,
+  config,
+  () => jobs.active > 0,
+  () => heap.trim(),
+)
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
 const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 
@@ -76,6 +84,7 @@ function maintain(chain: keyof typeof chains, id: number, work: () => Promise<Fr
 async function close(): Promise<void> {
   jobs.cancelAll()
   processes.close()
+  await warmUp.end()
   await Promise.all(Object.values(chains))
   while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
   await duck.settled()
@@ -153,6 +162,14 @@ port.on('message', (message: ToWorker) => {
         return { kind: 'archived', id: message.id, segment: await archiveDay(inputs, message, ownerOf(message.table), state, target) }
       })
       break
+    case 'warm-up': {
+      const { id } = message
+      void warmUp.run(message).then((outcome) => post({ kind: 'warmed-up', id, outcome }))
+      break
+    }
+    case 'warm-up-end':
+      void warmUp.end()
+      break
     case 'usage': {
       const { id } = message
       threadUsage(duck).then(
@@ -166,6 +183,4 @@ port.on('message', (message: ToWorker) => {
       break
   }
 })
-// What a warm-up or a large query left behind.
-new HeapTrimmer()
 post({ kind: 'ready' })

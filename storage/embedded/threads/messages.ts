@@ -106,9 +106,18 @@ export type ToWorker =
   | ({ kind: 'archive'; id: number } & ArchiveTask)
   /** The archived segments that a job asked for can be read, or not. */
   | { kind: 'fetched'; id: number; request: number; error?: WireError }
+  /** Run these jobs over made-up rows, as far as a slice goes; the answer is `warmed-up`. */
+  | { kind: 'warm-up'; id: number; jobs: readonly WarmUpJob[]; ms: number; trim: boolean }
+  /** Let go of the made-up rows. */
+  | { kind: 'warm-up-end' }
   /** Say what the thread's memory is. */
   | { kind: 'usage'; id: number }
   | { kind: 'close' }
+
+export interface WarmUpJob {
+  module: string
+  args: unknown
+}
 
 /** Write the rows of a UTC day to a self-contained file. */
 export interface ArchiveTask {
@@ -155,6 +164,8 @@ export type FromWorker =
   /** A statement of SQL whose plan would have read what is not its own. */
   | { kind: 'refused-plan'; namespace: string; reason: string }
   | { kind: 'usage'; id: number; usage: ThreadUsage }
+  /** A slice of the warm-up, as of thread-warm-up.ts. */
+  | { kind: 'warmed-up'; id: number; outcome: { jobs: number; ms: number; cause?: string } }
   /** What the thread keeps of samples, when it has changed. */
   | { kind: 'samples-kept'; bytes: number }
   /** Segments whose pages were not understood, since the message before. */

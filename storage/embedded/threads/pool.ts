@@ -9,6 +9,8 @@ import type { EngineWorker, Environment } from '../environment.ts'
 import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Timer } from '../timers.ts'
+import type { ColdThread } from '../warm-up/schedule.ts'
+import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
 import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
@@ -43,6 +45,8 @@ const USAGE_PATIENCE_MS = 200
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
 class EngineThread {
+  /** Nothing more is to be done for its warm-up. */
+  warm = false
   readonly jobs = new Map<number, ThreadJob>()
   readonly tasks = new Map<number, Pending>()
   readonly worker: EngineWorker
@@ -158,6 +162,7 @@ class EngineThread {
       case 'archive-days':
       case 'archived':
       case 'usage':
+      case 'warmed-up':
         this.tasks.get(message.id)?.resolve(message)
         this.tasks.delete(message.id)
     }
@@ -177,6 +182,8 @@ export class WorkerPool {
   private maintenance: EngineThread | undefined
   /** Set when the maintenance thread is not started any more. */
   private givenUp: SvcError | undefined
+  /** Called when a query thread has been started for a query. */
+  threadStarted: () => void = () => {}
   private nextTask = 1
   private closed = false
   /** Jobs on threads, and those that wait to be, in the order they came. */
@@ -192,7 +199,7 @@ export class WorkerPool {
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
     const { readers, archived } = this.options
-    const { namespace = '', background = false } = options
+    const { namespace = '' } = options
     const id = readers.begin()
     let thread: EngineThread | undefined
     const job = new ThreadJob<R>(
@@ -214,7 +221,7 @@ export class WorkerPool {
       this.options.environment.timers,
     )
     const start = (): void => {
-      thread = this.queryThread(background)
+      thread = this.queryThread()
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
       const slot = readers.start(id, () => job.end(heldTooMuch()))
@@ -313,14 +320,46 @@ export class WorkerPool {
     await Promise.all(threads.map((thread) => thread.close()))
   }
 
-  private queryThread(background: boolean): EngineThread {
+  /** Jobs that run. */
+  get activeJobs(): number {
+    return this.active
+  }
+
+  /** A query thread that has not been warmed up; started, where none runs. */
+  coldThread(): ColdThread | undefined {
+    if (this.closed) return undefined
+    const thread = this.queries.length === 0 ? this.startQueryThread() : this.queries.find(({ warm }) => !warm)
+    if (thread === undefined) return undefined
+    return {
+      warmUp: (slice) => this.warmUp(thread, slice),
+      endWarmUp: () => {
+        thread.warm = true
+        thread.post({ kind: 'warm-up-end' })
+      },
+    }
+  }
+
+  private async warmUp(thread: EngineThread, slice: WarmUpSlice): Promise<WarmedUp> {
+    if (this.closed) throw shutDown()
+    const answer = await this.ask(thread, (id) => ({ kind: 'warm-up', id, ...slice }))
+    if (answer.kind !== 'warmed-up') throw new Error(`a warm-up was answered by "${answer.kind}"`)
+    return answer.outcome
+  }
+
+  private startQueryThread(): EngineThread {
+    const thread = this.start('query', (gone) => {
+      this.queries = this.queries.filter((t) => t !== gone)
+    })
+    this.queries.push(thread)
+    return thread
+  }
+
+  private queryThread(): EngineThread {
     const idle = this.queries.find((thread) => thread.jobs.size === 0)
     if (idle !== undefined) return idle
-    if (this.queries.length < (background ? 1 : this.options.queryThreads)) {
-      const thread = this.start('query', (gone) => {
-        this.queries = this.queries.filter((t) => t !== gone)
-      })
-      this.queries.push(thread)
+    if (this.queries.length < this.options.queryThreads) {
+      const thread = this.startQueryThread()
+      this.threadStarted()
       return thread
     }
     return this.queries.reduce((idlest, thread) => (thread.jobs.size < idlest.jobs.size ? thread : idlest))
@@ -333,9 +372,12 @@ export class WorkerPool {
       this.maintenance = undefined
       if (!this.closed && !this.options.maintenanceDied(error.message)) this.givenUp = error
     })
-    const thread = this.maintenance
-    const id = this.nextTask++
     this.options.publisher.flush()
+    return this.ask(this.maintenance, message)
+  }
+
+  private ask(thread: EngineThread, message: (id: number) => ToWorker): Promise<FromWorker> {
+    const id = this.nextTask++
     return new Promise((resolve, reject) => {
       thread.tasks.set(id, { resolve, reject })
       thread.post(message(id))

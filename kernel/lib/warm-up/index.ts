@@ -1,0 +1,1 @@
+export { WARM_UP_ROWS, type WarmUp } from './warm-up.ts'
