@@ -6,6 +6,7 @@ import { threadId } from 'node:worker_threads'
 import type { RelationContext } from '../read/relation.ts'
 import { JobRunner } from '../threads/job-runner.ts'
 import type { FromWorker, WarmUpJob, WorkerConfig } from '../threads/messages.ts'
+import { SnapshotPin, SnapshotPins } from '../threads/snapshot-pins.ts'
 import type { MadeUpRows } from './made-up-rows.ts'
 
 export interface WarmUpSlice {
@@ -26,6 +27,7 @@ export interface WarmedUp {
   cause?: string
 }
 
+const SLOT = 0
 /** A job of so little is run again at once: from what it has kept. */
 const TWICE_BELOW_MS = 20
 
@@ -37,6 +39,8 @@ export class ThreadWarmUp {
   private readonly ended = new AbortController()
   private rows: Promise<MadeUpRows> | undefined
   private nextJob = 0
+  /** Of its own, for one job at a time: nobody gives made-up rows back while they are read. */
+  private readonly pins = new SnapshotPins(1)
 
   /** @param busy whether somebody waits for the thread. @param trim collects its heap. */
   constructor(thread: RelationContext, config: WorkerConfig, busy: () => boolean, trim: () => void) {
@@ -102,7 +106,7 @@ export class ThreadWarmUp {
     const id = this.nextJob++
     const cancel = (): void => runner.cancel(id)
     this.ended.signal.addEventListener('abort', cancel)
-    await runner.start(id, module, args)
+    await runner.start({ id, module, args }, new SnapshotPin(this.pins.words, SLOT))
     this.ended.signal.removeEventListener('abort', cancel)
     return failure
   }
