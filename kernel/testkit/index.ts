@@ -57,11 +57,12 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
   let node: SvcNode | undefined
   try {
     const tree: Tree = { plugins: names, ...options.config, server: { http_addr: '127.0.0.1:0', ...(options.config?.server as Tree) } }
-    // It would take its time beside what is tested.
-    if (storage === 'embedded') tree.database = { warm_up_ms: 0, ...(options.config?.database as Tree) }
     const overrides = new Map<string, { text: string; from: string }>()
     if (typeof storage === 'string') overrides.set('database.engine', { text: storage, from: 'boot({ storage })' })
     if (storage === 'embedded') overrides.set('database.data_dir', { text: dataDir, from: 'boot' })
+    // It would take its time beside what is tested.
+    const warmUp = (options.config?.database as Tree | undefined)?.warm_up_ms ?? 0
+    if (storage === 'embedded') overrides.set('database.warm_up_ms', { text: String(warmUp), from: 'boot' })
     const source = { tree, file: 'the test', folder: options.folder ?? process.cwd(), overrides }
     const config = await resolveConfig(source, { plugins: objects, ...(typeof storage === 'string' ? {} : { engine: engineOf(storage) }) })
     node = new SvcNode(config, { logs, ...(options.clock === undefined ? {} : { clock: options.clock }) })

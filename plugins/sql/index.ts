@@ -1,4 +1,5 @@
 import { definePlugin } from 'svcdb'
+import { configSchema } from './config.ts'
 import { SqlHandler } from './handler.ts'
 import { sqlAnswer, sqlBody, sqlQuery } from './schemas.ts'
 import { sqlWarmUp } from './warm-up.ts'
@@ -7,6 +8,7 @@ export default definePlugin({
   id: 'sql',
   summary: 'Answers read-only SQL over the measurements of a namespace',
   stability: 'stable',
+  config: configSchema,
   includes: ['analytics'],
   capabilities: ['sql', 'jobs'],
   setup(svc) {
