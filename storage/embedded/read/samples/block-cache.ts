@@ -36,12 +36,19 @@ export class BlockCache {
   /** Used by one question, and by several; in order of use. */
   private readonly once = new Set<Entry>()
   private readonly shared = new Set<Entry>()
-  private readonly budget: number
+  private readonly total: number
+  private readonly others: () => number
   private held = 0
   private sharedBytes = 0
 
-  constructor(budget: number) {
-    this.budget = budget
+  /** @param budget bytes. @param others what others have of it at the time. */
+  constructor(budget: number, others: () => number = () => 0) {
+    this.total = budget
+    this.others = others
+  }
+
+  private get budget(): number {
+    return this.total - this.others()
   }
 
   get bytes(): number {

@@ -31,9 +31,11 @@ t.test('groups of chunks', async (t) => {
   }
   const chunks = (db.state.snapshotNow() as Snapshot).table(7).memtables[0].chunks.length
   t.ok(chunks > 8, `${chunks} chunks`)
-  const context = { ...(await db.context()), blocks: new SampleBlocks(256 << 20) }
-  const read = async (more: Partial<SampleRequest>): Promise<string[]> => {
-    const set = await selectSamples(context, db.state.snapshotNow() as Snapshot, { namespace: 'default', measurement: 'm', field: 'f', ...more }, undefined)
+  const context = { ...(await db.context()), sampleBlocks: new SampleBlocks(256 << 20) }
+  // So little room that groups are kept packed.
+  const little = { ...context, sampleBlocks: new SampleBlocks(9 << 20) }
+  const read = async (more: Partial<SampleRequest>, where = context): Promise<string[]> => {
+    const set = await selectSamples(where, db.state.snapshotNow() as Snapshot, { namespace: 'default', measurement: 'm', field: 'f', ...more }, undefined)
     const out: string[] = []
     for await (const { first, starts, times, values } of set.blocks())
       for (let s = 0; s + 1 < starts.length; s++)
@@ -43,6 +45,8 @@ t.test('groups of chunks', async (t) => {
   const compare = async (more: Partial<SampleRequest>, what: string): Promise<void> => {
     const alone: string[] = []
     for (let h = 0; h < HOSTS; h++) alone.push(...(await read({ ...more, matchers: [{ tag: 'host', op: '=', value: `h${h}` }] })))
+    for (const time of ['made', 'kept'])
+      t.ok((await read(more, little)).join('\n') === alone.join('\n'), `${what}, packed, ${time}: the same as series by series`)
     for (const time of ['made', 'kept']) t.ok((await read(more)).join('\n') === alone.join('\n'), `${what}, ${time}: the same as series by series`)
   }
   const part = { start: START + 50_000n * MS, end: START + 70_000n * MS }

@@ -7,8 +7,9 @@ import type { Source } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { type ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
 import { joinedBlocks } from './joined-blocks.ts'
+import { PackedBlock, Packer } from './packed-block.ts'
 import { blockBytes, type SampleBlock } from './sample-block.ts'
-import type { ReadScope } from './segment-blocks.ts'
+import type { AnyBlock, AnyScope, ReadScope } from './segment-blocks.ts'
 
 /** Chunks of a group. */
 export const GROUP_CHUNKS = 8
@@ -20,7 +21,8 @@ const FIELD_SPAN = 65_536
 export class ChunkGroups {
   private readonly cache: BlockCache
   private readonly chunks: ChunkBlocks
-  private readonly owned = new WeakMap<ChunkView, OwnedBlocks>()
+  private readonly owned = new WeakMap<ChunkView, OwnedBlocks<AnyBlock>>()
+  private readonly packer = new Packer()
   /** Groups that the cache does not take, or that cannot be one block. */
   private readonly refused = new WeakMap<ChunkView, Set<number>>()
 
@@ -33,7 +35,7 @@ export class ChunkGroups {
    * The group that begins with chunk `first`; undefined when its chunks have to be read one by one.
    * @param make whether it is made when it is not there.
    */
-  of(source: Source, first: number, scope: ReadScope, make: boolean): SampleBlock | undefined {
+  of(source: Source, first: number, scope: AnyScope, make: boolean): AnyBlock | undefined {
     const { part } = source.memtable!
     const head = part.chunks[first]
     const key = scope.measurement * FIELD_SPAN + scope.field.id
@@ -41,10 +43,14 @@ export class ChunkGroups {
     let owned = this.owned.get(head)
     if (owned === undefined) this.owned.set(head, (owned = new OwnedBlocks(memtableOwner(part.memtable.id))))
     const known = this.cache.get(owned, key)
-    if (known !== undefined || !make) return known
-    const block = this.make(source, first, scope)
-    if (block !== undefined && this.cache.accepts(blockBytes(block))) {
-      this.cache.put(owned, key, block, blockBytes(block))
+    if (known instanceof PackedBlock ? scope.packed !== undefined : known !== undefined && scope.packed !== true) return known
+    if (known === undefined && !make) return undefined
+    // Those who cannot read it have the chunks.
+    if (known instanceof PackedBlock) return undefined
+    const made = known ?? this.make(source, first, scope)
+    const block = made !== undefined && scope.packed === true ? (this.packer.pack(made) ?? made) : made
+    if (block !== undefined && (block === known || this.cache.accepts(bytesOf(block)))) {
+      if (block !== known) this.cache.put(owned, key, block, bytesOf(block))
       // In a table of its own nobody else makes groups of these chunks.
       if (source.measurement === undefined) for (let c = first; c < first + GROUP_CHUNKS; c++) this.chunks.drop(part, c, scope.field)
       return block
@@ -68,4 +74,8 @@ export class ChunkGroups {
     }
     return joinedBlocks(blocks, all)
   }
+}
+
+function bytesOf(block: AnyBlock): number {
+  return block instanceof PackedBlock ? block.bytes : blockBytes(block)
 }

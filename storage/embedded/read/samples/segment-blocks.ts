@@ -50,7 +50,7 @@ export interface ReadScope {
 
 /** Of readers that take packed blocks, too. */
 export interface AnyScope extends ReadScope {
-  /** Blocks of segments may be packed, and are kept so: more is read than has room decoded. */
+  /** Blocks may be packed; true: they are to be, since more is read than has room decoded. */
   packed?: boolean
 }
 

@@ -201,7 +201,7 @@ export class SegmentPages {
 
   private keptAny(known: Known, group: number, scope: AnyScope): PageBlock | PackedBlock | undefined {
     const block = this.keptBlock(known, group, scope)
-    if (block !== undefined || scope.packed !== true) return block
+    if (block !== undefined || scope.packed === undefined) return block
     return this.cache.get(known.packed, scope.field.id * GROUP_SPAN + group, scope.question)
   }
 

@@ -155,13 +155,9 @@ function* gathered(
   }
 }
 
-/** Whether what is wanted of segments has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
+/** Whether what is wanted has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
 export function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
-  const { samples } = expectedSamples(
-    sources.filter(({ segment }) => segment !== undefined),
-    all,
-    range,
-  )
+  const { samples } = expectedSamples(sources, all, range)
   return !context.sampleBlocks.holds(samples * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
 }
 

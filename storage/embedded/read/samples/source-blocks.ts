@@ -30,7 +30,7 @@ export interface BlockSource {
 }
 
 const NOTHING: readonly BlockMask[] = []
-/** Of what is kept this part is for the newest rows of series. */
+/** Of what is kept at most this part is newest rows of series. */
 const NEWEST_SHARE = 4
 
 /** Memory that is used again for what is not kept: a part of what is kept, and no more than a large question can use. */
@@ -55,11 +55,10 @@ export class SampleBlocks {
 
   /** @param budget bytes. */
   constructor(budget: number) {
-    const newest = Math.floor(budget / NEWEST_SHARE)
-    this.newest = new NewestCache(newest)
+    this.newest = new NewestCache(Math.floor(budget / NEWEST_SHARE))
     this.scratch = new ScratchPool(Math.min(MAX_SCRATCH_BYTES, Math.floor(budget / SCRATCH_SHARE)))
     this.decodedSamples = Math.max(MIN_DECODED, Math.min(MAX_DECODED, Math.floor(budget / DECODED_BYTES)))
-    this.cache = new BlockCache(budget - newest)
+    this.cache = new BlockCache(budget, () => this.newest.bytes)
     this.segments = new SegmentBlocks(this.cache)
     this.chunks = new ChunkBlocks(this.cache)
     this.groups = new ChunkGroups(this.cache, this.chunks)
