@@ -12,6 +12,8 @@ const PIECE_MASK = PIECE - 1
 const VALUE_WIDTH_SHIFT = 6
 const WIDTH_MASK = 63
 const FALLS = 1 << 12
+/** Digits after the point that values are tried with. */
+const MAX_DIVISOR = 1000
 const MAX_SPAN = 2 ** 31 - 1
 /** A block that keeps more than this share of its size is not worth it: its series have a few samples each. */
 const WORTH = 0.7
@@ -39,8 +41,8 @@ export class PackedBlock {
   private readonly doubles: Float64Array | undefined
 
   /** @param block whose series and starts are kept. */
-  constructor(block: SampleBlock, packer: Packer, doubles: Float64Array | undefined) {
-    const { series, starts, divisor, sparse, minTime, maxTime } = block
+  constructor(block: SampleBlock, divisor: number | undefined, packer: Packer, doubles: Float64Array | undefined) {
+    const { series, starts, sparse, minTime, maxTime } = block
     this.series = series
     this.starts = starts
     this.divisor = divisor
@@ -252,6 +254,7 @@ export class Packer {
   used = 0
   falls = false
   private readonly offsets = new Int32Array(PIECE)
+  private scaled = new Int32Array(0)
 
   /** Undefined for a block that has more than numbers at whole milliseconds, or that would not become much smaller. The block's times and values can be used again then, its series and starts not. */
   pack(block: SampleBlock): PackedBlock | undefined {
@@ -260,13 +263,33 @@ export class Packer {
     const rows = starts[series.length] - starts[0]
     if (series.length === 0 || starts[0] !== 0) return undefined
     const small = rows * (8 + values.BYTES_PER_ELEMENT) * WORTH
-    const doubles = values instanceof Float64Array
+    const divisor = values instanceof Float64Array ? this.scale(values, rows) : block.divisor
+    const doubles = values instanceof Float64Array && divisor === undefined
     // Before any work: what the pieces alone take.
     if (rows * (doubles ? 8 : 0) + (rows / PIECE + series.length) * PIECE_BYTES > small) return undefined
     this.begin(series.length, rows)
-    for (let run = 0; run < series.length; run++) this.run(run, starts[run], starts[run + 1], times, values, minTime)
-    const packed = new PackedBlock(block, this, doubles ? values.slice(0, rows) : undefined)
+    for (let run = 0; run < series.length; run++)
+      this.run(run, starts[run], starts[run + 1], times, divisor === undefined || values instanceof Int32Array ? values : this.scaled, minTime)
+    const packed = new PackedBlock(block, divisor, this, doubles ? (values as Float64Array).slice(0, rows) : undefined)
     return packed.bytes > small ? undefined : packed
+  }
+
+  /** Makes doubles integers, where each is a 32-bit one divided by the same power of ten, as written values mostly are. @returns the divisor. */
+  private scale(values: Float64Array, rows: number): number | undefined {
+    if (this.scaled.length < rows) this.scaled = new Int32Array(rows)
+    const { scaled } = this
+    for (let divisor = 1; divisor <= MAX_DIVISOR; divisor *= 10) {
+      let i = 0
+      for (; i < rows; i++) {
+        const value = values[i]
+        const whole = Math.round(value * divisor) | 0
+        // Neither a NaN nor -0, which has a sign that no integer has.
+        if (whole / divisor !== value || (whole === 0 && 1 / value < 0)) break
+        scaled[i] = whole
+      }
+      if (i === rows) return divisor
+    }
+    return undefined
   }
 
   private begin(series: number, rows: number): void {

@@ -133,6 +133,7 @@ class Writer {
       const row = batch.addRow(this.series[host], Number(BigInt.asIntN(32, time)), Number(time >> 32n), 0)
       column.setF64(row, this.totals[host] / this.fraction)
       if (!random.chance(this.lacking)) second.setF64(row, random.below(1000) / 10)
+      if (random.chance(this.odd)) column.setF64(row, -0)
       if (!random.chance(this.odd)) continue
       // Staleness markers, and other NaN.
       column.setPair(row, random.pick([0, 2]), random.pick([NAN, 0x7ff00000]) | (random.chance(0.5) ? 1 : 0))
