@@ -174,7 +174,7 @@ export const configSchema = Type.Object({
     minimum: 0,
     maximum: 600_000,
     description:
-      'Milliseconds of processor time, in each query thread, for queries over made-up rows after a start, so that the first ones asked do not wait for code to be loaded and compiled: in slices, while no query runs, at a tenth of the pace beside writes; 0 = none',
+      'Milliseconds of processor time, in each query thread, for queries over made-up rows after a start, so that the first ones asked do not wait for code to be loaded and compiled: in slices, while no query runs, with a tenth of a processor beside writes; 0 = none',
   }),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   max_concurrent_queries: Type.Integer({

@@ -1,6 +1,6 @@
 /**
- * When query threads are warmed up, as the main thread sees it: in slices, one thread after the other, while no query runs; at a tenth of the pace while the main
- * thread is at work (writes). It ends when its processor time is spent.
+ * When query threads are warmed up, as the main thread sees it: in slices, one thread after the other, while no query runs; with a tenth of a processor while the
+ * main thread is at work (writes). It ends when its processor time is spent.
  */
 import { performance } from 'node:perf_hooks'
 import type { StorageContext, WarmUp } from 'svcdb'
@@ -30,7 +30,7 @@ export interface WarmUpOptions {
 const SLICE_MS = 20
 /** Part of the time that the main thread may be at work for the server to count as idle. */
 const IDLE = 0.5
-/** Slices' times that are waited while it is not. */
+/** Slices' processor times that are waited while it is not. */
 const PAUSES = 9
 /** A thread is started while the server is idle, or after so many looks. */
 const LOOKS = 8
@@ -95,14 +95,13 @@ export class WarmUpSchedule {
       while (this.options.busy()) await this.pause(PATIENCE_MS)
       if (jobs.length === 0) jobs = this.round(round++)
       if (jobs.length === 0) return
-      const began = this.options.timers.monotonic()
       const trim: boolean = !trimmed && left < this.options.budgetMs * (1 - TRIMMED)
       trimmed ||= trim
       const slice = await thread.warmUp({ jobs, ms: Math.min(SLICE_MS, left), trim })
       if (slice.cause !== undefined) this.options.log.debug({ cause: slice.cause }, 'a job of the warm-up failed')
       left -= slice.ms
       jobs = jobs.slice(slice.jobs)
-      if (this.utilization() > IDLE) await this.pause((this.options.timers.monotonic() - began) * PAUSES)
+      if (this.utilization() > IDLE) await this.pause(slice.ms * PAUSES)
     }
   }
 
