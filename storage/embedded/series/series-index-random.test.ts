@@ -199,6 +199,8 @@ class Run {
         if (found !== held && index.numberOf(found) !== index.numberOf(held)) return `"${name}" is found as ${found}, a batch has ${held}`
         if (found >= FIRST_HANDLE && index.numberOf(found) === UNKNOWN) return `"${name}" is found as ${found}, which stands for nothing`
       }
+    // Looking a series up that was brought back may have given it a handle, which belongs to no batch.
+    if (this.open.length === 0) this.release()
     return undefined
   }
 
