@@ -51,7 +51,7 @@ export class ChunkRows implements RowBlock {
     const { chunk, part, order } = this
     const def = this.fields[field]
     const kept = this.kept(def)
-    if (kept !== undefined && kept.sparse !== true && kept.times.length === order.length) return { values: kept.values }
+    if (kept !== undefined && kept.sparse !== true && kept.times.length === order.length) return new BlockRows(kept).values()
     if (!chunk.hasNulls(view) && gathers(def, chunk, view)) {
       const out = scratch.doubles(order.length).subarray(0, order.length)
       gather(view, def, order, runs, out)
