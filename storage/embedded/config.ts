@@ -170,11 +170,11 @@ export const configSchema = Type.Object({
     description: 'Bytes of local copies of archived segments that lie in an object store; one query cannot read more than this of them',
   }),
   warm_up_ms: Type.Integer({
-    default: 2000,
+    default: 1000,
     minimum: 0,
     maximum: 600_000,
     description:
-      'Milliseconds of processor time, in each query thread, for queries over made-up rows after a start, so that the first ones asked do not wait for code to be loaded and compiled: in slices, while no query runs, with a tenth of a processor beside writes; 0 = none',
+      'Milliseconds of processor time, in each query thread, for queries over made-up rows after a start, so that the first ones asked do not wait for code to be loaded and compiled: in slices, while no query runs, beside writes each once, with a tenth of a processor; 0 = none',
   }),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   max_concurrent_queries: Type.Integer({

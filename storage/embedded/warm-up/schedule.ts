@@ -1,6 +1,6 @@
 /**
- * When query threads are warmed up, as the main thread sees it: in slices, one thread after the other, while no query runs; with a tenth of a processor while the
- * main thread is at work (writes). It ends when its processor time is spent.
+ * When query threads are warmed up, as the main thread sees it: in slices, one thread after the other, while no query runs. While the main thread is at work
+ * (writes) each job has one turn, with a tenth of a processor; all others wait until it rests. It ends when its processor time is spent.
  */
 import { performance } from 'node:perf_hooks'
 import type { StorageContext, WarmUp } from 'svcdb'
@@ -93,7 +93,10 @@ export class WarmUpSchedule {
     let trimmed = false
     for (let round = 0; left > 0; ) {
       while (this.options.busy()) await this.pause(PATIENCE_MS)
-      if (jobs.length === 0) jobs = this.round(round++)
+      if (jobs.length === 0) {
+        if (round > 0) await this.rest()
+        jobs = this.round(round++)
+      }
       if (jobs.length === 0) return
       const trim: boolean = !trimmed && left < this.options.budgetMs * (1 - TRIMMED)
       trimmed ||= trim
@@ -103,6 +106,13 @@ export class WarmUpSchedule {
       jobs = jobs.slice(slice.jobs)
       if (this.utilization() > IDLE) await this.pause(slice.ms * PAUSES)
     }
+  }
+
+  /** Until the main thread has rested for a moment, and no query runs. */
+  private async rest(): Promise<void> {
+    this.utilization()
+    do await this.pause(PATIENCE_MS)
+    while (this.options.busy() || this.utilization() > IDLE)
   }
 
   /** One job of each source in turn: where the time is up before the end, each has had its share. */
