@@ -32,6 +32,8 @@ export class NewestCache {
   private readonly entries = new Map<string, NewestEntry>()
   private readonly budget: number
   private followed: WorkerState | undefined
+  /** As of which event (`Snapshot.events`) segments are as they are now, as far as the cache has heard. */
+  private segmentsSince = 0
 
   /** @param budget bytes. */
   constructor(budget: number) {
@@ -50,8 +52,8 @@ export class NewestCache {
   }
 
   /**
-   * What is known as of the snapshot, without looking for anything; undefined when nothing is kept, when it is being looked for, or when it is known as
-   * of a later snapshot only. Series may be UNKNOWN, and rows before the entry's `floor` are not in it.
+   * What is known as of the snapshot, without looking for anything; undefined when nothing is kept, when it is being looked for, when it is known as
+   * of a later snapshot only, or when the snapshot is too old to begin with. Series may be UNKNOWN, and rows before the entry's `floor` are not in it.
    */
   now({ context, snapshot, measurement, field, series }: Omit<NewestRequest, 'signal' | 'floor'>): NewestEntry | undefined {
     const { state } = context
@@ -61,6 +63,8 @@ export class NewestCache {
     if (entry === undefined) {
       const all = state.series.of(measurement.id).length
       if (series.length * FEW_SHARE < all || entryBytes(all) > this.budget) return undefined
+      // Rows of memtables that went since would never be taken in.
+      if (((snapshot.events - this.segmentsSince) | 0) < 0) return undefined
       entry = new NewestEntry(state, snapshot, measurement, field, NO_FLOOR)
     } else {
       if (entry.busy !== undefined || entry.isAhead(snapshot)) return undefined
@@ -105,11 +109,13 @@ export class NewestCache {
   private follow(state: WorkerState): void {
     if (this.followed === state) return
     this.followed = state
+    this.segmentsSince = state.applied
     state.followSegments((event) => this.segmentsChange(state, event))
   }
 
   /** Before the state has the change. */
   private segmentsChange(state: WorkerState, { added, removed, droppedMemtable }: SegmentsEvent): void {
+    this.segmentsSince = state.applied
     if (this.entries.size === 0) return
     const gone = removed.length === 0 || added.length > 0 ? [] : removedOf(state, removed)
     const fromNowhere = removed.length === 0 && droppedMemtable < 0 ? new Set(added.map(({ table }) => table)) : undefined

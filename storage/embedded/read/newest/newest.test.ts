@@ -273,3 +273,32 @@ t.test('once known, no segment is read again, whatever comes and is flushed, and
   newest.forget(cpu.def.id)
   t.equal(newest.bytes, 0)
 })
+
+t.test('what a reader with an old snapshot has found is not the beginning of what later readers know', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const cpu = db.measurement('cpu', { f: 'float64', g: 'float64' })
+  const write = (n: number): void =>
+    db.write(
+      cpu,
+      Array.from({ length: 50 }, (_, i) => ({ tags: { host: `h${i}` }, time: START + BigInt(n) * MS, fields: { f: n, g: n } })),
+    )
+  write(1)
+  await db.flush()
+  write(2)
+  const context = await db.context()
+  const newest = async (field: string, snapshot: Snapshot): Promise<string> => {
+    const lines = (await read(context, snapshot, { namespace: 'default', measurement: 'cpu', field, newestOnly: true })).split('\n')
+    return `${lines.length}: ${lines[0].split(' ')[1]}`
+  }
+  const at = (n: number): string => `50: ${START / MS + BigInt(n)}`
+  const now = (): Snapshot => db.state.snapshotNow() as Snapshot
+  // The cache hears of changes from its first question on.
+  for (const [n, field] of ['f', 'g'].entries()) {
+    const old = now()
+    write(3 + n)
+    await db.flush()
+    t.equal(await newest(field, old), at(2 + n))
+    t.equal(await newest(field, now()), at(3 + n))
+  }
+})
