@@ -44,6 +44,25 @@ t.test('every job of it is answered, and the thread is left as it was', async (t
   t.equal(thread.sampleBlocks.bytes, 0)
 })
 
+t.test('its end waits for the job that runs: nothing of it works on when the thread goes', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const idle = (): boolean => false
+  const warmUp = new ThreadWarmUp(await db.context(), db.config, idle, () => {})
+  const jobs = sqlWarmUp.args(0).map((args) => ({ module: sqlWarmUp.module.href, args }))
+  await warmUp.run({ jobs: jobs.slice(0, 1), ms: 60_000, trim: false })
+  let over = false
+  const slice = warmUp.run({ jobs, ms: 60_000, trim: false }).then((outcome) => {
+    over = true
+    return outcome
+  })
+  await new Promise((resolve) => setImmediate(resolve))
+  await warmUp.end()
+  t.ok(over)
+  t.ok((await slice).jobs < jobs.length, 'and no further job begins')
+  t.match(await warmUp.run({ jobs, ms: 60_000, trim: false }), { jobs: 0 })
+})
+
 t.test('it steps aside for what somebody waits for', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

@@ -39,6 +39,8 @@ export class ThreadWarmUp {
   private readonly ended = new AbortController()
   private rows: Promise<MadeUpRows> | undefined
   private nextJob = 0
+  /** The slice that runs. */
+  private running: Promise<unknown> = Promise.resolve()
   /** Of its own, for one job at a time: nobody gives made-up rows back while they are read. */
   private readonly pins = new SnapshotPins(1)
 
@@ -50,11 +52,27 @@ export class ThreadWarmUp {
     this.trim = trim
   }
 
-  async run({ jobs, ms, trim }: WarmUpSlice): Promise<WarmedUp> {
+  run(slice: WarmUpSlice): Promise<WarmedUp> {
+    const running = this.slice(slice)
+    this.running = running
+    return running
+  }
+
+  /** Ends the slice that runs, and lets go of the rows. */
+  async end(): Promise<void> {
+    this.ended.abort(new Error('the warm-up has ended'))
+    await this.running
+    const rows = await this.rows?.catch(() => undefined)
+    this.rows = undefined
+    rows?.remove()
+  }
+
+  private async slice({ jobs, ms, trim }: WarmUpSlice): Promise<WarmedUp> {
     const began = processorMs()
     if (trim) this.trim()
     const out: WarmedUp = { jobs: 0, ms: 0 }
     const spent = (): number => processorMs() - began
+    if (this.ended.signal.aborted) return out
     try {
       const rows = await (this.rows ??= this.make())
       const context = rows.context()
@@ -72,14 +90,6 @@ export class ThreadWarmUp {
     }
     out.ms = spent()
     return out
-  }
-
-  /** Lets go of the rows. */
-  async end(): Promise<void> {
-    this.ended.abort(new Error('the warm-up has ended'))
-    const rows = await this.rows?.catch(() => undefined)
-    this.rows = undefined
-    rows?.remove()
   }
 
   /** What makes rows is loaded for that: a thread has no other use for it. */
