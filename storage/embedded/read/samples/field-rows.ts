@@ -9,7 +9,9 @@ import type { MemtablePart, Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
 import type { Interval, Source } from '../sources.ts'
 import { eachCommon } from './gather.ts'
+import { timeBound } from './mask-times.ts'
 import { millisecondRange } from './millisecond-range.ts'
+import type { Frame } from './page-block.ts'
 import type { RowBlock, RowValues, ValueBounds } from './row-block.ts'
 import { RowRuns } from './row-runs.ts'
 import { Scratch } from './scratch.ts'
@@ -137,7 +139,8 @@ export class FieldRows {
       const read = await sampleBlocks.rows(blockSource, series, scan.fields, scan.sparse, scope)
       if (read === undefined) return false
       for (const block of read.blocks) {
-        if (rows.add({ frame: block.frame, masks: read.masks }) && block.frame.rests !== undefined) return false
+        if (block.frame.rests !== undefined && hasRows(block.frame, series, millisecondRange([...scope.range]))) return false
+        rows.add({ frame: block.frame, masks: read.masks })
         found.push({ source: blockSource.source, block })
       }
     }
@@ -172,6 +175,16 @@ function visitBlock({ fields, visit }: RowScan, block: RowBlock, runs: Int32Arra
   for (let field = 0; field < fields.length; field++) if (!block.dense(field) && values(field) === undefined) return false
   const rows = { times: block.frame.times, runs, bounds: (field: number) => block.bounds(field), values: (field: number) => values(field) as RowValues }
   return visit(rows) ? true : 'enough'
+}
+
+/** Whether rows of these series lie in the range of milliseconds, which both count. */
+function hasRows({ series: own, starts, times, minTime, maxTime }: Frame, series: Int32Array, [lo, hi]: [number, number]): boolean {
+  if (maxTime < lo || minTime > hi) return false
+  let found = false
+  eachCommon(series, own, (_, at) => {
+    found ||= timeBound(times, lo, starts[at], starts[at + 1]) < timeBound(times, hi + 1, starts[at], starts[at + 1])
+  })
+  return found
 }
 
 function lacksIn({ chunks, counts }: MemtablePart, { id }: FieldDef): boolean {

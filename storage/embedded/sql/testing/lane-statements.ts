@@ -140,7 +140,7 @@ export class LaneStatements {
       case 1:
         return `_time ${random.pick(['>', '>=', '<', '<='])} ${at()}`
       case 2:
-        return `_time BETWEEN ${at()} AND ${at()}`
+        return random.chance(0.5) ? this.withinMillisecond() : `_time BETWEEN ${at()} AND ${at()}`
       case 3:
         return random.pick(["host = 'a'", "host IN ('a', 'ä', 'none')", "region = 'eu'", "(host = 'b' OR host = '😀')", "host = 'none'"])
       case 4:
@@ -150,6 +150,13 @@ export class LaneStatements {
       default:
         return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0', '900719925474099', '1e15'])}`
     }
+  }
+
+  /** A range that begins and ends between milliseconds. */
+  private withinMillisecond(): string {
+    const { random } = this
+    const from = this.start + BigInt(random.below(900) - 20) * STEP + BigInt(random.below(3))
+    return `_time >= ${from} AND _time < ${from + BigInt(random.pick([1, 2, 3, 400_000]))}`
   }
 
   private instant(): string {
