@@ -67,7 +67,7 @@ export class Target {
     const config = join(folder, 'svc.toml')
     writeFileSync(
       config,
-      `plugins = ["sql", "line_protocol"]\n[server]\nsql_query_timeout_secs = ${TIMEOUT_SECS}\nshutdown_timeout_secs = 8\n[database]\nper_query_memory_limit = ${64 * MIB}\nquery_threads = 1\nmax_scratch_size = ${64 * MIB}\n`,
+      `plugins = ["sql", "line_protocol"]\n[server]\nsql_query_timeout_secs = ${TIMEOUT_SECS}\nshutdown_timeout_secs = 8\n[database]\nper_query_memory_limit = ${64 * MIB}\nquery_threads = 1\nwarm_up_ms = 0\nmax_scratch_size = ${64 * MIB}\n`,
     )
     const server = await runServer(config)
     const now = BigInt(Date.now()) * 1_000_000n
