@@ -58,6 +58,8 @@ export class Duck {
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
   private readonly retiring = new Set<Promise<void>>()
+  /** Statements of `run`. */
+  private readonly running = new Set<Promise<unknown>>()
   private nextSource = 0
   private closed = false
 
@@ -153,8 +155,9 @@ export class Duck {
     else this.retire(connection)
   }
 
-  /** Resolves when the statements that were left half done have ended. */
+  /** Resolves when the statements of `run`, and those that were left half done, have ended: a process that ends before them is aborted. */
   async settled(): Promise<void> {
+    await Promise.allSettled(this.running)
     await Promise.all(this.retiring)
   }
 
@@ -175,7 +178,13 @@ export class Duck {
   }
 
   /** Runs a statement on a connection of its own and returns its rows. */
-  async run(sql: string, signal?: AbortSignal): Promise<Record<string, unknown>[]> {
+  run(sql: string, signal?: AbortSignal): Promise<Record<string, unknown>[]> {
+    const running = this.rowsOf(sql, signal).finally(() => this.running.delete(running))
+    this.running.add(running)
+    return running
+  }
+
+  private async rowsOf(sql: string, signal: AbortSignal | undefined): Promise<Record<string, unknown>[]> {
     const connection = await this.connect()
     const calm = interruptOn(signal, connection)
     let clean = false
