@@ -113,6 +113,7 @@ export class FieldRows {
       limit: Number.POSITIVE_INFINITY,
       question: this.question,
       scratch,
+      whole: true,
     }
     scope.packed = scan.fields.length === 1 && isPacked(sources, series.length, scope)
     // Samples of whole milliseconds lie in the range from its first whole one on.

@@ -52,6 +52,8 @@ export interface ReadScope {
 export interface AnyScope extends ReadScope {
   /** Blocks may be packed; true: they are to be, since more is read than has room decoded. */
   packed?: boolean
+  /** All samples are read: what is not kept is not worth packing. */
+  whole?: boolean
 }
 
 /** Packed ones are for scopes that say so. */

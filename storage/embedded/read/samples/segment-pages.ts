@@ -29,6 +29,8 @@ import { type StoredColumn, storedColumn } from './stored-column.ts'
 const TURN_MS = 10
 /** Row groups of one field lie below this. */
 const GROUP_SPAN = 2 ** 32
+/** Of a packed sample, about. */
+const PACKED_BYTES = 3
 
 interface Known {
   index: OwnedBlocks<SegmentIndex>
@@ -274,6 +276,7 @@ export class SegmentPages {
   private packed(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
     const { field, question, context } = scope
     if (scope.packed !== true || index.measurement >= 0 || known.unpacked.has(field.id)) return undefined
+    if (scope.whole === true && !this.cache.admits(index.footer.rows[group] * PACKED_BYTES, question)) return undefined
     const scratch = new Scratch(context.sampleBlocks.scratch)
     try {
       const keptFrame = this.cache.get(known.frames, group, question) ?? this.packedFrame(known, group, scratch)

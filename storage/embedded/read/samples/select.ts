@@ -112,7 +112,7 @@ async function* sampleBlocks(
   const edges = packed && windows !== undefined && arePickedBy(windows, sources, scope) ? windowEdges(windows) : undefined
   const size = edges === undefined ? blockSize(sources, series.length, scope) : pickedSize(sources, blockSources.length, series.length, scope)
   const picked = edges === undefined ? undefined : new PickedSamples()
-  const scratched = { ...scope, scratch, packed }
+  const scratched = { ...scope, scratch, packed, whole: edges === undefined }
   for (let first = 0; first < series.length; first += size) {
     scope.signal?.throwIfAborted()
     const part = series.subarray(first, first + size)
