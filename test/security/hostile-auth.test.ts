@@ -42,6 +42,7 @@ const node = await boot({
     ...LET_ALONE,
     grpc: { addr: '127.0.0.1:0' },
     flight_sql: { addr: '127.0.0.1:0' },
+    otlp_grpc: { addr: '127.0.0.1:0' },
   },
 })
 const grpc = new TestClient(node.port('grpc'))

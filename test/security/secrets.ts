@@ -38,7 +38,8 @@ export function leaks(answer: string | Uint8Array): string[] {
   const found: string[] = []
   const at = text.toLowerCase().indexOf(MARK)
   if (at >= 0) found.push(`a name: ...${text.slice(Math.max(0, at - 60), at + 60)}...`)
-  if (/7654[321]\d\d(\.|e|\b)/.test(text) || text.includes('7,654,')) found.push('a value')
+  // Not in the hexadecimal digits of an id.
+  if (/(?<![0-9a-z])7654[321]\d\d(\.|e|\b)/.test(text) || text.includes('7,654,')) found.push('a value')
   const double = Buffer.alloc(8)
   double.writeDoubleLE(VALUE)
   if (bytes.includes(double) || bytes.includes(Buffer.from(double).reverse())) found.push('a value, in binary')

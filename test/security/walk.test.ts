@@ -46,6 +46,7 @@ const node = await boot({
     ...LET_ALONE,
     grpc: { addr: '127.0.0.1:0', reflection: true },
     flight_sql: { addr: '127.0.0.1:0' },
+    otlp_grpc: { addr: '127.0.0.1:0' },
   },
 })
 t.teardown(async () => {
