@@ -1,12 +1,12 @@
 /** Rows of a memtable chunk whose values are gathered where they are asked for. */
 import type { ChunkView, ColumnView } from '../../memtable/chunk-view.ts'
+import { RUN } from '../../memtable/runs.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import type { ChunkFrame } from './chunk-frame.ts'
 import { built } from './chunk-values.ts'
 import type { Frame } from './page-block.ts'
 import type { RowBlock, RowValues } from './row-block.ts'
-import { RUN } from './row-runs.ts'
 import type { SampleBlock } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
 

@@ -4,6 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import { encryptedField } from '../../encryption/open.ts'
+import type { LaneBlock } from '../../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { MemtablePart, Snapshot } from '../../threads/state.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
@@ -12,7 +13,7 @@ import { eachCommon } from './gather.ts'
 import { timeBound } from './mask-times.ts'
 import { millisecondRange } from './millisecond-range.ts'
 import type { Frame } from './page-block.ts'
-import type { RowBlock, RowValues, ValueBounds } from './row-block.ts'
+import type { RowBlock, RowValues } from './row-block.ts'
 import { RowRuns } from './row-runs.ts'
 import { Scratch } from './scratch.ts'
 import type { AnyScope } from './segment-blocks.ts'
@@ -33,24 +34,12 @@ export interface FieldRowsRequest {
   signal: AbortSignal | undefined
 }
 
-/** Rows that have a value of each field that was asked for. */
-export interface ScannedRows {
-  /** Milliseconds of all rows of the block. */
-  times: Float64Array
-  /** The rows meant, in runs of one series each: its position, the first row, the row after the last. Times ascend within a run. */
-  runs: Int32Array
-  /** No value of a field, by its number, is outside, and all are finite; undefined where that is not known. */
-  bounds(field: number): ValueBounds | undefined
-  /** A value a row, right where `runs` are; it holds until the next is asked for. */
-  values(field: number): RowValues
-}
-
 export interface RowScan {
   fields: readonly FieldDef[]
   /** Rows without a value of the one field are left out. */
   sparse: boolean
   /** @returns false once it wants no more. */
-  visit(rows: ScannedRows): boolean
+  visit(rows: LaneBlock): boolean
 }
 
 export class FieldRows {

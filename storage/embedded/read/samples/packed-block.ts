@@ -1,14 +1,14 @@
 /**
- * A sample block in a fraction of its memory, of which any sample can be read by itself: the samples of a series in pieces of 32, of which each has its first
+ * A sample block in a fraction of its memory, of which any sample can be read by itself: the samples of a series in miniblocks of 32, of which each has its first
  * time and its least value, and beside them, in as many bits as the widest takes, how far each sample is from those. Values that are no 32-bit integers stay
  * doubles. Made of blocks that have nothing but numbers at whole milliseconds; others stay as they are.
  */
 import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
 
-const PIECE_SHIFT = 5
-const PIECE = 1 << PIECE_SHIFT
-const PIECE_MASK = PIECE - 1
-/** Bits of a piece's shape: the width of its times, of its values, and whether its values fall. */
+const MINIBLOCK_SHIFT = 5
+const MINIBLOCK = 1 << MINIBLOCK_SHIFT
+const MINIBLOCK_MASK = MINIBLOCK - 1
+/** Bits of a miniblock's shape: the width of its times, of its values, and whether its values fall. */
 const VALUE_WIDTH_SHIFT = 6
 const WIDTH_MASK = 63
 const FALLS = 1 << 12
@@ -17,8 +17,8 @@ const MAX_DIVISOR = 1000
 const MAX_SPAN = 2 ** 31 - 1
 /** A block that keeps more than this share of its size is not worth it: its series have a few samples each. */
 const WORTH = 0.7
-/** Numbers of a piece beside its bits: 14 bytes, and of a series 12. */
-const PIECE_BYTES = 14
+/** Numbers of a miniblock beside its bits: 14 bytes, and of a series 12. */
+const MINIBLOCK_BYTES = 14
 const SERIES_BYTES = 12
 
 export class PackedBlock {
@@ -30,9 +30,9 @@ export class PackedBlock {
   readonly maxTime: number
   /** The values of some series fall somewhere; NaN counts as a fall. */
   readonly falls: boolean
-  /** Each series' first piece. */
-  private readonly firstPieces: Int32Array
-  /** Of each piece: milliseconds from minTime to its first sample, its least value, its first word, its shape. */
+  /** Each series' first miniblock. */
+  private readonly firstMiniblocks: Int32Array
+  /** Of each miniblock: milliseconds from minTime to its first sample, its least value, its first word, its shape. */
   private readonly origins: Int32Array
   private readonly bases: Int32Array
   private readonly places: Int32Array
@@ -50,52 +50,52 @@ export class PackedBlock {
     this.minTime = minTime
     this.maxTime = maxTime
     this.falls = packer.falls
-    this.firstPieces = packer.firstPieces.slice(0, series.length)
-    this.origins = packer.origins.slice(0, packer.pieces)
-    this.bases = packer.bases.slice(0, packer.pieces)
-    this.places = packer.places.slice(0, packer.pieces)
-    this.shapes = packer.shapes.slice(0, packer.pieces)
-    // Of the last piece a word more may be looked at.
+    this.firstMiniblocks = packer.firstMiniblocks.slice(0, series.length)
+    this.origins = packer.origins.slice(0, packer.miniblocks)
+    this.bases = packer.bases.slice(0, packer.miniblocks)
+    this.places = packer.places.slice(0, packer.miniblocks)
+    this.shapes = packer.shapes.slice(0, packer.miniblocks)
+    // Of the last miniblock a word more may be looked at.
     this.words = packer.words.slice(0, packer.used + 1)
     this.doubles = doubles
   }
 
   get bytes(): number {
     const { series, origins, words, doubles } = this
-    return BLOCK_BYTES + series.length * SERIES_BYTES + origins.length * PIECE_BYTES + words.length * 4 + (doubles === undefined ? 0 : doubles.length * 8)
+    return BLOCK_BYTES + series.length * SERIES_BYTES + origins.length * MINIBLOCK_BYTES + words.length * 4 + (doubles === undefined ? 0 : doubles.length * 8)
   }
 
   /** A sample's time; of the series at place `run`, as in the others. */
   time(run: number, position: number): number {
-    const { firstPieces, starts, origins, places, shapes } = this
+    const { firstMiniblocks, starts, origins, places, shapes } = this
     const at = position - starts[run]
-    const piece = firstPieces[run] + (at >> PIECE_SHIFT)
-    return this.minTime + origins[piece] + this.bits(places[piece], shapes[piece] & WIDTH_MASK, at & PIECE_MASK)
+    const miniblock = firstMiniblocks[run] + (at >> MINIBLOCK_SHIFT)
+    return this.minTime + origins[miniblock] + this.bits(places[miniblock], shapes[miniblock] & WIDTH_MASK, at & MINIBLOCK_MASK)
   }
 
   value(run: number, position: number): number {
-    const { firstPieces, starts, places, shapes, bases, divisor, doubles } = this
+    const { firstMiniblocks, starts, places, shapes, bases, divisor, doubles } = this
     if (doubles !== undefined) return doubles[position]
     const start = starts[run]
     const at = position - start
-    const piece = firstPieces[run] + (at >> PIECE_SHIFT)
-    const shape = shapes[piece]
-    const samples = Math.min(PIECE, starts[run + 1] - start - (at & ~PIECE_MASK))
-    const place = places[piece] + wordsOf(samples, shape & WIDTH_MASK)
-    const whole = (bases[piece] + this.bits(place, (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, at & PIECE_MASK)) | 0
+    const miniblock = firstMiniblocks[run] + (at >> MINIBLOCK_SHIFT)
+    const shape = shapes[miniblock]
+    const samples = Math.min(MINIBLOCK, starts[run + 1] - start - (at & ~MINIBLOCK_MASK))
+    const place = places[miniblock] + wordsOf(samples, shape & WIDTH_MASK)
+    const whole = (bases[miniblock] + this.bits(place, (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, at & MINIBLOCK_MASK)) | 0
     return divisor === undefined ? whole : whole / divisor
   }
 
   /** The first position of [from, to) whose time is not below `ms`. */
   timeBound(run: number, ms: number, from: number, to: number): number {
     if (from >= to) return from
-    const { firstPieces, starts, origins, places, shapes } = this
+    const { firstMiniblocks, starts, origins, places, shapes } = this
     const start = starts[run]
-    const first = firstPieces[run]
+    const first = firstMiniblocks[run]
     const sought = ms - this.minTime
-    // The last piece that begins below it has the bound, or it is where the next one begins.
-    let low = first + ((from - start) >> PIECE_SHIFT)
-    let high = first + ((to - 1 - start) >> PIECE_SHIFT) + 1
+    // The last miniblock that begins below it has the bound, or it is where the next one begins.
+    let low = first + ((from - start) >> MINIBLOCK_SHIFT)
+    let high = first + ((to - 1 - start) >> MINIBLOCK_SHIFT) + 1
     const least = low
     while (low < high) {
       const middle = (low + high) >>> 1
@@ -103,13 +103,13 @@ export class PackedBlock {
       else high = middle
     }
     if (low === least) return from
-    const piece = low - 1
-    const begin = start + ((piece - first) << PIECE_SHIFT)
-    const width = shapes[piece] & WIDTH_MASK
-    const place = places[piece]
-    const offset = sought - origins[piece]
+    const miniblock = low - 1
+    const begin = start + ((miniblock - first) << MINIBLOCK_SHIFT)
+    const width = shapes[miniblock] & WIDTH_MASK
+    const place = places[miniblock]
+    const offset = sought - origins[miniblock]
     let a = Math.max(from, begin)
-    let b = Math.min(to, begin + PIECE)
+    let b = Math.min(to, begin + MINIBLOCK)
     while (a < b) {
       const middle = (a + b) >>> 1
       if (this.bits(place, width, middle - begin) < offset) a = middle + 1
@@ -118,38 +118,38 @@ export class PackedBlock {
     return a
   }
 
-  /** The first position after `after` and up to `to` from which on values may fall in its piece, less one: where falling is looked at; `to` when there is none. */
+  /** The first position after `after` and up to `to` from which on values may fall in its miniblock, less one: where falling is looked at; `to` when there is none. */
   nextFall(run: number, after: number, to: number): number {
-    const { firstPieces, starts, shapes } = this
+    const { firstMiniblocks, starts, shapes } = this
     const start = starts[run]
-    const first = firstPieces[run]
-    const last = first + ((to - start) >> PIECE_SHIFT)
-    for (let piece = first + ((after + 1 - start) >> PIECE_SHIFT); piece <= last; piece++)
-      if ((shapes[piece] & FALLS) !== 0) return Math.min(to, Math.max(after + 1, start + ((piece - first) << PIECE_SHIFT) - 1))
+    const first = firstMiniblocks[run]
+    const last = first + ((to - start) >> MINIBLOCK_SHIFT)
+    for (let miniblock = first + ((after + 1 - start) >> MINIBLOCK_SHIFT); miniblock <= last; miniblock++)
+      if ((shapes[miniblock] & FALLS) !== 0) return Math.min(to, Math.max(after + 1, start + ((miniblock - first) << MINIBLOCK_SHIFT) - 1))
     return to
   }
 
-  /** The last position of the piece of `position`. */
-  endOfPiece(run: number, position: number): number {
-    return this.starts[run] + ((position - this.starts[run]) | PIECE_MASK)
+  /** The last position of the miniblock of `position`. */
+  endOfMiniblock(run: number, position: number): number {
+    return this.starts[run] + ((position - this.starts[run]) | MINIBLOCK_MASK)
   }
 
   /** Copies samples [from, to). */
   unpack(run: number, from: number, to: number, times: Float64Array, values: Float64Array, at: number): void {
-    const { firstPieces, starts, origins, places, shapes, words, minTime, doubles } = this
+    const { firstMiniblocks, starts, origins, places, shapes, words, minTime, doubles } = this
     const start = starts[run]
     const samples = starts[run + 1] - start
     let out = at
     for (let position = from; position < to; ) {
       const inRun = position - start
-      const inPiece = inRun & PIECE_MASK
-      const piece = firstPieces[run] + (inRun >> PIECE_SHIFT)
-      const count = Math.min(PIECE - inPiece, to - position)
-      const width = shapes[piece] & WIDTH_MASK
-      unpackTo(words, places[piece], width, inPiece, count, minTime + origins[piece], times, out)
+      const inMiniblock = inRun & MINIBLOCK_MASK
+      const miniblock = firstMiniblocks[run] + (inRun >> MINIBLOCK_SHIFT)
+      const count = Math.min(MINIBLOCK - inMiniblock, to - position)
+      const width = shapes[miniblock] & WIDTH_MASK
+      unpackTo(words, places[miniblock], width, inMiniblock, count, minTime + origins[miniblock], times, out)
       if (doubles === undefined) {
-        const place = places[piece] + wordsOf(Math.min(PIECE, samples - (inRun & ~PIECE_MASK)), width)
-        this.unpackValues(piece, place, inPiece, count, values, out)
+        const place = places[miniblock] + wordsOf(Math.min(MINIBLOCK, samples - (inRun & ~MINIBLOCK_MASK)), width)
+        this.unpackValues(miniblock, place, inMiniblock, count, values, out)
       } else for (let i = 0; i < count; i++) values[out + i] = doubles[position + i]
       position += count
       out += count
@@ -158,33 +158,41 @@ export class PackedBlock {
 
   /** All times, as an array of the block's samples. */
   unpackTimes(times: Float64Array): void {
-    const { starts, series, firstPieces, origins, places, shapes, words, minTime } = this
+    const { starts, series, firstMiniblocks, origins, places, shapes, words, minTime } = this
     for (let run = 0; run < series.length; run++) {
       const end = starts[run + 1]
-      for (let from = starts[run], piece = firstPieces[run]; from < end; from += PIECE, piece++)
-        unpackTo(words, places[piece], shapes[piece] & WIDTH_MASK, 0, Math.min(PIECE, end - from), minTime + origins[piece], times, from)
+      for (let from = starts[run], miniblock = firstMiniblocks[run]; from < end; from += MINIBLOCK, miniblock++)
+        unpackTo(words, places[miniblock], shapes[miniblock] & WIDTH_MASK, 0, Math.min(MINIBLOCK, end - from), minTime + origins[miniblock], times, from)
     }
   }
 
   /** All values, not divided. @param room for what are integers, where they are. @returns it, or the doubles. */
   unpackValuesTo(room: (length: number) => Int32Array): Int32Array | Float64Array {
-    const { starts, series, firstPieces, bases, places, shapes, words, doubles } = this
+    const { starts, series, firstMiniblocks, bases, places, shapes, words, doubles } = this
     if (doubles !== undefined) return doubles
     const values = room(starts[series.length])
     for (let run = 0; run < series.length; run++) {
       const end = starts[run + 1]
-      for (let from = starts[run], piece = firstPieces[run]; from < end; from += PIECE, piece++) {
-        const count = Math.min(PIECE, end - from)
-        const shape = shapes[piece]
-        unpackInts(words, places[piece] + wordsOf(count, shape & WIDTH_MASK), (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, count, bases[piece], values, from)
+      for (let from = starts[run], miniblock = firstMiniblocks[run]; from < end; from += MINIBLOCK, miniblock++) {
+        const count = Math.min(MINIBLOCK, end - from)
+        const shape = shapes[miniblock]
+        unpackInts(
+          words,
+          places[miniblock] + wordsOf(count, shape & WIDTH_MASK),
+          (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK,
+          count,
+          bases[miniblock],
+          values,
+          from,
+        )
       }
     }
     return values
   }
 
-  private unpackValues(piece: number, place: number, first: number, count: number, values: Float64Array, at: number): void {
+  private unpackValues(miniblock: number, place: number, first: number, count: number, values: Float64Array, at: number): void {
     const { words, bases, shapes, divisor } = this
-    unpackTo(words, place, (shapes[piece] >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, first, count, bases[piece], values, at)
+    unpackTo(words, place, (shapes[miniblock] >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, first, count, bases[miniblock], values, at)
     if (divisor !== undefined && divisor !== 1) for (let i = at; i < at + count; i++) values[i] /= divisor
   }
 
@@ -244,16 +252,16 @@ function unpackInts(words: Int32Array, place: number, width: number, count: numb
 
 /** Makes packed blocks; keeps its memory from one to the next. */
 export class Packer {
-  firstPieces = new Int32Array(0)
+  firstMiniblocks = new Int32Array(0)
   origins = new Int32Array(0)
   bases = new Int32Array(0)
   places = new Int32Array(0)
   shapes = new Uint16Array(0)
   words = new Int32Array(0)
-  pieces = 0
+  miniblocks = 0
   used = 0
   falls = false
-  private readonly offsets = new Int32Array(PIECE)
+  private readonly offsets = new Int32Array(MINIBLOCK)
   private scaled = new Int32Array(0)
 
   /** Undefined for a block that has more than numbers at whole milliseconds, or that would not become much smaller. The block's times and values can be used again then, its series and starts not. */
@@ -265,8 +273,8 @@ export class Packer {
     const small = rows * (8 + values.BYTES_PER_ELEMENT) * WORTH
     const divisor = values instanceof Float64Array ? this.scale(values, rows) : block.divisor
     const doubles = values instanceof Float64Array && divisor === undefined
-    // Before any work: what the pieces alone take.
-    if (rows * (doubles ? 8 : 0) + (rows / PIECE + series.length) * PIECE_BYTES > small) return undefined
+    // Before any work: what the miniblocks alone take.
+    if (rows * (doubles ? 8 : 0) + (rows / MINIBLOCK + series.length) * MINIBLOCK_BYTES > small) return undefined
     this.begin(series.length, rows)
     for (let run = 0; run < series.length; run++)
       this.run(run, starts[run], starts[run + 1], times, divisor === undefined || values instanceof Int32Array ? values : this.scaled, minTime)
@@ -293,30 +301,30 @@ export class Packer {
   }
 
   private begin(series: number, rows: number): void {
-    const pieces = Math.ceil(rows / PIECE) + series
-    if (this.firstPieces.length < series) this.firstPieces = new Int32Array(series)
-    if (this.origins.length < pieces) {
-      this.origins = new Int32Array(pieces)
-      this.bases = new Int32Array(pieces)
-      this.places = new Int32Array(pieces)
-      this.shapes = new Uint16Array(pieces)
+    const miniblocks = Math.ceil(rows / MINIBLOCK) + series
+    if (this.firstMiniblocks.length < series) this.firstMiniblocks = new Int32Array(series)
+    if (this.origins.length < miniblocks) {
+      this.origins = new Int32Array(miniblocks)
+      this.bases = new Int32Array(miniblocks)
+      this.places = new Int32Array(miniblocks)
+      this.shapes = new Uint16Array(miniblocks)
     }
-    // At most 32 bits each, and a part of a word for each of both lists of a piece.
-    if (this.words.length < (rows + pieces) * 2 + 1) this.words = new Int32Array((rows + pieces) * 2 + 1)
-    this.pieces = 0
+    // At most 32 bits each, and a part of a word for each of both lists of a miniblock.
+    if (this.words.length < (rows + miniblocks) * 2 + 1) this.words = new Int32Array((rows + miniblocks) * 2 + 1)
+    this.miniblocks = 0
     this.used = 0
     this.falls = false
   }
 
   private run(run: number, start: number, end: number, times: Float64Array, values: Float64Array | Int32Array, minTime: number): void {
     const { offsets } = this
-    this.firstPieces[run] = this.pieces
-    for (let from = start; from < end; from += PIECE) {
-      const count = Math.min(PIECE, end - from)
-      const piece = this.pieces++
+    this.firstMiniblocks[run] = this.miniblocks
+    for (let from = start; from < end; from += MINIBLOCK) {
+      const count = Math.min(MINIBLOCK, end - from)
+      const miniblock = this.miniblocks++
       const origin = times[from]
-      this.origins[piece] = origin - minTime
-      this.places[piece] = this.used
+      this.origins[miniblock] = origin - minTime
+      this.places[miniblock] = this.used
       const timeWidth = 32 - Math.clz32(times[from + count - 1] - origin)
       for (let i = 0; i < count; i++) offsets[i] = times[from + i] - origin
       this.put(count, timeWidth)
@@ -335,10 +343,10 @@ export class Packer {
         valueWidth = 32 - Math.clz32(most - least)
         for (let i = 0; i < count; i++) offsets[i] = (values[from + i] - least) | 0
         this.put(count, valueWidth)
-        this.bases[piece] = least
+        this.bases[miniblock] = least
       }
       if (falls) this.falls = true
-      this.shapes[piece] = timeWidth | (valueWidth << VALUE_WIDTH_SHIFT) | (falls ? FALLS : 0)
+      this.shapes[miniblock] = timeWidth | (valueWidth << VALUE_WIDTH_SHIFT) | (falls ? FALLS : 0)
     }
   }
 

@@ -1,9 +1,10 @@
 /** Which rows of overlapping blocks are meant, against a map of the newest. */
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
+import { RUN } from '../../memtable/runs.ts'
 import type { BlockMask } from './mask-times.ts'
 import type { Frame } from './page-block.ts'
-import { RowRuns, RUN } from './row-runs.ts'
+import { RowRuns } from './row-runs.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 

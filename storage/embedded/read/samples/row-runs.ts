@@ -3,13 +3,11 @@
  * rows alone, so that values need not be in memory together, and none are read of a block without a row.
  */
 import { IntList } from '../../memtable/int-list.ts'
+import { pushRun, RUN } from '../../memtable/runs.ts'
 import { eachCommon } from './gather.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
 import type { Frame } from './page-block.ts'
 import type { MaskedFrame } from './row-block.ts'
-
-/** Numbers of a run: the position of its series, its first row, the row after its last. */
-export const RUN = 3
 
 /** A run of a series whose rows do not simply follow those of other blocks. */
 interface Overlap {
@@ -86,9 +84,7 @@ export class RowRuns {
       this.anyDisordered = true
     }
     if (newest[position] < times[to - 1]) newest[position] = times[to - 1]
-    runs.push(position)
-    runs.push(from)
-    runs.push(to)
+    pushRun(runs, position, from, to)
   }
 
   private putInOrder(): void {
@@ -149,12 +145,6 @@ export class RowRuns {
     }
     pushRun(this.runs[block], position, from, to)
   }
-}
-
-function pushRun(runs: IntList, position: number, from: number, to: number): void {
-  runs.push(position)
-  runs.push(from)
-  runs.push(to)
 }
 
 function ascends(times: Float64Array, from: number, to: number): boolean {

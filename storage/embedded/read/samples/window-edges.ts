@@ -71,7 +71,7 @@ export class PickedSamples {
     let before = done
     while (before < to) {
       const fall = block.nextFall(run, before, to)
-      if (fall < to) before = this.take(block, run, fall, Math.min(to, block.endOfPiece(run, fall + 1)), shift)
+      if (fall < to) before = this.take(block, run, fall, Math.min(to, block.endOfMiniblock(run, fall + 1)), shift)
       else before = this.take(block, run, to, to, shift)
     }
     return to

@@ -1,8 +1,8 @@
 /** The numbers of groups, filled a run of values at a time. Loops over plain arrays: nothing is made in them. */
 import type { IntList } from '../../memtable/int-list.ts'
+import { RUN } from '../../memtable/runs.ts'
 import type { LaneBounds, LaneValues } from './host.ts'
 import type { AggregatePlan } from './plan.ts'
-import { RUN } from './runs.ts'
 import { type BlockZones, endZone, firstZone, ZONE, type Zones } from './zones.ts'
 
 /** Of 32-bit integers. */

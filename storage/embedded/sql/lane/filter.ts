@@ -1,8 +1,8 @@
 /** Rows whose value satisfies a comparison; what is not finite is null, and satisfies none. */
 import type { IntList } from '../../memtable/int-list.ts'
+import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { LaneValues } from './host.ts'
 import type { FilterPlan } from './plan.ts'
-import { pushRun, RUN } from './runs.ts'
 import { type BlockZones, endZone, firstZone, ZONE, type Zones } from './zones.ts'
 
 const LEAST = -(2 ** 31)
@@ -20,7 +20,10 @@ export function refine(runs: IntList, { values, divisor = 1 }: LaneValues, filte
   out.length = 0
   const { values: list, length } = runs
   if (values instanceof Int32Array) refineIntegers(list, length, values, integersOf(filter, divisor), out)
-  else for (let r = 0; r < length; r += RUN) refineDoubles(list[r], values, list[r + 1], list[r + 2], filter, out)
+  else {
+    const among = doublesOf(filter)
+    for (let r = 0; r < length; r += RUN) refineDoubles(list[r], values, list[r + 1], list[r + 2], among, out)
+  }
 }
 
 function refineIntegers(runs: Int32Array, length: number, values: Int32Array, { low, high, inside }: Among, out: IntList): void {
@@ -40,8 +43,7 @@ function refineIntegers(runs: Int32Array, length: number, values: Int32Array, { 
   }
 }
 
-function refineDoubles(of: number, values: Float64Array, from: number, to: number, filter: FilterPlan, out: IntList): void {
-  const { low, high, inside } = doublesOf(filter)
+function refineDoubles(of: number, values: Float64Array, from: number, to: number, { low, high, inside }: Among, out: IntList): void {
   let start = -1
   for (let i = from; i < to; i++) {
     const value = values[i]

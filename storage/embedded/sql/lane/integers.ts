@@ -1,8 +1,8 @@
 /** Integers as doubles: exact below 2^53 in magnitude, and so are their sums as long as they stay there. */
 import type { IntList } from '../../memtable/int-list.ts'
+import { RUN } from '../../memtable/runs.ts'
 import type { Cells } from './accumulate.ts'
 import type { LaneBounds, LaneValues } from './host.ts'
-import { RUN } from './runs.ts'
 
 const EXACT = 2 ** 53
 

@@ -1,10 +1,8 @@
 /** Rows in runs, and where each run counts. Lists are used again from block to block. */
 import type { IntList } from '../../memtable/int-list.ts'
+import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { Buckets, Grouping } from './groups.ts'
 import type { LaneBlock } from './host.ts'
-
-/** Numbers of a run: the cell it counts in (or a series), the first row, the row after the last. */
-export const RUN = 3
 
 /** The runs of a block by cell; a run that several buckets have is cut. */
 export function cellRuns({ runs, times }: LaneBlock, { groupOf, buckets }: Grouping, out: IntList): void {
@@ -50,10 +48,4 @@ function bucketEnd(times: Float64Array, from: number, end: number, { first, step
     else high = middle
   }
   return low
-}
-
-export function pushRun(out: IntList, of: number, from: number, to: number): void {
-  out.push(of)
-  out.push(from)
-  out.push(to)
 }

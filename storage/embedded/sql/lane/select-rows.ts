@@ -1,13 +1,14 @@
 /** Rows as they are: the fields side by side, sorted and cut. */
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { IntList } from '../../memtable/int-list.ts'
+import { RUN } from '../../memtable/runs.ts'
 import { seriesOf } from './groups.ts'
 import type { LaneBlock, LaneRows, LaneValues } from './host.ts'
 import { areExact, boundsOf, integerValues } from './integers.ts'
 import { type OrderTerm, sortedPositions, tagRanks } from './order.ts'
 import type { ColumnPlan, RowsPlan } from './plan.ts'
 import { isInteger, RowFilters } from './row-filters.ts'
-import { RUN, seriesRuns } from './runs.ts'
+import { seriesRuns } from './runs.ts'
 import { CHUNK_ROWS, NUMBER_NAMES, textVector, timeVector } from './vectors.ts'
 
 /** More are left to DuckDB, which streams them. */
