@@ -2,7 +2,8 @@
  * The rows of a frozen memtable as a DuckDB row source, in segment order, duplicates merged field by field: the last write that sets a field wins.
  *
  * Rows of one series lie far apart in a memtable, those of one time side by side. So a stretch of many blocks is collected at once, a column at a
- * time and in order of arrival: memory is read nearly in sequence while what is written stays in the processor's cache (flush-narrow.bench.ts).
+ * time and nearly in order of arrival. The longer the stretch, the more of each cache line of the memtable is used while it is there: with series in
+ * random order that is what a flush costs (flush-random.bench.ts, flush-narrow.bench.ts).
  */
 import duckdb from '@duckdb/node-bindings'
 import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts'
@@ -17,8 +18,8 @@ import { bitsColumn, keepOnly } from './bits-column.ts'
 export const MEASUREMENT_COLUMN = '_measurement'
 
 /** A column of a stretch takes at most so many blocks, and all of them together at most so many bytes, but for one block. */
-const STRETCH_BLOCKS = 32
-const STRETCH_BYTES = 4 << 20
+const STRETCH_BLOCKS = 256
+const STRETCH_BYTES = 16 << 20
 const TIME_BYTES = 8
 
 export interface SegmentRows {
