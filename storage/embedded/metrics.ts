@@ -26,6 +26,7 @@ export interface EngineMetrics {
   unreadPages: Counter
   prefetchErrors: Counter
   jobsCut: Counter
+  writeSlowdown: Counter
 }
 
 export function engineMetrics(metrics: Metrics): EngineMetrics {
@@ -51,6 +52,10 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     unreadPages: metrics.counter(
       'sample_segments_by_statement_total',
       'Segments whose samples are read by DuckDB because their pages were not understood; counted once by each query thread',
+    ),
+    writeSlowdown: metrics.counter(
+      'write_slowdown_seconds_total',
+      'Seconds by which writes were answered later while queries held memory of rows written out since they began',
     ),
     jobsCut: metrics.counter('queries_cut_total', 'Queries ended because they held memory of rows written out since they began, which was needed for new ones'),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found corrupt'),

@@ -195,12 +195,12 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const changes = new Changes(schema, index, (error) => log.error({ err: error as Error }, 'a change listener failed'))
   const schemaPublisher = new SchemaPublisher(schema, unstored, publisher)
   const resolver = protectTags(seriesResolver(schema, index, limits), Object.keys(config.field_encryption?.columns ?? {}))
-  const batches = new BatchPool(resolver)
+  const batches = new BatchPool(resolver, () => timers.monotonic())
   const maxNew = { definitions: config.max_new_definitions_per_write, series: config.max_new_series_per_write }
   const admission = new Admission(schema, index, limits, maxNew, clock)
   const rotation = new Rotation(wal, memtables, config, log)
   const writes = new WritePath({
-    ...{ admission, batches, windows, memtables, wal, rotation, schema, index, schemaPublisher, changes, pressure },
+    ...{ admission, batches, windows, memtables, wal, rotation, schema, index, schemaPublisher, changes, pressure, metrics, timers },
     keys: keys.columns.length > 0 ? keys : undefined,
   })
   writes.continueAfter(counters?.walSequence ?? 0)

@@ -1,6 +1,7 @@
 /**
  * Memory of memtables that are gone and that snapshots of jobs still have. It counts as the memtables' own: together they take no more than
- * `max_memtable_memory`. Jobs that hold much of it for long are ended, those with the oldest snapshots first, before writes have to wait for them.
+ * `max_memtable_memory`. While jobs at work hold some, writes are answered later, up to twice as late, so that they get their time; those that hold
+ * much of it all the same are ended, the ones first that wait for their callers, then those with the oldest snapshots, before writes are refused.
  */
 import type { EngineMetrics } from '../metrics.ts'
 import type { Readers } from '../threads/readers.ts'
@@ -11,7 +12,7 @@ import type { SlabPool } from './slabs.ts'
 const HELD_SHARE = 1 / 2
 
 export interface HeldMemoryOptions {
-  readers: Pick<Readers, 'afterUnread' | 'cut'>
+  readers: Pick<Readers, 'afterUnread' | 'cut' | 'workingBytes'>
   slabs: Pick<SlabPool, 'retiredBytes'>
   maxMemtableMemory: number
   /** Rows in bytes that a memtable holds when it is full. */
@@ -28,6 +29,12 @@ export class HeldMemory {
 
   get bytes(): number {
     return this.options.slabs.retiredBytes
+  }
+
+  /** By how much of the time that it has taken a write is answered later: 0 to 1. */
+  get slowdown(): number {
+    if (this.bytes === 0) return 0
+    return Math.min(1, this.options.readers.workingBytes / (this.options.maxMemtableMemory * HELD_SHARE))
   }
 
   /** Memory of a memtable that is gone. @param unread called when no snapshot has it. */

@@ -132,6 +132,11 @@ export class Memtables {
     return this.held.bytes
   }
 
+  /** See `HeldMemory.slowdown`. */
+  get slowdown(): number {
+    return this.held.slowdown
+  }
+
   /** Writes are refused at this much memory: jobs that hold some are ended. */
   needMemory(memory: number): void {
     this.held.need(memory)

@@ -224,7 +224,7 @@ export class WorkerPool {
       thread = this.queryThread()
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
-      const slot = readers.start(id, () => job.end(heldTooMuch()))
+      const slot = readers.start(id, { end: () => job.end(heldTooMuch()), stalled: () => job.stalled })
       this.options.publisher.flush()
       thread.post({ kind: 'job', id, module: module.href, args, slot })
     }

@@ -32,7 +32,7 @@ t.test(`random lives of jobs, leases, memtables and segments (seed ${SEED})`, (t
   let event = pick(2) === 0 ? 0 : 0x7fffff00
   let live: Source[] = []
   const gone: Source[] = []
-  const jobs: { id: number; pin: SnapshotPin | undefined; seen: Set<Source> }[] = []
+  const jobs: { id: number; pin: SnapshotPin | undefined; seen: Set<Source>; stalled: boolean }[] = []
   const leases: { from: number; give: () => void; seen: Set<Source> }[] = []
   const left: number[] = []
   let cutOff = 0
@@ -59,15 +59,12 @@ t.test(`random lives of jobs, leases, memtables and segments (seed ${SEED})`, (t
         break
       }
       case 4:
-        if (jobs.length < JOBS * 2) jobs.push({ id: readers.begin(), pin: undefined, seen: new Set() })
+        if (jobs.length < JOBS * 2) jobs.push({ id: readers.begin(), pin: undefined, seen: new Set(), stalled: false })
         break
       case 5: {
         const waiting = jobs.find(({ pin }) => pin === undefined)
         if (waiting === undefined || jobs.filter(({ pin }) => pin !== undefined).length >= JOBS) break
-        waiting.pin = new SnapshotPin(
-          pins.words,
-          readers.start(waiting.id, () => left.push(waiting.id)),
-        )
+        waiting.pin = new SnapshotPin(pins.words, readers.start(waiting.id, { end: () => left.push(waiting.id), stalled: () => waiting.stalled }))
         break
       }
       case 6: {
@@ -110,6 +107,14 @@ t.test(`random lives of jobs, leases, memtables and segments (seed ${SEED})`, (t
           }
         }
       }
+    }
+    if (jobs.length > 0 && pick(5) === 0) jobs[pick(jobs.length)].stalled = pick(2) === 0
+    const working = gone.filter(
+      (source) => source.kind === 'memory' && jobs.some(({ pin, stalled, seen }) => pin !== undefined && !stalled && seen.has(source)),
+    )
+    if (readers.workingBytes < working.length) {
+      t.fail(`step ${step}: ${working.length} are held by jobs at work, not ${readers.workingBytes}`)
+      return t.end()
     }
     for (const source of gone)
       if (held(source) && source.done) {
@@ -168,10 +173,7 @@ t.test('the oldest snapshots go first, each is told once, and what is within the
   const readers = new Readers(new SnapshotPins(3))
   const told: number[] = []
   const pins = [0, 1, 2].map((i) => {
-    const pin = new SnapshotPin(
-      readers.pins.words,
-      readers.start(readers.begin(), () => told.push(i)),
-    )
+    const pin = new SnapshotPin(readers.pins.words, readers.start(readers.begin(), { end: () => told.push(i), stalled: () => false }))
     pin.take(i * 10 + 5)
     return pin
   })
@@ -182,6 +184,25 @@ t.test('the oldest snapshots go first, each is told once, and what is within the
   t.same(told, [0])
   t.equal(readers.cut(0), 2)
   t.same(told, [0, 1, 2])
+  for (const pin of pins) pin.release()
+  t.end()
+})
+
+t.test('jobs that wait for their callers go before older ones that are at work, and nobody waits for them', (t) => {
+  const readers = new Readers(new SnapshotPins(3))
+  const told: number[] = []
+  const stalled = [false, true, false]
+  const pins = [0, 1, 2].map((i) => {
+    const pin = new SnapshotPin(readers.pins.words, readers.start(readers.begin(), { end: () => told.push(i), stalled: () => stalled[i] }))
+    pin.take(i * 10 + 5)
+    return pin
+  })
+  for (let i = 0; i < 3; i++) readers.afterUnread('memory', { since: i * 10, until: i * 10 + 10 }, 100, () => {})
+  t.equal(readers.workingBytes, 200)
+  t.equal(readers.cut(250), 1)
+  t.same(told, [1])
+  t.equal(readers.cut(100), 1)
+  t.same(told, [1, 0])
   for (const pin of pins) pin.release()
   t.end()
 })

@@ -9,9 +9,17 @@ import { type Lifetime, SnapshotPins } from './snapshot-pins.ts'
 /** Jobs at once where nobody says how many. */
 const USUAL_JOBS = 64
 
+/** What may be done about a job that holds much. */
+export interface ReadingJob {
+  /** Ends it before its time. */
+  end(): void
+  /** It waits for its caller to take what it has answered. */
+  stalled(): boolean
+}
+
 interface Reader {
   slot: number
-  end: (() => void) | undefined
+  job: ReadingJob | undefined
 }
 
 interface Retired extends Lifetime {
@@ -43,10 +51,10 @@ export class Readers {
     return id
   }
 
-  /** The job goes to a thread. @param end ends it before its time. @returns its slot among the pins. */
-  start(id: number, end?: () => void): number {
+  /** The job goes to a thread. @param job absent = it is not to be ended. @returns its slot among the pins. */
+  start(id: number, job?: ReadingJob): number {
     const slot = this.pins.assign()
-    this.reading.set(id, { slot, end })
+    this.reading.set(id, { slot, job })
     return slot
   }
 
@@ -87,14 +95,29 @@ export class Readers {
     else done()
   }
 
+  /** Bytes of memory that jobs hold which are at work: those that wait for their callers do not count. */
+  get workingBytes(): number {
+    let bytes = 0
+    for (const one of this.retired) {
+      if (one.kind !== 'memory') continue
+      for (const { slot, job } of this.reading.values()) {
+        if (job?.stalled() === true || !this.pins.holds(slot, 'memory', one)) continue
+        bytes += one.bytes
+        break
+      }
+    }
+    return bytes
+  }
+
   /**
-   * Ends jobs, those with the oldest snapshots first, so that what is left holds no more than `limit` bytes of memory. Each is told once; what it holds is
-   * given back when it has ended.
+   * Ends jobs so that what is left holds no more than `limit` bytes of memory: those that wait for their callers first, then those with the oldest
+   * snapshots. Each is told once; what it holds is given back when it has ended.
    * @returns how many.
    */
   cut(limit: number): number {
-    const left = [...this.reading.values()].filter(({ slot, end }) => end !== undefined && this.pins.readsMemory(slot))
-    left.sort((a, b) => (this.pins.from(a.slot) - this.pins.from(b.slot)) | 0)
+    const left = [...this.reading.values()].filter(({ slot, job }) => job !== undefined && this.pins.readsMemory(slot))
+    const stalled = new Set(left.filter(({ job }) => job?.stalled()))
+    left.sort((a, b) => Number(stalled.has(b)) - Number(stalled.has(a)) || (this.pins.from(a.slot) - this.pins.from(b.slot)) | 0)
     const memory = this.retired.filter(({ kind }) => kind === 'memory')
     let cut = 0
     for (;;) {
@@ -102,9 +125,9 @@ export class Readers {
       if (held.reduce((sum, { bytes }) => sum + bytes, 0) <= limit) return cut
       const at = left.findIndex(({ slot }) => held.some((one) => this.pins.holds(slot, 'memory', one)))
       const [reader] = left.splice(at, 1)
-      const { end } = reader
-      reader.end = undefined
-      end?.()
+      const { job } = reader
+      reader.job = undefined
+      job?.end()
       cut++
     }
   }

@@ -57,6 +57,11 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     if (this.state === 'running') this.stop(new SvcError('BAD_REQUEST', 'the query was cancelled'))
   }
 
+  /** There is output that its caller has not taken yet. */
+  get stalled(): boolean {
+    return this.queue.length > 0
+  }
+
   /** Ends it before its time. */
   end(error: SvcError): void {
     this.stop(error)

@@ -10,7 +10,9 @@ import type { Schema } from '../catalog/schema.ts'
 import type { SchemaPublisher } from '../catalog/schema-publisher.ts'
 import type { KeyRing } from '../encryption/keys.ts'
 import type { Memtables } from '../memtable/memtables.ts'
+import type { EngineMetrics } from '../metrics.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
+import type { Timers } from '../timers.ts'
 import { type ChangeRecord, encodeChange } from '../wal/change-record.ts'
 import { type Definitions, encodeWrite } from '../wal/record.ts'
 import type { Wal } from '../wal/wal.ts'
@@ -35,6 +37,8 @@ export interface WritePathDependencies {
   schemaPublisher: SchemaPublisher
   changes: Changes
   pressure: Pressure
+  metrics: Pick<EngineMetrics, 'writeSlowdown'>
+  timers: Timers
 }
 
 export class WritePath {
@@ -61,7 +65,7 @@ export class WritePath {
   }
 
   write(batch: WriteBatch, options: WriteOptions): Promise<WriteResult> {
-    const { admission, batches, windows, changes } = this.dependencies
+    const { admission, batches, windows, changes, memtables, metrics, timers } = this.dependencies
     batches.returned()
     const refusal = this.refused()
     if (refusal !== undefined) {
@@ -92,8 +96,11 @@ export class WritePath {
         batch.heap.bytes,
         () => {
           const kept = changes.written(namespace, admitted.tables, batch.heap.bytes, options.backfill === true)
+          const wait = memtables.slowdown * Math.min(LONGEST_WAIT_MS, batches.age(batch))
           if (!kept) batches.release(batch)
-          resolve(result)
+          if (wait === 0) return resolve(result)
+          metrics.writeSlowdown.inc(wait / 1000)
+          timers.setTimeout(() => resolve(result), wait)
         },
         (error) => {
           batches.release(batch)
@@ -231,6 +238,9 @@ export class WritePath {
     if (batches.settled && schema.releaseProvisional()) index.epoch++
   }
 }
+
+/** A write is answered later by this at most, for readers at work. */
+const LONGEST_WAIT_MS = 1000
 
 const NO_HEAP = new Uint8Array(0)
 const NO_SERIES = new Int32Array(0)
