@@ -143,3 +143,42 @@ t.test(`slow readers, again and again (seed ${SEED})`, async (t) => {
   while ((await metric('memtable_held_bytes')) > 0) await new Promise((resolve) => setTimeout(resolve, 20))
   t.equal(await metric('memtable_held_bytes'), 0, 'what nobody reads is held by nobody')
 })
+
+t.test('writes are answered later while a reader at work holds memory, and in time when it has ended', async (t) => {
+  const dir = tempDir()
+  const registry = new MetricsRegistry()
+  const context = testContext({ data_dir: dir, memtable_flush_threshold: FLUSH, max_memtable_memory: LIMIT }, () => NOW_MS)
+  const engine = new EmbeddedEngine({ ...context, metrics: registry.child('storage') })
+  await engine.open()
+  t.teardown(() => closeAndRemove(engine, dir))
+  const slowdown = async (): Promise<number> => Number(/^svc_write_slowdown_seconds_total (\S+)$/m.exec(await registry.text())?.[1])
+  const held = async (): Promise<number> => Number(/^svc_memtable_held_bytes (\S+)$/m.exec(await registry.text())?.[1])
+  const { resolver } = engine
+  let rows = 0
+  const write = async (): Promise<void> => {
+    const batch = engine.batch('')
+    const measurement = resolver.measurement('', 'cpu')
+    const series = resolver.series(measurement, ['host', 'a'])
+    const table = batch.table(measurement)
+    for (let i = 0; i < BATCH; i++, rows++) {
+      const time = START + BigInt(rows)
+      table.column('v', 'float64').setF64(table.addRow(series, Number(BigInt.asIntN(32, time)), Number(time >> 32n), i), Number(time % 1_000_000n))
+    }
+    await engine.write(batch)
+  }
+  await write()
+  t.equal(await slowdown(), 0)
+  const job = engine.run<number>(JOB, { namespace: '', measurement: 'cpu', salt: 1, pauses: 0, workMs: 60_000, start: START })
+  // Rows until a memtable was flushed that the reader has.
+  for (let i = 0; i < 60 && (await slowdown()) === 0; i++) {
+    await write()
+    if (i % 10 === 9) await engine.flush()
+  }
+  t.ok((await slowdown()) > 0, `${await slowdown()} s`)
+  job.cancel()
+  await job.result.catch(() => {})
+  while ((await held()) > 0) await new Promise((resolve) => setTimeout(resolve, 20))
+  const before = await slowdown()
+  for (let i = 0; i < 5; i++) await write()
+  t.equal(await slowdown(), before, 'nothing is held')
+})

@@ -137,7 +137,7 @@ export class Memtables {
     return this.held.slowdown
   }
 
-  /** Writes are refused at this much memory: jobs that hold some are ended. */
+  /** Memtables, and writes on their way, have this much: jobs that hold more than the rest are ended. */
   needMemory(memory: number): void {
     this.held.need(memory)
   }

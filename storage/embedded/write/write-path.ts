@@ -189,9 +189,9 @@ export class WritePath {
   private refused(): SvcError | undefined {
     const { wal, memtables, pressure } = this.dependencies
     const memory = memtables.memory + wal.waiting
-    const refusal = this.fault ?? pressure.refusal(memory, memtables.heldMemory)
-    if (refusal?.code === 'BACKPRESSURE') memtables.needMemory(memory)
-    return refusal
+    const held = memtables.heldMemory
+    if (held > 0) memtables.needMemory(memory)
+    return this.fault ?? pressure.refusal(memory, held)
   }
 
   private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
