@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
+import { VERSION } from './lib/version/index.ts'
 
-export const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
+export { VERSION }
 
 /** Of what docs/reference/api.md lists: the minor version grows with what is added to its public part, the major one with what is changed or removed. */
 export const API_VERSION = '1.0'

@@ -2,7 +2,7 @@
  * What tools ask a server about itself and about their session: version(), current_schema(), current_setting('TimeZone') and the like, with or without
  * parentheses, also as pg_catalog's. They are constants of this server; nothing of DuckDB's is shown.
  */
-import { VERSION } from 'svcdb'
+import { VERSION } from 'svcdb/lib/version'
 import { constantText, literal, type Node, refuse } from './ast.ts'
 import { catalogName, SCHEMA } from './catalog.ts'
 import { foldName } from './names.ts'
