@@ -159,7 +159,7 @@ export class SvcNode {
 
   private async createHttp(): Promise<void> {
     const { server, tls } = this.config
-    this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http') })
+    this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http'), metrics: this.metrics.child('kernel') })
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app

@@ -10,6 +10,7 @@ import { checkJsonBounds } from '../lib/json/index.ts'
 import { HostGuard, parseAddress, tlsOptions, tlsReload } from '../lib/network/index.ts'
 import { withoutBom } from '../lib/text/index.ts'
 import type { Logger } from '../log.ts'
+import type { Metrics } from '../metrics.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import { admission } from './admission.ts'
 import { arrival } from './arrival.ts'
@@ -19,6 +20,7 @@ import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
 import { byMediaType } from './media-type.ts'
+import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'
 import { validatorCompiler } from './validate.ts'
 
@@ -42,6 +44,7 @@ export interface HttpDependencies {
   tls: TlsConfig | undefined
   auth: Auth
   log: Logger
+  metrics: Metrics
 }
 
 export class HttpServer {
@@ -96,7 +99,7 @@ export class HttpServer {
 
   private install(paths: KnownPaths): void {
     const { app, pool } = this
-    const { server, auth, log } = this.dependencies
+    const { server, auth, log, metrics } = this.dependencies
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
@@ -110,7 +113,9 @@ export class HttpServer {
     if (server.compression_min_bytes > 0) app.register(compression, { minBytes: server.compression_min_bytes })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
     app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
+    const count = countRequests(metrics)
     app.addHook('onResponse', (request, reply, done) => {
+      count(request, reply)
       const pooled = request.pooledBody
       if (pooled !== null) {
         request.pooledBody = null

@@ -5,7 +5,7 @@
 import { type CallContext, namespaceProblem } from '../auth/auth.ts'
 import type { WriteBatch } from '../lib/columns/index.ts'
 import { classify, SvcError } from '../lib/errors/index.ts'
-import type { Counter, Metrics } from '../metrics.ts'
+import type { Counter, Histogram, Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
 import type { Storage, WriteOptions, WriteResult } from '../storage/storage.ts'
 import { IdempotencyKeys } from './idempotency-keys.ts'
@@ -78,11 +78,14 @@ export class IngestGate implements Ingest {
   private readonly storage: () => Storage
   private readonly limits: IngestLimits
   private readonly nowNanos: () => bigint
+  private readonly monotonic: () => number
   private readonly checks: Admit[] = []
   private readonly keys: IdempotencyKeys
   private readonly errors: Counter
   private readonly backfilled: Counter
   private readonly nonFinite: Counter
+  private readonly stored: Counter
+  private readonly duration: Histogram
   /** Calls of which a write was counted as failed. */
   private readonly counted = new WeakSet<CallContext>()
 
@@ -91,9 +94,15 @@ export class IngestGate implements Ingest {
     this.storage = storage
     this.limits = limits
     this.nowNanos = () => clock.nowNanos()
+    this.monotonic = () => clock.monotonic()
     this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, () => clock.monotonic())
     this.errors = metrics.counter('write_errors_total', 'Writes that failed, whole or in part, by reason', ['reason'])
     for (const reason of ['storage_full', 'timeout', 'rejected', 'panic']) this.errors.inc({ reason }, 0)
+    this.stored = metrics.counter('points_written_total', 'Points stored, whatever they came by')
+    this.duration = metrics.histogram(
+      'write_duration_seconds',
+      'Time from a batch of decoded points to its being durable and visible, checks of plugins included',
+    )
     this.backfilled = metrics.counter('backfill_points_total', 'Points written with backfill')
     this.nonFinite = metrics.counter(
       'wire_non_finite_samples_skipped_total',
@@ -192,11 +201,14 @@ export class IngestGate implements Ingest {
         }
         key = claimed
       }
+      const began = this.monotonic()
       for (const check of this.checks) await check(batch, context, options)
       owned = false
       const { backfill = false, nonFinite = false } = options
       const written = storage.write(batch, { backfill, nonFinite })
       const result = await (this.limits.writeTimeoutMs > 0 ? within(written, this.limits.writeTimeoutMs) : written)
+      this.duration.observe((this.monotonic() - began) / 1000)
+      this.stored.inc(result.written)
       if (backfill) this.backfilled.inc(result.written)
       if (result.rejected > 0) this.count(context, 'rejected')
       // Nothing was stored: the caller may correct the points and try again under the same key.
