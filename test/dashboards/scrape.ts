@@ -1,0 +1,43 @@
+/** What a scraper does: reads the text format of /metrics, and sends it on by remote write with the labels of its target. */
+import { compressSync } from 'snappy'
+import { type WireSeries, writeRequest } from '../../plugins/remote_write/wire.ts'
+
+const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/
+const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?/g
+
+export interface Line {
+  name: string
+  labels: Record<string, string>
+  value: number
+}
+
+/** @throws Error for a line that is none. */
+export function parseExposition(text: string): Line[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => {
+      const [, name, labels, value] = LINE.exec(line) ?? []
+      if (name === undefined) throw new Error(`no line of an exposition: ${line}`)
+      const pairs = [...(labels ?? '').matchAll(LABEL)].map(([, label, escaped]) => [label, escaped.replace(/\\(.)/g, (_, one) => (one === 'n' ? '\n' : one))])
+      return { name, labels: Object.fromEntries(pairs), value: numberOf(value) }
+    })
+}
+
+const numberOf = (text: string): number =>
+  text === '+Inf' ? Infinity : text === '-Inf' ? -Infinity : text === 'Nan' || text === 'NaN' ? Number.NaN : Number(text)
+
+/** A request of remote write 1.0. @param ms of all samples. */
+export function requestOf(lines: readonly Line[], target: Record<string, string>, ms: number): Buffer {
+  const series = lines.map(({ name, labels, value }): WireSeries => {
+    const all = Object.entries({ ...labels, ...target, __name__: name }).sort(([a], [b]) => (a < b ? -1 : 1))
+    return { labels: all, samples: [{ ms, value }] }
+  })
+  return Buffer.from(compressSync(Buffer.from(writeRequest(series))))
+}
+
+export const REMOTE_WRITE = {
+  'content-type': 'application/x-protobuf',
+  'content-encoding': 'snappy',
+  'x-prometheus-remote-write-version': '0.1.0',
+}
