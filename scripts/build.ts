@@ -25,7 +25,7 @@ const entries = globSync(['kernel/index.ts', 'kernel/testkit/index.ts', 'kernel/
 /** What is found by its path, or run. */
 const programs = globSync(['kernel/main.ts', 'plugins/*/index.ts', 'storage/*/index.ts', 'storage/conformance/jobs/*.ts'], { cwd: ROOT })
 /** Beside the code, and read by it. */
-const assets = globSync(['{kernel,plugins,storage}/**/*.proto'], { cwd: ROOT })
+const assets = globSync(['{kernel,plugins,storage}/**/*.proto', 'plugins/dashboards/{models,rules}/*'], { cwd: ROOT })
 
 async function compile(name: string, files: readonly string[], options: object): Promise<void> {
   const project = join(DIST, `tsconfig.${name}.json`)

@@ -60,6 +60,10 @@ async function chosen(dashboard: Dashboard, wanted: Record<string, string>): Pro
   return values
 }
 
+/** What a server that is busy and well has none of, or only at moments. All else has to be more than zero somewhere. */
+const MAY_BE_ZERO =
+  /failures|panics|damaged|backpressure|waiting|queue_depth|_running\{|buffered|_held_|leased|awaiting|scratch|_cut_|refused_plans|skipped|truncated|prefetch|dropped|released|retired|cold_archive|jwt_keys|by_statement|rejected|quota|key_limited|banned|5\.\.|status="403"|counted_denials|by_time|_segments_deleted/
+
 /** What is wrong with it, or undefined. */
 async function faultOf(target: Target, panel: Panel, values: Record<string, string>): Promise<string | undefined> {
   if (target.queryText !== undefined) return sqlFault(target, sqlMacros(interpolate(target.queryText, values), range, STEP_SECS))
@@ -67,7 +71,9 @@ async function faultOf(target: Target, panel: Panel, values: Record<string, stri
   const found = target.instant ? await ask.instant(query, range.end) : await ask.range(query, range, STEP_SECS)
   if (found.status !== 'success') return `${query}: ${found.error}`
   if (found.warnings !== undefined) return `${query}: ${found.warnings.join()}`
-  if (numbersOf(found).length === 0) return `${query}: no values`
+  const numbers = numbersOf(found)
+  if (numbers.length === 0) return `${query}: no values`
+  if (numbers.every((value) => value === 0) && !MAY_BE_ZERO.test(query)) return `${query}: nothing but zero`
   if (panel.type === 'stat' && found.data!.result.length !== 1) return `${query}: ${found.data!.result.length} series where one is shown`
   return undefined
 }
@@ -120,6 +126,7 @@ t.test('an empty panel, an error and a series too many are seen', async (t) => {
   const values = { instance: '.*', ...BUILT_IN }
   t.match(await faultOf({ refId: 'A', expr: 'svc_nothing{instance=~"$instance"}' }, stat, values), /no values/)
   t.match(await faultOf({ refId: 'A', expr: 'svc_series / 0 * 0' }, stat, values), /no values/)
+  t.match(await faultOf({ refId: 'A', expr: 'svc_series * 0' }, stat, values), /nothing but zero/)
   t.match(await faultOf({ refId: 'A', expr: 'sum(svc_series' }, stat, values), /parse error|unclosed/)
   t.match(await faultOf({ refId: 'A', expr: 'svc_memory_bytes' }, stat, values), /where one is shown/)
   t.match(await faultOf({ refId: 'A', queryText: 'SELECT 1 WHERE FALSE' }, stat, values), /no rows/)
