@@ -76,7 +76,7 @@ t.test('it holds JavaScript and declarations, no sources and no tests', async (t
 })
 
 t.test('the svc command serves a config: writes, SQL and PromQL', async (t) => {
-  const file = config('svc.toml', 'plugins = ["native", "line_protocol", "remote_write", "otlp", "grpc", "flight_sql", "promql", "sql", "export", "backup"]\n')
+  const file = config('svc.toml', 'plugins = ["native", "line_protocol", "remote_write", "otlp", "grpc", "flight_sql", "promql", "sql", "export", "backup", "dashboards"]\n')
   t.match((await svc('--version')).stdout, /^\d+\.\d+\.\d+$/m)
   t.match((await svc('check', '--config', file)).stdout, /promql/)
   t.match((await svc('plugins')).stdout, /line_protocol/)
@@ -86,6 +86,10 @@ t.test('the svc command serves a config: writes, SQL and PromQL', async (t) => {
   const sql = { method: 'POST', headers, body: '{"query":"SELECT city, temp FROM weather"}' }
   t.match(await (await fetch(`${server.url}/api/v1/svc/sql`, sql)).json(), { rows: [['basel', 21.5]] })
   t.match(await (await fetch(`${server.url}/api/v1/query?query=weather_temp`)).json(), { data: { result: [{ metric: { city: 'basel' } }] } })
+  // Files that lie beside the code.
+  const models = filesBelow('plugins/dashboards/models').map((name) => JSON.parse(read(name)))
+  t.same(await (await fetch(`${server.url}/api/v1/dashboards/export`)).json(), models)
+  t.equal(await (await fetch(`${server.url}/api/v1/dashboards/rules`)).text(), read('plugins/dashboards/rules/svc.yml'))
   t.equal(await server.stop(), 0)
 })
 
