@@ -76,7 +76,10 @@ t.test('it holds JavaScript and declarations, no sources and no tests', async (t
 })
 
 t.test('the svc command serves a config: writes, SQL and PromQL', async (t) => {
-  const file = config('svc.toml', 'plugins = ["native", "line_protocol", "remote_write", "otlp", "grpc", "flight_sql", "promql", "sql", "export", "backup", "dashboards"]\n')
+  const file = config(
+    'svc.toml',
+    'plugins = ["native", "line_protocol", "remote_write", "otlp", "grpc", "flight_sql", "promql", "sql", "export", "backup", "dashboards"]\n',
+  )
   t.match((await svc('--version')).stdout, /^\d+\.\d+\.\d+$/m)
   t.match((await svc('check', '--config', file)).stdout, /promql/)
   t.match((await svc('plugins')).stdout, /line_protocol/)
