@@ -14,6 +14,8 @@ import { BLOCK_BYTES, blockBytes, type SampleBlock } from './sample-block.ts'
 /** What a chunk's frame is kept as, beside its fields, and the bytes of a row of it, about. */
 const FRAME = -1
 const FRAME_BYTES = 16
+/** The bytes of a row of a field that is kept, about. */
+const KEPT_BYTES = 24
 /** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
 const FEW_SHARE = 64
 
@@ -25,6 +27,8 @@ interface ChunkEntry {
   frame: WeakRef<ChunkFrame> | undefined
   /** Rows when few series were picked out last: asked for again in that state, all of the chunk is worth ordering. */
   picked: number
+  /** Fields whose values were gathered in that state, and for which question: asked for by another, they are worth keeping. */
+  gathered: Map<number, number>
 }
 
 export class ChunkBlocks {
@@ -67,7 +71,7 @@ export class ChunkBlocks {
 
   /**
    * The rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending).
-   * @param sparse of the one field, rows without a value may be left out.
+   * @param sparse of the one field, rows without a value may be left out. @param question what the cache tells questions apart by.
    */
   rows(
     part: MemtablePart,
@@ -76,6 +80,7 @@ export class ChunkBlocks {
     sparse: boolean,
     [lo, hi]: readonly [bigint, bigint],
     series: Int32Array,
+    question: number,
   ): RowBlock | undefined {
     const chunk = part.chunks[c]
     const rows = part.counts[c]
@@ -86,7 +91,25 @@ export class ChunkBlocks {
       const block = this.of(part, c, fields[0], [lo, hi], series)
       return block === undefined ? undefined : new BlockRows(block)
     }
-    return new ChunkRows(part, chunk, fields, this.frameOf(entry, chunk, rows, series), (field) => this.cache.get(entry.owned, field.id))
+    const frame = this.frameOf(entry, chunk, rows, series)
+    return new ChunkRows(part, chunk, fields, frame, {
+      get: (field) => this.cache.get(entry.owned, field.id),
+      whole: (field) => (frame.order.length === rows ? this.whole(entry, chunk, frame, field, question) : undefined),
+    })
+  }
+
+  /** A field's values of all rows, kept from the second question on; undefined where they are not to be. */
+  private whole(entry: ChunkEntry, chunk: ChunkView, frame: ChunkFrame, field: FieldDef, question: number): SampleBlock | undefined {
+    const view = chunk.columns.get(field.id)
+    if (view === undefined || entry.rows !== frame.order.length || !this.cache.admits(BLOCK_BYTES + frame.order.length * KEPT_BYTES, question)) return undefined
+    const before = entry.gathered.get(field.id)
+    entry.gathered.set(field.id, question)
+    if (before === undefined || before === question) return undefined
+    const values = plainValues(chunk, view, frame.order, field)
+    if (values === undefined) return undefined
+    const block = blockOf(frame, values)
+    this.cache.put(entry.owned, field.id, block, blockBytes(block), question)
+    return block
   }
 
   private frameOf(entry: ChunkEntry, chunk: ChunkView, rows: number, series: Int32Array): ChunkFrame {
@@ -112,12 +135,13 @@ export class ChunkBlocks {
   private entryOf(part: MemtablePart, chunk: ChunkView, rows: number): ChunkEntry {
     let entry = this.owned.get(chunk)
     if (entry === undefined) {
-      entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows, frame: undefined, picked: 0 }
+      entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows, frame: undefined, picked: 0, gathered: new Map() }
       this.owned.set(chunk, entry)
     } else if (entry.rows !== rows) {
       for (const field of [...entry.owned.entries.keys()]) this.cache.remove(entry.owned, field)
       entry.rows = rows
       entry.frame = undefined
+      entry.gathered.clear()
     }
     return entry
   }

@@ -10,21 +10,31 @@ import type { RowBlock, RowValues } from './row-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
 
+/** What the cache has of a chunk's fields. */
+export interface KeptFields {
+  get(field: FieldDef): SampleBlock | undefined
+  /** Makes and keeps the values of all rows, where that is worth it. */
+  whole(field: FieldDef): SampleBlock | undefined
+}
+
+/** Values of more than this part of the rows are worth keeping. */
+const MOST_ROWS = 0.5
+
 export class ChunkRows implements RowBlock {
   readonly frame: Frame
   private readonly part: MemtablePart
   private readonly chunk: ChunkView
   private readonly fields: readonly FieldDef[]
   private readonly order: Int32Array
-  private readonly kept: (field: FieldDef) => SampleBlock | undefined
+  private readonly kept: KeptFields
 
-  /** @param kept a field's block of the same rows, if the cache has it. */
+  /** @param kept blocks of the same rows. */
   constructor(
     part: MemtablePart,
     chunk: ChunkView,
     fields: readonly FieldDef[],
     { order, series, starts, times, rests, duplicates, minTime, maxTime }: ChunkFrame,
-    kept: (field: FieldDef) => SampleBlock | undefined,
+    kept: KeptFields,
   ) {
     this.part = part
     this.chunk = chunk
@@ -50,9 +60,11 @@ export class ChunkRows implements RowBlock {
     if (view === undefined) return undefined
     const { chunk, part, order } = this
     const def = this.fields[field]
-    const kept = this.kept(def)
+    const kept = this.kept.get(def)
     if (kept !== undefined && kept.sparse !== true && kept.times.length === order.length) return new BlockRows(kept).values()
     if (!chunk.hasNulls(view) && gathers(def, chunk, view)) {
+      const whole = rowsOf(runs) > order.length * MOST_ROWS ? this.kept.whole(def) : undefined
+      if (whole !== undefined) return new BlockRows(whole).values()
       const out = scratch.doubles(order.length).subarray(0, order.length)
       gather(view, def, order, runs, out)
       return { values: out }
@@ -92,6 +104,12 @@ export class BlockRows implements RowBlock {
   }
 
   close(): void {}
+}
+
+function rowsOf(runs: Int32Array): number {
+  let rows = 0
+  for (let r = 0; r < runs.length; r += RUN) rows += runs[r + 2] - runs[r + 1]
+  return rows
 }
 
 /** Whether values are numbers as they lie there. */

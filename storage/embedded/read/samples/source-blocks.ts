@@ -137,7 +137,7 @@ export class SampleBlocks {
       const blocks = await this.segments.rows(source, series, fields, sparse, scope)
       return blocks === undefined ? undefined : { blocks, masks }
     }
-    const block = this.chunks.rows(source.memtable!.part, chunk, fields, sparse, scope.range, series)
+    const block = this.chunks.rows(source.memtable!.part, chunk, fields, sparse, scope.range, series, scope.question)
     return { blocks: block === undefined ? [] : [block], masks }
   }
 

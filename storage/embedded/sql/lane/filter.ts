@@ -3,7 +3,7 @@ import type { IntList } from '../../memtable/int-list.ts'
 import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { LaneValues } from './host.ts'
 import type { FilterPlan } from './plan.ts'
-import { type BlockZones, endZone, firstZone, ZONE, type Zones } from './zones.ts'
+import { type BlockZones, ZONE, type Zones, zoneOf } from './zones.ts'
 
 const LEAST = -(2 ** 31)
 const MOST = 2 ** 31 - 1
@@ -75,13 +75,15 @@ function integerCounter(values: Int32Array, zones: Zones<Int32Array> | undefined
   const { low, high, inside } = among
   const { min, max } = zones
   return (from, to) => {
-    const [first, end] = [firstZone(from), endZone(to)]
-    if (first >= end) return countIntegers(values, from, to, among)
-    let n = countIntegers(values, from, first * ZONE, among) + countIntegers(values, end * ZONE, to, among)
-    for (let zone = first; zone < end; zone++) {
-      if (max[zone] < low || min[zone] > high) n += inside ? 0 : ZONE
-      else if (min[zone] >= low && max[zone] <= high) n += inside ? ZONE : 0
-      else n += countIntegers(values, zone * ZONE, (zone + 1) * ZONE, among)
+    let n = 0
+    for (let at = from; at < to; ) {
+      const zone = zoneOf(at)
+      const end = zone < min.length ? Math.min(to, (zone + 1) * ZONE) : to
+      if (zone >= min.length) n += countIntegers(values, at, end, among)
+      else if (max[zone] < low || min[zone] > high) n += inside ? 0 : end - at
+      else if (min[zone] >= low && max[zone] <= high) n += inside ? end - at : 0
+      else n += countIntegers(values, at, end, among)
+      at = end
     }
     return n
   }
@@ -106,16 +108,18 @@ function countDoubles(values: Float64Array, from: number, to: number, { low, hig
   return n
 }
 
-/** Values of zones that their least and greatest settle are not looked at. */
+/** Values of zones that their least and greatest settle are not looked at, of zones that the run has a part of neither. */
 function countZoned(values: Float64Array, zones: Zones, from: number, to: number, filter: FilterPlan, doubles: Among): number {
-  const [first, end] = [firstZone(from), endZone(to)]
-  if (first >= end) return countDoubles(values, from, to, doubles)
-  let n = countDoubles(values, from, first * ZONE, doubles) + countDoubles(values, end * ZONE, to, doubles)
-  for (let zone = first; zone < end; zone++) {
-    const settled = settles(zones, zone, filter)
-    if (settled === false) continue
-    const sum = zones.sum[zone]
-    n += settled === true && sum - sum === 0 ? ZONE : countDoubles(values, zone * ZONE, (zone + 1) * ZONE, doubles)
+  let n = 0
+  for (let at = from; at < to; ) {
+    const zone = zoneOf(at)
+    const end = zone < zones.min.length ? Math.min(to, (zone + 1) * ZONE) : to
+    const known = zone < zones.min.length ? settles(zones, zone, filter) : undefined
+    if (known !== false) {
+      const sum = zones.sum[zone]
+      n += known === true && sum - sum === 0 ? end - at : countDoubles(values, at, end, doubles)
+    }
+    at = end
   }
   return n
 }

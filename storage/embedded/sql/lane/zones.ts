@@ -46,6 +46,8 @@ export class BlockZones {
   }
 }
 
+/** The zone of a value; those at the end of a block may have none. */
+export const zoneOf = (at: number): number => at >> SHIFT
 /** The first zone that lies wholly in [from, to), and the one after the last; none where the first is not below. */
 export const firstZone = (from: number): number => (from + ZONE - 1) >> SHIFT
 export const endZone = (to: number): number => to >> SHIFT
