@@ -62,6 +62,13 @@ export function doubleText(value: number): string {
   return value === 0 && 1 / value < 0 ? '-0.0' : String(value)
 }
 
+/** What JSON writes as it is: neither quotes, backslashes and control characters, nor surrogates, which it escapes where they stand alone. */
+const PLAIN = /^[ !#-[\]-\ud7ff\ue000-\uffff]*$/
+
+function quoted(text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
+}
+
 /** Texts of tags come again and again. */
 function stringTexts(values: readonly unknown[]): CellText {
   const known = new Map<string, string>()
@@ -72,7 +79,7 @@ function stringTexts(values: readonly unknown[]): CellText {
     if (value.length > TEXT_LENGTH) return JSON.stringify(value)
     let text = known.get(value)
     if (text === undefined) {
-      text = JSON.stringify(value)
+      text = quoted(value)
       if (known.size < TEXTS) known.set(value, text)
     }
     return text

@@ -97,7 +97,7 @@ interface ExportInput {
   context: RelationContext
   snapshot: Snapshot
   measurement: MeasurementDef
-  tags: TagColumn[]
+  tags: readonly TagColumn[]
 }
 
 async function writePart(input: ExportInput, slice: Slice | undefined, { scratch, config }: ExportTask, signal: AbortSignal | undefined): Promise<void> {

@@ -102,8 +102,19 @@ export interface TagColumn {
   column: string
 }
 
-/** SQL names of a measurement's tags: the key, unless `_time` or a field has that name already (names compare without case). */
-export function tagColumns(def: MeasurementDef, keys: readonly string[]): TagColumn[] {
+/** By definition, of the keys there were. */
+const named = new WeakMap<MeasurementDef, { keys: readonly string[]; fields: number; columns: readonly TagColumn[] }>()
+
+/** SQL names of a measurement's tags: the key, unless `_time` or a field has that name already (names compare without case). @param keys a list that never changes. */
+export function tagColumns(def: MeasurementDef, keys: readonly string[]): readonly TagColumn[] {
+  const known = named.get(def)
+  if (known?.keys === keys && known.fields === def.fields.length) return known.columns
+  const columns = nameTags(def, keys)
+  named.set(def, { keys, fields: def.fields.length, columns })
+  return columns
+}
+
+function nameTags(def: MeasurementDef, keys: readonly string[]): TagColumn[] {
   const taken = new Set([SERIES_COLUMN, '_time', ...def.fields.map((field) => field.column.toLowerCase())])
   return keys.map((key) => {
     let column = key

@@ -19,7 +19,7 @@ export interface SqlMeasurementColumn {
 /** A measurement of one namespace, its columns in the order of `SELECT *`: `_time`, tags, fields. */
 export interface SqlMeasurement {
   name: string
-  columns: SqlMeasurementColumn[]
+  columns: readonly SqlMeasurementColumn[]
 }
 
 /** The relation holds only rows of series whose tag has one of the values: the statement does not filter again. Values are never empty. */

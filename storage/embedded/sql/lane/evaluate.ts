@@ -80,7 +80,7 @@ class Work {
 
   /** @returns whether more rows are of use. */
   add(block: LaneBlock): boolean {
-    cellRuns(block, this.grouping, this.runs)
+    cellRuns(block, this.grouping, this.counted !== undefined, this.runs)
     const { exact, runs, last } = this.filters.apply(block, this.runs, this.counted !== undefined)
     this.runs = runs
     if (!exact) this.exact = false

@@ -54,6 +54,17 @@ export function measurementOf(from: Node | undefined, catalog: LaneCatalog): Sql
   return catalog.measurement(String(from.table_name))
 }
 
+/** Of measurements that statements have asked for: both stay as they are. */
+const named = new WeakMap<SqlMeasurement, Map<string, SourceColumn>>()
+
+function columnsByName(measurement: SqlMeasurement): Map<string, SourceColumn> {
+  let columns = named.get(measurement)
+  if (columns !== undefined) return columns
+  named.set(measurement, (columns = new Map<string, SourceColumn>()))
+  for (const column of measurement.columns) columns.set(foldName(column.name), { name: column.name, public: column.name, kind: kindOfColumn(column), column })
+  return columns
+}
+
 const STAR = new Set(['class', 'type', 'query_location'])
 const REF = new Set(['class', 'type', 'alias', 'column_names', 'query_location'])
 
@@ -69,8 +80,7 @@ export class Recogniser {
     this.tree = tree
     this.measurement = measurement
     this.items = (tree.select_list ?? []) as Node[]
-    const columns = new Map<string, SourceColumn>()
-    for (const column of measurement.columns) columns.set(foldName(column.name), { name: column.name, public: column.name, kind: kindOfColumn(column), column })
+    const columns = columnsByName(measurement)
     const alias = foldName(String(tree.from_table.alias ?? tree.from_table.table_name))
     this.source = { alias, columns, complete: true, measurement, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() }
   }

@@ -4,8 +4,8 @@ import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { Buckets, Grouping } from './groups.ts'
 import type { LaneBlock } from './host.ts'
 
-/** The runs of a block by cell; a run that several buckets have is cut. */
-export function cellRuns({ runs, times }: LaneBlock, { groupOf, buckets }: Grouping, out: IntList): void {
+/** The runs of a block by cell; a run that several buckets have is cut. @param joined runs of a cell that follow each other may be one: times do not ascend within it. */
+export function cellRuns({ runs, times }: LaneBlock, { groupOf, buckets }: Grouping, joined: boolean, out: IntList): void {
   out.length = 0
   out.room(runs.length)
   const { count, first, step } = buckets
@@ -14,7 +14,9 @@ export function cellRuns({ runs, times }: LaneBlock, { groupOf, buckets }: Group
     if (group < 0) continue
     let from = runs[r + 1]
     const end = runs[r + 2]
-    if (count === 1) pushRun(out, group, from, end)
+    const last = out.length - RUN
+    if (count === 1 && joined && last >= 0 && out.values[last] === group && out.values[last + 2] === from) out.values[last + 2] = end
+    else if (count === 1) pushRun(out, group, from, end)
     else
       while (from < end) {
         const bucket = Math.floor((times[from] - first) / step)
