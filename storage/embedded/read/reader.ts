@@ -40,6 +40,8 @@ import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
 const NO_FUNCTIONS: readonly FunctionSpec[] = []
+/** Loaded by the first statement: looking for a loaded module again takes as long as a part of a small one. */
+let laneModule: typeof import('./lane.ts') | undefined
 
 export class EngineReader implements Reader {
   private readonly context: RelationContext
@@ -94,8 +96,8 @@ export class EngineReader implements Reader {
   }
 
   async sql(request: SqlRequest): Promise<SqlCursor> {
-    const { lane } = await import('./lane.ts')
-    return lane(this.context, this.snapshot, request, this.signal, () => this.statement(request))
+    laneModule ??= await import('./lane.ts')
+    return laneModule.lane(this.context, this.snapshot, request, this.signal, () => this.statement(request))
   }
 
   /** Runs a statement in DuckDB. */

@@ -132,10 +132,15 @@ class Groups {
     const series = this.seriesOf(value)
     if (value.kind === 'tag') {
       const { codes, texts } = table.tag(value.name)
-      const list = Array.from(groups, (group) => texts[codes[series[group]]] ?? null)
+      const list = new Array<string | null>(groups.length)
+      for (let i = 0; i < groups.length; i++) list[i] = texts[codes[series[groups[i]]]] ?? null
       return textVector(list, textBytes)
     }
-    if (value.kind === 'time') return { values: BigInt64Array.from(groups, (group) => table.rows.times[series[group]]) }
+    if (value.kind === 'time') {
+      const times = new BigInt64Array(groups.length)
+      for (let i = 0; i < groups.length; i++) times[i] = table.rows.times[series[groups[i]]]
+      return { values: times }
+    }
     const { bits } = table.fields.get(value.name) as NewestOfSeries
     const pairs = new Int32Array(groups.length * 2)
     let validity: Uint8Array | undefined
