@@ -61,7 +61,32 @@ t.test('columns are written as their values one by one', (t) => {
   const doubles = integers.map(
     (_, i) => [random() * 10 ** (below(40) - 20), below(1e6) / 10 ** below(5), -below(1000) / 100, below(3) - 1, Number.NaN, -0, 5e-324][i % 7],
   )
-  const texts = integers.map((_, i) => (i % 50 === 0 ? null : `a"${below(3000)}é`.repeat(i % 70 === 0 ? 30 : 1)))
+  const letters = [
+    'a',
+    'Z',
+    ' ',
+    '!',
+    '"',
+    '#',
+    '[',
+    '\\',
+    ']',
+    '/',
+    '\0',
+    '\n',
+    '\u001f',
+    '\u007f',
+    'é',
+    '\u2028',
+    '\ud7ff',
+    '\ud800',
+    '\udfff',
+    '\ue000',
+    '\uffff',
+    '😀',
+  ]
+  const plain = Array.from({ length: 500 }, () => Array.from({ length: below(5) }, () => letters[below(letters.length)]).join(''))
+  const texts = [...integers.map((_, i) => (i % 50 === 0 ? null : `a"${below(3000)}é`.repeat(i % 70 === 0 ? 30 : 1))), ...plain]
   for (const [type, values] of [
     ['Timestamp(ns)', BigInt64Array.from(integers)],
     ['Float64', Float64Array.from(doubles)],
