@@ -123,7 +123,7 @@ export class JobRunner {
     job.abort.signal.throwIfAborted()
     // Part of a larger buffer (a pooled one, say) is copied: transferring takes the whole buffer away from its owner.
     const whole = bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
-    const own = whole ? new Uint8Array(bytes.buffer) : Uint8Array.from(bytes)
+    const own = whole ? new Uint8Array(bytes.buffer) : new Uint8Array(bytes)
     job.inFlight += own.byteLength
     this.handOver(id, job)
     job.held = own
