@@ -88,7 +88,7 @@ export class RowRuns {
   }
 
   private putInOrder(): void {
-    const found: Overlap[] = []
+    const found: Overlap[][] = []
     for (const [block, runs] of this.runs.entries()) {
       const { times, duplicates } = this.frames[block]
       const { values, length } = runs
@@ -98,20 +98,65 @@ export class RowRuns {
         if (this.disordered[position] === 0) pushRun(runs, position, from, to)
         else {
           const inOrder = duplicates !== true || ascends(times, from, to)
-          found.push({ position, block, from, to, begin: times[from], end: times[to - 1], ascends: inOrder })
+          ;(found[position] ??= []).push({ position, block, from, to, begin: times[from], end: times[to - 1], ascends: inOrder })
         }
       }
     }
-    found.sort((a, b) => a.position - b.position || a.begin - b.begin || a.block - b.block)
+    found.forEach((overlaps) => {
+      this.orderOne(overlaps)
+    })
+  }
+
+  /** @param found the runs of one series, block by block. */
+  private orderOne(found: Overlap[]): void {
+    let sorted = true
+    for (let i = 1; i < found.length && sorted; i++) sorted = found[i - 1].begin <= found[i].begin
+    if (!sorted) found.sort((a, b) => a.begin - b.begin || a.block - b.block)
     for (let i = 0; i < found.length; ) {
-      const { position } = found[i]
       let { end } = found[i]
       let to = i + 1
-      for (; to < found.length && found[to].position === position && found[to].begin <= end; to++) if (found[to].end > end) end = found[to].end
-      if (to === i + 1 && found[i].ascends) pushRun(this.runs[found[i].block], position, found[i].from, found[i].to)
+      for (; to < found.length && found[to].begin <= end; to++) if (found[to].end > end) end = found[to].end
+      if (to === i + 1 && found[i].ascends) pushRun(this.runs[found[i].block], found[i].position, found[i].from, found[i].to)
+      else if (inPairs(found, i, to)) this.mergePairs(found, i, to)
       else this.merge(found.slice(i, to))
       i = to
     }
+  }
+
+  /**
+   * As `merge`, of runs that overlap with the ones beside them only: just the rows that lose are left out. Batches that came over several connections overlap so,
+   * by a few rows of each series at the ends of chunks.
+   */
+  private mergePairs(found: Overlap[], first: number, end: number): void {
+    for (let k = first; k < end; k++) {
+      if (k + 1 < end) this.leaveOut(found[k], found[k + 1])
+      this.push(found[k], found[k].to)
+    }
+  }
+
+  /** Pushes what lies before rows of a time that both have, of the older one, which begins behind them then. @param b begins within `a`. */
+  private leaveOut(a: Overlap, b: Overlap): void {
+    const [timesA, timesB] = [this.frames[a.block].times, this.frames[b.block].times]
+    const laterA = a.block > b.block || (a.block === b.block && a.from > b.from)
+    let i = timeBound(timesA, b.begin, a.from, a.to)
+    let j = b.from
+    while (i < a.to && j < b.to) {
+      if (timesA[i] < timesB[j]) i++
+      else if (timesA[i] > timesB[j]) j++
+      else {
+        if (laterA) this.push(b, j)
+        else this.push(a, i)
+        i++
+        j++
+      }
+    }
+  }
+
+  /** The rows up to `to`, which is left out. */
+  private push(overlap: Overlap, to: number): void {
+    const { position, block, from } = overlap
+    if (from < to) pushRun(this.runs[block], position, from, to)
+    overlap.from = to + 1
   }
 
   /** Of rows of a millisecond those of the newest block win, and in a block the last. */
@@ -145,6 +190,12 @@ export class RowRuns {
     }
     pushRun(this.runs[block], position, from, to)
   }
+}
+
+/** Whether no three of them, by their begins, have a time in common, and all ascend. */
+function inPairs(found: readonly Overlap[], first: number, end: number): boolean {
+  for (let k = first; k < end; k++) if (!found[k].ascends || (k + 2 < end && found[k + 2].begin <= found[k].end)) return false
+  return true
 }
 
 function ascends(times: Float64Array, from: number, to: number): boolean {
