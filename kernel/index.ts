@@ -84,6 +84,16 @@ export {
   REQUEST_LIMITS,
   type RequestLimits,
 } from './services/namespace-directory.ts'
+export {
+  WEBHOOKS,
+  type WebhookAnswer,
+  type WebhookDelivery,
+  type WebhookEvent,
+  type WebhookRef,
+  type WebhookReport,
+  type WebhookStatus,
+  type Webhooks,
+} from './services/webhooks.ts'
 export type {
   DeclaredSqlFunction,
   SqlArgument,

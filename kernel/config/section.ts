@@ -86,6 +86,12 @@ function wrapSecrets(schema: Schema, value: unknown): unknown {
 export function fromText(schema: Schema | undefined, text: string): unknown {
   if (schema?.type === 'integer' || schema?.type === 'number') return text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text
   if (schema?.type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text
+  // Lists of texts, with commas between.
+  if (schema?.type === 'array')
+    return text
+      .split(',')
+      .map((item) => item.trim())
+      .filter((item) => item !== '')
   return text
 }
 

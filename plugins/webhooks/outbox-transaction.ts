@@ -1,0 +1,213 @@
+/**
+ * One transaction on the outbox. Endpoints count what waits for them, namespaces and the whole what waits for theirs, so that no limit needs a listing;
+ * what was read is kept until the end, and what changed is written once.
+ */
+import type { StateTransaction } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import type { EndpointRecord, WaitingEntry } from './endpoint.ts'
+import type { NewDelivery, OutboxLimits, Waiting } from './outbox.ts'
+
+export const ENDPOINT = 'endpoint/'
+export const WAITING = 'waiting/'
+export const NOTE = 'note/'
+const TOTAL = 'total/'
+/** Of all: no namespace is called so. */
+const ALL = '*'
+
+/** Message ids that an endpoint remembers beside those of what waits, as a multiple of its queue. */
+const REMEMBERED = 2
+
+interface Total {
+  endpoints: number
+  waiting: number
+  bytes: number
+}
+
+/** Keys of a delivery. */
+export function waitingKey(kind: 'waiting' | 'body' | 'done', endpoint: string, seq: number): string {
+  return `${kind}/${endpoint}/${String(seq).padStart(16, '0')}`
+}
+
+const messageKey = (endpoint: string, message: string): string => `message/${endpoint}/${message}`
+const namespaceOf = (endpoint: string): string => endpoint.slice(0, endpoint.indexOf('/'))
+
+export class OutboxTransaction {
+  private readonly tx: StateTransaction
+  private readonly limits: OutboxLimits
+  private readonly now: number
+  private readonly records = new Map<string, EndpointRecord | undefined>()
+  private readonly totals = new Map<string, Total>()
+  /** What was read of both, as text, by key. */
+  private readonly before = new Map<string, string | undefined>()
+  /** Of endpoints of which something was dropped: what waits, the oldest first. */
+  private readonly queues = new Map<string, Waiting[]>()
+
+  constructor(tx: StateTransaction, limits: OutboxLimits, now: number) {
+    this.tx = tx
+    this.limits = limits
+    this.now = now
+  }
+
+  /** To be changed in place. */
+  async endpoint(key: string): Promise<EndpointRecord | undefined> {
+    if (!this.records.has(key)) this.records.set(key, await this.read<EndpointRecord>(ENDPOINT + key))
+    return this.records.get(key)
+  }
+
+  /** @throws RATE_LIMITED. */
+  async create(key: string, url: string): Promise<EndpointRecord> {
+    const [own, all] = [await this.total(namespaceOf(key)), await this.total(ALL)]
+    const full = (what: string, limit: number, setting: string) =>
+      new SvcError('RATE_LIMITED', `cannot define webhook endpoint "${key}": ${what} has ${limit} already; remove one, or raise webhooks.${setting}`)
+    if (own.endpoints >= this.limits.namespaceEndpoints) throw full(`namespace "${namespaceOf(key)}"`, this.limits.namespaceEndpoints, 'namespace_endpoints')
+    if (all.endpoints >= this.limits.endpoints) throw full('the server', this.limits.endpoints, 'max_endpoints')
+    own.endpoints++
+    all.endpoints++
+    const record: EndpointRecord = { url, defined: this.now, next: this.now * 1000, waiting: 0, bytes: 0, delivered: 0, lost: 0 }
+    this.records.set(key, record)
+    return record
+  }
+
+  async remove(key: string): Promise<boolean> {
+    const record = await this.endpoint(key)
+    if (record === undefined) return false
+    // Bodies are not listed: there may be many megabytes.
+    for (const { seq } of await this.waiting(key)) {
+      this.tx.delete(waitingKey('waiting', key, seq))
+      this.tx.delete(waitingKey('body', key, seq))
+    }
+    for (const kind of ['done', 'message']) for (const entry of await this.tx.list({ prefix: `${kind}/${key}/` })) this.tx.delete(entry.key)
+    for (const total of [await this.total(namespaceOf(key)), await this.total(ALL)]) {
+      total.endpoints--
+      total.waiting -= record.waiting
+      total.bytes -= record.bytes
+    }
+    this.records.set(key, undefined)
+    this.queues.delete(key)
+    return true
+  }
+
+  async admits(key: string, message: string, bytes: number): Promise<'queued' | 'known' | 'unrouted' | 'too_large'> {
+    if ((await this.endpoint(key)) === undefined) return 'unrouted'
+    if ((await this.tx.get(messageKey(key, message))) !== undefined) return 'known'
+    return bytes > Math.min(this.limits.namespaceBytes, this.limits.totalBytes) ? 'too_large' : 'queued'
+  }
+
+  /** Drops the oldest until there is room: of the endpoint, of its namespace, and of the namespace for which most waits. */
+  async makeRoom(key: string, bytes: number): Promise<Waiting[]> {
+    const { queueSize, namespaceBytes, totalBytes } = this.limits
+    const dropped: Waiting[] = []
+    const record = (await this.endpoint(key)) as EndpointRecord
+    while (record.waiting >= queueSize) dropped.push(await this.drop(key))
+    const own = await this.total(namespaceOf(key))
+    while (own.bytes + bytes > namespaceBytes) dropped.push(await this.drop(await this.fullest(namespaceOf(key))))
+    const all = await this.total(ALL)
+    while (all.bytes + bytes > totalBytes) dropped.push(await this.drop(await this.fullest(await this.greediest())))
+    return dropped
+  }
+
+  async add({ endpoint, message, id, body }: NewDelivery, bytes: number): Promise<Waiting> {
+    const record = (await this.endpoint(endpoint)) as EndpointRecord
+    const seq = record.next++
+    const entry: WaitingEntry = { message, id, at: this.now, bytes }
+    this.tx.put(waitingKey('waiting', endpoint, seq), entry)
+    this.tx.put(waitingKey('body', endpoint, seq), body)
+    this.tx.put(messageKey(endpoint, message), seq)
+    await this.forget(endpoint, seq - this.limits.queueSize * REMEMBERED)
+    await this.count(endpoint, record, 1, bytes)
+    const added = { ...entry, endpoint, seq }
+    this.queues.get(endpoint)?.push(added)
+    return added
+  }
+
+  /** Takes a delivery out; its message stays known for a while. @returns undefined when it is gone. */
+  async take(endpoint: string, seq: number): Promise<WaitingEntry | undefined> {
+    const record = await this.endpoint(endpoint)
+    const entry = await this.tx.get<WaitingEntry>(waitingKey('waiting', endpoint, seq))
+    if (record === undefined || entry === undefined) return undefined
+    this.tx.delete(waitingKey('waiting', endpoint, seq))
+    this.tx.delete(waitingKey('body', endpoint, seq))
+    if (record.next - seq > this.limits.queueSize * REMEMBERED) this.tx.delete(messageKey(endpoint, entry.message))
+    else this.tx.put(waitingKey('done', endpoint, seq), entry.message)
+    await this.count(endpoint, record, -1, -entry.bytes)
+    return entry
+  }
+
+  /** Writes what changed. */
+  commit(): void {
+    for (const [key, record] of this.records) this.write(ENDPOINT + key, record)
+    for (const [name, total] of this.totals) this.write(TOTAL + name, total.endpoints === 0 ? undefined : total)
+  }
+
+  private async read<T>(key: string): Promise<T | undefined> {
+    const value = await this.tx.get<T>(key)
+    this.before.set(key, JSON.stringify(value))
+    return value
+  }
+
+  private write(key: string, value: object | undefined): void {
+    if (JSON.stringify(value) === this.before.get(key)) return
+    if (value === undefined) this.tx.delete(key)
+    else this.tx.put(key, value)
+  }
+
+  private async drop(endpoint: string): Promise<Waiting> {
+    const queue = this.queues.get(endpoint) ?? (await this.waiting(endpoint))
+    this.queues.set(endpoint, queue)
+    const oldest = queue.shift()
+    if (oldest === undefined) throw new Error(`cannot make room in the outbox: webhook endpoint "${endpoint}" counts what is not there`)
+    await this.take(endpoint, oldest.seq)
+    ;((await this.endpoint(endpoint)) as EndpointRecord).lost++
+    return oldest
+  }
+
+  private async waiting(endpoint: string): Promise<Waiting[]> {
+    const prefix = `${WAITING}${endpoint}/`
+    const entries = await this.tx.list<WaitingEntry>({ prefix })
+    return entries.map(({ key, value }) => ({ ...value, endpoint, seq: Number(key.slice(prefix.length)) }))
+  }
+
+  /** The endpoint of a namespace for which most bytes wait. */
+  private async fullest(namespace: string): Promise<string> {
+    const entries = await this.tx.list<EndpointRecord>({ prefix: `${ENDPOINT}${namespace}/` })
+    const bytes = new Map(entries.map(({ key, value }) => [key.slice(ENDPOINT.length), value.bytes]))
+    for (const [key, record] of this.records) if (namespaceOf(key) === namespace) bytes.set(key, record?.bytes ?? 0)
+    return largest(bytes)
+  }
+
+  private async greediest(): Promise<string> {
+    const entries = await this.tx.list<Total>({ prefix: TOTAL })
+    const bytes = new Map(entries.map(({ key, value }) => [key.slice(TOTAL.length), value.bytes]))
+    for (const [name, total] of this.totals) bytes.set(name, total.bytes)
+    bytes.delete(ALL)
+    return largest(bytes)
+  }
+
+  /** The id of an old delivery, if that is over. */
+  private async forget(endpoint: string, seq: number): Promise<void> {
+    const key = waitingKey('done', endpoint, Math.max(0, seq))
+    const message = await this.tx.get<string>(key)
+    if (message === undefined) return
+    this.tx.delete(key)
+    this.tx.delete(messageKey(endpoint, message))
+  }
+
+  private async count(endpoint: string, record: EndpointRecord, deliveries: number, bytes: number): Promise<void> {
+    for (const at of [record, await this.total(namespaceOf(endpoint)), await this.total(ALL)]) {
+      at.waiting += deliveries
+      at.bytes += bytes
+    }
+  }
+
+  private async total(name: string): Promise<Total> {
+    const known = this.totals.get(name) ?? (await this.read<Total>(TOTAL + name)) ?? { endpoints: 0, waiting: 0, bytes: 0 }
+    this.totals.set(name, known)
+    return known
+  }
+}
+
+function largest(bytes: ReadonlyMap<string, number>): string {
+  let best = ['', -1] as [string, number]
+  for (const each of bytes) if (each[1] > best[1]) best = each
+  return best[0]
+}

@@ -1,0 +1,189 @@
+/**
+ * What waits to be delivered, in the state store (docs/formats/webhooks.md): a delivery is there until it was accepted, given up or dropped, and its message
+ * id for some time longer. Every change is one transaction, so several processes may queue at one time; one of them delivers.
+ */
+import type { StateStore, StateTransaction, WebhookRef } from 'svcdb'
+import { type EndpointRecord, keyOf, refOf, type WaitingEntry } from './endpoint.ts'
+import { ENDPOINT, NOTE, OutboxTransaction, WAITING, waitingKey } from './outbox-transaction.ts'
+
+export interface OutboxLimits {
+  queueSize: number
+  namespaceBytes: number
+  totalBytes: number
+  namespaceEndpoints: number
+  endpoints: number
+}
+
+export interface NewDelivery {
+  endpoint: string
+  message: string
+  id: string
+  body: string
+}
+
+export interface Waiting extends WaitingEntry {
+  endpoint: string
+  seq: number
+}
+
+export interface Queued {
+  answers: ('queued' | 'known' | 'unrouted' | 'too_large')[]
+  added: Waiting[]
+  dropped: Waiting[]
+}
+
+/** One that is over: it leaves the queue. */
+export interface Finished {
+  endpoint: string
+  seq: number
+  result: 'delivered' | 'expired'
+}
+
+export interface Endpoint {
+  key: string
+  ref: WebhookRef
+  record: EndpointRecord
+}
+
+/** Deliveries of one transaction. */
+const CHUNK = 500
+
+export class Outbox {
+  private readonly state: StateStore
+  private readonly limits: OutboxLimits
+  private readonly now: () => number
+  /** Tells the process that delivers what others have changed. */
+  private readonly notes: (() => string) | undefined
+  /** Transactions of this process come one after the other: they meet in the same totals. */
+  private last: Promise<unknown> = Promise.resolve()
+
+  /** @param notes makes keys for notes to the process that delivers, where that may be another. */
+  constructor(state: StateStore, limits: OutboxLimits, now: () => number, notes?: () => string) {
+    this.state = state
+    this.limits = limits
+    this.now = now
+    this.notes = notes
+  }
+
+  /** In the order of their keys. @param namespace undefined = all. */
+  async endpoints(namespace?: string): Promise<Endpoint[]> {
+    const entries = await this.state.list<EndpointRecord>({ prefix: namespace === undefined ? ENDPOINT : `${ENDPOINT}${namespace}/` })
+    return entries.map(({ key, value }) => endpointOf(key.slice(ENDPOINT.length), value))
+  }
+
+  async endpoint(key: string): Promise<Endpoint | undefined> {
+    const record = await this.state.get<EndpointRecord>(ENDPOINT + key)
+    return record === undefined ? undefined : endpointOf(key, record)
+  }
+
+  /** Of one endpoint, the oldest first. @param limit undefined = all. */
+  async waiting(endpoint: string, limit?: number): Promise<Waiting[]> {
+    const prefix = `${WAITING}${endpoint}/`
+    const entries = await this.state.list<WaitingEntry>({ prefix, ...(limit === undefined ? {} : { limit }) })
+    return entries.map(({ key, value }) => ({ ...value, endpoint, seq: Number(key.slice(prefix.length)) }))
+  }
+
+  body(endpoint: string, seq: number): Promise<string | undefined> {
+    return this.state.get<string>(waitingKey('body', endpoint, seq))
+  }
+
+  /** Defines it, or defines it anew: then it is sent to again. @throws RATE_LIMITED when there are as many as there may be. */
+  define(ref: WebhookRef, url: string): Promise<Endpoint> {
+    const key = keyOf(ref)
+    return this.transaction([key], async (tx) => {
+      const known = await tx.endpoint(key)
+      const record = known === undefined ? await tx.create(key, url) : Object.assign(known, { url })
+      delete record.parked
+      delete record.failing_since
+      return { key, ref: refOf(key), record: structuredClone(record) }
+    })
+  }
+
+  /** @returns whether it was there. What waited is gone. */
+  remove(key: string): Promise<boolean> {
+    return this.transaction([key], async (tx) => tx.remove(key))
+  }
+
+  /** Changes what is known of how it fares. @returns undefined when it is gone. */
+  change(key: string, change: (record: EndpointRecord) => void): Promise<Endpoint | undefined> {
+    return this.transaction([key], async (tx) => {
+      const record = await tx.endpoint(key)
+      if (record === undefined) return undefined
+      change(record)
+      return { key, ref: refOf(key), record: structuredClone(record) }
+    })
+  }
+
+  /** All or, in parts of some hundreds, those that came first: what was queued is `known` when it is handed over again. */
+  async enqueue(deliveries: readonly NewDelivery[]): Promise<Queued> {
+    const all: Queued = { answers: [], added: [], dropped: [] }
+    for (let i = 0; i < deliveries.length; i += CHUNK) {
+      const chunk = deliveries.slice(i, i + CHUNK)
+      const { answers, added, dropped } = await this.transaction(
+        chunk.map(({ endpoint }) => endpoint),
+        (tx) => queue(tx, chunk),
+      )
+      all.answers.push(...answers)
+      all.added.push(...added)
+      all.dropped.push(...dropped)
+    }
+    return all
+  }
+
+  finish(finished: readonly Finished[]): Promise<void> {
+    return this.transaction([], async (tx) => {
+      for (const { endpoint, seq, result } of finished) {
+        const record = await tx.endpoint(endpoint)
+        if (record === undefined || (await tx.take(endpoint, seq)) === undefined) continue
+        if (result === 'delivered') record.delivered++
+        else record.lost++
+      }
+    })
+  }
+
+  /** Endpoints that other processes have changed, each time once. */
+  async takeNotes(): Promise<string[]> {
+    const notes = await this.state.list<string[]>({ prefix: NOTE, limit: CHUNK })
+    if (notes.length === 0) return []
+    await this.state.transaction((tx) => {
+      for (const { key } of notes) tx.delete(key)
+    })
+    return [...new Set(notes.flatMap(({ value }) => value))]
+  }
+
+  /** @param touched endpoints that the process that delivers has to look at. */
+  private transaction<T>(touched: readonly string[], body: (tx: OutboxTransaction) => Promise<T>): Promise<T> {
+    const run = () =>
+      this.state.transaction(async (tx: StateTransaction) => {
+        const own = new OutboxTransaction(tx, this.limits, this.now())
+        const result = await body(own)
+        own.commit()
+        if (this.notes !== undefined && touched.length > 0) tx.put(NOTE + this.notes(), [...new Set(touched)])
+        return result
+      })
+    const done = this.last.then(run)
+    this.last = done.catch(() => {})
+    return done
+  }
+}
+
+async function queue(tx: OutboxTransaction, deliveries: readonly NewDelivery[]): Promise<Queued> {
+  const answers: Queued['answers'] = []
+  const added: Waiting[] = []
+  const dropped: Waiting[] = []
+  for (const delivery of deliveries) {
+    const bytes = Buffer.byteLength(delivery.body)
+    const answer = await tx.admits(delivery.endpoint, delivery.message, bytes)
+    answers.push(answer)
+    if (answer !== 'queued') continue
+    dropped.push(...(await tx.makeRoom(delivery.endpoint, bytes)))
+    added.push(await tx.add(delivery, bytes))
+  }
+  // What was queued and dropped in one go was never there.
+  const gone = new Set(dropped.map(({ endpoint, seq }) => `${endpoint}/${seq}`))
+  return { answers, added: added.filter(({ endpoint, seq }) => !gone.has(`${endpoint}/${seq}`)), dropped }
+}
+
+function endpointOf(key: string, record: EndpointRecord): Endpoint {
+  return { key, ref: refOf(key), record }
+}

@@ -1,0 +1,106 @@
+/** One attempt: a POST on a connection of its own, whose answer is judged by its head. */
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import type { TLSSocket } from 'node:tls'
+import { Forbidden, type Guard } from './guard.ts'
+import { type Attempt, judge } from './retry.ts'
+
+/** An answer's body is let run out so far, for servers that stop at once when a client hangs up; nothing of it is kept. */
+const MAX_BODY_BYTES = 65_536
+const BODY_MS = 1000
+const MAX_HEAD_BYTES = 16_384
+
+export interface PostOptions {
+  guard: Guard
+  timeoutMs: number
+  /** PEM of all authorities that are trusted; undefined = those of Node.js. */
+  ca: readonly string[] | undefined
+  userAgent: string
+  now(): number
+}
+
+export type Post = (url: string, headers: Record<string, string>, body: string, signal: AbortSignal) => Promise<Attempt>
+
+export function poster({ guard, timeoutMs, ca, userAgent, now }: PostOptions): Post {
+  return async (text, headers, body, signal) => {
+    const timeout = AbortSignal.timeout(timeoutMs)
+    try {
+      const url = guard.parse(text)
+      const bytes = Buffer.from(body)
+      const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+        method: 'POST',
+        agent: false,
+        lookup: guard.lookup,
+        maxHeaderSize: MAX_HEAD_BYTES,
+        signal: AbortSignal.any([timeout, signal]),
+        headers: { ...headers, 'content-length': String(bytes.length), 'user-agent': userAgent, accept: '*/*', connection: 'close' },
+        ...(ca === undefined ? {} : { ca: [...ca] }),
+      })
+      const answer = await send(request, bytes, guard)
+      const attempt = judge(answer.statusCode as number, answer.headers['retry-after'], now())
+      await runOut(answer, request)
+      return attempt
+    } catch (error) {
+      if (timeout.aborted) return failed('timeout', `there was no answer within ${timeoutMs / 1000} s`)
+      if (signal.aborted) return failed('aborted', 'the attempt was broken off, as the server stops')
+      return failure(error)
+    }
+  }
+}
+
+/** Nothing is written before the peer is known to be one of the addresses that were checked. */
+function send(request: ClientRequest, bytes: Buffer, guard: Guard): Promise<IncomingMessage> {
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    request.on('response', resolve)
+    request.on('upgrade', (_, socket) => {
+      socket.destroy()
+      reject(new Error('it answered 101 Switching Protocols'))
+    })
+    // Also what comes after the answer: nobody else hears of it.
+    request.on('error', reject)
+    request.on('close', () => reject(new Error('it closed the connection without an answer')))
+  })
+  request.on('socket', (socket) => {
+    const secure = (socket as TLSSocket).encrypted === true
+    socket.once(secure ? 'secureConnect' : 'connect', () => {
+      try {
+        guard.requireAllowed(socket.remoteAddress ?? '')
+        request.end(bytes)
+      } catch (error) {
+        request.destroy(error as Error)
+      }
+    })
+  })
+  return answered
+}
+
+async function runOut(answer: IncomingMessage, request: ClientRequest): Promise<void> {
+  let size = 0
+  await new Promise<void>((resolve) => {
+    const enough = setTimeout(resolve, BODY_MS)
+    const end = () => {
+      clearTimeout(enough)
+      resolve()
+    }
+    answer.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > MAX_BODY_BYTES) end()
+    })
+    answer.on('error', end)
+    answer.on('close', end)
+    answer.on('end', end)
+  })
+  answer.destroy()
+  request.destroy()
+}
+
+const failed = (kind: string, reason: string): Attempt => ({ result: 'failed', kind, reason })
+
+function failure(error: unknown): Attempt {
+  let at = error
+  while (at instanceof AggregateError && at.errors.length > 0) at = at.errors[0]
+  if (at instanceof Forbidden) return failed('refused', at.message)
+  const { code = '', message } = at as NodeJS.ErrnoException
+  const tls = /^ERR_TLS|^ERR_SSL|CERT|SELF_SIGNED|UNABLE_TO_/.test(code)
+  return failed(tls ? 'tls' : 'connection', (message || code).split('\n', 1)[0].slice(0, 200))
+}

@@ -1,0 +1,302 @@
+/**
+ * Delivers what waits in the outbox, in the one process that has this work. An endpoint that fails is tried again after a pause, by one attempt at a time, and
+ * so is each delivery that failed; others go on meanwhile. What was accepted leaves the outbox a moment later: a crash between the two has it sent again,
+ * under the same message id.
+ */
+import type { Clock, Logger, WebhookRef, WebhookReport } from 'svcdb'
+import { CONTENT_TYPE } from './envelope.ts'
+import { type LaneLimits, Lanes, type Slot } from './lanes.ts'
+import type { SenderMetrics } from './metrics.ts'
+import type { Endpoint, Finished, Outbox, Waiting } from './outbox.ts'
+import type { Post } from './post.ts'
+import { type Attempt, pauseAfter, type RetryLimits } from './retry.ts'
+import { signedHeaders } from './signature.ts'
+import { type Item, TargetQueue } from './target-queue.ts'
+
+/** An endpoint that has not answered for so long is a slow one. */
+const SLOW_MS = 1000
+/** How often deliveries that are too old are looked for. */
+const SWEEP_MS = 60_000
+/** Pause after the state store has failed. */
+const STORE_RETRY_MS = 1000
+/** Deliveries that leave the outbox in one transaction. */
+const BATCH = 500
+
+export interface SenderOptions {
+  outbox: Outbox
+  post: Post
+  keys: readonly Buffer[]
+  clock: Clock
+  log: Logger
+  metrics: SenderMetrics
+  lanes: LaneLimits
+  endpointInFlight: number
+  retry: RetryLimits
+  maxAgeMs: number
+  parkAfterMs: number
+  random(): number
+  report(report: WebhookReport): void
+}
+
+export class Sender {
+  private readonly options: SenderOptions
+  private readonly lanes: Lanes<TargetQueue>
+  private readonly targets = new Map<string, TargetQueue>()
+  private readonly over: { target: TargetQueue; item: Item; finished: Finished }[] = []
+  private committing: Promise<void> | undefined
+  private aborted = new AbortController()
+  private sending = false
+  private cancelSweep: () => void = () => {}
+  private idle: (() => void)[] = []
+
+  constructor(options: SenderOptions) {
+    this.options = options
+    this.lanes = new Lanes(options.lanes)
+  }
+
+  /** Whether this process delivers. */
+  get active(): boolean {
+    return this.sending
+  }
+
+  get inFlight(): number {
+    return this.lanes.inFlight
+  }
+
+  all(): Iterable<TargetQueue> {
+    return this.targets.values()
+  }
+
+  get(key: string): TargetQueue | undefined {
+    return this.targets.get(key)
+  }
+
+  /** Reads what waits, and delivers from then on. */
+  async start(): Promise<void> {
+    this.aborted = new AbortController()
+    this.sending = true
+    for (const endpoint of await this.options.outbox.endpoints()) await this.refresh(endpoint.key, endpoint)
+    this.sweep()
+  }
+
+  /**
+   * Begins nothing more, and breaks off what is under way after a while: it is sent again, here or elsewhere. Waits for what was accepted to leave the outbox.
+   * @param graceMs what is under way may take so long.
+   */
+  async stop(graceMs = 0): Promise<void> {
+    if (!this.sending) return
+    this.sending = false
+    this.cancelSweep()
+    if (graceMs > 0) await this.drain(graceMs)
+    this.aborted.abort()
+    await this.settled()
+    await this.committing
+    for (const target of this.targets.values()) target.cancelTimer()
+    this.targets.clear()
+    this.over.length = 0
+  }
+
+  /** Goes on until nothing is under way and nothing can be sent at once. @param ms at most so long. */
+  async drain(ms: number): Promise<void> {
+    let cancel = () => {}
+    const late = new Promise<void>((resolve) => {
+      cancel = this.options.clock.after(ms, resolve)
+    })
+    await Promise.race([this.settled(), late])
+    cancel()
+  }
+
+  /** Something was done to the endpoint, here or elsewhere. */
+  async refresh(key: string, known?: Endpoint): Promise<void> {
+    if (!this.sending) return
+    const { outbox } = this.options
+    const endpoint = known ?? (await outbox.endpoint(key))
+    if (endpoint === undefined) return this.forget(key)
+    const target = this.targets.get(key) ?? new TargetQueue(endpoint)
+    this.targets.set(key, target)
+    target.refresh(endpoint, await outbox.waiting(key))
+    this.wake(target)
+  }
+
+  forget(key: string): void {
+    const target = this.targets.get(key)
+    if (target === undefined) return
+    target.cancelTimer()
+    target.items.clear()
+    this.targets.delete(key)
+    this.lanes.forget(target)
+  }
+
+  /** They were committed just now. */
+  queued(added: readonly Waiting[], dropped: readonly Waiting[]): void {
+    for (const each of dropped) {
+      this.targets.get(each.endpoint)?.items.delete(each.seq)
+      this.options.metrics.left('dropped')
+    }
+    if (!this.sending) return
+    const woken = new Set<TargetQueue>()
+    for (const each of added) {
+      const target = this.targets.get(each.endpoint)
+      // One that is not known is being read.
+      if (target === undefined || target.items.has(each.seq)) continue
+      target.add(each)
+      woken.add(target)
+    }
+    for (const target of woken) this.lanes.ready(target)
+    this.pump()
+  }
+
+  private wake(target: TargetQueue): void {
+    this.lanes.ready(target)
+    this.pump()
+  }
+
+  private pump(): void {
+    if (this.sending && this.options.keys.length > 0) this.lanes.pump((target, slot) => this.begin(target, slot))
+    if (this.lanes.inFlight === 0) for (const resolve of this.idle.splice(0)) resolve()
+  }
+
+  private begin(target: TargetQueue, slot: Slot): boolean {
+    const { clock, endpointInFlight } = this.options
+    const now = clock.monotonic()
+    this.expire(target)
+    const next = target.next(now, endpointInFlight)
+    target.cancelTimer()
+    if (typeof next === 'number') target.cancelTimer = clock.after(Math.min(next - now, 2 ** 31 - 1), () => this.wake(target))
+    if (typeof next !== 'object') return false
+    next.busy = true
+    target.inFlight++
+    void this.attempt(target, next, slot)
+    return true
+  }
+
+  private async attempt(target: TargetQueue, item: Item, slot: Slot): Promise<void> {
+    const { clock, log, metrics, outbox, post, keys } = this.options
+    const began = clock.monotonic()
+    let slow = false
+    const cancelSlow = clock.after(SLOW_MS, () => {
+      slow = true
+      target.slow = true
+      this.lanes.markSlow(slot)
+      this.pump()
+    })
+    let attempt: Attempt | undefined
+    const body = await outbox.body(target.key, item.seq).catch((err: Error) => {
+      log.warn({ err, endpoint: target.key }, 'cannot read a webhook delivery; it is tried again')
+      return err
+    })
+    if (body === undefined) {
+      target.items.delete(item.seq) // dropped meanwhile, here or elsewhere
+    } else if (typeof body === 'string') {
+      const headers = { ...signedHeaders(keys, item.message, clock.now(), body), 'content-type': CONTENT_TYPE }
+      attempt = await post(target.url, headers, body, this.aborted.signal)
+    } else {
+      item.busy = false
+      item.notBefore = clock.monotonic() + STORE_RETRY_MS
+    }
+    cancelSlow()
+    target.inFlight--
+    target.slow = slow
+    if (attempt !== undefined && attempt.kind !== 'aborted') {
+      metrics.attempted(attempt.kind, (clock.monotonic() - began) / 1000, item.attempts > 0)
+      await this.judge(target, item, attempt)
+    }
+    this.lanes.end(slot)
+    if (this.targets.get(target.key) === target) this.lanes.ready(target)
+    this.pump()
+  }
+
+  private async judge(target: TargetQueue, item: Item, attempt: Attempt): Promise<void> {
+    const { clock, retry, random, metrics, log, parkAfterMs } = this.options
+    item.attempts++
+    if (attempt.result === 'delivered') {
+      metrics.delivered((clock.now() - item.at) / 1000)
+      // One that was dropped meanwhile is over already.
+      if (target.items.get(item.seq) === item) this.finish(target, item, 'delivered')
+      if (target.succeeded())
+        await this.note(target, (record) => {
+          delete record.failing_since
+        })
+      return
+    }
+    const pause = (failures: number) => clock.monotonic() + pauseAfter(failures, retry, random(), attempt.retryAfterMs)
+    target.failures++
+    target.reason = attempt.reason
+    target.notBefore = pause(target.failures)
+    item.notBefore = pause(item.attempts)
+    item.busy = false
+    this.tell(target.ref, item, 'retried')
+    const now = clock.now()
+    const first = target.failingSince === undefined
+    const since = (target.failingSince ??= now)
+    if (first) log.warn({ endpoint: target.key, reason: attempt.reason }, 'a webhook endpoint does not take deliveries; they are tried again')
+    const parked = attempt.result === 'gone' ? attempt.reason : now - since >= parkAfterMs ? `it has taken nothing for too long: ${attempt.reason}` : undefined
+    if (parked !== undefined && target.parked === undefined) {
+      target.parked = parked
+      log.error({ endpoint: target.key, reason: parked }, 'a webhook endpoint is parked: nothing is sent to it until it is rearmed or defined again')
+    }
+    if (first || parked !== undefined)
+      await this.note(target, (record) => {
+        record.failing_since = since
+        if (parked !== undefined) record.parked = { at: now, reason: parked }
+      })
+  }
+
+  /** How the endpoint fares, for after a restart; that it cannot be kept holds up nothing. */
+  private async note(target: TargetQueue, change: Parameters<Outbox['change']>[1]): Promise<void> {
+    const { outbox, log } = this.options
+    // One that was given another URL meanwhile is not what failed.
+    const url = target.url
+    const same: typeof change = (record) => (record.url === url ? change(record) : undefined)
+    await outbox.change(target.key, same).catch((err) => log.warn({ err, endpoint: target.key }, 'cannot keep the state of a webhook endpoint'))
+  }
+
+  private expire(target: TargetQueue): void {
+    for (const item of target.takeExpired(this.options.clock.now() - this.options.maxAgeMs)) this.finish(target, item, 'expired')
+  }
+
+  private sweep(): void {
+    for (const target of this.targets.values()) this.expire(target)
+    this.cancelSweep = this.options.clock.after(SWEEP_MS, () => this.sweep())
+  }
+
+  private finish(target: TargetQueue, item: Item, result: Finished['result']): void {
+    this.over.push({ target, item, finished: { endpoint: target.key, seq: item.seq, result } })
+    this.committing ??= this.commit().finally(() => {
+      this.committing = undefined
+    })
+  }
+
+  private async commit(): Promise<void> {
+    const { clock, log, metrics, outbox } = this.options
+    await Promise.resolve()
+    for (let failed = false; this.over.length > 0; ) {
+      const batch = this.over.slice(0, BATCH)
+      try {
+        await outbox.finish(batch.map(({ finished }) => finished))
+      } catch (err) {
+        if (!failed) log.error({ err }, 'cannot take deliveries out of the outbox of webhooks; it is tried again')
+        failed = true
+        if (!this.sending) return // they are sent again after the next start
+        await new Promise<void>((resolve) => clock.after(STORE_RETRY_MS, resolve))
+        continue
+      }
+      this.over.splice(0, batch.length)
+      for (const { target, item, finished } of batch) {
+        target.items.delete(item.seq)
+        metrics.left(finished.result)
+        this.tell(target.ref, item, finished.result)
+      }
+    }
+  }
+
+  private tell(endpoint: WebhookRef, { id, at }: Waiting, result: WebhookReport['result']): void {
+    this.options.report({ endpoint, id, result, seconds: (this.options.clock.now() - at) / 1000 })
+  }
+
+  /** Nothing is under way, and nothing can be sent at once. */
+  private settled(): Promise<void> {
+    if (this.lanes.inFlight === 0) return Promise.resolve()
+    return new Promise((resolve) => this.idle.push(resolve))
+  }
+}

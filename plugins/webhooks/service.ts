@@ -1,0 +1,134 @@
+/** The service WEBHOOKS: what is handed over is checked, kept, and sent by whichever process delivers. */
+import type { Clock, WebhookAnswer, WebhookDelivery, WebhookRef, WebhookReport, WebhookStatus, Webhooks } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { keyOf } from './endpoint.ts'
+import { envelope } from './envelope.ts'
+import type { Guard } from './guard.ts'
+import type { WebhooksMetrics } from './metrics.ts'
+import type { Endpoint, NewDelivery, Outbox, Waiting } from './outbox.ts'
+import type { Sender } from './sender.ts'
+import { messageId } from './signature.ts'
+import { originOf } from './target.ts'
+
+export interface ServiceOptions {
+  /** From the start phase on. */
+  outbox(): Outbox
+  sender(): Sender
+  guard: Guard
+  signs: boolean
+  maxEventBytes: number
+  clock: Clock
+  metrics: WebhooksMetrics
+  report(report: WebhookReport): void
+  observers: Map<string, ((report: WebhookReport) => void)[]>
+}
+
+export class WebhookService implements Webhooks {
+  private readonly options: ServiceOptions
+
+  constructor(options: ServiceOptions) {
+    this.options = options
+  }
+
+  async check(url: string): Promise<void> {
+    await this.checked(url)
+  }
+
+  async define(ref: WebhookRef, url: string): Promise<void> {
+    keyOf(ref)
+    const { href } = await this.checked(url)
+    const endpoint = await this.options.outbox().define(ref, href)
+    await this.options.sender().refresh(endpoint.key)
+  }
+
+  async remove(ref: WebhookRef): Promise<void> {
+    const key = keyOf(ref)
+    if (await this.options.outbox().remove(key)) this.options.sender().forget(key)
+  }
+
+  async list(owner: string, namespace?: string): Promise<WebhookStatus[]> {
+    return (await this.all(namespace)).filter((status) => status.owner === owner)
+  }
+
+  /** Of all owners. */
+  async all(namespace?: string): Promise<WebhookStatus[]> {
+    const endpoints = await this.options.outbox().endpoints(namespace)
+    return Promise.all(endpoints.map((endpoint) => this.statusOf(endpoint)))
+  }
+
+  /** Sends to it again, at once. @throws NOT_FOUND. */
+  async rearm(ref: WebhookRef): Promise<{ rearmed: boolean; status: WebhookStatus }> {
+    const key = keyOf(ref)
+    let rearmed = false
+    const endpoint = await this.options.outbox().change(key, (record) => {
+      rearmed = record.parked !== undefined
+      delete record.parked
+      delete record.failing_since
+    })
+    if (endpoint === undefined)
+      throw new SvcError('NOT_FOUND', `cannot rearm webhook endpoint "${key}": there is none of this name; GET /api/v1/admin/webhooks lists them`)
+    await this.options.sender().refresh(key)
+    return { rearmed, status: await this.statusOf(endpoint) }
+  }
+
+  async enqueue(deliveries: readonly WebhookDelivery[]): Promise<WebhookAnswer[]> {
+    const { metrics, maxEventBytes, outbox, sender } = this.options
+    const answers: WebhookAnswer[] = new Array(deliveries.length).fill('too_large')
+    const fitting: NewDelivery[] = []
+    const places: number[] = []
+    for (const [i, { endpoint, event }] of deliveries.entries()) {
+      const delivery = { endpoint: keyOf(endpoint), message: messageId(event.source, event.id), id: event.id, body: envelope(event) }
+      if (Buffer.byteLength(delivery.body) > maxEventBytes) continue
+      places.push(i)
+      fitting.push(delivery)
+    }
+    const { answers: given, added, dropped } = await outbox().enqueue(fitting)
+    for (const [i, answer] of given.entries()) answers[places[i]] = answer
+    for (const answer of ['queued', 'known', 'unrouted', 'too_large'] as const) {
+      const count = answers.filter((each) => each === answer).length
+      if (count > 0) metrics.answered(answer, count)
+    }
+    for (const each of dropped) this.tellDropped(each)
+    sender().queued(added, dropped)
+    return answers
+  }
+
+  observe(owner: string, listener: (report: WebhookReport) => void): void {
+    const { observers } = this.options
+    observers.set(owner, [...(observers.get(owner) ?? []), listener])
+  }
+
+  /** All of a namespace that is deleted. */
+  async forget(namespace: string): Promise<void> {
+    for (const { ref } of await this.options.outbox().endpoints(namespace)) await this.remove(ref)
+  }
+
+  private async checked(url: string): Promise<URL> {
+    if (!this.options.signs) throw new SvcError('BAD_REQUEST', 'cannot use a webhook: there is no key to sign deliveries with; set webhooks.signing_secrets')
+    return this.options.guard.check(url)
+  }
+
+  private tellDropped({ endpoint, id, at }: Waiting): void {
+    const [namespace, owner, name] = endpoint.split('/')
+    this.options.report({ endpoint: { namespace, owner, name }, id, result: 'dropped', seconds: (this.options.clock.now() - at) / 1000 })
+  }
+
+  private async statusOf({ key, ref, record }: Endpoint): Promise<WebhookStatus> {
+    const target = this.options.sender().get(key)
+    const oldest = target === undefined ? (await this.options.outbox().waiting(key, 1))[0] : target.oldest()
+    const failing = record.failing_since ?? target?.failingSince
+    const reason = record.parked?.reason ?? target?.reason
+    return {
+      ...ref,
+      origin: originOf(new URL(record.url)),
+      state: record.parked !== undefined ? 'parked' : failing !== undefined ? 'failing' : 'active',
+      ...(reason === undefined ? {} : { reason }),
+      ...(failing === undefined ? {} : { failing_since: failing }),
+      waiting: record.waiting,
+      waiting_bytes: record.bytes,
+      ...(oldest === undefined ? {} : { oldest_age_secs: Math.max(0, (this.options.clock.now() - oldest.at) / 1000) }),
+      delivered: record.delivered,
+      lost: record.lost,
+    }
+  }
+}

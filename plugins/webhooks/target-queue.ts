@@ -1,0 +1,118 @@
+/** One endpoint as the process that delivers knows it: what waits, when it may be sent to, and how it fared. Pure but for what is handed in. */
+import type { WebhookRef } from 'svcdb'
+import type { Candidate } from './lanes.ts'
+import type { Endpoint, Waiting } from './outbox.ts'
+
+export interface Item extends Waiting {
+  attempts: number
+  /** By the monotonic clock, milliseconds. */
+  notBefore: number
+  /** It is being sent, or is over and not yet out of the outbox. */
+  busy: boolean
+}
+
+export class TargetQueue implements Candidate {
+  readonly key: string
+  readonly ref: WebhookRef
+  readonly namespace: string
+  url: string
+  slow = false
+  parked: string | undefined
+  /** Wall clock. */
+  failingSince: number | undefined
+  /** In a row. */
+  failures = 0
+  /** Of the last attempt, if that failed. */
+  reason: string | undefined
+  /** By the monotonic clock. */
+  notBefore = 0
+  inFlight = 0
+  /** In the order of their numbers. */
+  readonly items = new Map<number, Item>()
+  cancelTimer: () => void = () => {}
+
+  constructor({ key, ref, record }: Endpoint) {
+    this.key = key
+    this.ref = ref
+    this.namespace = ref.namespace
+    this.url = record.url
+    this.failingSince = record.failing_since
+    this.parked = record.parked?.reason
+  }
+
+  /**
+   * As it is in the outbox. What is being sent stays, and so does what was queued since the endpoint was read.
+   * @param waiting read after the endpoint.
+   */
+  refresh({ record }: Endpoint, waiting: readonly Waiting[]): void {
+    const known = new Map(this.items)
+    const newer = [...known.values()].filter(({ seq }) => seq >= record.next)
+    this.items.clear()
+    for (const each of waiting) if (each.seq < record.next) this.items.set(each.seq, known.get(each.seq) ?? itemOf(each))
+    for (const each of waiting) if (each.seq >= record.next && !known.has(each.seq)) newer.push(itemOf(each))
+    for (const item of newer.sort((a, b) => a.seq - b.seq)) this.items.set(item.seq, item)
+    const { url, parked, failing_since: failingSince } = record
+    const fresh = url !== this.url || (this.parked !== undefined && parked === undefined) || (this.failures > 0 && failingSince === undefined)
+    this.url = url
+    this.parked = parked?.reason
+    this.failingSince = failingSince
+    if (fresh) this.renew()
+  }
+
+  /** It is sent to at once. */
+  private renew(): void {
+    this.failures = 0
+    this.notBefore = 0
+    this.slow = false
+    this.reason = undefined
+    for (const item of this.items.values()) item.notBefore = 0
+  }
+
+  add(waiting: Waiting): void {
+    this.items.set(waiting.seq, itemOf(waiting))
+  }
+
+  /** Those that are too old; they are busy from then on. @param before wall clock. */
+  takeExpired(before: number): Item[] {
+    const old: Item[] = []
+    for (const item of this.items.values()) {
+      if (item.at > before) break
+      if (item.busy) continue
+      item.busy = true
+      old.push(item)
+    }
+    return old
+  }
+
+  /** The oldest that may be sent, or the time of the next one; undefined = nothing waits, or not until something happens. @param limit attempts at one time. */
+  next(now: number, limit: number): Item | number | undefined {
+    if (this.parked !== undefined || this.inFlight >= (this.failures > 0 ? 1 : limit)) return undefined
+    let soonest = Number.POSITIVE_INFINITY
+    for (const item of this.items.values()) {
+      if (item.busy) continue
+      const at = Math.max(item.notBefore, this.notBefore)
+      if (at <= now) return item
+      if (at < soonest) soonest = at
+      if (this.notBefore > now && item.notBefore <= this.notBefore) break
+    }
+    return soonest === Number.POSITIVE_INFINITY ? undefined : soonest
+  }
+
+  /** An attempt was good. @returns whether that is news. */
+  succeeded(): boolean {
+    const news = this.failingSince !== undefined
+    this.failures = 0
+    this.notBefore = 0
+    this.reason = undefined
+    this.failingSince = undefined
+    return news
+  }
+
+  oldest(): Item | undefined {
+    return this.items.values().next().value
+  }
+}
+
+function itemOf(waiting: Waiting): Item {
+  return { ...waiting, attempts: 0, notBefore: 0, busy: false }
+}
