@@ -1,6 +1,7 @@
 /**
- * Who is sent to next: namespaces in turn, and within one its endpoints in turn, within the bounds of each, of the namespace and of all. Endpoints that took
- * long last may have half of either bound, so that the other half is there for those that answer at once.
+ * Who is sent to next: namespaces in turn, and within one its endpoints in turn, within the bounds of each, of the namespace and of all. Endpoints that did
+ * not take their last delivery at once, or never had one, have half of either bound: the other half is there for those that did. Of the former those that
+ * failed least often come first.
  */
 export interface LaneLimits {
   total: number
@@ -9,8 +10,10 @@ export interface LaneLimits {
 
 export interface Candidate {
   readonly namespace: string
-  /** Took long last. */
+  /** It has not taken its last delivery at once. */
   slow: boolean
+  /** In a row. */
+  failures: number
 }
 
 /** One attempt under way. */
@@ -84,9 +87,9 @@ export class Lanes<C extends Candidate> {
 
   private startOne(group: Group<C>, start: (candidate: C, slot: Slot) => boolean): boolean {
     if (group.inFlight >= this.limits.namespace) return false
-    const slowAllowed = this.slow < this.limits.total / 2 && group.slow < this.limits.namespace / 2
-    for (const candidate of group.ready) {
-      if (candidate.slow && !slowAllowed) continue
+    for (;;) {
+      const candidate = this.choose(group)
+      if (candidate === undefined) return false
       group.ready.delete(candidate)
       const slot: Slot = { namespace: candidate.namespace, slow: candidate.slow }
       this.inFlight++
@@ -101,7 +104,17 @@ export class Lanes<C extends Candidate> {
       }
       this.end(slot)
     }
-    return false
+  }
+
+  private choose(group: Group<C>): C | undefined {
+    const slowAllowed = this.slow < this.limits.total / 2 && group.slow < this.limits.namespace / 2
+    let best: C | undefined
+    for (const candidate of group.ready) {
+      // One that is good and comes first in turn goes first.
+      if (!candidate.slow) return best ?? candidate
+      if (slowAllowed && (best === undefined || candidate.failures < best.failures)) best = candidate
+    }
+    return best
   }
 
   private groupOf({ namespace }: Slot): Group<C> {

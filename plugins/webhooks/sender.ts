@@ -196,7 +196,7 @@ export class Sender {
     }
     cancelSlow()
     target.inFlight--
-    target.slow = slow
+    target.slow = slow || attempt?.result !== 'delivered'
     if (attempt !== undefined && attempt.kind !== 'aborted') {
       metrics.attempted(attempt.kind, (clock.monotonic() - began) / 1000, item.attempts > 0)
       await this.judge(target, item, attempt)

@@ -16,7 +16,7 @@ export class TargetQueue implements Candidate {
   readonly ref: WebhookRef
   readonly namespace: string
   url: string
-  slow = false
+  slow = true
   parked: string | undefined
   /** Wall clock. */
   failingSince: number | undefined
@@ -63,7 +63,6 @@ export class TargetQueue implements Candidate {
   private renew(): void {
     this.failures = 0
     this.notBefore = 0
-    this.slow = false
     this.reason = undefined
     for (const item of this.items.values()) item.notBefore = 0
   }
@@ -86,7 +85,7 @@ export class TargetQueue implements Candidate {
 
   /** The oldest that may be sent, or the time of the next one; undefined = nothing waits, or not until something happens. @param limit attempts at one time. */
   next(now: number, limit: number): Item | number | undefined {
-    if (this.parked !== undefined || this.inFlight >= (this.failures > 0 ? 1 : limit)) return undefined
+    if (this.parked !== undefined || this.inFlight >= (this.slow ? 1 : limit)) return undefined
     let soonest = Number.POSITIVE_INFINITY
     for (const item of this.items.values()) {
       if (item.busy) continue

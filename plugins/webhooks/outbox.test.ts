@@ -1,0 +1,140 @@
+/** The outbox against a model, at random; and what one namespace can do to another. */
+import { seeded } from 'svcdb/lib/random'
+import { loadEngine } from 'svcdb/testkit'
+import t from 'tap'
+import { keyOf } from './endpoint.ts'
+import { Outbox } from './outbox.ts'
+
+const { SVC_OUTBOX_SEED, SVC_OUTBOX_STEPS = '600' } = process.env
+const seed = Number(SVC_OUTBOX_SEED ?? Date.now() % 1_000_000)
+const limits = { queueSize: 5, namespaceBytes: 1000, totalBytes: 2500, namespaceEndpoints: 3, endpoints: 8 }
+
+async function memory() {
+  const { createEngine } = await loadEngine('memory', '.')
+  return createEngine({ config: {}, now: Date.now } as never).state('webhooks')
+}
+
+interface Modelled {
+  waiting: { seq: number; id: string; body: string }[]
+  /** Ids that were queued, the newest last. */
+  ids: string[]
+  lost: number
+  delivered: number
+}
+
+t.test(`random operations, seed ${seed}`, async (t) => {
+  const random = seeded(seed)
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]
+  const state = await memory()
+  let clock = 1_700_000_000_000
+  const open = () => new Outbox(state, limits, () => clock++)
+  let outbox = open()
+  const model = new Map<string, Modelled>()
+  const refs = ['a', 'b', 'c', 'd'].flatMap((namespace) => ['1', '2', '3', '4'].map((name) => ({ owner: 'o', namespace, name })))
+  const inNamespace = (namespace: string) => [...model].filter(([key]) => key.startsWith(`${namespace}/`))
+  const bytesOf = (entries: [string, Modelled][]) => entries.reduce((sum, [, { waiting }]) => sum + waiting.reduce((own, { body }) => own + body.length, 0), 0)
+  for (let step = 0; step < Number(SVC_OUTBOX_STEPS); step++) {
+    const ref = pick(refs)
+    const key = keyOf(ref)
+    const roll = random()
+    if (roll < 0.15) {
+      const full = !model.has(key) && (inNamespace(ref.namespace).length >= 3 || model.size >= 8)
+      if (full) await t.rejects(outbox.define(ref, 'https://example.com/'), { code: 'RATE_LIMITED' })
+      else await outbox.define(ref, 'https://example.com/')
+      if (!full && !model.has(key)) model.set(key, { waiting: [], ids: [], lost: 0, delivered: 0 })
+    } else if (roll < 0.2) {
+      t.equal(await outbox.remove(key), model.delete(key))
+    } else if (roll < 0.75) {
+      const known = model.get(key)
+      const deliveries = Array.from({ length: 1 + Math.floor(random() * 4) }, () => {
+        const old = known !== undefined && random() < 0.2 ? pick(known.ids) : undefined
+        const id = old ?? `id-${step}-${Math.floor(random() * 1e9)}`
+        return { endpoint: key, message: `m-${id}`, id, body: 'x'.repeat(Math.floor(random() * (random() < 0.05 ? 1500 : 400))) }
+      })
+      const { answers, dropped, added } = await outbox.enqueue(deliveries)
+      if (known === undefined) t.ok(answers.every((answer) => answer === 'unrouted'))
+      else {
+        const before = new Set(known.ids)
+        const recent = new Set(known.ids.slice(-5))
+        for (const [i, { id, body }] of deliveries.entries()) {
+          if (known.waiting.some((each) => each.id === id) || recent.has(id)) t.equal(answers[i], 'known', id)
+          if (!before.has(id)) t.equal(answers[i], body.length > 1000 ? 'too_large' : 'queued', id)
+          before.add(id)
+          if (answers[i] === 'queued') {
+            known.ids.push(id)
+            const place = added.find((each) => each.id === id)
+            if (place !== undefined) known.waiting.push({ seq: place.seq, id, body })
+          }
+        }
+        for (const { endpoint, seq } of dropped) {
+          const from = model.get(endpoint) as Modelled
+          from.lost++
+          const at = from.waiting.findIndex((each) => each.seq === seq)
+          if (at >= 0) {
+            t.equal(at, 0, 'the oldest goes')
+            from.waiting.splice(at, 1)
+          }
+        }
+      }
+    } else if (roll < 0.95) {
+      const finished = [...model].flatMap(([endpoint, { waiting }]) =>
+        waiting.filter(() => random() < 0.3).map(({ seq }) => ({ endpoint, seq, result: pick(['delivered', 'expired'] as const) })),
+      )
+      await outbox.finish([...finished, ...finished.slice(0, 1), { endpoint: key, seq: 3, result: 'delivered' }])
+      for (const { endpoint, seq, result } of finished) {
+        const from = model.get(endpoint) as Modelled
+        from.waiting = from.waiting.filter((each) => each.seq !== seq)
+        from[result === 'delivered' ? 'delivered' : 'lost']++
+      }
+    } else outbox = open() // another process, or a restart
+    // What is kept is what the model has, bodies included, and within every bound.
+    const endpoints = await outbox.endpoints()
+    t.same(endpoints.map((each) => each.key).sort(), [...model.keys()].sort())
+    for (const { key, record } of endpoints) {
+      const { waiting, lost, delivered } = model.get(key) as Modelled
+      const bytes = waiting.reduce((sum, { body }) => sum + body.length, 0)
+      t.match(record, { waiting: waiting.length, bytes, lost, delivered }, `${key} at step ${step}`)
+      t.ok(waiting.length <= limits.queueSize)
+      const kept = await outbox.waiting(key)
+      t.same(
+        kept.map(({ seq, id }) => [seq, id]),
+        waiting.map(({ seq, id }) => [seq, id]),
+      )
+      for (const { seq, body } of waiting) t.equal(await outbox.body(key, seq), body)
+    }
+    for (const namespace of ['a', 'b', 'c', 'd']) t.ok(bytesOf(inNamespace(namespace)) <= limits.namespaceBytes)
+    t.ok(bytesOf([...model]) <= limits.totalBytes)
+    if (!t.passing()) break
+  }
+  for (const key of [...model.keys()]) await outbox.remove(key)
+  t.same(await state.list(), [], 'nothing is left over')
+})
+
+t.test('a namespace that fills the outbox loses its own, never those of others', async (t) => {
+  const outbox = new Outbox(await memory(), { ...limits, queueSize: 1000, namespaceBytes: 2000 }, Date.now)
+  const ref = (namespace: string, name: string) => ({ owner: 'o', namespace, name })
+  for (const one of [ref('quiet', '1'), ref('greedy', '1'), ref('greedy', '2'), ref('other', '1')]) await outbox.define(one, 'https://example.com/')
+  const put = (endpoint: string, from: number, count: number) =>
+    outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${from + i}`, id: `e${from + i}`, body: 'x'.repeat(100) })))
+  await put('quiet/o/1', 0, 3)
+  await put('other/o/1', 0, 6)
+  for (let i = 0; i < 50; i++) await put(i % 2 ? 'greedy/o/1' : 'greedy/o/2', i * 10, 10)
+  const counts = async () => Object.fromEntries((await outbox.endpoints()).map(({ key, record }) => [key, [record.waiting, record.lost]]))
+  const after = await counts()
+  t.same(
+    [after['quiet/o/1'], after['other/o/1']],
+    [
+      [3, 0],
+      [6, 0],
+    ],
+  )
+  t.equal(after['greedy/o/1'][0] + after['greedy/o/2'][0], 16)
+  // Those who have little get room when all is full.
+  await put('quiet/o/1', 100, 4)
+  t.same((await counts())['quiet/o/1'], [7, 0])
+  // And nobody can bring a tenant below an even share.
+  for (let i = 0; i < 30; i++) await put('other/o/1', 1000 + i, 1)
+  const end = await counts()
+  t.same(end['quiet/o/1'], [7, 0])
+  t.ok(end['other/o/1'][0] <= 10 && end['greedy/o/1'][0] + end['greedy/o/2'][0] >= 8, JSON.stringify(end))
+})
