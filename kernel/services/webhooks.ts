@@ -16,6 +16,7 @@ export interface WebhookRef {
 
 /** What is delivered: the attributes of CloudEvents 1.0. `source` and `id` together are its identity. */
 export interface WebhookEvent {
+  /** At most 256 characters. */
   id: string
   source: string
   /** Such as `io.svc.signal.fired`. */
@@ -34,7 +35,7 @@ export interface WebhookDelivery {
 
 /**
  * `queued`: it is kept, and will be delivered or reported as lost. `known`: it waits already, or was dealt with lately. `unrouted`: there is no such
- * endpoint. `too_large`: the body has more than `webhooks.max_event_bytes`, or more than there may be waiting.
+ * endpoint. `too_large`: the body has more than `webhooks.max_event_bytes`, or more than there may be waiting, or the id is too long.
  */
 export type WebhookAnswer = 'queued' | 'known' | 'unrouted' | 'too_large'
 
@@ -57,7 +58,7 @@ export interface WebhookStatus extends WebhookRef {
   reason?: string
   /** Milliseconds since the Unix epoch: since when nothing was accepted. */
   failing_since?: number
-  /** Deliveries, and the bytes of their bodies. */
+  /** Deliveries, and the bytes that they count for: of the bodies, and 512 each. */
   waiting: number
   waiting_bytes: number
   /** Of the oldest that waits. */

@@ -32,16 +32,17 @@ export const configSchema = Type.Object({
   max_event_bytes: Type.Integer({ default: 262_144, minimum: 1024, maximum: 4 * MIB, description: 'Bytes of one body; what is larger is refused' }),
   queue_size: count(1000, 100_000, 'Deliveries that may wait for one endpoint; the oldest is dropped for a new one'),
   namespace_queue_bytes: Type.Integer({
-    default: 16 * MIB,
+    default: 8 * MIB,
     minimum: MIB,
     maximum: 2 ** 40,
-    description: 'Bytes of bodies that may wait for the endpoints of one namespace; then its oldest is dropped, of the endpoint for which most waits',
+    description:
+      'Bytes that may wait for the endpoints of one namespace, those of the bodies and 512 for each delivery; then its oldest is dropped, of the endpoint for which most waits',
   }),
   max_queue_bytes: Type.Integer({
-    default: 256 * MIB,
+    default: 64 * MIB,
     minimum: MIB,
     maximum: 2 ** 40,
-    description: 'Bytes of bodies that may wait in all; then the oldest is dropped of the namespace for which most waits',
+    description: 'Bytes that may wait in all, likewise; then the oldest is dropped of the namespace for which most waits',
   }),
   namespace_endpoints: count(100, 100_000, 'Endpoints of one namespace'),
   max_endpoints: count(10_000, 100_000, 'Endpoints in all'),

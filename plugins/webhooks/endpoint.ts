@@ -8,7 +8,7 @@ export interface EndpointRecord {
   defined: number
   /** Number of the next delivery: they go up, also over a removal and a new definition, as the first is taken from the clock. */
   next: number
-  /** Deliveries that wait, and the bytes of their bodies. */
+  /** Deliveries that wait, and their bytes. */
   waiting: number
   bytes: number
   delivered: number
@@ -27,8 +27,12 @@ export interface WaitingEntry {
   id: string
   /** Milliseconds since the Unix epoch, when it was queued. */
   at: number
+  /** Of the body, and `ENTRY_BYTES`. */
   bytes: number
 }
+
+/** What a delivery counts for beside its body: its entries, in the store and in memory. */
+export const ENTRY_BYTES = 512
 
 const NAME = /^[A-Za-z0-9_.:-]{1,128}$/
 const PART = /^[a-z][a-z0-9_-]{0,127}$/

@@ -70,6 +70,7 @@ t.test(`lanes keep every bound and starve nobody, seed ${seed}`, async (t) => {
     const all = Array.from({ length: 30 }, () => ({
       namespace: `n${Math.floor(random() * 4)}`,
       slow: random() < 0.5,
+      failures: Math.floor(random() * 3),
       left: Math.floor(random() * 10),
       sent: 0,
     }))

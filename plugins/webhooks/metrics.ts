@@ -53,7 +53,7 @@ export function webhooksMetrics(metrics: Metrics, gauges: () => Gauges): Webhook
   )
   const gauge = (name: string, help: string, value: (gauges: Gauges) => number): Gauge => metrics.gauge(name, help, [], (own) => own.set(value(gauges())))
   gauge('webhook_queue_length', 'Deliveries that wait, in the process that delivers', ({ waiting }) => waiting)
-  gauge('webhook_queue_bytes', 'Bytes of their bodies', ({ bytes }) => bytes)
+  gauge('webhook_queue_bytes', 'Bytes that they count for: of their bodies, and 512 each', ({ bytes }) => bytes)
   gauge('webhook_queue_oldest_age_seconds', 'Age of the oldest of them; 0 = none waits', ({ oldestSeconds }) => oldestSeconds)
   gauge('webhook_in_flight', 'Attempts under way', ({ inFlight }) => inFlight)
   metrics.gauge('webhook_endpoints', 'Endpoints by state: active, failing (its last attempt failed), parked (nothing is sent to it)', ['state'], (own) => {

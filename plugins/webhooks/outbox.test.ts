@@ -2,12 +2,12 @@
 import { seeded } from 'svcdb/lib/random'
 import { loadEngine } from 'svcdb/testkit'
 import t from 'tap'
-import { keyOf } from './endpoint.ts'
+import { ENTRY_BYTES, keyOf } from './endpoint.ts'
 import { Outbox } from './outbox.ts'
 
 const { SVC_OUTBOX_SEED, SVC_OUTBOX_STEPS = '600' } = process.env
 const seed = Number(SVC_OUTBOX_SEED ?? Date.now() % 1_000_000)
-const limits = { queueSize: 5, namespaceBytes: 1000, totalBytes: 2500, namespaceEndpoints: 3, endpoints: 8 }
+const limits = { queueSize: 5, namespaceBytes: 4000, totalBytes: 10_000, namespaceEndpoints: 3, endpoints: 8 }
 
 async function memory() {
   const { createEngine } = await loadEngine('memory', '.')
@@ -32,7 +32,8 @@ t.test(`random operations, seed ${seed}`, async (t) => {
   const model = new Map<string, Modelled>()
   const refs = ['a', 'b', 'c', 'd'].flatMap((namespace) => ['1', '2', '3', '4'].map((name) => ({ owner: 'o', namespace, name })))
   const inNamespace = (namespace: string) => [...model].filter(([key]) => key.startsWith(`${namespace}/`))
-  const bytesOf = (entries: [string, Modelled][]) => entries.reduce((sum, [, { waiting }]) => sum + waiting.reduce((own, { body }) => own + body.length, 0), 0)
+  const bytesOf = (entries: [string, Modelled][]) =>
+    entries.reduce((sum, [, { waiting }]) => sum + waiting.reduce((own, { body }) => own + body.length + ENTRY_BYTES, 0), 0)
   for (let step = 0; step < Number(SVC_OUTBOX_STEPS); step++) {
     const ref = pick(refs)
     const key = keyOf(ref)
@@ -49,7 +50,7 @@ t.test(`random operations, seed ${seed}`, async (t) => {
       const deliveries = Array.from({ length: 1 + Math.floor(random() * 4) }, () => {
         const old = known !== undefined && random() < 0.2 ? pick(known.ids) : undefined
         const id = old ?? `id-${step}-${Math.floor(random() * 1e9)}`
-        return { endpoint: key, message: `m-${id}`, id, body: 'x'.repeat(Math.floor(random() * (random() < 0.05 ? 1500 : 400))) }
+        return { endpoint: key, message: `m-${id}`, id, body: 'x'.repeat(Math.floor(random() * (random() < 0.05 ? 6000 : 1000))) }
       })
       const { answers, dropped, added } = await outbox.enqueue(deliveries)
       if (known === undefined) t.ok(answers.every((answer) => answer === 'unrouted'))
@@ -58,7 +59,7 @@ t.test(`random operations, seed ${seed}`, async (t) => {
         const recent = new Set(known.ids.slice(-5))
         for (const [i, { id, body }] of deliveries.entries()) {
           if (known.waiting.some((each) => each.id === id) || recent.has(id)) t.equal(answers[i], 'known', id)
-          if (!before.has(id)) t.equal(answers[i], body.length > 1000 ? 'too_large' : 'queued', id)
+          if (!before.has(id)) t.equal(answers[i], body.length + ENTRY_BYTES > 4000 ? 'too_large' : 'queued', id)
           before.add(id)
           if (answers[i] === 'queued') {
             known.ids.push(id)
@@ -92,7 +93,7 @@ t.test(`random operations, seed ${seed}`, async (t) => {
     t.same(endpoints.map((each) => each.key).sort(), [...model.keys()].sort())
     for (const { key, record } of endpoints) {
       const { waiting, lost, delivered } = model.get(key) as Modelled
-      const bytes = waiting.reduce((sum, { body }) => sum + body.length, 0)
+      const bytes = waiting.reduce((sum, { body }) => sum + body.length + ENTRY_BYTES, 0)
       t.match(record, { waiting: waiting.length, bytes, lost, delivered }, `${key} at step ${step}`)
       t.ok(waiting.length <= limits.queueSize)
       const kept = await outbox.waiting(key)
@@ -111,11 +112,11 @@ t.test(`random operations, seed ${seed}`, async (t) => {
 })
 
 t.test('a namespace that fills the outbox loses its own, never those of others', async (t) => {
-  const outbox = new Outbox(await memory(), { ...limits, queueSize: 1000, namespaceBytes: 2000 }, Date.now)
+  const outbox = new Outbox(await memory(), { ...limits, queueSize: 1000, namespaceBytes: 20 * ENTRY_BYTES, totalBytes: 25 * ENTRY_BYTES }, Date.now)
   const ref = (namespace: string, name: string) => ({ owner: 'o', namespace, name })
   for (const one of [ref('quiet', '1'), ref('greedy', '1'), ref('greedy', '2'), ref('other', '1')]) await outbox.define(one, 'https://example.com/')
   const put = (endpoint: string, from: number, count: number) =>
-    outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${from + i}`, id: `e${from + i}`, body: 'x'.repeat(100) })))
+    outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${from + i}`, id: `e${from + i}`, body: '' })))
   await put('quiet/o/1', 0, 3)
   await put('other/o/1', 0, 6)
   for (let i = 0; i < 50; i++) await put(i % 2 ? 'greedy/o/1' : 'greedy/o/2', i * 10, 10)

@@ -3,7 +3,7 @@
  * id for some time longer. Every change is one transaction, so several processes may queue at one time; one of them delivers.
  */
 import type { StateStore, StateTransaction, WebhookRef } from 'svcdb'
-import { type EndpointRecord, keyOf, refOf, type WaitingEntry } from './endpoint.ts'
+import { ENTRY_BYTES, type EndpointRecord, keyOf, refOf, type WaitingEntry } from './endpoint.ts'
 import { ENDPOINT, NOTE, OutboxTransaction, WAITING, waitingKey } from './outbox-transaction.ts'
 
 export interface OutboxLimits {
@@ -45,8 +45,9 @@ export interface Endpoint {
   record: EndpointRecord
 }
 
-/** Deliveries of one transaction. */
+/** Deliveries of one transaction, and about the bytes of their bodies. */
 const CHUNK = 500
+const CHUNK_BYTES = 4 * 2 ** 20
 
 export class Outbox {
   private readonly state: StateStore
@@ -117,8 +118,7 @@ export class Outbox {
   /** All or, in parts of some hundreds, those that came first: what was queued is `known` when it is handed over again. */
   async enqueue(deliveries: readonly NewDelivery[]): Promise<Queued> {
     const all: Queued = { answers: [], added: [], dropped: [] }
-    for (let i = 0; i < deliveries.length; i += CHUNK) {
-      const chunk = deliveries.slice(i, i + CHUNK)
+    for (const chunk of chunksOf(deliveries)) {
       const { answers, added, dropped } = await this.transaction(
         chunk.map(({ endpoint }) => endpoint),
         (tx) => queue(tx, chunk),
@@ -143,12 +143,15 @@ export class Outbox {
 
   /** Endpoints that other processes have changed, each time once. */
   async takeNotes(): Promise<string[]> {
-    const notes = await this.state.list<string[]>({ prefix: NOTE, limit: CHUNK })
-    if (notes.length === 0) return []
-    await this.state.transaction((tx) => {
-      for (const { key } of notes) tx.delete(key)
-    })
-    return [...new Set(notes.flatMap(({ value }) => value))]
+    const endpoints = new Set<string>()
+    for (;;) {
+      const notes = await this.state.list<string[]>({ prefix: NOTE, limit: CHUNK })
+      if (notes.length === 0) return [...endpoints]
+      await this.state.transaction((tx) => {
+        for (const { key } of notes) tx.delete(key)
+      })
+      for (const { value } of notes) for (const endpoint of value) endpoints.add(endpoint)
+    }
   }
 
   /** @param touched endpoints that the process that delivers has to look at. */
@@ -167,12 +170,27 @@ export class Outbox {
   }
 }
 
+function* chunksOf(deliveries: readonly NewDelivery[]): Iterable<NewDelivery[]> {
+  let chunk: NewDelivery[] = []
+  let length = 0
+  for (const delivery of deliveries) {
+    if (chunk.length >= CHUNK || (chunk.length > 0 && length + delivery.body.length > CHUNK_BYTES)) {
+      yield chunk
+      chunk = []
+      length = 0
+    }
+    chunk.push(delivery)
+    length += delivery.body.length
+  }
+  if (chunk.length > 0) yield chunk
+}
+
 async function queue(tx: OutboxTransaction, deliveries: readonly NewDelivery[]): Promise<Queued> {
   const answers: Queued['answers'] = []
   const added: Waiting[] = []
   const dropped: Waiting[] = []
   for (const delivery of deliveries) {
-    const bytes = Buffer.byteLength(delivery.body)
+    const bytes = Buffer.byteLength(delivery.body) + ENTRY_BYTES
     const answer = await tx.admits(delivery.endpoint, delivery.message, bytes)
     answers.push(answer)
     if (answer !== 'queued') continue

@@ -10,7 +10,7 @@ const status = Type.Object({
   reason: Type.Optional(Type.String({ description: 'Why it is parked, or why the last attempt failed' })),
   failing_since: Type.Optional(Type.Integer({ description: 'Since when it has taken nothing, milliseconds since the Unix epoch' })),
   waiting: Type.Integer({ description: 'Deliveries that wait' }),
-  waiting_bytes: Type.Integer({ description: 'Bytes of their bodies' }),
+  waiting_bytes: Type.Integer({ description: 'Bytes that they count for: of their bodies, and 512 each' }),
   oldest_age_secs: Type.Optional(Type.Number({ description: 'Age of the oldest that waits' })),
   delivered: Type.Integer(),
   lost: Type.Integer({ description: 'Deliveries that were dropped or given up' }),

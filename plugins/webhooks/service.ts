@@ -10,6 +10,9 @@ import type { Sender } from './sender.ts'
 import { messageId } from './signature.ts'
 import { originOf } from './target.ts'
 
+/** Characters of an event's id, which is kept in memory while it waits. */
+const MAX_ID = 256
+
 export interface ServiceOptions {
   /** From the start phase on. */
   outbox(): Outbox
@@ -78,7 +81,7 @@ export class WebhookService implements Webhooks {
     const places: number[] = []
     for (const [i, { endpoint, event }] of deliveries.entries()) {
       const delivery = { endpoint: keyOf(endpoint), message: messageId(event.source, event.id), id: event.id, body: envelope(event) }
-      if (Buffer.byteLength(delivery.body) > maxEventBytes) continue
+      if (Buffer.byteLength(delivery.body) > maxEventBytes || event.id.length > MAX_ID) continue
       places.push(i)
       fitting.push(delivery)
     }

@@ -26,8 +26,8 @@ t.test('the example', async (t) => {
     { key: `body/${endpoint}/${number}`, value: shown('body') },
     { key: `endpoint/${endpoint}`, value: shown('endpoint') },
     { key: `message/${endpoint}/${message}`, value: Number(number) },
-    { key: 'total/*', value: { endpoints: 1, waiting: 1, bytes: 178 } },
-    { key: 'total/default', value: { endpoints: 1, waiting: 1, bytes: 178 } },
+    { key: 'total/*', value: { endpoints: 1, waiting: 1, bytes: 690 } },
+    { key: 'total/default', value: { endpoints: 1, waiting: 1, bytes: 690 } },
     { key: `waiting/${endpoint}/${number}`, value: shown('waiting') },
   ])
   await outbox.finish([{ endpoint, seq: Number(number), result: 'delivered' }])
