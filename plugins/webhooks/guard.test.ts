@@ -6,7 +6,8 @@ import type { Resolve } from './resolver.ts'
 import { makeCertificate, ok, receive } from './testing.ts'
 
 const signal = new AbortController().signal
-const post = (guard: Guard, ca?: string): Post => poster({ guard, timeoutMs: 2000, ca: ca === undefined ? undefined : [ca], userAgent: 'test', now: Date.now })
+const post = (guard: Guard, ca?: string): Post =>
+  poster({ guard, timeoutMs: 2000, authorities: ca === undefined ? undefined : [ca], userAgent: 'test', now: Date.now })
 const names = [{ type: 'dns' as const, value: 'hooks.example' }]
 
 /** Answers in turn, the last one for ever. */

@@ -1,7 +1,7 @@
 /** One attempt: a POST on a connection of its own, whose answer is judged by its head. */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import type { TLSSocket } from 'node:tls'
+import { createSecureContext, type TLSSocket } from 'node:tls'
 import { Forbidden, type Guard } from './guard.ts'
 import { type Attempt, judge } from './retry.ts'
 
@@ -14,14 +14,16 @@ export interface PostOptions {
   guard: Guard
   timeoutMs: number
   /** PEM of all authorities that are trusted; undefined = those of Node.js. */
-  ca: readonly string[] | undefined
+  authorities: readonly string[] | undefined
   userAgent: string
   now(): number
 }
 
 export type Post = (url: string, headers: Record<string, string>, body: string, signal: AbortSignal) => Promise<Attempt>
 
-export function poster({ guard, timeoutMs, ca, userAgent, now }: PostOptions): Post {
+export function poster({ guard, timeoutMs, authorities, userAgent, now }: PostOptions): Post {
+  // Once: to read a hundred certificates for each connection takes longer than all the rest.
+  const secure: object = { secureContext: createSecureContext(authorities === undefined ? {} : { ca: [...authorities] }) }
   return async (text, headers, body, signal) => {
     const timeout = AbortSignal.timeout(timeoutMs)
     try {
@@ -34,7 +36,7 @@ export function poster({ guard, timeoutMs, ca, userAgent, now }: PostOptions): P
         maxHeaderSize: MAX_HEAD_BYTES,
         signal: AbortSignal.any([timeout, signal]),
         headers: { ...headers, 'content-length': String(bytes.length), 'user-agent': userAgent, accept: '*/*', connection: 'close' },
-        ...(ca === undefined ? {} : { ca: [...ca] }),
+        ...secure,
       })
       const answer = await send(request, bytes, guard)
       const attempt = judge(answer.statusCode as number, answer.headers['retry-after'], now())

@@ -12,9 +12,11 @@ const MAX_LOOKUPS = 2
 /**
  * Asks the name servers of the machine without its hosts file and without threads: a name whose server never answers holds up nothing. All addresses of
  * both kinds, for each has to be good.
+ * @param servers addresses of name servers; undefined = those of the machine.
  */
-export function publicResolver(): Resolve {
+export function publicResolver(servers?: readonly string[]): Resolve {
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES })
+  if (servers !== undefined) resolver.setServers(servers)
   return async (host) => {
     const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))

@@ -70,8 +70,8 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
         namespaceEndpoints: config.namespace_endpoints,
         endpoints: config.max_endpoints,
       }
-      const ca = config.ca_file === '' ? undefined : [...getCACertificates(), await readFile(config.ca_file, 'utf8')]
-      const post = poster({ guard, timeoutMs: config.timeout_secs * 1000, ca, userAgent: 'svc-webhooks', now: () => clock.now() })
+      const authorities = config.ca_file === '' ? undefined : [...getCACertificates(), await readFile(config.ca_file, 'utf8')]
+      const post = poster({ guard, timeoutMs: config.timeout_secs * 1000, authorities, userAgent: 'svc-webhooks', now: () => clock.now() })
       const notes = shared() ? () => randomBytes(12).toString('hex') : undefined
       held.outbox = new Outbox(svc.storage.state(svc.id), limits, () => clock.now(), notes)
       held.sender = new Sender({
