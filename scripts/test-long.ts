@@ -55,6 +55,13 @@ const RUNS: Long[] = [
   { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'], turn: (seed) => ({ run: ['storage/embedded/sql/gate.fuzz.ts', '45', seed] }) },
   { run: ['test/security/bombs.ts', '200'], turn: (seed) => ({ run: ['test/security/bombs.ts', '20', seed] }) },
   { run: ['test/security/loop-delay.ts'] },
+  {
+    run: ['plugins/webhooks/crash.test.ts'],
+    env: { SVC_CRASH_ITERATIONS: '100' },
+    turn: (seed) => ({ run: ['plugins/webhooks/crash.test.ts'], env: { SVC_CRASH_SEED: seed } }),
+  },
+  { run: ['plugins/webhooks/address.test.ts'], env: { SVC_ADDRESS_STEPS: '2000000' } },
+  { run: ['plugins/webhooks/outbox.test.ts'], env: { SVC_OUTBOX_STEPS: '20000' } },
   { run: ['test/soak/soak.ts', '10', '--rate', 'half'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },
 ]

@@ -110,6 +110,7 @@ const GOOD: Record<string, Ask[]> = {
   'GET /v1/namespaces/{namespace}': [{ url: '/v1/namespaces/red' }],
   'DELETE /api/v1/namespaces/{name}': [{ url: '/api/v1/namespaces/red' }],
   'DELETE /api/v1/admin/rate-limit/bans/{address}': [{ url: '/api/v1/admin/rate-limit/bans/192.0.2.1' }],
+  'POST /api/v1/admin/webhooks/{namespace}/{owner}/{name}/rearm': [{ url: '/api/v1/admin/webhooks/default/triggers/hot/rearm' }],
   ...Object.fromEntries(
     ['/api/v1', '/api/v1/prom'].flatMap((prefix) =>
       ['POST', 'PUT'].map((method) => [`${method} ${prefix}/admin/tsdb/delete_series`, [{ url: `${prefix}/admin/tsdb/delete_series?match[]=there_is_none` }]]),
@@ -119,7 +120,10 @@ const GOOD: Record<string, Ask[]> = {
   'POST /api/v1/prom/read': [snappy],
 }
 /** Success that takes more than one request to a node that runs. */
-const NOT_ASKED = new Set(['DELETE /api/v1/admin/rate-limit/bans/{address} 200'])
+const NOT_ASKED = new Set([
+  'DELETE /api/v1/admin/rate-limit/bans/{address} 200',
+  'POST /api/v1/admin/webhooks/{namespace}/{owner}/{name}/rearm 200',
+])
 /** Orders that matter. */
 const LAST = ['DELETE /api/v1/measurements/{name}', 'POST /api/v1/measurements/{name}/restore', 'DELETE /api/v1/namespaces/{name}']
 const ordered = [...operations].sort((a, b) => LAST.indexOf(a.name) - LAST.indexOf(b.name))
