@@ -120,10 +120,7 @@ const GOOD: Record<string, Ask[]> = {
   'POST /api/v1/prom/read': [snappy],
 }
 /** Success that takes more than one request to a node that runs. */
-const NOT_ASKED = new Set([
-  'DELETE /api/v1/admin/rate-limit/bans/{address} 200',
-  'POST /api/v1/admin/webhooks/{namespace}/{owner}/{name}/rearm 200',
-])
+const NOT_ASKED = new Set(['DELETE /api/v1/admin/rate-limit/bans/{address} 200', 'POST /api/v1/admin/webhooks/{namespace}/{owner}/{name}/rearm 200'])
 /** Orders that matter. */
 const LAST = ['DELETE /api/v1/measurements/{name}', 'POST /api/v1/measurements/{name}/restore', 'DELETE /api/v1/namespaces/{name}']
 const ordered = [...operations].sort((a, b) => LAST.indexOf(a.name) - LAST.indexOf(b.name))
