@@ -94,6 +94,21 @@ export {
   type WebhookStatus,
   type Webhooks,
 } from './services/webhooks.ts'
+export {
+  type Change,
+  type ChangeCursor,
+  type ChangedRow,
+  type ChangeGap,
+  type ChangeKind,
+  type ChangePosition,
+  type ChangeRequest,
+  changedRows,
+  type MeasurementDropped,
+  type MeasurementFilter,
+  type MeasurementRestored,
+  type RowsChanged,
+  type SeriesDeleted,
+} from './storage/changes.ts'
 export type {
   DeclaredSqlFunction,
   SqlArgument,

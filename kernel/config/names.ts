@@ -38,7 +38,6 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.zstd_dict_training': 'row groups are compressed whole and gain nothing from a dictionary; leave the key out, or raise database.zstd_level',
   'database.enable_last_value_cache': LAST_VALUES,
   'database.lvc_measurements': LAST_VALUES,
-  'database.cdc_capacity': 'this version has no stream of changes',
   'database.max_forecast_horizon': NO_MODELS,
   'database.max_training_points': NO_MODELS,
   triggers: 'this version has no triggers',

@@ -5,10 +5,11 @@
  * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
-import type { FieldInfo, FieldType, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesResolver, SeriesSet, WriteBatch } from '../lib/columns/index.ts'
+import type { FieldInfo, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesResolver, SeriesSet, WriteBatch } from '../lib/columns/index.ts'
 import type { SvcError } from '../lib/errors/index.ts'
 import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
 import type { WarmUp } from '../lib/warm-up/index.ts'
+import type { ChangeCursor, ChangeRequest } from './changes.ts'
 import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
 
@@ -244,30 +245,6 @@ export interface RunningJob<R> {
   cancel(): void
 }
 
-/** A change to data, handed to subscribers after it is durable and visible. Lazy: `points` decodes only what is asked for. */
-export type Change =
-  | { kind: 'write'; namespace: string; sequence: number; rows: number; backfill: boolean; points(): Iterable<ChangedPoint> }
-  | {
-      kind: 'series_deleted'
-      namespace: string
-      sequence: number
-      measurement: string
-      /** The range deleted, end excluded; absent = unbounded. */
-      start?: bigint
-      end?: bigint
-      /** Tags of each series. */
-      series(): Iterable<Record<string, string>>
-    }
-  | { kind: 'measurement_dropped'; namespace: string; sequence: number; measurement: string }
-
-export interface ChangedPoint {
-  measurement: string
-  tags: Record<string, string>
-  time: bigint
-  /** Empty when the write has set nothing but non-finite values, which are left out. */
-  fields: { name: string; type: FieldType; scale?: number; value: number | bigint | boolean | string | Uint8Array }[]
-}
-
 export interface StorageStatus {
   accepting: boolean
   /** Why writes are refused, when they are. */
@@ -375,8 +352,8 @@ export interface Storage {
   /** One guard for all namespaces, in place of the one before. */
   guard(guard: NamespaceGuard): void
 
-  /** Calls `listener` for each change until the returned function is called. Costs nothing while nobody listens. */
-  subscribe(listener: (change: Change) => void): () => void
+  /** Reads changes as they take effect, or from a place on. Costs next to nothing while there is no cursor. @throws INVALID_REQUEST for a place that is none. */
+  changes(request?: ChangeRequest): ChangeCursor
   state(owner: string): StateStore
   status(): StorageStatus
   /** Brings what was written before the call to where it stays, so that a restart has nothing to do for it; nothing happens in an engine that has no such step. */

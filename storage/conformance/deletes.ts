@@ -1,8 +1,7 @@
 /** What a delete removes, what it leaves, and that it does not reach what is written after it. */
-import { setTimeout } from 'node:timers/promises'
 import type { DeleteRequest, DeleteResult, Matcher } from 'svcdb'
 import { INT64_MIN } from '../common/time.ts'
-import { type Life, type LifeRule, listen, seen } from './life.ts'
+import { type Life, type LifeRule, seen } from './life.ts'
 import { dec, f64, fill, HOUR, hist, lines, MINUTE, NOW, str, type TestPoint, write } from './points.ts'
 
 /** Configuration that `deleteRules` expects. */
@@ -255,30 +254,6 @@ export const deleteRules: LifeRule[] = [
       }
       t.same(hosts, ['a 1', 'b 1'])
       t.same(await seen(life, 'cpu'), [])
-    },
-  ],
-  [
-    'deletes are told to those who listen',
-    async (t, life) => {
-      await write(life.engine, [point(NOW, { v: 1 }), point(NOW, { v: 1 }, 'b'), point(NOW, { v: 1 }, '')])
-      await life.between()
-      const { changes, stop } = listen(life.engine)
-      await remove(life, { ...host('.+', '=~'), start: NOW, end: NOW + 1n })
-      await remove(life, host('a'))
-      await remove(life, host('nobody'))
-      await write(life.engine, [point(NOW, { v: 2 })])
-      await setTimeout(20)
-      stop()
-      const told = changes.map((change) =>
-        change.kind === 'series_deleted' ? { ...change, series: [...change.series()].sort((a, b) => (a.host < b.host ? -1 : 1)) } : change,
-      )
-      t.match(told, [
-        { kind: 'series_deleted', namespace: 'default', measurement: 'cpu', start: NOW, end: NOW + 1n, series: [{ host: 'a' }, { host: 'b' }] },
-        { kind: 'series_deleted', measurement: 'cpu', start: undefined, end: undefined, series: [{ host: 'a' }] },
-        { kind: 'write', rows: 1 },
-      ])
-      t.equal(told.length, 3, 'a delete that matched nothing is no change')
-      t.ok(changes[0].sequence < changes[1].sequence && changes[1].sequence < changes[2].sequence, 'sequence numbers rise')
     },
   ],
   [

@@ -9,6 +9,7 @@
 import type { StorageEngine } from 'svcdb'
 import t, { type Test } from 'tap'
 import { admissionConfig, admissionRules } from './admission.ts'
+import { changeLifeRules, changeRules } from './changes.ts'
 import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'
 import { EVENTS, type Event, type LifeRule, lifeOf } from './life.ts'
@@ -77,6 +78,7 @@ export function conformance(name: string, makeEngine: MakeEngine, { events = EVE
     await life(t, dropRules, dropConfig)
     await life(t, finalDropRules, finalDropConfig)
   })
+  t.test(`${name}: readers of changes`, (t) => life(t, changeLifeRules, dropConfig))
   t.test(`${name}: namespaces`, (t) => life(t, namespaceRules, namespacesConfig))
   t.test(`${name}: retention`, async (t) => {
     await life(t, retentionRules, retentionConfig)
@@ -103,6 +105,7 @@ export function conformance(name: string, makeEngine: MakeEngine, { events = EVE
     t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
     t.test(`${name}: non-finite values`, (t) => life(t, nonFiniteRules, {}))
     t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
+    t.test(`${name}: changes`, async (t) => void (await table(t, changeRules, {})))
     t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))
     t.test(`${name}: persistence`, async (t) => {
       for (const [rule, body] of persistenceRules) {

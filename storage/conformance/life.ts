@@ -1,6 +1,6 @@
 /** The surroundings of rules about what goes: a clock that moves, and something that happens between two steps. */
 import { setTimeout } from 'node:timers/promises'
-import type { Change, StorageEngine } from 'svcdb'
+import type { StorageEngine } from 'svcdb'
 import type { Test } from 'tap'
 import type { EngineUnderTest } from './context.ts'
 import { lines } from './points.ts'
@@ -53,10 +53,4 @@ export async function becomes(t: Test, life: Life, measurement: string, expected
   const last = Date.now() + PATIENCE_MS
   while (JSON.stringify(await seen(life, measurement)) !== JSON.stringify(expected) && Date.now() < last) await setTimeout(50)
   t.same(await seen(life, measurement), expected, message)
-}
-
-/** Collects changes until `stop` is called. */
-export function listen(engine: StorageEngine): { changes: Change[]; stop(): void } {
-  const changes: Change[] = []
-  return { changes, stop: engine.subscribe((change) => changes.push(change)) }
 }

@@ -1,6 +1,5 @@
 /** Drops and what undoes them, retention, and the clock that both go by. */
-import { setTimeout } from 'node:timers/promises'
-import { becomes, type Life, type LifeRule, listen, seen } from './life.ts'
+import { becomes, type Life, type LifeRule, seen } from './life.ts'
 import { f64, fill, HOUR, lines, NOW, NOW_MS, str, type TestPoint, write } from './points.ts'
 
 const HOUR_MS = 3_600_000
@@ -216,24 +215,6 @@ export const dropRules: LifeRule[] = [
       await life.engine.close()
       await t.rejects(drop(life), { code: 'DATABASE_CLOSED' })
       await t.rejects(restore(life), { code: 'DATABASE_CLOSED' })
-    },
-  ],
-  [
-    'drops are told to those who listen',
-    async (t, life) => {
-      await write(life.engine, [point(NOW, 1)])
-      await life.between()
-      const { changes, stop } = listen(life.engine)
-      await drop(life)
-      await t.rejects(drop(life))
-      await restore(life)
-      await life.engine.drop('default', 'cpu', { final: true })
-      await setTimeout(20)
-      stop()
-      const dropped = { kind: 'measurement_dropped', namespace: 'default', measurement: 'cpu' }
-      t.match(changes, [dropped, dropped])
-      t.equal(changes.length, 2)
-      t.ok(changes[0].sequence < changes[1].sequence, 'sequence numbers rise')
     },
   ],
 ]

@@ -1,5 +1,5 @@
 /** NaN and infinities: stored where the writer says so, and no value to readers of points. */
-import type { Change } from 'svcdb'
+import { follow } from './follow.ts'
 import type { LifeRule } from './life.ts'
 import { bits, f64, INFINITE, lines, NAN, NEGATIVE_INFINITE, NOW, STALE, str, type TestPoint, write } from './points.ts'
 
@@ -77,11 +77,9 @@ export const nonFiniteRules: LifeRule[] = [
   [
     'a change tells of the point without them',
     async (t, life) => {
-      const changes: Change[] = []
-      const stop = life.engine.subscribe((change) => changes.push(change))
+      const follower = follow(life.engine)
       await write(life.engine, [point(NOW, { v: bits(STALE) }), point(NOW + 1n, { v: bits(INFINITE), w: f64(1) })], admitting)
-      stop()
-      const points = changes.flatMap((change) => (change.kind === 'write' ? [...change.points()] : []))
+      const points = (await follower.stop()).flatMap((change) => (change.kind === 'rows' ? change.rows : []))
       t.same(
         points.map(({ time, fields }) => [time, fields.map(({ name, value }) => [name, value])]),
         [

@@ -1,8 +1,8 @@
-/** Jobs, change notifications, state, and what a closed engine answers. */
+/** Jobs, state, and what a closed engine answers. */
 import { setImmediate, setTimeout } from 'node:timers/promises'
-import type { Change, StateTransaction, Storage } from 'svcdb'
+import type { StateTransaction, Storage } from 'svcdb'
 import { jobModule } from './context.ts'
-import { dec, f64, lines, NOW, str, write } from './points.ts'
+import { f64, lines, NOW, write } from './points.ts'
 import type { Rule } from './rules.ts'
 
 async function text(output: AsyncIterable<Uint8Array>): Promise<string> {
@@ -84,51 +84,6 @@ export const serviceRules: Rule[] = [
       controller.abort()
       await t.rejects(aborted.result)
       await t.rejects(drain(engine.scan({ namespace: 'default', measurement: 'a' }, { signal: AbortSignal.abort() })))
-    },
-  ],
-  [
-    'changes are told after they are visible, to those who listen',
-    async (t, engine) => {
-      const seen: Change[] = []
-      const stop = engine.subscribe((change) => seen.push(change))
-      const failing = engine.subscribe(() => {
-        throw new Error('a listener fails')
-      })
-      await write(engine, [
-        { measurement: 'm', tags: { h: 'x' }, time: NOW, fields: { d: dec('1.5'), s: str('ä') } },
-        { measurement: 'm', tags: { h: 'x' }, time: NOW + 1n, fields: { d: dec('0.25') } },
-        { measurement: 'm', tags: { h: 'x' }, time: NOW, fields: { s: f64(1) } },
-      ])
-      await write(engine, [{ measurement: 'm', time: NOW, fields: { v: f64(Number.NaN) } }])
-      await setTimeout(20)
-      t.equal(seen.length, 1, 'a write with nothing admitted is no change')
-      const [change] = seen
-      if (change.kind !== 'write') throw new Error('a write is told as a write')
-      t.match(change, { namespace: 'default', rows: 2, backfill: false })
-      t.same(
-        [...change.points()].sort((a, b) => (a.time < b.time ? -1 : 1)),
-        [
-          {
-            measurement: 'm',
-            tags: { h: 'x' },
-            time: NOW,
-            fields: [
-              { name: 'd', type: 'decimal', scale: 2, value: 150n },
-              { name: 's', type: 'string', value: 'ä' },
-            ],
-          },
-          { measurement: 'm', tags: { h: 'x' }, time: NOW + 1n, fields: [{ name: 'd', type: 'decimal', scale: 2, value: 25n }] },
-        ],
-      )
-      failing()
-      await write(engine, [{ measurement: 'm', time: NOW - 1n, fields: { v: f64(1) } }], { backfill: true })
-      await setTimeout(20)
-      t.match(seen[1], { kind: 'write', backfill: true })
-      t.ok(seen[1].sequence > change.sequence, 'sequence numbers rise')
-      stop()
-      await write(engine, [{ measurement: 'm', time: NOW, fields: { v: f64(1) } }])
-      await setTimeout(20)
-      t.equal(seen.length, 2)
     },
   ],
   [

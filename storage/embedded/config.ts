@@ -64,6 +64,13 @@ export const configSchema = Type.Object({
     description:
       'Bytes of all memtables, and of flushed ones that queries still read, above which writes answer 503 BACKPRESSURE; queries that hold half of it are ended with the same code, those that began first before others',
   }),
+  cdc_capacity: Type.Integer({
+    default: 65_536,
+    minimum: 16,
+    maximum: 100_000_000,
+    description:
+      'Points, and other changes, that are held in memory for readers of the change stream that keep up, of at most 1 KiB each on average; the others read the log. Nothing is held while there is no reader',
+  }),
   max_new_definitions_per_write: Type.Integer({
     default: 12_000,
     minimum: 16,

@@ -7,7 +7,8 @@ import type {
   ArchiveService,
   BackupService,
   Capability,
-  Change,
+  ChangeCursor,
+  ChangeRequest,
   DeleteRequest,
   DeleteResult,
   DropOptions,
@@ -197,8 +198,8 @@ export class EmbeddedEngine implements StorageEngine {
     this.running.warmUp.add(jobs)
   }
 
-  subscribe(listener: (change: Change) => void): () => void {
-    return this.database.changes.subscribe(listener)
+  changes(request: ChangeRequest = {}): ChangeCursor {
+    return this.running.changes.open(request)
   }
 
   state(owner: string): StateStore {

@@ -6,6 +6,7 @@
  */
 import { resolve } from 'node:path'
 import type { RetentionHold, StorageContext } from 'svcdb'
+import { historyOf } from '../common/change-places.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
@@ -22,6 +23,8 @@ import { SchemaPublisher } from './catalog/schema-publisher.ts'
 import { LmdbState } from './catalog/state-store.ts'
 import { Unstored } from './catalog/unstored.ts'
 import { CatalogWriter } from './catalog/writer.ts'
+import { ChangeLog } from './changes/change-log.ts'
+import { ChangeNames } from './changes/names.ts'
 import { Maintenance } from './compaction/maintenance.ts'
 import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, slabOptions, workerConfig } from './config.ts'
 import { checkTags, type Encryption, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
@@ -69,7 +72,6 @@ import { Wal } from './wal/wal.ts'
 import { WarmUpSchedule } from './warm-up/schedule.ts'
 import { Admission } from './write/admission.ts'
 import { BatchPool } from './write/batch-pool.ts'
-import { Changes } from './write/changes.ts'
 import { Pressure } from './write/pressure.ts'
 import { WriteReplay } from './write/replay.ts'
 import { seriesResolver } from './write/resolver.ts'
@@ -148,7 +150,11 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const setAside = config.damaged_segments === 'set_aside'
   const found = await segmentsToServe({ dataDir, damagedDir: dirs.damaged, setAside, log, fs, catalog })
   const metrics = engineMetrics(context.metrics)
-  await catalog.identity().catch((error) => log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again'))
+  const identity = await catalog.identity().catch((error) => {
+    log.warn({ err: error }, 'cannot give the database its id; whoever needs it tries again')
+    // Places that are given out in this life are then those of a history that ends with it.
+    return { id: random(16).toString('hex') }
+  })
   const orphans = removeOrphans(dirs.segments, dataDir, new Set(found.flatMap(segmentFiles)), fs)
   if (orphans > 0) log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
   reportMissingKeys(keys, found, log)
@@ -183,6 +189,8 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     fsyncs: () => metrics.walFsyncs.inc(),
     written: (bytes: number) => metrics.walBytes.inc(bytes),
     opened: (file: number) => notes.opened(file),
+    syncBegins: () => changes.syncBegins(),
+    synced: () => changes.synced(),
   }
   const wal = new Wal(dirs.wal, policy, fs, walEvents, timers)
   const scrubber = new Scrubber({ dataDir, config, log, catalog, segments, fs, timers }, found)
@@ -192,21 +200,24 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     () => timers.monotonic(),
     () => catalog.store.commits.fault,
   )
-  const changes = new Changes(schema, index, (error) => log.error({ err: error as Error }, 'a change listener failed'))
+  const slices = slicesOf(timers)
+  const changes: ChangeLog = new ChangeLog({
+    ...{ history: historyOf(identity.id), names: new ChangeNames(schema, index), capacity: config.cdc_capacity, late: policy.kind === 'periodic' },
+    ...{ applied: () => writes.applied, turn: () => slices.next() },
+  })
   const schemaPublisher = new SchemaPublisher(schema, unstored, publisher)
   const resolver = protectTags(seriesResolver(schema, index, limits), Object.keys(config.field_encryption?.columns ?? {}))
   const batches = new BatchPool(resolver, () => timers.monotonic())
   const maxNew = { definitions: config.max_new_definitions_per_write, series: config.max_new_series_per_write }
   const admission = new Admission(schema, index, limits, maxNew, clock)
   const rotation = new Rotation(wal, memtables, config, log)
-  const writes = new WritePath({
+  const writes: WritePath = new WritePath({
     ...{ admission, batches, windows, memtables, wal, rotation, schema, index, schemaPublisher, changes, pressure, metrics, timers },
     keys: keys.columns.length > 0 ? keys : undefined,
   })
   writes.continueAfter(counters?.walSequence ?? 0)
 
   // Drops, retention, and series without rows.
-  const slices = slicesOf(timers)
   const releases = new Releases({ schema, index, writes, batches, publisher, log, slices, segments, times, unstored, metrics }, tombstones.byId.values())
   const drops = new Drops(
     { schema, index, memtables, wal, writes, unstored, tombstones, releases, clock, publisher, changes, tidyWanted },
@@ -277,6 +288,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   checkTags(schema.byId, (id) => index.tagKeys(id), keys.columns)
   wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
   changesReplayed(schema, index, releases)
+  changes.begin()
   index.tally((measurement) => schema.any(measurement)?.namespace)
   const { records, rows, bytes, torn } = replayed
   if (records > 0 || torn > 0) log.info({ records, rows, bytes, torn, ms: Math.round(timers.monotonic() - began) }, 'replayed the write-ahead log')
@@ -309,8 +321,9 @@ function threadConfigOf(role: 'query' | 'maintenance', config: DatabaseConfig, l
 
 /** Ends everything, with a flush. Writes have been refused already. */
 export async function closeDatabase(database: OpenDatabase): Promise<void> {
-  const { backup, scrubber, pool, maintenance, archive, catalog, lock, warmUp } = database
+  const { backup, scrubber, pool, maintenance, archive, catalog, lock, warmUp, changes } = database
   warmUp.stop()
+  changes.close()
   try {
     await backup.close()
     await flushAtEnd(database)

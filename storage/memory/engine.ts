@@ -4,8 +4,8 @@
  */
 import type {
   Capability,
-  Change,
-  ChangedPoint,
+  ChangeCursor,
+  ChangeRequest,
   DeleteRequest,
   DeleteResult,
   DropOptions,
@@ -35,9 +35,10 @@ import { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
 import { Window } from '../common/window.ts'
 import { admit } from './admit.ts'
+import { MemoryChanges } from './changes.ts'
 import { Deadline, startJob } from './job.ts'
 import { Removal } from './removal.ts'
-import { type IncomingRow, isShown, rowsOf } from './rows.ts'
+import { type IncomingRow, rowsOf } from './rows.ts'
 import { SeriesTable } from './series.ts'
 import { infoOf, Snapshot } from './snapshot.ts'
 import { MemoryState } from './state.ts'
@@ -47,6 +48,8 @@ export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state',
 const KEPT_REJECTIONS = 16
 /** About what a point takes. */
 const POINT_BYTES = 100
+/** Rows, and other changes, that change cursors find in memory. */
+const CHANGES_KEPT = 65_536
 /** Empty batches kept for the next decoder. */
 const POOLED = 4
 
@@ -58,17 +61,17 @@ export class MemoryEngine implements StorageEngine {
   private readonly limits: Limits
   private readonly windows = new Map<string, Window>()
   private readonly states = new Map<string, MemoryState>()
-  private readonly listeners = new Set<(change: Change) => void>()
+  private readonly told: MemoryChanges
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
   private readonly removal: Removal
   private readonly jobs = new Set<RunningJob<unknown>>()
-  private sequence = 0
   private accepting = false
 
   constructor(context: StorageContext) {
     this.context = context
     this.limits = limitsOf(context.config)
+    this.told = new MemoryChanges(CHANGES_KEPT)
     this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this
     const newest = () => [...this.windows.values()].map((window) => window.newest)
@@ -82,6 +85,7 @@ export class MemoryEngine implements StorageEngine {
   async close(): Promise<void> {
     this.accepting = false
     for (const job of this.jobs) job.cancel()
+    this.told.close()
   }
 
   batch(namespace: string): WriteBatch {
@@ -119,10 +123,7 @@ export class MemoryEngine implements StorageEngine {
       window.advance(row.timeLow, row.timeHigh)
       this.store(row)
     }
-    if (admitted.length > 0) {
-      const { namespace } = batch
-      this.publish((sequence) => ({ kind: 'write', namespace, sequence, rows: admitted.length, backfill, points: () => admitted.map(changed) }))
-    }
+    if (admitted.length > 0) this.told.written(batch.namespace, admitted, backfill)
     const refused = rows.flatMap(({ refused, position }) => (refused === undefined ? [] : [{ code: refused.code, message: refused.message, position }]))
     refused.sort((a, b) => a.position - b.position)
     return { written: admitted.length, rejected: refused.length, rejections: refused.slice(0, KEPT_REJECTIONS) }
@@ -188,23 +189,24 @@ export class MemoryEngine implements StorageEngine {
   async delete(request: DeleteRequest): Promise<DeleteResult> {
     this.enter()
     const tags = this.removal.delete(request).map((series) => series.tags)
-    const { namespace, measurement, start, end } = request
+    const { namespace, measurement, matchers = [], start, end } = request
     const range = { ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
     const series = () => tags.map((t) => ({ ...t }))
-    if (tags.length > 0) this.publish((sequence) => ({ kind: 'series_deleted', namespace, sequence, measurement, ...range, series }))
+    if (tags.length > 0) this.told.add([{ kind: 'series_deleted', namespace, measurement, ...range, ...(matchers.length > 0 ? { series } : {}) }])
     return { series: tags.length, segmentsSkipped: 0 }
   }
 
   async drop(namespace: string, measurement: string, options: DropOptions = {}): Promise<void> {
     this.enter()
     this.removal.drop(namespace, measurement, options.final === true)
-    this.publish((sequence) => ({ kind: 'measurement_dropped', namespace, sequence, measurement }))
+    this.told.add([{ kind: 'measurement_dropped', namespace, measurement }])
   }
 
   async restore(namespace: string, measurement: string): Promise<void> {
     this.enter()
     this.gate.requireOpen(namespace)
     this.removal.restore(namespace, measurement)
+    this.told.add([{ kind: 'measurement_restored', namespace, measurement }])
   }
 
   holdRetention(hold: RetentionHold): () => void {
@@ -238,11 +240,9 @@ export class MemoryEngine implements StorageEngine {
     return job
   }
 
-  subscribe(listener: (change: Change) => void): () => void {
-    // A function of its own a call: the same listener may subscribe twice.
-    const own = (change: Change) => listener(change)
-    this.listeners.add(own)
-    return () => void this.listeners.delete(own)
+  changes(request: ChangeRequest = {}): ChangeCursor {
+    this.assertOpen()
+    return this.told.open(request)
   }
 
   state(owner: string): StateStore {
@@ -269,19 +269,6 @@ export class MemoryEngine implements StorageEngine {
     return window
   }
 
-  private publish(changeOf: (sequence: number) => Change): void {
-    const sequence = ++this.sequence
-    if (this.listeners.size === 0) return
-    const change = changeOf(sequence)
-    for (const listener of this.listeners) {
-      try {
-        listener(change)
-      } catch (error) {
-        this.context.log.error({ err: error, sequence }, 'cannot deliver a change: the listener failed')
-      }
-    }
-  }
-
   /** Begins an operation on points: what time has removed is gone before it looks. */
   private enter(): void {
     this.assertOpen()
@@ -290,16 +277,6 @@ export class MemoryEngine implements StorageEngine {
 
   private assertOpen(): void {
     if (!this.accepting) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
-  }
-}
-
-function changed({ series, time, fields }: IncomingRow): ChangedPoint {
-  const { measurement, tags } = series
-  return {
-    measurement: measurement.name,
-    tags: { ...tags },
-    time,
-    fields: fields.flatMap(({ name, type, value }) => (isShown(type, value) ? [{ ...(measurement.fields.get(name) as FieldInfo), value }] : [])),
   }
 }
 

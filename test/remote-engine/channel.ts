@@ -1,6 +1,6 @@
 /**
  * Requests and answers over a message channel, as to another machine: everything is copied, and of several requests under way any may be answered first.
- * Changes and notifications keep their order; of other requests any may be handled first.
+ * Changes keep their order; of other requests any may be handled first.
  */
 import { setImmediate } from 'node:timers/promises'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
@@ -16,9 +16,9 @@ interface Fault {
   headers: Record<string, string> | undefined
 }
 
-type Reply = { id: number; value: unknown } | { id: number; fault: Fault } | { event: unknown }
+type Reply = { id: number; value: unknown } | { id: number; fault: Fault }
 /** Requests that take effect in the order of the calls. */
-const CHANGES = new Set(['write', 'declareField', 'delete', 'drop', 'restore'])
+const CHANGES = new Set(['write', 'declareField', 'delete', 'drop', 'restore', 'changes'])
 
 export type Handle = (kind: string, body: unknown) => unknown
 
@@ -27,10 +27,9 @@ export class Client {
   private readonly waiting = new Map<number, PromiseWithResolvers<unknown>>()
   private next = 0
 
-  constructor(port: MessagePort, notified: (event: unknown) => void) {
+  constructor(port: MessagePort) {
     this.port = port
     port.on('message', (reply: Reply) => {
-      if ('event' in reply) return notified(reply.event)
       const asked = this.waiting.get(reply.id)
       this.waiting.delete(reply.id)
       if ('fault' in reply) asked?.reject(errorOf(reply.fault))
@@ -52,7 +51,7 @@ export class Client {
 }
 
 /** Connects a client with a server. @param random of 0 to 1: decides who is late. */
-export function connect(random: () => number, notified: (event: unknown) => void): { client: Client; serve(handle: Handle): (event: unknown) => void } {
+export function connect(random: () => number): { client: Client; serve(handle: Handle): void } {
   const { port1, port2 } = new MessageChannel()
   const late = async (): Promise<void> => {
     for (let turn = Math.floor(random() * (MAX_TURNS + 1)); turn > 0; turn--) await setImmediate()
@@ -66,11 +65,8 @@ export function connect(random: () => number, notified: (event: unknown) => void
     await late()
     port2.postMessage(reply)
   }
-  const serve = (handle: Handle) => {
-    port2.on('message', (message) => void answer(handle, message))
-    return (event: unknown) => port2.postMessage({ event } satisfies Reply)
-  }
-  return { client: new Client(port1, notified), serve }
+  const serve = (handle: Handle): void => void port2.on('message', (message) => void answer(handle, message))
+  return { client: new Client(port1), serve }
 }
 
 async function begun(handle: () => unknown): Promise<unknown> {

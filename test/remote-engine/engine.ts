@@ -5,7 +5,8 @@
  */
 import type {
   Capability,
-  Change,
+  ChangeCursor,
+  ChangeRequest,
   DeleteRequest,
   DeleteResult,
   DropOptions,
@@ -30,12 +31,14 @@ import type {
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
+import { placeOf } from '../../storage/common/change-places.ts'
 import { limitsOf } from '../../storage/common/limits.ts'
 import { createEngine as createMemoryEngine } from '../../storage/memory/index.ts'
 import { messageOf } from './batch-message.ts'
 import { type Client, connect } from './channel.ts'
+import { RemoteCursor } from './cursor.ts'
 import { LateResolver } from './resolver.ts'
-import { type ChangeEvent, type Envelope, EXCEEDED, Server, type WriteAnswer } from './server.ts'
+import { type Envelope, EXCEEDED, Server, type WriteAnswer } from './server.ts'
 import { RemoteState } from './state.ts'
 
 const CLOSED = 'the database is closed'
@@ -45,12 +48,12 @@ export class RemoteEngine implements StorageEngine {
   readonly resolver: LateResolver
   private readonly there: StorageEngine
   private readonly client: Client
-  private readonly listeners = new Set<(change: Change) => void>()
   private readonly holds = new Set<RetentionHold>()
   private readonly batches = new Set<WriteBatch>()
   /** Writes under way, by namespace. */
   private readonly underWay = new Map<string, Set<Promise<unknown>>>()
   private readonly states = new Map<string, RemoteState>()
+  private readonly cursors = new Set<RemoteCursor>()
   private readonly namespacesSeen = new Set<string>()
   private keeper: NamespaceGuard | undefined
   /** The other side's. */
@@ -63,10 +66,10 @@ export class RemoteEngine implements StorageEngine {
     this.there = createMemoryEngine(context)
     this.resolver = new LateResolver(limitsOf(context.config))
     this.capabilities = this.there.capabilities
-    const { client, serve } = connect(seeded(seed), (event) => this.notify(event as ChangeEvent))
+    const { client, serve } = connect(seeded(seed))
     this.client = client
-    const notify = serve((kind, body) => server.handle(kind, body as Envelope))
-    const server = new Server(this.there, notify)
+    const server = new Server(this.there)
+    serve((kind, body) => server.handle(kind, body as Envelope))
   }
 
   async open(): Promise<void> {
@@ -77,6 +80,7 @@ export class RemoteEngine implements StorageEngine {
   async close(): Promise<void> {
     if (!this.accepting) return
     this.accepting = false
+    for (const cursor of this.cursors) cursor.close()
     await this.there.close()
     this.client.close()
   }
@@ -183,10 +187,12 @@ export class RemoteEngine implements StorageEngine {
     return { output, result, cancel }
   }
 
-  subscribe(listener: (change: Change) => void): () => void {
-    const own = (change: Change): void => listener(change)
-    this.listeners.add(own)
-    return () => void this.listeners.delete(own)
+  changes(request: ChangeRequest = {}): ChangeCursor {
+    if (!this.accepting) throw new SvcError('DATABASE_CLOSED', CLOSED)
+    if (request.after !== undefined) placeOf(request.after)
+    const cursor = new RemoteCursor(this.nextStream++, request, (kind, body) => this.ask(kind, body))
+    this.cursors.add(cursor)
+    return cursor
   }
 
   state(owner: string): StateStore {
@@ -275,20 +281,4 @@ export class RemoteEngine implements StorageEngine {
       return times.length === 0 ? [] : [{ namespace, measurement: name, time: times.reduce((a, b) => (a < b ? a : b)) }]
     })
   }
-
-  private notify(event: ChangeEvent): void {
-    for (const listener of [...this.listeners]) {
-      try {
-        listener(changeOf(event))
-      } catch {
-        // Its own affair: the others are notified all the same.
-      }
-    }
-  }
-}
-
-function changeOf(event: ChangeEvent): Change {
-  if (event.kind === 'write') return { ...event, points: () => event.points }
-  if (event.kind === 'series_deleted') return { ...event, series: () => event.series }
-  return event
 }

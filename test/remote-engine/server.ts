@@ -1,7 +1,8 @@
 /** The other side: an engine that gets copies of requests and gives copies of answers. */
-import type { Change, ChangedPoint, MeasurementInfo, NamespaceBounds, Rejection, RunningJob, StateRange, StorageEngine, WriteOptions, WriteResult } from 'svcdb'
+import type { ChangeCursor, MeasurementInfo, NamespaceBounds, Rejection, RunningJob, StateRange, StorageEngine, WriteOptions, WriteResult } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type BatchMessage, fillFrom } from './batch-message.ts'
+import { messageOfChange } from './cursor.ts'
 
 const KEPT_REJECTIONS = 16
 /** A refusal whose text the client's guard has. */
@@ -20,11 +21,6 @@ export interface WriteAnswer {
   schema: MeasurementInfo[]
 }
 
-/** A change without functions. */
-export type ChangeEvent = Exclude<Change, { kind: 'write' | 'series_deleted' }> | WriteEvent | DeleteEvent
-export type WriteEvent = Omit<Extract<Change, { kind: 'write' }>, 'points'> & { points: ChangedPoint[] }
-export type DeleteEvent = Omit<Extract<Change, { kind: 'series_deleted' }>, 'series'> & { series: Record<string, string>[] }
-
 /** The commit of a transaction: what its body has read, which must still be so, and what it writes. */
 export interface StateCommit {
   owner: string
@@ -42,10 +38,11 @@ interface Stream {
 export class Server {
   private readonly engine: StorageEngine
   private readonly streams = new Map<number, Stream>()
+  private readonly cursors = new Map<number, ChangeCursor>()
   private bounds: Envelope['bounds'] = {}
   private holds: Envelope['holds'] = []
 
-  constructor(engine: StorageEngine, notify: (event: ChangeEvent) => void) {
+  constructor(engine: StorageEngine) {
     this.engine = engine
     engine.guard({
       refusal: () => undefined,
@@ -53,7 +50,6 @@ export class Server {
       exceeded: (_, kind) => new SvcError('RATE_LIMITED', `exceeded ${kind}`),
     })
     engine.holdRetention((namespace, measurement) => this.holds.find((hold) => hold.namespace === namespace && hold.measurement === measurement)?.time)
-    engine.subscribe((change) => notify(eventOf(change)))
   }
 
   /** @returns the answer, with the engine's epoch: what has become of the names. */
@@ -110,6 +106,20 @@ export class Server {
         // What has become of a job may be asked for later.
         if (this.streams.get(body)?.job === undefined) this.streams.delete(body)
         return undefined
+      case 'changes':
+        this.cursors.set(body.id, engine.changes(body.request))
+        return undefined
+      case 'changes next':
+        return this.cursors
+          .get(body)
+          ?.next()
+          .then(({ value }) => value && messageOfChange(value))
+      case 'changes position':
+        return this.cursors.get(body)?.position()
+      case 'changes end':
+        this.cursors.get(body)?.close()
+        this.cursors.delete(body)
+        return undefined
       case 'state get':
         return engine.state(body.owner).get(body.key)
       case 'state list':
@@ -143,10 +153,4 @@ export class Server {
       return true
     })
   }
-}
-
-function eventOf(change: Change): ChangeEvent {
-  if (change.kind === 'write') return { ...change, points: [...change.points()] }
-  if (change.kind === 'series_deleted') return { ...change, series: [...change.series()] }
-  return change
 }

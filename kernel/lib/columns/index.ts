@@ -18,3 +18,4 @@ export {
 } from './samples.ts'
 export type { FieldInfo, FieldType, MeasurementRef, SeriesResolver } from './schema.ts'
 export { TimeMerge } from './time-merge.ts'
+export { isShown, valueAt } from './values.ts'

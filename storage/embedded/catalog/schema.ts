@@ -245,8 +245,12 @@ export class Schema {
     this.insert(measurement)
   }
 
+  /** Called with a measurement that goes for good. */
+  removed: ((measurement: Measurement) => void) | undefined
+
   /** Forgets a dropped measurement for good. Its own tables are gone with it. @param file the log file being written. */
   remove(measurement: Measurement, file: number): void {
+    this.removed?.(measurement)
     this.unname(measurement)
     this.pending.delete(measurement.id)
     for (const table of measurement.tables) {

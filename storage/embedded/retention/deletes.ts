@@ -11,6 +11,7 @@ import type { DeleteRequest, DeleteResult } from 'svcdb'
 import { unknownMeasurement } from '../../common/retention.ts'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Schema } from '../catalog/schema.ts'
+import type { ChangeLog } from '../changes/change-log.ts'
 import type { Scrubber } from '../integrity/scrubber.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { EngineMetrics } from '../metrics.ts'
@@ -21,7 +22,6 @@ import type { Slices } from '../slices.ts'
 import type { Tombstone } from '../threads/removals.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
 import type { Wal } from '../wal/wal.ts'
-import type { Changes } from '../write/changes.ts'
 import type { WritePath } from '../write/write-path.ts'
 import { isOfAllTime, type Releases } from './releases.ts'
 import type { Tombstones } from './tombstones.ts'
@@ -36,7 +36,7 @@ export interface DeletesDependencies {
   writes: Pick<WritePath, 'change'>
   tombstones: Tombstones
   releases: Releases
-  changes: Changes
+  changes: Pick<ChangeLog, 'changed'>
   scrubber: Pick<Scrubber, 'outOfService'>
   slices: Slices
   select: SelectSeries
@@ -72,9 +72,9 @@ export class Deletes {
       series: selection?.series ?? null,
       ...(selection === null ? {} : { encoded: selection.encoded }),
     }
-    await writes.change(change, () => {
+    await writes.change(change, (sequence) => {
       this.apply(change, wal.file)
-      changes.deleted(namespace, name, () => this.deleted(change), start, end)
+      changes.changed(sequence, measurement, change)
     })
     await releases.run()
     const tables = measurement.tables.map(({ id }) => id)
@@ -102,12 +102,5 @@ export class Deletes {
       if (index.isLive(series[i])) live++
     }
     return live
-  }
-
-  /** The series of a delete that takes effect now: none of them is given back yet. */
-  private deleted({ measurement, series }: Delete): Int32Array {
-    const { index } = this.dependencies
-    if (series !== null) return series.filter((number) => index.isLive(number))
-    return index.members.take(index.members.walk(measurement), index.members.count(measurement))
   }
 }

@@ -9,13 +9,13 @@ import { deadlinePassed, dropDeadline, KEPT_ENDED_DROPS, nothingToRestore, resto
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Measurement, Schema } from '../catalog/schema.ts'
 import type { Unstored } from '../catalog/unstored.ts'
+import type { ChangeLog } from '../changes/change-log.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import type { Signal } from '../signal.ts'
 import type { Publisher } from '../threads/publisher.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
 import type { Wal } from '../wal/wal.ts'
-import type { Changes } from '../write/changes.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { RetentionClock } from './clock.ts'
 import type { Releases } from './releases.ts'
@@ -35,7 +35,7 @@ export interface DropsDependencies {
   releases: Releases
   clock: RetentionClock
   publisher: Publisher
-  changes: Changes
+  changes: Pick<ChangeLog, 'changed'>
   /** Raised when files may have become free. */
   tidyWanted: Signal
 }
@@ -72,9 +72,9 @@ export class Drops {
     schema.hide(measurement)
     index.epoch++
     try {
-      await writes.change(change, () => {
+      await writes.change(change, (sequence) => {
         this.apply(change, wal.file)
-        changes.dropped(namespace, name)
+        changes.changed(sequence, measurement, change)
       })
     } catch (error) {
       if (schema.pending.has(measurement.id)) schema.reveal(measurement)
@@ -85,7 +85,7 @@ export class Drops {
   }
 
   async restore(namespace: string, name: string): Promise<void> {
-    const { schema, index, writes, clock } = this.dependencies
+    const { schema, index, writes, clock, changes } = this.dependencies
     const now = clock.now
     const drop = [...this.pending.values()]
       .filter(({ measurement, deadline }) => {
@@ -102,7 +102,11 @@ export class Drops {
     schema.reveal(measurement)
     index.epoch++
     try {
-      await writes.change({ kind: 'restore', measurement: measurement.id }, () => this.applyRestore(measurement.id))
+      const change = { kind: 'restore', measurement: measurement.id } as const
+      await writes.change(change, (sequence) => {
+        this.applyRestore(measurement.id)
+        changes.changed(sequence, measurement, change)
+      })
     } catch (error) {
       if (schema.byId[measurement.id] === measurement) schema.hide(measurement)
       index.epoch++

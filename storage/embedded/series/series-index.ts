@@ -45,6 +45,8 @@ export class SeriesIndex {
   readonly members = new MeasurementSeries()
   live = 0
   epoch = 0
+  /** Called with a series that is given back, and the measurement that it had. */
+  released: ((series: number, measurement: number) => void) | undefined
   private readonly tuples: TupleTable
   private readonly provisional: ProvisionalSeries
   private state = new Uint8Array(1024)
@@ -299,6 +301,7 @@ export class SeriesIndex {
     const out: number[] = []
     for (const number of series) {
       if (number >= this.count || this.state[number] !== LIVE) continue
+      this.released?.(number, this.measurement[number])
       this.counts.remove(this.measurement[number])
       this.members.removed(number, this.measurement[number], this.tuples)
       this.tuples.remove(number)

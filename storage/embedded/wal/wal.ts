@@ -51,6 +51,9 @@ export interface WalMetrics {
   written(bytes: number): void
   /** A new file is there and durable, and so is all of the one before it. */
   opened?(file: number): void
+  /** A sync of all that has been written so far begins, and has ended well. */
+  syncBegins?(): void
+  synced?(): void
 }
 
 const FIRST_BUFFER = 1 << 16
@@ -380,12 +383,14 @@ export class Wal {
   private sync(done: () => void): void {
     const upTo = this.written
     this.syncing = true
+    this.metrics.syncBegins?.()
     this.fs.fdatasync(this.fd, (error) => {
       this.syncing = false
       if (error !== null) this.poison(error)
       else {
         this.metrics.fsyncs()
         this.durable = upTo
+        this.metrics.synced?.()
       }
       done()
       for (const next of this.afterSync.splice(0)) next()

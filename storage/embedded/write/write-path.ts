@@ -8,6 +8,7 @@ import type { WriteBatch } from 'svcdb/lib/columns'
 import { classify, type SvcError } from 'svcdb/lib/errors'
 import type { Schema } from '../catalog/schema.ts'
 import type { SchemaPublisher } from '../catalog/schema-publisher.ts'
+import type { ChangeLog } from '../changes/change-log.ts'
 import type { KeyRing } from '../encryption/keys.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { EngineMetrics } from '../metrics.ts'
@@ -18,7 +19,6 @@ import { type Definitions, encodeWrite } from '../wal/record.ts'
 import type { Wal } from '../wal/wal.ts'
 import type { Admission, Admitted } from './admission.ts'
 import type { BatchPool } from './batch-pool.ts'
-import type { Changes } from './changes.ts'
 import type { Pressure } from './pressure.ts'
 import type { Rotation } from './rotation.ts'
 import type { Windows } from './windows.ts'
@@ -35,7 +35,7 @@ export interface WritePathDependencies {
   schema: Schema
   index: SeriesIndex
   schemaPublisher: SchemaPublisher
-  changes: Changes
+  changes: ChangeLog
   pressure: Pressure
   metrics: Pick<EngineMetrics, 'writeSlowdown'>
   timers: Timers
@@ -94,8 +94,8 @@ export class WritePath {
         namespace,
         admitted,
         batch.heap.bytes,
-        () => {
-          const kept = changes.written(namespace, admitted.tables, batch.heap.bytes, options.backfill === true)
+        (sequence) => {
+          const kept = changes.written(sequence, admitted.tables, batch, options.backfill === true, () => batches.release(batch))
           const wait = memtables.slowdown * Math.min(LONGEST_WAIT_MS, batches.age(batch))
           if (!kept) batches.release(batch)
           if (wait === 0) return resolve(result)
@@ -118,11 +118,19 @@ export class WritePath {
       return Promise.reject(refusal)
     }
     const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, newestBefore: undefined, undo }
-    return new Promise((resolve, reject) => this.append('', admitted, NO_HEAP, resolve, (error) => reject(classify(error))))
+    return new Promise((resolve, reject) =>
+      this.append(
+        '',
+        admitted,
+        NO_HEAP,
+        () => resolve(),
+        (error) => reject(classify(error)),
+      ),
+    )
   }
 
   /** Makes a delete, a drop or another change of stored rows durable; `apply` takes effect in the order of the log, after every write before it. */
-  change(change: ChangeRecord, apply: () => void): Promise<void> {
+  change(change: ChangeRecord, apply: (sequence: number) => void): Promise<void> {
     const refusal = this.fault
     if (refusal !== undefined) return Promise.reject(refusal)
     const sequence = ++this.lastSequence
@@ -131,7 +139,7 @@ export class WritePath {
       wal.append(
         (out) => encodeChange(out, sequence, change),
         () => {
-          apply()
+          apply(sequence)
           this.lastApplied = sequence
           rotation.afterApply()
           resolve()
@@ -194,7 +202,7 @@ export class WritePath {
     return this.fault ?? pressure.refusal(memory, held)
   }
 
-  private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: () => void, failed: (error: Error) => void): void {
+  private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: (sequence: number) => void, failed: (error: Error) => void): void {
     const { tables, definitions, series } = admitted
     const { wal, keys, index, schema, schemaPublisher, memtables, windows, batches, rotation } = this.dependencies
     const moving = definitions !== undefined && moves(definitions, schema)
@@ -222,7 +230,7 @@ export class WritePath {
           this.lastApplied = sequence
           index.releaseProvisional(batches.settled)
           rotation.afterApply()
-          done()
+          done(sequence)
         },
         revoke,
       )

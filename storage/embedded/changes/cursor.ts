@@ -1,0 +1,192 @@
+/** A reader of changes: where it is, what it wants, and what it is looking at. */
+import type { Change, ChangeCursor, ChangePosition, ChangeRequest, MeasurementFilter } from 'svcdb'
+import { type Place, reaches, WHOLE, wanted } from '../../common/change-places.ts'
+import { type ChangeLog, type Entry, type OtherEntry, type RowsEntry, rangeOf } from './change-log.ts'
+import type { MeasurementName } from './names.ts'
+import { type Group, groupsOf, rowsChanged } from './rows.ts'
+
+/** Rows handed out before others have a turn of the loop. */
+const ROWS_A_TURN = 16_384
+
+export class Cursor implements ChangeCursor {
+  private readonly log: ChangeLog
+  private readonly request: ChangeRequest
+  private place: Place
+  /** Of another history: what the reader is told first. */
+  private foreign: ChangePosition | undefined
+  private closed = false
+  private waiting: (() => void) | undefined
+  private isWanted: (measurement: string, namespace: string) => boolean
+  /** What is known of measurements, by id. */
+  private known = new Map<number, boolean>()
+  private entry: RowsEntry | undefined
+  private groups: Group[] = []
+  private nextGroup = 0
+  private sinceTurn = 0
+
+  /** @param asked the place of the request. */
+  constructor(log: ChangeLog, request: ChangeRequest, asked: (Place & { history: string }) | undefined) {
+    this.log = log
+    this.request = request
+    this.isWanted = wanted(request.measurements)
+    const end = { sequence: log.applied, part: WHOLE }
+    this.place = asked === undefined ? end : { sequence: asked.sequence, part: asked.part }
+    if (asked !== undefined && (asked.history !== log.history || !reaches(end, asked))) this.foreign = request.after
+    this.closed = request.signal?.aborted === true
+    request.signal?.addEventListener('abort', this.close, { once: true })
+  }
+
+  /** Sequence up to which it needs nothing in memory. */
+  get needs(): number {
+    return this.log.has(this.place) ? (this.place.part === WHOLE ? this.place.sequence : this.place.sequence - 1) : this.log.applied
+  }
+
+  get behind(): number {
+    return Math.max(0, this.log.ready - this.place.sequence)
+  }
+
+  async position(): Promise<ChangePosition> {
+    if (this.foreign !== undefined) return this.foreign
+    const { ready } = this.log
+    return this.log.position(this.place.sequence > ready ? { sequence: ready, part: WHOLE } : this.place)
+  }
+
+  select(measurements: MeasurementFilter | undefined): void {
+    this.isWanted = wanted(measurements)
+    this.known.clear()
+  }
+
+  async next(): Promise<IteratorResult<Change, undefined>> {
+    while (!this.closed) {
+      const change = this.nextInHand() ?? (await this.advance())
+      if (change !== undefined && !this.closed) return { done: false, value: change }
+    }
+    return { done: true, value: undefined }
+  }
+
+  wake(): void {
+    this.waiting?.()
+    this.waiting = undefined
+  }
+
+  readonly close = (): void => {
+    if (this.closed && this.waiting === undefined) return
+    this.closed = true
+    this.request.signal?.removeEventListener('abort', this.close)
+    // Whoever has the change may still read it: its buffers are not used again.
+    this.entry = undefined
+    this.log.ended(this)
+    this.wake()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Change> {
+    try {
+      for (let next = await this.next(); !next.done; next = await this.next()) yield next.value
+    } finally {
+      this.close()
+    }
+  }
+
+  /** The next change of the record in hand. */
+  private nextInHand(): Change | undefined {
+    const { entry, groups, log } = this
+    if (entry === undefined) return undefined
+    if (this.nextGroup === groups.length) {
+      this.passed(entry.sequence)
+      return undefined
+    }
+    const group = groups[this.nextGroup++]
+    // Nothing follows in the record: its place is that behind all of it, which needs the record no more.
+    const place = { sequence: entry.sequence, part: this.nextGroup === groups.length ? WHOLE : group.part }
+    this.place = place
+    const change = rowsChanged(group, entry.heap, entry.backfill, log.names)
+    this.sinceTurn += change.rows
+    return { ...change, sequence: place.sequence, position: log.position(place) }
+  }
+
+  /** Goes to the next record, or waits for it. @returns a change that needs no more than this. */
+  private async advance(): Promise<Change | undefined> {
+    const { log, place } = this
+    if (this.sinceTurn >= ROWS_A_TURN) {
+      this.sinceTurn = 0
+      await log.turn()
+      return undefined
+    }
+    if (this.foreign !== undefined || !log.has(place)) {
+      const from = this.foreign ?? log.position(place)
+      const cause = this.foreign === undefined ? 'expired' : 'other_history'
+      this.foreign = undefined
+      this.place = { sequence: log.oldest, part: WHOLE }
+      return log.gap(from, this.place, cause)
+    }
+    const entry = log.next(place)
+    if (entry !== undefined) return this.take(entry)
+    if (log.ready > place.sequence) this.passed(log.ready)
+    await new Promise<void>((resolve) => {
+      this.waiting = resolve
+    })
+    return undefined
+  }
+
+  private take(entry: Entry): Change | undefined {
+    this.sinceTurn++
+    if (entry.tables === undefined) {
+      this.passed(entry.sequence)
+      return this.told(entry)
+    }
+    const { request, place } = this
+    const groups = this.wantsKind('rows') ? groupsOf(entry.tables, this.wants, this.log.names) : []
+    this.groups = place.sequence === entry.sequence ? groups.filter(({ part }) => part > place.part) : groups
+    this.nextGroup = 0
+    if (this.groups.length === 0 || request.signal?.aborted === true) this.passed(entry.sequence)
+    else {
+      this.entry = entry
+      entry.users++
+    }
+    return undefined
+  }
+
+  private told({ sequence, owner, change }: OtherEntry): Change | undefined {
+    const { namespace, name: measurement } = owner
+    const placed = { position: this.log.position(this.place), sequence, namespace, measurement }
+    if (!this.wants(owner)) return undefined
+    if (change.kind !== 'delete') {
+      const kind = change.kind === 'drop' ? 'measurement_dropped' : 'measurement_restored'
+      return this.wantsKind(kind) ? { kind, ...placed } : undefined
+    }
+    if (!this.wantsKind('series_deleted')) return undefined
+    const { series } = change
+    const { names } = this.log
+    const listed = function* (): Generator<Record<string, string>> {
+      for (const number of series ?? []) yield names.tagsOf(number)
+    }
+    return { kind: 'series_deleted', ...placed, ...rangeOf(change.start, change.end), ...(series === null ? {} : { series: listed }) }
+  }
+
+  private wantsKind(kind: Change['kind']): boolean {
+    return this.request.kinds?.includes(kind) ?? true
+  }
+
+  private readonly wants = (owner: MeasurementName): boolean => {
+    let known = this.known.get(owner.id)
+    if (known === undefined) {
+      const { namespace } = this.request
+      known = (namespace === undefined || namespace === owner.namespace) && this.isWanted(owner.name, owner.namespace)
+      this.known.set(owner.id, known)
+    }
+    return known
+  }
+
+  private passed(sequence: number): void {
+    this.letGo()
+    this.place = { sequence, part: WHOLE }
+    this.log.trim()
+  }
+
+  private letGo(): void {
+    const { entry } = this
+    this.entry = undefined
+    this.groups = []
+    if (entry !== undefined && --entry.users === 0 && entry.left) entry.release()
+  }
+}
