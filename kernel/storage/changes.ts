@@ -84,8 +84,8 @@ export interface ChangeGap {
   /** Where the cursor stood, or the place that it was given. */
   from: ChangePosition
   to: ChangePosition
-  /** `expired`: the log no longer has it. `other_history`: the place is of another database, or of one before its backup was restored. */
-  cause: 'expired' | 'other_history'
+  /** `expired`: the log no longer has it. `other_history`: the place is of another database, or of one before its backup was restored. `damaged`: it cannot be read. */
+  cause: 'expired' | 'other_history' | 'damaged'
 }
 
 /** For one reader: the next change may be asked for when the one before was used. Ends when it, its signal or the storage is closed. */

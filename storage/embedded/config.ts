@@ -71,6 +71,14 @@ export const configSchema = Type.Object({
     description:
       'Points, and other changes, that are held in memory for readers of the change stream that keep up, of at most 1 KiB each on average; the others read the log. Nothing is held while there is no reader',
   }),
+  cdc_log_size: Type.Integer({
+    default: 512 * MIB,
+    minimum: 0,
+    maximum: 2 ** 44,
+    description:
+      'Bytes of log files kept beyond their use for readers of the change stream that fall behind or come back, only while there are such readers or were within cdc_log_secs; a full disk takes them',
+  }),
+  cdc_log_secs: Type.Integer({ default: 3600, minimum: 0, maximum: LONGEST_TIMER_SECS, description: 'For how long, see cdc_log_size' }),
   max_new_definitions_per_write: Type.Integer({
     default: 12_000,
     minimum: 16,
@@ -222,6 +230,7 @@ export type DatabaseConfig = Static<typeof configSchema>
 const SMALL: Partial<DatabaseConfig> = {
   wal_fsync_policy: 'periodic_5000',
   wal_max_file_size: 8 * MIB,
+  cdc_log_size: 32 * MIB,
   memtable_flush_threshold: 8 * MIB,
   max_memtable_memory: 24 * MIB,
   per_query_memory_limit: LEAST_DUCKDB,

@@ -24,6 +24,8 @@ import { LmdbState } from './catalog/state-store.ts'
 import { Unstored } from './catalog/unstored.ts'
 import { CatalogWriter } from './catalog/writer.ts'
 import { ChangeLog } from './changes/change-log.ts'
+import { KeptLogs } from './changes/kept-logs.ts'
+import { learnFrom } from './changes/log-reader.ts'
 import { ChangeNames } from './changes/names.ts'
 import { Maintenance } from './compaction/maintenance.ts'
 import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, slabOptions, workerConfig } from './config.ts'
@@ -188,9 +190,13 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const walEvents = {
     fsyncs: () => metrics.walFsyncs.inc(),
     written: (bytes: number) => metrics.walBytes.inc(bytes),
-    opened: (file: number) => notes.opened(file),
+    opened: (file: number) => {
+      notes.opened(file)
+      logs.opened(file)
+    },
     syncBegins: () => changes.syncBegins(),
     synced: () => changes.synced(),
+    full: () => logs.giveUp(),
   }
   const wal = new Wal(dirs.wal, policy, fs, walEvents, timers)
   const scrubber = new Scrubber({ dataDir, config, log, catalog, segments, fs, timers }, found)
@@ -201,9 +207,16 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     () => catalog.store.commits.fault,
   )
   const slices = slicesOf(timers)
+  const applied = (): number => writes.applied
+  const logs = new KeptLogs({
+    ...{ dir: dirs.wal, fs, log, maxBytes: config.cdc_log_size, maxAgeMs: config.cdc_log_secs * 1000, note: catalog, applied },
+    ...{ floor: () => writer.floor, monotonic: () => timers.monotonic() },
+  })
+  logs.begin()
+  const names = new ChangeNames(schema, index)
   const changes: ChangeLog = new ChangeLog({
-    ...{ history: historyOf(identity.id), names: new ChangeNames(schema, index), capacity: config.cdc_capacity, late: policy.kind === 'periodic' },
-    ...{ applied: () => writes.applied, turn: () => slices.next() },
+    ...{ history: historyOf(identity.id), names, logs, dir: dirs.wal, fs, keys, capacity: config.cdc_capacity, floor, applied },
+    ...{ late: policy.kind === 'periodic', turn: () => slices.next() },
   })
   const schemaPublisher = new SchemaPublisher(schema, unstored, publisher)
   const resolver = protectTags(seriesResolver(schema, index, limits), Object.keys(config.field_encryption?.columns ?? {}))
@@ -218,7 +231,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   writes.continueAfter(counters?.walSequence ?? 0)
 
   // Drops, retention, and series without rows.
-  const releases = new Releases({ schema, index, writes, batches, publisher, log, slices, segments, times, unstored, metrics }, tombstones.byId.values())
+  const releases = new Releases({ schema, index, writes, batches, publisher, log, slices, segments, times, unstored, metrics, names }, tombstones.byId.values())
   const drops = new Drops(
     { schema, index, memtables, wal, writes, unstored, tombstones, releases, clock, publisher, changes, tidyWanted },
     catalog.drops(),
@@ -255,15 +268,15 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const deletes = new Deletes({ schema, index, memtables, wal, writes, tombstones, releases, changes, scrubber, slices, select, tidyWanted, metrics })
 
   // What changes the segments.
-  const writer = new CatalogWriter({ catalog, schema, index, segments, memtables, unstored, tombstones, drops, releases, wal, writes, metrics })
+  const writer: CatalogWriter = new CatalogWriter({ catalog, schema, index, segments, memtables, unstored, tombstones, drops, releases, wal, writes, metrics })
   const retired = new RetiredFiles({ dataDir, fs, log, readers, shared, archived, metrics })
-  const manifest = new Manifest({ dataDir, walDir: dirs.wal, log, fs, writer, segments, memtables, releases, pressure, publisher, archived, retired })
+  const manifest = new Manifest({ dataDir, fs, writer, logs, segments, memtables, releases, pressure, publisher, archived, retired })
   const retention = new RetentionPass({
     ...{ clock, limits, schema, index, memtables, unstored, tombstones, drops, moves, releases, segments, manifest, metrics, timers, holds },
     rewriteAfterSecs: config.deleted_rows_rewrite_secs,
   })
   const maintenance = new Maintenance({
-    ...{ dataDir, config, log, fs, timers, segments, manifest, schema, pool, memtables, metrics, pressure, tombstones, retention, unreadable },
+    ...{ dataDir, config, log, fs, timers, segments, manifest, schema, pool, memtables, metrics, pressure, tombstones, retention, logs, unreadable },
   })
   const fault = () => pressure.fault
   const archive = new Archive({
@@ -280,8 +293,12 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     fs,
     (record, file) => {
       writes.continueAfter(record.sequence)
+      logs.replayed(file, record.sequence)
       if (record.change === undefined) replay.restore(record, file, lateOnes)
-      else replayChange(record.change, file, { deletes, drops, moves, releases, index })
+      else {
+        replayChange(record.change, file, { deletes, drops, moves, releases, index })
+        learnFrom(record.change, names)
+      }
     },
     keys,
   )

@@ -338,6 +338,15 @@ export class Catalog {
     await this.store.transaction((tx) => tx.putJson('meta/log', note))
   }
 
+  /** Whether changes are followed: a restart goes on keeping what their readers need. */
+  get followed(): boolean {
+    return this.store.getJson<{ followed: boolean }>('meta/changes')?.followed === true
+  }
+
+  async noteFollowed(followed: boolean): Promise<void> {
+    await this.store.transaction((tx) => tx.putJson('meta/changes', { followed }))
+  }
+
   /** Changes what the entry of a segment says, if the segment is still there. */
   async amendSegment(id: number, change: Partial<SegmentMeta>): Promise<void> {
     await this.store.transaction((tx) => {

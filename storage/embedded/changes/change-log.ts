@@ -16,6 +16,7 @@ import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
 import type { TableRows } from '../wal/record.ts'
 import { Cursor } from './cursor.ts'
+import { LogReader, type LogReaderOptions, learnNames, startOf } from './log-reader.ts'
 import type { ChangeNames, MeasurementName } from './names.ts'
 import { copied, sizesOf } from './rows.ts'
 
@@ -53,17 +54,16 @@ export interface OtherEntry {
 
 export type Told = Extract<ChangeRecord, { kind: 'delete' | 'drop' | 'restore' }>
 
-export interface ChangeLogOptions {
+export interface ChangeLogOptions extends LogReaderOptions {
   history: string
-  names: ChangeNames
   /** Rows, and other changes, in memory. */
   capacity: number
   /** Sequence of the newest record that has taken effect. */
   applied(): number
   /** Whether what has taken effect may not be durable yet: `synced` says when it is. */
   late: boolean
-  /** Resolves in a later turn of the loop. */
-  turn(): Promise<void>
+  /** The first file that the start has read back. */
+  floor: number
 }
 
 export class ChangeLog {
@@ -80,11 +80,18 @@ export class ChangeLog {
   private durable = 0
   private readonly cursors = new Set<Cursor>()
   private closed = false
+  private learned: Promise<void> | undefined
 
   constructor(options: ChangeLogOptions) {
     this.options = options
     this.history = options.history
     this.names = options.names
+    const { logs, names } = options
+    names.following = logs.followed
+    logs.unfollowed = () => {
+      names.following = false
+      names.forget()
+    }
   }
 
   open(request: ChangeRequest): ChangeCursor {
@@ -92,13 +99,15 @@ export class ChangeLog {
     const asked = request.after === undefined ? undefined : placeOf(request.after)
     if (this.cursors.size === 0) this.from = this.options.applied()
     const cursor = new Cursor(this, request, asked)
-    if (request.signal?.aborted !== true) this.cursors.add(cursor)
+    if (request.signal?.aborted === true) return cursor
+    this.cursors.add(cursor)
+    this.options.logs.follow()
     this.names.following = true
     return cursor
   }
 
   ended(cursor: Cursor): void {
-    this.cursors.delete(cursor)
+    if (this.cursors.delete(cursor)) this.options.logs.unfollow()
     this.trim()
   }
 
@@ -145,9 +154,27 @@ export class ChangeLog {
     return this.options.applied()
   }
 
-  /** The least sequence that a cursor can go on behind. */
-  get oldest(): number {
-    return this.from
+  /** The least sequence that a cursor can go on behind, as far as the files of the log tell. */
+  async oldest(): Promise<number> {
+    const { logs, floor } = this.options
+    // What series were that an earlier process gave back: no start has read those files.
+    this.learned ??= learnNames(floor, this.options)
+    await this.learned
+    for (const file of logs.files()) {
+      const start = await startOf(file, this.options).catch(() => undefined)
+      if (start !== undefined) return start
+    }
+    return this.ready
+  }
+
+  /** Where to go on behind a file that cannot be read further. */
+  async behindFile(number: number): Promise<number> {
+    const start = this.options.logs.files().includes(number + 1) ? await startOf(number + 1, this.options).catch(() => undefined) : undefined
+    return start ?? this.ready
+  }
+
+  reader(): LogReader {
+    return new LogReader(this.options)
   }
 
   turn(): Promise<void> {
@@ -193,7 +220,7 @@ export class ChangeLog {
     for (const cursor of [...this.cursors]) cursor.close()
   }
 
-  gap(from: ChangePosition, to: Place, cause: 'expired' | 'other_history'): Change {
+  gap(from: ChangePosition, to: Place, cause: Extract<Change, { kind: 'gap' }>['cause']): Change {
     const position = this.position(to)
     return { kind: 'gap', from, to: position, position, sequence: to.sequence, cause }
   }

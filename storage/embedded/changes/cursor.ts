@@ -2,6 +2,7 @@
 import type { Change, ChangeCursor, ChangePosition, ChangeRequest, MeasurementFilter } from 'svcdb'
 import { type Place, reaches, WHOLE, wanted } from '../../common/change-places.ts'
 import { type ChangeLog, type Entry, type OtherEntry, type RowsEntry, rangeOf } from './change-log.ts'
+import type { LogReader } from './log-reader.ts'
 import type { MeasurementName } from './names.ts'
 import { type Group, groupsOf, rowsChanged } from './rows.ts'
 
@@ -23,6 +24,10 @@ export class Cursor implements ChangeCursor {
   private groups: Group[] = []
   private nextGroup = 0
   private sinceTurn = 0
+  /** While it reads the log. */
+  private reader: LogReader | undefined
+  private target: number | undefined
+  private reading = false
 
   /** @param asked the place of the request. */
   constructor(log: ChangeLog, request: ChangeRequest, asked: (Place & { history: string }) | undefined) {
@@ -38,7 +43,8 @@ export class Cursor implements ChangeCursor {
 
   /** Sequence up to which it needs nothing in memory. */
   get needs(): number {
-    return this.log.has(this.place) ? (this.place.part === WHOLE ? this.place.sequence : this.place.sequence - 1) : this.log.applied
+    // While it reads the log up to `target`, what comes behind that is to be found in memory.
+    return this.target ?? behind(this.place)
   }
 
   get behind(): number {
@@ -75,6 +81,9 @@ export class Cursor implements ChangeCursor {
     this.request.signal?.removeEventListener('abort', this.close)
     // Whoever has the change may still read it: its buffers are not used again.
     this.entry = undefined
+    // A read that is under way closes it itself.
+    if (!this.reading) this.reader?.close()
+    this.reader = undefined
     this.log.ended(this)
     this.wake()
   }
@@ -112,20 +121,66 @@ export class Cursor implements ChangeCursor {
       await log.turn()
       return undefined
     }
-    if (this.foreign !== undefined || !log.has(place)) {
-      const from = this.foreign ?? log.position(place)
-      const cause = this.foreign === undefined ? 'expired' : 'other_history'
-      this.foreign = undefined
-      this.place = { sequence: log.oldest, part: WHOLE }
-      return log.gap(from, this.place, cause)
-    }
+    if (this.foreign !== undefined || !log.has(place)) return this.readBack()
+    this.stopReading()
     const entry = log.next(place)
     if (entry !== undefined) return this.take(entry)
     if (log.ready > place.sequence) this.passed(log.ready)
-    await new Promise<void>((resolve) => {
+    await this.wait()
+    return undefined
+  }
+
+  /** The next record out of the log. */
+  private async readBack(): Promise<Change | undefined> {
+    const { log, place, foreign } = this
+    if (this.reader === undefined) {
+      this.target = log.ready
+      const oldest = await log.oldest()
+      if (this.closed) return undefined
+      if (foreign !== undefined || behind(place) < oldest) {
+        this.foreign = undefined
+        this.place = { sequence: oldest, part: WHOLE }
+        return log.gap(foreign ?? log.position(place), this.place, foreign === undefined ? 'expired' : 'other_history')
+      }
+      this.reader = log.reader()
+    }
+    const until = log.ready
+    if (until < place.sequence || (until === place.sequence && place.part === WHOLE)) {
+      await this.wait()
+      return undefined
+    }
+    this.target = until
+    const { reader } = this
+    this.reading = true
+    const found = await reader.next(place, until).finally(() => {
+      this.reading = false
+    })
+    if (this.closed || reader !== this.reader) {
+      reader.close()
+      return undefined
+    }
+    if (found === 'end') this.passed(until)
+    else if (found !== 'lost') return this.take(found)
+    else {
+      this.stopReading()
+      // Removed meanwhile, so that the next try finds what is left; or it is there and cannot be read.
+      if (behind(place) < (await log.oldest())) return undefined
+      this.place = { sequence: Math.max(place.sequence + 1, await log.behindFile(reader.at)), part: WHOLE }
+      return log.gap(log.position(place), this.place, 'damaged')
+    }
+    return undefined
+  }
+
+  private wait(): Promise<void> {
+    return new Promise((resolve) => {
       this.waiting = resolve
     })
-    return undefined
+  }
+
+  private stopReading(): void {
+    this.reader?.close()
+    this.reader = undefined
+    this.target = undefined
   }
 
   private take(entry: Entry): Change | undefined {
@@ -190,3 +245,6 @@ export class Cursor implements ChangeCursor {
     if (entry !== undefined && --entry.users === 0 && entry.left) entry.release()
   }
 }
+
+/** The sequence up to which records are behind a place as a whole. */
+const behind = ({ sequence, part }: Place): number => (part === WHOLE ? sequence : sequence - 1)

@@ -88,6 +88,6 @@ export class ChangeNames {
 }
 
 function remember<V>(map: Map<number, V>, key: number, value: V, kept: number): void {
-  if (map.size >= kept) for (const [oldest] of map) if (map.size >= kept) map.delete(oldest)
+  if (map.size >= kept) map.delete(map.keys().next().value as number)
   map.set(key, value)
 }

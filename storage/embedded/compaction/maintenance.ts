@@ -4,6 +4,7 @@
  */
 import type { StorageContext } from 'svcdb'
 import type { Schema } from '../catalog/schema.ts'
+import type { KeptLogs } from '../changes/kept-logs.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { Memtable } from '../memtable/memtable.ts'
 import type { Memtables } from '../memtable/memtables.ts'
@@ -42,6 +43,7 @@ export interface MaintenanceDependencies {
   pressure: Pressure
   tombstones: Tombstones
   retention: RetentionPass
+  logs: Pick<KeptLogs, 'expire'>
   /** Segments that cannot be merged: corrupt, or for want of a key. */
   unreadable(segment: SegmentMeta): boolean
 }
@@ -74,6 +76,7 @@ export class Maintenance {
   /** A pass of retention and deletes, and what it makes possible. */
   async tidy(): Promise<void> {
     await this.dependencies.retention.pass()
+    this.dependencies.logs.expire()
     this.compactSoon()
   }
 

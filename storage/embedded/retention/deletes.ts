@@ -70,6 +70,7 @@ export class Deletes {
       start: from,
       end: to,
       series: selection?.series ?? null,
+      owner: [namespace, name],
       ...(selection === null ? {} : { encoded: selection.encoded }),
     }
     await writes.change(change, (sequence) => {

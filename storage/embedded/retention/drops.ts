@@ -68,7 +68,7 @@ export class Drops {
     if (measurement === undefined || !measurement.kept) throw unknownMeasurement('drop', name)
     const ttl = final ? undefined : clock.settings.softDeleteTtlSecs
     const deadline = ttl === undefined ? null : dropDeadline(clock.wallClock, clock.newest(), ttl)
-    const change: Drop = { kind: 'drop', tombstone: tombstones.nextId++, measurement: measurement.id, deadline }
+    const change: Drop = { kind: 'drop', tombstone: tombstones.nextId++, measurement: measurement.id, deadline, owner: [namespace, name] }
     schema.hide(measurement)
     index.epoch++
     try {
@@ -102,7 +102,7 @@ export class Drops {
     schema.reveal(measurement)
     index.epoch++
     try {
-      const change = { kind: 'restore', measurement: measurement.id } as const
+      const change: Extract<ChangeRecord, { kind: 'restore' }> = { kind: 'restore', measurement: measurement.id, owner: [namespace, name] }
       await writes.change(change, (sequence) => {
         this.applyRestore(measurement.id)
         changes.changed(sequence, measurement, change)

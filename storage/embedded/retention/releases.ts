@@ -13,6 +13,7 @@ import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { BLOCK } from '../catalog/catalog.ts'
 import type { Schema } from '../catalog/schema.ts'
 import type { Unstored } from '../catalog/unstored.ts'
+import type { ChangeNames } from '../changes/names.ts'
 import type { Memtable, SeriesTimes } from '../memtable/memtable.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
@@ -40,6 +41,8 @@ export interface ReleasesDependencies {
   times: SeriesTimes
   unstored: Unstored
   metrics: Pick<EngineMetrics, 'seriesReleased'>
+  /** Of changes: whether somebody follows them, who is told names. */
+  names: Pick<ChangeNames, 'following'>
 }
 
 /** Series that may have lost all rows in sources below a sequence. */
@@ -202,7 +205,7 @@ export class Releases {
   }
 
   private release(idle: Int32Array): void {
-    const { index, writes, log, schema } = this.dependencies
+    const { index, writes, log, schema, names } = this.dependencies
     const ownersOf = idle.map((number) => index.measurementOf(number))
     const series = index.release(idle)
     if (series.length === 0) return
@@ -210,7 +213,7 @@ export class Releases {
     const unsettled = { series, owners, min: series.reduce((a, b) => Math.min(a, b)), max: series.reduce((a, b) => Math.max(a, b)) }
     this.unsettled.add(unsettled)
     writes
-      .change({ kind: 'release', series }, () => {
+      .change({ kind: 'release', series, ...(names.following ? { names: Array.from(series, (number, i) => [owners[i], index.tagsOf(number)]) } : {}) }, () => {
         this.unsettled.delete(unsettled)
         this.given(series)
       })

@@ -5,17 +5,15 @@
  * Invariant: log files go below a floor that the catalog has stored only.
  */
 import { join } from 'node:path'
-import type { StorageContext } from 'svcdb'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { CatalogWriter, SegmentChange } from '../catalog/writer.ts'
+import type { KeptLogs } from '../changes/kept-logs.ts'
 import type { Memtable } from '../memtable/memtable.ts'
 import type { Memtables } from '../memtable/memtables.ts'
-import { walFileName } from '../paths.ts'
 import type { Releases } from '../retention/releases.ts'
 import type { Publisher } from '../threads/publisher.ts'
 import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
 import type { FileSystem } from '../wal/file-system.ts'
-import { walFiles } from '../wal/replay.ts'
 import type { Pressure } from '../write/pressure.ts'
 import type { RetiredFiles } from './retired-files.ts'
 import { removeSegmentFiles } from './segment-file.ts'
@@ -23,8 +21,6 @@ import type { SegmentTable } from './segment-table.ts'
 
 export interface ManifestDependencies {
   dataDir: string
-  walDir: string
-  log: StorageContext['log']
   fs: FileSystem
   writer: CatalogWriter
   segments: SegmentTable
@@ -34,6 +30,7 @@ export interface ManifestDependencies {
   publisher: Publisher
   archived: ArchivedObjects
   retired: RetiredFiles
+  logs: Pick<KeptLogs, 'tidy'>
 }
 
 export class Manifest {
@@ -81,14 +78,9 @@ export class Manifest {
     if (removed.length > 0) retired.add(removed)
   }
 
-  /** Removes log files below the floor that the catalog has: all their rows are in segments. What cannot be removed is tried again with the next flush. */
+  /** Removes log files below the floor that the catalog has, whose rows are all in segments, unless readers of changes need them. */
   removeOldLogs(): void {
-    const { fs, walDir, log, writer } = this.dependencies
-    try {
-      for (const file of walFiles(walDir, fs)) if (file < writer.floor) fs.unlinkSync(join(walDir, walFileName(file)))
-    } catch (error) {
-      log.warn({ err: error }, 'cannot remove log files that are not needed any more')
-    }
+    this.dependencies.logs.tidy()
   }
 
   /** Files that are not to be part of the database. After a failure of unknown outcome they stay: the catalog may name them. */

@@ -8,14 +8,17 @@ import { decodeInts, encodeInts } from './column-codec.ts'
 
 export const RECORD_CHANGE = 2
 
+/** Namespace and name of the measurement, for readers of changes; absent in what is not told to them, as the end of a drop whose time has passed. */
+export type Owner = [namespace: string, name: string]
+
 export type ChangeRecord =
   /** Hides rows written before it: of these series, ascending, or, when null, of all; `start` to `end` inclusive. `encoded`: the series as `encodeInts` makes them, when that has been done. */
-  | { kind: 'delete'; tombstone: number; measurement: number; start: bigint; end: bigint; series: Int32Array | null; encoded?: Uint8Array }
+  | { kind: 'delete'; tombstone: number; measurement: number; start: bigint; end: bigint; series: Int32Array | null; encoded?: Uint8Array; owner?: Owner }
   /** The measurement goes. `deadline`: until then it can be restored, in nanoseconds; null = for good, also for one that was pending. */
-  | { kind: 'drop'; tombstone: number; measurement: number; deadline: bigint | null }
-  | { kind: 'restore'; measurement: number }
-  /** Series without rows: their numbers are never used again. */
-  | { kind: 'release'; series: Int32Array }
+  | { kind: 'drop'; tombstone: number; measurement: number; deadline: bigint | null; owner?: Owner }
+  | { kind: 'restore'; measurement: number; owner?: Owner }
+  /** Series without rows: their numbers are never used again. `names`, for readers of changes: measurement and tags (key, value ...) of each. */
+  | { kind: 'release'; series: Int32Array; names?: [measurement: number, tags: string[]][] }
   /** Retention masks rows written before it. */
   | ({ kind: 'retention' } & RetentionMove)
 
@@ -42,15 +45,20 @@ export function decodeChange(reader: ByteReader): ChangeRecord {
   }
   const measurement = Number(members.measurement)
   const tombstone = Number(members.tombstone)
+  const owner = members.owner === undefined ? {} : { owner: members.owner as unknown as Owner }
   switch (members.kind) {
     case 'delete':
-      return { kind: 'delete', tombstone, measurement, start: BigInt(members.start as string), end: BigInt(members.end as string), series }
+      return { kind: 'delete', tombstone, measurement, start: BigInt(members.start as string), end: BigInt(members.end as string), series, ...owner }
     case 'drop':
-      return { kind: 'drop', tombstone, measurement, deadline: members.deadline === null ? null : BigInt(members.deadline) }
+      return { kind: 'drop', tombstone, measurement, deadline: members.deadline === null ? null : BigInt(members.deadline), ...owner }
     case 'restore':
-      return { kind: 'restore', measurement }
+      return { kind: 'restore', measurement, ...owner }
     case 'release':
-      return { kind: 'release', series: series ?? new Int32Array(0) }
+      return {
+        kind: 'release',
+        series: series ?? new Int32Array(0),
+        ...(members.names === undefined ? {} : { names: members.names as unknown as [number, string[]][] }),
+      }
     case 'retention': {
       const { id, general, except, own } = members as unknown as { id: number; general: string | null; except: number[]; own: [number, string][] }
       return { kind: 'retention', id, general: general === null ? null : BigInt(general), except, own: own.map(([id, cutoff]) => [id, BigInt(cutoff)]) }

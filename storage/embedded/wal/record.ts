@@ -46,6 +46,8 @@ export interface WriteRecord {
   series: LoggedSeries
   tables: TableRows[]
   heap: Uint8Array
+  /** The write was a backfill. */
+  backfill?: boolean
   /** A change of what lives, in a record of its own. */
   change?: ChangeRecord
 }
@@ -62,7 +64,8 @@ export interface PendingWrite extends Omit<WriteRecord, 'series' | 'change'> {
 export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writeTags(out: ByteWriter, series: number): void }, keys?: KeyRing): void {
   out.u8(RECORD_WRITE)
   out.varint(record.sequence)
-  out.text(record.definitions === undefined ? '' : JSON.stringify(record.definitions))
+  const { definitions, backfill } = record
+  out.text(definitions === undefined && backfill !== true ? '' : JSON.stringify(backfill === true ? { ...definitions, backfill } : definitions))
   out.varint(record.series.length)
   for (const { series, measurement } of record.series) {
     out.varint(series)
@@ -142,7 +145,8 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
     return { sequence, definitions: undefined, series: LoggedSeries.NONE, tables: [], heap: new Uint8Array(0), change }
   }
   const json = reader.text()
-  const definitions = json === '' ? undefined : (JSON.parse(json) as Definitions)
+  const { backfill, ...defined } = json === '' ? {} : (JSON.parse(json) as Definitions & { backfill?: boolean })
+  const definitions = Object.keys(defined).length === 0 ? undefined : defined
   const series = LoggedSeries.read(reader)
   const heap: Uint8Array[] = []
   let heapLength = 0
@@ -160,7 +164,7 @@ export function decodeWrite(bytes: Uint8Array, start: number, end: number, keys:
     joined.set(bytes, at)
     at += bytes.length
   }
-  return { sequence, definitions, series, tables, heap: joined }
+  return { sequence, definitions, series, tables, heap: joined, ...(backfill === true ? { backfill } : {}) }
 }
 
 /** The series that a record defines, without the rest of it. @throws as `decodeWrite`. */

@@ -54,6 +54,8 @@ export interface WalMetrics {
   /** A sync of all that has been written so far begins, and has ended well. */
   syncBegins?(): void
   synced?(): void
+  /** A write has found no space. */
+  full?(): void
 }
 
 const FIRST_BUFFER = 1 << 16
@@ -348,6 +350,7 @@ export class Wal {
    */
   private rewind(batch: Staging, cause: Error): void {
     const accepted = this.written
+    if (isFull(cause)) this.metrics.full?.()
     this.fs.ftruncate(this.fd, accepted, (error) => {
       if (error !== null) return this.giveUp(batch, accepted, this.poison(error))
       this.quiet(() => this.sync(() => (this.fault === undefined ? this.refuse(batch, cause) : this.giveUp(batch, accepted, this.fault))))

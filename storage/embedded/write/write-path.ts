@@ -74,6 +74,7 @@ export class WritePath {
       return Promise.reject(refusal)
     }
     const { namespace } = batch
+    const backfill = options.backfill === true
     let admitted: Admitted
     try {
       admitted = admission.admit(batch, windows.of(namespace), options)
@@ -91,11 +92,10 @@ export class WritePath {
     }
     return new Promise((resolve, reject) => {
       this.append(
-        namespace,
+        { namespace, heap: batch.heap.bytes, backfill },
         admitted,
-        batch.heap.bytes,
         (sequence) => {
-          const kept = changes.written(sequence, admitted.tables, batch, options.backfill === true, () => batches.release(batch))
+          const kept = changes.written(sequence, admitted.tables, batch, backfill, () => batches.release(batch))
           const wait = memtables.slowdown * Math.min(LONGEST_WAIT_MS, batches.age(batch))
           if (!kept) batches.release(batch)
           if (wait === 0) return resolve(result)
@@ -120,9 +120,8 @@ export class WritePath {
     const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, newestBefore: undefined, undo }
     return new Promise((resolve, reject) =>
       this.append(
-        '',
+        { namespace: '', heap: NO_HEAP, backfill: false },
         admitted,
-        NO_HEAP,
         () => resolve(),
         (error) => reject(classify(error)),
       ),
@@ -202,7 +201,12 @@ export class WritePath {
     return this.fault ?? pressure.refusal(memory, held)
   }
 
-  private append(namespace: string, admitted: Admitted, heap: Uint8Array, done: (sequence: number) => void, failed: (error: Error) => void): void {
+  private append(
+    { namespace, heap, backfill }: { namespace: string; heap: Uint8Array; backfill: boolean },
+    admitted: Admitted,
+    done: (sequence: number) => void,
+    failed: (error: Error) => void,
+  ): void {
     const { tables, definitions, series } = admitted
     const { wal, keys, index, schema, schemaPublisher, memtables, windows, batches, rotation } = this.dependencies
     const moving = definitions !== undefined && moves(definitions, schema)
@@ -217,7 +221,7 @@ export class WritePath {
     }
     try {
       wal.append(
-        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap }, index, keys),
+        (out) => encodeWrite(out, { sequence, definitions, series, tables, heap, backfill }, index, keys),
         () => {
           this.inFlight.delete(admitted)
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
