@@ -7,7 +7,7 @@ import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
 import { command, descriptor, FlightClient, field, message } from '../../plugins/flight_sql/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
-import { httpRoutes } from './routes.ts'
+import { httpRoutes, urlOf } from './routes.ts'
 import { LET_ALONE } from './sections.ts'
 
 /** Certificates need TLS, the archive a place of its own. */
@@ -102,7 +102,7 @@ t.teardown(async () => {
 })
 
 const ask = (method: string, path: string, headers: Record<string, string>) =>
-  node.inject({ method: method as 'GET', url: path.replaceAll(/:\w+/g, 'x'), headers })
+  node.inject({ method: method as 'GET', url: urlOf(path, 'x'), headers })
 
 t.test('HTTP: the action of each route, and who gets in', async (t) => {
   const routes = httpRoutes(node.app)

@@ -6,7 +6,7 @@ import { boot, builtinPlugins } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { SECRET, sign } from '../../plugins/jwt/testing.ts'
 import { ROOT } from '../support/tree.ts'
-import { httpRoutes } from './routes.ts'
+import { httpRoutes, urlOf } from './routes.ts'
 import { LET_ALONE } from './sections.ts'
 
 const key = (letter: string) => `svc_${letter.repeat(43)}`
@@ -54,7 +54,7 @@ async function started(t: Test, multiTenancy: boolean) {
   const refusal = async (credential: string, method: string, path: string): Promise<string | undefined> => {
     const { statusCode, body } = await node.inject({
       method: method as 'GET',
-      url: path.replaceAll(/:\w+/g, 'red'),
+      url: urlOf(path, 'red'),
       headers: { authorization: `Bearer ${credential}` },
     })
     if (statusCode === 401) throw new Error(`${method} ${path}: ${body}`)

@@ -1,4 +1,5 @@
 /** What a tenant asks of each route; `name` is the measurement it names. */
+import { ENDLESS } from './routes.ts'
 import { PROMQL, SQL } from './tricks.ts'
 
 export interface Ask {
@@ -57,6 +58,7 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
   '/api/v1/metadata': (name) => [{ url: '' }, { url: `?metric=${name}` }, { url: '?limit=100000' }],
   '/api/v1/status/tsdb': () => [{ url: '' }, { url: '?limit=10000' }],
   '/api/v1/measurements': () => [{ url: '' }, { url: '?limit=1000&offset=0' }, { url: '?offset=1' }],
+  '/api/v1/cdc/stream': () => [{ url: ENDLESS['/api/v1/cdc/stream'] }],
   '/v1/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/otlp/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/admin/log-level': () => [{ payload: { level: 'info' } }],

@@ -10,6 +10,12 @@ export interface HttpRoute {
   path: string
 }
 
+/** Routes whose answers do not end, and a query that has each answer at once, with a refusal, when all others have let the caller in. */
+export const ENDLESS: Readonly<Record<string, string>> = { '/api/v1/cdc/stream': '?event_type=none' }
+
+/** @param value stands in for parameters. */
+export const urlOf = (path: string, value: string): string => `${path.replaceAll(/:\w+/g, value)}${ENDLESS[path] ?? ''}`
+
 const LINE = /^((?:[│ ] {3})*)(?:[├└]── |│ {3}| {4})(\S+) \(([A-Z, ]+)\)/
 
 /** Reads the router's own picture of itself: each level of the tree stands four characters further to the right and goes on with its parent's path. */

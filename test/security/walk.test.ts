@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
-import { grpcMethods, httpRoutes } from './routes.ts'
+import { grpcMethods, httpRoutes, urlOf } from './routes.ts'
 import { LET_ALONE } from './sections.ts'
 
 const ADMIN = `svc_${'a'.repeat(43)}`
@@ -55,7 +55,7 @@ t.teardown(async () => {
 })
 
 const routes = httpRoutes(node.app)
-const concrete = (path: string) => path.replaceAll(/:\w+/g, 'x')
+const concrete = (path: string) => urlOf(path, 'x')
 const basic = (password: string) => `Basic ${Buffer.from(`user:${password}`).toString('base64')}`
 
 t.test('HTTP: each route without credentials, and with some that are wrong', async (t) => {

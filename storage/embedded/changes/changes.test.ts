@@ -15,6 +15,7 @@ t.setTimeout(600_000)
 const alive = setInterval(() => {}, 1000)
 t.teardown(() => clearInterval(alive))
 const FIRST_SEED = 60_001
+const PATIENCE_MS = 10_000
 
 const SETTINGS: [string, Record<string, unknown>][] = [
   ['as it is', {}],
@@ -65,7 +66,7 @@ async function lives(t: Test, seed: number, steps: number): Promise<void> {
     cdc_log_size: [0, 65_536, 1 << 20, 1 << 30][pick(4)],
     wal_fsync_policy: ['per_batch', 'per_batch', 'periodic_10'][pick(3)],
   }
-  const subject = await embedded(settings, ending)(dropConfig, () => NOW_MS)
+  const subject = await embedded(settings, ending)({ soft_delete_ttl_secs: 86_400 }, () => NOW_MS)
   /** All changes so far, in the order in which the witness, who never stays away, is told. */
   const all: Told[] = []
   const texts: string[] = []
@@ -83,7 +84,7 @@ async function lives(t: Test, seed: number, steps: number): Promise<void> {
     for (const operation of operations) {
       const told: Told[] = []
       while (textOf(told).length < operation.length) {
-        const { value } = await cursor.next()
+        const { value } = await soon(cursor.next(), () => `the witness waits for ${operation.join('; ')}`)
         if (value === undefined) throw new Error('the witness has ended')
         told.push(copyOf(value))
       }
@@ -115,7 +116,7 @@ async function lives(t: Test, seed: number, steps: number): Promise<void> {
     const own = subject.engine.changes({ after: reader.position })
     const wanted = 1 + pick(60)
     for (let n = 0; n < wanted && reader.at < all.length; n++) {
-      const { value } = await own.next()
+      const { value } = await soon(own.next(), () => `a reader at ${reader.at} of ${all.length} waits for ${texts[reader.at]}`)
       if (value === undefined) throw new Error('the reader has ended')
       if (value.kind === 'gap') {
         t.equal(value.cause, 'expired')
@@ -187,10 +188,20 @@ async function lives(t: Test, seed: number, steps: number): Promise<void> {
     }
     for (const reader of readers) while (reader.at < all.length) await readOn(reader)
     const sum = (of: (reader: Reader) => number): number => readers.reduce((total, reader) => total + of(reader), 0)
-    t.ok(all.length > 0, `${all.length} changes, ${readers.length} readers told ${sum((r) => r.read)} and of ${sum((r) => r.gaps)} gaps; ${JSON.stringify(settings.cdc_log_size)}`)
+    t.ok(
+      all.length > 0,
+      `${all.length} changes, ${readers.length} readers told ${sum((r) => r.read)} and of ${sum((r) => r.gaps)} gaps; ${JSON.stringify(settings.cdc_log_size)}`,
+    )
   } finally {
     cursor.close()
     await subject.dispose()
   }
 }
 
+async function soon<T>(promise: Promise<T>, what: () => string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(what())), PATIENCE_MS)
+  })
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}

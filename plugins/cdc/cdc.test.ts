@@ -1,0 +1,234 @@
+import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import { Column } from 'svcdb/lib/columns'
+import { boot, type BootOptions, type TestNode } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import line from '../line_protocol/index.ts'
+import native from '../native/index.ts'
+import { FrameEncoder, seriesHash, timeText } from './frames.ts'
+import plugin from './index.ts'
+import { EventClient } from './testing.ts'
+
+const NOW = BigInt(Date.now()) * 1_000_000n
+
+async function started(t: Test, { config, ...options }: BootOptions = {}): Promise<TestNode> {
+  const node = await boot({ plugins: [plugin, line, native], config: { ...config }, ...options })
+  t.teardown(() => node.stop())
+  return node
+}
+
+async function write(node: TestNode, payload: string, headers: Record<string, string> = {}): Promise<void> {
+  const written = await node.inject({ method: 'POST', url: '/write', payload, headers: { 'content-type': 'text/plain', ...headers } })
+  if (written.statusCode !== 204) throw new Error(written.body)
+}
+
+const streamOf = (node: TestNode, query = ''): string => `${node.url}/api/v1/cdc/stream${query}`
+const remove = (node: TestNode, body: object) => node.inject({ method: 'POST', url: '/api/v1/delete', payload: body })
+const metric = async (node: TestNode, name: string): Promise<string | undefined> =>
+  (await node.inject('/metrics')).body
+    .split('\n')
+    .find((text) => text.startsWith(`svc_${name}`))
+    ?.split(' ')[1]
+
+t.test('what is written, deleted and dropped comes as the documented frames', async (t) => {
+  const node = await started(t)
+  const client = await EventClient.open(streamOf(node))
+  await write(node, `weather,city=basel,zone=a temp=21.5,n=-3i,u=18446744073709551615u,big=9007199254740993i,ok=true,note="a \\"b\\"\nc",price=1.25d ${NOW}`)
+  await remove(node, { measurement: 'weather', tags: { city: 'basel' } })
+  await node.inject({ method: 'DELETE', url: '/api/v1/measurements/weather' })
+  const [point, deleted, dropped] = await client.until(3)
+  t.equal(point.event, 'point_written')
+  const { timestamp: _, ...rest } = point.data.PointWritten
+  t.match(rest, {
+    measurement: 'weather',
+    tags: { city: 'basel', zone: 'a' },
+    fields: { temp: { F64: 21.5 }, n: { I64: -3 }, ok: { Bool: true }, note: { String: 'a "b"\nc' }, price: { Decimal128: '1.25' } },
+  })
+  t.equal(deleted.event, 'series_deleted')
+  t.match(deleted.data, { SeriesDeleted: { measurement: 'weather', tags: { city: 'basel', zone: 'a' } } })
+  t.same([dropped.event, dropped.data.MeasurementDropped.measurement], ['measurement_dropped', 'weather'])
+  const sequences = [point.data.PointWritten.seq, deleted.data.SeriesDeleted.seq, dropped.data.MeasurementDropped.seq]
+  t.same(
+    sequences,
+    sequences.toSorted((a, b) => a - b),
+  )
+  t.equal(await metric(node, 'cdc_subscribers'), '1')
+  t.equal(await metric(node, 'cdc_events_total'), '3')
+  await client.close()
+  for (let i = 0; i < 100 && (await metric(node, 'cdc_subscribers')) !== '0'; i++) await setTimeout(10)
+  t.equal(await metric(node, 'cdc_subscribers'), '0', 'a client that has gone is forgotten')
+})
+
+t.test('digits of numbers that JavaScript cannot hold are kept', async (t) => {
+  const node = await started(t)
+  const abort = new AbortController()
+  const answer = await fetch(streamOf(node), { signal: abort.signal })
+  t.match(answer.headers.get('content-type'), /^text\/event-stream/)
+  await write(node, `m u=18446744073709551615u,i=-9223372036854775808i ${NOW}`)
+  let text = ''
+  for await (const bytes of answer.body as ReadableStream<Uint8Array>) {
+    text += Buffer.from(bytes).toString()
+    if (text.includes('PointWritten')) break
+  }
+  abort.abort()
+  for (const part of [`"timestamp":${NOW},`, '"u":{"U64":18446744073709551615}', '"i":{"I64":-9223372036854775808}']) t.ok(text.includes(part), part)
+})
+
+t.test('filters take comma lists, and say what is wrong', async (t) => {
+  const node = await started(t)
+  const some = await EventClient.open(streamOf(node, '?measurement=a,%20b&event_type=point_written'))
+  const deletes = await EventClient.open(streamOf(node, '?event_type=series_deleted,measurement_dropped'))
+  await write(node, `a v=1 ${NOW}\nb v=2 ${NOW}\nc v=3 ${NOW}`)
+  await remove(node, { measurement: 'a' })
+  await write(node, `a v=4 ${NOW}`)
+  t.same(
+    (await some.until(3)).map(({ data }) => `${data.PointWritten.measurement} ${data.PointWritten.fields.v.F64}`),
+    ['a 1', 'b 2', 'a 4'],
+  )
+  t.match(await deletes.until(1), [{ event: 'series_deleted', data: { SeriesDeleted: { measurement: 'a' } } }])
+  await Promise.all([some.close(), deletes.close()])
+  for (const [query, text] of [
+    ['event_type=point_written,nothing', /there is none; use point_written, series_deleted/],
+    ['event_type=', /a name in the list is empty/],
+    ['measurement=a,,b', /a name in the list is empty/],
+    [`measurement=${Array.from({ length: 1001 }, (_, i) => `m${i}`).join(',')}`, /at most 1000/],
+  ] as const) {
+    const { statusCode, body } = await node.inject(`/api/v1/cdc/stream?${query}`)
+    t.equal(statusCode, 400, query.slice(0, 40))
+    t.match(body, text)
+  }
+  const { statusCode } = await node.inject({ url: '/api/v1/cdc/stream', headers: { 'last-event-id': 'nonsense' } })
+  t.equal(statusCode, 400, 'an id that is none')
+  t.equal((await node.inject({ method: 'HEAD', url: '/api/v1/cdc/stream' })).statusCode, 200, 'HEAD ends')
+})
+
+t.test('a client that comes back misses nothing, wherever it was cut', async (t) => {
+  const node = await started(t, { storage: 'embedded', config: { database: { cdc_capacity: 64 } } })
+  const witness = await EventClient.open(streamOf(node))
+  const rows = (from: number, n: number): string => Array.from({ length: n }, (_, i) => `${i % 3 === 0 ? 'a' : 'b'},host=h${i % 5} v=${from + i},w=1 ${NOW + BigInt(from + i)}`).join('\n')
+  await write(node, rows(0, 700))
+  await write(node, rows(700, 5))
+  await remove(node, { measurement: 'a', tags: { host: 'h3' } })
+  await write(node, rows(705, 20))
+  const all = await witness.until(726)
+  t.equal(all.length, 726)
+  const said = (events: typeof all): string => JSON.stringify(events.map(({ data }) => data))
+  for (const at of [0, 1, 99, 232, 233, 234, 511, 699, 700, 704, 705, 706, 725]) {
+    const client = await EventClient.open(streamOf(node), { 'last-event-id': all[at].id })
+    t.equal(said(await client.until(725 - at)), said(all.slice(at + 1)), `behind event ${at}`)
+    await client.close()
+  }
+  const other = await EventClient.open(streamOf(node, '?measurement=b'), { 'last-event-id': all[100].id })
+  t.ok((await other.until(1))[0].data.PointWritten.measurement === 'b', 'another filter begins with the whole write')
+  await Promise.all([other.close(), witness.close()])
+})
+
+t.test('what is gone from the log is a gap that says its range', async (t) => {
+  const node = await started(t, { storage: 'embedded', config: { database: { cdc_capacity: 16, cdc_log_size: 0, wal_max_file_size: 65_536 } } })
+  const client = await EventClient.open(streamOf(node))
+  await write(node, `m v=1 ${NOW}`)
+  const [{ id }] = await client.until(1)
+  await client.close()
+  for (let i = 0; i < 40; i++) await write(node, Array.from({ length: 500 }, (_, n) => `m v=${Math.random()} ${NOW + BigInt(i * 500 + n)}`).join('\n'))
+  await node.storage.flush()
+  const back = await EventClient.open(streamOf(node), { 'last-event-id': id })
+  const [gap] = await back.until(1)
+  t.match(gap, { event: 'gap', data: { Gap: { from: id, cause: 'expired' } } })
+  t.ok(gap.data.Gap.to > id && gap.id === gap.data.Gap.to)
+  t.equal(await metric(node, 'cdc_gaps_total'), '1')
+  await back.close()
+})
+
+t.test('tenants see their own, and no drops', async (t) => {
+  const keys = [
+    { name: 'alice', key: `svc_${'a'.repeat(43)}`, namespaces: ['red'] },
+    { name: 'bob', key: `svc_${'b'.repeat(43)}`, namespaces: ['blue'] },
+    { name: 'root', key: `svc_${'r'.repeat(43)}`, admin: true },
+  ]
+  const node = await started(t, { plugins: [plugin, line, native, 'api_keys', 'namespaces'], config: { server: { multi_tenancy: true }, auth: { api_keys: keys } } })
+  const of = (name: string, namespace: string) => ({ authorization: `Bearer ${keys.find((key) => key.name === name)?.key}`, 'x-namespace': namespace })
+  for (const name of ['red', 'blue']) t.ok((await node.inject({ method: 'POST', url: '/api/v1/namespaces', payload: { name }, headers: of('root', 'default') })).statusCode < 300)
+  t.equal((await node.inject('/api/v1/cdc/stream')).statusCode, 401)
+  t.equal((await node.inject({ url: '/api/v1/cdc/stream', headers: of('alice', 'blue') })).statusCode, 403)
+  const alice = await EventClient.open(streamOf(node), of('alice', 'red'))
+  const root = await EventClient.open(streamOf(node), of('root', 'blue'))
+  await write(node, `secret,of=bob v=1 ${NOW}`, of('bob', 'blue'))
+  await write(node, `own v=2 ${NOW}`, of('alice', 'red'))
+  for (const [name, namespace, measurement] of [
+    ['bob', 'blue', 'secret'],
+    ['alice', 'red', 'own'],
+  ])
+    t.ok((await node.inject({ method: 'DELETE', url: `/api/v1/measurements/${measurement}`, headers: of(name, namespace) })).statusCode < 300)
+  await write(node, `own v=3 ${NOW}`, of('alice', 'red'))
+  const seen = await alice.until(2)
+  await setTimeout(50)
+  t.same(
+    seen.map(({ data }) => [data.PointWritten.measurement, data.PointWritten.tags, data.PointWritten.fields]),
+    [
+      ['own', {}, { v: { F64: 2 } }],
+      ['own', {}, { v: { F64: 3 } }],
+    ],
+  )
+  // A place says nothing of whose it is: with another's, the own changes come.
+  t.same((await root.until(2)).map(({ event }) => event), ['point_written', 'measurement_dropped'])
+  const stolen = await EventClient.open(streamOf(node), { ...of('alice', 'red'), 'last-event-id': root.events[0].id })
+  await stolen.until(2)
+  t.notOk(JSON.stringify(stolen.events).includes('bob'))
+  await Promise.all([alice.close(), root.close(), stolen.close()])
+})
+
+t.test('subscribers are bounded, streams end with a sentence, and idle ones are kept alive', async (t) => {
+  const node = await started(t, { config: { cdc: { max_subscribers: 2, max_stream_secs: 2, keep_alive_secs: 1 } } })
+  const clients = [await EventClient.open(streamOf(node)), await EventClient.open(streamOf(node))]
+  const { statusCode, body } = await node.inject('/api/v1/cdc/stream')
+  t.equal(statusCode, 429)
+  t.match(body, /2 streams are open, as many as cdc.max_subscribers lets/)
+  await Promise.all(clients.map(({ ended }) => ended))
+  for (const { events, comments, lastId } of clients) {
+    t.ok(comments >= 1)
+    t.ok(lastId !== '', 'there is an id to come back with')
+    t.match(events, [{ event: 'end', data: { reason: 'lasted', message: /connect again with Last-Event-ID/ } }])
+  }
+  const again = await EventClient.open(streamOf(node), { 'last-event-id': clients[0].lastId })
+  const stopped = node.stop()
+  await again.ended
+  t.match(again.events, [{ event: 'end', data: { reason: 'drained' } }])
+  await stopped
+})
+
+t.test('a reader that takes nothing holds up nobody, and is ended', async (t) => {
+  const node = await started(t, { storage: 'embedded', config: { cdc: { slow_reader_secs: 1, max_buffered_bytes: 65_536 }, database: { cdc_capacity: 1024 } } })
+  const { hostname, port } = new URL(node.url)
+  const socket = connect(Number(port), hostname)
+  socket.pause()
+  socket.write(`GET /api/v1/cdc/stream HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`)
+  for (let i = 0; i < 200 && (await metric(node, 'cdc_subscribers')) !== '1'; i++) await setTimeout(10)
+  const began = Date.now()
+  for (let i = 0; i < 60; i++) await write(node, Array.from({ length: 1000 }, (_, n) => `m,host=h${n % 50} v=${n},text="${'x'.repeat(100)}" ${NOW + BigInt(i * 1000 + n)}`).join('\n'))
+  t.ok(Date.now() - began < 20_000)
+  for (let i = 0; i < 800 && (await metric(node, 'cdc_subscribers')) !== '0'; i++) await setTimeout(10)
+  t.equal(await metric(node, 'cdc_subscribers'), '0')
+  t.equal(await metric(node, 'cdc_streams_ended_total{reason="slow"}'), '1')
+  socket.destroy()
+})
+
+t.test('frames: text of values', async (t) => {
+  for (const time of [0n, 1n, 999_999n, 1_000_000n, NOW, 2n ** 63n - 1n, -1n, -(2n ** 63n), 4_294_967_295n, 4_294_967_296n])
+    t.equal(timeText(Number(BigInt.asIntN(32, time)), Number(time >> 32n)), String(time))
+  let seed = 7
+  for (let i = 0; i < 20_000; i++) {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+    const time = (BigInt(seed) << 32n) | BigInt(((seed * 7919) % 2 ** 32) >>> 0)
+    if (timeText(Number(BigInt.asIntN(32, time)), Number(time >> 32n)) !== String(time)) t.fail(String(time))
+  }
+  t.equal(seriesHash('m', { a: '1', b: '2' }), seriesHash('m', { b: '2', a: '1' }))
+  t.not(seriesHash('m', { a: '1' }), seriesHash('m', { a: '2' }))
+  const column = new Column('v', 'float64', 2)
+  column.setPair(0, 2, 0x7ff00000)
+  column.setF64(1, 1)
+  column.nonFinite = true
+  const rows = { kind: 'rows' as const, position: 'p', sequence: 1, namespace: '', measurement: 'm', backfill: false, rows: 2 }
+  const change = { ...rows, times: new Int32Array(4), series: new Int32Array(2), fields: [{ name: 'v', type: 'float64' as const }], columns: [column], heap: new Uint8Array(0), tagsOf: () => ({}) }
+  const text = [...new FrameEncoder().encode(change, (n, last) => (last ? 'all' : String(n)))].join('')
+  t.equal(text, 'event: point_written\nid: all\ndata: {"PointWritten":{"measurement":"m","tags":{},"fields":{"v":{"F64":1}},"timestamp":0,"seq":1}}\n\n', 'a mark is no value')
+})

@@ -1,0 +1,70 @@
+/** What a subscriber asks for, and what `id:` lines say. */
+import { createHash } from 'node:crypto'
+import type { ChangeKind, ChangePosition } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+
+const EVENTS = ['point_written', 'series_deleted', 'measurement_dropped', 'measurement_restored'] as const
+type EventType = (typeof EVENTS)[number]
+const KIND_OF: Record<EventType, ChangeKind> = {
+  point_written: 'rows',
+  series_deleted: 'series_deleted',
+  measurement_dropped: 'measurement_dropped',
+  measurement_restored: 'measurement_restored',
+}
+const MAX_MEASUREMENTS = 1000
+
+export interface Subscription {
+  measurements: string[] | undefined
+  kinds: ChangeKind[]
+  after: ChangePosition | undefined
+  /** Frames of the first change that the reader has had. */
+  skip: number
+  /** Stands for the filters in ids: within a change they count only for the same ones. */
+  filters: string
+}
+
+export interface Query {
+  measurement?: string
+  event_type?: string
+}
+
+/** @param tenant drops and restores are not told to it. @param lastId the header Last-Event-ID. @throws BAD_REQUEST */
+export function subscriptionOf({ measurement, event_type }: Query, lastId: string | undefined, tenant: boolean): Subscription {
+  const measurements = listOf('measurement', measurement)
+  if (measurements !== undefined && measurements.length > MAX_MEASUREMENTS)
+    throw new SvcError(
+      'BAD_REQUEST',
+      `cannot stream changes of ${measurements.length} measurements: at most ${MAX_MEASUREMENTS} can be named; leave the parameter out for all`,
+    )
+  const events = listOf('event_type', event_type) ?? EVENTS
+  for (const event of events)
+    if (!EVENTS.includes(event as EventType))
+      throw new SvcError('BAD_REQUEST', `cannot stream events of type "${event.slice(0, 80)}": there is none; use ${EVENTS.join(', ')}`)
+  const kinds = [...new Set(events)].map((event) => KIND_OF[event as EventType])
+  const told = tenant ? kinds.filter((kind) => kind === 'rows' || kind === 'series_deleted') : kinds
+  const filters = createHash('sha256')
+    .update(JSON.stringify([measurements?.toSorted() ?? null, told.toSorted()]))
+    .digest('hex')
+    .slice(0, 8)
+  return { measurements, kinds: told, filters, ...resumed(lastId, filters) }
+}
+
+/** The id of a frame within a change. @param before the place before the change. */
+export const partialId = (before: ChangePosition, frames: number, filters: string): string => `${before}.${frames}.${filters}`
+
+function resumed(lastId: string | undefined, filters: string): Pick<Subscription, 'after' | 'skip'> {
+  if (lastId === undefined || lastId === '') return { after: undefined, skip: 0 }
+  const [after, frames = '0', of = ''] = lastId.split('.')
+  return { after, skip: of === filters && /^[0-9]{1,9}$/.test(frames) ? Number(frames) : 0 }
+}
+
+function listOf(name: string, text: string | undefined): string[] | undefined {
+  if (text === undefined) return undefined
+  const items = text.split(',').map((item) => item.trim())
+  if (items.includes(''))
+    throw new SvcError(
+      'BAD_REQUEST',
+      `cannot stream changes by ${name} "${text.slice(0, 80)}": a name in the list is empty; give names with commas between them, or leave it out for all`,
+    )
+  return items
+}

@@ -1,0 +1,129 @@
+/**
+ * One stream: takes changes from its cursor, and gives them to its reader at the reader's pace. What waits for a reader is bounded; one that takes nothing for
+ * too long is ended. The cursor waits meanwhile, at no cost to writers.
+ */
+import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
+import type { Change, ChangeCursor, Clock } from 'svcdb'
+import type { CdcConfig } from './config.ts'
+import { FrameEncoder } from './frames.ts'
+import type { StreamMetrics } from './metrics.ts'
+import { partialId, type Subscription } from './request.ts'
+
+/** What browsers wait before they come back. */
+const RETRY_MS = 2000
+/** For what is still in buffers when a stream has ended. */
+const GRACE_MS = 5000
+
+export class Subscriber {
+  readonly output: PassThrough
+  private readonly cursor: ChangeCursor
+  private readonly subscription: Subscription
+  private readonly config: CdcConfig
+  private readonly clock: Clock
+  private readonly metrics: StreamMetrics
+  private readonly encoder = new FrameEncoder()
+  private ended = false
+  private lastSent: number
+  private cancelKeepAlive = (): void => {}
+  private readonly cancelEnd: () => void
+
+  constructor(cursor: ChangeCursor, subscription: Subscription, config: CdcConfig, clock: Clock, metrics: StreamMetrics) {
+    this.cursor = cursor
+    this.subscription = subscription
+    this.config = config
+    this.clock = clock
+    this.metrics = metrics
+    this.output = new PassThrough({ writableHighWaterMark: config.max_buffered_bytes, readableHighWaterMark: 16_384 })
+    this.lastSent = clock.monotonic()
+    this.output.once('close', () => this.stop())
+    this.output.on('error', () => {})
+    this.cancelEnd = clock.after(config.max_stream_secs * 1000, () =>
+      this.end('lasted', `the stream ends after ${config.max_stream_secs} s (cdc.max_stream_secs); connect again with Last-Event-ID to go on`),
+    )
+  }
+
+  /** Commits that the reader has not been told of. */
+  get behind(): number {
+    return this.cursor.behind
+  }
+
+  async run(): Promise<void> {
+    const { cursor, subscription } = this
+    try {
+      let before = subscription.after ?? (await cursor.position())
+      this.send(`retry: ${RETRY_MS}\nid: ${before}${subscription.skip === 0 ? '' : `.${subscription.skip}.${subscription.filters}`}\n\n`)
+      this.keepAlive()
+      let { skip } = subscription
+      for (let next = await cursor.next(); !next.done && !this.ended; next = await cursor.next()) {
+        await this.tell(next.value, before, next.value.kind === 'gap' ? 0 : skip)
+        skip = 0
+        before = next.value.position
+      }
+      this.end('drained', 'the server stops; connect again with Last-Event-ID to go on')
+    } catch (error) {
+      this.end('failed', 'changes cannot be read: the server has the details in its log; connect again with Last-Event-ID')
+      throw error
+    }
+  }
+
+  /** Ends the stream with a sentence. */
+  end(reason: EndReason, text: string): void {
+    if (this.ended) return
+    this.metrics.ended.inc({ reason })
+    this.output.end(`event: end\ndata: ${JSON.stringify({ reason, message: text })}\n\n`)
+    this.stop()
+    this.clock.after(GRACE_MS, () => this.output.destroy())
+  }
+
+  private async tell(change: Change, before: string, skip: number): Promise<void> {
+    const { filters } = this.subscription
+    if (change.kind === 'gap') this.metrics.gaps.inc()
+    const known = this.encoder.frames
+    for (const text of this.encoder.encode(change, (frames, last) => (last ? change.position : partialId(before, frames, filters)), skip)) {
+      if (this.ended) return
+      if (!this.send(text)) await this.drained()
+    }
+    this.metrics.events.inc(this.encoder.frames - known)
+  }
+
+  private send(text: string): boolean {
+    this.lastSent = this.clock.monotonic()
+    this.metrics.bytes.inc(text.length)
+    return this.output.write(text)
+  }
+
+  private async drained(): Promise<void> {
+    if (this.ended) return
+    const { slow_reader_secs: patience } = this.config
+    const cancel = this.clock.after(patience * 1000, () =>
+      this.end('slow', `the reader has taken nothing for ${patience} s (cdc.slow_reader_secs); connect again with Last-Event-ID to go on`),
+    )
+    try {
+      await Promise.race([once(this.output, 'drain'), once(this.output, 'close')])
+    } catch {
+      // It was destroyed, which ends it.
+    } finally {
+      cancel()
+    }
+  }
+
+  private keepAlive(): void {
+    const every = this.config.keep_alive_secs * 1000
+    this.cancelKeepAlive = this.clock.after(every, async () => {
+      if (this.ended) return
+      if (this.clock.monotonic() - this.lastSent >= every && !this.output.writableNeedDrain) this.send(': keep-alive\n\n')
+      this.keepAlive()
+    })
+  }
+
+  private stop(): void {
+    if (this.ended) return
+    this.ended = true
+    this.cancelKeepAlive()
+    this.cancelEnd()
+    this.cursor.close()
+  }
+}
+
+export type EndReason = 'lasted' | 'drained' | 'failed' | 'slow'
