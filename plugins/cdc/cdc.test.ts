@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { Column } from 'svcdb/lib/columns'
-import { boot, type BootOptions, type TestNode } from 'svcdb/testkit'
+import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
@@ -105,7 +105,8 @@ t.test('filters take comma lists, and say what is wrong', async (t) => {
 t.test('a client that comes back misses nothing, wherever it was cut', async (t) => {
   const node = await started(t, { storage: 'embedded', config: { database: { cdc_capacity: 64 } } })
   const witness = await EventClient.open(streamOf(node))
-  const rows = (from: number, n: number): string => Array.from({ length: n }, (_, i) => `${i % 3 === 0 ? 'a' : 'b'},host=h${i % 5} v=${from + i},w=1 ${NOW + BigInt(from + i)}`).join('\n')
+  const rows = (from: number, n: number): string =>
+    Array.from({ length: n }, (_, i) => `${i % 3 === 0 ? 'a' : 'b'},host=h${i % 5} v=${from + i},w=1 ${NOW + BigInt(from + i)}`).join('\n')
   await write(node, rows(0, 700))
   await write(node, rows(700, 5))
   await remove(node, { measurement: 'a', tags: { host: 'h3' } })
@@ -143,11 +144,15 @@ t.test('tenants see their own, and no drops', async (t) => {
   const keys = [
     { name: 'alice', key: `svc_${'a'.repeat(43)}`, namespaces: ['red'] },
     { name: 'bob', key: `svc_${'b'.repeat(43)}`, namespaces: ['blue'] },
-    { name: 'root', key: `svc_${'r'.repeat(43)}`, admin: true },
+    { name: 'root', key: `svc_${'r'.repeat(43)}`, admin: true, namespaces: ['*'] },
   ]
-  const node = await started(t, { plugins: [plugin, line, native, 'api_keys', 'namespaces'], config: { server: { multi_tenancy: true }, auth: { api_keys: keys } } })
+  const node = await started(t, {
+    plugins: [plugin, line, native, 'api_keys', 'namespaces'],
+    config: { server: { multi_tenancy: true }, auth: { api_keys: keys } },
+  })
   const of = (name: string, namespace: string) => ({ authorization: `Bearer ${keys.find((key) => key.name === name)?.key}`, 'x-namespace': namespace })
-  for (const name of ['red', 'blue']) t.ok((await node.inject({ method: 'POST', url: '/api/v1/namespaces', payload: { name }, headers: of('root', 'default') })).statusCode < 300)
+  for (const name of ['red', 'blue'])
+    t.ok((await node.inject({ method: 'POST', url: '/api/v1/namespaces', payload: { name }, headers: of('root', 'default') })).statusCode < 300)
   t.equal((await node.inject('/api/v1/cdc/stream')).statusCode, 401)
   t.equal((await node.inject({ url: '/api/v1/cdc/stream', headers: of('alice', 'blue') })).statusCode, 403)
   const alice = await EventClient.open(streamOf(node), of('alice', 'red'))
@@ -170,7 +175,10 @@ t.test('tenants see their own, and no drops', async (t) => {
     ],
   )
   // A place says nothing of whose it is: with another's, the own changes come.
-  t.same((await root.until(2)).map(({ event }) => event), ['point_written', 'measurement_dropped'])
+  t.same(
+    (await root.until(2)).map(({ event }) => event),
+    ['point_written', 'measurement_dropped'],
+  )
   const stolen = await EventClient.open(streamOf(node), { ...of('alice', 'red'), 'last-event-id': root.events[0].id })
   await stolen.until(2)
   t.notOk(JSON.stringify(stolen.events).includes('bob'))
@@ -204,7 +212,8 @@ t.test('a reader that takes nothing holds up nobody, and is ended', async (t) =>
   socket.write(`GET /api/v1/cdc/stream HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`)
   for (let i = 0; i < 200 && (await metric(node, 'cdc_subscribers')) !== '1'; i++) await setTimeout(10)
   const began = Date.now()
-  for (let i = 0; i < 60; i++) await write(node, Array.from({ length: 1000 }, (_, n) => `m,host=h${n % 50} v=${n},text="${'x'.repeat(100)}" ${NOW + BigInt(i * 1000 + n)}`).join('\n'))
+  for (let i = 0; i < 60; i++)
+    await write(node, Array.from({ length: 1000 }, (_, n) => `m,host=h${n % 50} v=${n},text="${'x'.repeat(100)}" ${NOW + BigInt(i * 1000 + n)}`).join('\n'))
   t.ok(Date.now() - began < 20_000)
   for (let i = 0; i < 800 && (await metric(node, 'cdc_subscribers')) !== '0'; i++) await setTimeout(10)
   t.equal(await metric(node, 'cdc_subscribers'), '0')
@@ -228,7 +237,19 @@ t.test('frames: text of values', async (t) => {
   column.setF64(1, 1)
   column.nonFinite = true
   const rows = { kind: 'rows' as const, position: 'p', sequence: 1, namespace: '', measurement: 'm', backfill: false, rows: 2 }
-  const change = { ...rows, times: new Int32Array(4), series: new Int32Array(2), fields: [{ name: 'v', type: 'float64' as const }], columns: [column], heap: new Uint8Array(0), tagsOf: () => ({}) }
+  const change = {
+    ...rows,
+    times: new Int32Array(4),
+    series: new Int32Array(2),
+    fields: [{ name: 'v', type: 'float64' as const }],
+    columns: [column],
+    heap: new Uint8Array(0),
+    tagsOf: () => ({}),
+  }
   const text = [...new FrameEncoder().encode(change, (n, last) => (last ? 'all' : String(n)))].join('')
-  t.equal(text, 'event: point_written\nid: all\ndata: {"PointWritten":{"measurement":"m","tags":{},"fields":{"v":{"F64":1}},"timestamp":0,"seq":1}}\n\n', 'a mark is no value')
+  t.equal(
+    text,
+    'event: point_written\nid: all\ndata: {"PointWritten":{"measurement":"m","tags":{},"fields":{"v":{"F64":1}},"timestamp":0,"seq":1}}\n\n',
+    'a mark is no value',
+  )
 })

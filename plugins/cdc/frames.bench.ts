@@ -25,7 +25,19 @@ function run(name: string, fields: number): void {
     series[row] = row % 1000
   }
   const change = {
-    ...{ kind: 'rows' as const, position, sequence: 123_456, namespace: '', measurement: 'cpu', backfill: false, rows: ROWS, times, series, columns, heap: new Uint8Array(0) },
+    ...{
+      kind: 'rows' as const,
+      position,
+      sequence: 123_456,
+      namespace: '',
+      measurement: 'cpu',
+      backfill: false,
+      rows: ROWS,
+      times,
+      series,
+      columns,
+      heap: new Uint8Array(0),
+    },
     fields: columns.map(({ name, type }) => ({ name, type })),
     tagsOf: (number: number) => ({ host: `host-${number}`, region: 'eu-west-1', rack: String(number % 40) }),
   }
@@ -33,7 +45,8 @@ function run(name: string, fields: number): void {
   let bytes = 0
   const pass = (events: number): void => {
     for (let n = 0; n < events; n += ROWS)
-      for (const text of encoder.encode(change, (frames, last) => (last ? position : partialId(position, frames, 'abcdef12')))) bytes += Buffer.from(text).length
+      for (const text of encoder.encode(change, (frames, last) => (last ? position : partialId(position, frames, 'abcdef12'))))
+        bytes += Buffer.from(text).length
   }
   pass(EVENTS / 10)
   bytes = 0

@@ -101,8 +101,7 @@ t.teardown(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-const ask = (method: string, path: string, headers: Record<string, string>) =>
-  node.inject({ method: method as 'GET', url: urlOf(path, 'x'), headers })
+const ask = (method: string, path: string, headers: Record<string, string>) => node.inject({ method: method as 'GET', url: urlOf(path, 'x'), headers })
 
 t.test('HTTP: the action of each route, and who gets in', async (t) => {
   const routes = httpRoutes(node.app)

@@ -181,6 +181,11 @@ export class ChangeLog {
     return this.options.turn()
   }
 
+  /** Resolves when a restart would keep what a reader needs. */
+  kept(): Promise<void> {
+    return this.options.logs.noting
+  }
+
   position(place: Place): ChangePosition {
     return positionOf(this.history, place)
   }

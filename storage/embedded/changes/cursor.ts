@@ -52,6 +52,7 @@ export class Cursor implements ChangeCursor {
   }
 
   async position(): Promise<ChangePosition> {
+    await this.log.kept()
     if (this.foreign !== undefined) return this.foreign
     const { ready } = this.log
     return this.log.position(this.place.sequence > ready ? { sequence: ready, part: WHOLE } : this.place)
@@ -213,7 +214,7 @@ export class Cursor implements ChangeCursor {
     const { series } = change
     const { names } = this.log
     const listed = function* (): Generator<Record<string, string>> {
-      for (const number of series ?? []) yield names.tagsOf(number)
+      for (const number of series ?? []) if (names.ownerOf(number) >= 0) yield names.tagsOf(number)
     }
     return { kind: 'series_deleted', ...placed, ...rangeOf(change.start, change.end), ...(series === null ? {} : { series: listed }) }
   }

@@ -39,6 +39,8 @@ export class KeptLogs {
   private readonly ends = new Map<number, number>()
   private followers = 0
   private isNoted: boolean
+  /** Resolves when a restart knows whether there are readers. */
+  noting: Promise<void> = Promise.resolve()
   /** There may be files below the floor. */
   private kept = false
   private followedAt = Number.NEGATIVE_INFINITY
@@ -132,7 +134,7 @@ export class KeptLogs {
     const { note, log } = this.options
     if (this.isNoted === followed) return
     this.isNoted = followed
-    note.noteFollowed(followed).catch((error: unknown) => log.warn({ err: error }, 'cannot note in the catalog whether changes are followed'))
+    this.noting = note.noteFollowed(followed).catch((error: unknown) => log.warn({ err: error }, 'cannot note in the catalog whether changes are followed'))
   }
 
   private firstKept(floor: number, full: boolean): number {
