@@ -4,7 +4,6 @@
  * Invariants: what `encodeHistogram` writes, `decodeHistogram` gives back bit for bit (but for the payload of a NaN). Decoding trusts
  * nothing: it reads within the bytes given, makes no more buckets than there are bytes, and throws a RangeError on anything else.
  */
-import type { ByteHeap } from '../columns/index.ts'
 import { HistogramCursor } from './cursor.ts'
 import { HINTS, HISTOGRAM_VERSION, INTEGER, MAX_PACKED, PACKED, STALE, THRESHOLD_BIAS, THRESHOLD_DOUBLE } from './layout.ts'
 import { CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from './native-histogram.ts'
@@ -29,8 +28,15 @@ export function encodeHistogram(h: NativeHistogram): Uint8Array {
   return bytes.slice(0, write(h, bytes, 0))
 }
 
+/** Bytes that grow, as a batch's heap does: `reserve` makes room for n more and returns where they start. */
+interface Heap {
+  bytes: Uint8Array
+  length: number
+  reserve(n: number): number
+}
+
 /** Appends the bytes to a batch's heap and returns where they start; they end at `heap.length`. */
-export function encodeHistogramInto(heap: ByteHeap, h: NativeHistogram): number {
+export function encodeHistogramInto(heap: Heap, h: NativeHistogram): number {
   const at = heap.reserve(maxBytes(h))
   heap.length = write(h, heap.bytes, at)
   return at

@@ -12,7 +12,6 @@ import type { Change, ChangeCursor, ChangePosition, ChangeRequest } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Place, placeOf, positionOf, reaches, WHOLE } from '../../common/change-places.ts'
-import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
 import type { TableRows } from '../wal/record.ts'
 import { Cursor } from './cursor.ts'
@@ -158,7 +157,10 @@ export class ChangeLog {
   async oldest(): Promise<number> {
     const { logs, floor } = this.options
     // What series were that an earlier process gave back: no start has read those files.
-    this.learned ??= learnNames(floor, this.options)
+    this.learned ??= learnNames(floor, this.options).catch((error) => {
+      this.learned = undefined // the next one tries again
+      throw error
+    })
     await this.learned
     for (const file of logs.files()) {
       const start = await startOf(file, this.options).catch(() => undefined)
@@ -255,9 +257,4 @@ export class ChangeLog {
   private wake(): void {
     for (const cursor of this.cursors) cursor.wake()
   }
-}
-
-/** A delete's range as changes have it. */
-export function rangeOf(start: bigint, end: bigint): { start?: bigint; end?: bigint } {
-  return { ...(start === INT64_MIN ? {} : { start }), ...(end === INT64_MAX ? {} : { end: end + 1n }) }
 }

@@ -1,7 +1,8 @@
 /** A reader of changes: where it is, what it wants, and what it is looking at. */
 import type { Change, ChangeCursor, ChangePosition, ChangeRequest, MeasurementFilter } from 'svcdb'
 import { type Place, reaches, WHOLE, wanted } from '../../common/change-places.ts'
-import { type ChangeLog, type Entry, type OtherEntry, type RowsEntry, rangeOf } from './change-log.ts'
+import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import type { ChangeLog, Entry, OtherEntry, RowsEntry } from './change-log.ts'
 import type { LogReader } from './log-reader.ts'
 import type { MeasurementName } from './names.ts'
 import { type Group, groupsOf, rowsChanged } from './rows.ts'
@@ -249,3 +250,8 @@ export class Cursor implements ChangeCursor {
 
 /** The sequence up to which records are behind a place as a whole. */
 const behind = ({ sequence, part }: Place): number => (part === WHOLE ? sequence : sequence - 1)
+
+/** A delete's range as changes have it. */
+function rangeOf(start: bigint, end: bigint): { start?: bigint; end?: bigint } {
+  return { ...(start === INT64_MIN ? {} : { start }), ...(end === INT64_MAX ? {} : { end: end + 1n }) }
+}
