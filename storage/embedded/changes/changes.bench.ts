@@ -1,4 +1,4 @@
-/** What readers of changes cost writes, on the thread of both: node storage/embedded/changes/changes.bench.ts [seconds]. Lines print rows a second, best of three. */
+/** What readers of changes cost writes, on the thread of both: node storage/embedded/changes/changes.bench.ts [writes]. Lines print rows a second, best of three. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,14 +6,16 @@ import type { ChangeCursor } from 'svcdb'
 import { testContext } from '../../conformance/context.ts'
 import { EmbeddedEngine } from '../engine.ts'
 
-const MS = Number(process.argv[2] ?? 2) * 1000
+const WRITES = Number(process.argv[2] ?? 150)
 const ROWS = 5000
 const SERIES = 1000
 const MEASUREMENTS = 10
 
 async function run(name: string, open: (engine: EmbeddedEngine) => ChangeCursor[]): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-changes-'))
-  const engine = new EmbeddedEngine(testContext({ data_dir: dir, wal_fsync_policy: 'periodic_200', compaction_max_backlog: 10_000 }, Date.now))
+  const engine = new EmbeddedEngine(
+    testContext({ data_dir: dir, wal_fsync_policy: 'periodic_200', memtable_flush_threshold: 1 << 30, max_memtable_memory: 2 ** 31 }, Date.now),
+  )
   await engine.open()
   let read = 0
   const cursors = open(engine)
@@ -29,12 +31,11 @@ async function run(name: string, open: (engine: EmbeddedEngine) => ChangeCursor[
   let best = 0
   for (let turn = 0; turn < 3; turn++) {
     const start = performance.now()
-    let rows = 0
-    while (performance.now() - start < MS) {
-      await engine.write(batchOf(engine, (time += 1_000_000n)))
-      rows += ROWS
+    for (let n = 0; n < WRITES; n++) {
+      time += 1_000_000n
+      await engine.write(batchOf(engine, time))
     }
-    best = Math.max(best, rows / ((performance.now() - start) / 1000))
+    best = Math.max(best, (WRITES * ROWS) / ((performance.now() - start) / 1000))
   }
   while (cursors.some(({ behind }) => behind > 0)) await new Promise((resolve) => setTimeout(resolve, 10))
   for (const cursor of cursors) cursor.close()
@@ -62,10 +63,13 @@ const FIELDS = ['a', 'b', 'c', 'd']
 const known = new WeakMap<EmbeddedEngine, Map<number, number>>()
 function numbers(engine: EmbeddedEngine, m: number, i: number): number {
   let all = known.get(engine)
-  if (all === undefined) known.set(engine, (all = new Map()))
+  if (all === undefined) {
+    all = new Map()
+    known.set(engine, all)
+  }
   const key = m * SERIES + i
   let number = all.get(key)
-  if (number === undefined || engine.resolver.epoch === -1) {
+  if (number === undefined) {
     number = engine.resolver.series(engine.resolver.measurement('', `m${m}`), ['host', `h${i}`])
     // A handle until its first row is durable.
     if (number < 1 << 30) all.set(key, number)
