@@ -96,7 +96,7 @@ export interface ChangeCursor extends AsyncIterable<Change> {
   position(): Promise<ChangePosition>
   /** Commits that it has not looked at, as far as is known here. */
   readonly behind: number
-  /** Another choice of measurements, from the next change on. */
+  /** Another choice of measurements, for what takes effect from now on; of what has before, only the former choice is sure to come. */
   select(measurements: MeasurementFilter | undefined): void
   close(): void
 }

@@ -4,7 +4,7 @@
  * Invariants
  * - A record is shown when it is durable and has taken effect, in the order of the log; what is shown comes back after any restart, so that a place of a cursor
  *   always means the same records.
- * - `entries` has every record behind `from` that tells of something. Rows stay in the buffers of their write, which are used again when the record has left;
+ * - `entries` has every record behind `from` that tells of something that a cursor wants. Rows stay in the buffers of their write, which are used again when the record has left;
  *   those of small writes are copied. More than `capacity` rows, or KIB_PER_ROW for each of them, are never held beside what cursors are looking at.
  * - Without a cursor nothing is done and nothing is kept.
  */
@@ -112,7 +112,7 @@ export class ChangeLog {
 
   /** @returns whether the batch is kept: it is given back later. @param release gives it back. */
   written(sequence: number, tables: TableRows[], { heap }: WriteBatch, backfill: boolean, release: () => void): boolean {
-    if (this.cursors.size === 0) return false
+    if (!this.isWanted(tables)) return false
     const { held, needed } = sizesOf(tables, heap.bytes)
     const small = held > 4 * (needed + heap.length) + SLACK
     const kept = small ? copied(tables, heap.bytes, heap.length) : { tables, heap: heap.bytes }
@@ -230,6 +230,12 @@ export class ChangeLog {
   gap(from: ChangePosition, to: Place, cause: Extract<Change, { kind: 'gap' }>['cause']): Change {
     const position = this.position(to)
     return { kind: 'gap', from, to: position, position, sequence: to.sequence, cause }
+  }
+
+  private isWanted(tables: readonly TableRows[]): boolean {
+    for (const cursor of this.cursors) if (cursor.wantsSome(tables)) return true
+    if (!this.options.late && this.cursors.size > 0) this.wake() // so that places move on
+    return false
   }
 
   private get isFull(): boolean {

@@ -13,9 +13,7 @@ const MEASUREMENTS = 10
 
 async function run(name: string, open: (engine: EmbeddedEngine) => ChangeCursor[]): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-changes-'))
-  const engine = new EmbeddedEngine(
-    testContext({ data_dir: dir, wal_fsync_policy: 'periodic_200', memtable_flush_threshold: 1 << 30, max_memtable_memory: 2 ** 31 }, Date.now),
-  )
+  const engine = new EmbeddedEngine(testContext({ data_dir: dir, memtable_flush_threshold: 1 << 30, max_memtable_memory: 2 ** 31 }, Date.now))
   await engine.open()
   let read = 0
   const cursors = open(engine)

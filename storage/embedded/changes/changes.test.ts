@@ -1,14 +1,17 @@
 /**
  * Readers of changes over restarts, crashes and log files that go. SVC_SEED=<n> runs a single seed, SVC_SEEDS=<n> that many, SVC_STEPS=<n> operations in each.
  */
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
 import { changeLifeRules, changeRules } from '../../conformance/changes.ts'
-import { copyOf, type Told, textOf } from '../../conformance/follow.ts'
+import { copyOf, follow, type Told, textOf } from '../../conformance/follow.ts'
 import { EVENTS, lifeOf } from '../../conformance/life.ts'
 import { dropConfig } from '../../conformance/lifetime.ts'
 import { f64, NOW, NOW_MS, type TestPoint, write } from '../../conformance/points.ts'
 import { type Ending, embedded, RESTLESS } from '../testing/conformance-engine.ts'
+import { closeAndRemove, openEngine, tempDir, writeFloat } from '../testing/harness.ts'
 
 t.setTimeout(600_000)
 /** An engine's own timers keep no process alive that waits for a sync. */
@@ -205,3 +208,50 @@ async function soon<T>(promise: Promise<T>, what: () => string): Promise<T> {
   })
   return Promise.race([promise, late]).finally(() => clearTimeout(timer))
 }
+
+t.test('a fault in a file of the log is a gap, and what lies behind the file is told', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, {})
+  t.teardown(() => closeAndRemove(engine, dir))
+  const cursor = engine.changes()
+  const after = await cursor.position()
+  for (let i = 0; i < 3; i++) await writeFloat(engine, 'm', 'a', NOW + BigInt(i), { v: i, w: i })
+  await engine.flush()
+  await writeFloat(engine, 'm', 'a', NOW + 3n, { v: 3, w: 3 })
+  await engine.flush()
+  cursor.close()
+  const [first] = readdirSync(join(dir, 'wal')).sort()
+  const path = join(dir, 'wal', first)
+  const bytes = readFileSync(path)
+  bytes[bytes.length - 3] ^= 4
+  writeFileSync(path, bytes)
+  const told = await follow(engine, { after }).stop()
+  const values = told.map((change) => (change.kind === 'rows' ? String(change.rows[0].fields[0].value) : change.kind === 'gap' ? change.cause : change.kind))
+  t.same(values, ['0', '1', 'damaged', '3'])
+})
+
+t.test('log files stay for readers within their bounds only', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, { cdc_log_size: 200_000, wal_max_file_size: 65_536, wal_max_unflushed: 1 })
+  t.teardown(() => closeAndRemove(engine, dir))
+  const kept = (): number => readdirSync(join(dir, 'wal')).reduce((sum, name) => sum + statSync(join(dir, 'wal', name)).size, 0)
+  const fill = async (): Promise<void> => {
+    for (let i = 0; i < 40; i++)
+      await write(
+        engine,
+        Array.from({ length: 500 }, (_, n) => ({
+          measurement: 'm',
+          tags: { n: String(n % 7) },
+          time: NOW + BigInt(i * 500 + n),
+          fields: { v: f64(Math.random()), w: f64(n) },
+        })),
+      )
+    await engine.flush()
+  }
+  await fill()
+  t.ok(kept() < 10_000, 'nobody reads, and nothing is kept')
+  const cursor = engine.changes()
+  await fill()
+  t.ok(kept() > 60_000 && kept() < 300_000, `${kept()} bytes are kept for a reader that has not come`)
+  cursor.close()
+})

@@ -2,10 +2,11 @@
 import type { Change, ChangeCursor, ChangePosition, ChangeRequest, MeasurementFilter } from 'svcdb'
 import { type Place, reaches, WHOLE, wanted } from '../../common/change-places.ts'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
+import type { TableRows } from '../wal/record.ts'
 import type { ChangeLog, Entry, OtherEntry, RowsEntry } from './change-log.ts'
 import type { LogReader } from './log-reader.ts'
 import type { MeasurementName } from './names.ts'
-import { type Group, groupsOf, rowsChanged } from './rows.ts'
+import { type Group, groupsOf, rowsChanged, someWanted } from './rows.ts'
 
 /** Rows handed out before others have a turn of the loop. */
 const ROWS_A_TURN = 16_384
@@ -162,8 +163,11 @@ export class Cursor implements ChangeCursor {
       return undefined
     }
     if (found === 'end') this.passed(until)
-    else if (found !== 'lost') return this.take(found)
-    else {
+    else if (found !== 'lost') {
+      // Decoding costs by the row, wanted or not.
+      this.sinceTurn += found.rows
+      return this.take(found)
+    } else {
       this.stopReading()
       // Removed meanwhile, so that the next try finds what is left; or it is there and cannot be read.
       if (behind(place) < (await log.oldest())) return undefined
@@ -201,6 +205,11 @@ export class Cursor implements ChangeCursor {
       entry.users++
     }
     return undefined
+  }
+
+  /** Whether some of the rows are asked for. */
+  wantsSome(tables: readonly TableRows[]): boolean {
+    return this.wantsKind('rows') && someWanted(tables, this.wants, this.log.names)
   }
 
   private told({ sequence, owner, change }: OtherEntry): Change | undefined {

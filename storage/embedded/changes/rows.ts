@@ -33,6 +33,23 @@ export function groupsOf(tables: readonly TableRows[], wants: (measurement: Meas
   return groups
 }
 
+/** Whether some rows are of measurements that are asked for. */
+export function someWanted(tables: readonly TableRows[], wants: (measurement: MeasurementName) => boolean, names: ChangeNames): boolean {
+  return tables.some(({ table, rows, series }) => {
+    const own = names.table(table)?.measurement ?? -1
+    let last = -1
+    for (let row = 0; row < rows; row++) {
+      const id = own < 0 ? names.ownerOf(series[row]) : own
+      if (id === last) continue
+      last = id
+      const owner = id < 0 ? undefined : names.measurement(id)
+      if (owner !== undefined && wants(owner)) return true
+      if (own >= 0) return false
+    }
+    return false
+  })
+}
+
 function sharedGroups(i: number, table: TableRows, wants: (measurement: MeasurementName) => boolean, names: ChangeNames, groups: Group[]): void {
   const counts = new Map<number, number>()
   let last = -1
