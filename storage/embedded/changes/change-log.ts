@@ -112,7 +112,7 @@ export class ChangeLog {
 
   /** @returns whether the batch is kept: it is given back later. @param release gives it back. */
   written(sequence: number, tables: TableRows[], { heap }: WriteBatch, backfill: boolean, release: () => void): boolean {
-    if (!this.isWanted(tables)) return false
+    if (!this.isWanted(sequence, tables)) return false
     const { held, needed } = sizesOf(tables, heap.bytes)
     const small = held > 4 * (needed + heap.length) + SLACK
     const kept = small ? copied(tables, heap.bytes, heap.length) : { tables, heap: heap.bytes }
@@ -141,7 +141,7 @@ export class ChangeLog {
 
   synced(): void {
     this.durable = Math.max(this.durable, this.syncing)
-    if (this.options.late) this.wake()
+    if (this.options.late) this.wake(this.ready)
   }
 
   /** Sequence up to which records may be shown. */
@@ -232,10 +232,15 @@ export class ChangeLog {
     return { kind: 'gap', from, to: position, position, sequence: to.sequence, cause }
   }
 
-  private isWanted(tables: readonly TableRows[]): boolean {
-    for (const cursor of this.cursors) if (cursor.wantsSome(tables)) return true
-    if (!this.options.late && this.cursors.size > 0) this.wake() // so that places move on
-    return false
+  /** Whether a cursor wants some of the rows; those that do not, and have seen all before them, move on. */
+  private isWanted(sequence: number, tables: readonly TableRows[]): boolean {
+    const before = this.entries.at(-1)?.sequence ?? 0
+    let wanted = false
+    for (const cursor of this.cursors) {
+      if (cursor.wantsSome(tables)) wanted = true
+      else cursor.moveOn(sequence, before)
+    }
+    return wanted
   }
 
   private get isFull(): boolean {
@@ -248,7 +253,7 @@ export class ChangeLog {
     this.rows += entry.rows
     this.bytes += entry.bytes
     if (this.isFull) this.trim()
-    if (!this.options.late) this.wake()
+    if (!this.options.late) this.wake(entry.sequence)
   }
 
   private leave(entry: Entry): void {
@@ -260,7 +265,8 @@ export class ChangeLog {
     if (entry.users === 0) entry.release()
   }
 
-  private wake(): void {
-    for (const cursor of this.cursors) cursor.wake()
+  /** @param sequence of the newest record that may be shown. */
+  private wake(sequence: number): void {
+    for (const cursor of this.cursors) if (cursor.at <= sequence) cursor.wake()
   }
 }

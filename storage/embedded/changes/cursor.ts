@@ -49,6 +49,10 @@ export class Cursor implements ChangeCursor {
     return this.target ?? behind(this.place)
   }
 
+  get at(): number {
+    return this.place.sequence
+  }
+
   get behind(): number {
     return Math.max(0, this.log.ready - this.place.sequence)
   }
@@ -205,6 +209,12 @@ export class Cursor implements ChangeCursor {
       entry.users++
     }
     return undefined
+  }
+
+  /** A record has nothing for it: it passes that without being woken, if it waits and has looked at the newest record that is held. */
+  moveOn(sequence: number, newestHeld: number): void {
+    if (this.waiting !== undefined && this.reader === undefined && this.foreign === undefined && this.place.sequence >= newestHeld)
+      this.place = { sequence, part: WHOLE }
   }
 
   /** Whether some of the rows are asked for. */
