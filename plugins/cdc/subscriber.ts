@@ -12,6 +12,8 @@ import { partialId, type Subscription } from './request.ts'
 
 /** What browsers wait before they come back. */
 const RETRY_MS = 2000
+/** Of the time without an event: timers are not exact. */
+const EARLY = 0.9
 /** For what is still in buffers when a stream has ended. */
 const GRACE_MS = 5000
 
@@ -96,15 +98,18 @@ export class Subscriber {
   private async drained(): Promise<void> {
     if (this.ended) return
     const { slow_reader_secs: patience } = this.config
+    const listening = new AbortController()
+    const { signal } = listening
     const cancel = this.clock.after(patience * 1000, () =>
       this.end('slow', `the reader has taken nothing for ${patience} s (cdc.slow_reader_secs); connect again with Last-Event-ID to go on`),
     )
     try {
-      await Promise.race([once(this.output, 'drain'), once(this.output, 'close')])
+      await Promise.race([once(this.output, 'drain', { signal }), once(this.output, 'close', { signal })])
     } catch {
       // It was destroyed, which ends it.
     } finally {
       cancel()
+      listening.abort()
     }
   }
 
@@ -112,7 +117,7 @@ export class Subscriber {
     const every = this.config.keep_alive_secs * 1000
     this.cancelKeepAlive = this.clock.after(every, async () => {
       if (this.ended) return
-      if (this.clock.monotonic() - this.lastSent >= every && !this.output.writableNeedDrain) this.send(': keep-alive\n\n')
+      if (this.clock.monotonic() - this.lastSent >= every * EARLY && !this.output.writableNeedDrain) this.send(': keep-alive\n\n')
       this.keepAlive()
     })
   }
