@@ -32,6 +32,7 @@ export function follow(engine: Storage, request?: ChangeRequest): Follower {
       return told
     },
     async stop() {
+      for (const end = Date.now() + PATIENCE_MS; cursor.behind > 0 && Date.now() < end; ) await setTimeout(2)
       await setTimeout(QUIET_MS)
       cursor.close()
       await ended

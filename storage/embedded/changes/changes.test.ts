@@ -225,7 +225,9 @@ t.test('a fault in a file of the log is a gap, and what lies behind the file is 
   const bytes = readFileSync(path)
   bytes[bytes.length - 3] ^= 4
   writeFileSync(path, bytes)
-  const told = await follow(engine, { after }).stop()
+  const follower = follow(engine, { after })
+  await follower.until(4)
+  const told = await follower.stop()
   const values = told.map((change) => (change.kind === 'rows' ? String(change.rows[0].fields[0].value) : change.kind === 'gap' ? change.cause : change.kind))
   t.same(values, ['0', '1', 'damaged', '3'])
 })
