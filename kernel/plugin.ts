@@ -37,6 +37,8 @@ export interface PluginDefinition<S extends TSchema = TSchema> {
    * plugins share as long as no two declare the same key.
    */
   section?: string
+  /** Without its section in the file the plugin is as if it were not selected: nothing is declared, its routes answer 404. An empty section will do. */
+  needsSection?: true
   /** Plugin ids or service names that must be there; they start first. */
   requires?: readonly string[]
   /** Plugins that come with it, as they would stand in `plugins`: selected where the config does not name them, and started first. One whose capabilities the engine lacks is left out. */
@@ -78,6 +80,8 @@ export function definePlugin<S extends TSchema = TObject>(definition: PluginDefi
   for (const { name } of definition.commands ?? [])
     if (!/^[a-z][a-z0-9-]*$/.test(name)) throw new Error(`cannot define plugin "${id}": the command "${name}" is not lower case letters, digits and "-"`)
   if (definition.config !== undefined) requireDescriptions(id, '', definition.config)
+  if (definition.needsSection && definition.section === '')
+    throw new Error(`cannot define plugin "${id}": it needs its section, and has none of its own; name one`)
   return Object.freeze({ ...(definition as unknown as PluginDefinition), [MARK]: true as const })
 }
 

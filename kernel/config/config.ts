@@ -121,9 +121,10 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const problems: string[] = []
   const { plugins: listed = [], ...rest } = structuredClone(read.tree)
 
-  const listedOnce = withoutDuplicates([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
+  const named = withoutDuplicates([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
+  const listedOnce = named.filter((plugin) => !plugin.needsSection || hasSection(rest, plugin.section ?? plugin.id))
   const selected = await withIncluded(listedOnce, read, problems)
-  const ofPlugins = await overridesIn(read, selected)
+  const ofPlugins = await overridesIn(read, [...new Set([...named, ...selected])])
   const source = { ...read, overrides: new Map([...read.overrides, ...givenBy(ofPlugins, read.flags ?? {}, read.env ?? {})]) }
   const plugins = startOrder(selected, problems)
   problems.push(...nameClashes(plugins))
@@ -217,11 +218,14 @@ async function overridesIn({ env = {}, file }: ConfigSource, selected: readonly 
 function overridesWithoutSection(known: readonly Override[], tree: Tree, { file, overrides }: ConfigSource): string[] {
   return known.flatMap(({ section, key, needsSection }) => {
     const given = overrides.get(`${section}.${key}`)
-    const found = section.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree)
-    return needsSection === undefined || given === undefined || found !== undefined
+    return needsSection === undefined || given === undefined || hasSection(tree, section)
       ? []
       : [`cannot use the environment variable "${given.from}": there is no section [${section}] in ${file}; add it, or unset the variable`]
   })
+}
+
+function hasSection(tree: Tree, section: string): boolean {
+  return section.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree) !== undefined
 }
 
 async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {

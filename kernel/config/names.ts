@@ -40,7 +40,6 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.lvc_measurements': LAST_VALUES,
   'database.max_forecast_horizon': NO_MODELS,
   'database.max_training_points': NO_MODELS,
-  triggers: 'this version has no triggers',
   tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
   cluster: 'a server is alone in this version',
   kafka: NO_CONNECTORS,
