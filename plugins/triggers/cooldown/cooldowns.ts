@@ -1,0 +1,115 @@
+/**
+ * Cooldowns of one namespace: the spans of each trigger and series that has fired, bounded in number. When there are too many, those that fired longest ago go, and
+ * all up to their newest time stays silent for the trigger: what was forgotten can cost a late signal, never make a second one.
+ */
+import { createHash } from 'node:crypto'
+import { type KeptSpans, Spans } from './spans.ts'
+
+/** One trigger's. */
+export interface TriggerCooldowns {
+  readonly id: string
+  /** Nanoseconds. */
+  readonly cooldown: bigint
+  /** For series that are not remembered. */
+  floor: bigint | undefined
+  /** Of series of this process; the same entries as in `Cooldowns.entries`. */
+  readonly bySeries: Map<number, Entry>
+}
+
+interface Entry {
+  key: string
+  trigger: TriggerCooldowns
+  /** Number in this process; undefined = not met yet. */
+  series: number | undefined
+  spans: Spans
+}
+
+/** What a judgement has changed, for the store. */
+export interface CooldownChanges {
+  put: Map<string, KeptSpans>
+  deleted: Set<string>
+  /** By trigger's id. */
+  floors: Map<string, bigint>
+}
+
+export type Judgement = 'fires' | 'silent' | 'forgotten'
+
+export class Cooldowns {
+  /** Key: trigger's id and the series' hash. In the order in which they fired. */
+  private readonly entries = new Map<string, Entry>()
+  private readonly most: () => number
+
+  /** @param most entries that there may be. */
+  constructor(most: () => number) {
+    this.most = most
+  }
+
+  get size(): number {
+    return this.entries.size
+  }
+
+  load(key: string, trigger: TriggerCooldowns, kept: KeptSpans): void {
+    this.entries.set(key, { key, trigger, series: undefined, spans: Spans.from(kept, trigger.cooldown) })
+  }
+
+  /** Judges a point that the condition holds for, and remembers it where it fires. @param tags of the series, asked for when it is met first. */
+  judge(trigger: TriggerCooldowns, series: number, low: number, high: number, tags: () => Record<string, string>, changes: CooldownChanges): Judgement {
+    let entry = trigger.bySeries.get(series)
+    if (entry?.spans.isSurelySilent(low, high)) return 'silent'
+    let key = entry?.key
+    if (entry === undefined) {
+      key = `${trigger.id}/${seriesHash(tags())}`
+      entry = this.entries.get(key)
+      if (entry !== undefined) this.name(entry, series)
+    }
+    const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
+    if (entry === undefined) {
+      if (trigger.floor !== undefined && time <= trigger.floor) return 'forgotten'
+      this.makeRoom(changes)
+      entry = { key: key as string, trigger, series: undefined, spans: new Spans() }
+      this.name(entry, series)
+    } else if (entry.spans.isSilent(time, trigger.cooldown)) return 'silent'
+    entry.spans.add(time, trigger.cooldown)
+    this.entries.delete(entry.key)
+    this.entries.set(entry.key, entry)
+    changes.put.set(entry.key, entry.spans.kept())
+    changes.deleted.delete(entry.key)
+    return 'fires'
+  }
+
+  /** Forgets a trigger that is dropped. @returns the keys of its entries. */
+  drop(trigger: TriggerCooldowns): string[] {
+    const keys = [...this.entries.values()].filter((entry) => entry.trigger === trigger).map(({ key }) => key)
+    for (const key of keys) this.entries.delete(key)
+    trigger.bySeries.clear()
+    return keys
+  }
+
+  private name(entry: Entry, series: number): void {
+    entry.series = series
+    entry.trigger.bySeries.set(series, entry)
+  }
+
+  private makeRoom(changes: CooldownChanges): void {
+    while (this.entries.size >= Math.max(1, this.most())) {
+      const [oldest] = this.entries.values()
+      const { key, trigger, series, spans } = oldest
+      this.entries.delete(key)
+      if (series !== undefined) trigger.bySeries.delete(series)
+      if (trigger.floor === undefined || spans.newest > trigger.floor) trigger.floor = spans.newest
+      changes.floors.set(trigger.id, trigger.floor)
+      changes.put.delete(key)
+      changes.deleted.add(key)
+    }
+  }
+}
+
+/** The same for the same tags in every process. */
+export function seriesHash(tags: Readonly<Record<string, string>>): string {
+  return createHash('sha256').update(seriesText(tags)).digest('base64url').slice(0, 22)
+}
+
+/** The tags of a series, in one order. */
+export function seriesText(tags: Readonly<Record<string, string>>): string {
+  return JSON.stringify(Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
