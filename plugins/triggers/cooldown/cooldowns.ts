@@ -16,7 +16,7 @@ export interface TriggerCooldowns {
   readonly bySeries: Map<number, Entry>
 }
 
-interface Entry {
+export interface Entry {
   key: string
   trigger: TriggerCooldowns
   /** Number in this process; undefined = not met yet. */

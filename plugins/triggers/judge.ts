@@ -1,0 +1,105 @@
+/** Judges the rows of one change: which triggers fire for which points. Pure but for the memory of cooldowns; the work yields where it may be interrupted. */
+import { RUN_ROWS } from './evaluate/scratch.ts'
+import type { Rows } from './evaluate/evaluator.ts'
+import { eventId, type Signal, severityOf, type Thresholds } from './signal.ts'
+import type { Pending, Tenant, Watch } from './tenant.ts'
+
+/** Pairs of a row and a trigger that one run may find. A row alone finds at most one for each trigger. */
+const MAX_PAIRS = 65_536
+/** Signals that wait for one commit. */
+export const MAX_PENDING = 1000
+/** Pairs between two yields. */
+const PAIRS = 256
+
+/** Rows as a change cursor has them. */
+export interface Changed extends Rows {
+  measurement: string
+  position: string
+  backfill: boolean
+  times: Int32Array
+}
+
+export interface JudgeCounts {
+  silent: number
+  forgotten: number
+}
+
+export interface JudgeOptions {
+  thresholds: Thresholds
+  counts: JudgeCounts
+}
+
+/**
+ * @param from the first row that is not judged yet. @returns the row to go on with after a commit: `change.rows` when all are judged, less when enough signals
+ * wait in `pending`.
+ */
+export function* judge(tenant: Tenant, watch: Watch, change: Changed, from: number, pending: Pending, options: JudgeOptions): Generator<void, number, void> {
+  const { triggers, evaluator } = watch
+  const isOn = (i: number): boolean => triggers[i].enabled && triggers[i].alive && change.position > triggers[i].after
+  if (!triggers.some((_, i) => isOn(i))) return change.rows
+  let row = from
+  let step = RUN_ROWS
+  const most = Math.max(MAX_PAIRS, triggers.length)
+  try {
+    while (row < change.rows) {
+      const to = Math.min(change.rows, row + step)
+      if (!(yield* evaluator.run(change, row, to, isOn, most))) {
+        step = Math.max(1, (to - row) >> 1)
+        continue
+      }
+      const stopped = yield* fire(tenant, watch, change, row, pending, options)
+      if (stopped !== undefined) return stopped
+      row = to
+      yield
+    }
+    return change.rows
+  } finally {
+    evaluator.end()
+  }
+}
+
+/** Goes through the pairs of a run in the order of rows. @returns the row to go on with, if enough signals wait. */
+function* fire(
+  tenant: Tenant,
+  { triggers, evaluator }: Watch,
+  change: Changed,
+  from: number,
+  pending: Pending,
+  { thresholds, counts }: JudgeOptions,
+): Generator<void, number | undefined, void> {
+  const { times, series } = change
+  let last = -1
+  for (let k = 0; k < evaluator.found; k++) {
+    const pair = evaluator.pairs[k]
+    const row = from + Math.floor(pair / triggers.length)
+    if (row !== last && pending.signals.length >= MAX_PENDING) return row
+    last = row
+    const at = pair % triggers.length
+    const trigger = triggers[at]
+    if (k % PAIRS === PAIRS - 1) yield
+    if (!trigger.alive || !trigger.enabled) continue
+    let tags: Record<string, string> | undefined
+    const tagsOf = (): Record<string, string> => (tags ??= change.tagsOf(series[row]))
+    const [low, high] = [times[row * 2], times[row * 2 + 1]]
+    const judgement = tenant.cooldowns.judge(trigger, series[row], low, high, tagsOf, pending.changes)
+    if (judgement === 'silent') counts.silent++
+    else if (judgement === 'forgotten') counts.forgotten++
+    else {
+      const timestamp = String((BigInt(high) << 32n) | BigInt(low >>> 0))
+      const value = evaluator.valueOf(at, row)
+      const signal: Signal = {
+        event_id: eventId(trigger.id, tagsOf(), timestamp),
+        trigger_id: trigger.id,
+        trigger_name: trigger.name,
+        measurement: trigger.measurement,
+        tags: tagsOf(),
+        timestamp,
+        severity: severityOf(value, thresholds),
+        value,
+        metadata: { sequence: 0, condition: trigger.conditionText, ...(change.backfill ? { backfill: true as const } : {}) },
+      }
+      pending.signals.push(signal)
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,65 @@
+/** Signals: what a trigger has found, as it is kept, shown and delivered. */
+import { createHash } from 'node:crypto'
+import { seriesText } from './cooldown/cooldowns.ts'
+
+export type Severity = 'info' | 'warning' | 'critical'
+
+/** As it is kept. */
+export interface Signal {
+  event_id: string
+  trigger_id: string
+  trigger_name: string
+  measurement: string
+  tags: Record<string, string>
+  /** Of the point, nanoseconds, as decimal text: JSON numbers are too short for it. */
+  timestamp: string
+  severity: Severity
+  value: number
+  metadata: SignalMetadata
+}
+
+export interface SignalMetadata {
+  /** Place in the order of the namespace's signals. */
+  sequence: number
+  condition: string
+  /** The write was a backfill. */
+  backfill?: true
+}
+
+export interface Thresholds {
+  warning: number
+  critical: number
+}
+
+export function severityOf(value: number, { warning, critical }: Thresholds): Severity {
+  return value >= critical ? 'critical' : value >= warning ? 'warning' : 'info'
+}
+
+/**
+ * The id of a trigger's signal for a point: the same whenever it is made (UUID version 5, RFC 9562, in the trigger's own namespace of names).
+ * @param trigger a UUID.
+ */
+export function eventId(trigger: string, tags: Readonly<Record<string, string>>, time: string): string {
+  const digest = createHash('sha1')
+    .update(Buffer.from(trigger.replaceAll('-', ''), 'hex'))
+    .update(`${time} ${seriesText(tags)}`)
+    .digest()
+  digest[6] = (digest[6] & 0x0f) | 0x50
+  digest[8] = (digest[8] & 0x3f) | 0x80
+  const hex = digest.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
+}
+
+/** As callers read it, for JSON.stringify: the timestamp is an integer of nanoseconds, with all its digits. */
+export function signalData(signal: Signal): Record<string, unknown> {
+  const { event_id, trigger_id, trigger_name, measurement, tags, timestamp, severity, value, metadata } = signal
+  return { event_id, trigger_id, trigger_name, measurement, tags, timestamp: rawJson(timestamp), signal_type: 'trigger', severity, value, metadata }
+}
+
+/** Digits that JSON.stringify writes as they are (ECMAScript's JSON.rawJSON). */
+const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
+
+/** Milliseconds. */
+export function millisOf(timestamp: string): number {
+  return Number(BigInt(timestamp) / 1_000_000n)
+}

@@ -1,0 +1,185 @@
+/** What triggers keep in the state store, and how it is read and committed. */
+import type { StateEntry, StateStore } from 'svcdb'
+import type { Cooldowns } from './cooldown/cooldowns.ts'
+import type { KeptSpans } from './cooldown/spans.ts'
+import { type Keys, keysOf, type Place, partsOf, TRIGGERS } from './keys.ts'
+import type { Signal } from './signal.ts'
+import type { Pending, Tenant } from './tenant.ts'
+import { type KeptTrigger, keptOf, type Trigger, triggerOf } from './trigger.ts'
+
+/** Entries that are read or deleted at once. */
+const PAGE = 500
+
+/** Another process has judged the same: what this one has found is void. */
+export class RivalError extends Error {}
+
+export class Store {
+  private readonly state: StateStore
+
+  constructor(state: StateStore) {
+    this.state = state
+  }
+
+  /** Namespaces that have triggers. */
+  async namespaces(): Promise<string[]> {
+    const found: string[] = []
+    for (let start = TRIGGERS; ; ) {
+      const [entry] = await this.state.list<KeptTrigger>({ prefix: TRIGGERS, start, limit: 1 })
+      if (entry === undefined) return found
+      const { namespace } = partsOf(entry.key)
+      found.push(namespace)
+      // "0" follows "/".
+      start = `${TRIGGERS}${namespace}0`
+    }
+  }
+
+  /** Reads all of a namespace into memory. @param unreadable called for a trigger that cannot be understood. */
+  async load(tenant: Tenant, unreadable: (key: string, error: unknown) => void): Promise<void> {
+    const keys = keysOf(tenant.namespace)
+    tenant.clear()
+    tenant.place = (await this.state.get<Place>(keys.place)) ?? { version: 0, position: '', first: 0, next: 0, handed: 0 }
+    for await (const { key, value } of this.all<KeptTrigger>(keys.triggers)) {
+      try {
+        tenant.add(triggerOf(value))
+      } catch (error) {
+        unreadable(key, error)
+      }
+    }
+    const orphans: string[] = []
+    for await (const { key, value } of this.all<string>(keys.floors)) {
+      const trigger = tenant.byId.get(key.slice(keys.floors.length))
+      if (trigger === undefined) orphans.push(key)
+      else trigger.floor = BigInt(value)
+    }
+    await this.loadCooldowns(keys, tenant, tenant.cooldowns, orphans)
+    await this.deleteAll(orphans)
+  }
+
+  private async loadCooldowns(keys: Keys, { byId }: Tenant, cooldowns: Cooldowns, orphans: string[]): Promise<void> {
+    const found: { entry: string; trigger: Trigger; value: KeptSpans; newest: bigint }[] = []
+    for await (const { key, value } of this.all<KeptSpans>(keys.cooldowns)) {
+      const entry = key.slice(keys.cooldowns.length)
+      const trigger = byId.get(entry.slice(0, entry.indexOf('/')))
+      if (trigger === undefined) orphans.push(key)
+      else found.push({ entry, trigger, value, newest: BigInt(value.spans.at(-1) ?? '0') })
+    }
+    found.sort((a, b) => (a.newest < b.newest ? -1 : a.newest > b.newest ? 1 : 0))
+    for (const { entry, trigger, value } of found) cooldowns.load(entry, trigger, value)
+  }
+
+  /** Places of a namespace's signals that are kept: the first, and the next one. */
+  async range(namespace: string): Promise<{ first: number; next: number }> {
+    return (await this.state.get<Place>(keysOf(namespace).place)) ?? { first: 0, next: 0 }
+  }
+
+  /** Signals from a place on, oldest first. */
+  async signals(namespace: string, from: number, before: number, limit: number): Promise<Signal[]> {
+    const keys = keysOf(namespace)
+    const range = { prefix: keys.signals, start: keys.signal(Math.max(0, from)), end: keys.signal(Math.max(0, before)), limit }
+    return (await this.state.list<Signal>(range)).map(({ value }) => value)
+  }
+
+  /** Makes a trigger. @param place where judging begins, if nothing is judged yet. @returns false when there is one of the name. */
+  async create(namespace: string, trigger: Trigger, place: Place | undefined): Promise<boolean> {
+    const keys = keysOf(namespace)
+    return this.state.transaction(async (tx) => {
+      if ((await tx.get(keys.trigger(trigger.name))) !== undefined) return false
+      tx.put(keys.trigger(trigger.name), keptOf(trigger))
+      if (place !== undefined) tx.put(keys.place, place)
+      return true
+    })
+  }
+
+  async update(namespace: string, triggers: readonly Trigger[], place?: Place): Promise<void> {
+    const keys = keysOf(namespace)
+    await this.state.transaction((tx) => {
+      for (const trigger of triggers) tx.put(keys.trigger(trigger.name), keptOf(trigger))
+      if (place !== undefined) tx.put(keys.place, place)
+    })
+  }
+
+  async drop(namespace: string, { name, id }: Trigger): Promise<void> {
+    const keys = keysOf(namespace)
+    await this.state.transaction((tx) => {
+      tx.delete(keys.trigger(name))
+      tx.delete(keys.floor(id))
+    })
+  }
+
+  /** @param entries of cooldowns. */
+  async forget(namespace: string, entries: readonly string[]): Promise<void> {
+    const keys = keysOf(namespace)
+    await this.deleteAll(entries.map((entry) => keys.cooldown(entry)))
+  }
+
+  /**
+   * All that was judged up to a place, or nothing: signals, cooldowns and the place in one transaction. What waits in `pending` is numbered in it.
+   * @param capacity signals that are kept. @returns the place as it is now, and how many signals went. @throws RivalError when another process came first.
+   */
+  async commit(tenant: Tenant, to: Pick<Place, 'position' | 'partial'>, pending: Pending, capacity: number): Promise<{ place: Place; evicted: number }> {
+    const keys = keysOf(tenant.namespace)
+    const { version, first, next } = tenant.place
+    const alive = (entry: string): boolean => tenant.byId.has(entry.slice(0, entry.indexOf('/')))
+    const signals = pending.signals.filter(({ trigger_id }) => tenant.byId.has(trigger_id))
+    for (const [i, signal] of signals.entries()) signal.metadata.sequence = next + i
+    pending.signals = signals
+    const end = next + signals.length
+    // Those of this very commit stay until they were handed to their channels.
+    const kept = Math.max(first, Math.min(next, end - capacity))
+    const place: Place = { version: version + 1, ...to, first: kept, next: end, handed: next }
+    if (to.partial === undefined) delete place.partial
+    await this.state.transaction(async (tx) => {
+      const known = await tx.get<Place>(keys.place)
+      if ((known?.version ?? 0) !== version) throw new RivalError(`cannot commit what was judged of namespace "${tenant.namespace}": another process has judged it`)
+      tx.put(keys.place, place)
+      for (let i = first; i < kept; i++) tx.delete(keys.signal(i))
+      for (const signal of signals) tx.put(keys.signal(signal.metadata.sequence), signal)
+      for (const entry of pending.changes.deleted) tx.delete(keys.cooldown(entry))
+      for (const [entry, spans] of pending.changes.put) if (alive(entry)) tx.put(keys.cooldown(entry), spans)
+      for (const [id, floor] of pending.changes.floors) if (tenant.byId.has(id)) tx.put(keys.floor(id), String(floor))
+    })
+    return { place, evicted: kept - first }
+  }
+
+  /** Moves places on, of namespaces of which nothing else has changed. @returns those that were moved. */
+  async move(places: readonly { tenant: Tenant; place: Place }[]): Promise<Tenant[]> {
+    return this.state.transaction(async (tx) => {
+      const moved: Tenant[] = []
+      for (const { tenant, place } of places) {
+        const { place: key } = keysOf(tenant.namespace)
+        if (((await tx.get<Place>(key))?.version ?? 0) !== place.version - 1) continue
+        tx.put(key, place)
+        moved.push(tenant)
+      }
+      return moved
+    })
+  }
+
+  /** Deletes all that a namespace has. */
+  async clear(namespace: string): Promise<void> {
+    for (const prefix of keysOf(namespace).all) {
+      for (;;) {
+        const page = await this.state.list({ prefix, limit: PAGE })
+        if (page.length === 0) break
+        await this.deleteAll(page.map(({ key }) => key))
+      }
+    }
+  }
+
+  private async *all<T>(prefix: string): AsyncGenerator<StateEntry<T>> {
+    for (let start = prefix; ; ) {
+      const page = await this.state.list<T>({ prefix, start, limit: PAGE })
+      yield* page
+      if (page.length < PAGE) return
+      start = `${page[page.length - 1].key}\0`
+    }
+  }
+
+  private async deleteAll(keys: readonly string[]): Promise<void> {
+    for (let at = 0; at < keys.length; at += PAGE) {
+      await this.state.transaction((tx) => {
+        for (const key of keys.slice(at, at + PAGE)) tx.delete(key)
+      })
+    }
+  }
+}

@@ -1,0 +1,103 @@
+/** One namespace's triggers in memory: by name, and by the measurement that they watch. */
+import { type CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
+import { Evaluator } from './evaluate/evaluator.ts'
+import { compile } from './evaluate/program.ts'
+import type { Scratch } from './evaluate/scratch.ts'
+import type { FactsBudget } from './evaluate/series-facts.ts'
+import type { Place } from './keys.ts'
+import type { Signal } from './signal.ts'
+import type { Trigger } from './trigger.ts'
+
+/** The triggers on one measurement, ready to be asked. */
+export interface Watch {
+  readonly triggers: readonly Trigger[]
+  readonly evaluator: Evaluator
+}
+
+export interface Shared {
+  readonly scratch: Scratch
+  readonly facts: FactsBudget
+}
+
+/** What was judged and is not committed yet. */
+export interface Pending {
+  signals: Signal[]
+  changes: CooldownChanges
+}
+
+export const nothingPending = (): Pending => ({ signals: [], changes: { put: new Map(), deleted: new Set(), floors: new Map() } })
+
+export class Tenant {
+  readonly namespace: string
+  readonly triggers = new Map<string, Trigger>()
+  readonly byId = new Map<string, Trigger>()
+  cooldowns: Cooldowns
+  /** As it is committed. */
+  place: Place = { version: 0, position: '', first: 0, next: 0, handed: 0 }
+  private readonly byMeasurement = new Map<string, Trigger[]>()
+  private readonly watches = new Map<string, Watch>()
+  private readonly shared: Shared
+  private readonly most: () => number
+
+  /** @param most cooldowns that there may be. */
+  constructor(namespace: string, shared: Shared, most: () => number) {
+    this.namespace = namespace
+    this.shared = shared
+    this.most = most
+    this.cooldowns = new Cooldowns(most)
+  }
+
+  get enabled(): number {
+    let count = 0
+    for (const { enabled } of this.triggers.values()) if (enabled) count++
+    return count
+  }
+
+  add(trigger: Trigger): void {
+    this.triggers.set(trigger.name, trigger)
+    this.byId.set(trigger.id, trigger)
+    const others = this.byMeasurement.get(trigger.measurement)
+    if (others === undefined) this.byMeasurement.set(trigger.measurement, [trigger])
+    else others.push(trigger)
+    this.watches.delete(trigger.measurement)
+  }
+
+  remove(trigger: Trigger): void {
+    trigger.alive = false
+    this.triggers.delete(trigger.name)
+    this.byId.delete(trigger.id)
+    const others = (this.byMeasurement.get(trigger.measurement) ?? []).filter((other) => other !== trigger)
+    if (others.length === 0) this.byMeasurement.delete(trigger.measurement)
+    else this.byMeasurement.set(trigger.measurement, others)
+    this.watches.delete(trigger.measurement)
+  }
+
+  on(measurement: string): readonly Trigger[] {
+    return this.byMeasurement.get(measurement) ?? []
+  }
+
+  isWatched(measurement: string): boolean {
+    return this.byMeasurement.has(measurement)
+  }
+
+  watch(measurement: string): Watch | undefined {
+    const triggers = this.byMeasurement.get(measurement)
+    if (triggers === undefined) return undefined
+    let watch = this.watches.get(measurement)
+    if (watch === undefined) {
+      const evaluator = new Evaluator(compile(triggers.map(({ condition }) => condition)), this.shared.scratch, this.shared.facts)
+      this.watches.set(measurement, (watch = { triggers: [...triggers], evaluator }))
+    }
+    return watch
+  }
+
+  /** Forgets all, to be read again. */
+  clear(): void {
+    for (const trigger of this.triggers.values()) trigger.alive = false
+    this.triggers.clear()
+    this.byId.clear()
+    this.byMeasurement.clear()
+    this.watches.clear()
+    this.cooldowns = new Cooldowns(this.most)
+  }
+}
