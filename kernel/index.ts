@@ -109,15 +109,6 @@ export {
   type RowsChanged,
   type SeriesDeleted,
 } from './storage/changes.ts'
-  WEBHOOKS,
-  type WebhookAnswer,
-  type WebhookDelivery,
-  type WebhookEvent,
-  type WebhookRef,
-  type WebhookReport,
-  type WebhookStatus,
-  type Webhooks,
-} from './services/webhooks.ts'
 export type {
   DeclaredSqlFunction,
   SqlArgument,

@@ -102,6 +102,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
         shared.auth.addScoped(resource)
       },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
+      authorize: (context, action, resource) => shared.auth.authorize(context, action, resource),
     },
     sql: {
       function(declaration) {

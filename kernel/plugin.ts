@@ -168,6 +168,11 @@ export interface AuthSeam {
   scoped(resource: string): void
   /** For a listener of the plugin's own: the context of one call. HTTP routes are admitted already. @throws UNAUTHORIZED, FORBIDDEN. */
   admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext>
+  /**
+   * Whether whoever calls may do something beside what the call was admitted for, such as a statement that deletes on a route that writes. The answer is
+   * reported to observers as that of a call. @throws FORBIDDEN.
+   */
+  authorize(context: CallContext, action: Action, resource: string): Promise<void>
 }
 
 export interface SqlSeam {

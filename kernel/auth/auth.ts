@@ -224,6 +224,17 @@ export class Auth {
     })
   }
 
+  /** Asks about more that an admitted call is to do. @throws FORBIDDEN. */
+  async authorize(context: CallContext, action: Action, resource: string): Promise<void> {
+    if (this.open) return
+    const none = () => undefined
+    const { address, requestId } = context
+    const credentials: Credentials = { protocol: 'internal', path: resource, header: none, query: none, address, requestId }
+    await this.settled({ outcome: 'allow', stage: 'authorization', credentials, action, resource, identity: context, context }, () =>
+      this.requireMay(context, action, resource),
+    )
+  }
+
   /** Why no caller could read what is written to a namespace. */
   private unreadable(principal: string, namespace: string, known: ((namespace: string) => boolean) | undefined): SvcError | undefined {
     const problem = namespaceProblem(namespace)
@@ -270,6 +281,10 @@ export class Auth {
     decision.stage = 'limit'
     for (const limiter of this.limiters) refuse(limiter.admitted?.({ context, action, resource }))
     decision.stage = 'authorization'
+    await this.requireMay(context, action, resource)
+  }
+
+  private async requireMay(context: CallContext, action: Action, resource: string): Promise<void> {
     if (action === 'admin') this.requireAdmin(context, resource)
     for (const authorize of this.authorizers) refuse(await authorize({ context, action, resource }))
   }

@@ -1,6 +1,7 @@
 /** Judges the rows of one change: which triggers fire for which points. Pure but for the memory of cooldowns; the work yields where it may be interrupted. */
-import { RUN_ROWS } from './evaluate/scratch.ts'
+
 import type { Rows } from './evaluate/evaluator.ts'
+import { RUN_ROWS } from './evaluate/scratch.ts'
 import { eventId, type Signal, severityOf, type Thresholds } from './signal.ts'
 import type { Pending, Tenant, Watch } from './tenant.ts'
 

@@ -1,8 +1,7 @@
 /** What triggers keep in the state store, and how it is read and committed. */
 import type { StateEntry, StateStore } from 'svcdb'
-import type { Cooldowns } from './cooldown/cooldowns.ts'
 import type { KeptSpans } from './cooldown/spans.ts'
-import { type Keys, keysOf, type Place, partsOf, TRIGGERS } from './keys.ts'
+import { keysOf, type Place, partsOf, TRIGGERS } from './keys.ts'
 import type { Signal } from './signal.ts'
 import type { Pending, Tenant } from './tenant.ts'
 import { type KeptTrigger, keptOf, type Trigger, triggerOf } from './trigger.ts'
@@ -12,6 +11,21 @@ const PAGE = 500
 
 /** Another process has judged the same: what this one has found is void. */
 export class RivalError extends Error {}
+
+export interface KeptCooldown {
+  entry: string
+  trigger: Trigger
+  spans: KeptSpans
+}
+
+/** A namespace as it is kept. */
+export interface KeptTenant {
+  place: Place | undefined
+  triggers: Trigger[]
+  cooldowns: KeptCooldown[]
+  /** Keys of what belongs to no trigger. */
+  orphans: string[]
+}
 
 export class Store {
   private readonly state: StateStore
@@ -33,38 +47,37 @@ export class Store {
     }
   }
 
-  /** Reads all of a namespace into memory. @param unreadable called for a trigger that cannot be understood. */
-  async load(tenant: Tenant, unreadable: (key: string, error: unknown) => void): Promise<void> {
-    const keys = keysOf(tenant.namespace)
-    tenant.clear()
-    tenant.place = (await this.state.get<Place>(keys.place)) ?? { version: 0, position: '', first: 0, next: 0, handed: 0 }
+  /** Reads all of a namespace, but for its signals. @param unreadable called for a trigger that cannot be understood. */
+  async read(namespace: string, unreadable: (key: string, error: unknown) => void): Promise<KeptTenant> {
+    const keys = keysOf(namespace)
+    const place = await this.state.get<Place>(keys.place)
+    const triggers = new Map<string, Trigger>()
     for await (const { key, value } of this.all<KeptTrigger>(keys.triggers)) {
       try {
-        tenant.add(triggerOf(value))
+        triggers.set(value.id, triggerOf(value))
       } catch (error) {
         unreadable(key, error)
       }
     }
     const orphans: string[] = []
     for await (const { key, value } of this.all<string>(keys.floors)) {
-      const trigger = tenant.byId.get(key.slice(keys.floors.length))
+      const trigger = triggers.get(key.slice(keys.floors.length))
       if (trigger === undefined) orphans.push(key)
       else trigger.floor = BigInt(value)
     }
-    await this.loadCooldowns(keys, tenant, tenant.cooldowns, orphans)
-    await this.deleteAll(orphans)
-  }
-
-  private async loadCooldowns(keys: Keys, { byId }: Tenant, cooldowns: Cooldowns, orphans: string[]): Promise<void> {
-    const found: { entry: string; trigger: Trigger; value: KeptSpans; newest: bigint }[] = []
+    const cooldowns: KeptCooldown[] = []
     for await (const { key, value } of this.all<KeptSpans>(keys.cooldowns)) {
       const entry = key.slice(keys.cooldowns.length)
-      const trigger = byId.get(entry.slice(0, entry.indexOf('/')))
+      const trigger = triggers.get(entry.slice(0, entry.indexOf('/')))
       if (trigger === undefined) orphans.push(key)
-      else found.push({ entry, trigger, value, newest: BigInt(value.spans.at(-1) ?? '0') })
+      else cooldowns.push({ entry, trigger, spans: value })
     }
-    found.sort((a, b) => (a.newest < b.newest ? -1 : a.newest > b.newest ? 1 : 0))
-    for (const { entry, trigger, value } of found) cooldowns.load(entry, trigger, value)
+    return { place, triggers: [...triggers.values()], cooldowns, orphans }
+  }
+
+  /** What a drop was kept from deleting. */
+  async deleteOrphans({ orphans }: KeptTenant): Promise<void> {
+    await this.deleteAll(orphans)
   }
 
   /** Places of a namespace's signals that are kept: the first, and the next one. */
@@ -130,7 +143,8 @@ export class Store {
     if (to.partial === undefined) delete place.partial
     await this.state.transaction(async (tx) => {
       const known = await tx.get<Place>(keys.place)
-      if ((known?.version ?? 0) !== version) throw new RivalError(`cannot commit what was judged of namespace "${tenant.namespace}": another process has judged it`)
+      if ((known?.version ?? 0) !== version)
+        throw new RivalError(`cannot commit what was judged of namespace "${tenant.namespace}": another process has judged it`)
       tx.put(keys.place, place)
       for (let i = first; i < kept; i++) tx.delete(keys.signal(i))
       for (const signal of signals) tx.put(keys.signal(signal.metadata.sequence), signal)
@@ -142,14 +156,14 @@ export class Store {
   }
 
   /** Moves places on, of namespaces of which nothing else has changed. @returns those that were moved. */
-  async move(places: readonly { tenant: Tenant; place: Place }[]): Promise<Tenant[]> {
+  async move(places: readonly { namespace: string; place: Place }[]): Promise<Set<string>> {
     return this.state.transaction(async (tx) => {
-      const moved: Tenant[] = []
-      for (const { tenant, place } of places) {
-        const { place: key } = keysOf(tenant.namespace)
+      const moved = new Set<string>()
+      for (const { namespace, place } of places) {
+        const { place: key } = keysOf(namespace)
         if (((await tx.get<Place>(key))?.version ?? 0) !== place.version - 1) continue
         tx.put(key, place)
-        moved.push(tenant)
+        moved.add(namespace)
       }
       return moved
     })

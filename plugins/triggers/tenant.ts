@@ -6,6 +6,7 @@ import type { Scratch } from './evaluate/scratch.ts'
 import type { FactsBudget } from './evaluate/series-facts.ts'
 import type { Place } from './keys.ts'
 import type { Signal } from './signal.ts'
+import type { KeptCooldown, KeptTenant } from './store.ts'
 import type { Trigger } from './trigger.ts'
 
 /** The triggers on one measurement, ready to be asked. */
@@ -33,7 +34,9 @@ export class Tenant {
   readonly byId = new Map<string, Trigger>()
   cooldowns: Cooldowns
   /** As it is committed. */
-  place: Place = { version: 0, position: '', first: 0, next: 0, handed: 0 }
+  place: Place = NOWHERE
+  /** Rises with each change of what there is. */
+  generation = 0
   private readonly byMeasurement = new Map<string, Trigger[]>()
   private readonly watches = new Map<string, Watch>()
   private readonly shared: Shared
@@ -53,7 +56,11 @@ export class Tenant {
     return count
   }
 
+  /** In place of one of its id. */
   add(trigger: Trigger): void {
+    const known = this.byId.get(trigger.id)
+    if (known !== undefined) this.remove(known)
+    this.generation++
     this.triggers.set(trigger.name, trigger)
     this.byId.set(trigger.id, trigger)
     const others = this.byMeasurement.get(trigger.measurement)
@@ -62,11 +69,14 @@ export class Tenant {
     this.watches.delete(trigger.measurement)
   }
 
-  remove(trigger: Trigger): void {
+  remove({ id }: Trigger): void {
+    const trigger = this.byId.get(id)
+    if (trigger === undefined) return
+    this.generation++
     trigger.alive = false
     this.triggers.delete(trigger.name)
-    this.byId.delete(trigger.id)
-    const others = (this.byMeasurement.get(trigger.measurement) ?? []).filter((other) => other !== trigger)
+    this.byId.delete(id)
+    const others = this.on(trigger.measurement).filter((other) => other !== trigger)
     if (others.length === 0) this.byMeasurement.delete(trigger.measurement)
     else this.byMeasurement.set(trigger.measurement, others)
     this.watches.delete(trigger.measurement)
@@ -91,8 +101,18 @@ export class Tenant {
     return watch
   }
 
-  /** Forgets all, to be read again. */
+  /** Becomes what is kept. */
+  become({ place, triggers, cooldowns }: KeptTenant): void {
+    this.clear()
+    this.place = place ?? NOWHERE
+    for (const trigger of triggers) this.add(trigger)
+    const newest = new Map(cooldowns.map((each) => [each, BigInt(each.spans.spans.at(-1) ?? '0')]))
+    const order = (a: KeptCooldown, b: KeptCooldown): number => Number((newest.get(a) as bigint) - (newest.get(b) as bigint))
+    for (const { entry, trigger, spans } of cooldowns.toSorted(order)) this.cooldowns.load(entry, trigger, spans)
+  }
+
   clear(): void {
+    this.generation++
     for (const trigger of this.triggers.values()) trigger.alive = false
     this.triggers.clear()
     this.byId.clear()
@@ -101,3 +121,5 @@ export class Tenant {
     this.cooldowns = new Cooldowns(this.most)
   }
 }
+
+const NOWHERE: Place = { version: 0, position: '', first: 0, next: 0, handed: 0 }

@@ -77,12 +77,14 @@ export class Cooldowns {
     return 'fires'
   }
 
-  /** Forgets a trigger that is dropped. @returns the keys of its entries. */
-  drop(trigger: TriggerCooldowns): string[] {
-    const keys = [...this.entries.values()].filter((entry) => entry.trigger === trigger).map(({ key }) => key)
-    for (const key of keys) this.entries.delete(key)
-    trigger.bySeries.clear()
-    return keys
+  /** Forgets a trigger that is dropped, by its id. @returns the keys of its entries. */
+  drop(id: string): string[] {
+    const dropped = [...this.entries.values()].filter((entry) => entry.trigger.id === id)
+    for (const { key, trigger } of dropped) {
+      this.entries.delete(key)
+      trigger.bySeries.clear()
+    }
+    return dropped.map(({ key }) => key)
   }
 
   private name(entry: Entry, series: number): void {

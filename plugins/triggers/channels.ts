@@ -1,0 +1,128 @@
+/** Where signals go: the log of the server, and webhooks by the service that delivers them. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { AuditLog, AuditRecord, Clock, Logger, WebhookDelivery, WebhookReport, Webhooks } from 'svcdb'
+import { nextTurn } from 'svcdb/lib/event-loop'
+import type { TriggersMetrics } from './metrics.ts'
+import { millisOf, type Signal, signalData } from './signal.ts'
+import type { Tenant } from './tenant.ts'
+import type { Trigger } from './trigger.ts'
+
+/** Lines between two turns of the event loop. */
+const LINES = 50
+
+export interface ChannelsOptions {
+  id: string
+  log: Logger
+  metrics: TriggersMetrics
+  clock: Clock
+  logQueueSize: number
+  webhooks(): Webhooks | undefined
+  /** Where signals are recorded, if they are. */
+  auditLog(): AuditLog | undefined
+}
+
+/** Without multi_tenancy there is one, which has no name in the data. */
+export const webhookNamespace = (namespace: string): string => (namespace === '' ? 'default' : namespace)
+
+/** What the service knows a trigger's n-th channel by. */
+export const endpointName = (trigger: Pick<Trigger, 'id'>, channel: number): string => `${trigger.id}:${channel}`
+
+export class Channels {
+  private readonly options: ChannelsOptions
+  private readonly lines: { signal: Signal; at: number }[] = []
+  private writing: Promise<void> | undefined
+
+  constructor(options: ChannelsOptions) {
+    this.options = options
+  }
+
+  get logDepth(): number {
+    return this.lines.length
+  }
+
+  /** Has what becomes of deliveries counted. */
+  observe(): void {
+    const { metrics, id } = this.options
+    this.options.webhooks()?.observe(id, ({ result, seconds }: WebhookReport) => {
+      const channel = { channel: 'webhook' }
+      if (result === 'delivered') {
+        metrics.delivered.inc(channel)
+        metrics.duration.observe(channel, Math.max(0, seconds))
+      } else if (result === 'dropped') metrics.dropped.inc(channel)
+      else metrics.failed.inc(channel)
+    })
+  }
+
+  async handOver(tenant: Tenant, signals: readonly Signal[]): Promise<void> {
+    const { metrics } = this.options
+    const auditLog = this.options.auditLog()
+    if (auditLog !== undefined) for (const signal of signals) await auditLog.record(entryOf(tenant, signal))
+    const deliveries: WebhookDelivery[] = []
+    for (const signal of signals) {
+      const trigger = tenant.byId.get(signal.trigger_id)
+      if (trigger === undefined) continue
+      if (trigger.delivery.length === 0) metrics.unrouted.inc()
+      for (const [i, channel] of trigger.delivery.entries()) {
+        if (channel.kind === 'log') this.queue(signal)
+        else deliveries.push(this.deliveryOf(tenant, trigger, i, signal))
+      }
+    }
+    if (deliveries.length === 0) return
+    const webhooks = this.options.webhooks()
+    if (webhooks === undefined) return void metrics.unrouted.inc(deliveries.length)
+    const answers = await webhooks.enqueue(deliveries)
+    for (const answer of answers) {
+      if (answer === 'queued') metrics.queued.inc({ channel: 'webhook' })
+      else if (answer === 'unrouted') metrics.unrouted.inc()
+      else if (answer === 'too_large') metrics.failed.inc({ channel: 'webhook' })
+    }
+  }
+
+  /** Resolves when nothing waits for the log, or when the time is over. */
+  async drained(ms: number): Promise<void> {
+    await Promise.race([this.writing, sleep(ms, undefined, { ref: false })])
+  }
+
+  private deliveryOf(tenant: Tenant, trigger: Trigger, channel: number, signal: Signal): WebhookDelivery {
+    return {
+      endpoint: { owner: this.options.id, namespace: webhookNamespace(tenant.namespace), name: endpointName(trigger, channel) },
+      event: {
+        id: signal.event_id,
+        source: `svc:trigger/${signal.trigger_name}`,
+        type: 'io.svc.signal.fired',
+        time: millisOf(signal.timestamp),
+        data: signalData(signal),
+      },
+    }
+  }
+
+  private queue(signal: Signal): void {
+    const { metrics, logQueueSize, clock } = this.options
+    if (this.lines.length >= logQueueSize) {
+      this.lines.shift()
+      metrics.dropped.inc({ channel: 'log' })
+    }
+    this.lines.push({ signal, at: clock.monotonic() })
+    metrics.queued.inc({ channel: 'log' })
+    this.writing ??= this.write().finally(() => {
+      this.writing = undefined
+    })
+  }
+
+  private async write(): Promise<void> {
+    const { log, metrics, clock } = this.options
+    while (this.lines.length > 0) {
+      await nextTurn()
+      for (const { signal, at } of this.lines.splice(0, LINES)) {
+        log.info({ signal: signalData(signal) }, `trigger ${signal.trigger_name} has fired`)
+        metrics.delivered.inc({ channel: 'log' })
+        metrics.duration.observe({ channel: 'log' }, (clock.monotonic() - at) / 1000)
+      }
+    }
+  }
+}
+
+function entryOf({ namespace }: Tenant, { event_id, trigger_name, measurement, severity, value }: Signal): AuditRecord {
+  const resource = namespace === '' ? trigger_name : `${namespace}/${trigger_name}`
+  return { action: 'signal_fired', resource, decision: 'allow', metadata: { event_id, measurement, severity, value: String(value) } }
+}

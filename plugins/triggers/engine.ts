@@ -1,0 +1,327 @@
+/** All namespaces' triggers: makes, changes and drops them, and has the writes of those that have some judged. */
+import { randomUUID } from 'node:crypto'
+import type { ChangePosition, Clock, Logger, Storage, Webhooks } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { type Channels, endpointName, webhookNamespace } from './channels.ts'
+import type { TriggersConfig } from './config.ts'
+import { Scratch } from './evaluate/scratch.ts'
+import { FactsBudget } from './evaluate/series-facts.ts'
+import type { Place } from './keys.ts'
+import type { TriggersMetrics } from './metrics.ts'
+import { Share } from './share.ts'
+import type { Signal } from './signal.ts'
+import type { CreateTrigger } from './statement/parse.ts'
+import { Store } from './store.ts'
+import { Tenant } from './tenant.ts'
+import { made, type Trigger } from './trigger.ts'
+import { Watcher } from './watcher.ts'
+
+export interface EngineOptions {
+  id: string
+  config: TriggersConfig
+  storage(): Storage
+  webhooks(): Webhooks | undefined
+  channels: Channels
+  metrics: TriggersMetrics
+  log: Logger
+  clock: Clock
+  publish(tenant: Tenant, signals: readonly Signal[]): void
+}
+
+/** Places that are moved on in one transaction. */
+const PLACES = 200
+
+export class Engine {
+  private readonly options: EngineOptions
+  private readonly tenants = new Map<string, Tenant>()
+  private readonly watchers = new Map<string, Watcher>()
+  private readonly shared = { scratch: new Scratch(), facts: new FactsBudget() }
+  private readonly share: Share
+  /** The last change of definitions of each namespace: one after the other. */
+  private readonly last = new Map<string, Promise<unknown>>()
+  private opened: Store | undefined
+  private stopping = false
+
+  constructor(options: EngineOptions) {
+    this.options = options
+    this.share = new Share(options.config.processor_share, options.clock, (seconds) => options.metrics.seconds.inc(seconds))
+  }
+
+  get store(): Store {
+    if (this.opened === undefined) throw new SvcError('DATABASE_CLOSED', 'triggers are not read yet; retry when /ready answers 200')
+    return this.opened
+  }
+
+  /** Reads what is kept, and begins to judge. */
+  async start(): Promise<void> {
+    const store = new Store(this.options.storage().state(this.options.id))
+    for (const namespace of await store.namespaces()) {
+      const kept = await store.read(namespace, this.unreadable)
+      this.tenant(namespace).become(kept)
+      await store.deleteOrphans(kept)
+    }
+    this.opened = store
+    await this.removeUnusedEndpoints()
+    for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant, true)
+  }
+
+  async stop(): Promise<void> {
+    this.stopping = true
+    await Promise.all([...this.last.values()])
+    await Promise.all([...this.watchers.values()].map((watcher) => watcher.stop()))
+    this.watchers.clear()
+  }
+
+  counts(): { enabled: number; disabled: number } {
+    let [enabled, all] = [0, 0]
+    for (const tenant of this.tenants.values()) {
+      enabled += tenant.enabled
+      all += tenant.triggers.size
+    }
+    return { enabled, disabled: all - enabled }
+  }
+
+  get cooldowns(): number {
+    let sum = 0
+    for (const { cooldowns } of this.tenants.values()) sum += cooldowns.size
+    return sum
+  }
+
+  get behind(): number {
+    let most = 0
+    for (const { behind } of this.watchers.values()) most = Math.max(most, behind)
+    return most
+  }
+
+  /** By name. */
+  list(namespace: string): Trigger[] {
+    const triggers = [...(this.tenants.get(namespace)?.triggers.values() ?? [])]
+    return triggers.sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  get(namespace: string, name: string): Trigger | undefined {
+    return this.tenants.get(namespace)?.triggers.get(name)
+  }
+
+  /** @throws CONFLICT for a name that is taken, RATE_LIMITED when there are as many as may be, BAD_REQUEST for a URL that may not be one. */
+  create(namespace: string, statement: CreateTrigger): Promise<Trigger> {
+    return this.oneByOne(namespace, async () => {
+      this.requireRoom(namespace, statement)
+      const { default_cooldown_secs } = this.options.config
+      const cooldown = statement.cooldown ?? BigInt(Math.round(default_cooldown_secs * 1e9))
+      const id = randomUUID()
+      const after = await this.now(namespace)
+      const trigger = made(statement, { id, cooldown: String(cooldown), enabled: true, after, created_at: this.options.clock.now() })
+      try {
+        await this.define(namespace, trigger)
+        const tenant = this.tenant(namespace)
+        // Nothing was judged lately: what is written from now on is.
+        const begins = this.watchers.has(namespace) ? undefined : { ...tenant.place, version: tenant.place.version + 1, position: after }
+        if (!(await this.store.create(namespace, trigger, begins))) throw taken(trigger.name)
+        if (begins !== undefined) tenant.place = begins
+        tenant.add(trigger)
+        this.watch(tenant)
+        return trigger
+      } catch (error) {
+        await this.undefine(namespace, trigger).catch(() => {})
+        throw error
+      }
+    })
+  }
+
+  /** @throws BAD_REQUEST when there is none. */
+  alter(namespace: string, name: string, enabled: boolean): Promise<void> {
+    return this.oneByOne(namespace, async () => {
+      const tenant = this.tenant(namespace)
+      const trigger = this.require(namespace, name, 'alter')
+      if (trigger.enabled === enabled) return
+      const after = enabled ? await this.now(namespace) : trigger.after
+      const begins = enabled && !this.watchers.has(namespace) ? { ...tenant.place, version: tenant.place.version + 1, position: after } : undefined
+      await this.store.update(namespace, [{ ...trigger, enabled, after }], begins)
+      if (begins !== undefined) tenant.place = begins
+      const current = tenant.byId.get(trigger.id) ?? trigger
+      current.enabled = enabled
+      current.after = after
+      if (enabled) this.watch(tenant)
+      else await this.unwatchIfIdle(tenant)
+    })
+  }
+
+  /** @throws BAD_REQUEST when there is none. */
+  drop(namespace: string, name: string): Promise<void> {
+    return this.oneByOne(namespace, async () => {
+      const tenant = this.tenant(namespace)
+      const trigger = this.require(namespace, name, 'drop')
+      await this.store.drop(namespace, trigger)
+      tenant.remove(trigger)
+      this.watchers.get(namespace)?.select()
+      await this.unwatchIfIdle(tenant)
+      // What was under way may have committed cooldowns of it.
+      await this.watchers.get(namespace)?.settled()
+      await this.store.forget(namespace, tenant.cooldowns.drop(trigger.id))
+      await this.undefine(namespace, trigger)
+    })
+  }
+
+  /** Everything of a namespace that is deleted. */
+  forget(namespace: string): Promise<void> {
+    return this.oneByOne(namespace, async () => {
+      const tenant = this.tenants.get(namespace)
+      await this.watchers.get(namespace)?.stop()
+      this.watchers.delete(namespace)
+      for (const trigger of tenant?.triggers.values() ?? []) await this.undefine(namespace, trigger)
+      tenant?.clear()
+      this.tenants.delete(namespace)
+      await this.store.clear(namespace)
+    })
+  }
+
+  /** Has places of namespaces without signals follow, so that a start does not look at what is long past. */
+  async rest(): Promise<void> {
+    const watchers = [...this.watchers.values()]
+    for (let at = 0; at < watchers.length; at += PLACES) {
+      const resting: { watcher: Watcher; place: Place }[] = []
+      for (const watcher of watchers.slice(at, at + PLACES)) {
+        const place = await watcher.restingPlace()
+        if (place !== undefined) resting.push({ watcher, place })
+      }
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const held = resting.filter(({ watcher, place }) => watcher.hold(place, promise))
+      try {
+        const moved =
+          held.length === 0 ? new Set() : await this.store.move(held.map(({ watcher: { tenant }, place }) => ({ namespace: tenant.namespace, place })))
+        for (const { watcher, place } of held) if (moved.has(watcher.tenant.namespace)) watcher.tenant.place = place
+      } finally {
+        resolve()
+      }
+    }
+  }
+
+  /** Where the changes of a namespace end. */
+  private async now(namespace: string): Promise<ChangePosition> {
+    const cursor = this.options.storage().changes({ namespace, kinds: [] })
+    try {
+      return await cursor.position()
+    } finally {
+      cursor.close()
+    }
+  }
+
+  private tenant(namespace: string): Tenant {
+    let tenant = this.tenants.get(namespace)
+    if (tenant === undefined) {
+      const { max_cooldowns, max_cooldowns_per_namespace } = this.options.config
+      const most = (): number => Math.min(max_cooldowns_per_namespace, Math.floor(max_cooldowns / Math.max(1, this.watchers.size)))
+      this.tenants.set(namespace, (tenant = new Tenant(namespace, this.shared, most)))
+    }
+    return tenant
+  }
+
+  private watch(tenant: Tenant, handedBefore = false): void {
+    const { namespace } = tenant
+    const known = this.watchers.get(namespace)
+    if (known !== undefined) return known.select()
+    if (this.stopping) return
+    const { storage, metrics, log, config, channels, publish } = this.options
+    const watcher = new Watcher(tenant, {
+      storage,
+      store: this.store,
+      share: this.share,
+      metrics,
+      log,
+      thresholds: { warning: config.warning_value, critical: config.critical_value },
+      capacity: config.signal_store_capacity,
+      publish,
+      handOver: (of, signals) => channels.handOver(of, signals),
+      reload: (of) => this.reload(of),
+    })
+    this.watchers.set(namespace, watcher)
+    watcher.start(handedBefore)
+  }
+
+  private async reload(tenant: Tenant): Promise<void> {
+    for (;;) {
+      const { generation } = tenant
+      const kept = await this.store.read(tenant.namespace, this.unreadable)
+      // Made or dropped meanwhile: what was read may be from before.
+      if (tenant.generation === generation) return tenant.become(kept)
+    }
+  }
+
+  private async unwatchIfIdle(tenant: Tenant): Promise<void> {
+    if (tenant.enabled > 0) return
+    const watcher = this.watchers.get(tenant.namespace)
+    await watcher?.stop()
+    this.watchers.delete(tenant.namespace)
+  }
+
+  private requireRoom(namespace: string, { name, measurement }: CreateTrigger): void {
+    const { config } = this.options
+    const tenant = this.tenants.get(namespace)
+    if (tenant?.triggers.has(name)) throw taken(name)
+    const full = (what: string, limit: number, setting: string): SvcError =>
+      new SvcError('RATE_LIMITED', `cannot create trigger "${name}": ${what} ${limit} already; drop one, or raise triggers.${setting}`)
+    const { enabled, disabled } = this.counts()
+    if (enabled + disabled >= config.max_triggers) throw full('the server has', config.max_triggers, 'max_triggers')
+    if ((tenant?.triggers.size ?? 0) >= config.max_triggers_per_namespace)
+      throw full('the namespace has', config.max_triggers_per_namespace, 'max_triggers_per_namespace')
+    if ((tenant?.on(measurement).length ?? 0) >= config.max_triggers_per_measurement)
+      throw full(`measurement "${measurement}" has`, config.max_triggers_per_measurement, 'max_triggers_per_measurement')
+  }
+
+  private require(namespace: string, name: string, verb: string): Trigger {
+    const trigger = this.get(namespace, name)
+    if (trigger === undefined)
+      throw new SvcError('BAD_REQUEST', `cannot ${verb} trigger "${name}": there is none of this name; SHOW TRIGGERS lists those there are`)
+    return trigger
+  }
+
+  /** Makes the endpoints of its webhooks: before the trigger is committed, so that none is without. */
+  private async define(namespace: string, trigger: Trigger): Promise<void> {
+    for (const [i, channel] of trigger.delivery.entries()) {
+      if (channel.kind !== 'webhook') continue
+      const webhooks = this.options.webhooks()
+      if (webhooks === undefined)
+        throw new SvcError('BAD_REQUEST', `cannot deliver to ${JSON.stringify(channel.url)}: the plugin webhooks is not selected; add it to plugins`)
+      await webhooks.define({ owner: this.options.id, namespace: webhookNamespace(namespace), name: endpointName(trigger, i) }, channel.url)
+    }
+  }
+
+  private async undefine(namespace: string, trigger: Trigger): Promise<void> {
+    for (const [i, channel] of trigger.delivery.entries()) {
+      if (channel.kind !== 'webhook') continue
+      await this.options.webhooks()?.remove({ owner: this.options.id, namespace: webhookNamespace(namespace), name: endpointName(trigger, i) })
+    }
+  }
+
+  /** Those of triggers that were dropped, or never made, when the process was killed. */
+  private async removeUnusedEndpoints(): Promise<void> {
+    const webhooks = this.options.webhooks()
+    if (webhooks === undefined) return
+    const used = new Set<string>()
+    for (const { namespace, triggers } of this.tenants.values())
+      for (const trigger of triggers.values()) for (const i of trigger.delivery.keys()) used.add(`${webhookNamespace(namespace)}/${endpointName(trigger, i)}`)
+    for (const { namespace, name } of await webhooks.list(this.options.id))
+      if (!used.has(`${namespace}/${name}`)) await webhooks.remove({ owner: this.options.id, namespace, name })
+  }
+
+  private oneByOne<T>(namespace: string, work: () => Promise<T>): Promise<T> {
+    if (this.stopping) return Promise.reject(new SvcError('DATABASE_CLOSED', 'the server is stopping; retry after the restart'))
+    const result = (this.last.get(namespace) ?? Promise.resolve()).then(work)
+    const settled: Promise<unknown> = result
+      .catch(() => {})
+      .then(() => {
+        if (this.last.get(namespace) === settled) this.last.delete(namespace)
+      })
+    this.last.set(namespace, settled)
+    return result
+  }
+
+  private readonly unreadable = (key: string, error: unknown): void => {
+    this.options.log.error({ err: error, key }, 'cannot read a trigger: it is kept and does nothing')
+  }
+}
+
+function taken(name: string): SvcError {
+  return new SvcError('CONFLICT', `cannot create trigger "${name}": there is one of this name; DROP TRIGGER ${name} first, or choose another name`)
+}

@@ -1,0 +1,267 @@
+/**
+ * Follows the changes of one namespace: judges rows of measurements that have triggers, commits what fired together with the place, then hands it to the channels.
+ *
+ * Invariants
+ * - Signals, cooldowns and place are one transaction. What was judged behind the place is judged again after a crash, by the same memory, and comes to the same.
+ * - A signal is handed to its channels after it is committed, and again by the next start until a later commit says that it was.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ChangeCursor, ChangeGap, Logger, RowsChanged, Storage } from 'svcdb'
+import type { SvcError } from 'svcdb/lib/errors'
+import { patiently } from 'svcdb/lib/source'
+import { type JudgeCounts, judge, MAX_PENDING } from './judge.ts'
+import type { Place } from './keys.ts'
+import type { TriggersMetrics } from './metrics.ts'
+import type { Share } from './share.ts'
+import type { Signal, Thresholds } from './signal.ts'
+import { RivalError, type Store } from './store.ts'
+import { nothingPending, type Tenant } from './tenant.ts'
+
+export interface WatcherOptions {
+  storage(): Storage
+  store: Store
+  share: Share
+  metrics: TriggersMetrics
+  log: Logger
+  thresholds: Thresholds
+  capacity: number
+  /** Tells the readers of this process. */
+  publish(tenant: Tenant, signals: readonly Signal[]): void
+  /** Hands signals to their channels; durable where the channel keeps what waits. */
+  handOver(tenant: Tenant, signals: readonly Signal[]): Promise<void>
+  /** Reads the namespace again. */
+  reload(tenant: Tenant): Promise<void>
+}
+
+/** How long signals wait for others to be committed with. */
+const GATHER_MS = 20
+/** Signals that are handed over at once when starting. */
+const PAGE = 200
+
+export class Watcher {
+  readonly tenant: Tenant
+  private readonly options: WatcherOptions
+  private readonly ending = new AbortController()
+  private cursor: ChangeCursor | undefined
+  private pending = nothingPending()
+  private pendingSince = 0
+  /** Of the last change that was judged whole; what is committed may be behind it. */
+  private judged: string
+  /** Rises with each change that comes. */
+  private changes = 0
+  private busy = true
+  private committing: Promise<void> = Promise.resolve()
+  private done: Promise<void> | undefined
+  private failing = false
+  private held: Promise<unknown> = Promise.resolve()
+
+  constructor(tenant: Tenant, options: WatcherOptions) {
+    this.tenant = tenant
+    this.options = options
+    this.judged = tenant.place.position
+  }
+
+  /** @param handedBefore whether there can be signals that were not handed over. */
+  start(handedBefore: boolean): void {
+    this.done = this.run(handedBefore)
+  }
+
+  get behind(): number {
+    return this.cursor?.behind ?? 0
+  }
+
+  /** Has the cursor ask again which measurements are wanted. */
+  select(): void {
+    const { tenant } = this
+    this.cursor?.select((measurement) => tenant.isWatched(measurement))
+  }
+
+  /** Resolves when what was judged so far is committed, or never will be. */
+  async settled(): Promise<void> {
+    await this.committing
+  }
+
+  async stop(): Promise<void> {
+    this.ending.abort()
+    this.cursor?.close()
+    await this.done
+  }
+
+  /** Has commits wait until a place was moved on. @returns false where that cannot be any more. */
+  hold(place: Place, moved: Promise<unknown>): boolean {
+    if (this.busy || this.tenant.place.version !== place.version - 1) return false
+    this.held = moved
+    return true
+  }
+
+  /** The place to move on to, where nothing is under way and nothing waits. */
+  async restingPlace(): Promise<Place | undefined> {
+    const { changes, cursor, tenant } = this
+    if (this.busy || cursor === undefined || this.pending.signals.length > 0) return undefined
+    const position = await cursor.position()
+    if (this.busy || this.changes !== changes || this.cursor !== cursor) return undefined
+    const { place } = tenant
+    if (place.position === position && place.partial === undefined && place.handed === place.next) return undefined
+    const { partial: _, ...rest } = place
+    return { ...rest, version: place.version + 1, position, handed: place.next }
+  }
+
+  private get ended(): boolean {
+    return this.ending.signal.aborted
+  }
+
+  private async run(handedBefore: boolean): Promise<void> {
+    let hand = handedBefore
+    while (!this.ended) {
+      try {
+        if (hand) await this.handOverAgain()
+        hand = false
+        await this.follow()
+      } catch (error) {
+        if (this.ended) return
+        await this.recover(error)
+        hand = true
+      }
+    }
+  }
+
+  /** What was judged and not committed is forgotten, and judged again. */
+  private async recover(error: unknown): Promise<void> {
+    const { options, tenant } = this
+    if (!(error instanceof RivalError)) {
+      if (!this.failing) options.log.error({ err: error, namespace: tenant.namespace }, 'cannot judge what is written; it is tried again until it works')
+      this.failing = true
+      await sleep(1000, undefined, { signal: this.ending.signal }).catch(() => {})
+    }
+    this.pending = nothingPending()
+    while (!this.ended) {
+      try {
+        await options.reload(tenant)
+        this.judged = tenant.place.position
+        return
+      } catch {
+        await sleep(1000, undefined, { signal: this.ending.signal }).catch(() => {})
+      }
+    }
+  }
+
+  private async follow(): Promise<void> {
+    const { options, tenant, ending } = this
+    const cursor = options.storage().changes({
+      namespace: tenant.namespace,
+      measurements: (measurement) => tenant.isWatched(measurement),
+      kinds: ['rows'],
+      signal: ending.signal,
+      ...(tenant.place.position === '' ? {} : { after: tenant.place.position }),
+    })
+    this.cursor = cursor
+    try {
+      for (;;) {
+        this.busy = this.pending.signals.length > 0
+        const coming = cursor.next()
+        coming.catch(() => {}) // told where it is awaited
+        if (this.busy) await this.commitUnlessMoreComes(cursor, coming)
+        this.busy = false
+        const { value: change } = await coming
+        if (change === undefined || this.ended) return
+        this.busy = true
+        this.changes++
+        if (change.kind === 'gap') await this.leap(change)
+        else if (change.kind === 'rows' && !(await this.judge(change))) return
+        this.judged = change.position
+        this.failing = false
+      }
+    } finally {
+      // Stopped: what was found is kept if it can be.
+      if (this.ended && this.pending.signals.length > 0) await this.commit({ position: this.judged }).catch(() => {})
+      cursor.close()
+      this.cursor = undefined
+      this.busy = true
+    }
+  }
+
+  private async commitUnlessMoreComes(cursor: ChangeCursor, coming: Promise<unknown>): Promise<void> {
+    const wait = this.pendingSince + GATHER_MS - performance.now()
+    if (cursor.behind > 0 && wait > 0 && this.pending.signals.length < MAX_PENDING) {
+      const more = await Promise.race([coming.then(() => true), sleep(wait).then(() => false)])
+      if (more) return
+    }
+    await this.commit({ position: this.judged })
+  }
+
+  /** @returns false when it was given up. */
+  private async judge(change: RowsChanged): Promise<boolean> {
+    const { options, tenant } = this
+    const watch = tenant.watch(change.measurement)
+    if (watch === undefined) return true
+    const { partial } = tenant.place
+    const counts: JudgeCounts = { silent: 0, forgotten: 0 }
+    let row = partial?.position === change.position ? partial.rows : 0
+    while (row < change.rows) {
+      const none = this.pending.signals.length === 0
+      const work = judge(tenant, watch, change, row, this.pending, { thresholds: options.thresholds, counts })
+      const next = await options.share.run(work, () => this.ended)
+      if (next === undefined) return false
+      row = next
+      if (none && this.pending.signals.length > 0) this.pendingSince = performance.now()
+      if (row < change.rows) await this.commit({ position: this.judged, partial: { position: change.position, rows: row } })
+    }
+    options.metrics.judged.inc()
+    options.metrics.rows.inc(change.rows)
+    if (counts.silent > 0) options.metrics.silent.inc({ reason: 'cooldown' }, counts.silent)
+    if (counts.forgotten > 0) options.metrics.silent.inc({ reason: 'forgotten' }, counts.forgotten)
+    return true
+  }
+
+  /** Points that nobody can judge any more. */
+  private async leap(gap: ChangeGap): Promise<void> {
+    const { options, tenant } = this
+    options.metrics.gaps.inc()
+    options.log.warn(
+      { namespace: tenant.namespace, from: gap.from, to: gap.to, cause: gap.cause },
+      'points went from the log of changes before triggers judged them',
+    )
+    if (gap.cause === 'other_history') {
+      // Places of the other history say nothing here: all that comes is judged.
+      for (const trigger of tenant.triggers.values()) trigger.after = ''
+      await options.store.update(tenant.namespace, [...tenant.triggers.values()])
+    }
+    await this.commit({ position: gap.position })
+  }
+
+  private async commit(to: Pick<Place, 'position' | 'partial'>): Promise<void> {
+    const work = this.commitNow(to)
+    this.committing = work.catch(() => {})
+    await work
+  }
+
+  private async commitNow(to: Pick<Place, 'position' | 'partial'>): Promise<void> {
+    await this.held
+    const { options, tenant, pending } = this
+    const { place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))
+    tenant.place = place
+    this.pending = nothingPending()
+    if (evicted > 0) options.metrics.evicted.inc(evicted)
+    if (pending.signals.length === 0) return
+    options.metrics.fired.inc(pending.signals.length)
+    options.publish(tenant, pending.signals)
+    await this.patiently(() => options.handOver(tenant, pending.signals))
+  }
+
+  private async handOverAgain(): Promise<void> {
+    const { options, tenant } = this
+    const { handed, next } = tenant.place
+    for (let at = handed; at < next && !this.ended; at += PAGE) {
+      const signals = await options.store.signals(tenant.namespace, at, Math.min(next, at + PAGE), PAGE)
+      await this.patiently(() => options.handOver(tenant, signals))
+    }
+  }
+
+  /** A state store without room is waited for: what fired is not lost. */
+  private patiently<T>(attempt: () => Promise<T>): Promise<T> {
+    return patiently(attempt, {
+      signal: this.ending.signal,
+      transient: (error: SvcError) => !(error.cause instanceof RivalError) && !(error instanceof RivalError),
+    })
+  }
+}
