@@ -19,7 +19,10 @@ export interface ShownSignal {
 export interface TriggerNode {
   node: TestNode
   /** Runs a statement; answers the status and the body. */
-  run(query: string, headers?: Record<string, string>): Promise<{ status: number; body: Record<string, unknown> & { message?: string; error?: string; code?: string } }>
+  run(
+    query: string,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; body: Record<string, unknown> & { message?: string; error?: string; code?: string } }>
   write(lines: string | readonly string[], headers?: Record<string, string>): Promise<void>
   signals(query?: string, headers?: Record<string, string>): Promise<ShownSignal[]>
   /** Waits until there are at least so many signals, and a moment longer. */

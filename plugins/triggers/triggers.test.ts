@@ -38,14 +38,11 @@ for (const storage of ['memory', 'embedded']) {
 
     await write([`cpu,host=a usage=95,idle=1i ${at(0)}`, `cpu,host=b usage=95.5 ${at(1)}`, `cpu,host=a usage=50 ${at(2)}`, `mem,host=a usage=99 ${at(2)}`])
     const found = await settled(3)
-    t.same(
-      found.map(({ trigger_name, tags, value }) => [trigger_name, tags.host, value]).sort(),
-      [
-        ['any', 'a', 95],
-        ['any', 'b', 95.5],
-        ['hot', 'a', 95],
-      ],
-    )
+    t.same(found.map(({ trigger_name, tags, value }) => [trigger_name, tags.host, value]).sort(), [
+      ['any', 'a', 95],
+      ['any', 'b', 95.5],
+      ['hot', 'a', 95],
+    ])
     const [signal] = found.filter(({ trigger_name }) => trigger_name === 'hot')
     t.match(signal, {
       event_id: /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,

@@ -66,7 +66,8 @@ export class Cooldowns {
     if (entry === undefined) {
       if (trigger.floor !== undefined && time <= trigger.floor) return 'forgotten'
       this.makeRoom(changes)
-      entry = { key: key as string, trigger, series: undefined, spans: new Spans() }
+      // It may have been here before, and be forgotten.
+      entry = { key: key as string, trigger, series: undefined, spans: new Spans(trigger.floor) }
       this.name(entry, series)
     } else if (entry.spans.isSilent(time, trigger.cooldown)) return 'silent'
     entry.spans.add(time, trigger.cooldown)

@@ -25,9 +25,13 @@ export class Spans {
   private surelyFrom = Number.POSITIVE_INFINITY
   private surelyTo = Number.NEGATIVE_INFINITY
 
+  /** @param floor up to which all is silent. */
+  constructor(floor?: bigint) {
+    this.floor = floor
+  }
+
   static from({ floor, spans }: KeptSpans, cooldown: bigint): Spans {
-    const made = new Spans()
-    if (floor !== undefined) made.floor = BigInt(floor)
+    const made = new Spans(floor === undefined ? undefined : BigInt(floor))
     for (let i = 0; i + 1 < spans.length; i += 2) {
       made.starts.push(BigInt(spans[i]))
       made.ends.push(BigInt(spans[i + 1]))
