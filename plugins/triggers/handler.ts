@@ -147,7 +147,7 @@ export class TriggersHandler {
   /** Server-sent events, until the reader goes, the credential ends, or the node stops. */
   async stream(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const context = this.svc.context(request)
-    const given = request.headers['last-event-id']
+    const given = request.headers['last-event-id'] ?? (request.query as { last_event_id?: string }).last_event_id
     const from = typeof given === 'string' && given !== '' ? placeOf(given) : undefined
     if (typeof given === 'string' && given !== '' && from === undefined)
       throw new SvcError(

@@ -78,7 +78,7 @@ export default definePlugin({
     svc.http.get('/api/v1/signals', { config: action.read, schema: signals }, (request, reply) => handler.signals(request, reply))
     const annotations = route('Signals as annotations of graphs', schemas.annotations, { querystring: schemas.annotationsQuery })
     svc.http.get('/api/v1/annotations', { config: action.read, schema: annotations }, (request) => handler.annotations(request))
-    const stream = { tags: ['triggers'], summary: 'Annotations as they come, as server-sent events', produces: ['text/event-stream'] }
+    const stream = { tags: ['triggers'], summary: 'Annotations as they come, as server-sent events', querystring: schemas.streamQuery }
     svc.http.get('/api/v1/annotations/stream', { config: action.read, schema: stream }, (request, reply) => handler.stream(request, reply))
   },
 })

@@ -52,6 +52,9 @@ export const annotationsQuery = Type.Object({
   to: millis('Milliseconds since the Unix epoch, included'),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX, description: 'The newest; default triggers.max_annotations' })),
 })
+export const streamQuery = Type.Object({
+  last_event_id: Type.Optional(Type.String({ maxLength: 250, description: 'As the header Last-Event-ID, for clients that cannot send it' })),
+})
 export const annotations = Type.Array(
   Type.Object({ text: Type.String(), time: Type.Integer({ description: 'Milliseconds since the Unix epoch' }), tags: Type.Array(Type.String()) }),
 )

@@ -59,6 +59,15 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
   '/api/v1/status/tsdb': () => [{ url: '' }, { url: '?limit=10000' }],
   '/api/v1/measurements': () => [{ url: '' }, { url: '?limit=1000&offset=0' }, { url: '?offset=1' }],
   '/api/v1/cdc/stream': () => [{ url: ENDLESS['/api/v1/cdc/stream'] }],
+  '/api/v1/annotations/stream': () => [{ url: ENDLESS['/api/v1/annotations/stream'] }],
+  '/api/v1/annotations': () => [{ url: '' }, { url: '?from=0&limit=100000' }],
+  '/api/v1/signals': () => [{ url: '' }, { url: '?limit=1000000' }],
+  '/api/v1/triggers': (name) =>
+    ['SHOW TRIGGERS', `CREATE TRIGGER own ON "${name}" WHEN value > 0`, `DROP TRIGGER ${MARK}_trigger`, `ALTER TRIGGER ${MARK}_trigger DISABLE`].map(
+      (query) => ({
+        payload: { query },
+      }),
+    ),
   '/v1/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/otlp/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/admin/log-level': () => [{ payload: { level: 'info' } }],

@@ -11,7 +11,10 @@ export interface HttpRoute {
 }
 
 /** Routes whose answers do not end, and a query that has each answer at once, with a refusal, when all others have let the caller in. */
-export const ENDLESS: Readonly<Record<string, string>> = { '/api/v1/cdc/stream': '?event_type=none' }
+export const ENDLESS: Readonly<Record<string, string>> = {
+  '/api/v1/cdc/stream': '?event_type=none',
+  '/api/v1/annotations/stream': '?last_event_id=none',
+}
 
 /** @param value stands in for parameters. */
 export const urlOf = (path: string, value: string): string => `${path.replaceAll(/:\w+/g, value)}${ENDLESS[path] ?? ''}`
