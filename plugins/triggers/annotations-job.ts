@@ -27,7 +27,7 @@ const newestRows: Job<AnnotationsArgs, MeasurementRows[]> = async (reader, { nam
   for (const measurement of names.slice(0, MEASUREMENTS)) {
     const newest = new NewestRows(rows)
     const range = { ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
-    for await (const { times } of reader.scan({ namespace, measurement, fields: [], ...range })) {
+    for await (const { times } of reader.scan({ namespace, measurement, ...range })) {
       signal.throwIfAborted()
       // Ascending: what is before the last of them is no newer.
       for (let i = Math.max(0, times.length - rows); i < times.length; i++) newest.add(times[i])

@@ -53,25 +53,33 @@ export class Channels {
     })
   }
 
+  /** May be done again with the same signals: what can fail comes first, and knows what it has. */
   async handOver(tenant: Tenant, signals: readonly Signal[]): Promise<void> {
     const { metrics } = this.options
-    const auditLog = this.options.auditLog()
-    if (auditLog !== undefined) for (const signal of signals) await auditLog.record(entryOf(tenant, signal))
     const deliveries: WebhookDelivery[] = []
+    const lines: Signal[] = []
+    let unrouted = 0
     for (const signal of signals) {
       const trigger = tenant.byId.get(signal.trigger_id)
       if (trigger === undefined) continue
-      if (trigger.delivery.length === 0) metrics.unrouted.inc()
+      if (trigger.delivery.length === 0) unrouted++
       for (const [i, channel] of trigger.delivery.entries()) {
-        if (channel.kind === 'log') this.queue(signal)
+        if (channel.kind === 'log') lines.push(signal)
         else deliveries.push(this.deliveryOf(tenant, trigger, i, signal))
       }
     }
-    if (deliveries.length === 0) return
+    if (deliveries.length > 0) await this.deliver(deliveries)
+    const auditLog = this.options.auditLog()
+    if (auditLog !== undefined) for (const signal of signals) await auditLog.record(entryOf(tenant, signal))
+    for (const signal of lines) this.queue(signal)
+    metrics.unrouted.inc(unrouted)
+  }
+
+  private async deliver(deliveries: readonly WebhookDelivery[]): Promise<void> {
+    const { metrics } = this.options
     const webhooks = this.options.webhooks()
     if (webhooks === undefined) return void metrics.unrouted.inc(deliveries.length)
-    const answers = await webhooks.enqueue(deliveries)
-    for (const answer of answers) {
+    for (const answer of await webhooks.enqueue(deliveries)) {
       if (answer === 'queued') metrics.queued.inc({ channel: 'webhook' })
       else if (answer === 'unrouted') metrics.unrouted.inc()
       else if (answer === 'too_large') metrics.failed.inc({ channel: 'webhook' })

@@ -58,10 +58,17 @@ t.test(`two tenants, seed ${seed}`, async (t) => {
   for (const tenant of names) {
     const found = await settled(0, as(tenant))
     t.ok(found.length > 0, `${tenant} has ${found.length}`)
-    t.same(found.filter(({ tags }) => tags.of !== tenant), [], 'of his own points only')
+    t.same(
+      found.filter(({ tags }) => tags.of !== tenant),
+      [],
+      'of his own points only',
+    )
     const annotations = (await node.inject({ url: '/api/v1/annotations', headers: as(tenant) })).json() as { tags: string[] }[]
     t.ok(annotations.length > 0)
-    t.same(annotations.filter(({ tags }) => !tags.includes(`of=${tenant}`)), [])
+    t.same(
+      annotations.filter(({ tags }) => !tags.includes(`of=${tenant}`)),
+      [],
+    )
   }
   t.same(await signals('', as('third')), [])
 })
@@ -70,7 +77,10 @@ t.test('whoever has a thousand triggers that hold for every row holds nobody up'
   const { run, write, settled } = await start(t, {
     storage: 'embedded',
     plugins: [tenants],
-    config: { server: { multi_tenancy: true }, triggers: { max_triggers_per_measurement: 300, max_triggers_per_namespace: 300, max_cooldowns_per_namespace: 2000 } },
+    config: {
+      server: { multi_tenancy: true },
+      triggers: { max_triggers_per_measurement: 300, max_triggers_per_namespace: 300, max_cooldowns_per_namespace: 2000 },
+    },
   })
   const condition = Array.from({ length: 30 }, (_, i) => `v <> -${i + 1}`).join(' AND ')
   for (let i = 0; i < 300; i++) t.equal((await run(`CREATE TRIGGER h${i} ON m WHEN ${condition} COOLDOWN INTERVAL '0s'`, as('hostile'))).status, 200)

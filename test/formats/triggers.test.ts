@@ -45,5 +45,9 @@ t.test('the keys', async (t) => {
   cooldowns.load(`${trigger.id}/${seriesHash({ host: 'a' })}`, trigger, example<KeptSpans>('cooldown'))
   const changes = { put: new Map(), deleted: new Set<string>(), floors: new Map() }
   const time = 1_700_009_100_000_000_000n
-  t.equal(cooldowns.judge(trigger, 1, Number(BigInt.asIntN(32, time)), Number(time >> 32n), () => ({ host: 'a' }), changes), 'silent', 'the entry is found by its tags')
+  t.equal(
+    cooldowns.judge(trigger, 1, Number(BigInt.asIntN(32, time)), Number(time >> 32n), () => ({ host: 'a' }), changes),
+    'silent',
+    'the entry is found by its tags',
+  )
 })

@@ -1,5 +1,6 @@
 /** What a tenant asks of each route; `name` is the measurement it names. */
 import { ENDLESS } from './routes.ts'
+import { MARK } from './secrets.ts'
 import { PROMQL, SQL } from './tricks.ts'
 
 export interface Ask {

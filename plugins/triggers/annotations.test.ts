@@ -1,0 +1,135 @@
+/** Annotations and their stream. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { errorText, placeOf } from './annotation-stream.ts'
+import { NewestRows } from './newest-rows.ts'
+import { start, type TriggerNode } from './testing.ts'
+import { as, tenants } from './testing-tenants.ts'
+
+const SECOND = 1_000_000_000n
+const now = BigInt(Math.floor(Date.now() / 1000)) * SECOND
+const at = (seconds: number): bigint => now - 3000n * SECOND + BigInt(seconds) * SECOND
+const millis = (seconds: number): number => Number(at(seconds) / 1_000_000n)
+
+interface StreamEvent {
+  id?: string
+  event?: string
+  data: { text: string; time: number; tags: string[]; error?: string }
+}
+
+/** A reader over a socket. */
+async function follow(t: Test, { node }: TriggerNode, headers: Record<string, string> = {}, query = '') {
+  const gone = new AbortController()
+  t.teardown(() => gone.abort())
+  const answer = await fetch(`${node.url}/api/v1/annotations/stream${query}`, { headers: { 'accept-encoding': 'gzip', ...headers }, signal: gone.signal })
+  const events: StreamEvent[] = []
+  let ended = false
+  let text = ''
+  const read = async (): Promise<void> => {
+    for await (const chunk of answer.body as unknown as AsyncIterable<Uint8Array>) {
+      text += Buffer.from(chunk).toString()
+      for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+        const fields = new Map(
+          text
+            .slice(0, end)
+            .split('\n')
+            .map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]),
+        )
+        text = text.slice(end + 2)
+        if (!fields.has('data')) continue
+        const [id, event] = [fields.get('id'), fields.get('event')]
+        events.push({ ...(id === undefined ? {} : { id }), ...(event === undefined ? {} : { event }), data: JSON.parse(fields.get('data') as string) })
+      }
+    }
+    ended = true
+  }
+  void read().catch(() => {
+    ended = true
+  })
+  const until = async (count: number): Promise<StreamEvent[]> => {
+    for (let i = 0; i < 500 && events.length < count && !ended; i++) await sleep(10)
+    await sleep(50)
+    return [...events]
+  }
+  return { answer, until, close: () => gone.abort(), isEnded: () => ended }
+}
+
+t.test('of signals and of rows, in the order of their times', async (t) => {
+  const { node, run, write, settled } = await start(t, { storage: 'embedded', config: { triggers: { annotation_rows: 3 } } })
+  await run('CREATE TRIGGER hot ON cpu WHEN usage > 90')
+  await write([`cpu,host=a usage=95 ${at(10)}`, ...[5, 15, 25, 35].map((s) => `_signals_x v=1 ${at(s)}`), `_alerts v=1i ${at(12)}`, `signals v=1 ${at(11)}`])
+  await settled(1)
+  const get = async (query = '') => (await node.inject(`/api/v1/annotations${query}`)).json() as { text: string; time: number; tags: string[] }[]
+  const all = await get()
+  t.same(all, [
+    { text: 'hot: 95', time: millis(10), tags: ['cpu', 'hot', 'critical', 'host=a'] },
+    { text: 'Signal event in _alerts', time: millis(12), tags: ['_alerts'] },
+    ...[15, 25, 35].map((s) => ({ text: 'Signal event in _signals_x', time: millis(s), tags: ['_signals_x'] })),
+  ])
+  t.same(await get(`?from=${millis(12)}&to=${millis(25)}`), all.slice(1, 4))
+  t.same(await get('?limit=2'), all.slice(-2))
+  t.equal((await node.inject('/api/v1/annotations?from=x')).statusCode, 400)
+})
+
+for (const storage of ['memory', 'embedded']) {
+  t.test(`the stream, resumed, ${storage}`, async (t) => {
+    const own = await start(t, { storage })
+    const { run, write } = own
+    await run("CREATE TRIGGER hot ON cpu WHEN usage > 90 COOLDOWN INTERVAL '0s'")
+    await write(`cpu usage=99 ${at(0)}`)
+    await own.settled(1)
+    const first = await follow(t, own)
+    t.match(first.answer.headers.get('content-type'), /^text\/event-stream/)
+    t.equal(first.answer.headers.get('content-encoding'), null, 'not held back by a compressor')
+    await sleep(50)
+    await write([`cpu usage=95 ${at(1)}`, `_alerts_y v=1 ${at(2)}`, `cpu usage=10 ${at(3)}`])
+    const seen = await first.until(2)
+    t.same(seen.map(({ data }) => data.text).sort(), ['Signal event in _alerts_y', 'hot: 95'], 'what comes from now on')
+    first.close()
+    await write([`cpu usage=96 ${at(4)}`, `_alerts_y v=1 ${at(5)}`])
+    await own.settled(3)
+    const last = seen.at(-1)?.id as string
+    const second = await follow(t, own, { 'last-event-id': last })
+    t.same((await second.until(2)).map(({ data }) => data.time).sort(), [millis(4), millis(5)], 'what was missed, and no more')
+    const third = await follow(t, own, {}, `?last_event_id=${encodeURIComponent(seen[0].id as string)}`)
+    t.equal((await third.until(3)).length, 3, 'all behind the first event')
+    t.equal((await own.node.inject('/api/v1/annotations/stream?last_event_id=none')).statusCode, 400)
+    t.equal((await own.node.inject({ method: 'HEAD', url: '/api/v1/annotations/stream' })).statusCode, 200)
+    await own.node.stop()
+    for (let i = 0; i < 100 && !second.isEnded(); i++) await sleep(20)
+    t.ok(second.isEnded(), 'a stop ends it')
+  })
+}
+
+t.test('tenants, and as many readers as there may be', async (t) => {
+  const config = { server: { multi_tenancy: true }, triggers: { max_subscribers: 3, max_subscribers_per_namespace: 2 } }
+  const own = await start(t, { plugins: [tenants], config })
+  const { node, run, write } = own
+  for (const name of ['acme', 'umbrella']) await run('CREATE TRIGGER hot ON cpu WHEN usage > 90', as(name))
+  const readers = [await follow(t, own, as('acme')), await follow(t, own, as('acme'))]
+  const refused = await follow(t, own, as('acme'))
+  t.match(await refused.until(1), [{ event: 'error', data: { error: /max_subscribers_per_namespace/ } }])
+  const other = await follow(t, own, as('umbrella'))
+  t.match(await (await follow(t, own, as('third'))).until(1), [{ event: 'error', data: { error: /max_subscribers/ } }])
+  await sleep(50)
+  await write([`cpu usage=91 ${at(1)}`, `_alerts v=1 ${at(2)}`], as('acme'))
+  for (const reader of readers) t.equal((await reader.until(2)).length, 2)
+  t.same(await other.until(0), [])
+  readers[0].close()
+  await sleep(100)
+  const again = await follow(t, own, as('acme'))
+  t.equal(again.answer.status, 200)
+  t.same(await again.until(0), [], 'there is room again')
+  t.match((await node.inject({ url: '/metrics', headers: as('acme') })).statusCode, /200|403/)
+})
+
+t.test('parts', (t) => {
+  t.equal(placeOf('x'), undefined)
+  t.equal(placeOf('1.a b'), undefined)
+  t.same(placeOf('12.a.3'), { signal: 12, position: 'a.3' })
+  t.equal(errorText('a\nb'), 'event: error\ndata: {"error":"a\\nb"}\n\n')
+  const newest = new NewestRows(3)
+  for (const time of [5n, 1n, 9n, 7n, 3n, 8n]) newest.add(time)
+  t.same(newest.sorted(), [7n, 8n, 9n])
+  t.end()
+})

@@ -1,0 +1,132 @@
+/** Channels: the log, and the service that delivers webhooks, here one that keeps what it is given. */
+import { definePlugin, WEBHOOKS, type WebhookDelivery, type WebhookRef, type WebhookReport, type Webhooks } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import t from 'tap'
+import { start } from './testing.ts'
+
+const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
+
+class FakeWebhooks implements Webhooks {
+  readonly endpoints = new Map<string, string>()
+  readonly deliveries = new Map<string, WebhookDelivery>()
+  readonly listeners: ((report: WebhookReport) => void)[] = []
+  /** Calls that fail before the next one works. */
+  failures = 0
+
+  async check(url: string): Promise<void> {
+    if (!url.startsWith('https://')) throw new SvcError('BAD_REQUEST', `cannot send to "${url}": it is not https`)
+  }
+  async define({ owner, namespace, name }: WebhookRef, url: string): Promise<void> {
+    await this.check(url)
+    this.endpoints.set(`${namespace}/${owner}/${name}`, url)
+  }
+  async remove({ owner, namespace, name }: WebhookRef): Promise<void> {
+    this.endpoints.delete(`${namespace}/${owner}/${name}`)
+  }
+  async list() {
+    return [...this.endpoints.keys()].map((key) => {
+      const [namespace, owner, name] = key.split('/')
+      return { namespace, owner, name, origin: '', state: 'active' as const, waiting: 0, waiting_bytes: 0, delivered: 0, lost: 0 }
+    })
+  }
+  async enqueue(deliveries: readonly WebhookDelivery[]) {
+    if (this.failures > 0) {
+      this.failures--
+      throw new SvcError('STORAGE_FULL', 'no space')
+    }
+    return deliveries.map((delivery) => {
+      const { owner, namespace, name } = delivery.endpoint
+      if (!this.endpoints.has(`${namespace}/${owner}/${name}`)) return 'unrouted' as const
+      const known = this.deliveries.has(delivery.event.id)
+      this.deliveries.set(delivery.event.id, delivery)
+      return known ? ('known' as const) : ('queued' as const)
+    })
+  }
+  observe(_owner: string, listener: (report: WebhookReport) => void): void {
+    this.listeners.push(listener)
+  }
+}
+
+const plugin = (service: Webhooks) =>
+  definePlugin({ id: 'fake', summary: 'Takes deliveries', stability: 'experimental', provides: [WEBHOOKS], setup: (svc) => svc.provide(WEBHOOKS, service) })
+
+t.test('signals are handed to webhooks, with an id that stays', async (t) => {
+  const service = new FakeWebhooks()
+  service.endpoints.set('default/triggers/left:0', 'https://a.example')
+  const { node, run, write, settled } = await start(t, { plugins: [plugin(service)] })
+  t.same([...service.endpoints], [], 'what no trigger uses is removed at the start')
+  t.match(await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER webhook('http://a.example')"), { status: 400, body: { code: 'BAD_REQUEST' } })
+  t.equal((await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER log, webhook('https://a.example/x') COOLDOWN INTERVAL '0s'")).status, 200)
+  t.same([...service.endpoints.values()], ['https://a.example/x'])
+  service.failures = 2
+  await write([`m,host=a v=5 ${now}`, `m,host=a v=0 ${now + 1n}`, `m,host=a v=7 ${now + 5n}`])
+  const signals = await settled(2)
+  for (let i = 0; i < 100 && service.deliveries.size < 2; i++) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.same([...service.deliveries.keys()].sort(), signals.map(({ event_id }) => event_id).sort(), 'a store without room is waited for')
+  const [first] = service.deliveries.values()
+  t.match(first.event, { source: 'svc:trigger/a', type: 'io.svc.signal.fired', time: Number(now / 1_000_000n) })
+  const { body } = await node.inject('/api/v1/signals')
+  t.ok(body.startsWith(`[${JSON.stringify(first.event.data)}`), 'the data is the signal, with all digits of its time')
+  service.listeners[0]({ endpoint: first.endpoint, id: first.event.id, result: 'delivered', seconds: 0.5 })
+  service.listeners[0]({ endpoint: first.endpoint, id: first.event.id, result: 'dropped', seconds: 0.5 })
+  service.listeners[0]({ endpoint: first.endpoint, id: first.event.id, result: 'retried', seconds: 0.5 })
+  const metrics = (await node.inject('/metrics')).body
+  for (const line of [
+    'svc_signal_delivery_queued_total{channel="webhook"} 2',
+    'svc_signal_delivery_queued_total{channel="log"} 2',
+    'svc_signal_delivery_total{channel="log"} 2',
+    'svc_signal_delivery_total{channel="webhook"} 1',
+    'svc_signal_delivery_dropped_total{channel="webhook"} 1',
+    'svc_signal_delivery_failed_total{channel="webhook"} 1',
+    'svc_signals_fired_total 2',
+  ])
+    t.ok(metrics.includes(line), line)
+  await run('DROP TRIGGER a')
+  t.same([...service.endpoints], [])
+})
+
+t.test('without the plugin there are no webhooks', async (t) => {
+  const { run } = await start(t)
+  t.match(await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER webhook('https://a.example/x')"), {
+    status: 400,
+    body: { error: /plugin webhooks is not selected/ },
+  })
+  t.same((await run('SHOW TRIGGERS')).body, { triggers: [] })
+})
+
+t.test('the log has signals, and the oldest are dropped when there are too many', async (t) => {
+  const lines: string[] = []
+  const { node, run, write, settled } = await start(t, { log: (line) => lines.push(line), config: { triggers: { log_queue_size: 10 } } })
+  await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER log COOLDOWN INTERVAL '0s'")
+  await write(Array.from({ length: 100 }, (_, i) => `m v=5 ${now + BigInt(i)}`))
+  await settled(100)
+  const logged = lines.filter((line) => line.includes('trigger a has fired'))
+  t.equal(logged.length, 10)
+  t.match(JSON.parse(logged[9]), { signal: { trigger_name: 'a', value: 5 } })
+  t.ok((await node.inject('/metrics')).body.includes('svc_signal_delivery_dropped_total{channel="log"} 90'))
+})
+
+t.test('the ring keeps the newest, and evictions are counted', async (t) => {
+  const { node, run, write, settled } = await start(t, { config: { triggers: { signal_store_capacity: 20 } } })
+  await run("CREATE TRIGGER a ON m WHEN v > 1 COOLDOWN INTERVAL '0s'")
+  for (let i = 0; i < 60; i++) await write(`m v=${i + 2} ${now + BigInt(i)}`)
+  let found = await settled(20)
+  for (let i = 0; i < 100 && found.at(-1)?.value !== 61; i++) found = await settled(20)
+  t.same(
+    found.map(({ value }) => value),
+    Array.from({ length: 20 }, (_, i) => 42 + i),
+  )
+  const [, evicted] = /svc_signal_evicted_total (\d+)/.exec((await node.inject('/metrics')).body) ?? []
+  t.ok(Number(evicted) >= 39, evicted)
+  t.ok((await node.storage.state('triggers').list({ prefix: 'signal/' })).length <= 22)
+})
+
+t.test('severities follow from the value, by thresholds of the configuration', async (t) => {
+  const { run, write, settled } = await start(t, { config: { triggers: { warning_value: 10, critical_value: 20 } } })
+  await run("CREATE TRIGGER a ON m WHEN v > 1 COOLDOWN INTERVAL '0s'")
+  await write([`m v=9 ${now}`, `m v=10 ${now + 1n}`, `m v=20 ${now + 2n}`])
+  t.same(
+    (await settled(3)).map(({ severity }) => severity),
+    ['info', 'warning', 'critical'],
+  )
+})
