@@ -40,6 +40,7 @@ export async function minimalConfig(ids: readonly string[], exempt: readonly str
   }
   // Beside the data where there is a database; a node of this plugin alone has none.
   if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
+  if (ids.includes('triggers')) config.triggers = {}
   if (ids.includes('catalog_auth')) config.catalog_auth = { audit_sink: 'file', audit_path: join(folder, 'catalog.jsonl') }
   // Several nodes of tests may run at one time.
   for (const id of ['grpc', 'flight_sql', 'otlp_grpc']) if (ids.includes(id)) config[id] = { addr: '127.0.0.1:0' }

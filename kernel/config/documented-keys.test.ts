@@ -8,7 +8,7 @@ import { NEEDLESS } from './names.ts'
 import { describe, notes } from './text.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const ids = ['native', 'grpc', 'flight_sql', 'sql', 'promql', 'api_keys', 'jwt', 'audit', 'cedar', 'rate_limit', 'backup', 'cold_archive']
+const ids = ['native', 'grpc', 'flight_sql', 'sql', 'promql', 'api_keys', 'jwt', 'audit', 'cedar', 'rate_limit', 'backup', 'cold_archive', 'triggers']
 const plugins = await Promise.all(ids.map((id) => loadPlugin(id, ROOT)))
 
 async function resolved(tree: Tree, selected: readonly Plugin[] = plugins): Promise<{ text: string; notes: string[] } | readonly string[]> {
@@ -92,6 +92,7 @@ const TAKEN: Record<string, Record<string, unknown>> = {
   'database.checkpoints': { interval_secs: 7, directory: '/c', keep: 7 },
   auth: { exempt_paths: ['/x'] },
   'auth.jwt': { jwks_url: 'https://a.example/keys', algorithm: 'ES256', issuer: 'https://a.example', audience: 'svc', role_claim: 'a.b' },
+  triggers: { catalog_path: 'triggers', signal_store_capacity: 7 },
   audit: { path: 'a.jsonl', hmac_key_env: 'SVC_AUDIT_KEY', sync_each: false },
   cold_archive: { cold_after_secs: 86_400, interval_secs: 7, max_objects_per_run: 7 },
   tls: { cert: '/a', key: '/b', client_ca: '/c', reload_interval_secs: 7 },

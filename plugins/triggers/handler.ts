@@ -154,6 +154,8 @@ export class TriggersHandler {
         'BAD_REQUEST',
         `cannot go on after ${JSON.stringify(given.slice(0, 100))}: it is no id of this stream; leave Last-Event-ID out to begin with what comes`,
       )
+    // A stream that nobody reads would not end.
+    if (request.method === 'HEAD') return reply.type('text/event-stream').send('')
     const gone = new AbortController()
     const stream = new AnnotationStream({
       namespace: context.dataNamespace,

@@ -40,7 +40,7 @@ export function triggersMetrics(metrics: Metrics, gauges: TriggersGauges): Trigg
   metrics.gauge('trigger_cooldown_entries', 'Pairs of a trigger and a series that are remembered', [], (gauge) => gauge.set(gauges.cooldowns()))
   metrics.gauge('trigger_commits_behind', 'Commits that are not judged yet, of the namespace that has most of them', [], (gauge) => gauge.set(gauges.behind()))
   metrics.gauge('annotation_subscribers', 'Readers of the stream of annotations', [], (gauge) => gauge.set(gauges.subscribers()))
-  metrics.gauge('signal_delivery_queue_depth', 'Signals that wait for a channel; those for webhooks are in svc_webhook_queue_length', ['channel'], (gauge) =>
+  metrics.gauge('signal_delivery_queue_depth', 'Signals that wait for the log; those for webhooks are counted where they wait', ['channel'], (gauge) =>
     gauge.set({ channel: 'log' }, gauges.logDepth()),
   )
   const silent = metrics.counter(

@@ -43,6 +43,7 @@ const node = await boot({
       jwt: { secret: 'a secret of more than thirty-two bytes' },
     },
     authorization: { policy_dir: folder },
+    triggers: {},
     ...LET_ALONE,
     grpc: { addr: '127.0.0.1:0', reflection: true },
     flight_sql: { addr: '127.0.0.1:0' },

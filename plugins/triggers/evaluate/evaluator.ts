@@ -38,6 +38,7 @@ export class Evaluator {
   private readonly scratch: Scratch
   private readonly borrowed: Int32Array[] = []
   private spare: Int32Array | undefined
+  private union: Int32Array | undefined
   private selected = 0
   private rows: Rows | undefined
   private from = 0
@@ -92,6 +93,7 @@ export class Evaluator {
     for (const view of this.views) view.release()
     this.selections.fill(EMPTY)
     this.spare = undefined
+    this.union = undefined
     this.selected = 0
     this.rows = undefined
     if (this.pairs.length > KEPT_PAIRS) this.pairs = EMPTY
@@ -219,37 +221,46 @@ export class Evaluator {
   private candidates(node: Node): Selection | undefined {
     if (node.kind === 'field') return this.select(node.atom) ?? this.selectOnce(node.atom)
     if (node.kind === 'and') {
-      let least: Selection | undefined
-      for (const part of node.parts) {
-        const some = part.kind === 'field' ? this.select(part.atom) : undefined
-        if (some !== undefined && (least === undefined || some.count < least.count)) least = some
-        if (least?.count === 0) break
-      }
-      return least
+      const atom = this.narrowest(node.parts)
+      return atom === undefined ? undefined : (this.select(atom) ?? this.selectOnce(atom))
     }
     return node.kind === 'or' ? this.joined(node.parts) : undefined
   }
 
-  private joined(parts: readonly Node[]): Selection | undefined {
-    const some: Selection[] = []
+  /** The comparison among these that is likely to leave the fewest rows. */
+  private narrowest(parts: readonly Node[]): number | undefined {
+    let best: number | undefined
+    let least = Number.POSITIVE_INFINITY
     for (const part of parts) {
-      const selection = part.kind === 'field' ? this.select(part.atom) : undefined
-      if (selection === undefined) return undefined
-      some.push(selection)
+      if (part.kind !== 'field') continue
+      const { field, operator, literal } = this.program.fieldAtoms[part.atom]
+      const share = shareOf(this.view(field), operator, literal.value)
+      if (share < least) {
+        least = share
+        best = part.atom
+      }
     }
-    const marks = this.borrow().fill(0)
-    const rows = this.borrow()
+    return best
+  }
+
+  private joined(parts: readonly Node[]): Selection | undefined {
+    if (!parts.every((part) => part.kind === 'field')) return undefined
+    const marks = this.scratch.takeNumbers().fill(0, 0, this.to - this.from)
+    const temporary = this.scratch.takeNumbers()
+    this.union ??= this.borrow()
+    const rows = this.union
     let count = 0
-    for (const selection of some) {
-      for (let k = 0; k < selection.count; k++) {
-        const i = selection.rows[k]
+    for (const { atom } of parts) {
+      const some = this.select(atom) ?? { rows: temporary, count: this.fill(atom, temporary) }
+      for (let k = 0; k < some.count; k++) {
+        const i = some.rows[k]
         if (marks[i] === 1) continue
         marks[i] = 1
         rows[count++] = i
       }
     }
-    // Used before anybody else can borrow: nothing waits until then.
-    for (const array of [marks, rows]) this.scratch.giveNumbers(this.borrowed.splice(this.borrowed.indexOf(array), 1)[0])
+    this.scratch.giveNumbers(marks)
+    this.scratch.giveNumbers(temporary)
     return { rows, count }
   }
 
@@ -357,6 +368,14 @@ interface Selection {
   /** From the first row of the run on. */
   rows: Int32Array
   count: number
+}
+
+/** What part of the rows a comparison is likely to hold for, were the values spread evenly. */
+function shareOf({ min, max }: FieldView, operator: string, value: number): number {
+  if (operator === '<>') return 1
+  if (operator === '=') return 0
+  const below = max > min ? (value - min) / (max - min) : 0.5
+  return operator === '<' || operator === '<=' ? below : 1 - below
 }
 
 function isFulfilled(view: FieldView, i: number, operator: string, literal: Literal): boolean {
