@@ -1,6 +1,5 @@
 /** What a tenant asks of each route; `name` is the measurement it names. */
 import { ENDLESS } from './routes.ts'
-import { MARK } from './secrets.ts'
 import { PROMQL, SQL } from './tricks.ts'
 
 export interface Ask {
@@ -64,11 +63,9 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
   '/api/v1/annotations': () => [{ url: '' }, { url: '?from=0&limit=100000' }],
   '/api/v1/signals': () => [{ url: '' }, { url: '?limit=1000000' }],
   '/api/v1/triggers': (name) =>
-    ['SHOW TRIGGERS', `CREATE TRIGGER own ON "${name}" WHEN value > 0`, `DROP TRIGGER ${MARK}_trigger`, `ALTER TRIGGER ${MARK}_trigger DISABLE`].map(
-      (query) => ({
-        payload: { query },
-      }),
-    ),
+    ['SHOW TRIGGERS', `CREATE TRIGGER own ON "${name}" WHEN value > 0`, 'DROP TRIGGER hidden', 'ALTER TRIGGER hidden DISABLE'].map((query) => ({
+      payload: { query },
+    })),
   '/v1/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/otlp/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/admin/log-level': () => [{ payload: { level: 'info' } }],

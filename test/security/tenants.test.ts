@@ -59,7 +59,7 @@ async function started(t: Test): Promise<Listeners> {
   await node.storage.flush()
   await write(node, bob, second)
   await write(node, alice, own.split('\n').slice(0, 2).join('\n'))
-  const query = `CREATE TRIGGER ${MARK}_trigger ON ${COMMON} WHEN ${MARK}_field > 0 OR value > 0`
+  const query = `CREATE TRIGGER hidden ON ${COMMON} WHEN ${MARK}_field > 0 OR value > 0`
   const made = await node.inject({ method: 'POST', url: '/api/v1/triggers', payload: { query }, headers: bob })
   if (made.statusCode !== 200) throw new Error(made.body)
   const sent = await node.inject({ method: 'POST', url: '/v1/metrics', payload: otlp(`${MARK}_otel`, `${MARK} help`), headers: bob })

@@ -6,10 +6,10 @@
  * each 100 µs.
  */
 import type { Column, FieldInfo } from 'svcdb/lib/columns'
-import type { Literal } from '../statement/literal.ts'
 import { FieldView } from './field-view.ts'
 import type { Node, Program } from './program.ts'
 import type { Scratch } from './scratch.ts'
+import { filterPlain, isFulfilled, selectPlain, shareOf } from './select.ts'
 import { type Facts, type FactsBudget, SeriesFacts } from './series-facts.ts'
 
 /** Rows of one measurement, as a change cursor has them. */
@@ -39,6 +39,9 @@ export class Evaluator {
   private readonly borrowed: Int32Array[] = []
   private spare: Int32Array | undefined
   private union: Int32Array | undefined
+  private narrowed: Int32Array | undefined
+  /** All 0 between two uses. */
+  private marks: Int32Array | undefined
   private selected = 0
   private rows: Rows | undefined
   private from = 0
@@ -94,6 +97,8 @@ export class Evaluator {
     this.selections.fill(EMPTY)
     this.spare = undefined
     this.union = undefined
+    this.narrowed = undefined
+    this.marks = undefined
     this.selected = 0
     this.rows = undefined
     if (this.pairs.length > KEPT_PAIRS) this.pairs = EMPTY
@@ -222,9 +227,25 @@ export class Evaluator {
     if (node.kind === 'field') return this.select(node.atom) ?? this.selectOnce(node.atom)
     if (node.kind === 'and') {
       const atom = this.narrowest(node.parts)
-      return atom === undefined ? undefined : (this.select(atom) ?? this.selectOnce(atom))
+      return atom === undefined ? undefined : this.filtered(this.select(atom) ?? this.selectOnce(atom), node.parts, atom)
     }
     return node.kind === 'or' ? this.joined(node.parts) : undefined
+  }
+
+  /** The rows among some that the other comparisons of an AND hold for too, as far as columns say so. */
+  private filtered({ rows, count }: Selection, parts: readonly Node[], but: number): Selection {
+    this.narrowed ??= this.borrow()
+    const own = this.narrowed
+    if (rows !== own) for (let k = 0; k < count; k++) own[k] = rows[k]
+    let left = count
+    for (const part of parts) {
+      if (part.kind !== 'field' || part.atom === but || left === 0) continue
+      const { field, operator, literal } = this.program.fieldAtoms[part.atom]
+      const view = this.view(field)
+      this.work += left >> 2
+      if (view.isPlain(literal)) left = filterPlain(own, left, view.values, operator, literal.value)
+    }
+    return { rows: own, count: left }
   }
 
   /** The comparison among these that is likely to leave the fewest rows. */
@@ -245,7 +266,8 @@ export class Evaluator {
 
   private joined(parts: readonly Node[]): Selection | undefined {
     if (!parts.every((part) => part.kind === 'field')) return undefined
-    const marks = this.scratch.takeNumbers().fill(0, 0, this.to - this.from)
+    this.marks ??= this.borrow().fill(0)
+    const { marks } = this
     const temporary = this.scratch.takeNumbers()
     this.union ??= this.borrow()
     const rows = this.union
@@ -259,7 +281,7 @@ export class Evaluator {
         rows[count++] = i
       }
     }
-    this.scratch.giveNumbers(marks)
+    for (let k = 0; k < count; k++) marks[rows[k]] = 0
     this.scratch.giveNumbers(temporary)
     return { rows, count }
   }
@@ -368,58 +390,6 @@ interface Selection {
   /** From the first row of the run on. */
   rows: Int32Array
   count: number
-}
-
-/** What part of the rows a comparison is likely to hold for, were the values spread evenly. */
-function shareOf({ min, max }: FieldView, operator: string, value: number): number {
-  if (operator === '<>') return 1
-  if (operator === '=') return 0
-  const below = max > min ? (value - min) / (max - min) : 0.5
-  return operator === '<' || operator === '<=' ? below : 1 - below
-}
-
-function isFulfilled(view: FieldView, i: number, operator: string, literal: Literal): boolean {
-  const order = view.compare(i, literal)
-  switch (operator) {
-    case '>':
-      return order > 0
-    case '>=':
-      return order >= 0
-    case '<':
-      return order < 0
-    case '<=':
-      return order <= 0
-    case '=':
-      return order === 0
-    default:
-      return order < 0 || order > 0
-  }
-}
-
-/** A loop an operator: this is where all values go through. @returns how many. */
-function selectPlain(selected: Int32Array, values: Float64Array, operator: string, value: number): number {
-  let count = 0
-  const { length } = values
-  switch (operator) {
-    case '>':
-      for (let i = 0; i < length; i++) if (values[i] > value) selected[count++] = i
-      break
-    case '>=':
-      for (let i = 0; i < length; i++) if (values[i] >= value) selected[count++] = i
-      break
-    case '<':
-      for (let i = 0; i < length; i++) if (values[i] < value) selected[count++] = i
-      break
-    case '<=':
-      for (let i = 0; i < length; i++) if (values[i] <= value) selected[count++] = i
-      break
-    case '=':
-      for (let i = 0; i < length; i++) if (values[i] === value) selected[count++] = i
-      break
-    default:
-      for (let i = 0; i < length; i++) if (values[i] < value || values[i] > value) selected[count++] = i
-  }
-  return count
 }
 
 function mayByTags(node: Node, tags: Uint8Array): boolean {
