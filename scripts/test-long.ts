@@ -51,6 +51,11 @@ const RUNS: Long[] = [
   { run: ['test/crash/torn-wal.ts', '10'], turn: (seed) => ({ run: ['test/crash/torn-wal.ts', '1', seed] }) },
   { run: ['test/crash/bit-flips.ts', '5'], turn: (seed) => ({ run: ['test/crash/bit-flips.ts', '1', seed] }) },
   { run: ['test/crash/backup-loop.ts', '20'], turn: (seed) => ({ run: ['test/crash/backup-loop.ts', '3', seed] }) },
+  {
+    run: ['plugins/triggers/model.test.ts'],
+    env: { SVC_STEPS: '2000' },
+    turn: (seed) => ({ run: ['plugins/triggers/model.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '300' } }),
+  },
   { run: ['test/crash/trigger-loop.ts', '100'], turn: (seed) => ({ run: ['test/crash/trigger-loop.ts', '10', seed] }) },
   { run: ['test/crash/churn.ts', '1000000', '4'] },
   { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'], turn: (seed) => ({ run: ['storage/embedded/sql/gate.fuzz.ts', '45', seed] }) },
