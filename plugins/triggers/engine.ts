@@ -107,6 +107,7 @@ export class Engine {
   create(namespace: string, statement: CreateTrigger): Promise<Trigger> {
     return this.oneByOne(namespace, async () => {
       this.requireRoom(namespace, statement)
+      const tenant = await this.known(namespace)
       const { default_cooldown_secs } = this.options.config
       const cooldown = statement.cooldown ?? BigInt(Math.round(default_cooldown_secs * 1e9))
       const id = randomUUID()
@@ -114,9 +115,8 @@ export class Engine {
       const trigger = made(statement, { id, cooldown: String(cooldown), enabled: true, after, created_at: this.options.clock.now() })
       try {
         await this.define(namespace, trigger)
-        const tenant = this.tenant(namespace)
         // Nothing was judged lately: what is written from now on is.
-        const begins = this.watchers.has(namespace) ? undefined : { ...tenant.place, version: tenant.place.version + 1, position: after }
+        const begins = this.watchers.has(namespace) ? undefined : beginningAt(tenant.place, after)
         if (!(await this.store.create(namespace, trigger, begins))) throw taken(trigger.name)
         if (begins !== undefined) tenant.place = begins
         tenant.add(trigger)
@@ -136,7 +136,7 @@ export class Engine {
       const trigger = this.require(namespace, name, 'alter')
       if (trigger.enabled === enabled) return
       const after = enabled ? await this.now(namespace) : trigger.after
-      const begins = enabled && !this.watchers.has(namespace) ? { ...tenant.place, version: tenant.place.version + 1, position: after } : undefined
+      const begins = enabled && !this.watchers.has(namespace) ? beginningAt(tenant.place, after) : undefined
       await this.store.update(namespace, [{ ...trigger, enabled, after }], begins)
       if (begins !== undefined) tenant.place = begins
       const current = tenant.byId.get(trigger.id) ?? trigger
@@ -214,6 +214,16 @@ export class Engine {
       const most = (): number => Math.min(max_cooldowns_per_namespace, Math.floor(max_cooldowns / Math.max(1, this.watchers.size)))
       this.tenants.set(namespace, (tenant = new Tenant(namespace, this.shared, most)))
     }
+    return tenant
+  }
+
+  /** With what it has left behind, if it had triggers before. */
+  private async known(namespace: string): Promise<Tenant> {
+    const known = this.tenants.get(namespace)
+    if (known !== undefined) return known
+    const kept = await this.store.read(namespace, this.unreadable)
+    const tenant = this.tenant(namespace)
+    tenant.become(kept)
     return tenant
   }
 
@@ -320,6 +330,10 @@ export class Engine {
   private readonly unreadable = (key: string, error: unknown): void => {
     this.options.log.error({ err: error, key }, 'cannot read a trigger: it is kept and does nothing')
   }
+}
+
+function beginningAt({ partial: _, ...place }: Place, position: ChangePosition): Place {
+  return { ...place, version: place.version + 1, position, handed: place.next }
 }
 
 function taken(name: string): SvcError {

@@ -194,5 +194,21 @@ async function run(t: Test, storage: string): Promise<void> {
 }
 
 t.setTimeout(600_000)
+t.test('signals outlive their triggers, and are counted on', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'svc-triggers-'))
+  t.teardown(() => rm(directory, { recursive: true, force: true }))
+  for (let life = 0; life < 3; life++) {
+    const node = await open(directory, 'embedded')
+    await node.run('CREATE TRIGGER one ON m WHEN v > 1')
+    await node.write(`m v=${life + 2} ${BASE + BigInt(life)}`)
+    const signals = await node.settled(life + 1)
+    t.same(
+      signals.map(({ value, metadata }) => [value, metadata.sequence]),
+      Array.from({ length: life + 1 }, (_, i) => [i + 2, i]),
+    )
+    await node.run('DROP TRIGGER one')
+    await node.stop()
+  }
+})
 t.test('the memory engine', (t) => run(t, 'memory'))
 t.test('the embedded engine, with restarts', (t) => run(t, 'embedded'))
