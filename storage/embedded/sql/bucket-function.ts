@@ -1,8 +1,8 @@
 /** `__svc_bucket(time, specification)`: what `time_bucket` of a calendar is rewritten to. Its name is not on the gate's list, so no query reaches it by itself. */
 import duckdb from '@duckdb/node-bindings'
+import { type Bucketing, bucketOf } from 'svcdb/lib/time-buckets'
 import { copyValidity, copyValues } from '../duckdb/vector-writer.ts'
 import { readValidity, textAt } from '../duckdb/vectors.ts'
-import { type Bucketing, bucketOf } from './bucket.ts'
 import { type BucketSpec, bucketingOf } from './bucket-sql.ts'
 import { defineScalar } from './scalar-function.ts'
 

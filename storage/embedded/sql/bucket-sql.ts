@@ -1,10 +1,11 @@
 /** `time_bucket(width, time [, timezone [, origin]])` as SQL: fixed widths are integer arithmetic, calendar widths ask `__svc_bucket`. */
+
+import type { Bucketing, Span } from 'svcdb/lib/time-buckets'
 import { constantText, literal, type Node, refuse } from './ast.ts'
-import { type Bucketing, bucketing } from './bucket.ts'
+import { bucketing } from './bucket.ts'
 import { foldInstant, foldSpan } from './fold.ts'
 import type { Printer } from './printer.ts'
 import { resolve, type Scope } from './scope.ts'
-import type { Span } from './width.ts'
 
 /** What `__svc_bucket` needs to know, as its second argument. */
 export interface BucketSpec {

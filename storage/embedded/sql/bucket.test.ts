@@ -1,7 +1,7 @@
+import { type Bucketing, bucketOf, parseSpan } from 'svcdb/lib/time-buckets'
 import t from 'tap'
-import { type Bucketing, bucketing, bucketOf } from './bucket.ts'
+import { bucketing } from './bucket.ts'
 import { CPU, type TestHost, testHost } from './testing/host.ts'
-import { parseSpan } from './width.ts'
 
 const NOW = 1_767_225_600_000_000_000n
 const MINUTE = 60_000_000_000n

@@ -2,14 +2,14 @@
  * Comparisons of times. What can be read off the tree becomes exact nanoseconds; an instant with a zone is made comparable with TIMESTAMP_NS, for which
  * DuckDB has no such comparison; a difference of times is compared with an interval as nanoseconds, which an interval does not have.
  */
+
+import { fits, fixedLength } from 'svcdb/lib/time-buckets'
 import { members, type Node, refuse } from './ast.ts'
 import { foldInstant, foldSpan } from './fold.ts'
-import { fits } from './instant.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, type Scope } from './scope.ts'
 import { asTime, type Operand, operand } from './time-arithmetic.ts'
 import { isTimeKind } from './time-kind.ts'
-import { fixedLength } from './width.ts'
 
 export const COMPARISONS: Record<string, string> = {
   COMPARE_EQUAL: '=',

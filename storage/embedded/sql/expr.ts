@@ -1,10 +1,11 @@
 /** Expressions. Every class, and every member of it, is named: what is not is refused. */
+
+import { fits, parseInstant, parseTime } from 'svcdb/lib/time-buckets'
 import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
 import { columnRef } from './columns.ts'
 import { COMPARISONS, printBetween, printComparison, printInList } from './comparison.ts'
 import { AGGREGATES, ALIASES, BY_NAME, LAMBDA_TAKERS, OPERATORS, SCALARS, WINDOWS } from './functions.ts'
-import { fits, parseInstant, parseTime } from './instant.ts'
 import { lambdaText } from './lambda.ts'
 import { foldName } from './names.ts'
 import { printParameter } from './parameters.ts'

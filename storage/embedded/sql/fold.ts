@@ -2,13 +2,12 @@
  * Times that can be read off the tree: literals, now(), and what arithmetic and truncation make of them. Exact, so that a predicate compares with the very
  * nanosecond; what DuckDB would compute in another way (fractions of months, casts that round) is left to it.
  */
+
+import { bucketOf, civilFromDays, daysFromCivil, daysInMonth, floorDiv, parseInstant, parseSpan, parseTime, type Span, zoneOf } from 'svcdb/lib/time-buckets'
 import { constantInteger, constantNumber, constantText, decimalText, type Node } from './ast.ts'
-import { bucketing, bucketOf } from './bucket.ts'
-import { civilFromDays, daysFromCivil, daysInMonth, floorDiv, parseInstant, parseTime } from './instant.ts'
+import { bucketing } from './bucket.ts'
 import { foldName } from './names.ts'
 import { truncate, truncationOf } from './truncation.ts'
-import { parseSpan, type Span } from './width.ts'
-import { zoneOf } from './zone.ts'
 
 const DAY = 86_400_000_000_000n
 const MICRO = 1_000n

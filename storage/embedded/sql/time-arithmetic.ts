@@ -3,15 +3,15 @@
  * `epoch_ns`, the fastest there is; the others meet the overloads of time-functions.ts, so that the binder keeps nanoseconds also where this file does
  * not know a type. Where a function of DuckDB takes microseconds, times are rounded down to them: a cast would round towards 1970.
  */
+
+import { fits, fixedLength, OUT_OF_RANGE, parseSpan } from 'svcdb/lib/time-buckets'
 import { constantText, literal, type Node, refuse } from './ast.ts'
 import { floorTo, REPEATED } from './bucket-sql.ts'
 import { foldClock, foldInstant, foldSpan, foldTime } from './fold.ts'
-import { fits, OUT_OF_RANGE } from './instant.ts'
 import type { Printer } from './printer.ts'
 import { isClockWord, type Kind, kindOf, readsClockColumn, resolve, type Scope } from './scope.ts'
 import { isTimeKind, mixed } from './time-kind.ts'
 import { type Truncation, truncationOf } from './truncation.ts'
-import { fixedLength, parseSpan } from './width.ts'
 
 /** An expression as text, and what is known of it. */
 export interface Operand {

@@ -4,10 +4,10 @@
  */
 import duckdb from '@duckdb/node-bindings'
 import { SvcError } from 'svcdb/lib/errors'
+import { civilFromDays, daysInMonth, floorDiv, OUT_OF_RANGE } from 'svcdb/lib/time-buckets'
 import { copyValidity, copyValues } from '../duckdb/vector-writer.ts'
 import { readValidity, textAt } from '../duckdb/vectors.ts'
 import { addSpan } from './fold.ts'
-import { civilFromDays, daysInMonth, floorDiv, OUT_OF_RANGE } from './instant.ts'
 import { defineScalar } from './scalar-function.ts'
 import { truncate, truncationOf } from './truncation.ts'
 

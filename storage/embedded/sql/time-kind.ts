@@ -1,6 +1,7 @@
 /** Which of DuckDB's types of time an expression surely has: what `kindOf` of scope.ts knows of times, dates and intervals. */
+
+import { fits, parseInstant, parseTime } from 'svcdb/lib/time-buckets'
 import { constantText, type Node } from './ast.ts'
-import { fits, parseInstant, parseTime } from './instant.ts'
 import { foldName } from './names.ts'
 import type { Kind } from './scope.ts'
 

@@ -2,12 +2,12 @@
  * What an expression over `_time` alone says of it: a time moved by a fixed interval, or rounded down. With its value v and the row's time t it always holds
  * that t lies in [v - shift, v - shift + slack]; that is all pruning needs to know.
  */
+
+import { fixedLength, parseSpan, parseTime, type Span } from 'svcdb/lib/time-buckets'
 import { constantText, type Node } from './ast.ts'
 import { foldInstant, foldSpan, foldTime } from './fold.ts'
-import { parseTime } from './instant.ts'
 import { foldName } from './names.ts'
 import { longest, truncationOf } from './truncation.ts'
-import { fixedLength, parseSpan, type Span } from './width.ts'
 
 export interface TimeTerm {
   shift: bigint

@@ -1,5 +1,5 @@
 /** `date_trunc` over nanoseconds: fixed units are one division, months and years the calendar in UTC. */
-import { civilFromDays, daysFromCivil, floorDiv } from './instant.ts'
+import { civilFromDays, daysFromCivil, floorDiv } from 'svcdb/lib/time-buckets'
 import { foldName } from './names.ts'
 
 const DAY = 86_400_000_000_000n

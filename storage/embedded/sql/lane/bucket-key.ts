@@ -1,6 +1,8 @@
 /** A bucket of time as a key: `time_bucket` and `date_trunc` of fixed widths. */
+
+import { floorMod } from 'svcdb/lib/time-buckets'
 import { constantText, type Node } from '../ast.ts'
-import { bucketing, floorMod } from '../bucket.ts'
+import { bucketing } from '../bucket.ts'
 import { foldSpan } from '../fold.ts'
 import { parameterName } from '../parameters.ts'
 import { truncationOf } from '../truncation.ts'

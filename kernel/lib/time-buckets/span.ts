@@ -1,5 +1,4 @@
 /** Spans of time: the width grammar of `time_bucket` and the text of INTERVAL literals (spec 001, "Rollup": width units). */
-import { foldName } from './names.ts'
 
 /** Calendar parts apart from the fixed one, since a month has no length and a day may have 23 or 25 hours. */
 export interface Span {
@@ -56,7 +55,7 @@ export function parseSpan(text: string): Span | undefined {
     }
     ITEM.lastIndex = at
     const item = ITEM.exec(source)
-    const unit = item === null ? undefined : UNITS[foldName(item[2])]
+    const unit = item === null ? undefined : UNITS[foldAscii(item[2])]
     if (item === null || unit === undefined) return undefined
     if (!addTo(span, item[1], unit)) return undefined
     at = ITEM.lastIndex
@@ -84,4 +83,9 @@ function addTo(span: Span, digits: string, [part, size]: Part): boolean {
 /** The length in nanoseconds of a span without months, a day taken as 24 hours. */
 export function fixedLength(span: Span): bigint | undefined {
   return span.months === 0 ? BigInt(span.days) * DAY_NS + span.ns : undefined
+}
+
+/** In lower case, by the letters of ASCII alone. */
+export function foldAscii(text: string): string {
+  return /[A-Z]/.test(text) ? text.replace(/[A-Z]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) + 32)) : text
 }
