@@ -245,6 +245,16 @@ export interface RunningJob<R> {
   cancel(): void
 }
 
+/** What admission takes at a moment, in nanoseconds. */
+export interface AdmissionBounds {
+  /** Live points of the namespace before it are refused; undefined = none is, as while the namespace is empty. */
+  liveFrom?: bigint
+  /** Points of the measurement before it are refused, backfill or not, for retention would not keep them; undefined = none is. */
+  keptFrom?: bigint
+  /** The newest time that a point may have. */
+  newest: bigint
+}
+
 export interface StorageStatus {
   accepting: boolean
   /** Why writes are refused, when they are. */
@@ -327,6 +337,8 @@ export interface Storage {
   drop(namespace: string, measurement: string, options?: DropOptions): Promise<void>
   /** Undoes a drop. @throws NOT_FOUND saying why there is nothing to undo, CONFLICT when the name is in use again. */
   restore(namespace: string, measurement: string): Promise<void>
+  /** The times that a write may carry, writes on their way included. What is before both bounds can change by backfills and deletes only. */
+  admission(namespace: string, measurement: string): Promise<AdmissionBounds>
   /** Keeps retention away from data that is still needed, until the returned function is called. */
   holdRetention(hold: RetentionHold): () => void
   /** With the capability `backup`. */

@@ -15,6 +15,7 @@
  * Use: `open` once a write, `verdict` for each row (two integer comparisons, no BigInt), `advance` with the newest admitted time. The bounds of
  * `open` are the narrowest: a row that they call too old is judged again by those of its measurement (`boundsOf`).
  */
+import type { AdmissionBounds } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from './limits.ts'
 import { ADMITS_ALL, type AdmissionCutoff, type AdmissionCutoffs, wallClock } from './retention.ts'
@@ -128,6 +129,17 @@ export function boundsOf(bounds: Bounds, measurement: string | undefined): Bound
     bounds.measurements.set(name, own)
   }
   return own
+}
+
+/** `Storage.admission`. @param nowMs and @param cutoffs as `Window.open`. */
+export function admissionOf(window: Window, nowMs: number, cutoffs: AdmissionCutoffs, measurement: string): AdmissionBounds {
+  const bounds = boundsOf(window.open(nowMs, false, cutoffs), measurement)
+  const { cutoff } = bounds.retention
+  return {
+    ...(bounds.start > INT64_MIN ? { liveFrom: bounds.start } : {}),
+    ...(cutoff > INT64_MIN ? { keptFrom: cutoff } : {}),
+    newest: toNs(bounds.newestLow, bounds.newestHigh),
+  }
 }
 
 export function verdict(bounds: Bounds, low: number, high: number): Verdict {

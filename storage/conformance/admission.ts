@@ -51,6 +51,20 @@ export const admissionRules: Rule[] = [
     },
   ],
   [
+    'admission says what the window and the future bound are',
+    async (t, engine) => {
+      t.same(await engine.admission('default', 'm'), { newest: NOW + HOUR }, 'an empty namespace takes any history')
+      await write(engine, [point(NOW - 3n * HOUR, { v: f64(1) })])
+      t.same(await engine.admission('default', 'm'), { liveFrom: NOW - 5n * HOUR, newest: NOW + HOUR })
+      await write(engine, [point(NOW + 1n, { v: f64(1) })])
+      const { liveFrom } = await engine.admission('default', 'other')
+      t.equal(liveFrom, NOW - 2n * HOUR)
+      t.match(await write(engine, [point(NOW - 2n * HOUR - 1n, { v: f64(1) })]), { written: 0 })
+      t.match(await write(engine, [point(NOW - 2n * HOUR, { v: f64(1) })]), { written: 1 })
+      t.same(await engine.admission('elsewhere', 'm'), { newest: NOW + HOUR })
+    },
+  ],
+  [
     'all rows of a write are judged by the window before it',
     async (t, engine) => {
       await write(engine, [point(NOW - 10n * HOUR, { v: f64(1) })])

@@ -257,7 +257,10 @@ export const retentionRules: LifeRule[] = [
       life.clock.ms = NOW_MS + 10 * YEAR_MS
       await life.between()
       t.equal((await seen(life, 'cpu')).length, 4, 'a clock ten years ahead alone removes nothing')
+      t.equal((await life.engine.admission('default', 'cpu')).keptFrom, old - HOUR, 'the newest point is a moment short of the hour')
+      t.equal((await life.engine.admission('default', 'brief')).keptFrom, NOW - 3n * HOUR)
       await advance(life, NOW_MS + HOUR_MS / 2)
+      t.equal((await life.engine.admission('default', 'cpu')).keptFrom, old)
       const left = [row(old, 2), row(NOW - 1n, 3)]
       for (let round = 0; round < 3; round++) {
         await becomes(t, life, 'cpu', left)

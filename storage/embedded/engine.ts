@@ -4,6 +4,7 @@
  */
 import { deserialize } from 'node:v8'
 import type {
+  AdmissionBounds,
   ArchiveService,
   BackupService,
   Capability,
@@ -40,6 +41,7 @@ import { limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
+import { admissionOf } from '../common/window.ts'
 import { describe, type Measurement } from './catalog/schema.ts'
 import { LmdbState } from './catalog/state-store.ts'
 import { type DatabaseConfig, resolveConfig } from './config.ts'
@@ -153,6 +155,11 @@ export class EmbeddedEngine implements StorageEngine {
     const { drops } = this.running
     this.gate.requireOpen(namespace)
     return drops.restore(namespace, measurement)
+  }
+
+  async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
+    const { clock, windows } = this.database
+    return admissionOf(windows.peek(namespace), clock.wallClock, clock.admission(), measurement)
   }
 
   holdRetention(hold: RetentionHold): () => void {

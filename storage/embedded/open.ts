@@ -327,7 +327,26 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   maintenance.start()
   scrubber.start()
   return {
-    ...{ config, log, keys, limits, catalog, schema, index, segments, tombstones, memtables, wal, pressure, changes, resolver, batches, admission, windows },
+    ...{
+      config,
+      log,
+      keys,
+      limits,
+      catalog,
+      schema,
+      index,
+      segments,
+      tombstones,
+      memtables,
+      wal,
+      pressure,
+      changes,
+      resolver,
+      batches,
+      admission,
+      windows,
+      clock,
+    },
     ...{ rotation, writes, releases, drops, deletes, readers, pool, writer, manifest, maintenance, scrubber, archive, backup, exports, flush, warmUp },
   }
 }

@@ -3,6 +3,7 @@
  * suite and the engine of plugin tests. Rules live in `../common`, the order of checks in `admit.ts`.
  */
 import type {
+  AdmissionBounds,
   Capability,
   ChangeCursor,
   ChangeRequest,
@@ -33,7 +34,7 @@ import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
-import { Window } from '../common/window.ts'
+import { admissionOf, Window } from '../common/window.ts'
 import { admit } from './admit.ts'
 import { MemoryChanges } from './changes.ts'
 import { Deadline, startJob } from './job.ts'
@@ -207,6 +208,11 @@ export class MemoryEngine implements StorageEngine {
     this.gate.requireOpen(namespace)
     this.removal.restore(namespace, measurement)
     this.told.add([{ kind: 'measurement_restored', namespace, measurement }])
+  }
+
+  async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
+    this.assertOpen()
+    return admissionOf(this.windows.get(namespace) ?? new Window(this.limits), this.context.now(), this.removal.cutoffs, measurement)
   }
 
   holdRetention(hold: RetentionHold): () => void {

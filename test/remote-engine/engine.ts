@@ -4,6 +4,7 @@
  * can be served from elsewhere.
  */
 import type {
+  AdmissionBounds,
   Capability,
   ChangeCursor,
   ChangeRequest,
@@ -153,6 +154,11 @@ export class RemoteEngine implements StorageEngine {
     this.requireGuard(namespace)
     await this.change(namespace, this.ask<void>('restore', { namespace, measurement }))
     this.learn(namespace, await this.measurements(namespace))
+  }
+
+  async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
+    await this.settled(namespace)
+    return this.ask('admission', { namespace, measurement })
   }
 
   holdRetention(hold: RetentionHold): () => void {

@@ -74,6 +74,8 @@ export class Server {
         return engine.namespaces()
       case 'usage':
         return engine.usage(body)
+      case 'admission':
+        return engine.admission(body.namespace, body.measurement)
       case 'delete':
         return engine.delete(body)
       case 'drop':

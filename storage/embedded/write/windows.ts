@@ -27,6 +27,11 @@ export class Windows {
     return window
   }
 
+  /** As it is, to look at: the namespace's name does not stay. */
+  peek(namespace: string): Window {
+    return this.byNamespace.get(namespace) ?? new Window(this.limits)
+  }
+
   get size(): number {
     return this.byNamespace.size
   }
