@@ -6,24 +6,36 @@
  */
 
 import {
+  addInCommonBounds,
+  addSide,
   type CounterResetHint,
   CUSTOM_BUCKETS_SCHEMA,
+  commonBounds,
+  compactSide,
+  copySide,
+  emptySide,
+  firstAbove,
   fraction,
   type HistogramParts,
+  kahanAddSide,
   kahanAt,
+  kahanReduceSide,
   mean,
   type NanNote,
   NO_COUNTS,
+  otherZero,
   quantile,
+  reconcileZeroBuckets,
+  reduceSide,
   type Side,
+  sameBounds,
+  sameCounts,
+  sameIndex,
   variance,
 } from 'svcdb/lib/histogram'
-import { addInCommonBounds, commonBounds, sameBounds } from './custom-bounds.ts'
 import { fell } from './reset.ts'
-import { addSide, compactSide, copySide, emptySide, firstAbove, kahanAddSide, kahanReduceSide, reduceSide, sameCounts, sameIndex } from './side.ts'
 import { type HistogramJson, toJson, toJsonText, toText } from './text.ts'
 import { trim } from './trim.ts'
-import { otherZero, reconcileZeroBuckets } from './zero-bucket.ts'
 
 /** What an addition or subtraction met, as bits; 0 is nothing. */
 export const ADD_INCOMPATIBLE = 1

@@ -1,9 +1,17 @@
 /** Whether a counter histogram was reset between two samples. */
 
-import { CUSTOM_BUCKETS_SCHEMA, type HistogramParts, type Side } from 'svcdb/lib/histogram'
-import { commonBounds, mapCounts, sameBounds } from './custom-bounds.ts'
-import { firstAbove, reduceSide, sameIndex } from './side.ts'
-import { widened } from './zero-bucket.ts'
+import {
+  CUSTOM_BUCKETS_SCHEMA,
+  commonBounds,
+  firstAbove,
+  type HistogramParts,
+  mapCounts,
+  reduceSide,
+  type Side,
+  sameBounds,
+  sameIndex,
+  widened,
+} from 'svcdb/lib/histogram'
 
 /**
  * True when any count fell or a populated bucket is gone, at the resolution and zero threshold of the later sample. A finer resolution

@@ -1,7 +1,6 @@
 /** Cutting a histogram at a value: what the operators `</` and `>/` do. */
 
-import { boundOf, CUSTOM_BUCKETS_SCHEMA, type HistogramParts, partBelow, type Side } from 'svcdb/lib/histogram'
-import { compactSide } from './side.ts'
+import { boundOf, CUSTOM_BUCKETS_SCHEMA, compactSide, type HistogramParts, partBelow, type Side } from 'svcdb/lib/histogram'
 
 const { POSITIVE_INFINITY: INF, NEGATIVE_INFINITY: MINUS_INF } = Number
 /** What `keep` leaves of a bucket: its count, and the value that stands for it in the new sum. Overwritten by the next call. */

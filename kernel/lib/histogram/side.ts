@@ -1,5 +1,7 @@
 /** Arithmetic on the buckets of one sign. Bucket numbers are shared between histograms and never changed; counts belong to one. */
-import { coarserIndex, exponentialBound, kahanAt, NO_COUNTS, NO_INDEX, type Side } from 'svcdb/lib/histogram'
+import { coarserIndex, exponentialBound } from './bounds.ts'
+import { NO_COUNTS, NO_INDEX, type Side } from './buckets.ts'
+import { kahanAt } from './kahan.ts'
 
 export function emptySide(): Side {
   return { index: NO_INDEX, counts: NO_COUNTS }

@@ -1,6 +1,7 @@
 /** Histograms with custom buckets whose bounds differ meet in the bounds that both have. */
 
-import { kahanAt, type Side } from 'svcdb/lib/histogram'
+import type { Side } from './buckets.ts'
+import { kahanAt } from './kahan.ts'
 import { compactSide } from './side.ts'
 
 export function sameBounds(a: Float64Array, b: Float64Array): boolean {

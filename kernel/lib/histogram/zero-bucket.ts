@@ -1,6 +1,8 @@
 /** Zero buckets of different widths: the narrower one grows, and swallows the buckets it then covers. */
 
-import { exponentialBound, type HistogramParts, kahanAt, type Side } from 'svcdb/lib/histogram'
+import { exponentialBound } from './bounds.ts'
+import type { HistogramParts, Side } from './buckets.ts'
+import { kahanAt } from './kahan.ts'
 import { compactSide } from './side.ts'
 
 /** What `widened` hands back; overwritten by the next call. */
