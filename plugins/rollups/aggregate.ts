@@ -41,13 +41,27 @@ export class Aggregator {
    * @param boundaries starts of all buckets, ascending, and the end of the last. @param groupBy tags that are kept; undefined = all.
    * @param maxBytes what may be held.
    */
-  constructor(boundaries: BigInt64Array, fields: readonly FieldInfo[], aggregations: readonly Aggregation[], groupBy: readonly string[] | undefined, maxBytes: number) {
+  constructor(
+    boundaries: BigInt64Array,
+    fields: readonly FieldInfo[],
+    aggregations: readonly Aggregation[],
+    groupBy: readonly string[] | undefined,
+    maxBytes: number,
+  ) {
     this.columns = targetColumns(fields, aggregations)
     this.boundaries = boundaries
     this.groupBy = groupBy
     this.maxBytes = maxBytes
     const used = new Set(this.columns.map(({ field }) => field))
-    this.cells = new Map([...used].map((field) => [field.name, new Cells(field, this.columns.filter((c) => c.field === field).map((c) => c.aggregation))]))
+    this.cells = new Map(
+      [...used].map((field) => [
+        field.name,
+        new Cells(
+          field,
+          this.columns.filter((c) => c.field === field).map((c) => c.aggregation),
+        ),
+      ]),
+    )
   }
 
   /** The fields to be read. */
@@ -85,7 +99,9 @@ export class Aggregator {
       const values = Array.from({ length: rows }, (_, slot) => cells.value(slot, aggregation))
       return { name, type, ...(scale === undefined ? {} : { scale }), values }
     })
-    const kept = Int32Array.from(columns.length === 0 ? [] : Array.from({ length: rows }, (_, i) => i).filter((i) => columns.some(({ values }) => values[i] !== undefined)))
+    const kept = Int32Array.from(
+      columns.length === 0 ? [] : Array.from({ length: rows }, (_, i) => i).filter((i) => columns.some(({ values }) => values[i] !== undefined)),
+    )
     return {
       sourceRows: this.sourceRows,
       groups: this.groups,

@@ -91,7 +91,8 @@ export class Cells {
       case 'sum':
         return this.total(slot)
       case 'avg':
-        if (this.field.type === 'histogram') return this.sums[slot] === undefined ? undefined : encodeHistogram(this.sums[slot].result(1 / this.sums[slot].terms))
+        if (this.field.type === 'histogram')
+          return this.sums[slot] === undefined ? undefined : encodeHistogram(this.sums[slot].result(1 / this.sums[slot].terms))
         return finite(this.sum[slot] / n)
       case 'stddev':
         return n < 2 ? undefined : finite(Math.sqrt(Math.max(0, this.m2[slot]) / (n - 1)))
@@ -201,18 +202,18 @@ export class Cells {
     }
     const end = this.ends[slot]
     if (end === undefined) {
-      const [first, last] = [valueOf(column, a), valueOf(column, b)]
+      const [first, last] = [valueAt(column, a), valueAt(column, b)]
       this.ends[slot] = { firstTime: times[a], first, firstTie: tie, lastTime: times[b], last, lastTie: tie }
       return
     }
     if (times[a] < end.firstTime || (times[a] === end.firstTime && tie < end.firstTie)) {
       end.firstTime = times[a]
-      end.first = valueOf(column, a)
+      end.first = valueAt(column, a)
       end.firstTie = tie
     }
     if (times[b] > end.lastTime || (times[b] === end.lastTime && tie >= end.lastTie)) {
       end.lastTime = times[b]
-      end.last = valueOf(column, b)
+      end.last = valueAt(column, b)
       end.lastTie = tie
     }
   }
@@ -253,7 +254,7 @@ export function quantileOf(sorted: Float64Array, q: number): number {
   return sorted[below] + (sorted[above] - sorted[below]) * (rank - below)
 }
 
-function valueOf({ type, values }: ColumnChunk, row: number): Value {
+function valueAt({ type, values }: ColumnChunk, row: number): Value {
   if (type === 'bool') return (values as Uint8Array)[row] === 1
   // What is read lies in memory that is used again.
   return type === 'histogram' ? (values as Uint8Array[])[row].slice() : (values[row] as Value)

@@ -1,0 +1,27 @@
+/** Starts of buckets. Pure. */
+import { type Bucketing, bucketOf } from 'svcdb/lib/time-buckets'
+
+/** What nanoseconds in 64 bits can hold, with room for a bucket's other end. */
+export const FIRST_TIME = -9_000_000_000_000_000_000n
+export const LAST_TIME = 9_000_000_000_000_000_000n
+
+export const clampTime = (time: bigint): bigint => (time < FIRST_TIME ? FIRST_TIME : time > LAST_TIME ? LAST_TIME : time)
+
+/** The start of the bucket that a time lies in. */
+export const floorBucket = (time: bigint, buckets: Bucketing): bigint => bucketOf(clampTime(time), buckets)[0]
+
+/** The first start of a bucket that is not before a time. */
+export function ceilBucket(time: bigint, buckets: Bucketing): bigint {
+  const [start, end] = bucketOf(clampTime(time), buckets)
+  return start === time ? start : end
+}
+
+/** The starts of the buckets from `start` on (one of them), at most `max`, and the end of the last; none begins at `end` or later. */
+export function boundariesOf(buckets: Bucketing, start: bigint, end: bigint, max: number): BigInt64Array {
+  const out: bigint[] = [start]
+  for (let at = start; at < end && out.length <= max; ) {
+    at = bucketOf(at, buckets)[1]
+    out.push(at)
+  }
+  return BigInt64Array.from(out)
+}

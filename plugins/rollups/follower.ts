@@ -1,0 +1,116 @@
+/** Follows the changes of all sources, and marks what they make dirty. There is a cursor only while there are rollups. */
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Change, ChangeCursor, ChangePosition, Storage } from 'svcdb'
+import type { RollupMetrics } from './metrics.ts'
+import type { Registry } from './registry.ts'
+import type { Rollup } from './rollup.ts'
+
+export interface FollowerDependencies {
+  storage(): Storage
+  registry: Registry
+  metrics: RollupMetrics
+  /** A rollup has become dirty, or its source has data. */
+  marked(rollup: Rollup): void
+  failed(error: Error): void
+}
+
+export class Follower {
+  private readonly dependencies: FollowerDependencies
+  private cursor: ChangeCursor | undefined
+  private running: Promise<void> | undefined
+  private closed = false
+  /** Since the start, all that had changed before has been seen. */
+  caughtUp = false
+
+  constructor(dependencies: FollowerDependencies) {
+    this.dependencies = dependencies
+  }
+
+  /** Opens the cursor if there are rollups, closes it if there are none; call when rollups come or go, and now and then, for one that has failed is opened again. */
+  follow(): void {
+    const { registry, storage } = this.dependencies
+    if (registry.size === 0 || this.closed) {
+      this.cursor?.close()
+      this.cursor = undefined
+      registry.position = undefined
+      this.caughtUp = true
+      return
+    }
+    const wanted = (measurement: string, namespace: string): boolean => registry.of(namespace, measurement).length > 0
+    if (this.cursor !== undefined) {
+      this.cursor.select(wanted)
+      return
+    }
+    const after = registry.position
+    if (after === undefined) for (const rollup of registry.all()) this.markAll(rollup)
+    const cursor = storage().changes({ measurements: wanted, ...(after === undefined ? {} : { after }) })
+    this.cursor = cursor
+    this.running = this.run(cursor)
+  }
+
+  /** Up to where all changes were seen; undefined without a cursor. */
+  async position(): Promise<ChangePosition | undefined> {
+    const { cursor } = this
+    if (cursor === undefined) return undefined
+    const position = await cursor.position()
+    // What was handed out before has been seen when other work has had its turn.
+    await turn()
+    if (cursor !== this.cursor) return undefined
+    if (cursor.behind === 0) this.caughtUp = true
+    return position
+  }
+
+  get behind(): number {
+    return this.cursor?.behind ?? 0
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    this.cursor?.close()
+    await this.running
+  }
+
+  private async run(cursor: ChangeCursor): Promise<void> {
+    try {
+      for (let next = await cursor.next(); !next.done; next = await cursor.next()) if (cursor === this.cursor) this.see(next.value)
+    } catch (error) {
+      if (!this.closed) this.dependencies.failed(error as Error)
+    } finally {
+      cursor.close()
+      if (this.cursor === cursor) this.cursor = undefined
+    }
+  }
+
+  private see(change: Change): void {
+    const { registry } = this.dependencies
+    if (change.kind === 'gap') {
+      for (const rollup of registry.all()) this.markAll(rollup)
+      return
+    }
+    for (const rollup of registry.of(change.namespace, change.measurement)) {
+      const before = rollup.version
+      let marked: boolean
+      if (change.kind === 'rows') marked = rollup.markTimes(change.times, change.rows)
+      else if (change.kind === 'series_deleted') marked = rollup.mark(change.start, change.end)
+      else marked = rollup.mark(undefined, undefined)
+      if (marked && before !== rollup.version) this.invalidated(rollup)
+      else if (rollup.until === undefined) this.dependencies.marked(rollup)
+    }
+  }
+
+  private markAll(rollup: Rollup): void {
+    if (rollup.markAll()) this.invalidated(rollup)
+  }
+
+  /** What is dirty is dirty in all tiers above. */
+  private invalidated(rollup: Rollup): void {
+    const { registry, metrics, marked } = this.dependencies
+    metrics.invalidations.inc()
+    marked(rollup)
+    for (const tier of registry.above(rollup)) {
+      let any = false
+      for (const [start, end] of rollup.dirty) any = tier.mark(start, end) || any
+      if (any) marked(tier)
+    }
+  }
+}

@@ -1,0 +1,106 @@
+import { definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
+import { configSchema } from './config.ts'
+import { Follower } from './follower.ts'
+import { RollupsHandler } from './handler.ts'
+import { Materialiser } from './materialiser.ts'
+import { rollupMetrics } from './metrics.ts'
+import { Passes } from './passes.ts'
+import { Registry } from './registry.ts'
+import { retentionHold, trim } from './retention.ts'
+import { createBody, listing, listQuery, namePath, nothing, refreshed, refreshQuery, view, viewAnswer, viewQuery } from './schemas.ts'
+
+const PATH = '/api/v1/rollups'
+const tags = ['rollups']
+/** The place of the change cursor is written when rollups have changed, and at least so often while others write. */
+const POSITION_MS = 10_000
+
+export default definePlugin({
+  id: 'rollups',
+  summary: 'Aggregates measurements into buckets of time, each once, and again when what it was computed from has changed',
+  stability: 'beta',
+  config: configSchema,
+  capabilities: ['points', 'delete', 'state', 'jobs'],
+  setup(svc, config) {
+    const registry = new Registry({ perNamespace: config.max_rollups_per_namespace, inAll: config.max_rollups, dirtyRanges: config.max_dirty_ranges })
+    const metrics = rollupMetrics(svc.metrics, () => {
+      const all = [...registry.all()]
+      return {
+        rollups: all.length,
+        parked: all.filter((rollup) => passes.isParked(rollup)).length,
+        pending: all.reduce((sum, { dirty }) => sum + dirty.length, 0),
+      }
+    })
+    const follower = new Follower({
+      ...{ storage: () => svc.storage, registry, metrics },
+      marked: (rollup) => passes.wake(rollup),
+      failed: (err) => svc.log.error({ err }, 'cannot follow the changes of sources; it is tried again'),
+    })
+    const materialiser = new Materialiser(svc, config, metrics)
+    const passes = new Passes({ svc, config, registry, follower, materialiser, metrics })
+    const handler = new RollupsHandler({ svc, config, registry, follower, materialiser, passes })
+    let release = () => {}
+    let savedAt = Number.NEGATIVE_INFINITY
+
+    svc.start(async () => {
+      await registry.open(svc.storage.state(svc.id))
+      release = svc.storage.holdRetention(retentionHold(registry, follower, config, () => svc.clock.now()))
+      svc.find<NamespaceLifecycle>(NAMESPACES)?.holdDelete((name) => {
+        const { length } = svc.server.multi_tenancy ? registry.list(name) : []
+        return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}; delete them first`
+      })
+    })
+    svc.ready(() => {
+      follower.follow()
+      for (const rollup of registry.all()) passes.wake(rollup)
+    })
+    svc.schedule(
+      'materialise',
+      config.interval_ms,
+      async ({ signal }) => {
+        if (registry.size === 0) return
+        follower.follow()
+        const position = await follower.position()
+        const now = svc.clock.monotonic()
+        const old = now - savedAt >= POSITION_MS
+        if (old) savedAt = now
+        await registry.save(old ? position : undefined)
+        await passes.run(signal)
+      },
+      { first: config.interval_ms, jitter: 0 },
+    )
+    svc.schedule('trim', config.trim_interval_secs * 1000, ({ signal }) => trim(svc, registry, (rollup, body) => passes.alone(rollup, body), signal))
+    svc.drain(async () => {
+      const position = await follower.position()
+      await registry.save(position)
+      await follower.close()
+    })
+    svc.stop(async () => {
+      release()
+      await follower.close()
+    })
+
+    const params = namePath
+    const json = 'application/json'
+    const create = { tags, summary: 'Creates a rollup', body: createBody, response: { 201: view } }
+    svc.http.post(PATH, { schema: create, serializerCompiler: asItIs }, async (request, reply) =>
+      reply
+        .code(201)
+        .type(json)
+        .send(await handler.create(request)),
+    )
+    const list = { tags, summary: 'Rollups by name', querystring: listQuery, response: { 200: listing } }
+    svc.http.get(PATH, { schema: list, serializerCompiler: asItIs }, async (request, reply) => reply.type(json).send(handler.list(request)))
+    const remove = { tags, summary: 'Deletes a rollup; its target stays', params, response: { 204: nothing } }
+    svc.http.delete(`${PATH}/:name`, { schema: remove }, async (request, reply) => {
+      await handler.delete(request)
+      return reply.code(204).send()
+    })
+    const refresh = { tags, summary: 'Computes a range of buckets again', params, querystring: refreshQuery, response: { 200: refreshed } }
+    svc.http.post(`${PATH}/:name/refresh`, { schema: refresh }, (request) => handler.refresh(request))
+    const query = { tags, summary: 'Materialised buckets, joined with the raw data behind them', params, querystring: viewQuery, response: { 200: viewAnswer } }
+    svc.http.get(`${PATH}/:name/query`, { schema: query, serializerCompiler: asItIs }, (request, reply) => handler.view(request, reply))
+  },
+})
+
+/** The answer is JSON text already. */
+const asItIs = () => (text: unknown) => text as string

@@ -1,0 +1,220 @@
+/**
+ * Who is computed when. A look costs one question to the storage for each namespace with rollups, however many it has: when the live window has not reached the end of
+ * the next bucket of any, there is nothing to do. What is due waits in the queue of its namespace; namespaces have their turns slice by slice, so none starves another.
+ */
+import type { Svc } from 'svcdb'
+import { classify } from 'svcdb/lib/errors'
+import { bucketOf } from 'svcdb/lib/time-buckets'
+import { ceilBucket, FIRST_TIME, floorBucket } from './boundaries.ts'
+import type { RollupsConfig } from './config.ts'
+import type { Follower } from './follower.ts'
+import type { Materialiser } from './materialiser.ts'
+import type { RollupMetrics } from './metrics.ts'
+import { overlaps, type Range } from './ranges.ts'
+import type { Registry } from './registry.ts'
+import type { Rollup } from './rollup.ts'
+
+/** A tier waits so long for the follower to see what the tier below has written, so that it is not computed twice. */
+const SETTLE_MS = 2000
+const FIRST_PAUSE_MS = 1000
+const MAX_PAUSE_MS = 300_000
+/** A run ends after so long, so that what has become due meanwhile is seen. */
+const RUN_MS = 5000
+
+export interface PassesDependencies {
+  svc: Svc
+  config: RollupsConfig
+  registry: Registry
+  follower: Follower
+  materialiser: Materialiser
+  metrics: RollupMetrics
+}
+
+export class Passes {
+  private readonly dependencies: PassesDependencies
+  /** Rollups with something to do, by namespace, in the order of their turns. */
+  private readonly queues = new Map<string, Set<Rollup>>()
+  /** When the first rollup of a namespace is due: the end of its next bucket. */
+  private readonly due = new Map<string, bigint | undefined>()
+  private readonly busy = new Map<Rollup, Promise<void>>()
+  private readonly resting = new Set<Rollup>()
+  /** Slices under way, by namespace. */
+  private readonly active = new Map<string, number>()
+
+  constructor(dependencies: PassesDependencies) {
+    this.dependencies = dependencies
+  }
+
+  /** There may be something to do for it. */
+  wake(rollup: Rollup): void {
+    const { namespace } = rollup.definition
+    const queue = this.queues.get(namespace) ?? new Set()
+    this.queues.set(namespace, queue.add(rollup))
+    this.due.delete(namespace)
+  }
+
+  /** Looks what is due, and does it. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.look()
+    const { clock } = this.dependencies.svc
+    const until = clock.monotonic() + RUN_MS
+    const work = async (): Promise<void> => {
+      for (let next = this.next(); next !== undefined && !signal.aborted && clock.monotonic() < until; next = this.next()) {
+        const rollup = next
+        const { namespace } = rollup.definition
+        this.active.set(namespace, (this.active.get(namespace) ?? 0) + 1)
+        await this.alone(rollup, () => this.turn(rollup, signal)).finally(() => this.active.set(namespace, (this.active.get(namespace) ?? 1) - 1))
+      }
+    }
+    await Promise.all(Array.from({ length: this.dependencies.config.workers }, work))
+  }
+
+  /** Has the rollup to itself. */
+  async alone<T>(rollup: Rollup, body: () => Promise<T>): Promise<T> {
+    while (this.busy.has(rollup)) await this.busy.get(rollup)
+    const running = body()
+    const ended = running.then(
+      () => {},
+      () => {},
+    )
+    this.busy.set(rollup, ended)
+    try {
+      return await running
+    } finally {
+      this.busy.delete(rollup)
+    }
+  }
+
+  isParked({ failure }: Rollup): boolean {
+    return failure !== undefined && failure.count >= this.dependencies.config.park_after_failures
+  }
+
+  private async look(): Promise<void> {
+    const { svc, registry } = this.dependencies
+    const now = svc.clock.now()
+    for (const rollup of this.resting) {
+      if (rollup.notBefore > now) continue
+      this.resting.delete(rollup)
+      if (!rollup.deleted) this.wake(rollup)
+    }
+    for (const namespace of registry.namespaces()) {
+      const { liveFrom, keptFrom } = await svc.storage.admission(namespace, '')
+      const closed = later(liveFrom, keptFrom)
+      if (closed === undefined) continue
+      const due = this.due.has(namespace) ? this.due.get(namespace) : this.firstDue(namespace)
+      this.due.set(namespace, due)
+      if (due === undefined || closed < due) continue
+      for (const rollup of registry.list(namespace)) if (rollup.until !== undefined && bucketOf(rollup.until, rollup.buckets)[1] <= closed) this.wake(rollup)
+    }
+  }
+
+  private firstDue(namespace: string): bigint | undefined {
+    const { registry } = this.dependencies
+    let first: bigint | undefined
+    for (const rollup of registry.list(namespace)) {
+      if (rollup.until === undefined || this.resting.has(rollup) || registry.writerOf(namespace, rollup.definition.source) !== undefined) continue
+      const [, end] = bucketOf(rollup.until, rollup.buckets)
+      if (first === undefined || end < first) first = end
+    }
+    return first
+  }
+
+  /** The next in turn; it and its namespace go to the end. */
+  private next(): Rollup | undefined {
+    const { registry, config } = this.dependencies
+    // Where there are several, one is left over whatever the slices of one namespace take.
+    const most = registry.namespaces().length > 1 ? Math.max(1, config.workers - 1) : config.workers
+    for (const [namespace, queue] of this.queues) {
+      if ((this.active.get(namespace) ?? 0) >= most) continue
+      for (const rollup of queue) {
+        if (this.busy.has(rollup)) continue
+        if (rollup.deleted || this.resting.has(rollup)) {
+          queue.delete(rollup)
+          continue
+        }
+        queue.delete(rollup)
+        this.queues.delete(namespace)
+        if (queue.size > 0) this.queues.set(namespace, queue)
+        return rollup
+      }
+      if (queue.size === 0) this.queues.delete(namespace)
+    }
+    return undefined
+  }
+
+  private async turn(rollup: Rollup, signal: AbortSignal): Promise<void> {
+    const { svc, metrics, config } = this.dependencies
+    try {
+      const more = await this.slice(rollup, signal)
+      if (more) this.wake(rollup)
+      else this.due.delete(rollup.definition.namespace)
+    } catch (error) {
+      rollup.failed()
+      if (signal.aborted || rollup.deleted) return
+      const { message } = classify(error)
+      const count = (rollup.failure?.count ?? 0) + 1
+      if (rollup.failure?.error !== message)
+        svc.log.error({ err: error as Error, rollup: rollup.definition.name, namespace: rollup.definition.namespace }, 'a rollup failed; it is tried again')
+      rollup.failure = { error: message, time: svc.clock.now(), count }
+      const pause = this.isParked(rollup) ? config.parked_retry_secs * 1000 : Math.min(FIRST_PAUSE_MS * 2 ** (count - 1), MAX_PAUSE_MS)
+      rollup.notBefore = svc.clock.now() + pause
+      this.resting.add(rollup)
+      metrics.failures.inc()
+      this.due.delete(rollup.definition.namespace)
+    }
+  }
+
+  /** @returns whether there is more to do. */
+  private async slice(rollup: Rollup, signal: AbortSignal): Promise<boolean> {
+    const { svc, registry, follower, materialiser, metrics } = this.dependencies
+    const { namespace, source } = rollup.definition
+    const below = registry.writerOf(namespace, source)
+    const bounds = await svc.storage.admission(namespace, source)
+    if (rollup.unclipped) rollup.clip(later(bounds.keptFrom, rollup.lost))
+    const repair = rollup.nextRepair
+    if (repair !== undefined) {
+      // The tier below comes first, and wakes this one.
+      if (below !== undefined && overlaps(below.dirty, repair)) return false
+      rollup.begin(repair)
+      const done = await materialiser.slice(rollup, repair[0], repair[1], signal)
+      const range: Range = [repair[0], done?.end ?? repair[1]]
+      rollup.done(range, false)
+      if (range[1] >= repair[1]) metrics.recomputed.inc()
+      await this.finished(rollup)
+      return true
+    }
+    const closed = below === undefined ? later(bounds.liveFrom, bounds.keptFrom) : below.until
+    if (closed === undefined) return false
+    if (below !== undefined && follower.behind > 0 && svc.clock.monotonic() - below.doneAt < SETTLE_MS) {
+      rollup.notBefore = svc.clock.now()
+      this.resting.add(rollup)
+      return false
+    }
+    if (rollup.lost !== undefined && rollup.until !== undefined && rollup.until < rollup.lost)
+      rollup.done([rollup.until, ceilBucket(rollup.lost, rollup.buckets)], true)
+    const start = rollup.until ?? (rollup.lost === undefined ? undefined : ceilBucket(rollup.lost, rollup.buckets))
+    const end = floorBucket(closed, rollup.buckets)
+    if (start === undefined ? end <= FIRST_TIME : end <= start) return false
+    if (below !== undefined && overlaps(below.dirty, [start ?? FIRST_TIME, end])) return false
+    rollup.begin([start ?? FIRST_TIME, end])
+    const done = await materialiser.slice(rollup, start, end, signal)
+    if (done === undefined) {
+      rollup.failed()
+      return false
+    }
+    rollup.done([done.start, done.end], true)
+    await this.finished(rollup)
+    return done.end < end
+  }
+
+  private async finished(rollup: Rollup): Promise<void> {
+    const { svc, registry } = this.dependencies
+    rollup.doneAt = svc.clock.monotonic()
+    await registry.save(undefined)
+    for (const tier of registry.above(rollup)) this.wake(tier)
+  }
+}
+
+export function later(a: bigint | undefined, b: bigint | undefined): bigint | undefined {
+  return a === undefined || (b !== undefined && b > a) ? b : a
+}

@@ -1,0 +1,250 @@
+/**
+ * One rollup: how far it is materialised, and which buckets below have to be computed again.
+ *
+ * Invariants. A change of the source at a time before `reach` makes the bucket dirty; a change at or after it will be seen when the bucket is computed. `reach` rises
+ * before the snapshot is taken that a pass computes from, so a change is in the snapshot, or it comes to be known later and makes the bucket dirty: none is missed.
+ * A range under repair stays on the list until its rows are durable. What is kept (`kept`) is written in one transaction with the place of the change cursor up to which
+ * changes were seen; before a crash that is followed by reading those changes again, which can only make more dirty.
+ */
+import type { Bucketing } from 'svcdb/lib/time-buckets'
+import { bucketOf } from 'svcdb/lib/time-buckets'
+import { ceilBucket, clampTime, FIRST_TIME, floorBucket } from './boundaries.ts'
+import { bucketsOf, type Definition } from './definition.ts'
+import { clipped, type Range, withoutRange, withRange, withRanges } from './ranges.ts'
+
+/** In the state store; times are nanoseconds as text. */
+export interface KeptRollup {
+  definition: Definition
+  /** Where the first bucket begins. */
+  from?: string
+  until?: string
+  dirty: [string, string][]
+  /** Ranges that may reach into what retention has taken. */
+  unclipped?: true
+  floor?: string
+  lost?: string
+}
+
+export interface RollupFailure {
+  error: string
+  /** Milliseconds since the Unix epoch. */
+  time: number
+  /** In a row. */
+  count: number
+}
+
+/** Of one change of the source, buckets that are looked up one by one; the rest are marked from the first to the last. */
+const MAX_MARKS = 256
+
+export class Rollup {
+  readonly definition: Definition
+  readonly buckets: Bucketing
+  /** Where the first bucket begins; undefined while there is none. */
+  from: bigint | undefined
+  /** Exclusive end of the newest bucket; undefined before the first. */
+  until: bigint | undefined
+  /** Oldest time that its source is sure to have whole; nothing before it is computed again. */
+  floor: bigint | undefined
+  /** Retention did not wait any longer: what was not computed before it never will be. */
+  lost: bigint | undefined
+  /** Milliseconds that never go back, when a range was last done. */
+  doneAt = 0
+  /** `dirty` may reach into what is before the floor of the moment. */
+  unclipped = false
+  failure: RollupFailure | undefined
+  /** Milliseconds of the wall clock before which it is not tried again. */
+  notBefore = 0
+  /** Gone from the registry. */
+  deleted = false
+  /** Buckets a slice has. */
+  slice = 16
+  /** Fields of the source known not to be encrypted. */
+  plain: readonly string[] = []
+  /** Changes whenever what is kept has changed. */
+  version = 0
+  /** What the state store has: raw data from here on is still needed after a crash. Undefined = all. */
+  private durableNeed: bigint | undefined
+  private list: readonly Range[] = []
+  /** Taken off the list by the pass under way. */
+  private repairing: readonly Range[] = []
+  private ahead: bigint | undefined
+  private readonly maxRanges: number
+
+  constructor(definition: Definition, maxRanges: number) {
+    this.definition = definition
+    this.buckets = bucketsOf(definition)
+    this.maxRanges = maxRanges
+  }
+
+  static restore({ definition, from, until, dirty, floor, lost, unclipped }: KeptRollup, maxRanges: number): Rollup {
+    const rollup = new Rollup(definition, maxRanges)
+    if (from !== undefined) rollup.from = BigInt(from)
+    if (until !== undefined) rollup.until = BigInt(until)
+    if (floor !== undefined) rollup.floor = BigInt(floor)
+    if (lost !== undefined) rollup.lost = BigInt(lost)
+    rollup.unclipped = unclipped === true
+    const ranges = dirty.map(([a, b]): Range => [BigInt(a), BigInt(b)])
+    rollup.list = rollup.until === undefined ? [] : clipped(ranges, [ranges[0]?.[0] ?? 0n, rollup.until])
+    rollup.saved(rollup.need)
+    return rollup
+  }
+
+  kept(): KeptRollup {
+    const text = (value: bigint | undefined) => (value === undefined ? undefined : String(value))
+    const [from, until, floor, lost] = [text(this.from), text(this.until), text(this.floor), text(this.lost)]
+    return {
+      definition: this.definition,
+      ...(from === undefined ? {} : { from }),
+      ...(until === undefined ? {} : { until }),
+      dirty: this.dirty.map(([a, b]) => [String(a), String(b)]),
+      ...(floor === undefined ? {} : { floor }),
+      ...(lost === undefined ? {} : { lost }),
+      ...(this.unclipped ? { unclipped: true } : {}),
+    }
+  }
+
+  get key(): string {
+    return keyOf(this.definition.namespace, this.definition.name)
+  }
+
+  /** Ranges that wait, those under repair included. */
+  get dirty(): Range[] {
+    return withRanges(this.list, this.repairing, this.maxRanges)
+  }
+
+  /** Changes of the source before it are of interest. */
+  get reach(): bigint | undefined {
+    if (this.ahead === undefined) return this.until
+    return this.until === undefined || this.ahead > this.until ? this.ahead : this.until
+  }
+
+  /** Raw data from here on is needed; undefined = all. */
+  get need(): bigint | undefined {
+    if (this.until === undefined) return undefined
+    const first = this.dirty[0]?.[0]
+    return first !== undefined && first < this.until ? first : this.until
+  }
+
+  /** As `need`, by what the state store has too: retention must keep it. */
+  get hold(): bigint | undefined {
+    const { need, durableNeed } = this
+    return need === undefined || durableNeed === undefined ? undefined : need < durableNeed ? need : durableNeed
+  }
+
+  /** @param need what it was when the state was written. */
+  saved(need: bigint | undefined): void {
+    this.durableNeed = need
+  }
+
+  /** Marks the buckets of a range of the source, as far as they were computed. @returns whether there are any. */
+  mark(start: bigint | undefined, end: bigint | undefined): boolean {
+    const { reach, from = FIRST_TIME } = this
+    if (reach === undefined) return false
+    // Where the source begins is moved by `markTimes` alone: before it there is no bucket.
+    const first = start === undefined || start < from ? from : start
+    const last = end === undefined || end > reach ? reach : end
+    if (first >= last) return false
+    this.add([floorBucket(first, this.buckets), ceilBucket(last, this.buckets)])
+    return true
+  }
+
+  /** Marks all that was computed, and what may have come before it: nobody knows what has changed. */
+  markAll(): boolean {
+    if (this.reach === undefined) return false
+    this.add([floorBucket(FIRST_TIME, this.buckets), ceilBucket(this.reach, this.buckets)])
+    return true
+  }
+
+  /** Marks the buckets of rows that were written. @param times two halves a row, low first. */
+  markTimes(times: Int32Array, rows: number): boolean {
+    const { reach } = this
+    if (reach === undefined) return false
+    const low = Number(BigInt.asUintN(32, reach))
+    const high = Number(reach >> 32n)
+    let marks = 0
+    let start = 0n
+    let end = 0n
+    let rest: [bigint, bigint] | undefined
+    for (let row = 0; row < rows; row++) {
+      const h = times[row * 2 + 1]
+      if (h > high || (h === high && times[row * 2] >>> 0 >= low)) continue
+      const time = (BigInt(h) << 32n) | BigInt(times[row * 2] >>> 0)
+      if (time >= start && time < end) continue
+      if (marks < MAX_MARKS) {
+        marks++
+        ;[start, end] = bucketOf(clampTime(time), this.buckets)
+        this.markBucket(start, end)
+      } else if (rest === undefined) rest = [time, time]
+      else if (time < rest[0]) rest[0] = time
+      else if (time > rest[1]) rest[1] = time
+    }
+    if (rest !== undefined) this.markBucket(floorBucket(rest[0], this.buckets), bucketOf(clampTime(rest[1]), this.buckets)[1])
+    return marks > 0
+  }
+
+  private markBucket(start: bigint, end: bigint): void {
+    if (this.from === undefined || start < this.from) this.from = start
+    this.add([start, end])
+  }
+
+  private add(range: Range): void {
+    this.list = withRange(this.list, range, this.maxRanges)
+    this.unclipped = true
+    this.version++
+  }
+
+  /** What of the source is before a time may be gone: nothing there is computed again. */
+  clip(floor: bigint | undefined): void {
+    this.unclipped = false
+    if (floor !== undefined && (this.floor === undefined || floor > this.floor)) this.floor = floor
+    if (this.floor === undefined || this.list.length === 0) return
+    const first = ceilBucket(this.floor, this.buckets)
+    const last = this.list[this.list.length - 1][1]
+    if (this.list[0][0] >= first) return
+    this.list = first < last ? clipped(this.list, [first, last]) : []
+    this.version++
+  }
+
+  /** Gives up what lies before a time. */
+  lose(before: bigint): void {
+    if (this.lost !== undefined && before <= this.lost) return
+    this.lost = before
+    this.clip(before)
+    this.version++
+  }
+
+  /** The first range to be repaired, as far as it lies before `until`. */
+  get nextRepair(): Range | undefined {
+    return this.list[0]
+  }
+
+  /** Call before the pass' snapshot is taken. */
+  begin(range: Range): void {
+    this.repairing = clipped(this.list, range)
+    this.list = withoutRange(this.list, range)
+    if (this.ahead === undefined || range[1] > this.ahead) this.ahead = range[1]
+  }
+
+  /** The buckets of the range are durable in the target. @param forward the watermark moves to its end. */
+  done([start, end]: Range, forward: boolean): void {
+    // A slice may end before the range that was begun: what lies behind is still to be done.
+    this.list = withRanges(this.list, withoutRange(this.repairing, [start, end]), this.maxRanges)
+    this.repairing = []
+    this.ahead = undefined
+    if (this.from === undefined || start < this.from) this.from = start
+    if (forward && (this.until === undefined || end > this.until)) this.until = end
+    if (this.until !== undefined && this.list.length > 0) this.list = clipped(this.list, [this.list[0][0], this.until])
+    this.failure = undefined
+    this.version++
+  }
+
+  /** Nothing was done. */
+  failed(): void {
+    this.list = withRanges(this.list, this.repairing, this.maxRanges)
+    this.repairing = []
+    this.ahead = undefined
+    if (this.until !== undefined && this.list.length > 0) this.list = clipped(this.list, [this.list[0][0], this.until])
+  }
+}
+
+export const keyOf = (namespace: string, name: string): string => `${namespace}/${name}`

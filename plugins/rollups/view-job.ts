@@ -1,0 +1,180 @@
+/**
+ * The real-time view, beside the data: buckets that are materialised as they lie in the target, all others (the tail behind the watermark, ranges that wait for repair)
+ * computed from the source on the way, over one snapshot. Emits the answer as JSON, rows by time and then tags.
+ */
+import type { FieldInfo, Job, JobIo, Matcher, Reader } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { storedHistogramJson } from 'svcdb/lib/histogram'
+import { Aggregator, TooMuchError, tagsKey } from './aggregate.ts'
+import { targetColumns } from './aggregations.ts'
+import { boundariesOf, floorBucket } from './boundaries.ts'
+import { aggregationsOf, bucketsOf, type Definition } from './definition.ts'
+import { firstTime } from './first-time.ts'
+import { clipped, type Range, withoutRange } from './ranges.ts'
+
+export interface ViewArgs {
+  definition: Definition
+  start: bigint
+  end: bigint
+  /** Computed from the source; all else is read from the target. Starts and ends of buckets. */
+  live: readonly Range[]
+  until: bigint
+  tags: Record<string, string>
+  maxRows: number
+  maxBuckets: number
+  maxBytes: number
+  sql: boolean
+}
+
+interface Row {
+  time: bigint
+  tags: Record<string, string>
+  key: string
+  values: unknown[]
+}
+
+const EMIT_LENGTH = 65_536
+
+export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<number> {
+  const { definition, start, end, live, maxRows } = args
+  const schema = await reader.schema(definition.namespace)
+  const fieldsOf = (measurement: string): readonly FieldInfo[] => schema.find(({ name }) => name === measurement)?.fields ?? []
+  const columns = targetColumns(fieldsOf(definition.source), aggregationsOf(definition)).map(({ name, type, scale }) => ({ name, type, scale }))
+  for (const { name, type, scale } of fieldsOf(definition.target)) if (!columns.some((column) => column.name === name)) columns.push({ name, type, scale })
+  const rows: Row[] = []
+  const within = clipped(live, [start, end])
+  const stored = within.reduce<Range[]>((left, range) => withoutRange(left, range), [[start, end]])
+  if (fieldsOf(definition.target).length > 0) for (const range of stored) await readStored(reader, args, range, columns, rows, io.signal)
+  const sources = fieldsOf(definition.source)
+  if (sources.length > 0) for (const range of within) await computeLive(reader, args, range, sources, columns, rows, io.signal)
+  rows.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
+  const truncated = rows.length > maxRows
+  if (truncated) rows.length = maxRows
+  await emit(args, columns, rows, truncated, io)
+  return rows.length
+}
+
+type Columns = { name: string; type: string; scale?: number | undefined }[]
+
+const matchersOf = (tags: Record<string, string>): Matcher[] => Object.entries(tags).map(([tag, value]) => ({ tag, op: '=', value }))
+
+async function readStored(
+  reader: Reader,
+  { definition, tags, maxRows }: ViewArgs,
+  [start, end]: Range,
+  columns: Columns,
+  rows: Row[],
+  signal: AbortSignal,
+): Promise<void> {
+  const places = new Map(columns.map(({ name }, i) => [name, i]))
+  for await (const chunk of reader.scan({ namespace: definition.namespace, measurement: definition.target, matchers: matchersOf(tags), start, end })) {
+    signal.throwIfAborted()
+    const key = tagsKey(chunk.tags)
+    requireRoom(rows.length + chunk.times.length, maxRows)
+    for (let i = 0; i < chunk.times.length; i++) {
+      const values: unknown[] = new Array(columns.length).fill(null)
+      for (const column of chunk.columns) {
+        const place = places.get(column.name)
+        if (place === undefined || (column.validity !== undefined && column.validity[i] === 0)) continue
+        const value = column.values[i]
+        values[place] = column.type === 'bool' ? value === 1 : value instanceof Uint8Array ? value.slice() : value
+      }
+      rows.push({ time: chunk.times[i], tags: chunk.tags, key, values })
+    }
+  }
+}
+
+async function computeLive(
+  reader: Reader,
+  { definition, tags, maxRows, maxBuckets, maxBytes, sql }: ViewArgs,
+  [from, end]: Range,
+  fields: readonly FieldInfo[],
+  columns: Columns,
+  rows: Row[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, source: measurement, groupBy } = definition
+  const buckets = bucketsOf(definition)
+  let start = from
+  while (start < end) {
+    // Long empty stretches are stepped over.
+    const first = await firstTime(reader, { namespace, measurement, start, end }, sql)
+    if (first === undefined) return
+    const floor = floorBucket(first, buckets)
+    const boundaries = boundariesOf(buckets, floor < start ? start : floor, end, maxBuckets)
+    const last = boundaries[boundaries.length - 1]
+    const aggregator = new Aggregator(boundaries, fields, aggregationsOf(definition), groupBy ?? undefined, maxBytes)
+    try {
+      for await (const chunk of reader.scan({
+        namespace,
+        measurement,
+        fields: aggregator.fields,
+        matchers: matchersOf(tags),
+        start: boundaries[0],
+        end: last < end ? last : end,
+      })) {
+        signal.throwIfAborted()
+        aggregator.add(chunk)
+      }
+    } catch (error) {
+      if (!(error instanceof TooMuchError)) throw error
+      throw new SvcError(
+        'BAD_REQUEST',
+        `cannot show rollup "${definition.name}": what is not materialised yet takes more than rollups.max_slice_bytes of ${maxBytes}; narrow the range`,
+      )
+    }
+    const result = aggregator.result()
+    requireRoom(rows.length + result.group.length, maxRows)
+    const found = columns.map(({ name }) => result.columns.find((column) => column.name === name)?.values)
+    const keys = result.groups.map(tagsKey)
+    for (let i = 0; i < result.group.length; i++) {
+      const group = result.group[i]
+      rows.push({ time: result.times[i], tags: result.groups[group], key: keys[group], values: found.map((values) => values?.[i] ?? null) })
+    }
+    start = last
+  }
+}
+
+function requireRoom(rows: number, maxRows: number): void {
+  const most = maxRows * 4 + 100_000
+  if (rows > most)
+    throw new SvcError('BAD_REQUEST', `cannot show the rollup: more than ${most} rows would have to be put in order; narrow the range, or name tags`)
+}
+
+async function emit({ until }: ViewArgs, columns: Columns, rows: readonly Row[], truncated: boolean, io: JobIo): Promise<void> {
+  const tagKeys = [...new Set(rows.flatMap(({ tags }) => Object.keys(tags)))].sort()
+  const heads = [
+    { name: '_time', data_type: 'timestamp(ns)' },
+    ...tagKeys.map((name) => ({ name, data_type: 'string' })),
+    ...columns.map(({ name, type, scale }) => ({ name, data_type: type === 'decimal' ? `decimal(38, ${scale ?? 0})` : type })),
+  ]
+  let text = `{"columns":${JSON.stringify(heads)},"rows":[`
+  for (const [i, { time, tags, values }] of rows.entries()) {
+    const cells = [
+      String(time),
+      ...tagKeys.map((key) => (Object.hasOwn(tags, key) ? JSON.stringify(tags[key]) : 'null')),
+      ...values.map((value, at) => cell(value, columns[at])),
+    ]
+    text += `${i === 0 ? '' : ',\n'}[${cells.join(',')}]`
+    if (text.length < EMIT_LENGTH) continue
+    await io.emit(Buffer.from(text))
+    text = ''
+  }
+  await io.emit(Buffer.from(`${text}],"row_count":${rows.length},"truncated":${truncated},"materialised_until":${until}}`))
+}
+
+function cell(value: unknown, { type, scale = 0 }: Columns[number]): string {
+  if (value === null || value === undefined) return 'null'
+  if (typeof value === 'bigint') return type === 'decimal' ? JSON.stringify(decimalText(value, scale)) : String(value)
+  if (value instanceof Uint8Array) return storedHistogramJson(value)
+  return JSON.stringify(value)
+}
+
+function decimalText(unscaled: bigint, scale: number): string {
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
+  const sign = unscaled < 0n ? '-' : ''
+  return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+}
+
+const job: Job<ViewArgs, number> = view
+export default job

@@ -1,0 +1,24 @@
+/** A rollup as listings show it. Times are nanoseconds, which JSON numbers of JavaScript do not hold: they are written digit by digit. */
+import type { Rollup } from './rollup.ts'
+
+const raw = (value: bigint): unknown => (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value))
+
+export function viewOf(rollup: Rollup, parked: boolean): Record<string, unknown> {
+  const { definition, failure } = rollup
+  const { name, source, target, every, timezone, origin, aggregations, groupBy, retentionSecs } = definition
+  return {
+    name,
+    source_measurement: source,
+    target_measurement: target,
+    every,
+    timezone,
+    origin,
+    aggregations,
+    group_by_tags: groupBy,
+    retention_seconds: retentionSecs === 0 ? null : retentionSecs,
+    materialised_until: raw(rollup.until ?? 0n),
+    pending_repairs: rollup.dirty.map(([start, end]) => [raw(start), raw(end)]),
+    status: parked ? 'parked' : failure !== undefined ? 'failing' : rollup.until === undefined ? 'waiting' : 'active',
+    last_error: failure?.error ?? null,
+  }
+}
