@@ -5,6 +5,7 @@
 import type { FieldInfo, Job, JobIo, Matcher, Reader } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
+import { decimalText } from 'svcdb/lib/numbers'
 import { Aggregator, TooMuchError, tagsKey } from './aggregate.ts'
 import { targetColumns } from './aggregations.ts'
 import { boundariesOf, floorBucket } from './boundaries.ts'
@@ -168,12 +169,6 @@ function cell(value: unknown, { type, scale = 0 }: Columns[number]): string {
   if (typeof value === 'bigint') return type === 'decimal' ? JSON.stringify(decimalText(value, scale)) : String(value)
   if (value instanceof Uint8Array) return storedHistogramJson(value)
   return JSON.stringify(value)
-}
-
-function decimalText(unscaled: bigint, scale: number): string {
-  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
-  const sign = unscaled < 0n ? '-' : ''
-  return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`
 }
 
 const job: Job<ViewArgs, number> = view

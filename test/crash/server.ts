@@ -22,8 +22,8 @@ export interface ServerOptions {
   allProtocols?: boolean
   /** More keys of [database]. */
   database?: Record<string, number | string>
-  /** More lines of the file, of sections of their own. */
-  sections?: readonly string[]
+  /** More sections. */
+  sections?: Record<string, Record<string, number | string>>
 }
 
 export class ServerProcess {
@@ -63,7 +63,7 @@ export class ServerProcess {
   }
 
   /** Starts the process; it is not ready yet. */
-  static async spawn({ folder, engine, sql, plugins = [], allProtocols = false, database = {}, sections = [] }: ServerOptions): Promise<ServerProcess> {
+  static async spawn({ folder, engine, sql, plugins = [], allProtocols = false, database = {}, sections = {} }: ServerOptions): Promise<ServerProcess> {
     const more = allProtocols ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
     const toml = [
@@ -72,9 +72,10 @@ export class ServerProcess {
       'http_addr = "127.0.0.1:0"',
       'sql_max_rows = 10000000',
       ...(allProtocols ? ['[grpc]', 'addr = "127.0.0.1:0"', '[flight_sql]', 'addr = "127.0.0.1:0"'] : []),
-      '[database]',
-      ...Object.entries(keys).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
-      ...sections,
+      ...Object.entries({ database: keys, ...sections }).flatMap(([name, section]) => [
+        `[${name}]`,
+        ...Object.entries(section).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
+      ]),
     ]
     const file = join(folder, 'svc.toml')
     await writeFile(file, `${toml.join('\n')}\n`)
