@@ -57,6 +57,8 @@ const RUNS: Long[] = [
     turn: (seed) => ({ run: ['plugins/triggers/model.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '300' } }),
   },
   { run: ['test/crash/trigger-loop.ts', '100'], turn: (seed) => ({ run: ['test/crash/trigger-loop.ts', '10', seed] }) },
+  { run: ['test/crash/rollups.ts', '100'], turn: (seed) => ({ run: ['test/crash/rollups.ts', '8', seed] }) },
+  { run: ['test/crash/rollups.test.ts'], env: { SVC_STEPS: '500', SVC_KILLS: '0' } },
   { run: ['test/crash/churn.ts', '1000000', '4'] },
   { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'], turn: (seed) => ({ run: ['storage/embedded/sql/gate.fuzz.ts', '45', seed] }) },
   { run: ['test/security/bombs.ts', '200'], turn: (seed) => ({ run: ['test/security/bombs.ts', '20', seed] }) },

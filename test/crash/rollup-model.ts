@@ -9,7 +9,7 @@ const HOUR = 3_600_000_000_000n
 const T0 = 1_711_670_400_000_000_000n
 const TOLERANCE = 2n
 const ZONE = 'Europe/Berlin'
-const PATIENCE_MS = 8_000
+const PATIENCE_MS = 60_000
 const HOSTS = ['a', 'b', 'c']
 const CORES = ['0', '1']
 
@@ -256,7 +256,7 @@ export class RollupWorld {
     const answer = await ask('POST', '/api/v1/delete', `{"measurement":"cpu","tags":${JSON.stringify(tags)},"start":${start},"end":${end}}`)
     if (answer.status !== 200 && answer.status !== 404) throw new Error(answer.body)
     for (const [key, point] of this.points)
-      if (point.time >= start && point.time < end && (tags.host === undefined || point.tags.host === tags.host)) this.points.delete(key)
+      if (point.time >= start && point.time <= end && (tags.host === undefined || point.tags.host === tags.host)) this.points.delete(key)
     return `a delete of ${tags.host ?? 'all'} from ${start} to ${end}`
   }
 
