@@ -43,7 +43,9 @@ export default definePlugin({
 
     svc.start(async () => {
       await registry.open(svc.storage.state(svc.id))
-      release = svc.storage.holdRetention(retentionHold(registry, follower, config, () => svc.clock.now()))
+      release = svc.storage.holdRetention(
+        retentionHold({ registry, follower, config, nowMs: () => svc.clock.now(), closed: (namespace) => passes.closed.get(namespace) }),
+      )
       svc.find<NamespaceLifecycle>(NAMESPACES)?.holdDelete((name) => {
         const { length } = svc.server.multi_tenancy ? registry.list(name) : []
         return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}; delete them first`

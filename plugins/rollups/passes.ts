@@ -36,6 +36,8 @@ export class Passes {
   private readonly queues = new Map<string, Set<Rollup>>()
   /** When the first rollup of a namespace is due: the end of its next bucket. */
   private readonly due = new Map<string, bigint | undefined>()
+  /** Where the live window of each namespace began at the last look. */
+  readonly closed = new Map<string, bigint>()
   private readonly busy = new Map<Rollup, Promise<void>>()
   private readonly resting = new Set<Rollup>()
   /** Slices under way, by namespace. */
@@ -99,6 +101,7 @@ export class Passes {
     }
     for (const namespace of registry.namespaces()) {
       const { liveFrom, keptFrom } = await svc.storage.admission(namespace, '')
+      if (liveFrom !== undefined) this.closed.set(namespace, liveFrom)
       const closed = later(liveFrom, keptFrom)
       if (closed === undefined) continue
       const due = this.due.has(namespace) ? this.due.get(namespace) : this.firstDue(namespace)

@@ -46,5 +46,5 @@ export function clipped(list: readonly Range[], [start, end]: Range): Range[] {
 }
 
 export function overlaps(list: readonly Range[], [start, end]: Range): boolean {
-  return list.some((one) => one[0] < end && one[1] > start)
+  return start < end && list.some((one) => one[0] < end && one[1] > start)
 }

@@ -10,11 +10,23 @@ import type { Rollup } from './rollup.ts'
 const NS_PER_MS = 1_000_000n
 const NS_PER_SEC = 1_000_000_000n
 
+export interface HoldDependencies {
+  registry: Registry
+  follower: Follower
+  config: Pick<RollupsConfig, 'max_hold_secs'>
+  nowMs(): number
+  /** Where the live window of a namespace begins, as last seen. */
+  closed(namespace: string): bigint | undefined
+}
+
 /** The oldest time that the rollups of a measurement, and the one that writes it, need. */
-export function retentionHold(registry: Registry, follower: Follower, config: Pick<RollupsConfig, 'max_hold_secs'>, nowMs: () => number): RetentionHold {
+export function retentionHold({ registry, follower, config, nowMs, closed }: HoldDependencies): RetentionHold {
   return (namespace, measurement) => {
     const now = BigInt(nowMs()) * NS_PER_MS
-    const limit = config.max_hold_secs === 0 ? FIRST_TIME : now - BigInt(config.max_hold_secs) * NS_PER_SEC
+    // Age is that of retention: from the clock or what is held, whichever is earlier.
+    const known = closed(namespace)
+    const newest = known !== undefined && known < now ? known : now
+    const limit = config.max_hold_secs === 0 || known === undefined ? FIRST_TIME : newest - BigInt(config.max_hold_secs) * NS_PER_SEC
     let needed: bigint | undefined
     for (const rollup of registry.of(namespace, measurement)) {
       // Until the changes before the start were seen, more may be dirty than is known.

@@ -81,3 +81,137 @@ for (const storage of ['memory', 'embedded']) {
     t.equal((await one.inject({ method: 'DELETE', url: '/api/v1/rollups/hourly' })).statusCode, 404)
   })
 }
+
+t.test('what cannot be a rollup is refused', async (t) => {
+  const one = await node(t, { rollups: { max_rollups_per_namespace: 2 } })
+  const answer = async (more: object) => {
+    const { statusCode, body } = await create(one, more)
+    return [statusCode, (JSON.parse(body) as { code?: string }).code]
+  }
+  t.same(await answer({ name: 'one', target_measurement: 'one' }), [201, undefined])
+  t.same(await answer({ name: 'one', target_measurement: 'two' }), [409, 'CONFLICT'], 'name taken')
+  t.same(await answer({ name: 'two', target_measurement: 'one' }), [409, 'CONFLICT'], 'target taken')
+  t.same(await answer({ name: 'two', source_measurement: 'one', target_measurement: 'cpu' }), [400, 'INVALID_REQUEST'], 'a cycle')
+  t.same(await answer({ name: 'two', target_measurement: 'cpu' }), [400, 'INVALID_REQUEST'], 'source = target')
+  t.same(await answer({ name: 'two', target_measurement: 'two', aggregations: ['mode'] }), [400, 'INVALID_REQUEST'])
+  t.same(await answer({ name: 'two', target_measurement: 'two', aggregations: [] }), [400, 'INVALID_REQUEST'])
+  t.equal((await answer({ name: 'two', target_measurement: 'two', unknown: 1 }))[0] === 201, false, 'an unknown member')
+  await write(one, ['used v=1 1'])
+  t.same(await answer({ name: 'two', target_measurement: 'used' }), [409, 'CONFLICT'], 'a target with other fields')
+  t.same(await answer({ name: 'two', target_measurement: 'two', every: '1mo', origin: '2024-01-29' }), [400, 'INVALID_REQUEST'])
+  t.same(await answer({ name: 'two', source_measurement: 'one', target_measurement: 'two' }), [201, undefined], 'a tier')
+  t.same(await answer({ name: 'three', target_measurement: 'three' }), [429, 'RATE_LIMITED'])
+  for (const [method, url] of [
+    ['POST', '/api/v1/rollups/none/refresh'],
+    ['GET', '/api/v1/rollups/none/query'],
+  ] as const)
+    t.match((await one.inject({ method, url })).json(), { code: 'NOT_FOUND', error: /"none"/ })
+  t.match((await one.inject({ method: 'POST', url: '/api/v1/rollups/one/refresh?start=5&end=5' })).json(), { code: 'INVALID_REQUEST' })
+})
+
+const line = (measurement: string, hours: number, value: number, tags = '') => `${measurement}${tags} v=${value} ${T0 + BigInt(hours * 3600) * 1_000_000_000n}`
+
+t.test('an encrypted field is refused, at the creation and when it comes later', async (t) => {
+  process.env.SVC_TEST_ROLLUP_KEY = Buffer.alloc(32, 7).toString('base64')
+  const one = await node(t, { storage: 'embedded', database: { field_encryption: { columns: { note: 'k' }, keys: { k: 'SVC_TEST_ROLLUP_KEY' } } } })
+  await write(one, [`cpu note="x",v=1 ${T0}`, `mem v=1 ${T0}`, `mem v=1 ${T0 + 9n * HOUR}`])
+  t.match((await create(one, {})).json(), { code: 'INVALID_REQUEST', error: /"note" of measurement "cpu" is encrypted/ })
+  t.equal((await create(one, { source_measurement: 'mem' })).statusCode, 201)
+  await until(t, () => rows(one), [' 0 v_avg=1,v_count=1'], 'without it')
+  await write(one, [`mem note="y" ${T0 + 1n}`])
+  const error = async () => /"note" of measurement "mem" is encrypted/.test(String((await one.inject('/api/v1/rollups')).json().items[0].last_error))
+  await until(t, error, true, 'it is shown')
+  t.same(await rows(one), [' 0 v_avg=1,v_count=1'])
+})
+
+t.test('raw data waits for its buckets, and what retention took is not computed again', async (t) => {
+  const one = await node(t, { database: { retention_secs: 6 * 3600, retention: { cpu_1h: 0 } }, rollups: { interval_ms: 10 } })
+  t.equal((await create(one, {})).statusCode, 201)
+  await write(one, [line('cpu', 0, 1), line('cpu', 1, 2), line('cpu', 2, 3)], false)
+  await write(one, [line('cpu', 30, 9)], false)
+  const first = [' 0 v_avg=1,v_count=1', ' 1 v_avg=2,v_count=1', ' 2 v_avg=3,v_count=1']
+  await until(t, () => rows(one), first, 'computed though the newest point left retention far behind at once')
+  const raw = async () => (await rows(one, 'cpu')).length
+  await until(t, raw, 1, 'then retention has its way')
+  await one.storage.delete({ namespace: '', measurement: 'cpu', start: T0, end: T0 + 3n * HOUR })
+  await one.storage.drop('', 'cpu')
+  await write(one, [line('cpu', 31, 9)], false)
+  const pending = async () => (await one.inject('/api/v1/rollups')).json().items[0].pending_repairs
+  await until(t, pending, [], 'nothing of it is computed again')
+  t.same(await rows(one), first)
+})
+
+t.test('a retention of its own deletes buckets, and tiers above keep theirs', async (t) => {
+  const one = await node(t, { rollups: { trim_interval_secs: 1 } })
+  t.equal((await create(one, { retention_seconds: 7200, aggregations: ['sum'] })).statusCode, 201)
+  t.equal((await create(one, { name: 'tier', source_measurement: 'cpu_1h', target_measurement: 'cpu_2h', every: '2h', aggregations: ['sum'] })).statusCode, 201)
+  await write(
+    one,
+    [0, 1, 2, 3, 4, 5, 6, 7].map((hour) => line('cpu', hour, 1)),
+  )
+  await write(one, [line('cpu', 10, 1)])
+  await until(t, () => rows(one), [' 6 v_sum=1', ' 7 v_sum=1'], 'two hours are left')
+  await until(t, () => rows(one, 'cpu_2h'), [' 0 v_sum_sum=2', ' 2 v_sum_sum=2', ' 4 v_sum_sum=2', ' 6 v_sum_sum=2'], 'of the tier all')
+  await write(one, [line('cpu', 0.5, 1)])
+  await until(
+    t,
+    async () => (await one.inject('/api/v1/rollups')).json().items.map((item: { pending_repairs: unknown[] }) => item.pending_repairs),
+    [[], []],
+    'a backfill before it',
+  )
+  t.same((await rows(one, 'cpu_2h'))[0], ' 0 v_sum_sum=2', 'changes nothing')
+})
+
+t.test('a refresh computes buckets before their time', async (t) => {
+  const one = await node(t)
+  await write(one, [line('cpu', 0, 1), line('cpu', 1, 3)], false)
+  t.equal((await create(one, {})).statusCode, 201)
+  const answer = await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=${T0 + 1n}&end=${T0 + HOUR + 1n}` })
+  t.same(answer.json(), { rollup: 'hourly', points_written: 2 })
+  t.same(await rows(one), [' 0 v_avg=1,v_count=1', ' 1 v_avg=3,v_count=1'])
+  const tooMany = await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=0&end=${T0}` })
+  t.match(tooMany.json(), { code: 'INVALID_REQUEST', error: /max_refresh_buckets/ })
+})
+
+t.test('a rollup that fails again and again is parked with its error, and others go on', async (t) => {
+  const one = await node(t, { rollups: { park_after_failures: 1, max_series_per_rollup: 2 } })
+  t.equal((await create(one, { name: 'wide' })).statusCode, 201)
+  t.equal((await create(one, { name: 'narrow', target_measurement: 'cpu_all', group_by_tags: [] })).statusCode, 201)
+  await write(one, [...['a', 'b', 'c'].map((host) => line('cpu', 0, 1, `,host=${host}`)), line('cpu', 9, 1)])
+  await until(t, () => rows(one, 'cpu_all'), [' 0 v_avg=1,v_count=3'], 'the other one')
+  const state = async () => (await one.inject('/api/v1/rollups')).json().items.map((item: { name: string; status: string }) => `${item.name} ${item.status}`)
+  await until(t, state, ['narrow active', 'wide parked'], 'parked')
+  t.match((await one.inject('/api/v1/rollups')).json().items[1].last_error, /max_series_per_rollup is 2/)
+  t.match((await one.inject('/metrics')).body, /^svc_rollup_failures_total 1$/m)
+})
+
+t.test('tenants see, fill and hold their own rollups only', async (t) => {
+  const one = await boot({
+    plugins: ['native', 'line_protocol', 'namespaces', 'rollups'],
+    config: { rollups: { interval_ms: 10 }, database: { ooo_shard_tolerance: 2 }, server: { multi_tenancy: true } },
+  })
+  t.teardown(() => one.stop())
+  const as = (namespace: string) => ({ 'x-namespace': namespace, 'content-type': 'application/json' })
+  for (const [namespace, value] of [
+    ['acme', 1],
+    ['other', 2],
+  ] as const) {
+    const payload = [line('cpu', 0, value), line('cpu', 9, value)].join('\n')
+    t.equal((await one.inject({ method: 'POST', url: '/write', headers: { ...as(namespace), 'content-type': 'text/plain' }, payload })).statusCode, 204)
+  }
+  const body = { name: 'hourly', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['sum'] }
+  t.equal((await one.inject({ method: 'POST', url: '/api/v1/rollups', headers: as('acme'), payload: body })).statusCode, 201)
+  const listed = async (namespace: string) => (await one.inject({ url: '/api/v1/rollups', headers: as(namespace) })).json().total
+  t.same([await listed('acme'), await listed('other')], [1, 0])
+  const found = async (namespace: string) => {
+    const out: unknown[] = []
+    const measurements = await one.storage.measurements(namespace)
+    if (measurements.some(({ name }) => name === 'cpu_1h'))
+      for await (const { columns } of one.storage.scan({ namespace, measurement: 'cpu_1h' })) out.push(columns[0].values[0])
+    return out
+  }
+  await until(t, () => found('acme'), [1], 'its own data')
+  t.same(await found('other'), [])
+  t.equal((await one.inject({ method: 'DELETE', url: '/api/v1/rollups/hourly', headers: { 'x-namespace': 'other' } })).statusCode, 404)
+  t.match((await one.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme' })).json(), { code: 'CONFLICT', error: /it has 1 rollup/ })
+})
