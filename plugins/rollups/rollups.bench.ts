@@ -77,7 +77,7 @@ const report = (text: string): void => void process.stdout.write(`${text}\n`)
 async function materialise(): Promise<void> {
   const one = await node()
   // Every 10 s, so that an hour has 360 rows a series; the live window of two days is left to the end.
-  const rows = 10_000_000
+  const rows = 5_000_000
   await fill(rows, NOW - 100n * HOUR, 10_000_000_000n)
   await one.storage.flush()
   await fill(SERIES, NOW - HOUR, HOUR)
@@ -103,7 +103,7 @@ async function materialise(): Promise<void> {
 
 async function ingest(): Promise<void> {
   const figures: number[][] = [[], []]
-  const rows = 5_000_000
+  const rows = 2_500_000
   for (let round = 0; round < 3; round++) {
     for (const rollups of [0, 20]) {
       const one = await node({ interval_ms: 1000 })
