@@ -13,7 +13,7 @@ const JOB = moduleUrl('./recompute-job.ts', import.meta.url)
 /** Rows of one write: the event loop is held for some milliseconds at most. */
 const BATCH_ROWS = 4096
 /** Source rows that a slice is made to have. */
-const WANTED_ROWS = 2_000_000
+const WANTED_ROWS = 1_000_000
 const MAX_WAIT_MS = 10_000
 
 export interface Slice {

@@ -154,7 +154,13 @@ export class Passes {
     } catch (error) {
       rollup.failed()
       if (signal.aborted || rollup.deleted) return
-      const { message } = classify(error)
+      const { message, code } = classify(error)
+      // Ingest comes first: the storage has no room for work beside it at the moment.
+      if (code === 'BACKPRESSURE') {
+        rollup.notBefore = svc.clock.now() + FIRST_PAUSE_MS
+        this.resting.add(rollup)
+        return
+      }
       const count = (rollup.failure?.count ?? 0) + 1
       if (rollup.failure?.error !== message)
         svc.log.error({ err: error as Error, rollup: rollup.definition.name, namespace: rollup.definition.namespace }, 'a rollup failed; it is tried again')

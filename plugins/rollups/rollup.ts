@@ -57,7 +57,7 @@ export class Rollup {
   /** Gone from the registry. */
   deleted = false
   /** Buckets a slice has. */
-  slice = 16
+  slice = 4
   /** Fields of the source known not to be encrypted. */
   plain: readonly string[] = []
   /** Changes whenever what is kept has changed. */
