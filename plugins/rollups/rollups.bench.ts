@@ -149,7 +149,7 @@ async function year(): Promise<void> {
   const start = new Date(Number((NOW - 365n * 24n * HOUR) / 1_000_000n)).toISOString()
   const query = `SELECT _time, avg(f0_avg), max(f0_max) FROM daily_target WHERE _time >= timestamp '${start}' GROUP BY _time ORDER BY _time`
   for (const [name, ask] of [
-    ['SQL over the target', () => one.inject({ method: 'POST', url: '/api/v1/sql', payload: { query } })],
+    ['SQL over the target', () => one.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query } })],
     ['the real-time view', () => one.inject(`/api/v1/rollups/daily/query?start=${NOW - 365n * 24n * HOUR}`)],
   ] as const) {
     const times: number[] = []
