@@ -5,6 +5,12 @@ export const configSchema = Type.Object({
   workers: Type.Integer({ default: 2, minimum: 1, maximum: 64, description: 'Slices that are computed at once, of all namespaces' }),
   max_rollups: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Rollups of all namespaces' }),
   max_rollups_per_namespace: Type.Integer({ default: 1000, minimum: 1, maximum: 100_000, description: 'Rollups of one namespace' }),
+  max_rollups_per_measurement: Type.Integer({
+    default: 64,
+    minimum: 1,
+    maximum: 100_000,
+    description: 'Rollups that have one measurement as their source: each of its late writes is looked at for all of them',
+  }),
   max_series_per_rollup: Type.Integer({
     default: 1_000_000,
     minimum: 1,

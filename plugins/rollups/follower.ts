@@ -19,6 +19,8 @@ export class Follower {
   private cursor: ChangeCursor | undefined
   private running: Promise<void> | undefined
   private closed = false
+  /** The place of the newest change when the cursor was opened. */
+  private newest: ChangePosition | undefined
   /** Since the start, all that had changed before has been seen. */
   caughtUp = false
 
@@ -45,6 +47,8 @@ export class Follower {
     if (after === undefined) for (const rollup of registry.all()) this.markAll(rollup)
     const cursor = storage().changes({ measurements: wanted, ...(after === undefined ? {} : { after }) })
     this.cursor = cursor
+    if (after === undefined) this.caughtUp = true
+    else if (!this.caughtUp) void this.aim()
     this.running = this.run(cursor)
   }
 
@@ -56,7 +60,7 @@ export class Follower {
     // What was handed out before has been seen when other work has had its turn.
     await turn()
     if (cursor !== this.cursor) return undefined
-    if (cursor.behind === 0) this.caughtUp = true
+    if (this.newest !== undefined && position >= this.newest) this.caughtUp = true
     return position
   }
 
@@ -68,6 +72,18 @@ export class Follower {
     this.closed = true
     this.cursor?.close()
     await this.running
+  }
+
+  /** Finds out up to where all has to be seen before it is known what is dirty. */
+  private async aim(): Promise<void> {
+    const probe = this.dependencies.storage().changes({ measurements: [] })
+    try {
+      this.newest ??= await probe.position()
+    } catch (error) {
+      if (!this.closed) this.dependencies.failed(error as Error)
+    } finally {
+      probe.close()
+    }
   }
 
   private async run(cursor: ChangeCursor): Promise<void> {

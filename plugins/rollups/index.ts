@@ -21,7 +21,12 @@ export default definePlugin({
   config: configSchema,
   capabilities: ['points', 'delete', 'state', 'jobs'],
   setup(svc, config) {
-    const registry = new Registry({ perNamespace: config.max_rollups_per_namespace, inAll: config.max_rollups, dirtyRanges: config.max_dirty_ranges })
+    const registry = new Registry({
+      perNamespace: config.max_rollups_per_namespace,
+      perSource: config.max_rollups_per_measurement,
+      inAll: config.max_rollups,
+      dirtyRanges: config.max_dirty_ranges,
+    })
     const metrics = rollupMetrics(svc.metrics, () => {
       const all = [...registry.all()]
       return {

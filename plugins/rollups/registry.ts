@@ -10,6 +10,7 @@ const PAGE = 256
 
 export interface RegistryLimits {
   perNamespace: number
+  perSource: number
   inAll: number
   dirtyRanges: number
 }
@@ -100,6 +101,8 @@ export class Registry {
     }
     if (this.list(namespace).length >= this.limits.perNamespace)
       throw refused('RATE_LIMITED', `the namespace has ${this.limits.perNamespace}, and rollups.max_rollups_per_namespace is as many; delete one`)
+    if (this.of(namespace, source).length >= this.limits.perSource)
+      throw refused('RATE_LIMITED', `${this.limits.perSource} aggregate "${source}", and rollups.max_rollups_per_measurement is as many; delete one`)
     if (this.size >= this.limits.inAll) throw refused('RATE_LIMITED', `the server has ${this.limits.inAll}, and rollups.max_rollups is as many; delete one`)
   }
 

@@ -122,7 +122,7 @@ async function ingest(): Promise<void> {
 }
 
 async function idle(): Promise<void> {
-  const one = await node({ interval_ms: 1000 })
+  const one = await node({ interval_ms: 1000, max_rollups_per_measurement: 1000 })
   const measure = async (): Promise<number> => {
     await new Promise((resolve) => setTimeout(resolve, 2000))
     const cpu = process.cpuUsage()
