@@ -110,7 +110,7 @@ export class Follower {
       else if (change.kind === 'series_deleted') marked = rollup.mark(change.start, change.end)
       else marked = rollup.mark(undefined, undefined)
       if (marked && before !== rollup.version) this.invalidated(rollup)
-      else if (rollup.until === undefined) this.dependencies.marked(rollup)
+      else if (rollup.until === undefined && change.kind === 'rows') this.dependencies.marked(rollup)
     }
   }
 

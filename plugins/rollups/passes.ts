@@ -207,13 +207,10 @@ export class Passes {
     if (below !== undefined && overlaps(below.dirty, [start ?? FIRST_TIME, end])) return false
     rollup.begin([start ?? FIRST_TIME, end])
     const done = await materialiser.slice(rollup, start, end, signal)
-    if (done === undefined) {
-      rollup.failed()
-      return false
-    }
-    rollup.done([done.start, done.end], true)
+    if (done === undefined) rollup.empty(end)
+    else rollup.done([done.start, done.end], true)
     await this.finished(rollup)
-    return done.end < end
+    return done !== undefined && done.end < end
   }
 
   private async finished(rollup: Rollup): Promise<void> {

@@ -41,7 +41,7 @@ export class Rollup {
   readonly buckets: Bucketing
   /** Where the first bucket begins; undefined while there is none. */
   from: bigint | undefined
-  /** Exclusive end of the newest bucket; undefined before the first. */
+  /** Exclusive end of the newest bucket that was looked at; undefined before the first look. */
   until: bigint | undefined
   /** Oldest time that its source is sure to have whole; nothing before it is computed again. */
   floor: bigint | undefined
@@ -234,6 +234,14 @@ export class Rollup {
     if (this.from === undefined || start < this.from) this.from = start
     if (forward && (this.until === undefined || end > this.until)) this.until = end
     if (this.until !== undefined && this.list.length > 0) this.list = clipped(this.list, [this.list[0][0], this.until])
+    this.failure = undefined
+    this.version++
+  }
+
+  /** The source has nothing before `end`: what comes there later is a repair. */
+  empty(end: bigint): void {
+    this.failed()
+    if (this.until === undefined || end > this.until) this.until = end
     this.failure = undefined
     this.version++
   }

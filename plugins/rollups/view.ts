@@ -18,7 +18,7 @@ export function viewOf(rollup: Rollup, parked: boolean): Record<string, unknown>
     retention_seconds: retentionSecs === 0 ? null : retentionSecs,
     materialised_until: raw(rollup.until ?? 0n),
     pending_repairs: rollup.dirty.map(([start, end]) => [raw(start), raw(end)]),
-    status: parked ? 'parked' : failure !== undefined ? 'failing' : rollup.until === undefined ? 'waiting' : 'active',
+    status: parked ? 'parked' : failure !== undefined ? 'failing' : rollup.from === undefined ? 'waiting' : 'active',
     last_error: failure?.error ?? null,
   }
 }

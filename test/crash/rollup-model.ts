@@ -180,7 +180,7 @@ export class RollupWorld {
       if (state.pending_repairs.length > 0) return `${tier.name} has ${state.pending_repairs.length} repairs`
       const source = rows.get(tier.source) as Point[]
       const end = tier.source === 'cpu' ? tier.floor((this.newest / HOUR - TOLERANCE) * HOUR) : tier.floor(this.until.get(tier.source) ?? T0)
-      if (this.until.has(tier.target) || source.some(({ time }) => time < end)) {
+      if (this.steps > 0 && (tier.source === 'cpu' || this.until.has(tier.source))) {
         const before = this.until.get(tier.target)
         this.until.set(tier.target, before === undefined || end > before ? end : before)
       }
