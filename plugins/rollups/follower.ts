@@ -64,6 +64,10 @@ export class Follower {
     return position
   }
 
+  get following(): boolean {
+    return this.cursor !== undefined
+  }
+
   get behind(): number {
     return this.cursor?.behind ?? 0
   }

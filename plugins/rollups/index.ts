@@ -65,7 +65,7 @@ export default definePlugin({
       config.interval_ms,
       async ({ signal }) => {
         if (registry.size === 0) return
-        follower.follow()
+        if (!follower.following) follower.follow()
         const position = await follower.position()
         const now = svc.clock.monotonic()
         const old = now - savedAt >= POSITION_MS

@@ -207,10 +207,15 @@ export class Passes {
     if (below !== undefined && overlaps(below.dirty, [start ?? FIRST_TIME, end])) return false
     rollup.begin([start ?? FIRST_TIME, end])
     const done = await materialiser.slice(rollup, start, end, signal)
-    if (done === undefined) rollup.empty(end)
-    else rollup.done([done.start, done.end], true)
+    if (done === undefined) {
+      // Kept with whatever is kept next: nothing was written, and finding it out again is cheap.
+      rollup.empty(end)
+      for (const tier of registry.above(rollup)) this.wake(tier)
+      return false
+    }
+    rollup.done([done.start, done.end], true)
     await this.finished(rollup)
-    return done !== undefined && done.end < end
+    return done.end < end
   }
 
   private async finished(rollup: Rollup): Promise<void> {

@@ -68,7 +68,7 @@ async function materialised(one: TestNode, wanted: bigint): Promise<void> {
     const failed = items.find(({ last_error }) => last_error !== null)
     if (failed !== undefined) throw new Error(failed.last_error as string)
     if (items.every(({ materialised_until: until }) => BigInt(until) >= wanted)) return
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, items.length > 100 ? 500 : 5))
   }
 }
 
