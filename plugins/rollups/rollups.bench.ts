@@ -103,14 +103,14 @@ async function materialise(): Promise<void> {
 
 async function ingest(): Promise<void> {
   const figures: number[][] = [[], []]
-  const rows = 2_500_000
+  const rows = 10_000_000
   for (let round = 0; round < 3; round++) {
     for (const rollups of [0, 20]) {
       const one = await node({ interval_ms: 1000 })
       for (let i = 0; i < rollups; i++) await create(one, `r${i}`, { every: '5m', group_by_tags: ['region'] })
       const cpu = process.cpuUsage()
-      // 5,000 times of 60 s: three days and a half, so that a day and a half leaves the window on the way.
-      const seconds = await fill(rows, NOW - 90n * HOUR, 60_000_000_000n)
+      // 10,000 times of 30 s: three days and a half, so that a day and a half leaves the window on the way.
+      const seconds = await fill(rows, NOW - 90n * HOUR, 30_000_000_000n)
       const { user, system } = process.cpuUsage(cpu)
       figures[rollups === 0 ? 0 : 1].push(rows / seconds)
       report(`ingest beside ${rollups} rollups: ${(rows / seconds / 1e6).toFixed(2)} M rows/s (${((user + system) / 1e6).toFixed(1)} s of processor)`)
