@@ -107,10 +107,12 @@ export class Follower {
       for (const rollup of registry.all()) this.markAll(rollup)
       return
     }
+    // Live rows are behind every watermark: one look at their times is enough for all rollups.
+    const first = change.kind === 'rows' ? firstOf(change.times, change.rows) : undefined
     for (const rollup of registry.of(change.namespace, change.measurement)) {
       const before = rollup.version
       let marked: boolean
-      if (change.kind === 'rows') marked = rollup.markTimes(change.times, change.rows)
+      if (change.kind === 'rows') marked = rollup.reach !== undefined && (first as bigint) < rollup.reach && rollup.markTimes(change.times, change.rows)
       else if (change.kind === 'series_deleted') marked = rollup.mark(change.start, change.end)
       else marked = rollup.mark(undefined, undefined)
       if (marked && before !== rollup.version) this.invalidated(rollup)
@@ -133,4 +135,20 @@ export class Follower {
       if (any) marked(tier)
     }
   }
+}
+
+/** The earliest of times in halves, low first. */
+function firstOf(times: Int32Array, rows: number): bigint {
+  let low = 0xffffffff
+  let high = 0x7fffffff
+  for (let at = 0; at < rows * 2; at += 2) {
+    const h = times[at + 1]
+    if (h > high) continue
+    const l = times[at] >>> 0
+    if (h < high || l < low) {
+      high = h
+      low = l
+    }
+  }
+  return (BigInt(high) << 32n) | BigInt(low)
 }
