@@ -50,7 +50,7 @@ export async function triggerLoop({ kills, seed }: { kills: number; seed: number
     sql: false,
     plugins: ['triggers'],
     database: { warm_up_ms: 0, memtable_flush_threshold: 262_144 },
-    sections: ['[triggers]', 'signal_store_capacity = 1000000'],
+    sections: { triggers: { signal_store_capacity: 1_000_000 } },
   }
   const acknowledged = new Map<string, Sent>()
   const sent = new Map<string, Sent>()
