@@ -1,4 +1,4 @@
-/** A node with all that the dashboards show, and something going on in all of it: protocols, queries, errors, refusals, flushes, merges, backups. */
+/** A node with all that the dashboards show, and something going on in all of it: protocols, queries, errors, refusals, flushes, merges, backups, webhooks. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +6,7 @@ import { boot, builtinPlugins, loadPlugin, type TestNode } from 'svcdb/testkit'
 import { MINIMAL_KEY, minimalConfig } from '../../scripts/minimal-config.ts'
 import { flightClient, flightSql, grpc, grpcClient } from '../protocols/grpc-protocols.ts'
 import { lineProtocol, native, otlp, remoteWrite } from '../protocols/http-protocols.ts'
+import { AUTOMATION, startAutomation } from './automation.ts'
 import { parseExposition, REMOTE_WRITE, requestOf } from './scrape.ts'
 
 export const HEADERS = { authorization: `Bearer ${MINIMAL_KEY}` }
@@ -30,6 +31,7 @@ export async function startBusyNode(): Promise<BusyNode> {
   const paths = (least.auth.exempt_paths as string[] | undefined) ?? ['/health', '/ready']
   const config = {
     ...least,
+    ...AUTOMATION,
     // The gRPC clients of other tests have no keys.
     auth: { ...least.auth, exempt_paths: [...paths, '/svc.Service/*', '/arrow.flight.protocol.FlightService/*'] },
     server: { backup_root: folder },
@@ -47,9 +49,13 @@ export async function startBusyNode(): Promise<BusyNode> {
       },
     },
   })
+  const automation = await startAutomation(node, HEADERS)
   return {
     node,
-    work: (round) => work(node, round),
+    async work(round) {
+      await work(node, round)
+      await automation.work()
+    },
     async scrape() {
       const { body } = await node.inject('/metrics')
       const ms = Date.now()
@@ -59,6 +65,7 @@ export async function startBusyNode(): Promise<BusyNode> {
       return ms
     },
     async stop() {
+      await automation.stop()
       await running.stop()
       await remove()
       await rm(folder, { recursive: true, force: true })
