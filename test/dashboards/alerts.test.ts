@@ -90,6 +90,12 @@ const FIRE: Record<string, Made[]> = {
   SvcAuditTrailTouched: [{ 'svc_audit_trail_events_total{event="cut"}': born() }],
   SvcPoliciesNotApplied: [{ 'svc_policy_reloads_total{result="refused"}': born() }],
   SvcTokenKeysOld: [{ svc_jwt_keys: 2, svc_jwt_keys_age_seconds: 100_000 }],
+  SvcWebhooksBackUp: [{ svc_webhook_queue_oldest_age_seconds: (secs) => secs - BEFORE_SECS + 3601 }],
+  SvcWebhooksLost: [{ 'svc_webhook_deliveries_total{result="dropped"}': step() }, { 'svc_webhook_deliveries_total{result="expired"}': step() }],
+  SvcWebhookParked: [{ 'svc_webhook_endpoints{state="active"}': 9, 'svc_webhook_endpoints{state="parked"}': 1 }],
+  SvcTriggersBehind: [{ svc_trigger_commits_behind: 5000 }],
+  SvcTriggersMissed: [{ svc_trigger_gaps_total: step() }],
+  SvcChangesMissed: [{ svc_cdc_gaps_total: step() }],
 }
 
 /** What a server shows that is busy and well, beside what is put in its place by the list above: load, some bad input, one failed run. */
@@ -133,6 +139,17 @@ const WELL: Made = {
   'svc_policy_reloads_total{result="refused"}': 1,
   svc_jwt_keys: 2,
   svc_jwt_keys_age_seconds: 3000,
+  // A receiver that was away for a moment, a burst of writes, and what was lost before.
+  svc_webhook_queue_oldest_age_seconds: (secs) => (secs % 600 === 0 ? 4000 : 30),
+  'svc_webhook_deliveries_total{result="delivered"}': growing(20),
+  'svc_webhook_deliveries_total{result="dropped"}': 3,
+  'svc_webhook_deliveries_total{result="expired"}': 2,
+  'svc_webhook_endpoints{state="active"}': 9,
+  'svc_webhook_endpoints{state="failing"}': 1,
+  'svc_webhook_endpoints{state="parked"}': 0,
+  svc_trigger_commits_behind: (secs) => (secs % 600 === 0 ? 5000 : 2),
+  svc_trigger_gaps_total: 1,
+  svc_cdc_gaps_total: 4,
 }
 
 /** How often a rule has a result while it is asked, and the longest run of it in seconds. */

@@ -11,7 +11,13 @@ const POINTS = 20
 
 /** Sections of the config: short pauses, short streams, and a store of signals that is soon full. */
 export const AUTOMATION = {
-  webhooks: { signing_secrets: [`whsec_${Buffer.alloc(24, 7).toString('base64')}`], allow_private_targets: true, retry_initial_secs: 0.1, retry_max_secs: 0.5 },
+  webhooks: {
+    signing_secrets: [`whsec_${Buffer.alloc(24, 7).toString('base64')}`],
+    allow_private_targets: true,
+    retry_initial_secs: 0.1,
+    retry_max_secs: 0.5,
+    drain_secs: 0,
+  },
   triggers: { signal_store_capacity: POINTS },
   cdc: { max_stream_secs: 2 },
 }
@@ -78,7 +84,8 @@ export async function startAutomation(node: TestNode, headers: Record<string, st
       await foreign.close()
       // Goes on behind the gap of the first round, and later where it was. The server ends it, see cdc.max_stream_secs.
       const reader = await open('/api/v1/cdc/stream?measurement=alarms', { 'last-event-id': lastId || gap.id })
-      await reader.until(POINTS)
+      const told = await reader.until(POINTS)
+      if (told.length < POINTS) throw new Error(`a reader behind ${lastId || gap.id} is told of ${told.length} changes`)
       lastId = reader.lastId
     },
     async stop() {
