@@ -8,7 +8,7 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { read } from '../support/tree.ts'
 import { Asker } from './ask.ts'
-import { type Line, parseExposition, REMOTE_WRITE, requestOf } from './scrape.ts'
+import { parseExposition, REMOTE_WRITE, requestOfSeries, type Samples } from './scrape.ts'
 
 interface Rule {
   alert: string
@@ -25,6 +25,8 @@ const TARGET = { job: 'svc', instance: 'a:8086' }
 /** Seconds of series before a rule is asked the first time: longer than the longest range of a rule. */
 const BEFORE_SECS = 4 * 3600
 const ASKED_SECS = 20 * 60
+/** Of series in one request. */
+const REQUEST_SECS = 20 * 60
 
 type Value = number | ((secs: number) => number | undefined)
 /** By the text of a series; values by seconds since the start, undefined where there is no sample. */
@@ -158,12 +160,20 @@ async function firing(made: Made, list: readonly Rule[]): Promise<Map<string, nu
   try {
     const end = Math.floor(Date.now() / 1000 / STEP_SECS) * STEP_SECS
     const start = end - BEFORE_SECS - ASKED_SECS
-    for (let secs = 0; secs <= BEFORE_SECS + ASKED_SECS; secs += STEP_SECS) {
-      const lines = Object.entries(made).flatMap(([series, value]): Line[] => {
-        const now = typeof value === 'number' ? value : value(secs)
-        return now === undefined ? [] : parseExposition(`${series} ${now}`)
+    const series = Object.entries(made).map(([text, value]) => ({ ...parseExposition(`${text} 0`)[0], made: value }))
+    for (let from = 0; from <= BEFORE_SECS + ASKED_SECS; from += REQUEST_SECS) {
+      const steps = Array.from({ length: REQUEST_SECS / STEP_SECS }, (_, i) => from + i * STEP_SECS).filter((secs) => secs <= BEFORE_SECS + ASKED_SECS)
+      const list = series.map(({ name, labels, made: value }): Samples => {
+        const samples = steps.flatMap((secs) => {
+          const now = typeof value === 'number' ? value : value(secs)
+          return now === undefined ? [] : [{ ms: (start + secs) * 1000, value: now }]
+        })
+        return { name, labels, samples }
       })
-      const payload = requestOf(lines, TARGET, (start + secs) * 1000)
+      const payload = requestOfSeries(
+        list.filter(({ samples }) => samples.length > 0),
+        TARGET,
+      )
       const answer = await node.inject({ method: 'POST', url: '/api/v1/prom/write', headers: REMOTE_WRITE, payload })
       if (answer.statusCode !== 204) throw new Error(answer.body)
     }

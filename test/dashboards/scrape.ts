@@ -1,6 +1,6 @@
 /** What a scraper does: reads the text format of /metrics, and sends it on by remote write with the labels of its target. */
 import { compressSync } from 'snappy'
-import { type WireSeries, writeRequest } from '../../plugins/remote_write/wire.ts'
+import { type WireSample, type WireSeries, writeRequest } from '../../plugins/remote_write/wire.ts'
 
 const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?/g
@@ -27,11 +27,25 @@ export function parseExposition(text: string): Line[] {
 const numberOf = (text: string): number =>
   text === '+Inf' ? Infinity : text === '-Inf' ? -Infinity : text === 'Nan' || text === 'NaN' ? Number.NaN : Number(text)
 
+/** Of one series, in the order of time. */
+export interface Samples {
+  name: string
+  labels: Record<string, string>
+  samples: WireSample[]
+}
+
 /** A request of remote write 1.0. @param ms of all samples. */
 export function requestOf(lines: readonly Line[], target: Record<string, string>, ms: number): Buffer {
-  const series = lines.map(({ name, labels, value }): WireSeries => {
+  return requestOfSeries(
+    lines.map(({ name, labels, value }) => ({ name, labels, samples: [{ ms, value }] })),
+    target,
+  )
+}
+
+export function requestOfSeries(list: readonly Samples[], target: Record<string, string>): Buffer {
+  const series = list.map(({ name, labels, samples }): WireSeries => {
     const all = Object.entries({ ...labels, ...target, __name__: name }).sort(([a], [b]) => (a < b ? -1 : 1))
-    return { labels: all, samples: [{ ms, value }] }
+    return { labels: all, samples }
   })
   return Buffer.from(compressSync(Buffer.from(writeRequest(series))))
 }
