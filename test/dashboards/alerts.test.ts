@@ -98,6 +98,9 @@ const FIRE: Record<string, Made[]> = {
   SvcTriggersBehind: [{ svc_trigger_commits_behind: 5000 }],
   SvcTriggersMissed: [{ svc_trigger_gaps_total: step() }],
   SvcChangesMissed: [{ svc_cdc_gaps_total: step() }],
+  SvcRollupsBehind: [{ svc_rollup_pending_repairs: 20 }],
+  SvcRollupsFail: [{ svc_rollup_failures_total: step(4) }],
+  SvcRollupsParked: [{ svc_rollups_parked: 1 }],
 }
 
 /** What a server shows that is busy and well, beside what is put in its place by the list above: load, some bad input, one failed run. */
@@ -152,6 +155,9 @@ const WELL: Made = {
   svc_trigger_commits_behind: (secs) => (secs % 600 === 0 ? 5000 : 2),
   svc_trigger_gaps_total: 1,
   svc_cdc_gaps_total: 4,
+  svc_rollup_pending_repairs: (secs) => (secs % 600 === 0 ? 30 : 1),
+  svc_rollup_failures_total: 3,
+  svc_rollups_parked: 0,
 }
 
 /** How often a rule has a result while it is asked, and the longest run of it in seconds. */

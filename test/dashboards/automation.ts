@@ -1,4 +1,7 @@
-/** What a busy node tells others: receivers of webhooks that take, fail and are gone, triggers that fire for them, readers of annotations and of changes. */
+/**
+ * What a busy node does by itself: receivers of webhooks that take, fail and are gone, triggers that fire for them, readers of annotations
+ * and of changes, a rollup whose source changes.
+ */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,6 +11,7 @@ import { EventClient } from '../../plugins/cdc/testing.ts'
 
 /** Points of a round. Each fires for all triggers but the one with a cooldown. */
 const POINTS = 20
+const DAY = 86_400_000_000_000n
 
 /** Sections of the config: short pauses, short streams, and a store of signals that is soon full. */
 export const AUTOMATION = {
@@ -20,6 +24,7 @@ export const AUTOMATION = {
   },
   triggers: { signal_store_capacity: POINTS },
   cdc: { max_stream_secs: 2 },
+  rollups: { interval_ms: 100 },
 }
 
 /** The status that is answered, by path. */
@@ -68,6 +73,16 @@ export async function startAutomation(node: TestNode, headers: Record<string, st
   await trigger('off', '')
   await post('/api/v1/triggers', { query: 'ALTER TRIGGER off DISABLE' }, 'application/json')
   await open('/api/v1/annotations/stream')
+  const rollup = { name: 'hourly', source_measurement: 'visits', target_measurement: 'visits_1h', every: '1h', aggregations: ['sum'] }
+  await post('/api/v1/rollups', rollup, 'application/json')
+  const settled = async (): Promise<void> => {
+    for (let i = 0; i < 400; i++) {
+      const [{ materialised_until: until, pending_repairs: ranges }] = (await node.inject('/api/v1/rollups')).json().items
+      if (until > 0 && ranges.length === 0) return
+      await sleep(25)
+    }
+    throw new Error(`a rollup is behind: ${(await node.inject('/api/v1/rollups')).body}`)
+  }
 
   return {
     async work() {
@@ -76,6 +91,11 @@ export async function startAutomation(node: TestNode, headers: Record<string, st
       const lines = Array.from({ length: POINTS }, (_, i) => `alarms,host=h${i % 2} value=${i + 1} ${now + BigInt(i)}`)
       await post('/write', lines.join('\n'), 'text/plain')
       written += POINTS
+      // Of a month ago: the rollup is past it, and has to compute it again.
+      await post('/write', `visits value=1 ${now}`, 'text/plain')
+      await settled()
+      await post('/write?backfill=true', lines.map((_, i) => `visits value=${written} ${now - 30n * DAY + BigInt(i)}`).join('\n'), 'text/plain')
+      await settled()
       for (let i = 0; i < 400 && ((got.get('/takes') ?? 0) < written || !got.has('/gone')); i++) await sleep(25)
       if ((got.get('/takes') ?? 0) < written || !got.has('/gone')) throw new Error(`of ${written} signals came ${JSON.stringify([...got])}`)
       const foreign = await open('/api/v1/cdc/stream?measurement=alarms', { 'last-event-id': FOREIGN_ID })
