@@ -32,6 +32,8 @@ export function follow(engine: Storage, request?: ChangeRequest): Follower {
       return told
     },
     async stop() {
+      // What was answered before it was durable is told once it is.
+      await engine.flush()
       for (const end = Date.now() + PATIENCE_MS; cursor.behind > 0 && Date.now() < end; ) await setTimeout(2)
       await setTimeout(QUIET_MS)
       cursor.close()
