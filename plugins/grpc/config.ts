@@ -58,6 +58,31 @@ export const configSchema = Type.Object({
     description: 'Measurements with tags, as sent, that are recognised without being parsed again, for each namespace; emptied when full',
   }),
   max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
+  max_subscribers: Type.Integer({ default: 100, minimum: 1, maximum: 10_000, description: 'Subscribe calls at once on this node; further ones are refused' }),
+  max_subscribers_per_namespace: Type.Integer({
+    default: 20,
+    minimum: 1,
+    maximum: 10_000,
+    description: 'Subscribe calls at once of one namespace, with server.multi_tenancy',
+  }),
+  slow_subscriber_secs: Type.Integer({
+    default: 30,
+    minimum: 1,
+    maximum: 3600,
+    description: 'How long a subscriber may keep a message waiting, behind send_buffer_bytes of others, before its call ends with BACKPRESSURE',
+  }),
+  subscribe_progress_secs: Type.Integer({
+    default: 15,
+    minimum: 1,
+    maximum: 3600,
+    description: 'Time without a change after which a subscriber is told its place',
+  }),
+  max_subscribe_secs: Type.Integer({
+    default: 3600,
+    minimum: 1,
+    maximum: 86_400,
+    description: 'How long a Subscribe lasts before it ends, with OK, so that the next one is admitted anew',
+  }),
 })
 
 export type GrpcPluginConfig = Static<typeof configSchema>

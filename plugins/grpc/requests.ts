@@ -2,8 +2,11 @@
 import type { DeleteRequest, Matcher, ScanRequest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { tooManyMembers } from 'svcdb/lib/json'
-import { ProtobufReader, readText } from 'svcdb/lib/protobuf'
+import { BYTES, ProtobufReader, readText } from 'svcdb/lib/protobuf'
 import { readTag } from './tag.ts'
+
+/** Different values of one repeated enum. */
+const MAX_ENUMS = 16
 
 /** What a write has beside its points. */
 export interface WriteEnvelope {
@@ -126,6 +129,45 @@ export function deleteRequest(message: Uint8Array, most?: number): Omit<DeleteRe
     most,
   )
   return { measurement: named(measurement), matchers, ...bounds }
+}
+
+export interface SubscribeRequest {
+  measurements: string[]
+  /** Numbers of ChangeKind. */
+  kinds: number[]
+  after: string
+}
+
+/** @param most members of it. */
+export function subscribeRequest(message: Uint8Array, most?: number): SubscribeRequest {
+  const request: SubscribeRequest = { measurements: [], kinds: [], after: '' }
+  each(
+    message,
+    (number) => {
+      if (number === 1) request.measurements.push(readText(reader, 'name of a measurement'))
+      else if (number === 2) enums(request.kinds)
+      else if (number === 3) request.after = readText(reader, 'after')
+      else return
+      return true
+    },
+    most,
+  )
+  return request
+}
+
+/** Values of a repeated enum, packed or one. Each is kept once. */
+function enums(into: number[]): void {
+  const add = (value: number): void => {
+    if (!into.includes(value)) into.push(value)
+    if (into.length > MAX_ENUMS) throw new SvcError('BAD_REQUEST', `cannot read request: it names more than ${MAX_ENUMS} kinds of changes; there are fewer`)
+  }
+  if (reader.wire !== BYTES) return add(reader.int32())
+  const outer = reader.enter()
+  while (reader.at < reader.end) {
+    reader.varint()
+    add(reader.low)
+  }
+  reader.leave(outer)
 }
 
 function onlyText(message: Uint8Array, what: string): string {

@@ -8,6 +8,7 @@ import type { GrpcPluginConfig } from './config.ts'
 import { Queries } from './queries.ts'
 import { deleteRequest, measurementName, nothing } from './requests.ts'
 import { type StreamKeys, StreamWrite } from './stream.ts'
+import { Subscriptions } from './subscriptions.ts'
 import { PointWriter } from './write.ts'
 
 export const SERVICE = 'svc.Service'
@@ -17,6 +18,7 @@ type Answer = (request: Uint8Array, call: GrpcCall<CallContext>) => Uint8Array |
 export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<CallContext>[] {
   const writer = new PointWriter(svc, config)
   const queries = new Queries(svc, config)
+  const subscriptions = new Subscriptions(svc, config)
   const { dedup_window_secs: window, max_dedup_entries: entries } = svc.server
   const seen = window === 0 ? undefined : new IdempotencyKeys(window * 1000, entries, () => svc.clock.monotonic())
   const keys: StreamKeys = { seen, pending: new Map() }
@@ -34,6 +36,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
       handle: (requests, call) => svc.ingest.attempt(call.context, () => new StreamWrite(writer, call, keys).run(requests)),
     },
     { path: `/${SERVICE}/Query`, action: 'read', kind: 'server_stream', handle: (request, call, send) => queries.query(request, call, send) },
+    { path: `/${SERVICE}/Subscribe`, action: 'read', kind: 'server_stream', handle: (request, call, send) => subscriptions.subscribe(request, call, send) },
     unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),
     unary('GetSchema', 'read', async (request, call) => {
       const name = measurementName(request)

@@ -75,9 +75,44 @@ export class TestClient {
     return { stream, answer: promise }
   }
 
+  subscribe(request: Message = {}, { metadata }: CallOptions = {}): Subscription {
+    return new Subscription(this.service.Subscribe(request, metadataOf(metadata)))
+  }
+
   close(): void {
     this.service.close()
     this.health.close()
+  }
+}
+
+/** What a Subscribe has got so far. */
+export class Subscription {
+  readonly messages: Message[] = []
+  /** Resolves with the status when the stream has ended. */
+  readonly ended: Promise<{ code: number; details: string }>
+  readonly stream: ClientReadableStream<Message>
+
+  constructor(stream: ClientReadableStream<Message>) {
+    this.stream = stream
+    this.ended = new Promise((resolve) => stream.on('status', resolve))
+    stream.on('error', () => {})
+    stream.on('data', (message: Message) => this.messages.push(message))
+  }
+
+  /** Messages of changes, once `done` says that they are enough. @throws Error when they are not within 20 s. */
+  async until(done: (changes: Message[]) => boolean): Promise<Message[]> {
+    for (const end = Date.now() + 20_000; ; await new Promise((resolve) => setTimeout(resolve, 2))) {
+      const changes = this.messages.filter(({ kind }) => kind !== 'PROGRESS')
+      if (done(changes)) return changes
+      if (Date.now() > end) throw new Error(`waited for more than ${JSON.stringify(changes.slice(-3))}, of ${changes.length}`)
+    }
+  }
+
+  /** Resolves when the first message is there, so that what follows is told. */
+  async begun(): Promise<this> {
+    for (const end = Date.now() + 20_000; this.messages.length === 0 && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 2))
+    if (this.messages.length === 0) throw new Error('the stream does not begin')
+    return this
   }
 }
 
