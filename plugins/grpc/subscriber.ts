@@ -111,7 +111,8 @@ export class Subscriber {
 
   private async tellChange(change: Change, before: string, skip: number): Promise<void> {
     const { messages, subscription, counters } = this.parts
-    for (const message of messages.encode(change, (parts) => partialPosition(before, change.position, parts, subscription.filters), skip)) await this.send(message)
+    for (const message of messages.encode(change, (parts) => partialPosition(before, change.position, parts, subscription.filters), skip))
+      await this.send(message)
     counters.rows.inc(messages.rows)
     counters.gaps.inc(messages.gaps)
     messages.rows = messages.gaps = 0
