@@ -7,7 +7,7 @@ import { type ClientCertificate, definePlugin, type Identity } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { Descriptors } from './descriptors.ts'
-import { type Message, point, start, TestClient } from './testing.ts'
+import { type Message, point, type Subscription, start, TestClient } from './testing.ts'
 
 const errorOf = (answer: Promise<unknown>): Promise<ServiceError> =>
   answer.then(
@@ -44,10 +44,16 @@ t.test('each method asks for its own action, and health for none', async (t) => 
     await node.stop()
   })
   const unary = ['Write', 'GetSchema', 'ListMeasurements', 'Delete', 'DropMeasurement', 'ServerInfo', 'ExecuteSql']
+  const ended = (subscription: Subscription) => subscription.ended.then((status) => Promise.reject(status))
   const calls = (options: object): Promise<unknown>[] => {
     const { stream, answer } = client.streamWrite(options)
     stream.on('error', () => {})
-    return [...unary.map((method) => client.call(method, {}, options)), client.query({ measurement: 'm' }, options), answer]
+    return [
+      ...unary.map((method) => client.call(method, {}, options)),
+      client.query({ measurement: 'm' }, options),
+      ended(client.subscribe({}, options)),
+      answer,
+    ]
   }
   for (const answer of calls({})) t.match(await errorOf(answer), { code: 16, details: /no credentials/ })
   for (const answer of calls({ metadata: { authorization: 'Bearer some' } })) t.match(await errorOf(answer), { code: 7, details: /as a reader/ })
@@ -60,6 +66,7 @@ t.test('each method asks for its own action, and health for none', async (t) => 
     'read ListMeasurements',
     'read Query',
     'read ServerInfo',
+    'read Subscribe',
     'write StreamWrite',
     'write Write',
   ])
