@@ -96,7 +96,7 @@ async function storeHistogram(storage: Storage): Promise<void> {
 
 for (const storage of ['memory', 'embedded']) {
   t.test(`rows of all types, deletes, drops and restores: ${storage}`, async (t) => {
-    const { node, client, metric } = await setUp(t, { storage })
+    const { node, client, metric } = await setUp(t, { storage, config: { database: { soft_delete_ttl_secs: 3600 } } })
     const all = await client.subscribe().begun()
     const deletes = await client.subscribe({ kinds: ['SERIES_DELETED'], measurements: ['kinds', 'other'] }).begun()
     const kinds = {
@@ -206,7 +206,7 @@ for (const storage of ['memory', 'embedded']) {
     for (let i = 0; i < 12; i++) {
       const points: Message[] = []
       const model: Row[] = []
-      for (let n = random(4) === 0 ? 200 : 1 + random(6); n > 0; n--) {
+      for (let n = i % 4 === 3 ? 150 + random(100) : 1 + random(6); n > 0; n--) {
         const measurement = `m${random(3)}`
         const tags: Record<string, string> = {}
         for (const key of ['host', 'zone']) if (random(3) > 0) tags[key] = `${key}${random(4)}`
