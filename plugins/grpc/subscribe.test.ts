@@ -232,7 +232,7 @@ for (const storage of ['memory', 'embedded']) {
     const marks = new Set([0, ...witness.messages.keys()].filter((at) => at < 3 || random(4) === 0))
     for (const at of marks) {
       const from = witness.messages[at]
-      const again = client.subscribe({ after: from.position })
+      const again = await client.subscribe({ after: from.position }).begun()
       const left = witness.messages.slice(at + 1)
       t.equal(said(await again.until((changes) => changes.length >= left.length)), said(left), `behind message ${at}`)
       t.equal(again.messages[0].position, from.position)
