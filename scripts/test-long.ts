@@ -58,6 +58,7 @@ const RUNS: Long[] = [
   },
   { run: ['test/crash/trigger-loop.ts', '100'], turn: (seed) => ({ run: ['test/crash/trigger-loop.ts', '10', seed] }) },
   { run: ['test/crash/rollups.ts', '100'], turn: (seed) => ({ run: ['test/crash/rollups.ts', '8', seed] }) },
+  { run: ['test/crash/automation.ts', '100'], turn: (seed) => ({ run: ['test/crash/automation.ts', '15', seed] }) },
   { run: ['test/crash/rollups.test.ts'], env: { SVC_STEPS: '500', SVC_KILLS: '0' } },
   { run: ['test/crash/churn.ts', '1000000', '4'] },
   { run: ['storage/embedded/sql/gate.fuzz.ts', '1800'], turn: (seed) => ({ run: ['storage/embedded/sql/gate.fuzz.ts', '45', seed] }) },

@@ -4,9 +4,9 @@
  */
 import { type Random, seeded } from 'svcdb/lib/random'
 
-const HOUR = 3_600_000_000_000n
+export const HOUR = 3_600_000_000_000n
 /** 2024-03-29T00:00:00Z: two days before clocks change in Berlin. */
-const T0 = 1_711_670_400_000_000_000n
+export const T0 = 1_711_670_400_000_000_000n
 const TOLERANCE = 2n
 const ZONE = 'Europe/Berlin'
 const PATIENCE_MS = 60_000
@@ -16,8 +16,8 @@ const CORES = ['0', '1']
 export const modelDatabase = { ooo_shard_tolerance: Number(TOLERANCE), soft_delete_ttl_secs: 86_400 * 365 * 50 }
 export const modelSection = { interval_ms: 10, max_buckets_per_slice: 32 }
 
-type Tags = Record<string, string>
-type Values = Record<string, number>
+export type Tags = Record<string, string>
+export type Values = Record<string, number>
 interface Point {
   tags: Tags
   time: bigint
@@ -25,7 +25,7 @@ interface Point {
 }
 export type Ask = (method: string, path: string, body?: unknown, text?: boolean) => Promise<{ status: number; body: string }>
 
-interface Row {
+export interface Row {
   tags: Tags
   time: bigint
   values: Values
@@ -180,7 +180,7 @@ export class RollupWorld {
       if (state.pending_repairs.length > 0) return `${tier.name} has ${state.pending_repairs.length} repairs`
       const source = rows.get(tier.source) as Point[]
       const end = tier.source === 'cpu' ? tier.floor((this.newest / HOUR - TOLERANCE) * HOUR) : tier.floor(this.until.get(tier.source) ?? T0)
-      if (this.steps > 0 && (tier.source === 'cpu' || this.until.has(tier.source))) {
+      if (this.points.size + this.steps > 0 && (tier.source === 'cpu' || this.until.has(tier.source))) {
         const before = this.until.get(tier.target)
         this.until.set(tier.target, before === undefined || end > before ? end : before)
       }
@@ -220,11 +220,14 @@ export class RollupWorld {
       return `${['cpu', ...text(tags)].join(',')} ${text(values).join(',')} ${time}`
     })
     await good(ask('POST', `/write?backfill=${backfill}`, lines.join('\n'), true), 204)
-    for (const point of made) {
-      const key = `${keyOf(point.tags)} ${point.time}`
-      this.points.set(key, { ...point, values: { ...this.points.get(key)?.values, ...point.values } })
-      if (point.time > this.newest) this.newest = point.time
-    }
+    for (const point of made) this.take(point)
+  }
+
+  /** A point of `cpu` that is durable, whoever has written it. */
+  take(point: Point): void {
+    const key = `${keyOf(point.tags)} ${point.time}`
+    this.points.set(key, { ...point, values: { ...this.points.get(key)?.values, ...point.values } })
+    if (point.time > this.newest) this.newest = point.time
   }
 
   private async live(ask: Ask): Promise<string> {
@@ -293,7 +296,7 @@ async function good(answer: Promise<{ status: number; body: string }>, status: n
   return body
 }
 
-async function read(ask: Ask, measurement: string): Promise<Row[]> {
+export async function read(ask: Ask, measurement: string): Promise<Row[]> {
   const { status, body } = await ask('POST', '/api/v1/svc/query', { measurement, limit: 100_000 })
   if (status === 404) return []
   if (status !== 200) throw new Error(body)

@@ -23,7 +23,7 @@ export interface ServerOptions {
   /** More keys of [database]. */
   database?: Record<string, number | string>
   /** More sections. */
-  sections?: Record<string, Record<string, number | string>>
+  sections?: Record<string, Record<string, number | string | boolean | string[]>>
 }
 
 export class ServerProcess {

@@ -85,7 +85,8 @@ export async function triggerLoop({ kills, seed }: { kills: number; seed: number
   }
 }
 
-async function must(url: string, query: string): Promise<void> {
+/** @param query one statement. @throws Error with the answer when it is refused. */
+export async function must(url: string, query: string): Promise<void> {
   const answer = await fetch(`${url}/api/v1/triggers`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
   if (answer.status !== 200) throw new Error(`${query}: ${await answer.text()}`)
 }
@@ -112,12 +113,18 @@ async function write(server: ServerProcess, points: () => Sent[], sent: Map<stri
   while (performance.now() < until && server.running) if (!(await send(server.url, points(), sent, acknowledged))) return
 }
 
-interface Fired {
+export interface Fired {
   event_id: string
   trigger_name: string
   tags: { host: string }
   /** Digits. */
   timestamp: string
+}
+
+/** All that is kept, in the order of firing. */
+export async function signalsOf(url: string): Promise<Fired[]> {
+  const text = await (await fetch(`${url}/api/v1/signals`)).text()
+  return JSON.parse(text.replace(/"timestamp":(\d+)/g, '"timestamp":"$1"')) as Fired[]
 }
 
 /** Waits until a point that is written now has fired, behind all others. */
@@ -127,8 +134,7 @@ async function settle(url: string, points: () => Sent[], sent: Map<string, Sent>
   if (!(await send(url, [mark], sent, acknowledged))) throw new Error('cannot write to the last server')
   const until = performance.now() + 30_000
   for (;;) {
-    const text = await (await fetch(`${url}/api/v1/signals`)).text()
-    const fired = JSON.parse(text.replace(/"timestamp":(\d+)/g, '"timestamp":"$1"')) as Fired[]
+    const fired = await signalsOf(url)
     if (fired.at(-1)?.timestamp === String(mark.time)) return fired
     if (performance.now() > until) throw new Error('what was written is not judged after 30 s')
     await sleep(50)
