@@ -259,7 +259,7 @@ function differenceOf(signals: readonly Fired[], wanted: ReadonlySet<string>): s
     if (!wanted.has(key)) throw new Error(`${key} has fired and should not`)
     fired.add(key)
   }
-  const first = wanted.values().find((key) => !fired.has(key))
+  const first = [...wanted].find((key) => !fired.has(key))
   return first === undefined ? undefined : `${first} has not fired, one of ${wanted.size - fired.size}`
 }
 
@@ -275,7 +275,7 @@ function missing(reader: StreamReader, durable: ReadonlySet<string>, sent: Reado
     if (sent.get(key)?.usage !== point.fields.usage.F64) throw new Error(`the stream has ${data}, which was sent as ${sent.get(key)?.usage}`)
     told.add(key)
   }
-  const first = durable.values().find((key) => !told.has(key))
+  const first = [...durable].find((key) => !told.has(key))
   return first === undefined ? undefined : `the stream does not have ${first}, one of ${durable.size - told.size}`
 }
 

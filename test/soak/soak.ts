@@ -4,6 +4,10 @@
  * and lets retention remove what is old. Prints memory, disk, latency and rows by window of time, and fails when one of them grows.
  *
  *   node test/soak/soak.ts [minutes] [--rate full|half|rows a second] [--series n] [--alone seconds] [--config file] [--url address --pid number]
+ *                          [--automation [--row-readers n]]
+ *
+ * With --automation 100,000 rows/s are written, unless --rate says otherwise, beside triggers, rollups and readers of the change stream (automation.ts); their lags
+ * are printed, and may not grow either.
  *
  * Options of node itself are given to the server, too: --cpu-prof, for instance. With --url another server is tried, one that runs already: VictoriaMetrics, for instance. It is asked in PromQL only.
  */
@@ -14,6 +18,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { Automation, LAGS, SHARD_SECS, TOLERANCE_SHARDS } from './automation.ts'
 import { Load } from './load.ts'
 import { deleteSome, PROMQL_QUESTIONS, type Question, SQL_QUESTIONS } from './questions.ts'
 import { grown, header, line, measures, type Window } from './windows.ts'
@@ -28,6 +33,8 @@ const FULL_SECS = 420
 const TICKS = 100
 /** Part of the rows that are taken at full speed. */
 const HALF = 0.5
+/** Rows a second. */
+const AUTOMATION_RATE = '100000'
 
 interface SoakOptions {
   minutes: number
@@ -38,6 +45,8 @@ interface SoakOptions {
   /** Of the server, in place of the one made here. */
   config?: string
   other?: { url: string; pid: number }
+  /** Readers of all rows; absent = no automation. */
+  rowReaders?: number
 }
 
 interface Target {
@@ -57,8 +66,10 @@ async function soak(options: SoakOptions): Promise<boolean> {
   // Longer than the questions' range, and short enough that it works for most of the run.
   const retention = Math.min(3600, Math.max(FULL_SECS, Math.round(seconds / 8)))
   const folder = await mkdtemp(join(tmpdir(), 'svc-soak-'))
-  const target = options.other === undefined ? await own(folder, retention, options.config) : others(options.other)
-  const names = target.questions.map(({ name }) => name)
+  const target = options.other === undefined ? await own(folder, retention, options) : others(options.other)
+  const lags = options.rowReaders === undefined ? [] : LAGS
+  const questions = target.questions.map(({ name }) => name)
+  const names = [...questions, ...lags]
   let rate = typeof options.rate === 'number' ? options.rate : undefined
   const load = new Load({ url: target.url, series, connections: CONNECTIONS, rate: () => rate })
   const windows: Window[] = []
@@ -77,7 +88,7 @@ async function soak(options: SoakOptions): Promise<boolean> {
     } catch (error) {
       failures.push(`${name} after ${Math.round(performance.now() - asked)} ms: ${(error as Error).message}`)
     }
-    answers.set(name, [...(answers.get(name) ?? []), performance.now() - asked])
+    note(name, performance.now() - asked)
   }
   const dashboard = async (): Promise<void> => {
     while (!ended) {
@@ -119,7 +130,15 @@ async function soak(options: SoakOptions): Promise<boolean> {
     }
   }
 
+  const note = (name: string, ms: number): void => {
+    const known = answers.get(name)
+    if (known === undefined) answers.set(name, [ms])
+    else known.push(ms)
+  }
+  const automation = new Automation(target.url, note, (text) => failures.push(text))
+
   try {
+    if (options.rowReaders !== undefined) await automation.start(options.rowReaders)
     load.start()
     print(
       `${series} series, ${rate === undefined ? `${options.rate} speed` : `${rate} rows/s`}, ${minutes} minutes, retention of ${retention} s; ${alone} s of writes alone first`,
@@ -135,10 +154,11 @@ async function soak(options: SoakOptions): Promise<boolean> {
     ended = true
     await asking
     await load.stop()
+    if (options.rowReaders !== undefined) print(automation.stop())
     const asked = windows.slice(first)
     const mean = asked.reduce((sum, { rows }) => sum + rows, 0) / asked.reduce((sum, { seconds }) => sum + seconds, 0)
     if (alone > 0) print(`rows/s alone ${Math.round(aloneRate)}, with questions ${Math.round(mean)} (${Math.round((mean / aloneRate) * 100)} %)`)
-    const found = grown(asked, measures(names, FULL_SECS))
+    const found = grown(asked, measures(questions, FULL_SECS, lags))
     if (found.unjudged.length > 0) print(`too short to tell whether they grow: ${found.unjudged.join(', ')}`)
     const failed = windows.flatMap((window) => window.failures)
     for (const text of [...found.grown, ...(failed.length === 0 ? [] : [`${failed.length} requests failed, the first: ${failed[0]}`])]) print(`FAILED: ${text}`)
@@ -147,22 +167,24 @@ async function soak(options: SoakOptions): Promise<boolean> {
     throw new Error(`${(error as Error).message}\nthe server's last words:\n${target.output().slice(-4000)}`, { cause: error })
   } finally {
     ended = true
+    automation.stop()
     await target.stop()
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function own(folder: string, retention: number, config: string | undefined): Promise<Target> {
+async function own(folder: string, retention: number, { config, rowReaders }: SoakOptions): Promise<Target> {
   const file = config ?? join(folder, 'svc.toml')
   if (config === undefined) {
     const toml = [
-      'plugins = ["native", "line_protocol", "promql", "sql"]',
+      `plugins = ${JSON.stringify(['native', 'line_protocol', 'promql', 'sql', ...(rowReaders === undefined ? [] : Automation.plugins)])}`,
       '[server]',
       'prom_query_timeout_secs = 60',
       'sql_query_timeout_secs = 60',
       '[database]',
       `retention_secs = ${retention}`,
-      'shard_duration_secs = 60',
+      `shard_duration_secs = ${SHARD_SECS}`,
+      ...(rowReaders === undefined ? [] : [`ooo_shard_tolerance = ${TOLERANCE_SHARDS}`, ...Automation.toml]),
     ]
     await writeFile(file, `${toml.join('\n')}\n`)
   }
@@ -217,7 +239,9 @@ if (import.meta.main) {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      rate: { type: 'string', default: 'full' },
+      rate: { type: 'string' },
+      automation: { type: 'boolean', default: false },
+      'row-readers': { type: 'string', default: '1' },
       series: { type: 'string', default: '20000' },
       alone: { type: 'string', default: '20' },
       config: { type: 'string' },
@@ -225,11 +249,13 @@ if (import.meta.main) {
       pid: { type: 'string' },
     },
   })
+  const rate = values.rate ?? (values.automation ? AUTOMATION_RATE : 'full')
   const passed = await soak({
     minutes: Number(positionals[0] ?? 10),
-    rate: values.rate === 'half' || values.rate === 'full' ? values.rate : Number(values.rate),
+    rate: rate === 'half' || rate === 'full' ? rate : Number(rate),
     series: Number(values.series),
     alone: Number(values.alone),
+    ...(values.automation ? { rowReaders: Number(values['row-readers']) } : {}),
     ...(values.config === undefined ? {} : { config: values.config }),
     ...(values.url === undefined ? {} : { other: { url: values.url, pid: Number(values.pid) } }),
   })

@@ -31,8 +31,8 @@ interface Measure {
 
 const MIB = 1 << 20
 
-/** @param full seconds until the questions' range is full of data. */
-export function measures(questions: readonly string[], full: number): Measure[] {
+/** @param full seconds until the questions' range is full of data. @param lags names of answers that are lags. */
+export function measures(questions: readonly string[], full: number, lags: readonly string[] = []): Measure[] {
   return [
     { name: 'memory', settled: 120, of: ({ memory }) => memory / MIB, factor: 1.15, slack: 16, unit: 'MiB' },
     { name: 'disk a row', settled: full, of: ({ disk, kept }) => disk / Math.max(1, kept), factor: 1.25, slack: 1, unit: 'bytes' },
@@ -42,6 +42,15 @@ export function measures(questions: readonly string[], full: number): Measure[] 
       of: ({ answers }: Window) => median(answers.get(name) ?? []),
       factor: 1.5,
       slack: 100,
+      unit: 'ms',
+    })),
+    // A second of it is a flush at a bad moment.
+    ...lags.map((name) => ({
+      name: `lag of ${name}`,
+      settled: 120,
+      of: ({ answers }: Window) => median(answers.get(name) ?? []),
+      factor: 1.5,
+      slack: 1000,
       unit: 'ms',
     })),
   ]
