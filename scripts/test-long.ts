@@ -72,6 +72,7 @@ const RUNS: Long[] = [
   { run: ['plugins/webhooks/address.test.ts'], env: { SVC_ADDRESS_STEPS: '2000000' } },
   { run: ['plugins/webhooks/outbox.test.ts'], env: { SVC_OUTBOX_STEPS: '20000' } },
   { run: ['test/soak/soak.ts', '10', '--rate', 'half'] },
+  { run: ['test/soak/soak.ts', '60', '--automation'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },
 ]
 

@@ -22,6 +22,8 @@ import { type Fired, must, signalsOf } from './trigger-loop.ts'
 const WRITERS = 3
 /** Points of one write: so few that a write which comes late is within the live window, and within the times that a cooldown remembers. */
 const MOST = 10
+/** Of some of those of the past: several pieces of a stream. */
+const MOST_LATE = 600
 const MINUTE = HOUR / 60n
 const HOSTS = ['a', 'b', 'c']
 /** Points of one host that is backfilled only: fewer than the stretches of time that a trigger remembers for a series (32). */
@@ -77,7 +79,8 @@ class Work {
 
   /** @returns whether it was acknowledged. @throws Error when it was refused. */
   async send(server: ServerProcess, backfill: boolean): Promise<boolean> {
-    const points = Array.from({ length: 1 + Math.floor(this.random() * MOST) }, () => (backfill ? this.late() : this.next()))
+    const most = backfill && this.random() < 0.1 ? MOST_LATE : MOST
+    const points = Array.from({ length: 1 + Math.floor(this.random() * most) }, () => (backfill ? this.late() : this.next()))
     for (const point of points) this.sent.set(keyOf(point), point)
     const body = points.map(({ host, time, usage }) => `cpu,host=${host} usage=${usage} ${time}`).join('\n')
     let answer: Response

@@ -16,7 +16,7 @@ export interface StreamEvent {
 /** Events that were sent and are not noted yet, at most. */
 const UNNOTED = 40
 /** Events after which it leaves by itself and comes back, at most. */
-const STAY = 3000
+const STAY = 300
 
 export class StreamReader {
   /** Each once, in the order of the stream. */

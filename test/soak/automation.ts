@@ -61,7 +61,7 @@ export class Automation {
       const rows = i < rowReaders
       this.read(`/api/v1/cdc/stream?measurement=${rows ? 'soak' : `soak_r${i * 2},soak_r${i * 2 + 1}`}`, (text, events) => {
         this.told[i] += events
-        if (/^event: (gap|end)$/m.test(text)) this.fail(`stream ${i}: ${/^event: (?:gap|end).*\n.*/m.exec(text)?.[0].slice(0, 300)}`)
+        if (/^event: (gap|end)$/m.test(text)) this.fail(`stream ${i}: ${/^event: (?:gap|end)\n.*\n.*/m.exec(text)?.[0].slice(0, 300)}`)
         const time = rows ? /.*"timestamp":(\d{13})\d{6},/s.exec(text.slice(-TAIL))?.[1] : undefined
         if (time !== undefined) this.note('streams', Math.max(0, Date.now() - Number(time)))
       })

@@ -34,6 +34,13 @@ t.test('what grows is named', async (t) => {
   t.match(grown(disk, ALL).grown, [/^disk a row grows/])
 })
 
+t.test('a lag that grows is named, a second more is not', async (t) => {
+  const lags = measures([], 420, ['rollups'])
+  const rising = (by: number) => Array.from({ length: 14 }, (_, i) => window(i, { answers: new Map([['rollups', [i * by]]]) }))
+  t.match(grown(rising(1000), lags).grown, [/^lag of rollups grows: \d+\.\d, then \d+\.\d ms$/])
+  t.same(grown(rising(100), lags).grown, [])
+})
+
 t.test('a run too short to tell says so', async (t) => {
   t.same(grown([window(0), window(1), window(2)], ALL), { grown: [], unjudged: ['memory', 'disk a row', 'latency of rate'] })
 })
