@@ -57,6 +57,11 @@ const RUNS: Long[] = [
     turn: (seed) => ({ run: ['plugins/triggers/model.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '300' } }),
   },
   { run: ['test/crash/trigger-loop.ts', '100'], turn: (seed) => ({ run: ['test/crash/trigger-loop.ts', '10', seed] }) },
+  {
+    run: ['storage/embedded/changes/changes.test.ts'],
+    env: { SVC_SEEDS: '40', SVC_STEPS: '300' },
+    turn: (seed) => ({ run: ['storage/embedded/changes/changes.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '150' } }),
+  },
   { run: ['test/crash/rollups.ts', '100'], turn: (seed) => ({ run: ['test/crash/rollups.ts', '8', seed] }) },
   { run: ['test/crash/automation.ts', '100'], turn: (seed) => ({ run: ['test/crash/automation.ts', '15', seed] }) },
   { run: ['test/crash/rollups.test.ts'], env: { SVC_STEPS: '500', SVC_KILLS: '0' } },
