@@ -45,7 +45,7 @@ function run(name: string, fields: number): void {
   let bytes = 0
   const pass = (events: number): void => {
     for (let n = 0; n < events; n += ROWS)
-      for (const text of encoder.encode(change, (frames, last) => (last ? position : partialId(position, frames, 'abcdef12'))))
+      for (const text of encoder.encode(change, (frames, last) => (last ? position : partialId(position, frames, 'abcdef12', position))))
         bytes += Buffer.from(text).length
   }
   pass(EVENTS / 10)

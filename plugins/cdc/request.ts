@@ -17,8 +17,10 @@ export interface Subscription {
   measurements: string[] | undefined
   kinds: ChangeKind[]
   after: ChangePosition | undefined
-  /** Frames of the first change that the reader has had. */
+  /** Frames of the first change that the reader has had, if it is the one meant. */
   skip: number
+  /** Place of that change, without the history. */
+  within: string
   /** Stands for the filters in ids: within a change they count only for the same ones. */
   filters: string
 }
@@ -49,13 +51,17 @@ export function subscriptionOf({ measurement, event_type }: Query, lastId: strin
   return { measurements, kinds: told, filters, ...resumed(lastId, filters) }
 }
 
-/** The id of a frame within a change. @param before the place before the change. */
-export const partialId = (before: ChangePosition, frames: number, filters: string): string => `${before}.${frames}.${filters}`
+/** Of a place, what is its own within a history. */
+export const withinHistory = (position: ChangePosition): string => position.slice(position.indexOf('-') + 1)
 
-function resumed(lastId: string | undefined, filters: string): Pick<Subscription, 'after' | 'skip'> {
-  if (lastId === undefined || lastId === '') return { after: undefined, skip: 0 }
-  const [after, frames = '0', of = ''] = lastId.split('.')
-  return { after, skip: of === filters && /^[0-9]{1,9}$/.test(frames) ? Number(frames) : 0 }
+/** The id of a frame within a change. @param before the place before the change. @param position that of the change, which may be gone when its reader comes back. */
+export const partialId = (before: ChangePosition, frames: number, filters: string, position: ChangePosition): string =>
+  `${before}.${frames}.${filters}.${withinHistory(position)}`
+
+function resumed(lastId: string | undefined, filters: string): Pick<Subscription, 'after' | 'skip' | 'within'> {
+  if (lastId === undefined || lastId === '') return { after: undefined, skip: 0, within: '' }
+  const [after, frames = '0', of = '', within = ''] = lastId.split('.')
+  return { after, skip: of === filters && /^[0-9]{1,9}$/.test(frames) ? Number(frames) : 0, within }
 }
 
 function listOf(name: string, text: string | undefined): string[] | undefined {

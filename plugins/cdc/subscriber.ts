@@ -8,7 +8,7 @@ import type { Change, ChangeCursor, Clock } from 'svcdb'
 import type { CdcConfig } from './config.ts'
 import { FrameEncoder } from './frames.ts'
 import type { StreamMetrics } from './metrics.ts'
-import { partialId, type Subscription } from './request.ts'
+import { partialId, type Subscription, withinHistory } from './request.ts'
 
 /** What browsers wait before they come back. */
 const RETRY_MS = 2000
@@ -54,11 +54,12 @@ export class Subscriber {
     const { cursor, subscription } = this
     try {
       let before = subscription.after ?? (await cursor.position())
-      this.send(`retry: ${RETRY_MS}\nid: ${before}${subscription.skip === 0 ? '' : `.${subscription.skip}.${subscription.filters}`}\n\n`)
+      const { skip: had, filters, within } = subscription
+      this.send(`retry: ${RETRY_MS}\nid: ${before}${had === 0 ? '' : `.${had}.${filters}.${within}`}\n\n`)
       this.keepAlive()
-      let { skip } = subscription
+      let skip = had
       for (let next = await cursor.next(); !next.done && !this.ended; next = await cursor.next()) {
-        await this.tell(next.value, before, next.value.kind === 'gap' ? 0 : skip)
+        await this.tell(next.value, before, withinHistory(next.value.position) === within ? skip : 0)
         skip = 0
         before = next.value.position
       }
@@ -82,7 +83,7 @@ export class Subscriber {
     const { filters } = this.subscription
     if (change.kind === 'gap') this.metrics.gaps.inc()
     const known = this.encoder.frames
-    for (const text of this.encoder.encode(change, (frames, last) => (last ? change.position : partialId(before, frames, filters)), skip)) {
+    for (const text of this.encoder.encode(change, (frames, last) => (last ? change.position : partialId(before, frames, filters, change.position)), skip)) {
       if (this.ended) return
       if (!this.send(text)) await this.drained()
     }

@@ -75,7 +75,8 @@ export class ChangeNames {
 
   tagsOf(series: number): Record<string, string> {
     const pairs = this.formerTags.get(series) ?? this.index.tagsOf(series)
-    const tags: Record<string, string> = {}
+    // Own names only: a tag may be called __proto__.
+    const tags: Record<string, string> = Object.create(null)
     for (let i = 0; i < pairs.length; i += 2) tags[pairs[i]] = pairs[i + 1]
     return tags
   }
