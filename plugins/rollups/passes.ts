@@ -61,8 +61,10 @@ export class Passes {
     const { clock } = this.dependencies.svc
     const until = clock.monotonic() + RUN_MS
     const work = async (): Promise<void> => {
-      for (let next = this.next(); next !== undefined && !signal.aborted && clock.monotonic() < until; next = this.next()) {
-        const rollup = next
+      // Who is taken from the queue has its turn: time is looked at before.
+      while (!signal.aborted && clock.monotonic() < until) {
+        const rollup = this.next()
+        if (rollup === undefined) return
         const { namespace } = rollup.definition
         this.active.set(namespace, (this.active.get(namespace) ?? 0) + 1)
         await this.alone(rollup, () => this.turn(rollup, signal)).finally(() => this.active.set(namespace, (this.active.get(namespace) ?? 1) - 1))

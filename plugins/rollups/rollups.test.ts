@@ -1,12 +1,17 @@
-import { boot, type TestNode } from 'svcdb/testkit'
+import type { Clock } from 'svcdb'
+import { boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 
 const HOUR = 3_600_000_000_000n
 /** 2024-01-01T00:00:00Z */
 const T0 = 1_704_067_200_000_000_000n
 
-async function node(t: Test, { storage = 'memory', rollups = {}, database = {} } = {}): Promise<TestNode> {
+async function node(
+  t: Test,
+  { storage = 'memory', rollups = {}, database = {}, clock }: { storage?: string; rollups?: object; database?: object; clock?: Clock } = {},
+): Promise<TestNode> {
   const one = await boot({
+    ...(clock === undefined ? {} : { clock }),
     plugins: ['native', 'line_protocol', 'rollups'],
     storage,
     config: { rollups: { interval_ms: 10, ...rollups }, database: { ooo_shard_tolerance: 2, ...database } },
@@ -81,6 +86,27 @@ for (const storage of ['memory', 'embedded']) {
     t.equal((await one.inject({ method: 'DELETE', url: '/api/v1/rollups/hourly' })).statusCode, 404)
   })
 }
+
+/** The clock of the system, but that so much time passes at each look. */
+function leaping(ms: number): Clock {
+  let looks = 0
+  return { ...systemClock, monotonic: () => systemClock.monotonic() + ++looks * ms }
+}
+
+t.test('rollups whose turn does not come within a run have it in a later one', async (t) => {
+  // Each look at the clock is some seconds later: a run is over before most have had their turn.
+  const one = await node(t, { clock: leaping(2000) })
+  await write(one, [`cpu,host=a usage=1 ${T0}`, `cpu,host=a usage=2 ${T0 + 9n * HOUR}`])
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  for (const name of names) t.equal((await create(one, { name, target_measurement: `cpu_${name}` })).statusCode, 201)
+  const computed = async () => (await Promise.all(names.map((name) => rows(one, `cpu_${name}`)))).map(({ length }) => length)
+  await until(
+    t,
+    computed,
+    names.map(() => 1),
+    'all of them',
+  )
+})
 
 t.test('what cannot be a rollup is refused', async (t) => {
   const one = await node(t, { rollups: { max_rollups_per_namespace: 2 } })
