@@ -118,6 +118,8 @@ const GOOD: Record<string, Ask[]> = {
       ['POST', 'PUT'].map((method) => [`${method} ${prefix}/admin/tsdb/delete_series`, [{ url: `${prefix}/admin/tsdb/delete_series?match[]=there_is_none` }]]),
     ),
   ),
+  'POST /api/v1/rollups': [json({ name: 'x', source_measurement: 'air', target_measurement: 'air_1h', every: '1h', aggregations: ['avg'] })],
+  'POST /api/v1/rollups/{name}/refresh': [{}],
   'POST /api/v1/triggers': [json({ query: 'CREATE TRIGGER x ON air WHEN temp > 100' })],
   'POST /api/v1/read': [snappy],
   'POST /api/v1/prom/read': [snappy],
@@ -127,6 +129,7 @@ const NOT_ASKED = new Set(['DELETE /api/v1/admin/rate-limit/bans/{address} 200',
 /** Orders that matter. */
 const LAST = [
   'DELETE /api/v1/triggers/{name}',
+  'DELETE /api/v1/rollups/{name}',
   'DELETE /api/v1/measurements/{name}',
   'POST /api/v1/measurements/{name}/restore',
   'DELETE /api/v1/namespaces/{name}',

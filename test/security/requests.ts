@@ -66,6 +66,12 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
     ['SHOW TRIGGERS', `CREATE TRIGGER own ON "${name}" WHEN value > 0`, 'DROP TRIGGER hidden', 'ALTER TRIGGER hidden DISABLE'].map((query) => ({
       payload: { query },
     })),
+  '/api/v1/rollups': (name) => [
+    { payload: { name: 'own', source_measurement: name, target_measurement: `${name}_1h`, every: '1h', aggregations: ['avg'] } },
+    { payload: { name: 'into', source_measurement: 'own', target_measurement: name, every: '1h', aggregations: ['avg'] } },
+  ],
+  '/api/v1/rollups/{name}/refresh': () => [{}, { url: '?start=1&end=2' }],
+  '/api/v1/rollups/{name}/query': () => [{ url: '' }, { url: '?start=1' }],
   '/v1/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/otlp/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/admin/log-level': () => [{ payload: { level: 'info' } }],
