@@ -1,7 +1,7 @@
 /**
- * Rows of changes as Arrow record batches: `_time`, tags, fields. Columns are handed to the encoder as they lie, a piece of a change at a time.
+ * Rows of changes as Arrow record batches: `_time`, tags, fields. Columns are handed to the encoder as they lie, a slice of a change at a time.
  *
- * A piece is encoded in one go and leaves nothing behind in its encoder, so that encoders are shared by all subscribers.
+ * A batch is encoded in one go and leaves nothing behind in its encoder, so that encoders are shared by all subscribers.
  */
 import type { RowsChanged } from 'svcdb'
 import { ArrowEncoder, seriesColumns, streamPrefix } from 'svcdb/lib/arrow'
@@ -16,8 +16,8 @@ const HISTOGRAM_GROWTH = 8
 const KEPT_BYTES = 33_554_432
 const KEPT_SHAPES = 1024
 
-export interface RowsPiece {
-  /** Row of the change after the last one of the piece. */
+export interface RowBatch {
+  /** Row of the change after the last one of the batch. */
   to: number
   /** In the batch: those that have a value. */
   rows: number
@@ -43,7 +43,7 @@ export class RowBatches {
   private readonly numbers = new Int32Array(MAX_ROWS)
 
   /** Rows from `from` on, as many as make about `maxBytes`, at least one. */
-  piece(change: RowsChanged, from: number, maxBytes: number): RowsPiece {
+  encode(change: RowsChanged, from: number, maxBytes: number): RowBatch {
     const { fields, columns, heap, times } = change
     const { to, series } = this.measure(change, from, maxBytes)
     const rows = to - from
@@ -72,7 +72,7 @@ export class RowBatches {
     this.kept = 0
   }
 
-  /** How far a piece goes. Of its rows, `numbers` says which of the series they are. */
+  /** How far a batch goes. Of its rows, `numbers` says which of the series they are. */
   private measure({ columns, rows, series, tagsOf }: RowsChanged, from: number, maxBytes: number): { to: number; series: Record<string, string>[] } {
     const found = new Map<number, number>()
     const tags: Record<string, string>[] = []

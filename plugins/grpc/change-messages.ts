@@ -12,8 +12,8 @@ const INT64_MAX = 2n ** 63n - 1n
 /** Bytes field 13, length-delimited. */
 const ARROW_BATCH = (13 << 3) | 2
 
-/** The place within a change behind so many of its rows or series. */
-export type PlaceWithin = (parts: number) => ChangePosition
+/** The position within a change behind so many of its rows or series. */
+export type PositionWithin = (parts: number) => ChangePosition
 
 export class ChangeMessages {
   /** Rows and gaps so far. */
@@ -36,7 +36,7 @@ export class ChangeMessages {
   }
 
   /** @param skip rows or series of the change that the subscriber has had. */
-  *encode(change: Change, within: PlaceWithin, skip = 0): Generator<Uint8Array> {
+  *encode(change: Change, within: PositionWithin, skip = 0): Generator<Uint8Array> {
     switch (change.kind) {
       case 'rows':
         return yield* this.ofRows(change, within, skip)
@@ -56,9 +56,9 @@ export class ChangeMessages {
     }
   }
 
-  private *ofRows(change: RowsChanged, within: PlaceWithin, skip: number): Generator<Uint8Array> {
+  private *ofRows(change: RowsChanged, within: PositionWithin, skip: number): Generator<Uint8Array> {
     for (let at = skip; at < change.rows; ) {
-      const { to, rows, schemaId, schema, batch } = this.batches.piece(change, at, this.messageBytes)
+      const { to, rows, schemaId, schema, batch } = this.batches.encode(change, at, this.messageBytes)
       at = to
       if (rows === 0) continue
       const { writer } = this
@@ -77,13 +77,13 @@ export class ChangeMessages {
     }
   }
 
-  private *ofDelete(change: SeriesDeleted, within: PlaceWithin, skip: number): Generator<Uint8Array> {
+  private *ofDelete(change: SeriesDeleted, within: PositionWithin, skip: number): Generator<Uint8Array> {
     if (change.series === undefined) {
       this.headOfDelete(change, change.position)
       this.writer.int(8, 1)
       return yield this.writer.take()
     }
-    // The place of a message is known when it is full, so what it lists is written aside.
+    // The position of a message is known when it is full, so what it lists is written aside.
     const list = new ProtobufWriter()
     let number = 0
     for (const tags of change.series()) {

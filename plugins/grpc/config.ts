@@ -75,7 +75,7 @@ export const configSchema = Type.Object({
     default: 15,
     minimum: 1,
     maximum: 3600,
-    description: 'Time without a change after which a subscriber is told its place',
+    description: 'Time without a change after which a subscriber is sent its position',
   }),
   max_subscribe_secs: Type.Integer({
     default: 3600,

@@ -152,8 +152,8 @@ for (const storage of ['memory', 'embedded']) {
       { kind: 'MEASUREMENT_DROPPED', measurement: 'h' },
       { kind: 'MEASUREMENT_RESTORED', measurement: 'h' },
     ])
-    const places = all.messages.map(({ position }) => position)
-    t.same(places, [...new Set(places)].sort(), 'places rise')
+    const positions = all.messages.map(({ position }) => position)
+    t.same(positions, [...new Set(positions)].sort(), 'positions rise')
     t.same(
       (await deletes.until((changes) => changes.length >= 2)).map(({ kind }) => kind),
       ['SERIES_DELETED', 'SERIES_DELETED'],
@@ -192,7 +192,7 @@ t.test('a schema comes once, and again when it is another', async (t) => {
 })
 
 for (const storage of ['memory', 'embedded']) {
-  t.test(`from every place on nothing is missed and nothing comes twice: ${storage}, SEED=${SEED}`, async (t) => {
+  t.test(`from every position on nothing is missed and nothing comes twice: ${storage}, SEED=${SEED}`, async (t) => {
     // Small messages, so that changes are cut; few rows in memory, so that the log is read.
     const config = storage === 'embedded' ? { database: { cdc_capacity: 64 } } : {}
     const { client } = await setUp(t, { storage, section: { max_send_bytes: 4096, max_receive_bytes: 8_388_608 }, config })
@@ -317,7 +317,7 @@ t.test('tenants see their own, and no drops', async (t) => {
   alice.stream.cancel()
   await alice.ended
   await setTimeout(50)
-  // A place says nothing of whose it is: with another's, the own changes come.
+  // A position says nothing of whose it is: with another's, the own changes come.
   const stolen = client.subscribe({ after: secret.position }, of('alice', 'red'))
   t.same(rowsOf(await stolen.until((found) => rowCount(found) >= 1)).map(({ measurement }) => measurement)[0], 'own')
   t.notOk(Buffer.concat(stolen.messages.map(({ arrow_batch }) => arrow_batch)).includes('bob'))
@@ -353,7 +353,7 @@ t.test('a client that takes nothing holds up nobody, and is ended', async (t) =>
   t.equal(await settled('grpc_subscribers', '0'), '0')
 })
 
-t.test('subscribers are bounded, told their place, and end in good order', async (t) => {
+t.test('subscribers are bounded, told their position, and end in good order', async (t) => {
   const { node, client, settled } = await setUp(t, { section: { max_subscribers: 2, max_subscribe_secs: 4, subscribe_progress_secs: 1 } })
   const streams = [client.subscribe({ measurements: ['quiet'] }), client.subscribe()]
   for (const stream of streams) await stream.begun()

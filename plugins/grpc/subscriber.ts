@@ -118,7 +118,7 @@ export class Subscriber {
     messages.rows = messages.gaps = 0
   }
 
-  /** Where the cursor is, so that a subscriber of little does not fall out of the log. Not while a change is on its way: its place would count as told. */
+  /** Where the cursor is, so that a subscriber of little does not fall out of the log. Not while a change is on its way: its position would count as told. */
   private async tellProgress(asked: Asked): Promise<void> {
     const position = await this.parts.cursor.position()
     // The cursor may have been given a change while it was asked; that is known after a turn.

@@ -1,4 +1,4 @@
-/** What a subscriber asks for, and places within a change. Other places are those of the change cursor (docs/decisions/060). */
+/** What a subscriber asks for, and positions within a change. Other positions are those of the change cursor (docs/decisions/060). */
 import { createHash } from 'node:crypto'
 import type { ChangeKind, ChangePosition } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
@@ -13,9 +13,9 @@ export interface Subscription {
   measurements: string[] | undefined
   kinds: ChangeKind[]
   after: ChangePosition | undefined
-  /** The place behind the change of which the subscriber has had some, and how many rows, or series, of it. */
+  /** The position behind the change of which the subscriber has had some, and how many rows, or series, of it. */
   within: { change: ChangePosition; parts: number } | undefined
-  /** Stands for the filters in places: within a change they count only for the same ones. */
+  /** Stands for the filters in positions: within a change they count only for the same ones. */
   filters: string
 }
 
@@ -34,7 +34,7 @@ export function subscriptionOf({ measurements, kinds, after }: SubscribeRequest,
   return { measurements: names, kinds: told, filters, ...resumed(after, filters) }
 }
 
-/** The place within a change. @param before the place before the change. @param parts rows, or series, of it that come before this place. */
+/** The position within a change. @param before the position before the change. @param parts rows, or series, of it that come before this position. */
 export const partialPosition = (before: ChangePosition, change: ChangePosition, parts: number, filters: string): string =>
   `${before}.${change}.${parts}.${filters}`
 

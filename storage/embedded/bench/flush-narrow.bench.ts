@@ -2,6 +2,7 @@
 import { TableBatch } from 'svcdb/lib/columns'
 import { TestDatabase } from '../testing/engine-state.ts'
 import { BENCH_INTERVAL, BENCH_START } from './bench-data.ts'
+import { measureFlushes } from './flush-cost.ts'
 
 const hosts = Number(process.argv[2] ?? 1000)
 const steps = Number(process.argv[3] ?? 250)
@@ -13,18 +14,9 @@ const metrics = Array.from({ length: METRICS }, (_, m) => db.measurement(`m${m}`
 const series = Array.from({ length: hosts }, (_, host) => metrics.map((metric) => db.series(metric, { host: `host_${host}` })))
 const walk = Float64Array.from({ length: hosts * METRICS }, () => Math.floor(Math.random() * 100))
 await db.context()
-for (let flush = 0; flush < flushes; flush++) {
+await measureFlushes(db, flushes, (flush) => {
   for (let step = flush * steps; step < (flush + 1) * steps; step++) fill(BENCH_START + BigInt(step) * BENCH_INTERVAL)
-  const all = process.cpuUsage()
-  const thread = process.threadCpuUsage()
-  const [segment] = await db.flush()
-  const { user, system } = process.cpuUsage(all)
-  const own = process.threadCpuUsage(thread)
-  const nanoseconds = (micros: number): string => ((micros * 1000) / segment.rows).toFixed(1)
-  console.log(
-    `${segment.rows} rows, CPU ${nanoseconds(user + system)} ns/row, ${nanoseconds(own.user + own.system)} of it on this thread, ${(segment.bytes / segment.rows).toFixed(3)} bytes/row`,
-  )
-}
+})
 db.close()
 process.exit(0)
 

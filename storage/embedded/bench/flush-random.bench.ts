@@ -5,6 +5,7 @@
 import { TableBatch } from 'svcdb/lib/columns'
 import { TestDatabase } from '../testing/engine-state.ts'
 import { BENCH_START } from './bench-data.ts'
+import { measureFlushes } from './flush-cost.ts'
 
 const seriesCount = Number(process.argv[2] ?? 20_000)
 const rows = Number(process.argv[3] ?? 1_500_000)
@@ -21,18 +22,9 @@ await db.context()
 let time = BENCH_START
 const order = Int32Array.from({ length: seriesCount }, (_, i) => i)
 let next = seriesCount
-for (let flush = 0; flush < flushes; flush++) {
+await measureFlushes(db, flushes, () => {
   for (let n = 0; n < rows; n += BATCH) fill()
-  const all = process.cpuUsage()
-  const thread = process.threadCpuUsage()
-  const [segment] = await db.flush()
-  const { user, system } = process.cpuUsage(all)
-  const own = process.threadCpuUsage(thread)
-  const nanoseconds = (micros: number): string => ((micros * 1000) / segment.rows).toFixed(1)
-  console.log(
-    `${segment.rows} rows, CPU ${nanoseconds(user + system)} ns/row, ${nanoseconds(own.user + own.system)} of it on this thread, ${(segment.bytes / segment.rows).toFixed(3)} bytes/row`,
-  )
-}
+})
 db.close()
 process.exit(0)
 
