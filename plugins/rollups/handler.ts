@@ -49,14 +49,14 @@ export class RollupsHandler {
     const rollup = await audited(this.auditLog, this.entry(request, 'create_rollup', definition.name), () => registry.create(definition))
     follower.follow()
     passes.wake(rollup)
-    return JSON.stringify(viewOf(rollup, false))
+    return JSON.stringify(viewOf(rollup, false, 0))
   }
 
   list(request: HttpRequest): string {
     const { registry, passes } = this.dependencies
     const { offset, limit } = request.query as { offset: number; limit: number }
     const all = registry.list(this.namespace(request))
-    const items = all.slice(offset, offset + limit).map((rollup) => viewOf(rollup, passes.isParked(rollup)))
+    const items = all.slice(offset, offset + limit).map((rollup) => viewOf(rollup, passes.isParked(rollup), passes.lagSecs(rollup)))
     return JSON.stringify({ items, total: all.length, offset, limit })
   }
 

@@ -33,6 +33,8 @@ export default definePlugin({
         rollups: all.length,
         parked: all.filter((rollup) => passes.isParked(rollup)).length,
         pending: all.reduce((sum, { dirty }) => sum + dirty.length, 0),
+        lagSecs: all.reduce((most, rollup) => Math.max(most, passes.lagSecs(rollup)), 0),
+        oldestSecs: passes.oldestWaitSecs,
       }
     })
     const follower = new Follower({

@@ -20,6 +20,7 @@ const FIRST_PAUSE_MS = 1000
 const MAX_PAUSE_MS = 300_000
 /** A run ends after so long, so that what has become due meanwhile is seen. */
 const RUN_MS = 5000
+const NS_PER_SEC = 1e9
 
 export interface PassesDependencies {
   svc: Svc
@@ -51,6 +52,7 @@ export class Passes {
   wake(rollup: Rollup): void {
     const { namespace } = rollup.definition
     const queue = this.queues.get(namespace) ?? new Set()
+    rollup.waitingSince ??= this.dependencies.svc.clock.monotonic()
     this.queues.set(namespace, queue.add(rollup))
     this.due.delete(namespace)
   }
@@ -93,6 +95,29 @@ export class Passes {
     return failure !== undefined && failure.count >= this.dependencies.config.park_after_failures
   }
 
+  /** How far its watermark could be further on, by the times of its source: all below it done, up to where the live window began at the last look. */
+  lagSecs(rollup: Rollup): number {
+    const { until } = rollup
+    const end = until === undefined ? undefined : this.closedEnd(rollup)
+    return end === undefined || until === undefined || end <= until ? 0 : Number(end - until) / NS_PER_SEC
+  }
+
+  /** Where its last closed bucket ends. */
+  private closedEnd({ definition: { namespace, source }, buckets }: Rollup): bigint | undefined {
+    const below = this.dependencies.registry.writerOf(namespace, source)
+    const closed = below === undefined ? this.closed.get(namespace) : this.closedEnd(below)
+    return closed === undefined ? undefined : floorBucket(closed, buckets)
+  }
+
+  /** For how long the rollup that has waited longest has been in a queue. */
+  get oldestWaitSecs(): number {
+    let first: number | undefined
+    for (const queue of this.queues.values())
+      for (const { waitingSince, deleted } of queue)
+        if (!deleted && waitingSince !== undefined && (first === undefined || waitingSince < first)) first = waitingSince
+    return first === undefined ? 0 : (this.dependencies.svc.clock.monotonic() - first) / 1000
+  }
+
   private async look(): Promise<void> {
     const { svc, registry } = this.dependencies
     const now = svc.clock.now()
@@ -133,11 +158,9 @@ export class Passes {
       if ((this.active.get(namespace) ?? 0) >= most) continue
       for (const rollup of queue) {
         if (this.busy.has(rollup)) continue
-        if (rollup.deleted || this.resting.has(rollup)) {
-          queue.delete(rollup)
-          continue
-        }
         queue.delete(rollup)
+        rollup.waitingSince = undefined
+        if (rollup.deleted || this.resting.has(rollup)) continue
         this.queues.delete(namespace)
         if (queue.size > 0) this.queues.set(namespace, queue)
         return rollup

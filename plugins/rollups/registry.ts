@@ -19,6 +19,7 @@ export class Registry {
   private readonly limits: RegistryLimits
   private readonly byKey = new Map<string, Rollup>()
   private readonly bySource = new Map<string, Rollup[]>()
+  private readonly byTarget = new Map<string, Rollup>()
   private readonly byNamespace = new Map<string, Rollup[]>()
   /** Versions as last written. */
   private readonly written = new WeakMap<Rollup, number>()
@@ -74,7 +75,7 @@ export class Registry {
 
   /** The one that writes a measurement. */
   writerOf(namespace: string, target: string): Rollup | undefined {
-    return this.list(namespace).find(({ definition }) => definition.target === target)
+    return this.byTarget.get(`${namespace}\0${target}`)
   }
 
   /** The tiers that rest on it, nearest first. */
@@ -156,8 +157,9 @@ export class Registry {
   }
 
   private add(rollup: Rollup): void {
-    const { namespace, source } = rollup.definition
+    const { namespace, source, target } = rollup.definition
     this.byKey.set(rollup.key, rollup)
+    this.byTarget.set(`${namespace}\0${target}`, rollup)
     const sourceKey = `${namespace}\0${source}`
     this.bySource.set(sourceKey, [...(this.bySource.get(sourceKey) ?? []), rollup])
     const list = [...this.list(namespace), rollup]
@@ -168,8 +170,9 @@ export class Registry {
   }
 
   private forget(rollup: Rollup): void {
-    const { namespace, source } = rollup.definition
+    const { namespace, source, target } = rollup.definition
     this.byKey.delete(rollup.key)
+    this.byTarget.delete(`${namespace}\0${target}`)
     const sourceKey = `${namespace}\0${source}`
     const without = (list: readonly Rollup[] | undefined) => (list ?? []).filter((other) => other !== rollup)
     const [ofSource, ofNamespace] = [without(this.bySource.get(sourceKey)), without(this.byNamespace.get(namespace))]

@@ -49,6 +49,8 @@ export class Rollup {
   lost: bigint | undefined
   /** Milliseconds that never go back, when a range was last done. */
   doneAt = 0
+  /** Milliseconds that never go back, since when it waits for its turn. */
+  waitingSince: number | undefined
   /** `dirty` may reach into what is before the floor of the moment. */
   unclipped = false
   failure: RollupFailure | undefined

@@ -211,6 +211,39 @@ t.test('a rollup that fails again and again is parked with its error, and others
   t.match((await one.inject('/metrics')).body, /^svc_rollup_failures_total 1$/m)
 })
 
+t.test('how far a rollup is behind is shown', async (t) => {
+  const one = await node(t, { rollups: { park_after_failures: 1, max_series_per_rollup: 2 } })
+  t.equal((await create(one, {})).statusCode, 201)
+  t.equal((await create(one, { name: 'tier', source_measurement: 'cpu_1h', target_measurement: 'cpu_2h', every: '2h', aggregations: ['sum'] })).statusCode, 201)
+  const lags = async () =>
+    (await one.inject('/api/v1/rollups')).json().items.map((item: { name: string; lag_seconds: number }) => [item.name, item.lag_seconds])
+  const metric = async () => /^svc_rollup_lag_seconds (.*)$/m.exec((await one.inject('/metrics')).body)?.[1]
+  await write(one, [line('cpu', 0, 1), line('cpu', 9, 1)])
+  await until(t, () => rows(one, 'cpu_2h'), [' 0 v_avg_sum=1,v_count_sum=1'], 'the tier has the first bucket')
+  t.same(
+    [await lags(), await metric()],
+    [
+      [
+        ['hourly', 0],
+        ['tier', 0],
+      ],
+      '0',
+    ],
+    'all that is closed is there',
+  )
+  await write(one, [...['a', 'b', 'c'].map((host) => line('cpu', 10, 1, `,host=${host}`)), line('cpu', 20, 1)])
+  await until(
+    t,
+    lags,
+    [
+      ['hourly', 11 * 3600],
+      ['tier', 12 * 3600],
+    ],
+    'from hour 7, and 6, to 18',
+  )
+  t.equal(await metric(), String(12 * 3600))
+})
+
 t.test('tenants see, fill and hold their own rollups only', async (t) => {
   const one = await boot({
     plugins: ['native', 'line_protocol', 'namespaces', 'rollups'],

@@ -42,6 +42,7 @@ export const view = Type.Object({
   group_by_tags: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'null = all tags' }),
   retention_seconds: Type.Union([Type.Integer(), Type.Null()]),
   materialised_until: nanoseconds('Exclusive end of the newest bucket; 0 = none yet'),
+  lag_seconds: Type.Number({ description: 'How far materialised_until could be further on by now, by the times of the source' }),
   pending_repairs: Type.Array(Type.Array(nanoseconds('start, end')), { description: 'Ranges that wait to be computed again' }),
   status: Type.String({ description: 'waiting (no bucket yet), active, failing, parked' }),
   last_error: Type.Union([Type.String(), Type.Null()]),

@@ -3,7 +3,7 @@ import type { Rollup } from './rollup.ts'
 
 const raw = (value: bigint): unknown => (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value))
 
-export function viewOf(rollup: Rollup, parked: boolean): Record<string, unknown> {
+export function viewOf(rollup: Rollup, parked: boolean, lagSecs: number): Record<string, unknown> {
   const { definition, failure } = rollup
   const { name, source, target, every, timezone, origin, aggregations, groupBy, retentionSecs } = definition
   return {
@@ -17,6 +17,7 @@ export function viewOf(rollup: Rollup, parked: boolean): Record<string, unknown>
     group_by_tags: groupBy,
     retention_seconds: retentionSecs === 0 ? null : retentionSecs,
     materialised_until: raw(rollup.until ?? 0n),
+    lag_seconds: lagSecs,
     pending_repairs: rollup.dirty.map(([start, end]) => [raw(start), raw(end)]),
     status: parked ? 'parked' : failure !== undefined ? 'failing' : rollup.from === undefined ? 'waiting' : 'active',
     last_error: failure?.error ?? null,

@@ -98,7 +98,7 @@ const FIRE: Record<string, Made[]> = {
   SvcTriggersBehind: [{ svc_trigger_commits_behind: 5000 }],
   SvcTriggersMissed: [{ svc_trigger_gaps_total: step() }],
   SvcChangesMissed: [{ svc_cdc_gaps_total: step() }],
-  SvcRollupsBehind: [{ svc_rollup_pending_repairs: 20 }],
+  SvcRollupsBehind: [{ svc_rollup_pending_repairs: 20 }, { svc_rollup_lag_seconds: 3600 }],
   SvcRollupsFail: [{ svc_rollup_failures_total: step(4) }],
   SvcRollupsParked: [{ svc_rollups_parked: 1 }],
 }
@@ -155,6 +155,9 @@ const WELL: Made = {
   svc_trigger_commits_behind: (secs) => (secs % 600 === 0 ? 5000 : 2),
   svc_trigger_gaps_total: 1,
   svc_cdc_gaps_total: 4,
+  // An hour has closed, and is computed within a minute.
+  svc_rollup_lag_seconds: (secs) => (secs % 3600 === 0 ? 3600 : 0),
+  svc_rollup_queue_oldest_age_seconds: (secs) => (secs % 3600 === 0 ? 30 : 0),
   svc_rollup_pending_repairs: (secs) => (secs % 600 === 0 ? 30 : 1),
   svc_rollup_failures_total: 3,
   svc_rollups_parked: 0,
