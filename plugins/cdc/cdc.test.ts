@@ -1,11 +1,9 @@
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { Column } from 'svcdb/lib/columns'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
-import { FrameEncoder, seriesHash, timeText } from './frames.ts'
 import plugin from './index.ts'
 import { EventClient } from './testing.ts'
 
@@ -219,37 +217,4 @@ t.test('a reader that takes nothing holds up nobody, and is ended', async (t) =>
   t.equal(await metric(node, 'cdc_subscribers'), '0')
   t.equal(await metric(node, 'cdc_streams_ended_total{reason="slow"}'), '1')
   socket.destroy()
-})
-
-t.test('frames: text of values', async (t) => {
-  for (const time of [0n, 1n, 999_999n, 1_000_000n, NOW, 2n ** 63n - 1n, -1n, -(2n ** 63n), 4_294_967_295n, 4_294_967_296n])
-    t.equal(timeText(Number(BigInt.asIntN(32, time)), Number(time >> 32n)), String(time))
-  let seed = 7
-  for (let i = 0; i < 20_000; i++) {
-    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
-    const time = (BigInt(seed) << 32n) | BigInt(((seed * 7919) % 2 ** 32) >>> 0)
-    if (timeText(Number(BigInt.asIntN(32, time)), Number(time >> 32n)) !== String(time)) t.fail(String(time))
-  }
-  t.equal(seriesHash('m', { a: '1', b: '2' }), seriesHash('m', { b: '2', a: '1' }))
-  t.not(seriesHash('m', { a: '1' }), seriesHash('m', { a: '2' }))
-  const column = new Column('v', 'float64', 2)
-  column.setPair(0, 2, 0x7ff00000)
-  column.setF64(1, 1)
-  column.nonFinite = true
-  const rows = { kind: 'rows' as const, position: 'p', sequence: 1, namespace: '', measurement: 'm', backfill: false, rows: 2 }
-  const change = {
-    ...rows,
-    times: new Int32Array(4),
-    series: new Int32Array(2),
-    fields: [{ name: 'v', type: 'float64' as const }],
-    columns: [column],
-    heap: new Uint8Array(0),
-    tagsOf: () => ({}),
-  }
-  const text = [...new FrameEncoder().encode(change, (n, last) => (last ? 'all' : String(n)))].join('')
-  t.equal(
-    text,
-    'event: point_written\nid: all\ndata: {"PointWritten":{"measurement":"m","tags":{},"fields":{"v":{"F64":1}},"timestamp":0,"seq":1}}\n\n',
-    'a mark is no value',
-  )
 })

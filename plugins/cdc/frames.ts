@@ -1,86 +1,130 @@
-/** Changes as server-sent events: one frame a point, a deleted series or another change. Text is made in pieces, so that no change is encoded in one turn. */
+/**
+ * Changes as server-sent events: one frame a point, a deleted series or another change. Points are written as bytes, into a buffer that is handed on in pieces,
+ * so that no change is encoded in one turn.
+ */
 import { createHash } from 'node:crypto'
 import type { Change, RowsChanged, SeriesDeleted } from 'svcdb'
 import { type Column, isShown, valueAt } from 'svcdb/lib/columns'
+import { JsonBytes, NUMBER_BYTES } from 'svcdb/lib/json'
+import { decimalText } from 'svcdb/lib/numbers'
 
 /** Tags kept as JSON, by series. */
 const KEPT_TAGS = 50_000
-/** Frames made before the text is handed on. */
+/** Frames made, or bytes, before they are handed on. */
 const PIECE = 512
+const PIECE_BYTES = 256 * 1024
 const KINDS = { float64: 'F64', int64: 'I64', uint64: 'U64', bool: 'Bool', string: 'String', decimal: 'Decimal128', histogram: 'Histogram' } as const
+const encoder = new TextEncoder()
+const utf8 = (text: string): Uint8Array => encoder.encode(text)
 
-/** What a frame's `id:` line says: the place behind it, or, within a change, the place before and how many of its frames have come. */
-export type IdOf = (frames: number, last: boolean) => string
+const FIELDS = utf8(',"fields":{')
+const TIMESTAMP = utf8('}},"timestamp":')
+const TRUE = utf8('true')
+const FALSE = utf8('false')
+/** A number, and the frame's text around the values. */
+const FRAME_BYTES = 3 * NUMBER_BYTES
+const TWO_32 = 2 ** 32
+
+/** What the `id:` lines of a change say: the place behind it, or, within it, how many of its frames have come, between two texts. */
+export interface FrameIds {
+  before: string
+  after: string
+  last: string
+}
 
 export class FrameEncoder {
   /** Points, deleted series and other changes so far. */
   frames = 0
-  private readonly tags = new Map<number, string>()
+  private readonly tags = new Map<number, Uint8Array>()
 
-  private tagsText(change: RowsChanged, series: number): string {
-    let text = this.tags.get(series)
-    if (text === undefined) {
+  private tagBytes(change: RowsChanged, series: number): Uint8Array {
+    let bytes = this.tags.get(series)
+    if (bytes === undefined) {
       if (this.tags.size >= KEPT_TAGS) this.tags.clear()
-      text = JSON.stringify(change.tagsOf(series))
-      this.tags.set(series, text)
+      bytes = utf8(JSON.stringify(change.tagsOf(series)))
+      this.tags.set(series, bytes)
     }
-    return text
+    return bytes
   }
 
-  /** Pieces of text. @param skip frames of the change that its reader has had. */
-  *encode(change: Change, idOf: IdOf, skip = 0): Generator<string> {
+  /** Pieces of UTF-8. @param skip frames of the change that its reader has had. */
+  *encode(change: Change, ids: FrameIds, skip = 0): Generator<Uint8Array> {
     switch (change.kind) {
       case 'rows':
-        return yield* this.rows(change, idOf, skip)
+        return yield* this.rows(change, ids, skip)
       case 'series_deleted':
-        return yield* this.deleted(change, idOf, skip)
+        return yield* this.deleted(change, ids, skip)
       case 'gap': {
         const { from, to, cause } = change
-        return yield frame('gap', idOf(1, true), JSON.stringify({ Gap: { from, to, cause } }))
+        return yield frame('gap', ids.last, JSON.stringify({ Gap: { from, to, cause } }))
       }
       default: {
         this.frames++
         const { measurement, sequence: seq } = change
         const key = change.kind === 'measurement_dropped' ? 'MeasurementDropped' : 'MeasurementRestored'
-        yield frame(change.kind, idOf(1, true), JSON.stringify({ [key]: { measurement, seq } }))
+        yield frame(change.kind, ids.last, JSON.stringify({ [key]: { measurement, seq } }))
       }
     }
   }
 
-  private *rows(change: RowsChanged, idOf: IdOf, skip: number): Generator<string> {
-    const { rows, times, series, fields, columns, heap, sequence } = change
-    const head = `data: {"PointWritten":{"measurement":${JSON.stringify(change.measurement)},"tags":`
-    const names = fields.map(({ name, type }) => `${JSON.stringify(name)}:{"${KINDS[type]}":`)
-    const tail = `,"seq":${sequence}}}\n\n`
-    let text = ''
-    for (let row = skip; row < rows; row++) {
-      let values = ''
-      for (let i = 0; i < columns.length; i++) {
-        const column = columns[i]
-        if (!isShown(column, row, heap)) continue
-        if (values !== '') values += ','
-        values += `${names[i]}${valueText(column, row, heap, fields[i].scale ?? 0)}}`
+  private *rows(change: RowsChanged, ids: FrameIds, skip: number): Generator<Uint8Array> {
+    const { rows, times, series, fields, columns, heap } = change
+    const data = `\ndata: {"PointWritten":{"measurement":${JSON.stringify(change.measurement)},"tags":`
+    const start = utf8(`event: point_written\nid: ${ids.before}`)
+    const middle = utf8(ids.after + data)
+    const lastStart = utf8(`event: point_written\nid: ${ids.last}${data}`)
+    const tail = utf8(`,"seq":${change.sequence}}}\n\n`)
+    const names = fields.map(({ name, type }) => utf8(`},${JSON.stringify(name)}:{"${KINDS[type]}":`))
+    const firstNames = names.map((bytes) => bytes.subarray(2))
+    let most = start.length + middle.length + lastStart.length + tail.length + FRAME_BYTES
+    for (const { length } of names) most += length + NUMBER_BYTES
+    const out = new JsonBytes()
+    try {
+      for (let row = skip; row < rows; row++) {
+        const last = row === rows - 1
+        const frameAt = out.length
+        const tags = this.tagBytes(change, series[row])
+        out.room(most + tags.length)
+        if (last) out.put(lastStart)
+        else {
+          out.put(start)
+          out.integer(row + 1)
+          out.put(middle)
+        }
+        out.put(tags)
+        out.put(FIELDS)
+        let shown = 0
+        for (let i = 0; i < columns.length; i++) {
+          const column = columns[i]
+          if (!isShown(column, row, heap)) continue
+          out.put(shown++ === 0 ? firstNames[i] : names[i])
+          if (!writeNumber(out, column, row)) {
+            writeText(out, column, row, heap, fields[i].scale ?? 0)
+            out.room(most)
+          }
+        }
+        if (shown === 0) out.cut(frameAt)
+        else {
+          this.frames++
+          out.put(TIMESTAMP)
+          writeTime(out, times[row * 2], times[row * 2 + 1])
+          out.put(tail)
+        }
+        if (out.length > 0 && (last || (row - skip) % PIECE === PIECE - 1 || out.length >= PIECE_BYTES)) yield out.take()
       }
-      const last = row === rows - 1
-      if (values !== '') {
-        this.frames++
-        text += `event: point_written\nid: ${idOf(row + 1, last)}\n${head}${this.tagsText(change, series[row])},"fields":{${values}},"timestamp":${timeText(times[row * 2], times[row * 2 + 1])}${tail}`
-      }
-      if (text !== '' && (last || (row - skip) % PIECE === PIECE - 1)) {
-        yield text
-        text = ''
-      }
+    } finally {
+      out.close()
     }
   }
 
-  private *deleted(change: SeriesDeleted, idOf: IdOf, skip: number): Generator<string> {
+  private *deleted(change: SeriesDeleted, ids: FrameIds, skip: number): Generator<Uint8Array> {
     const { measurement, sequence: seq, start, end } = change
     const range = `${start === undefined ? '' : `,"start":${start}`}${end === undefined ? '' : `,"end":${end}`}`
     const text = (tags: Record<string, string>, hash: string): string =>
       `{"SeriesDeleted":{"measurement":${JSON.stringify(measurement)},"tags":${JSON.stringify(tags)},"series_hash":${hash}${range},"seq":${seq}}}`
     if (change.series === undefined) {
       this.frames++
-      yield frame('series_deleted', idOf(1, true), text({}, 'null'))
+      yield frame('series_deleted', ids.last, text({}, 'null'))
       return
     }
     let held: Record<string, string> | undefined
@@ -88,58 +132,71 @@ export class FrameEncoder {
     for (const tags of change.series()) {
       if (held !== undefined && ++n > skip) {
         this.frames++
-        yield frame('series_deleted', idOf(n, false), text(held, seriesHash(measurement, held)))
+        yield frame('series_deleted', `${ids.before}${n}${ids.after}`, text(held, seriesHash(measurement, held)))
       }
       held = tags
     }
     if (held === undefined) return
     this.frames++
-    yield frame('series_deleted', idOf(n + 1, true), text(held, seriesHash(measurement, held)))
+    yield frame('series_deleted', ids.last, text(held, seriesHash(measurement, held)))
   }
 }
 
-function frame(event: string, id: string, data: string): string {
-  return `event: ${event}\nid: ${id}\ndata: ${data}\n\n`
+function frame(event: string, id: string, data: string): Uint8Array {
+  return utf8(`event: ${event}\nid: ${id}\ndata: ${data}\n\n`)
 }
 
-function valueText(column: Column, row: number, heap: Uint8Array, scale: number): string {
+/** Upper halves of integers below 2^53. */
+const SAFE_HIGH = 2 ** 21
+
+/** False for values that are written as text. */
+function writeNumber(out: JsonBytes, column: Column, row: number): boolean {
+  const { i32 } = column
   switch (column.type) {
     case 'float64':
-      return String(column.f64[row])
-    case 'bool':
-      return column.u8[row] === 1 ? 'true' : 'false'
-    case 'int64': {
-      const low = column.i32[row * 2]
-      return column.i32[row * 2 + 1] === low >> 31 ? String(low) : String(valueAt(column, row, heap))
+      out.float(column.f64[row])
+      return true
+    case 'int64':
+    case 'uint64': {
+      const high = column.type === 'int64' ? i32[row * 2 + 1] : i32[row * 2 + 1] >>> 0
+      if (high < SAFE_HIGH && high >= -SAFE_HIGH) out.float(high * TWO_32 + (i32[row * 2] >>> 0))
+      else out.ascii(String(valueAt(column, row, NO_HEAP)))
+      return true
     }
-    case 'uint64':
-      return column.i32[row * 2 + 1] === 0 ? String(column.i32[row * 2] >>> 0) : String(valueAt(column, row, heap))
-    case 'decimal':
-      return `"${decimalText(valueAt(column, row, heap) as bigint, scale)}"`
-    case 'string':
-      return JSON.stringify(valueAt(column, row, heap))
-    case 'histogram':
-      return `"${Buffer.from(valueAt(column, row, heap) as Uint8Array).toString('base64')}"`
+    case 'bool':
+      out.put(column.u8[row] === 1 ? TRUE : FALSE)
+      return true
+    default:
+      return false
   }
 }
 
-function decimalText(unscaled: bigint, scale: number): string {
-  if (scale === 0) return String(unscaled)
-  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0')
-  return `${unscaled < 0n ? '-' : ''}${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+function writeText(out: JsonBytes, column: Column, row: number, heap: Uint8Array, scale: number): void {
+  const { i32 } = column
+  switch (column.type) {
+    case 'string':
+      return out.text(heap, i32[row * 2], i32[row * 2] + i32[row * 2 + 1])
+    case 'decimal':
+      return out.raw(`"${decimalText(valueAt(column, row, heap) as bigint, scale)}"`)
+    default:
+      out.raw(`"${Buffer.from(valueAt(column, row, heap) as Uint8Array).toString('base64')}"`)
+  }
 }
 
+const NO_HEAP = new Uint8Array(0)
 const HALF_MILLIONS = 4294
 const HALF_REST = 967_296
 const MILLION = 1_000_000
 
 /** Nanoseconds as digits: halves in numbers, which are exact up to 2^53, in two parts of a million apart. */
-export function timeText(low: number, high: number): string {
-  if (high < 0) return String((BigInt(high) << 32n) | BigInt(low >>> 0))
+function writeTime(out: JsonBytes, low: number, high: number): void {
+  if (high < 0) return out.ascii(String((BigInt(high) << 32n) | BigInt(low >>> 0)))
   // 2^32 = 4294 * 10^6 + 967296
   const rest = high * HALF_REST + (low >>> 0)
   const millions = high * HALF_MILLIONS + Math.floor(rest / MILLION)
-  return millions === 0 ? String(rest) : `${millions}${String(rest % MILLION).padStart(6, '0')}`
+  if (millions === 0) return out.integer(rest)
+  out.integer(millions)
+  out.digits(rest % MILLION, 6)
 }
 
 /** 64 bits that are the same for the same series on every server: of SHA-256 over the name and the tags by key, each behind a NUL but the first. */

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { ChangeKind, ChangePosition } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { FrameIds } from './frames.ts'
 
 const EVENTS = ['point_written', 'series_deleted', 'measurement_dropped', 'measurement_restored'] as const
 type EventType = (typeof EVENTS)[number]
@@ -54,9 +55,12 @@ export function subscriptionOf({ measurement, event_type }: Query, lastId: strin
 /** Of a place, what is its own within a history. */
 export const withinHistory = (position: ChangePosition): string => position.slice(position.indexOf('-') + 1)
 
-/** The id of a frame within a change. @param before the place before the change. @param position that of the change, which may be gone when its reader comes back. */
-export const partialId = (before: ChangePosition, frames: number, filters: string, position: ChangePosition): string =>
-  `${before}.${frames}.${filters}.${withinHistory(position)}`
+/** The ids of a change's frames. @param before the place before the change. @param position that of the change, which may be gone when its reader comes back. */
+export const idsOf = (before: ChangePosition, filters: string, position: ChangePosition): FrameIds => ({
+  before: `${before}.`,
+  after: `.${filters}.${withinHistory(position)}`,
+  last: position,
+})
 
 function resumed(lastId: string | undefined, filters: string): Pick<Subscription, 'after' | 'skip' | 'within'> {
   if (lastId === undefined || lastId === '') return { after: undefined, skip: 0, within: '' }

@@ -8,7 +8,7 @@ import type { Change, ChangeCursor, Clock } from 'svcdb'
 import type { CdcConfig } from './config.ts'
 import { FrameEncoder } from './frames.ts'
 import type { StreamMetrics } from './metrics.ts'
-import { partialId, type Subscription, withinHistory } from './request.ts'
+import { idsOf, type Subscription, withinHistory } from './request.ts'
 
 /** What browsers wait before they come back. */
 const RETRY_MS = 2000
@@ -83,17 +83,17 @@ export class Subscriber {
     const { filters } = this.subscription
     if (change.kind === 'gap') this.metrics.gaps.inc()
     const known = this.encoder.frames
-    for (const text of this.encoder.encode(change, (frames, last) => (last ? change.position : partialId(before, frames, filters, change.position)), skip)) {
+    for (const bytes of this.encoder.encode(change, idsOf(before, filters, change.position), skip)) {
       if (this.ended) return
-      if (!this.send(text)) await this.drained()
+      if (!this.send(bytes)) await this.drained()
     }
     this.metrics.events.inc(this.encoder.frames - known)
   }
 
-  private send(text: string): boolean {
+  private send(data: string | Uint8Array): boolean {
     this.lastSent = this.clock.monotonic()
-    this.metrics.bytes.inc(text.length)
-    return this.output.write(text)
+    this.metrics.bytes.inc(data.length)
+    return this.output.write(data)
   }
 
   private async drained(): Promise<void> {

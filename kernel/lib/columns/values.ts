@@ -2,7 +2,7 @@
 import { isStaleHistogram } from '../histogram/index.ts'
 import type { Column } from './batch.ts'
 
-const decoder = new TextDecoder()
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Whether the row has a value that readers of points are to see: one that is set, finite, and no mark for the end of a series. @param heap of texts and histograms. */
 export function isShown(column: Column, row: number, heap: Uint8Array): boolean {

@@ -1,2 +1,3 @@
-/** Bounds on JSON of clients, checked on its bytes before it is parsed. */
+/** JSON as bytes: bounds on that of clients, checked before it is parsed, and a writer for large answers. */
 export { checkJsonBounds, type JsonBounds, tooManyMembers } from './bounds.ts'
+export { JsonBytes, NUMBER_BYTES } from './json-bytes.ts'

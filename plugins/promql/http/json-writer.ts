@@ -1,104 +1,19 @@
-/**
- * JSON as bytes, written by hand: answers hold millions of numbers, and no object, string or closure is made for one that has few digits.
- *
- * What is written gathers in one buffer; `take` hands out what there is. The caller asks for room before it uses a method that says so.
- */
+/** Times, points and floats in the form of the Prometheus API, as bytes. */
+import { JsonBytes, NUMBER_BYTES } from 'svcdb/lib/json'
 
-const FIRST_BYTES = 16 * 1024
-/** A buffer up to this size is kept for the next writer. */
-const MAX_SPARE_BYTES = 1 << 20
 /** Seconds that have the same digits before their last four: neighbouring times mostly do. */
 const GROUP = 10_000
-/** Bytes that a number in quotes, or a time, takes at most: sign, 17 digits, point, zeros behind it, exponent. */
-export const NUMBER_BYTES = 40
-/** What gauges are mostly rounded to; each costs a division where it is in vain. */
-const MAX_DECIMALS = 3
-const encoder = new TextEncoder()
 
 const QUOTE = 0x22
 const COMMA = 0x2c
 const MINUS = 0x2d
 const POINT = 0x2e
 const ZERO = 0x30
-const BACKSLASH = 0x5c
 
-const NO_BYTES = new Uint8Array(0)
-let spare: Uint8Array<ArrayBuffer> | undefined
-
-export class JsonWriter {
-  private bytes: Uint8Array<ArrayBuffer>
-  private at = 0
+export class JsonWriter extends JsonBytes {
   private group = 0
   private readonly groupDigits = new Uint8Array(NUMBER_BYTES)
   private groupLength = 0
-  /** Bytes handed out so far. */
-  taken = 0
-
-  constructor() {
-    this.bytes = spare ?? new Uint8Array(FIRST_BYTES)
-    spare = undefined
-  }
-
-  get length(): number {
-    return this.at
-  }
-
-  /** Bytes written in all. */
-  get total(): number {
-    return this.taken + this.at
-  }
-
-  /** The bytes so far, as a buffer of their own. */
-  take(): Uint8Array {
-    const out = this.bytes.slice(0, this.at)
-    this.taken += this.at
-    this.at = 0
-    return out
-  }
-
-  /** Leaves the buffer to the next writer: this one is not to be used any more. */
-  close(): void {
-    if (this.bytes.length <= MAX_SPARE_BYTES) spare = this.bytes
-    this.bytes = NO_BYTES
-  }
-
-  room(bytes: number): void {
-    if (this.at + bytes <= this.bytes.length) return
-    const grown = new Uint8Array(Math.max(this.bytes.length * 2, this.at + bytes))
-    grown.set(this.bytes.subarray(0, this.at))
-    this.bytes = grown
-  }
-
-  /** Text of ASCII characters, as it is. */
-  raw(text: string): void {
-    this.room(text.length)
-    const { bytes } = this
-    let at = this.at
-    for (let i = 0; i < text.length; i++) bytes[at++] = text.charCodeAt(i)
-    this.at = at
-  }
-
-  /** Any text, in quotes. */
-  string(text: string): void {
-    const { length } = text
-    this.room(length + 2)
-    const { bytes } = this
-    let at = this.at
-    bytes[at++] = QUOTE
-    for (let i = 0; i < length; i++) {
-      const c = text.charCodeAt(i)
-      if (c < 0x20 || c > 0x7e || c === QUOTE || c === BACKSLASH) return this.escaped(text)
-      bytes[at++] = c
-    }
-    bytes[at++] = QUOTE
-    this.at = at
-  }
-
-  private escaped(text: string): void {
-    const json = JSON.stringify(text)
-    this.room(json.length * 3)
-    this.at += encoder.encodeInto(json, this.bytes.subarray(this.at)).written
-  }
 
   /** `[seconds,"value"]`. */
   point(ms: number, value: number): void {
@@ -155,65 +70,6 @@ export class JsonWriter {
     } else if (!this.decimal(value, magnitude)) this.ascii(floatText(value))
     this.bytes[this.at++] = QUOTE
   }
-
-  /**
-   * A value of few decimals, without making a string. Where n / 10^k gives the value back and n has at most 15 digits, n and k are its
-   * shortest form: two numbers of so few digits never read as the same double.
-   */
-  private decimal(value: number, magnitude: number): boolean {
-    if (!(magnitude < 1e11) || magnitude === 0) return false
-    for (let k = 1, power = 10; k <= MAX_DECIMALS; k++, power *= 10) {
-      const scaled = Math.round(magnitude * power)
-      if (scaled / power !== magnitude) continue
-      if (value < 0) this.bytes[this.at++] = MINUS
-      const whole = Math.floor(magnitude)
-      this.integer(whole)
-      this.bytes[this.at++] = POINT
-      this.digits(scaled - whole * power, k)
-      return true
-    }
-    return false
-  }
-
-  /** Not negative, at most 2^53. */
-  private integer(value: number): void {
-    if (value >= 1e9) {
-      const upper = Math.floor(value / 1e9)
-      this.integer(upper)
-      this.digits(value - upper * 1e9, 9)
-    } else this.digits(value, digitsOf(value))
-  }
-
-  /** So many digits of an integer below 10^9, with zeros before it. */
-  private digits(value: number, count: number): void {
-    const { bytes, at } = this
-    let rest = value | 0
-    for (let i = at + count - 1; i >= at; i--) {
-      const next = (rest / 10) | 0
-      bytes[i] = ZERO + rest - next * 10
-      rest = next
-    }
-    this.at = at + count
-  }
-
-  private ascii(text: string): void {
-    const { bytes } = this
-    let at = this.at
-    for (let i = 0; i < text.length; i++) bytes[at++] = text.charCodeAt(i)
-    this.at = at
-  }
-}
-
-/** Decimal digits of an integer below 10^9. */
-function digitsOf(value: number): number {
-  if (value < 10) return 1
-  if (value < 100) return 2
-  if (value < 1000) return 3
-  if (value < 1e4) return 4
-  if (value < 1e5) return 5
-  if (value < 1e6) return 6
-  if (value < 1e7) return 7
-  return value < 1e8 ? 8 : 9
 }
 
 /**
