@@ -118,6 +118,61 @@ t.test('what cannot be decoded or stored is with the dead letters, and all else 
   t.match(text, /svc_source_messages_in_flight\{source="feed"\} 0/)
 })
 
+t.test('a message that can be read in part: the rest is stored, and it is with the dead letters as well', async (t) => {
+  const dead: string[] = []
+  const { source, stored, settled, message, idle } = await setUp(t, {
+    deadLetter: (body, { code, message }) => void dead.push(`${body[0].id} ${code} ${message}`),
+    decode: (body, batch) => {
+      decode(
+        body.filter(({ fault }) => fault === undefined),
+        batch,
+      )
+      return body.some(({ fault }) => fault !== undefined) ? new SvcError('PARTIAL_WRITE', 'line 2 is no point') : undefined
+    },
+  })
+  void source.take(message([{ id: 0 }]))
+  void source.take(message([{ id: 1 }, { id: 2, fault: 'undecodable' }, { id: 3 }]))
+  void source.take(message([{ id: 4 }]))
+  await idle()
+  t.same(dead, ['1 PARTIAL_WRITE line 2 is no point'])
+  t.same(settled, { 0: 'ack', 1: 'ack', 4: 'ack' })
+  t.same([...(await stored()).keys()].sort(), ['0', '1', '3', '4'])
+  t.match(source.status(), { acknowledged: 2, deadLettered: 1, points: 4 })
+})
+
+t.test('rows that cannot share a batch: a message is acknowledged when all its batches are durable, and its refusals are its own', async (t) => {
+  const dead: number[] = []
+  let full = true
+  let writes = 0
+  const { source, stored, settled, message, idle } = await setUp(
+    t,
+    {
+      deadLetter: (body) => void dead.push(body[0].id),
+      decode: (body, batch, _, further) => {
+        for (const row of body) decode([row], row.id % 2 === 0 ? batch : further('odd'))
+      },
+    },
+    async (batch, write) => {
+      writes++
+      // The second batch of the first write finds no room.
+      if (full && batch.tables.some((table) => table.position[0] === 0 && table.find('v')?.f64[0] === 1)) {
+        full = false
+        throw new SvcError('STORAGE_FULL', 'full')
+      }
+      return write()
+    },
+  )
+  void source.take(message([{ id: 0 }, { id: 1 }]))
+  void source.take(message([{ id: 2 }, { id: 3, fault: 'refused' }]))
+  void source.take(message([{ id: 4 }, { id: 5, fault: 'undecodable' }]))
+  void source.take(message([{ id: 7 }]))
+  await idle()
+  t.equal(writes, 4, 'both again')
+  t.same(dead, [2, 4])
+  t.same(settled, { 0: 'ack', 2: 'ack', 4: 'ack', 7: 'ack' })
+  t.same([...(await stored()).keys()].sort(), ['0', '1', '2', '7'])
+})
+
 t.test('of many refused rows each is laid at its message', async (t) => {
   const dead: number[] = []
   const { source, stored, settled, message, idle } = await setUp(t, { deadLetter: (body) => void dead.push(body[0].id) })

@@ -10,10 +10,10 @@
 import { classify, SvcError } from '../errors/index.ts'
 import { nextTurn } from '../event-loop/index.ts'
 import { Backlog, type Waiting } from './backlog.ts'
+import { MessageRows } from './message-rows.ts'
 import { SourceMetrics } from './metrics.ts'
 import { isTransient, patiently } from './patience.ts'
-import { RowMarks } from './row-marks.ts'
-import type { SourceHost, SourceMessage, SourceOptions, SourceStatus } from './types.ts'
+import type { SourceHost, SourceMessage, SourceOptions, SourceStatus, SourceWritten } from './types.ts'
 
 /** As svcdb/lib/event-loop: no more than that of the event loop at once. */
 const TURN_MS = 10
@@ -28,7 +28,10 @@ interface Attempt<B> {
   written: number
   rejected: number
   rejections: readonly { message: string; position: number }[]
+  /** Could not be read. */
   bad: Map<Waiting<B>, SvcError>
+  /** Could not be read in part. */
+  partly: Map<Waiting<B>, SvcError>
   /** Not looked at: they are of a batch of their own. */
   rest: Waiting<B>[]
 }
@@ -213,35 +216,51 @@ export class Source<B = Uint8Array> {
     const { namespace, backfill = false, nonFinite = false } = this.options
     const context = await this.host.systemContext(namespace, { name: this.name })
     const write = () =>
-      this.host.ingest.write(context, { backfill, nonFinite }, async (columns) => {
+      this.host.ingest.writeSeveral(context, { backfill, nonFinite }, async (open) => {
         const bad = new Map<Waiting<B>, SvcError>()
-        const marks = new RowMarks(columns)
+        const partly = new Map<Waiting<B>, SvcError>()
+        const rows = new MessageRows(open)
         let turn = performance.now()
         for (const [i, waiting] of batch.entries()) {
           try {
-            await this.options.decode(waiting.message.body, columns, waiting.message)
-            marks.keep(i)
+            const { message } = waiting
+            const fault = await this.options.decode(message.body, rows.batch, message, rows.more)
+            if (fault instanceof SvcError) partly.set(waiting, fault)
+            rows.keep(i)
           } catch (thrown) {
-            marks.takeBack()
+            rows.takeBack()
             const error = classify(thrown)
             // A quota that is used up is so for this message: waiting would hold up all that comes after.
             if (isTransient(error) && error.code !== 'RATE_LIMITED') throw error
             // It may only be too much for what is there already.
-            if (error.code === 'INVALID_POINT' && columns.rows > 0) return { bad, rest: batch.slice(i) }
+            if (error.code === 'INVALID_POINT' && !rows.empty) return { bad, partly, rest: batch.slice(i) }
             bad.set(waiting, error)
           }
           if (performance.now() - turn < TURN_MS) continue
           await nextTurn()
           turn = performance.now()
         }
-        return { bad, rest: [] }
+        return { bad, partly, rest: [] }
       })
-    const { filled, ...result } = await this.host.ingest.attempt(context, write)
-    return { ...result, ...filled }
+    const sum = { written: 0, rejected: 0, rejections: [] as SourceWritten['rejections'][number][] }
+    const { filled, results } = await this.host.ingest.attempt(context, async () => {
+      const all = await write()
+      const failures = all.results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
+      // What time may mend first: tried again, the other batches are written again, and the same points again are the same points.
+      if (failures.length > 0) throw failures.find((reason) => patient(classify(reason))) ?? failures[0]
+      return all
+    })
+    for (const result of results) {
+      if (result.status === 'rejected') continue
+      sum.written += result.value.written
+      sum.rejected += result.value.rejected
+      sum.rejections.push(...result.value.rejections)
+    }
+    return { ...sum, ...filled }
   }
 
   private written(batch: readonly Waiting<B>[], attempt: Attempt<B>): void {
-    const { bad, rest, written, rejected, rejections } = attempt
+    const { bad, partly, rest, written, rejected, rejections } = attempt
     // Which messages the other refused rows are of is not known: each by itself says so, and the same points again are the same points.
     if (rejected > rejections.length && batch.length > 1) return this.again(batch)
     this.metrics.wrote(written, rejected)
@@ -250,10 +269,10 @@ export class Source<B = Uint8Array> {
     const refused = new Map<number, string>()
     for (const { position, message } of rejections) if (!refused.has(position)) refused.set(position, message)
     for (const [i, waiting] of batch.slice(0, batch.length - rest.length).entries()) {
-      const error = bad.get(waiting)
-      const partly = refused.get(i)
+      const error = bad.get(waiting) ?? partly.get(waiting)
+      const reason = refused.get(i)
       if (error !== undefined) this.bury(waiting, error)
-      else if (partly !== undefined) this.bury(waiting, new SvcError('PARTIAL_WRITE', `some of its points were refused; first: ${partly}`))
+      else if (reason !== undefined) this.bury(waiting, new SvcError('PARTIAL_WRITE', `some of its points were refused; first: ${reason}`))
       else void this.settle(waiting, this.acknowledge(waiting.message))
     }
   }

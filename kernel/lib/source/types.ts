@@ -15,6 +15,10 @@ export interface SourceMessage<B = Uint8Array> {
   nack?(error: SvcError): void | Promise<void>
 }
 
+/** Nothing, or what is wrong with a part of the message. */
+// biome-ignore lint/suspicious/noConfusingVoidType: functions that return nothing are decoders too
+export type Decoded = SvcError | undefined | void
+
 export interface SourceOptions<B = Uint8Array> {
   /** Label of its metrics: `kafka-default`. */
   name: string
@@ -25,9 +29,11 @@ export interface SourceOptions<B = Uint8Array> {
   nonFinite?: boolean
   /**
    * Puts the points of a message into the batch. What it throws makes the message a dead letter, and takes back what it has put there; but what time may
-   * mend (`TRANSIENT`, without RATE_LIMITED) is tried again. It may be called again for the same message.
+   * mend (`TRANSIENT`, without RATE_LIMITED) is tried again. What it returns says that a part could not be read: the rest is stored, and the message is a
+   * dead letter too. It may be called again for the same message.
+   * @param further another batch, by name, for rows that cannot share one with others, such as floats and histograms of one field.
    */
-  decode(body: B, batch: WriteBatch, message: SourceMessage<B>): void | Promise<void>
+  decode(body: B, batch: WriteBatch, message: SourceMessage<B>, further: (name: string) => WriteBatch): Decoded | Promise<Decoded>
   /** Keeps a message that cannot be stored, in whole or in part; default: it is logged. When it fails, the message is returned. */
   deadLetter?(body: B, error: SvcError, message: SourceMessage<B>): void | Promise<void>
   /** Milliseconds that `deadLetter` may take; default 30000. */
@@ -75,6 +81,14 @@ export interface SourceContext {
   namespace: string
 }
 
+/** What became of a batch. */
+export interface SourceWritten {
+  written: number
+  rejected: number
+  /** The first of them; positions are those of the rows' messages. */
+  rejections: readonly { message: string; position: number }[]
+}
+
 /** What a source needs of `Svc`. */
 export interface SourceHost {
   readonly log: { warn(o: object, text: string): void }
@@ -86,11 +100,11 @@ export interface SourceHost {
     commonGauge(name: string, help: string, labels: readonly string[]): SourceGauge
   }
   readonly ingest: {
-    write<T>(
+    writeSeveral<T>(
       context: SourceContext,
       options: { backfill: boolean; nonFinite: boolean },
-      fill: (batch: WriteBatch) => T | Promise<T>,
-    ): Promise<{ written: number; rejected: number; rejections: readonly { message: string; position: number }[]; filled: T }>
+      fill: (open: () => WriteBatch) => T | Promise<T>,
+    ): Promise<{ filled: T; results: PromiseSettledResult<SourceWritten>[] }>
     attempt<T>(context: SourceContext, work: () => Promise<T>): Promise<T>
   }
   systemContext(namespace: string | undefined, options: { name: string }): Promise<SourceContext>
