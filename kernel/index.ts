@@ -84,6 +84,7 @@ export {
   REQUEST_LIMITS,
   type RequestLimits,
 } from './services/namespace-directory.ts'
+export { type PointFormat, type PointMessage, type PointReader, pointFormat, pointFormats } from './services/point-formats.ts'
 export {
   WEBHOOKS,
   type WebhookAnswer,

@@ -202,6 +202,7 @@ export class SvcNode {
       notReady: () => this.notReady(),
       sqlFunctions: this.sqlFunctions,
       services: new Map(),
+      provided: new Set(this.config.plugins.flatMap(({ provides = [] }) => provides)),
     }
   }
 

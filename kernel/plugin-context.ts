@@ -32,6 +32,8 @@ export interface SharedDependencies {
   notReady(): string | undefined
   sqlFunctions: SqlFunctions
   services: Map<string, { provider: string; service: unknown }>
+  /** Names that the selected plugins say they provide. */
+  provided: ReadonlySet<string>
 }
 
 /** `begin` and `end` are those of what the kernel does for the plugin: after it is ready, and before it drains. */
@@ -134,6 +136,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     readiness: (check) => void shared.readinessChecks.push(check),
     stopping: shared.stopping,
     notReady: () => shared.notReady(),
+    provided: shared.provided,
     provide(name, service) {
       if (!plugin.provides?.includes(name)) throw new Error(`cannot provide "${name}" from plugin "${id}": it is not in its provides; add it to definePlugin`)
       shared.services.set(name, { provider: id, service })

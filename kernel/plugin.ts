@@ -226,6 +226,8 @@ export interface Svc {
   readonly stopping: AbortSignal
   /** What /ready answers: why the node is not ready, or undefined. */
   notReady(): string | undefined
+  /** Names of the services that the selected plugins provide. */
+  readonly provided: ReadonlySet<string>
   /** Gives a service to plugins that require its name; call it in setup. */
   provide(name: string, service: unknown): void
   /** A service of a plugin named in `requires`. */

@@ -108,7 +108,7 @@ t.test('tag: a point that has the tag itself is refused when it says another nam
   const node = await start(t, { database: { database: 'tag' } })
   const answer = await post(node, '/write?db=x', `cpu,db=x v=1 ${now()}\ncpu,db=y v=2 ${now()}`)
   t.match(answer.json(), { code: 'PARTIAL_WRITE', written: 1, rejected: 1 })
-  t.match(answer.json().error, /tag "db" is "y", and the request says "x"/)
+  t.match(answer.json().error, /tag "db" is "y", and what the points came by says "x"/)
   t.same(await stored(node), ['cpu {"db":"x"} 1'])
 })
 

@@ -1,5 +1,4 @@
 /** The HTTP side: reads the request, hands its bytes to the namespace's parser and its points to `svc.ingest`. */
-import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
@@ -11,7 +10,7 @@ import { databaseName, databaseTags, parametersOf, shown } from './database-name
 import { DEFAULT_LIMITS } from './limits.ts'
 import { requireSelected } from './namespace-source.ts'
 import type { Precision } from './outcome.ts'
-import { LineParser } from './parser.ts'
+import { Parsers } from './parsers.ts'
 
 /** InfluxDB 2 names and the older ones of InfluxDB 1. */
 const PRECISIONS: Record<string, Precision> = { ns: 'ns', n: 'ns', us: 'us', u: 'us', µ: 'us', ms: 'ms', s: 's', m: 'm', h: 'h' }
@@ -26,8 +25,7 @@ export class WriteHandler {
   private readonly config: LineProtocolConfig
   private readonly written: Counter
   private readonly ignored: Counter
-  /** By namespace, and the tags that each point gets: what `parserKey` makes of them. */
-  private readonly parsers: PerNamespace<LineParser>
+  private readonly parsers: Parsers
   /** The database that a namespace's first write named, while names are ignored. */
   private readonly firstNames: PerNamespace<{ name?: string }>
   private warned = false
@@ -35,7 +33,7 @@ export class WriteHandler {
   constructor(svc: Svc, config: LineProtocolConfig) {
     this.svc = svc
     this.config = config
-    this.parsers = new PerNamespace(config.max_cached_namespaces, (key) => this.newParser(key))
+    this.parsers = new Parsers(() => svc.storage.resolver, config, config.max_cached_namespaces, config.series_cache_bytes)
     this.firstNames = new PerNamespace(config.max_cached_namespaces, () => ({}))
     this.written = svc.metrics.counter('influx_points_written_total', 'Points written by line protocol')
     this.ignored = svc.metrics.counter(
@@ -51,11 +49,11 @@ export class WriteHandler {
     const context = svc.context(request)
     const body = withoutBom((request.body as Buffer | undefined) ?? Buffer.alloc(0))
     const maxPoints = svc.server.max_write_batch_size
-    const key = this.parserKey(request.query, context)
+    const tags = this.tagsOf(request.query, context)
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined
     const { filled: outcome, ...result } = await svc.ingest.write(context, { backfill: query.backfill === true, idempotencyKey }, async (batch) => {
       const options = { precision, now: svc.clock.nowNanos(), maxPoints }
-      const parser = this.parsers.get(key)
+      const parser = this.parsers.get(context.dataNamespace, tags)
       const outcome = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
       return outcome
@@ -67,22 +65,20 @@ export class WriteHandler {
     return reply.code(204).send()
   }
 
-  /** What the names in the request come to. @throws BAD_REQUEST for names that cannot be followed. */
-  private parserKey(query: Record<string, unknown>, { namespace, dataNamespace }: CallContext): string {
+  /** Tags that the names in the request make. @throws BAD_REQUEST for names that cannot be followed. */
+  private tagsOf(query: Record<string, unknown>, { namespace, dataNamespace }: CallContext): string[] {
     const { database, database_tag, retention_policy_tag } = this.config
     if (database === 'ignored') {
       const name = query.db || query.bucket
       if (typeof name === 'string') this.noteIgnored(name, dataNamespace)
-      return dataNamespace
+      return []
     }
     const named = databaseName(parametersOf(query))
     if (database === 'namespace') {
       requireSelected(named.database, namespace)
-      return dataNamespace
+      return []
     }
-    return [dataNamespace, ...databaseTags(named, { database: database_tag, retentionPolicy: retention_policy_tag }, DEFAULT_LIMITS.maxTagValueBytes)].join(
-      '\0',
-    )
+    return databaseTags(named, { database: database_tag, retentionPolicy: retention_policy_tag }, DEFAULT_LIMITS.maxTagValueBytes)
   }
 
   private noteIgnored(given: string, namespace: string): void {
@@ -96,17 +92,6 @@ export class WriteHandler {
     this.svc.log.warn(
       `writes name the databases ${shown(first.name)} and ${shown(name)}, and the names are ignored: their points share measurements, and equal series and times overwrite one another; set line_protocol.database to "tag" or "namespace" to keep them apart`,
     )
-  }
-
-  private newParser(key: string): LineParser {
-    const [namespace, ...tags] = key.split('\0')
-    return new LineParser(this.svc.storage.resolver, namespace, {
-      limits: { ...DEFAULT_LIMITS, maxFields: this.config.max_fields_per_point },
-      maxInternedBytes: this.config.series_cache_bytes,
-      maxFailures: this.config.max_reported_errors,
-      tags,
-      seed: randomInt(2 ** 31),
-    })
   }
 }
 

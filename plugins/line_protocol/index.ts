@@ -1,9 +1,10 @@
-import { definePlugin, type HttpRequest, NOTHING } from 'svcdb'
+import { definePlugin, type HttpRequest, NOTHING, pointFormat } from 'svcdb'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
 import { DeleteHandler } from './delete.ts'
 import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
+import { lineFormat } from './format.ts'
 import { addInfluxHeaders, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
 import { answerStatement } from './statement.ts'
@@ -46,6 +47,7 @@ export default definePlugin({
   stability: 'stable',
   config: configSchema,
   capabilities: ['points', 'delete'],
+  provides: [pointFormat('line_protocol')],
   setup(svc, config) {
     const byName = config.database === 'namespace'
     if (byName && !svc.server.multi_tenancy)
@@ -53,6 +55,7 @@ export default definePlugin({
     if (config.database === 'tag' && config.database_tag === config.retention_policy_tag)
       throw new Error(`cannot use tag "${config.database_tag}" for both line_protocol.database_tag and retention_policy_tag: choose two keys`)
     if (byName) svc.auth.source(namespaceSource(new Set([...WRITE_PATHS, QUERY_PATH, DELETE_PATH])))
+    svc.provide(pointFormat('line_protocol'), lineFormat(svc, config))
     const handler = new WriteHandler(svc, config)
     for (const path of WRITE_PATHS) {
       const schema = {

@@ -91,7 +91,7 @@ function addTags(tags: string[], more: readonly string[], limits: LineLimits): s
     const at = tags.findIndex((name, j) => j % 2 === 0 && name === more[i])
     if (at < 0) tags.push(more[i], more[i + 1])
     else if (tags[at + 1] !== more[i + 1])
-      return `tag "${more[i]}" is "${tags[at + 1]}", and the request says "${more[i + 1]}": it stands for the request's database or retention policy`
+      return `tag "${more[i]}" is "${tags[at + 1]}", and what the points came by says "${more[i + 1]}": it stands for the request's database or retention policy, or for the topic`
   }
   return tags.length > 2 * limits.maxTags ? `more than ${limits.maxTags} tags` : undefined
 }

@@ -1,7 +1,8 @@
-import { definePlugin } from 'svcdb'
+import { definePlugin, pointFormat } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { configSchema } from './config.ts'
 import { DeleteHandler } from './delete.ts'
+import { jsonFormat } from './format.ts'
 import { declaredField, view } from './measurements.ts'
 import { QueryHandler } from './query.ts'
 import {
@@ -33,7 +34,9 @@ export default definePlugin({
   stability: 'stable',
   config: configSchema,
   capabilities: ['points', 'jobs', 'delete'],
+  provides: [pointFormat('json')],
   setup(svc, config) {
+    svc.provide(pointFormat('json'), jsonFormat(svc, config))
     const writer = new WriteHandler(svc, config)
     const reader = new QueryHandler(svc)
     const remover = new DeleteHandler(svc, config)

@@ -19,6 +19,10 @@ export interface PointsOptions {
   now: bigint
   maxPoints: number
   maxFields: number
+  /** Of points that name none. */
+  measurement?: string | undefined
+  /** One point that is not in an array is read as well. */
+  single?: boolean
 }
 
 /** What came of a body. */
@@ -57,6 +61,8 @@ export class PointsParser {
   readonly turns = new OneByOne()
   private readonly resolver: SeriesResolver
   private readonly namespace: string
+  /** That each point gets: key, value, key, value. The same for the parser's life: what `keys` knows stays right. */
+  private readonly given: readonly string[]
   private readonly keys: KeyTable
   private readonly measurements: MeasurementRef[] = []
   private readonly byName = new Map<string, number>()
@@ -72,8 +78,9 @@ export class PointsParser {
   private path = ''
   private field: string | undefined
 
-  /** @param maxInternedBytes bytes of tag sets kept; @param seed any number, best a random one */
-  constructor(resolver: SeriesResolver, namespace: string, maxInternedBytes: number, seed: number) {
+  /** @param maxInternedBytes bytes of tag sets kept; @param seed any number, best a random one; @param tags that each point gets. */
+  constructor(resolver: SeriesResolver, namespace: string, maxInternedBytes: number, seed: number, tags: readonly string[] = []) {
+    this.given = tags
     this.resolver = resolver
     this.namespace = namespace
     this.keys = new KeyTable(maxInternedBytes, seed)
@@ -95,6 +102,13 @@ export class PointsParser {
       // Always the same class of array: a Buffer is another.
       const reader = new JsonReader(new Uint8Array(body.buffer, body.byteOffset, body.length))
       const view = new DataView(body.buffer, body.byteOffset, body.length)
+      if (options.single === true && reader.peek() === OPEN_OBJECT) {
+        this.index = 0
+        this.point(reader, view, batch, options)
+        reader.end()
+        this.outcome.points = 1
+        return this.outcome
+      }
       reader.expect(OPEN_ARRAY)
       let count = 0
       for (; reader.more(CLOSE_ARRAY, count === 0); count++) {
@@ -108,7 +122,7 @@ export class PointsParser {
         this.index = count
         this.path = ''
         this.field = undefined
-        this.point(reader, view, batch, options.maxFields)
+        this.point(reader, view, batch, options)
         this.index = -1
         if (count % SLICE_POINTS !== 0) continue
         yield
@@ -131,7 +145,7 @@ export class PointsParser {
     this.epoch = this.resolver.epoch
   }
 
-  private point(reader: JsonReader, view: DataView, batch: WriteBatch, maxFields: number): void {
+  private point(reader: JsonReader, view: DataView, batch: WriteBatch, { maxFields, measurement }: PointsOptions): void {
     if (!reader.take(OPEN_OBJECT)) throw reader.unexpected('an object')
     let group = -1
     let series = -1
@@ -153,7 +167,7 @@ export class PointsParser {
       if ((seen & bit) !== 0) throw new JsonError('the member occurs twice', reader.at)
       seen |= bit
       reader.peek()
-      if (bit === 1) group = this.measurement(reader)
+      if (bit === 1) group = this.group(reader.string())
       else if (bit === 2) {
         tagsAt = reader.at
         // The same bytes are the same object, closing brace included.
@@ -179,7 +193,7 @@ export class PointsParser {
       }
     }
     const end = reader.at
-    if (group === -1) this.missing('measurement')
+    if (group === -1) group = measurement === undefined ? this.missing('measurement') : this.group(measurement)
     if ((seen & 4) === 0) this.missing('fields')
     if (group === REFUSED) return
     this.field = undefined
@@ -201,8 +215,8 @@ export class PointsParser {
     table.time[row * 2 + 1] = high
   }
 
-  private measurement(reader: JsonReader): number {
-    const name = reader.string()
+  /** The number of a measurement, or REFUSED. */
+  private group(name: string): number {
     let group = this.byName.get(name)
     if (group === undefined) {
       group = this.measurements.length
@@ -236,7 +250,7 @@ export class PointsParser {
       this.follow(entry)
       return keys.series[entry]
     }
-    const tags = start < 0 ? [] : this.tags(reader, start)
+    const tags = start < 0 ? [...this.given] : this.withGiven(this.tags(reader, start))
     this.path = '.tags'
     const series = this.resolve(this.measurements[group], tags)
     if (series < 0) return series
@@ -283,6 +297,20 @@ export class PointsParser {
       tags.push(key, reader.string())
     }
     reader.at = back
+    return tags
+  }
+
+  /** One that is there with another value has the message refused: whichever won, points of two origins could become one series. */
+  private withGiven(tags: string[]): string[] {
+    const { given } = this
+    for (let i = 0; i < given.length; i += 2) {
+      const at = tags.findIndex((name, j) => j % 2 === 0 && name === given[i])
+      if (at < 0) tags.push(given[i], given[i + 1])
+      else if (tags[at + 1] !== given[i + 1]) {
+        this.path = `.tags.${given[i].slice(0, SHOWN)}`
+        throw new SvcError('INVALID_POINT', `"${tags[at + 1].slice(0, SHOWN)}" is there, and what the points came by says "${given[i + 1].slice(0, SHOWN)}"`)
+      }
+    }
     return tags
   }
 

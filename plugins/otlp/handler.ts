@@ -9,6 +9,7 @@ import { errorAnswer, partialSuccess, refusalOf, statusMessage, type Tally } fro
 import type { OtlpConfig } from './config.ts'
 import { answerType, compressionOf, encodingOf, requireEncoding } from './content.ts'
 import { OtlpDecoder } from './decoder.ts'
+import type { OtlpFormatDependencies } from './format.ts'
 import { JsonThread } from './json-thread.ts'
 import { type OtlpMetrics, otlpMetrics } from './metrics.ts'
 import type { Outcome } from './outcome.ts'
@@ -29,13 +30,13 @@ export interface Caller {
 
 const NO_BYTES = Buffer.alloc(0)
 
-export class OtlpHandler {
+export class OtlpHandler implements OtlpFormatDependencies {
   private readonly svc: Svc
-  private readonly config: OtlpConfig
-  private readonly metrics: OtlpMetrics
+  readonly config: OtlpConfig
+  readonly metrics: OtlpMetrics
+  readonly json = new JsonThread()
   private readonly dropped: ReadonlySet<string>
   private readonly decoders: PerNamespace<OtlpDecoder>
-  private readonly json = new JsonThread()
 
   constructor(svc: Svc, config: OtlpConfig) {
     this.svc = svc
@@ -131,7 +132,7 @@ export class OtlpHandler {
     return { context: this.svc.context(request), backfill, idempotencyKey, ended: hungUp(request) }
   }
 
-  private newDecoder(namespace: string): OtlpDecoder {
+  newDecoder(namespace: string): OtlpDecoder {
     const { config } = this
     return new OtlpDecoder(this.svc.storage.resolver, namespace, {
       names: config.names,

@@ -1,8 +1,9 @@
-import { type CallContext, definePlugin, NOTHING } from 'svcdb'
+import { type CallContext, definePlugin, NOTHING, pointFormat } from 'svcdb'
 import type { GrpcListener } from 'svcdb/lib/grpc'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { exportMethod } from './export-method.ts'
+import { otlpFormat } from './format.ts'
 import { OtlpHandler } from './handler.ts'
 
 const writeQuery = Type.Object({
@@ -24,10 +25,11 @@ export default definePlugin({
   stability: 'stable',
   config: configSchema,
   capabilities: ['points'],
-  provides: ['otlp_export'],
+  provides: ['otlp_export', pointFormat('otlp')],
   setup(svc, config) {
     const handler = new OtlpHandler(svc, config)
     svc.stop(() => handler.stop())
+    svc.provide(pointFormat('otlp'), otlpFormat(svc, handler))
     const method = exportMethod(handler, config.max_decompressed_bytes)
     // For the listener on a port of its own, and the one that is there for gRPC anyway, which begins to listen after the start phase.
     svc.provide('otlp_export', method)

@@ -1,17 +1,15 @@
 /** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its samples to `svc.ingest`. */
-import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { type CallContext, type Counter, type HttpRequest, hungUp, type MetricMetadataEntry, type Svc, type WriteResult } from 'svcdb'
+import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc, type WriteResult } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { NOTHING_WRITTEN, refusal, tallyOf, writtenHeaders } from './answer.ts'
 import type { RemoteWriteConfig } from './config.ts'
 import { checkEncoding, type Version, versionOf } from './content.ts'
-import { RequestDecoder } from './decoder.ts'
-import type { MetadataStore } from './metadata.ts'
-import type { MetadataKeeper } from './metadata-keeper.ts'
+import type { RequestDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'
-import { Payloads } from './payload.ts'
+import type { Payloads } from './payload.ts'
+import type { Requests } from './requests.ts'
 
 export interface WriteQuery {
   backfill?: boolean
@@ -30,29 +28,21 @@ interface Decoded {
 export class WriteHandler {
   private readonly svc: Svc
   private readonly config: RemoteWriteConfig
-  private readonly metadata: MetadataStore
-  private readonly keeper: MetadataKeeper
   private readonly written: Counter
   private readonly rejected: Counter
-  private readonly exemplars: Counter
-  private readonly droppedMetadata: Counter
+  private readonly requests: Requests
   private readonly payloads: Payloads
   private readonly decoders: PerNamespace<RequestDecoder>
 
-  constructor(svc: Svc, config: RemoteWriteConfig, metadata: MetadataStore, keeper: MetadataKeeper) {
+  constructor(svc: Svc, config: RemoteWriteConfig, requests: Requests, payloads: Payloads) {
     this.svc = svc
     this.config = config
-    this.decoders = new PerNamespace(config.max_cached_namespaces, (namespace) => this.newDecoder(namespace))
-    this.metadata = metadata
-    this.keeper = keeper
-    this.payloads = new Payloads(config.max_decompressed_bytes, config.max_parallel_decompressions, (error) =>
-      svc.log.error({ err: error }, 'the thread that decompresses requests failed; they are decompressed on the main thread from now on'),
-    )
+    this.decoders = new PerNamespace(config.max_cached_namespaces, (namespace) => requests.newDecoder(namespace))
+    this.requests = requests
+    this.payloads = payloads
     const { metrics } = svc
     this.written = metrics.counter('remote_write_points_written_total', 'Samples and native histograms written by remote write')
     this.rejected = metrics.counter('remote_write_points_rejected_total', 'Samples and native histograms of remote write that were refused for good')
-    this.exemplars = metrics.counter('remote_write_exemplars_dropped_total', 'Exemplars received by remote write, which are not stored')
-    this.droppedMetadata = metrics.counter('remote_write_metadata_dropped_total', 'Times that metadata of a metric found no room')
   }
 
   async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -73,10 +63,6 @@ export class WriteHandler {
     )
     if (decoded !== undefined) this.answer(reply, version, decoded, results)
     return reply.code(204).send()
-  }
-
-  stop(): Promise<void> {
-    return this.payloads.stop()
   }
 
   /** @throws SvcError for what was not written, after what could be. */
@@ -100,35 +86,10 @@ export class WriteHandler {
     const namespace = context.dataNamespace
     const floats = open()
     let histograms: WriteBatch | undefined
-    const openHistograms = () => (histograms = open())
-    const options = {
-      maxSamples: this.config.max_samples_per_write,
-      maxFailures: this.config.max_reported_errors,
-      keepBoth: this.config.float_and_histogram === 'keep_both',
-      skipNonFinite: this.config.non_finite === 'skip',
-    }
-    try {
-      const decoder = this.decoders.get(namespace)
-      const outcome = await decoder.turns.run(
-        () => decoder.decode(version, message, floats, openHistograms, (entry) => this.note(namespace, entry), options),
-        hungUp(request),
-      )
-      this.exemplars.inc(outcome.exemplars)
-      this.svc.ingest.countNonFinite(outcome.nonFinite)
-      return { outcome, floats: outcome.floatRows > 0, histograms: histograms !== undefined && histograms.rows > 0 }
-    } finally {
-      this.keeper.schedule()
-    }
-  }
-
-  private note(namespace: string, entry: MetricMetadataEntry): void {
-    const { dropped } = this.metadata
-    this.metadata.note(namespace, entry)
-    if (this.metadata.dropped > dropped) this.droppedMetadata.inc(this.metadata.dropped - dropped)
-  }
-
-  private newDecoder(namespace: string): RequestDecoder {
-    const { series_cache_bytes: maxCacheBytes, max_buckets_per_histogram: maxBuckets } = this.config
-    return new RequestDecoder(this.svc.storage.resolver, namespace, { maxCacheBytes, maxBuckets, seed: randomInt(2 ** 31) })
+    const outcome = await this.requests.decode(this.decoders.get(namespace), {
+      ...{ namespace, version, message, floats, ended: hungUp(request) },
+      histograms: () => (histograms = open()),
+    })
+    return { outcome, floats: outcome.floatRows > 0, histograms: histograms !== undefined && histograms.rows > 0 }
   }
 }

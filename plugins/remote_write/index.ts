@@ -1,9 +1,12 @@
-import { definePlugin, METRIC_METADATA, type MetricMetadata, NAMESPACES, type NamespaceLifecycle, NOTHING } from 'svcdb'
+import { definePlugin, METRIC_METADATA, type MetricMetadata, NAMESPACES, type NamespaceLifecycle, NOTHING, pointFormat } from 'svcdb'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
+import { remoteWriteFormat } from './format.ts'
 import { WriteHandler } from './handler.ts'
 import { MetadataStore } from './metadata.ts'
 import { MetadataKeeper } from './metadata-keeper.ts'
+import { Payloads } from './payload.ts'
+import { Requests } from './requests.ts'
 
 const writeQuery = Type.Object({
   backfill: Type.Optional(Type.Boolean({ description: 'Admits samples older than the live window' })),
@@ -18,7 +21,7 @@ export default definePlugin({
   stability: 'stable',
   config: configSchema,
   capabilities: ['points', 'state'],
-  provides: [METRIC_METADATA],
+  provides: [METRIC_METADATA, pointFormat('prometheus_remote_write')],
   setup(svc, config) {
     const metadata = new MetadataStore({
       metrics: config.max_metadata_metrics,
@@ -26,7 +29,12 @@ export default definePlugin({
       textBytes: config.max_metadata_text_bytes,
     })
     const keeper = new MetadataKeeper(metadata, config.metadata_save_secs * 1000, svc.log)
-    const handler = new WriteHandler(svc, config, metadata, keeper)
+    const requests = new Requests(svc, config, metadata, keeper)
+    const payloads = new Payloads(config.max_decompressed_bytes, config.max_parallel_decompressions, (error) =>
+      svc.log.error({ err: error }, 'the thread that decompresses requests failed; they are decompressed on the main thread from now on'),
+    )
+    const handler = new WriteHandler(svc, config, requests, payloads)
+    svc.provide(pointFormat('prometheus_remote_write'), remoteWriteFormat(requests, payloads))
     svc.provide(METRIC_METADATA, {
       list: (namespace) => metadata.list(namespace),
       note(namespace, entry) {
@@ -39,7 +47,7 @@ export default definePlugin({
       svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keeper.forget(namespace))
     })
     svc.stop(async () => {
-      await handler.stop()
+      await payloads.stop()
       await keeper.stop()
     })
     const schema = {

@@ -6,8 +6,9 @@
  * after MAX_PROBES steps, so that keys made to collide cost a miss each and not a scan of the table.
  */
 const MAX_PROBES = 32
-const FIRST_SLOTS = 1024
-const FIRST_ARENA = 65536
+/** Small: a source has a table for each topic. */
+const FIRST_SLOTS = 128
+const FIRST_ARENA = 4096
 /** Bytes compared at a time. */
 const STEP = 32
 

@@ -1,0 +1,45 @@
+/**
+ * Formats of points: the bytes of a message to columns, for sources (`svcdb/lib/source`). The plugin that owns a format provides the service
+ * `pointFormat(name)`, a `PointFormat`; a source finds those that its configuration names.
+ */
+import type { WriteBatch } from '../lib/columns/index.ts'
+import type { SvcError } from '../lib/errors/index.ts'
+
+const PREFIX = 'point_format.'
+
+/** The name of the service of a format, such as `line_protocol` or `json`. */
+export const pointFormat = (name: string): string => PREFIX + name
+
+/** Names of the formats among the services. @param provided as of `Svc.provided`. */
+export const pointFormats = (provided: Iterable<string>): string[] =>
+  [...provided].flatMap((name) => (name.startsWith(PREFIX) ? [name.slice(PREFIX.length)] : [])).sort()
+
+/** The service `pointFormat(name)`. */
+export interface PointFormat {
+  /** Whether points may be given a measurement that they do not name, and tags. */
+  readonly defaults: boolean
+  /** Whether its values may be NaN or infinite, or staleness markers: the option `nonFinite` of a write. */
+  readonly nonFinite: boolean
+  /** What reads the messages of one source: with caches of its own, for one namespace. */
+  reader(): PointReader
+}
+
+export interface PointMessage {
+  /** The reader's until `read` has ended. */
+  body: Uint8Array
+  /** Of points that carry no time, nanoseconds since the Unix epoch. */
+  time: bigint
+  /** Of points that name none. */
+  measurement?: string
+  /** Tags that each point gets: key, value, key, value. A point that has one with another value is refused. */
+  tags?: readonly string[]
+}
+
+export interface PointReader {
+  /**
+   * Appends the points of a message to the batch.
+   * @param further another batch, by name, for rows that cannot share one with others.
+   * @returns what is wrong with a part of the message, the rest of which was appended. @throws SvcError when nothing of it can be read; what was appended until then is to be taken back.
+   */
+  read(message: PointMessage, batch: WriteBatch, further: (name: string) => WriteBatch): SvcError | undefined | Promise<SvcError | undefined>
+}
