@@ -3,7 +3,8 @@
  * A name belongs to whoever declared it first; a second owner is refused, naming both.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Counter, Gauge, Histogram } from 'prom-client'
+import * as client from './prom-client.ts'
 
 const PREFIX = 'svc_'
 /** Seconds; from cache hits to the default query timeout. */
@@ -14,12 +15,12 @@ const LOOP_TICK_MS = 10
 export type { Counter, Gauge, Histogram }
 
 export class MetricsRegistry {
-  readonly registry = new Registry()
+  readonly registry = new client.Registry()
   private readonly owners = new Map<string, { owner: string; metric: Counter | Gauge | Histogram }>()
   private readonly loopDelay = monitorEventLoopDelay({ resolution: LOOP_TICK_MS })
 
   constructor() {
-    collectDefaultMetrics({ register: this.registry, prefix: PREFIX })
+    client.collectDefaultMetrics(this.registry, PREFIX)
     this.loopDelay.enable()
     const delay = this.loopDelay
     this.child('kernel').gauge('main_loop_delay_seconds', 'How late the main loop ran its timers since the last scrape', ['quantile'], (gauge) => {
@@ -86,7 +87,7 @@ export class Metrics {
     return this.shared.claim(
       this.owner,
       name,
-      (fullName) => new Counter({ name: fullName, help, labelNames: [...labelNames], registers: [this.shared.registry] }),
+      (fullName) => new client.Counter({ name: fullName, help, labelNames: [...labelNames], registers: [this.shared.registry] }),
     )
   }
 
@@ -103,7 +104,7 @@ export class Metrics {
   /** @param collect sets the value at each scrape. */
   gauge(name: string, help: string, labelNames: readonly string[] = [], collect?: (gauge: Gauge) => void | Promise<void>): Gauge {
     return this.shared.claim(this.owner, name, (fullName) => {
-      const gauge: Gauge = new Gauge({
+      const gauge: Gauge = new client.Gauge({
         name: fullName,
         help,
         labelNames: [...labelNames],
@@ -119,7 +120,7 @@ export class Metrics {
     return this.shared.claim(
       this.owner,
       name,
-      (fullName) => new Histogram({ name: fullName, help, labelNames: [...labelNames], buckets: [...buckets], registers: [this.shared.registry] }),
+      (fullName) => new client.Histogram({ name: fullName, help, labelNames: [...labelNames], buckets: [...buckets], registers: [this.shared.registry] }),
     )
   }
 }

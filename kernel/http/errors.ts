@@ -1,10 +1,13 @@
 /** Every failure over HTTP: `{error, code}` and the members of the error's detail, with the status and headers of the one table. */
-import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../lib/errors/index.ts'
 import type { Logger } from '../log.ts'
 import { HTTP2_REFUSAL } from './http2-refusal.ts'
+
+// Importing node:http asks for all it exports: among them WebSocket, which loads all of fetch (30 ms, 14 MiB).
+const { STATUS_CODES } = process.getBuiltinModule('node:http')
 
 /** What fastify's own errors are, by status. */
 const BY_STATUS: Record<number, ErrorCode> = {

@@ -1,0 +1,46 @@
+#!/usr/bin/env node
+/**
+ * argv, signals, and the only process.exit.
+ *
+ * JavaScript, and main.ts a link to it: what Node.js strips types with takes 30 ms and 20 MiB, and all other modules come out of the cache of compiled code
+ * (docs/decisions/050-a-start-loads-what-it-runs.md).
+ */
+
+import { keepCompiledCode } from './cli/compile-cache.ts'
+
+// Whatever is written, by native libraries too, is its owner's only: data, backups and exports are as secret as the credentials that guard them.
+process.umask(0o077)
+
+keepCompiledCode(process.env)
+
+// Engines run long native calls in libuv's thread pool, where the log's fdatasync must not wait behind them. libuv reads the size when
+// it first needs the pool, so it is set before anything is loaded.
+process.env.UV_THREADPOOL_SIZE ??= '16'
+const { run } = await import('./cli/cli.ts')
+
+/** Exiting waits for threads, and they for native calls that may never return: this waits for nothing. Locks end with the process. */
+function kill() {
+  process.kill(process.pid, 'SIGKILL')
+}
+
+// A reader that goes away early, such as `head`, is no failure of ours.
+process.stdout.on('error', () => {})
+
+const code = await run(process.argv.slice(2), {
+  env: process.env,
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  stopSignal: new Promise((resolve) => {
+    let signals = 0
+    const stop = (signal = '') => {
+      // The second signal means at once: what was acknowledged is in the log, and is replayed.
+      if (++signals > 1) kill()
+      resolve(signal)
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+  }),
+  kill,
+})
+// Output to a pipe is written asynchronously and would be cut by exiting before it has drained.
+process.stdout.write('', () => process.exit(code))
