@@ -39,7 +39,7 @@ export class RowGatherer {
     const row = this.rows++
     const { tags, tagValues, sources, values } = this
     this.times[row] = chunk.times[index]
-    for (let i = 0; i < tags.length; i++) tagValues[i][row] = chunk.tags[tags[i]] ?? null
+    for (let i = 0; i < tags.length; i++) tagValues[i][row] = Object.hasOwn(chunk.tags, tags[i]) ? chunk.tags[tags[i]] : null
     for (let i = 0; i < values.length; i++) {
       const source = sources[i]
       const present = source !== undefined && (source.validity === undefined || source.validity[index] === 1)

@@ -24,6 +24,7 @@ t.test('names of metrics: units, per units, suffixes, characters', async (t) => 
     ['2xx.responses', '', 'counter', '_2xx_responses_total'],
     ['job:rule:sum', '', '', 'job:rule:sum'],
     ['élan', '', '', 'lan'],
+    ['x', 'constructor/valueOf', '', 'x_constructor_per_valueOf'],
   ]
   for (const [name, unit, type, expected] of names)
     t.equal(prometheusName({ name, unit, counter: type === 'counter', gauge: type === 'gauge' }), expected, `${name} in ${unit}`)

@@ -76,7 +76,12 @@ function unitWords(unit: string): { main: string; per: string } {
   const [left, ...right] = unit.replace(/\{[^{}]*\}/g, '').split('/')
   const main = left.trim()
   const per = right.join('/').trim()
-  return { main: clean(UNITS[main] ?? main), per: clean(PER_UNITS[per] ?? per) }
+  return { main: clean(nameOf(UNITS, main)), per: clean(nameOf(PER_UNITS, per)) }
+}
+
+/** A unit may be called as what objects have already. */
+function nameOf(names: Record<string, string>, unit: string): string {
+  return Object.hasOwn(names, unit) ? names[unit] : unit
 }
 
 function clean(word: string): string {

@@ -69,9 +69,10 @@ export class Labels {
   }
 
   toJSON(): Record<string, string> {
-    const out: Record<string, string> = {}
-    for (let i = 0; i < this.pairs.length; i += 2) out[this.pairs[i]] = this.pairs[i + 1]
-    return out
+    // Not by assignment: a label may be called __proto__.
+    const pairs: [string, string][] = []
+    for (let i = 0; i < this.pairs.length; i += 2) pairs.push([this.pairs[i], this.pairs[i + 1]])
+    return Object.fromEntries(pairs)
   }
 
   private filter(keep: (name: string) => boolean): Labels {

@@ -2,6 +2,7 @@
 import { isStaleHistogram } from '../histogram/index.ts'
 import type { Column } from './batch.ts'
 
+/** A byte order mark at the beginning is part of the text. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Whether the row has a value that readers of points are to see: one that is set, finite, and no mark for the end of a series. @param heap of texts and histograms. */

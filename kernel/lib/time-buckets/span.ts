@@ -12,9 +12,9 @@ type Part = [part: 'months' | 'days' | 'ns', size: bigint]
 const DAY_NS = 86_400_000_000_000n
 
 /** `m` is always the minute, a month is `mo`. The long names are those of SQL's INTERVAL. */
-const UNITS: Record<string, Part> = {}
+const UNITS = new Map<string, Part>()
 const define = (part: Part, names: string): void => {
-  for (const name of names.split(' ')) UNITS[name] = part
+  for (const name of names.split(' ')) UNITS.set(name, part)
 }
 define(['ns', 1n], 'ns nanosecond nanoseconds')
 define(['ns', 1_000n], 'us usec usecs microsecond microseconds')
@@ -55,7 +55,7 @@ export function parseSpan(text: string): Span | undefined {
     }
     ITEM.lastIndex = at
     const item = ITEM.exec(source)
-    const unit = item === null ? undefined : UNITS[foldAscii(item[2])]
+    const unit = item === null ? undefined : UNITS.get(foldAscii(item[2]))
     if (item === null || unit === undefined) return undefined
     if (!addTo(span, item[1], unit)) return undefined
     at = ITEM.lastIndex

@@ -6,7 +6,8 @@ import type { CatalogStore } from './store.ts'
 /** Times that a body runs whose reads others change. The commits come one after the other, so of n transactions that meet each waits for n at most. */
 const MAX_ATTEMPTS = 1000
 const encoder = new TextEncoder()
-const decoder = new TextDecoder()
+/** A byte order mark at the beginning is part of the text. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 interface TextEntry {
   key: string

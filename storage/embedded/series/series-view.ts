@@ -110,7 +110,12 @@ export class SeriesView {
   tags(series: number): Record<string, string> {
     const { offsets, tags } = this.arrays
     const out: Record<string, string> = {}
-    for (let i = offsets[series]; i < offsets[series + 1]; i += 2) out[this.text(tags[i])] = this.text(tags[i + 1])
+    for (let i = offsets[series]; i < offsets[series + 1]; i += 2) {
+      const key = this.text(tags[i])
+      // An assignment would set the prototype.
+      if (key === '__proto__') Object.defineProperty(out, key, { value: this.text(tags[i + 1]), enumerable: true, configurable: true, writable: true })
+      else out[key] = this.text(tags[i + 1])
+    }
     return out
   }
 

@@ -13,7 +13,8 @@ const KEPT_SLOTS = 1 << 16
 const FIRST_TEXTS = 1024
 const FIRST_BYTES = 16 * 1024
 
-const decoder = new TextDecoder()
+/** A byte order mark at the beginning is part of the text. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 export class TextTable {
   /** Text → start of its UTF-8 in `bytes`; the end is the next one's start. */

@@ -29,6 +29,7 @@ t.test('widths', (t) => {
   t.same(parseSpan('1y'), { months: 12, days: 0, ns: 0n })
   t.same(parseSpan('3w'), { months: 0, days: 21, ns: 0n })
   t.same(parseSpan('7ns'), { months: 0, days: 0, ns: 7n })
+  for (const unit of ['constructor', 'valueOf', '__proto__']) t.equal(parseSpan(`1 ${unit}`), undefined)
   for (const bad of ['', '5', 'm', '5 parsecs', '1.5d', '5m;', '5M5']) t.equal(parseSpan(bad), undefined, bad)
   t.end()
 })
