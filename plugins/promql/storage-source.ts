@@ -1,6 +1,6 @@
 /** The storage as the evaluator reads it: metric names become measurements and fields, label matchers conditions on tags. */
 import type { Reader } from 'svcdb'
-import type { SampleRows } from 'svcdb/lib/columns'
+import type { SampleRows, SampleSet, StoredRows } from 'svcdb/lib/columns'
 import { TextPattern } from 'svcdb/lib/regex'
 import type { LabelMatcher } from './ast.ts'
 import { Pacer } from './eval/context.ts'
@@ -100,7 +100,7 @@ async function selectMetric(
   if (set === undefined) return NOTHING
   const labels: LabelSets = new MetricLabels(metric, set)
   if (labels.length === 0) return NOTHING
-  if (part === undefined) return { labels, blocks: () => decoded(set.blocks()) }
+  if (part === undefined) return { labels, blocks: () => decoded(set.blocks()), ...storedOf(set) }
   if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
   const view = await buckets(labels, decoded(set.blocks()), boundaryTest(matchers))
   return { labels: view.labels, blocks: () => once(view.block) }
@@ -118,12 +118,27 @@ async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBl
   for await (const block of blocks) yield map(block)
 }
 
+function storedOf(set: SampleSet): Pick<Selection, 'stored'> {
+  return set.stored === undefined ? {} : { stored: () => decodedUnlessStored(set.stored!()) }
+}
+
+async function* decodedUnlessStored(blocks: AsyncIterable<SampleRows | StoredRows>): AsyncGenerator<SampleBlock | StoredRows> {
+  const decoder = new BlockDecoder()
+  for await (const block of blocks) yield 'runs' in block ? block : decoder.decode(block)
+}
+
 async function* decoded(blocks: AsyncIterable<SampleRows>): AsyncGenerator<SampleBlock> {
-  let decoder: HistogramDecoder | undefined
-  for await (const { first, starts, times, values, kinds, histograms: encoded, ordinals } of blocks) {
-    if (encoded !== undefined) decoder ??= new HistogramDecoder()
-    const histograms = encoded && Array.from(encoded, (bytes) => (bytes === undefined ? undefined : decoder?.decode(bytes, 0, bytes.length)))
-    yield { first, starts, times, values, kinds, histograms, ordinals }
+  const decoder = new BlockDecoder()
+  for await (const block of blocks) yield decoder.decode(block)
+}
+
+class BlockDecoder {
+  private histograms: HistogramDecoder | undefined
+
+  decode({ first, starts, times, values, kinds, histograms: encoded, ordinals }: SampleRows): SampleBlock {
+    if (encoded !== undefined) this.histograms ??= new HistogramDecoder()
+    const histograms = encoded?.map((bytes) => (bytes === undefined ? undefined : this.histograms?.decode(bytes, 0, bytes.length)))
+    return { first, starts, times, values, kinds, histograms, ordinals }
   }
 }
 

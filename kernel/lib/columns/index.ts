@@ -12,6 +12,8 @@ export {
   type SampleSet,
   type SampleWindows,
   type SeriesSet,
+  type StoredRows,
+  type StoredSamples,
   type TagColumn,
   type TagSets,
   TooManySamplesError,

@@ -77,6 +77,27 @@ export interface SampleRows {
   histograms?: (Uint8Array | undefined)[]
 }
 
+/** Samples as a storage has them. All are floats, not finite ones too. */
+export interface StoredSamples {
+  /** As those of SampleRows. */
+  times: Float64Array
+  /** Integers are the samples times `divisor`: the quotients are the samples, bit by bit. */
+  values: Float64Array | Int32Array
+  /** Of integers. */
+  divisor?: number
+}
+
+/** The samples of some series where the storage has them: nothing is copied. */
+export interface StoredRows {
+  /** As of SampleRows. */
+  first: number
+  /** Of series i of the block the runs [starts[i], starts[i + 1]), in ascending time; each time is in one of them. */
+  starts: Int32Array
+  /** Three numbers a run: its place in `stored`, its first sample, the one after its last. None is empty. */
+  runs: Int32Array
+  stored: readonly StoredSamples[]
+}
+
 export interface SeriesSet {
   /** Ascending. */
   series: Int32Array
@@ -87,4 +108,6 @@ export interface SeriesSet {
 export interface SampleSet extends SeriesSet {
   /** To be read once. Blocks come in order; one may not be changed, and its arrays are used again once the next one is asked for. */
   blocks(): AsyncIterable<SampleRows>
+  /** Instead of `blocks`: some may come where they are stored. Absent where none would. */
+  stored?(): AsyncIterable<SampleRows | StoredRows>
 }

@@ -64,7 +64,7 @@ async function ofVectorAndScalar(
 async function filtered(op: ComparisonOp, vector: VectorValue, scalar: Float64Array, swapped: boolean, pacer: Pacer): Promise<VectorValue> {
   const { values, kinds, steps } = vector
   const passing = new Uint8Array(kinds.length)
-  const filter = FILTERS[swapped ? SWAPPED[op] : op]
+  const filter = comparisonFilter(op, swapped)
   for (let base = 0; base < kinds.length; base += steps) {
     filter(values, kinds, scalar, base, passing)
     if (pacer.due(steps)) await pacer.pause()
@@ -72,7 +72,12 @@ async function filtered(op: ComparisonOp, vector: VectorValue, scalar: Float64Ar
   return { ...vector, kinds: passing }
 }
 
-type Filter = (values: Float64Array, kinds: Uint8Array, scalar: Float64Array, base: number, passing: Uint8Array) => void
+/** Marks the cells of a row for which a comparison with a scalar holds: those that pass have their kind, the others stay as they are. */
+export type Filter = (values: Float64Array, kinds: Uint8Array, scalar: Float64Array, base: number, passing: Uint8Array) => void
+
+export function comparisonFilter(op: ComparisonOp, swapped: boolean): Filter {
+  return FILTERS[swapped ? SWAPPED[op] : op]
+}
 
 const SWAPPED: Readonly<Record<ComparisonOp, ComparisonOp>> = { '==': '==', '!=': '!=', '<': '>', '<=': '>=', '>': '<', '>=': '<=' }
 

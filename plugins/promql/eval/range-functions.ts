@@ -2,12 +2,14 @@
  * Functions over range vectors. Each series is walked once with two cursors that only move forward, one at each end of the window; where a
  * function knows how, series of floats are done all windows at a time.
  */
+import type { StoredRows } from 'svcdb/lib/columns'
 import type { CallExpr, Expr, MatrixSelector, Pos, SubqueryExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
 import { RangeCall, type RangeFn, type RangeFunction, type RangeRows } from '../functions/contract.ts'
 import type { LabelSets } from '../labels.ts'
-import type { Evaluation } from './context.ts'
+import type { Evaluation, Pacer } from './context.ts'
 import type { RowSink } from './row-sink.ts'
+import { StoredWindows } from './stored-windows.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type SampleBlock, type Steps, shaped, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 import { dropAllNames } from './vectors.ts'
@@ -62,8 +64,13 @@ export async function walkRanges<Sink extends RowSink>(
   const walk: Walk = { call, window: fn.window, scalars, sink, steps, input, step: 0, lo: 0, hi: 0 }
   const short = shortWay(fn, steps, input)
   const gaveFloat = fn.annotate === undefined ? undefined : new Uint8Array(input.labels.length)
-  for await (const read of input.blocks()) {
+  const windows = storedWindows(fn, steps, input)
+  for await (const read of windows === undefined ? input.blocks() : input.stored!()) {
     pacer.check()
+    if ('runs' in read) {
+      if (windows !== undefined) await fillStored(windows, read, sink, pacer)
+      continue
+    }
     const block = shaped(read)
     call.times = block.times
     call.values = block.values
@@ -110,6 +117,22 @@ function shortWay({ rows }: RangeFunction, steps: Steps, { reference, range, mod
   return { plan, rows: rows(plan) }
 }
 
+/** Pays where windows do not. */
+function storedWindows({ stored }: RangeFunction, steps: Steps, { stored: read, reference, range, modifier }: RangeInput): StoredWindows | undefined {
+  if (stored === undefined || read === undefined || modifier !== undefined || reference.at !== undefined) return undefined
+  if (steps.count > 1 && steps.interval < range) return undefined
+  return new StoredWindows(stored(), steps, range, reference.offset)
+}
+
+async function fillStored(windows: StoredWindows, rows: StoredRows, sink: RowSink, pacer: Pacer): Promise<void> {
+  for (let series = 0; series + 1 < rows.starts.length; series++) {
+    windows.open(rows, series)
+    while (windows.fill(sink, PIECE_SAMPLES)) if (pacer.due(PIECE_SAMPLES)) await pacer.pause()
+    if (windows.any) sink.keep(rows.first + series)
+    if (pacer.due(STORED_SERIES_CELLS)) await pacer.pause()
+  }
+}
+
 function rangeArgument({ args }: CallExpr): MatrixSelector | SubqueryExpr {
   return args.find(isRange) as MatrixSelector | SubqueryExpr
 }
@@ -128,6 +151,8 @@ interface Walk {
   hi: number
 }
 
+/** What a series over stored samples counts as, in looks at the clock. */
+const STORED_SERIES_CELLS = 1024
 /** Samples of all windows after which a series is left for a look at the clock. */
 const PIECE_SAMPLES = 1 << 16
 

@@ -32,6 +32,33 @@ export async function instantVector(selector: VectorSelector, steps: Steps, eval
   return times === undefined ? { value } : { value, times: Float64Array.from(times.list) }
 }
 
+/** What an instant selector reads, and the times it looks at. */
+export interface OpenInstants {
+  labels: LabelSets
+  reference: Reference
+  /** Can be read once. */
+  blocks(): AsyncIterable<SampleBlock>
+}
+
+export async function openInstants(selector: VectorSelector, steps: Steps, evaluation: Evaluation): Promise<OpenInstants> {
+  const { context } = evaluation
+  const reference = referenceOf(selector, context)
+  const { first, last } = referenceSpan(reference, steps)
+  const stats = evaluation.statsOnly.has(selector)
+  const after = first - context.lookbackMs
+  const { labels, blocks } = await context.source.select({
+    matchers: selector.matchers,
+    after,
+    upTo: readUntil(selector, after, last, evaluation),
+    ...(first === last && !stats ? { newestOnly: true } : {}),
+  })
+  return { labels: markDistinct(labels), reference, blocks: stats ? () => statsOnly(blocks()) : blocks }
+}
+
+async function* statsOnly(blocks: AsyncIterable<SampleBlock>): AsyncGenerator<SampleBlock> {
+  for await (const block of blocks) yield withStatsOnly(block)
+}
+
 /** Hands each series' row to what `open` gives. */
 export async function readInstants<Sink extends RowSink>(
   selector: VectorSelector,
@@ -41,37 +68,36 @@ export async function readInstants<Sink extends RowSink>(
   times?: TimesOfRows,
 ): Promise<{ labels: LabelSets; sink: Sink }> {
   const { context, pacer } = evaluation
-  const reference = referenceOf(selector, context)
-  const { first, last } = referenceSpan(reference, steps)
-  const stats = evaluation.statsOnly.has(selector)
-  const after = first - context.lookbackMs
-  const selection = await context.source.select({
-    matchers: selector.matchers,
-    after,
-    upTo: readUntil(selector, after, last, evaluation),
-    ...(first === last && !stats ? { newestOnly: true } : {}),
-  })
-  const labels = markDistinct(selection.labels)
+  const { labels, reference, blocks } = await openInstants(selector, steps, evaluation)
   const sink = open(labels)
-  for await (const read of selection.blocks()) {
+  for await (const read of blocks()) {
     pacer.check()
-    const block = shaped(stats ? withStatsOnly(read) : read)
+    const block = shaped(read)
     const series = block.starts.length - 1
     for (let i = 0; i < series; i++) {
       const from = block.starts[i]
       const to = block.starts[i + 1]
       if (from === to) continue
-      const floats = block.kinds === undefined && times === undefined
-      if (
-        floats
-          ? floatsAt(block, from, to, steps, reference, context.lookbackMs, sink)
-          : lookAt(block, from, to, steps, reference, context.lookbackMs, sink, times)
-      )
-        sink.keep(block.first + i)
+      if (fillRow(block, from, to, steps, reference, context.lookbackMs, sink, times)) sink.keep(block.first + i)
       if (pacer.due(steps.count)) await pacer.pause()
     }
   }
   return { labels, sink }
+}
+
+/** Fills one series' row. @returns whether any step has a sample. */
+export function fillRow(
+  block: SampleBlock,
+  from: number,
+  to: number,
+  steps: Steps,
+  reference: Reference,
+  lookback: number,
+  row: RowSink,
+  times?: TimesOfRows,
+): boolean {
+  if (block.kinds === undefined && times === undefined) return floatsAt(block, from, to, steps, reference, lookback, row)
+  return lookAt(block, from, to, steps, reference, lookback, row, times)
 }
 
 interface TimesOfRows {

@@ -1,5 +1,5 @@
 /** Where the evaluator gets series from: the storage, or a test's own samples. */
-import type { SampleWindows } from 'svcdb/lib/columns'
+import type { SampleWindows, StoredRows } from 'svcdb/lib/columns'
 import type { LabelMatcher } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { SampleBlock } from './value.ts'
@@ -20,6 +20,8 @@ export interface Selection {
   labels: LabelSets
   /** Can be read once; a block's arrays are used again once the next one is asked for. Series without samples have empty ranges in their block, or no block at all. */
   blocks(): AsyncIterable<SampleBlock>
+  /** Instead of `blocks`: some may come where they are stored. Absent where none would. */
+  stored?(): AsyncIterable<SampleBlock | StoredRows>
 }
 
 export interface SampleSource {

@@ -35,7 +35,7 @@ export async function evaluateSubquery(expr: SubqueryExpr, outer: Steps, evaluat
 }
 
 /** Samples in one block, unless a single series has more. */
-const BLOCK_CELLS = 1 << 16
+export const BLOCK_CELLS = 1 << 16
 
 /** The value's cells as samples; a block's arrays are used again once the next one is asked for. */
 export async function* blocksOf(value: VectorValue, steps: Steps): AsyncIterable<SampleBlock> {
@@ -73,7 +73,7 @@ function toBlock(value: VectorValue, steps: Steps, first: number, end: number, r
 }
 
 /** What a sample knew of the one before it does not hold for the samples a subquery picks. */
-function withoutResetHint(histogram: FloatHistogram | undefined): FloatHistogram | undefined {
+export function withoutResetHint(histogram: FloatHistogram | undefined): FloatHistogram | undefined {
   if (histogram === undefined || histogram.counterReset === 'gauge' || histogram.counterReset === 'unknown') return histogram
   const copy = histogram.copy()
   copy.counterReset = 'unknown'

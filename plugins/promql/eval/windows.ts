@@ -1,4 +1,5 @@
 /** Where range functions get their windows from: matrix selectors and subqueries, series by series. */
+import type { StoredRows } from 'svcdb/lib/columns'
 import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
@@ -6,6 +7,7 @@ import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { markDistinct } from './series-sets.ts'
+import { streamedSubquery } from './streamed-subquery.ts'
 import { blocksOf, evaluateSubquery } from './subquery.ts'
 import { SAMPLE_STALE, type SampleBlock, type Steps } from './value.ts'
 
@@ -13,6 +15,8 @@ export interface RangeInput {
   labels: LabelSets
   /** Without stale samples; can be read once. */
   blocks(): AsyncIterable<SampleBlock>
+  /** Instead of `blocks`: as Selection.stored. */
+  stored?(): AsyncIterable<SampleBlock | StoredRows>
   reference: Reference
   /** Milliseconds. */
   range: number
@@ -52,6 +56,7 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evalua
     blocks: async function* () {
       for await (const block of selection.blocks()) yield withoutStale(stats ? withStatsOnly(block) : block)
     },
+    ...(stats || selection.stored === undefined ? {} : { stored: () => storedWithoutStale(selection.stored!()) }),
     reference,
     range,
     before,
@@ -61,6 +66,10 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evalua
 }
 
 async function ofSubquery(expr: SubqueryExpr, steps: Steps, evaluation: Evaluation): Promise<RangeInput> {
+  const { context } = evaluation
+  const windows = { reference: referenceOf(expr, context), range: milliseconds(expr.range, context), before: 0, ahead: 0 }
+  const streamed = await streamedSubquery(expr, steps, evaluation)
+  if (streamed !== undefined) return { ...streamed, ...windows }
   const child = await evaluateSubquery(expr, steps, evaluation)
   const { value } = child
   return {
@@ -69,12 +78,13 @@ async function ofSubquery(expr: SubqueryExpr, steps: Steps, evaluation: Evaluati
       yield* blocksOf(value, child.steps)
       evaluation.release([value])
     },
-    reference: referenceOf(expr, evaluation.context),
-    range: milliseconds(expr.range, evaluation.context),
-    before: 0,
-    ahead: 0,
+    ...windows,
     ...(value.dropName === undefined ? {} : { dropName: value.dropName }),
   }
+}
+
+async function* storedWithoutStale(blocks: AsyncIterable<SampleBlock | StoredRows>): AsyncGenerator<SampleBlock | StoredRows> {
+  for await (const block of blocks) yield 'runs' in block ? block : withoutStale(block)
 }
 
 /** The block itself when it has no staleness markers. */

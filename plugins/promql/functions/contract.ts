@@ -4,6 +4,7 @@
  * A range function turns one window of one series into at most one sample and is called for every series and step, so that its call object is
  * made once and its fields are overwritten: nothing of it may be kept. A vector function is called once with all steps of its arguments.
  */
+import type { StoredSamples } from 'svcdb/lib/columns'
 import type { CallExpr, Expr, Pos, VectorSelector } from '../ast.ts'
 import type { Budget, Pacer } from '../eval/context.ts'
 import type { Steps, Value, VectorValue } from '../eval/value.ts'
@@ -88,11 +89,22 @@ export interface RangeRows {
   fill(values: Float64Array, from: number, row: { values: Float64Array; kinds: Uint8Array; base: number }): boolean
 }
 
+/** One window after the other, of floats that are added in ascending time. Gives what RangeFunction.window gives, bit by bit. */
+export interface StoredWindow {
+  begin(): void
+  /** Samples [from, to), at least one. */
+  add(samples: StoredSamples, from: number, to: number): void
+  /** Of a window with samples. */
+  result(): number
+}
+
 export interface RangeFunction {
   kind: 'range'
   window: RangeFn
   /** Made once a call; absent where only windows are known. */
   rows?(plan: WindowPlan): RangeRows
+  /** Made once a call; where windows do not overlap, samples are added where they are stored. */
+  stored?(): StoredWindow
   /** Of a window of floats only its first and last sample, the number of samples, and where values fall, matter. */
   edges?: true
   /** Series keep their metric name; else the evaluator marks them in `dropName`. */

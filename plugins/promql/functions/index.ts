@@ -4,6 +4,7 @@ import { HISTOGRAMS } from './histogram-functions.ts'
 import { info } from './info.ts'
 import * as aggregate from './range-aggregate.ts'
 import { AverageRows, CountRows, LargestRows, SmallestRows, SumRows } from './range-aggregate-rows.ts'
+import { StoredAverage, StoredCount, StoredMaximum, StoredMinimum, StoredSum } from './range-aggregate-stored.ts'
 import { changes, resets } from './range-changes.ts'
 import { instantDelta, instantRate } from './range-instant.ts'
 import { medianDeviation, quantileOverTime } from './range-order.ts'
@@ -35,11 +36,11 @@ const RANGE: Record<string, RangeFunction> = {
   deriv: range(derivative),
   predict_linear: range(predictLinear),
   double_exponential_smoothing: range(doubleExponentialSmoothing),
-  avg_over_time: range(aggregate.avgOverTime, { rows: (plan) => new AverageRows(plan) }),
-  sum_over_time: range(aggregate.sumOverTime, { rows: (plan) => new SumRows(plan) }),
-  min_over_time: range(aggregate.minOverTime, { rows: (plan) => new SmallestRows(plan) }),
-  max_over_time: range(aggregate.maxOverTime, { rows: (plan) => new LargestRows(plan) }),
-  count_over_time: range(aggregate.countOverTime, { rows: (plan) => new CountRows(plan), edges: true }),
+  avg_over_time: range(aggregate.avgOverTime, { rows: (plan) => new AverageRows(plan), stored: () => new StoredAverage() }),
+  sum_over_time: range(aggregate.sumOverTime, { rows: (plan) => new SumRows(plan), stored: () => new StoredSum() }),
+  min_over_time: range(aggregate.minOverTime, { rows: (plan) => new SmallestRows(plan), stored: () => new StoredMinimum() }),
+  max_over_time: range(aggregate.maxOverTime, { rows: (plan) => new LargestRows(plan), stored: () => new StoredMaximum() }),
+  count_over_time: range(aggregate.countOverTime, { rows: (plan) => new CountRows(plan), stored: () => new StoredCount(), edges: true }),
   present_over_time: range(aggregate.presentOverTime, { edges: true }),
   absent_over_time: range(aggregate.presentOverTime, { finish: absenceOf }),
   first_over_time: range(aggregate.firstOverTime, { edges: true, keepsName: true }),

@@ -17,7 +17,7 @@ export function sumOverTime(call: RangeCall): number {
 }
 
 /** So many 32-bit integers have a sum below 2^53. */
-const EXACT_SUMMANDS = 1 << 21
+export const EXACT_SUMMANDS = 1 << 21
 
 export function sumOf(values: Float64Array, lo: number, hi: number): number {
   let sum = 0

@@ -1,4 +1,5 @@
 /** All windows of a series at once give what one window after the other gives, bit by bit. */
+import type { StoredSamples } from 'svcdb/lib/columns'
 import t from 'tap'
 import type { CallExpr } from '../ast.ts'
 import { Annotations } from '../eval/annotations.ts'
@@ -145,6 +146,60 @@ for (const [name, fn] of IMPLEMENTATIONS) {
     t.ok(cells > 10_000, `${cells} cells are the same`)
   })
 }
+
+/** Samples as they may be stored: as floats, or as integers where they come from these. */
+function storedSamples(values: readonly number[]): StoredSamples {
+  const times = new Float64Array(values.length)
+  for (const divisor of [1, 10]) {
+    const integers = Int32Array.from(values, (value) => Math.round(value * divisor))
+    if (random() < 0.7 && values.every((value, i) => Object.is(integers[i] / divisor, value))) return { times, values: integers, divisor }
+  }
+  return { times, values: Float64Array.from(values) }
+}
+
+for (const [name, fn] of IMPLEMENTATIONS) {
+  if (fn.kind !== 'range' || fn.stored === undefined) continue
+  const window = fn.stored()
+  t.test(`${name} of samples where they are stored`, async (t) => {
+    let integers = 0
+    for (const [shape, next] of Object.entries(SHAPES)) {
+      for (let round = 0; round < 300; round++) {
+        let value = Math.floor(random() * 100)
+        const values = Array.from({ length: 1 + Math.floor(random() * (round % 50 === 0 ? 3000 : 40)) }, () => (value = next(value)))
+        const call = new RangeCall({ kind: 'call' } as CallExpr, { start: 0, end: 0 }, new Annotations())
+        call.values = Float64Array.from(values)
+        call.hi = values.length
+        fn.window(call)
+        window.begin()
+        for (let from = 0, to: number; from < values.length; from = to) {
+          to = Math.min(values.length, from + 1 + Math.floor(random() * values.length))
+          const samples = storedSamples([5, ...values.slice(from, to), 6])
+          integers += Number(samples.values instanceof Int32Array)
+          window.add(samples, 1, 1 + to - from)
+        }
+        if (!Object.is(window.result(), call.value)) t.equal(window.result(), call.value, `${shape}: ${values.join(' ')}`)
+      }
+    }
+    t.ok(integers > 100)
+  })
+}
+
+t.test('sums of more integers than are exact', async (t) => {
+  const values = new Int32Array((1 << 21) + 1000).fill(2 ** 31 - 1)
+  for (const name of ['sum_over_time', 'avg_over_time']) {
+    const fn = IMPLEMENTATIONS.get(name) as RangeFunction
+    const call = new RangeCall({ kind: 'call' } as CallExpr, { start: 0, end: 0 }, new Annotations())
+    call.values = Float64Array.from(values, (value, i) => value - (i % 3))
+    call.hi = values.length
+    fn.window(call)
+    const window = fn.stored!()
+    window.begin()
+    const samples = { times: call.values, values: values.map((value, i) => value - (i % 3)), divisor: 1 }
+    window.add(samples, 0, 1_500_000)
+    window.add(samples, 1_500_000, values.length)
+    t.equal(window.result(), call.value, name)
+  }
+})
 
 /** Places of the samples that a storage has to give: those beside the ends of windows, where values fall, and some more. */
 function neededPlaces(list: readonly number[], samples: readonly number[], { steps, range, offset }: (typeof grids)[number]): number[] {

@@ -2,6 +2,7 @@
  * Samples held in memory, for tests of the evaluator: series are written in the notation of Prometheus' test scripts,
  * `metric{label="value"} 0+10x5 _ stale 7`.
  */
+import type { StoredRows, StoredSamples } from 'svcdb/lib/columns'
 import { compileRegex } from 'svcdb/lib/regex'
 import type { LabelMatcher } from '../ast.ts'
 import type { SampleSource, Selection, SelectRequest } from '../eval/source.ts'
@@ -113,6 +114,59 @@ function matches(matcher: LabelMatcher, labels: Labels): boolean {
       return compileRegex(matcher.value).test(value)
     case '!~':
       return !compileRegex(matcher.value).test(value)
+  }
+}
+
+/** The same samples where a storage might have them: each series in some runs of arrays that it shares with others. */
+export class StoredSource implements SampleSource {
+  private readonly source: SampleSource
+  private readonly random: () => number
+  /** Blocks that were read where they are stored. */
+  blocks = 0
+
+  /** @param random at least 0, below 1. */
+  constructor(source: SampleSource, random: () => number) {
+    this.source = source
+    this.random = random
+  }
+
+  async select(request: SelectRequest): Promise<Selection> {
+    const { labels, blocks } = await this.source.select(request)
+    const own = this
+    return {
+      labels,
+      blocks,
+      async *stored() {
+        for await (const block of blocks()) {
+          // A storage cannot say where they are of samples that are not all floats.
+          if (block.kinds === undefined) {
+            own.blocks++
+            yield own.rowsOf(block)
+          } else yield block
+        }
+      },
+    }
+  }
+
+  private rowsOf({ first, starts, times, values }: SampleBlock): StoredRows {
+    const stored: StoredSamples[] = []
+    const runs: number[] = []
+    const runStarts = new Int32Array(starts.length)
+    for (let s = 0; s + 1 < starts.length; s++) {
+      for (let from = starts[s], to: number; from < starts[s + 1]; from = to) {
+        to = Math.min(starts[s + 1], from + 1 + Math.floor(this.random() * 12))
+        const before = Math.floor(this.random() * 3)
+        runs.push(stored.length, before, before + to - from)
+        const some = Array.from({ length: before + to - from + 2 }, (_, i) => Math.min(times.length - 1, Math.max(0, from - before + i)))
+        const numbers = some.map((i) => values[i])
+        const divisor = [1, 4].find((by) => numbers.every((value) => Object.is(Math.trunc(value * by) / by, value) && Math.abs(value * by) < 2 ** 31))
+        const own = some.map((i) => times[i])
+        if (divisor === undefined) stored.push({ times: Float64Array.from(own), values: Float64Array.from(numbers) })
+        else stored.push({ times: Float64Array.from(own), values: Int32Array.from(numbers, (value) => value * divisor), divisor })
+      }
+      runStarts[s + 1] = runs.length / 3
+    }
+    return { first, starts: runStarts, runs: Int32Array.from(runs), stored }
   }
 }
 

@@ -1,5 +1,5 @@
 /** Puts the samples of some series together from blocks: by series, in ascending time, each millisecond once, the newest write winning. */
-import type { SampleRows } from 'svcdb/lib/columns'
+import type { SampleRows, StoredRows, StoredSamples } from 'svcdb/lib/columns'
 import { IntList } from '../../memtable/int-list.ts'
 import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
@@ -19,6 +19,8 @@ const SEEK_SHARE = 8
 const FIRST_RUNS = 256
 /** Numbers that a run takes. */
 const RUN = 5
+/** And one of StoredRows. */
+const STORED_RUN = 3
 
 interface RunOrder {
   order: Int32Array
@@ -178,6 +180,37 @@ export class Gatherer {
       values: values.subarray(0, length),
       ordinals: ordinals.subarray(0, length),
     }
+  }
+
+  /** Whether `storedRows` can say where samples are: blocks are not packed, and all samples are floats. */
+  get areStored(): boolean {
+    return this.blocks.every((block) => !isPacked(block) && block.kinds === undefined && block.blobs === undefined)
+  }
+
+  /** The samples of series [first, end) where they are in their blocks; runs that overlap are put together. Void when the blocks are. */
+  storedRows(first: number, end: number): StoredRows {
+    const stored = [...this.blocks] as StoredSamples[]
+    const starts = new Int32Array(end - first + 1)
+    this.ordered ??= this.bySeries()
+    const { order, runStarts } = this.ordered
+    const { values: own } = this.runs
+    const runs = new IntList((runStarts[end] - runStarts[first]) * STORED_RUN)
+    for (let position = first; position < end; position++) {
+      for (let r = runStarts[position]; r < runStarts[position + 1]; ) {
+        const next = this.endOfOverlap(r, runStarts[position + 1])
+        const run = order[r] * RUN
+        if (next < 0) {
+          const merged = this.merged(r, -next)
+          runs.push(stored.length)
+          runs.push(0)
+          runs.push(merged.times.length)
+          stored.push(merged)
+        } else for (let k = 1; k <= STORED_RUN; k++) runs.push(own[run + k])
+        r = Math.abs(next)
+      }
+      starts[position - first + 1] = runs.length / STORED_RUN
+    }
+    return { first: this.first + first, starts, runs: runs.view(), stored }
   }
 
   /** Where the run at `r` ends, by number, when the next one is later: r + 1. Else, negative, the end of all that overlap each other, or have a time twice. */

@@ -1,6 +1,6 @@
 /** Samples read through blocks, against a plain model: chunks, memtables, segments, merges, deletes and retention in any order. */
 
-import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRequest, type SampleRows, type SampleSet } from 'svcdb/lib/columns'
+import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRequest, type SampleRows, type SampleSet, type StoredRows } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
 import { compactSegments } from '../../compaction/compactor.ts'
@@ -205,6 +205,39 @@ async function read(context: RelationContext, snapshot: Snapshot, request: Sampl
   return out.sort()
 }
 
+/** The same samples where they are stored. */
+async function readStored(context: RelationContext, snapshot: Snapshot, request: SampleRequest): Promise<Line[]> {
+  const set = await selectSamples(context, snapshot, request, undefined)
+  const out: Line[] = []
+  for await (const rows of set.stored?.() ?? set.blocks()) {
+    if ('runs' in rows) found.stored += rows.runs.length / 3
+    out.push(...linesOf(set, 'runs' in rows ? gatheredOf(rows) : rows, request.field))
+  }
+  return out.sort()
+}
+
+/** Runs that readers were given where they are stored. */
+const found = { stored: 0 }
+
+function gatheredOf({ first, starts, runs, stored }: StoredRows): SampleRows {
+  const times: number[] = []
+  const values: number[] = []
+  const rows: SampleRows = { first, starts: new Int32Array(starts.length), times: new Float64Array(0), values: new Float64Array(0) }
+  for (let s = 0; s + 1 < starts.length; s++) {
+    for (let r = starts[s]; r < starts[s + 1]; r++) {
+      const [place, from, to] = runs.subarray(r * 3)
+      if (from >= to) throw new Error('a run is empty')
+      const { times: own, values: numbers, divisor = 1 } = stored[place]
+      for (let i = from; i < to; i++) {
+        times.push(own[i])
+        values.push(numbers[i] / divisor)
+      }
+    }
+    rows.starts[s + 1] = times.length
+  }
+  return { ...rows, times: Float64Array.from(times), values: Float64Array.from(values) }
+}
+
 function histogram(random: Random): Uint8Array {
   return Uint8Array.from({ length: 1 + random.below(30) }, () => random.below(256))
 }
@@ -280,6 +313,7 @@ async function randomRun(seed: number, steps: number): Promise<number> {
         const lines = await read(context, snapshot, request)
         const right = subject.expected(request, ({ host }) => some === undefined || new RegExp(`^(?:${some})$`).test(host))
         compare(lines, right, `step ${step}: ${told(request)}`)
+        compare(await readStored(context, snapshot, request), right, `step ${step}: where they are stored, ${told(request)}`)
         const active = await selectActive(context, snapshot, request, undefined)
         for (const line of right)
           if (!active.series.includes(Number(line.split(' ')[0]))) throw new Error(`step ${step}: the series of "${line}" is not active`)
@@ -315,6 +349,7 @@ t.test(`any order of writes, flushes, merges and deletes, SVC_SEED=${seed}`, asy
     )
   }
   t.ok(compared > 0)
+  t.ok(found.stored > 0)
 })
 
 /** @returns what blocks hold, samples each. */

@@ -1,5 +1,13 @@
 /** Answers Reader.samples and Reader.activeSeries out of blocks. */
-import { type SampleRequest, type SampleRows, type SampleSet, type SampleWindows, type SeriesSet, TooManySamplesError } from 'svcdb/lib/columns'
+import {
+  type SampleRequest,
+  type SampleRows,
+  type SampleSet,
+  type SampleWindows,
+  type SeriesSet,
+  type StoredRows,
+  TooManySamplesError,
+} from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../../common/names.ts'
 import { earlier, later } from '../../../common/time.ts'
@@ -45,7 +53,12 @@ export async function selectSamples(context: RelationContext, snapshot: Snapshot
   return {
     series: selected.series,
     tags: selected.tags,
-    blocks: () => (request.newestOnly === true ? newestBlock(context, snapshot, selected) : sampleBlocks(context, selected, request.windows)),
+    ...(request.newestOnly === true
+      ? { blocks: () => newestBlock(context, snapshot, selected) }
+      : {
+          blocks: () => sampleBlocks(context, selected, request.windows, false) as AsyncGenerator<SampleRows>,
+          stored: () => sampleBlocks(context, selected, request.windows, true),
+        }),
   }
 }
 
@@ -103,7 +116,8 @@ async function* sampleBlocks(
   { sampleBlocks }: RelationContext,
   { scope, series, sources }: Selected,
   windows: SampleWindows | undefined,
-): AsyncGenerator<SampleRows> {
+  stored: boolean,
+): AsyncGenerator<SampleRows | StoredRows> {
   if (sources.length === 0) return
   const blockSources = sampleBlocks.groupedSources(sources)
   const [lo, hi] = millisecondRange([...scope.range])
@@ -122,10 +136,19 @@ async function* sampleBlocks(
         const read = sampleBlocks.readAny(blockSource, part, scratched)
         for (const block of read instanceof Promise ? await read : read) gatherer.add(block)
       }
-      yield* gathered(sampleBlocks, gatherer, part.length, scope, edges)
+      yield* stored && gatherer.areStored ? whereStored(gatherer, part.length, scope) : gathered(sampleBlocks, gatherer, part.length, scope, edges)
     } finally {
       scratch.release()
     }
+  }
+}
+
+function* whereStored(gatherer: Gatherer, series: number, { limit, signal }: ReadScope): Generator<StoredRows> {
+  for (let from = 0, to: number; from < series; from = to) {
+    to = gatherer.blockEnd(from, Math.min(GATHERED_SAMPLES, limit))
+    if (gatherer.samples(from, to) > limit) throw new TooManySamplesError(limit)
+    signal?.throwIfAborted()
+    yield gatherer.storedRows(from, to)
   }
 }
 

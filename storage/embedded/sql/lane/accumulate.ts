@@ -172,17 +172,14 @@ function most(values: Int32Array, from: number, to: number, before: number): num
   return most
 }
 
-/** Of integers whose sum, and those on the way to it, are 32 bits. */
+/**
+ * Of integers whose sum, and those on the way to it, are 32 bits. One by one: the compiler checks bounds for every value of an unrolled loop, which takes
+ * twice as long.
+ */
 function narrowSum(values: Int32Array, from: number, to: number): number {
-  let a = 0
-  let b = 0
-  let i = from
-  for (; i + 3 < to; i += 4) {
-    a = (a + values[i] + values[i + 1]) | 0
-    b = (b + values[i + 2] + values[i + 3]) | 0
-  }
-  for (; i < to; i++) a = (a + values[i]) | 0
-  return (a + b) | 0
+  let sum = 0
+  for (let i = from; i < to; i++) sum = (sum + values[i]) | 0
+  return sum
 }
 
 function wideSum(values: Int32Array, from: number, to: number): number {
