@@ -145,7 +145,8 @@ export const configSchema = Type.Object({
     default: 4096 * MIB,
     minimum: MIB,
     maximum: 2 ** 44,
-    description: 'Bytes of scratch space on disk that the statements of one query thread may use, and each statement in an engine process',
+    description:
+      'Bytes of scratch space on disk that the statements of one query thread may use, and each statement in an engine process; a quarter of it beside that is for samples that a query thread keeps packed',
   }),
   sql_max_text_bytes: Type.Integer({
     default: DEFAULT_LIMITS.textBytes,

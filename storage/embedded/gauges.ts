@@ -57,6 +57,7 @@ export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
   gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
   gauge('scratch_bytes', 'Bytes of scratch space on disk that statements use now', () => bytesBelow(temp))
   gauge('sample_cache_bytes', 'Bytes of samples that the query threads keep decoded', () => pool.sampleBytes)
+  gauge('sample_file_bytes', 'Bytes of samples that the query threads keep packed in scratch files', () => pool.sampleFileBytes)
   gauge('wal_buffer_bytes', 'Memory of records that wait for the log', () => wal.memory)
   gauge(
     'catalog_memory_bytes',

@@ -48,14 +48,17 @@ const count = Math.floor(at / 15_000)
 const windows = { first: start + 60_007, interval: 15_000, count: Math.max(1, count - 4), range: 60_000 }
 const request: SampleRequest = { namespace: 'default', measurement: 'soak', field: 'a', start: BENCH_START, end: BENCH_START + BigInt(at) * 1_000_000n }
 const samples = hosts * ROUNDS * (segments + 1)
-const cases: Record<string, { cache: number; request: SampleRequest }> = {
+const cases: Record<string, { cache: number; files?: true; request: SampleRequest }> = {
   'ends of windows, room for all packed': { cache: samples * 6, request: { ...request, windows } },
   'ends of windows, room for a fifth': { cache: samples, request: { ...request, windows } },
+  'ends of windows, in files': { cache: samples, files: true, request: { ...request, windows } },
+  'whole, in files': { cache: samples, files: true, request },
   'whole, room for all packed': { cache: samples * 6, request },
   'whole, room for a fifth': { cache: samples, request },
 }
-for (const [name, { cache, request }] of Object.entries(cases)) {
-  const context = { ...(await db.context()), sampleBlocks: new SampleBlocks(cache) }
+for (const [name, { cache, files, request }] of Object.entries(cases)) {
+  const scratch = files === undefined ? undefined : { directory: db.config.tempDir, budget: 2 ** 32, name: 'bench' }
+  const context = { ...(await db.context()), sampleBlocks: new SampleBlocks(cache, scratch) }
   const taken: number[] = []
   let given = 0
   for (let run = 0; run < RUNS; run++) {

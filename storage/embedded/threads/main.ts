@@ -1,6 +1,6 @@
 /** Entry of an engine thread: takes messages in order (messages.ts), keeps the state, runs jobs, flushes and compactions. */
 import { setPriority } from 'node:os'
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort, threadId, workerData } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
 import { HeapTrimmer } from 'svcdb/lib/heap'
 import { archiveDay, daysBefore } from '../archive/archive-writer.ts'
@@ -9,6 +9,7 @@ import { Duck } from '../duckdb/duckdb.ts'
 import { mergedKeys } from '../encryption/encrypted-write.ts'
 import { ProcessPool } from '../engine-process/pool.ts'
 import type { RelationContext } from '../read/relation.ts'
+import type { PackedFilesOptions } from '../read/samples/packed-files.ts'
 import { SampleBlocks } from '../read/samples/source-blocks.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
@@ -16,11 +17,14 @@ import { TagDictionaries } from '../series/tag-source.ts'
 import { ThreadWarmUp } from '../warm-up/thread-warm-up.ts'
 import { collectGarbage } from './collect.ts'
 import { JobRunner, wireError } from './job-runner.ts'
-import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
+import type { FromWorker, ToWorker, WorkerConfig, WorkerData } from './messages.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { SnapshotPin } from './snapshot-pins.ts'
 import { WorkerState } from './state.ts'
 import { threadUsage } from './usage.ts'
+
+/** Of scratch space, for packed samples. */
+const PACKED_SHARE = 1 / 4
 
 const { dataDir, shared, config, state: events, eventsPublished, trust, pins } = workerData as WorkerData
 const port = parentPort
@@ -36,7 +40,7 @@ state.applied = eventsPublished
 // Messages queue up in the port until the listener is there.
 const duck = await Duck.open(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
-const sampleBlocks = new SampleBlocks(config.sampleCacheBytes)
+const sampleBlocks = new SampleBlocks(config.sampleCacheBytes, packedFiles(config))
 const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })
 const { sqlLimits, sqlFunctions, maxScratchBytes } = config
 const processes = new ProcessPool(config)
@@ -66,12 +70,19 @@ const warmUp = new ThreadWarmUp(
 /** Flushes run one after the other, and so do compactions; a flush does not wait for a compaction, or ingest would have to wait as well. */
 const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 
-let samplesKept = 0
+/** A part of what statements may use on disk; threads that answer no questions have none. */
+function packedFiles({ tempDir, maxScratchBytes }: WorkerConfig): PackedFilesOptions | undefined {
+  if (maxScratchBytes === undefined) return undefined
+  return { directory: tempDir, budget: Math.floor(maxScratchBytes * PACKED_SHARE), name: String(threadId) }
+}
+
+let samplesKept = { bytes: 0, fileBytes: 0 }
 let unreadPages = 0
 
 /** Reports how much the sample blocks take, and segments they could not be read from, when that has changed. */
 function reportSamples(): void {
-  if (sampleBlocks.bytes !== samplesKept) post({ kind: 'samples-kept', bytes: (samplesKept = sampleBlocks.bytes) })
+  const { bytes, fileBytes } = sampleBlocks
+  if (bytes !== samplesKept.bytes || fileBytes !== samplesKept.fileBytes) post({ kind: 'samples-kept', ...(samplesKept = { bytes, fileBytes }) })
   const { refusedSegments } = sampleBlocks
   if (refusedSegments !== unreadPages) post({ kind: 'unread-pages', segments: refusedSegments - unreadPages })
   unreadPages = refusedSegments
@@ -84,6 +95,7 @@ function maintain(chain: keyof typeof chains, id: number, work: () => Promise<Fr
 async function close(): Promise<void> {
   jobs.cancelAll()
   processes.close()
+  sampleBlocks.close()
   await warmUp.end()
   await Promise.all(Object.values(chains))
   while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))

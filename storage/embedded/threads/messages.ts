@@ -167,6 +167,6 @@ export type FromWorker =
   /** A slice of the warm-up, as of thread-warm-up.ts. */
   | { kind: 'warmed-up'; id: number; outcome: { jobs: number; ms: number; cause?: string } }
   /** What the thread keeps of samples, when it has changed. */
-  | { kind: 'samples-kept'; bytes: number }
+  | { kind: 'samples-kept'; bytes: number; fileBytes: number }
   /** Segments whose pages were not understood, since the message before. */
   | { kind: 'unread-pages'; segments: number }

@@ -53,6 +53,7 @@ class EngineThread {
   private readonly timers: Environment['timers']
   /** Of samples that the thread keeps. */
   sampleBytes = 0
+  sampleFileBytes = 0
   private lastUsage: ThreadUsage = { heapBytes: 0, bufferBytes: 0, duckdbBytes: 0 }
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
@@ -134,6 +135,7 @@ class EngineThread {
         return metrics.unreadPages.inc(message.segments)
       case 'samples-kept':
         this.sampleBytes = message.bytes
+        this.sampleFileBytes = message.fileBytes
         return
       case 'fetch': {
         const { id, request } = message
@@ -303,6 +305,10 @@ export class WorkerPool {
   /** Of samples that the query threads keep, as of their last message. */
   get sampleBytes(): number {
     return [...this.queries, ...this.leaving].reduce((sum, thread) => sum + thread.sampleBytes, 0)
+  }
+
+  get sampleFileBytes(): number {
+    return [...this.queries, ...this.leaving].reduce((sum, thread) => sum + thread.sampleFileBytes, 0)
   }
 
   /** Of each thread there is. */

@@ -21,6 +21,30 @@ const WORTH = 0.7
 const MINIBLOCK_BYTES = 14
 const SERIES_BYTES = 12
 
+/** The head of an image: two doubles and some numbers. */
+const IMAGE_TIMES_BYTES = 16
+const IMAGE_NUMBERS = 6
+const IMAGE_SPARSE = 1
+const IMAGE_FALLS = 2
+
+/** What a packed block is made of. */
+export interface PackedParts {
+  series: Int32Array
+  starts: Int32Array
+  divisor: number | undefined
+  sparse: true | undefined
+  minTime: number
+  maxTime: number
+  falls: boolean
+  firstMiniblocks: Int32Array
+  origins: Int32Array
+  bases: Int32Array
+  places: Int32Array
+  shapes: Uint16Array
+  words: Int32Array
+  doubles: Float64Array | undefined
+}
+
 export class PackedBlock {
   readonly series: Int32Array
   readonly starts: Int32Array
@@ -40,24 +64,68 @@ export class PackedBlock {
   private readonly words: Int32Array
   private readonly doubles: Float64Array | undefined
 
-  /** @param block whose series and starts are kept. */
-  constructor(block: SampleBlock, divisor: number | undefined, packer: Packer, doubles: Float64Array | undefined) {
-    const { series, starts, sparse, minTime, maxTime } = block
+  constructor(parts: PackedParts) {
+    const { series, starts, divisor, sparse, minTime, maxTime, falls, firstMiniblocks, origins, bases, places, shapes, words, doubles } = parts
     this.series = series
     this.starts = starts
     this.divisor = divisor
     this.sparse = sparse
     this.minTime = minTime
     this.maxTime = maxTime
-    this.falls = packer.falls
-    this.firstMiniblocks = packer.firstMiniblocks.slice(0, series.length)
-    this.origins = packer.origins.slice(0, packer.miniblocks)
-    this.bases = packer.bases.slice(0, packer.miniblocks)
-    this.places = packer.places.slice(0, packer.miniblocks)
-    this.shapes = packer.shapes.slice(0, packer.miniblocks)
-    // Of the last miniblock a word more may be looked at.
-    this.words = packer.words.slice(0, packer.used + 1)
+    this.falls = falls
+    this.firstMiniblocks = firstMiniblocks
+    this.origins = origins
+    this.bases = bases
+    this.places = places
+    this.shapes = shapes
+    this.words = words
     this.doubles = doubles
+  }
+
+  /** What `image` gave, one after the other. @param buffer whose memory is the block's. */
+  static of(buffer: ArrayBuffer): PackedBlock {
+    const [minTime, maxTime] = new Float64Array(buffer, 0, 2)
+    const [runs, miniblocks, used, samples, divisor, flags] = new Int32Array(buffer, IMAGE_TIMES_BYTES, IMAGE_NUMBERS)
+    let at = IMAGE_TIMES_BYTES + IMAGE_NUMBERS * 4
+    const doubles = samples === 0 ? undefined : new Float64Array(buffer, at, samples)
+    at += samples * 8
+    const ints = (length: number): Int32Array => {
+      const array = new Int32Array(buffer, at, length)
+      at += length * 4
+      return array
+    }
+    return new PackedBlock({
+      minTime,
+      maxTime,
+      divisor: divisor === 0 ? undefined : divisor,
+      sparse: (flags & IMAGE_SPARSE) === 0 ? undefined : true,
+      falls: (flags & IMAGE_FALLS) !== 0,
+      doubles,
+      series: ints(runs),
+      starts: ints(runs + 1),
+      firstMiniblocks: ints(runs),
+      origins: ints(miniblocks),
+      bases: ints(miniblocks),
+      places: ints(miniblocks),
+      words: ints(used),
+      shapes: new Uint16Array(buffer, at, miniblocks),
+    })
+  }
+
+  /** All of it as bytes, a multiple of four. */
+  image(): Uint8Array[] {
+    const { minTime, maxTime, series, starts, firstMiniblocks, origins, bases, places, words, shapes, doubles, divisor, sparse, falls } = this
+    const numbers = Int32Array.of(
+      series.length,
+      origins.length,
+      words.length,
+      doubles === undefined ? 0 : doubles.length,
+      divisor ?? 0,
+      (sparse === true ? IMAGE_SPARSE : 0) | (falls ? IMAGE_FALLS : 0),
+    )
+    const parts = [Float64Array.of(minTime, maxTime), numbers, ...(doubles === undefined ? [] : [doubles])]
+    const rest = [series, starts, firstMiniblocks, origins, bases, places, words, shapes, ...((shapes.length & 1) === 0 ? [] : [new Uint16Array(1)])]
+    return [...parts, ...rest].map(({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength))
   }
 
   get bytes(): number {
@@ -278,7 +346,24 @@ export class Packer {
     this.begin(series.length, rows)
     for (let run = 0; run < series.length; run++)
       this.run(run, starts[run], starts[run + 1], times, divisor === undefined || values instanceof Int32Array ? values : this.scaled, minTime)
-    const packed = new PackedBlock(block, divisor, this, doubles ? (values as Float64Array).slice(0, rows) : undefined)
+    const { miniblocks } = this
+    const packed = new PackedBlock({
+      series,
+      starts,
+      divisor,
+      sparse: block.sparse,
+      minTime,
+      maxTime,
+      falls: this.falls,
+      firstMiniblocks: this.firstMiniblocks.slice(0, series.length),
+      origins: this.origins.slice(0, miniblocks),
+      bases: this.bases.slice(0, miniblocks),
+      places: this.places.slice(0, miniblocks),
+      shapes: this.shapes.slice(0, miniblocks),
+      // Of the last miniblock a word more may be looked at.
+      words: this.words.slice(0, this.used + 1),
+      doubles: doubles ? (values as Float64Array).slice(0, rows) : undefined,
+    })
     return packed.bytes > small ? undefined : packed
   }
 

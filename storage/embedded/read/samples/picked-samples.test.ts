@@ -153,12 +153,13 @@ class Writer {
   }
 }
 
-async function run(t: Test, random: Random, left: { picked: number; packed: number; rows: number }): Promise<void> {
+async function run(t: Test, random: Random, left: { picked: number; packed: number; rows: number; inFiles: number }): Promise<void> {
   // Measurements of a shared table are not packed.
   const writer = new Writer(random, random.chance(0.2))
   const { db } = writer
-  // Little room, so that blocks are packed; or so little that they are not kept.
-  const small = new SampleBlocks(random.pick([10_000, 30_000]))
+  // Little room, so that blocks are packed; or so little that they are not kept, or only in files.
+  const files = { directory: db.config.tempDir, budget: random.pick([20_000, 1 << 20]), name: 'test' }
+  const small = new SampleBlocks(random.pick([10_000, 30_000]), random.chance(0.6) ? files : undefined)
   const frozen: number[] = []
   try {
     for (let step = 0; step < 25; step++) {
@@ -190,17 +191,20 @@ async function run(t: Test, random: Random, left: { picked: number; packed: numb
       const picked = await read(db, small, { ...within, windows })
       t.strictSame([...picked.keys()], [...all.keys()])
       for (const [series, own] of picked) left.picked += check(own, all.get(series) as Series, windows)
+      left.inFiles += small.fileBytes
     }
   } finally {
+    small.close()
     db.close()
   }
 }
 
 t.test(`samples between the ends of windows may be left out, SVC_SEED=${seed}`, async (t) => {
   const random = new Random(seed)
-  const left = { picked: 0, packed: 0, rows: 0 }
+  const left = { picked: 0, packed: 0, rows: 0, inFiles: 0 }
   for (let i = 0; i < Number(process.env.SVC_RUNS ?? 6); i++) await run(t, random, left)
   t.ok(left.packed > 0)
   t.ok(left.rows > 0)
+  t.ok(left.inFiles > 0)
   t.ok(left.picked > 0, `${left.picked} samples were left out`)
 })

@@ -14,6 +14,7 @@ import type { RelationContext } from '../relation.ts'
 import { rawColumn, readSql, type Source, segmentPathOf, timeConditions } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import type { PackedBlock } from './packed-block.ts'
+import type { PackedFiles } from './packed-files.ts'
 import type { RowBlock } from './row-block.ts'
 import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
@@ -77,9 +78,9 @@ export class SegmentBlocks {
   /** By measurement; readers may hold segments that are gone. */
   private readonly layouts = new WeakMap<SegmentMeta, Map<number, SegmentLayout>>()
 
-  constructor(cache: BlockCache) {
+  constructor(cache: BlockCache, files: PackedFiles | undefined) {
     this.cache = cache
-    this.pages = new SegmentPages(cache)
+    this.pages = new SegmentPages(cache, files)
   }
 
   /** Segments whose pages could not be read, and that DuckDB has read instead. */

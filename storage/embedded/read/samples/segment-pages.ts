@@ -15,6 +15,7 @@ import { type Source, segmentPathOf } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { millisecondRange } from './millisecond-range.ts'
 import { PackedBlock, Packer } from './packed-block.ts'
+import type { PackedFiles } from './packed-files.ts'
 import { frameOfPacked, packedGroup } from './packed-group.ts'
 import { blockOf, compactBlock, type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes, withKinds } from './page-block.ts'
 import type { RowBlock } from './row-block.ts'
@@ -58,6 +59,7 @@ export class SegmentPages {
   /** Segments left to DuckDB because of what their pages are. */
   refused = 0
   private readonly cache: BlockCache
+  private readonly files: PackedFiles | undefined
   private readonly decoder = new ColumnDecoder()
   private readonly room = new ChunkRoom()
   private readonly packer = new Packer()
@@ -66,8 +68,10 @@ export class SegmentPages {
   private numbers = new Int32Array(0)
   private others = new Int32Array(0)
 
-  constructor(cache: BlockCache) {
+  /** @param files for packed blocks; absent: they are kept in memory. */
+  constructor(cache: BlockCache, files: PackedFiles | undefined) {
     this.cache = cache
+    this.files = files
   }
 
   /** The blocks of a segment that may have rows of the series (ascending) and the range, by series, then time; undefined when DuckDB has to read them. */
@@ -146,7 +150,7 @@ export class SegmentPages {
   /** Undefined where a field's values are not packed. */
   private packedOf(known: Known, file: LazyFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
     if (scope.packed !== true || known.values.entries.has(scope.field.id * GROUP_SPAN + group) || isEmpty(index, group, column)) return undefined
-    return this.cache.get(known.packed, scope.field.id * GROUP_SPAN + group, scope.question) ?? this.packed(known, file.opened, index, group, column, scope)
+    return this.keptPacked(known, group, scope) ?? this.packed(known, file, index, group, column, scope)
   }
 
   /** Calls what reads values of a row group. @returns undefined when they are not to be read. */
@@ -203,17 +207,23 @@ export class SegmentPages {
 
   private keptAny(known: Known, group: number, scope: AnyScope): PageBlock | PackedBlock | undefined {
     const block = this.keptBlock(known, group, scope)
-    if (block !== undefined || scope.packed === undefined) return block
-    return this.cache.get(known.packed, scope.field.id * GROUP_SPAN + group, scope.question)
+    return block ?? (scope.packed === undefined ? undefined : this.cache.get(known.packed, scope.field.id * GROUP_SPAN + group, scope.question))
+  }
+
+  /** Of the cache or of a file. */
+  private keptPacked(known: Known, group: number, { field, question, scratch }: AnyScope): PackedBlock | undefined {
+    const key = field.id * GROUP_SPAN + group
+    return this.cache.get(known.packed, key, question) ?? this.files?.get(known.packed, key, question, scratch)
   }
 
   private async load(wanted: Wanted): Promise<AnyBlock[] | undefined> {
     const { segment, known, scope } = wanted
     await scope.context.verifier?.ensure([segment], scope.signal)
     return this.guarded(known, async () => {
-      const file = this.open(segment, known, scope)
+      const file = new LazyFile(() => this.open(segment, known, scope))
       try {
-        return await this.read(wanted, file, this.indexOf(known, file, scope))
+        const index = this.cache.get(known.index, 0, scope.question) ?? this.indexOf(known, file.opened, scope)
+        return await this.read(wanted, file, index)
       } finally {
         file.close()
       }
@@ -248,7 +258,7 @@ export class SegmentPages {
     return index
   }
 
-  private async read({ source, known, column, series, scope }: Wanted, file: ParquetFile, index: SegmentIndex): Promise<AnyBlock[]> {
+  private async read({ source, known, column, series, scope }: Wanted, file: LazyFile, index: SegmentIndex): Promise<AnyBlock[]> {
     const out: AnyBlock[] = []
     const tooMany = new LongSeries(scope)
     let turn = performance.now()
@@ -258,7 +268,10 @@ export class SegmentPages {
         continue
       }
       const block =
-        this.keptBlock(known, group, scope) ?? this.packed(known, file, index, group, column, scope) ?? this.decode(known, file, index, group, column, scope)
+        this.keptBlock(known, group, scope) ??
+        (scope.packed === undefined ? undefined : this.keptPacked(known, group, scope)) ??
+        this.packed(known, file, index, group, column, scope) ??
+        this.decode(known, file.opened, index, group, column, scope)
       const part = block instanceof PackedBlock ? block : partOf(block, source.measurement)
       if (part !== undefined) {
         tooMany.check(part)
@@ -273,32 +286,45 @@ export class SegmentPages {
   }
 
   /** Undefined where blocks are not to be packed, or cannot be. */
-  private packed(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
+  private packed(known: Known, file: LazyFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
     const { field, question, context } = scope
     if (scope.packed !== true || index.measurement >= 0 || known.unpacked.has(field.id)) return undefined
-    if (scope.whole === true && !this.cache.admits(index.footer.rows[group] * PACKED_BYTES, question)) return undefined
+    const expected = index.footer.rows[group] * PACKED_BYTES
+    const inFile = this.files?.admits(expected, question) === true
+    if (scope.whole === true && !inFile && !this.cache.admits(expected, question)) return undefined
     const scratch = new Scratch(context.sampleBlocks.scratch)
     try {
-      const keptFrame = this.cache.get(known.frames, group, question) ?? this.packedFrame(known, group, scratch)
-      const frame = keptFrame ?? this.frameIn(scratch, file, index, group)
-      const packed = this.packer.pack(this.values(file, group, column, frame, scratch))
+      const keptFrame = this.cache.get(known.frames, group, question) ?? this.packedFrame(known, group, question, scratch)
+      const frame = keptFrame ?? this.frameIn(scratch, file.opened, index, group)
+      const packed = this.packer.pack(this.values(file.opened, group, column, frame, scratch))
       if (packed === undefined) known.unpacked.add(field.id)
-      else if (this.cache.admits(packed.bytes, question)) {
-        this.cache.put(known.packed, field.id * GROUP_SPAN + group, packed, packed.bytes, question)
-        if (packed.starts === frame.starts) known.packedFields.set(group, field.id)
-      }
+      else if (this.keepPacked(known, field.id * GROUP_SPAN + group, packed, inFile, question) && packed.starts === frame.starts)
+        known.packedFields.set(group, field.id)
       return packed
     } finally {
       scratch.release()
     }
   }
 
+  private keepPacked(known: Known, key: number, packed: PackedBlock, inFile: boolean, question: number): boolean {
+    if (inFile && this.files?.put(known.packed, key, packed, question) === true) return true
+    if (!this.cache.admits(packed.bytes, question)) return false
+    this.cache.put(known.packed, key, packed, packed.bytes, question)
+    return true
+  }
+
   /** Whose and when the rows of a group are, of a field that is kept packed. */
-  private packedFrame(known: Known, group: number, scratch: Scratch): Frame | undefined {
+  private packedFrame(known: Known, group: number, question: number, scratch: Scratch): Frame | undefined {
     const field = known.packedFields.get(group)
     if (field === undefined) return undefined
-    const packed = known.packed.entries.get(field * GROUP_SPAN + group)?.block as PackedBlock | undefined
-    return packed === undefined ? undefined : frameOfPacked(packed, scratch)
+    const key = field * GROUP_SPAN + group
+    const inMemory = known.packed.entries.get(key)?.block as PackedBlock | undefined
+    if (inMemory !== undefined) return frameOfPacked(inMemory, scratch)
+    const read = this.files?.get(known.packed, key, question, scratch)
+    if (read === undefined) return undefined
+    const frame = frameOfPacked(read, scratch)
+    // The block that is made of it keeps these.
+    return { ...frame, series: frame.series.slice(), starts: frame.starts.slice() }
   }
 
   private decode(known: Known, file: ParquetFile, index: SegmentIndex, group: number, column: StoredColumn, scope: ReadScope): PageBlock {

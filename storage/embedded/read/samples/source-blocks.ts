@@ -9,6 +9,7 @@ import { BlockCache } from './block-cache.ts'
 import { ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
 import { ChunkGroups, GROUP_CHUNKS, GROUP_SERIES } from './chunk-groups.ts'
 import { type BlockMask, blockMasks } from './mask-times.ts'
+import { PackedFiles, type PackedFilesOptions } from './packed-files.ts'
 import type { RowBlock } from './row-block.ts'
 import type { SampleBlock } from './sample-block.ts'
 import { ScratchPool } from './scratch.ts'
@@ -52,14 +53,16 @@ export class SampleBlocks {
   private readonly segments: SegmentBlocks
   private readonly chunks: ChunkBlocks
   private readonly groups: ChunkGroups
+  private readonly files: PackedFiles | undefined
 
-  /** @param budget bytes. */
-  constructor(budget: number) {
+  /** @param budget bytes of memory. @param files where packed blocks of segments are kept; absent: in memory. */
+  constructor(budget: number, files?: PackedFilesOptions) {
+    this.files = files === undefined ? undefined : new PackedFiles(files)
     this.newest = new NewestCache(Math.floor(budget / NEWEST_SHARE))
     this.scratch = new ScratchPool(Math.min(MAX_SCRATCH_BYTES, Math.floor(budget / SCRATCH_SHARE)))
     this.decodedSamples = Math.max(MIN_DECODED, Math.min(MAX_DECODED, Math.floor(budget / DECODED_BYTES)))
     this.cache = new BlockCache(budget, () => this.newest.bytes)
-    this.segments = new SegmentBlocks(this.cache)
+    this.segments = new SegmentBlocks(this.cache, this.files)
     this.chunks = new ChunkBlocks(this.cache)
     this.groups = new ChunkGroups(this.cache, this.chunks)
   }
@@ -67,6 +70,16 @@ export class SampleBlocks {
   /** Bytes of the blocks, of the newest rows and of memory kept for more. */
   get bytes(): number {
     return this.cache.bytes + this.newest.bytes + this.scratch.bytes
+  }
+
+  /** Bytes of packed blocks in files. */
+  get fileBytes(): number {
+    return this.files?.bytes ?? 0
+  }
+
+  /** Ends the use of files. */
+  close(): void {
+    this.files?.close()
   }
 
   /** Segments whose pages could not be read, and that DuckDB has read instead. */
@@ -87,7 +100,9 @@ export class SampleBlocks {
   /** Drops the blocks of segments and of a memtable (-1: none) that are gone. */
   forget(segments: readonly number[], memtable: number): void {
     if (segments.length === 0 && memtable < 0) return
-    this.cache.forget(new Set([...segments, ...(memtable < 0 ? [] : [memtableOwner(memtable)])]))
+    const gone = new Set([...segments, ...(memtable < 0 ? [] : [memtableOwner(memtable)])])
+    this.cache.forget(gone)
+    this.files?.forget(gone)
   }
 
   /** Oldest first. */

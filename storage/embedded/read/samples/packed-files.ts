@@ -1,0 +1,150 @@
+/**
+ * Packed blocks in scratch files: what large questions read again and again need not be in this process' memory, and is read back many times faster than
+ * it is decoded. A file for each segment, which goes with it. They have no names, are no part of the database, and end with the thread.
+ */
+import { closeSync, mkdirSync, openSync, readSync, unlinkSync, writevSync } from 'node:fs'
+import { join } from 'node:path'
+import type { OwnedBlocks } from './block-cache.ts'
+import { PackedBlock } from './packed-block.ts'
+import type { Scratch } from './scratch.ts'
+
+/** Open at once: as many as segments that a question reads. */
+const MAX_FILES = 512
+
+interface Place {
+  offset: number
+  /** Bytes. */
+  length: number
+}
+
+interface PackedFile {
+  fd: number
+  end: number
+  readonly places: Map<number, Place>
+  /** The question that used it last. */
+  question: number
+}
+
+export interface PackedFilesOptions {
+  directory: string
+  /** Bytes of all files. */
+  budget: number
+  /** Told apart from those of other threads. */
+  name: string
+}
+
+export class PackedFiles {
+  /** In order of use. */
+  private readonly files = new Map<OwnedBlocks<PackedBlock>, PackedFile>()
+  private readonly options: PackedFilesOptions
+  private held = 0
+  private next = 0
+  private broken = false
+
+  constructor(options: PackedFilesOptions) {
+    this.options = options
+  }
+
+  /** Of all files. */
+  get bytes(): number {
+    return this.held
+  }
+
+  has(owned: OwnedBlocks<PackedBlock>, key: number): boolean {
+    return this.files.get(owned)?.places.has(key) === true
+  }
+
+  /** @param scratch for its arrays: they are void once it is released. */
+  get(owned: OwnedBlocks<PackedBlock>, key: number, question: number, scratch: Scratch | undefined): PackedBlock | undefined {
+    const file = this.files.get(owned)
+    const place = file?.places.get(key)
+    if (file === undefined || place === undefined) return undefined
+    this.use(owned, file, question)
+    const { buffer } = scratch?.ints(place.length >> 2) ?? new Int32Array(place.length >> 2)
+    try {
+      const bytes = new Uint8Array(buffer, 0, place.length)
+      for (let at = 0; at < place.length; ) {
+        const read = readSync(file.fd, bytes, at, place.length - at, place.offset + at)
+        if (read === 0) throw new Error('the file ends early')
+        at += read
+      }
+    } catch {
+      // What cannot be read is decoded again.
+      this.drop(owned)
+      return undefined
+    }
+    return PackedBlock.of(buffer as ArrayBuffer)
+  }
+
+  /** Whether a block of this size would be taken. What the same question uses does not go for it. */
+  admits(bytes: number, question: number): boolean {
+    if (this.broken) return false
+    let missing = this.held + bytes - this.options.budget
+    if (missing <= 0) return true
+    for (const file of this.files.values()) {
+      if (file.question === question) continue
+      missing -= file.end
+      if (missing <= 0) return true
+    }
+    return false
+  }
+
+  /** @returns false when it was not taken. */
+  put(owned: OwnedBlocks<PackedBlock>, key: number, block: PackedBlock, question: number): boolean {
+    const views = block.image()
+    const length = views.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    if (!this.admits(length, question)) return false
+    for (const [other, { question: last }] of this.files) {
+      if (this.held + length <= this.options.budget && this.files.size < MAX_FILES) break
+      if (last !== question) this.drop(other)
+    }
+    try {
+      const file = this.files.get(owned) ?? this.open(question)
+      this.use(owned, file, question)
+      const offset = file.end
+      if (writevSync(file.fd, views, offset) !== length) throw new Error('the disk is full')
+      file.places.set(key, { offset, length })
+      file.end += length
+      this.held += length
+      return true
+    } catch {
+      // No room, or no such directory: then there are no such files.
+      this.broken = true
+      this.close()
+      return false
+    }
+  }
+
+  /** Drops the files of segments that are gone. */
+  forget(gone: ReadonlySet<number>): void {
+    for (const owned of [...this.files.keys()]) if (gone.has(owned.owner)) this.drop(owned)
+  }
+
+  close(): void {
+    for (const owned of [...this.files.keys()]) this.drop(owned)
+  }
+
+  private open(question: number): PackedFile {
+    const { directory, name } = this.options
+    const path = join(directory, `samples-${name}-${this.next++}`)
+    mkdirSync(directory, { recursive: true })
+    const fd = openSync(path, 'w+', 0o600)
+    // Without a name it is gone with whoever has it open, however that ends.
+    unlinkSync(path)
+    return { fd, end: 0, places: new Map(), question }
+  }
+
+  private use(owned: OwnedBlocks<PackedBlock>, file: PackedFile, question: number): void {
+    file.question = question
+    this.files.delete(owned)
+    this.files.set(owned, file)
+  }
+
+  private drop(owned: OwnedBlocks<PackedBlock>): void {
+    const file = this.files.get(owned)
+    if (file === undefined) return
+    this.files.delete(owned)
+    this.held -= file.end
+    closeSync(file.fd)
+  }
+}
