@@ -163,7 +163,14 @@ function visitBlock({ fields, visit }: RowScan, block: RowBlock, runs: Int32Arra
     return block.values(field, runs, scratch)
   }
   for (let field = 0; field < fields.length; field++) if (!block.dense(field) && values(field) === undefined) return false
-  const rows = { times: block.frame.times, runs, bounds: (field: number) => block.bounds(field), values: (field: number) => values(field) as RowValues }
+  const rows = {
+    get times() {
+      return block.frame.times
+    },
+    runs,
+    bounds: (field: number) => block.bounds(field),
+    values: (field: number) => values(field) as RowValues,
+  }
   return visit(rows) ? true : 'enough'
 }
 

@@ -3,7 +3,9 @@
  * time and its least value, and beside them, in as many bits as the widest takes, how far each sample is from those. Values that are no 32-bit integers stay
  * doubles. Made of blocks that have nothing but numbers at whole milliseconds; others stay as they are.
  */
+import { RUN } from '../../memtable/runs.ts'
 import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
+import { lowerBound } from './search.ts'
 
 const MINIBLOCK_SHIFT = 5
 const MINIBLOCK = 1 << MINIBLOCK_SHIFT
@@ -234,25 +236,24 @@ export class PackedBlock {
     }
   }
 
-  /** All values, not divided. @param room for what are integers, where they are. @returns it, or the doubles. */
-  unpackValuesTo(room: (length: number) => Int32Array): Int32Array | Float64Array {
+  /** Values where runs are (memtable/runs.ts), not divided. @param room for what are integers, where they are. @returns it, or all of the doubles. */
+  unpackValuesTo(runs: Int32Array, room: (length: number) => Int32Array): Int32Array | Float64Array {
     const { starts, series, firstMiniblocks, bases, places, shapes, words, doubles } = this
     if (doubles !== undefined) return doubles
     const values = room(starts[series.length])
-    for (let run = 0; run < series.length; run++) {
+    for (let r = 0, run = 0; r < runs.length; r += RUN) {
+      const [first, to] = [runs[r + 1], runs[r + 2]]
+      // Mostly they come in the order of the block.
+      if (starts[run] > first) run = lowerBound(starts, first + 1) - 1
+      while (starts[run + 1] <= first) run++
+      const start = starts[run]
       const end = starts[run + 1]
-      for (let from = starts[run], miniblock = firstMiniblocks[run]; from < end; from += MINIBLOCK, miniblock++) {
+      let from = start + ((first - start) & ~MINIBLOCK_MASK)
+      for (let miniblock = firstMiniblocks[run] + ((from - start) >> MINIBLOCK_SHIFT); from < to; from += MINIBLOCK, miniblock++) {
         const count = Math.min(MINIBLOCK, end - from)
         const shape = shapes[miniblock]
-        unpackInts(
-          words,
-          places[miniblock] + wordsOf(count, shape & WIDTH_MASK),
-          (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK,
-          count,
-          bases[miniblock],
-          values,
-          from,
-        )
+        const place = places[miniblock] + wordsOf(count, shape & WIDTH_MASK)
+        unpackInts(words, place, (shape >> VALUE_WIDTH_SHIFT) & WIDTH_MASK, count, bases[miniblock], values, from)
       }
     }
     return values

@@ -1,6 +1,7 @@
 /** A row group as a sample block: its series and times are decoded once for all fields, the values of a field are kept as they are stored. */
 import { SAMPLE_STALE } from 'svcdb/lib/columns'
 import { PageFault } from '../../parquet/page-fault.ts'
+import type { PackedBlock } from './packed-block.ts'
 import { BLOCK_BYTES, NAN_HIGH, type SampleBlock, STALE_LOW, zoneBytes } from './sample-block.ts'
 import { lowerBound } from './search.ts'
 
@@ -8,6 +9,8 @@ import { lowerBound } from './search.ts'
 export interface Frame extends Omit<SampleBlock, 'values' | 'divisor' | 'kinds' | 'blobs'> {
   /** Of each series, in a shared table. */
   measurements?: Int32Array
+  /** What tells times by itself: reading `times` unpacks all of them. */
+  packed?: PackedBlock
 }
 
 export interface PageBlock extends Frame, SampleBlock {}

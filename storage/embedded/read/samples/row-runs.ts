@@ -8,11 +8,14 @@ import { eachCommon } from './gather.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
 import type { Frame } from './page-block.ts'
 import type { MaskedFrame } from './row-block.ts'
+import { lowerBound } from './search.ts'
 
 /** A run of a series whose rows do not simply follow those of other blocks. */
 interface Overlap {
   position: number
   block: number
+  /** Place of the series in the block. */
+  at: number
   from: number
   to: number
   begin: number
@@ -47,7 +50,7 @@ export class RowRuns {
   /** @returns whether it has rows, masked ones aside. */
   add({ frame, masks }: MaskedFrame): boolean {
     const { lo, hi, parts, frames } = this
-    const { starts, times, series, minTime, maxTime } = frame
+    const { starts, series, minTime, maxTime } = frame
     const runs = new IntList(maxTime < lo || minTime > hi ? 0 : RUN * Math.min(series.length, this.series.length))
     frames.push(frame)
     this.runs.push(runs)
@@ -56,13 +59,13 @@ export class RowRuns {
     eachCommon(this.series, series, (position, at) => {
       const start = starts[at]
       const end = starts[at + 1]
-      const from = whole ? start : timeBound(times, lo, start, end)
-      const to = whole ? end : timeBound(times, hi + 1, from, end)
+      const from = whole ? start : boundIn(frame, at, lo, start, end)
+      const to = whole ? end : boundIn(frame, at, hi + 1, from, end)
       if (from === to) return
-      if (masks.length === 0) this.run(runs, frame, position, from, to)
+      if (masks.length === 0) this.run(runs, frame, at, position, from, to)
       else {
-        const n = unmaskedRuns(masks, series[at], frame, from, to, parts)
-        for (let i = 0; i < n; i++) this.run(runs, frame, position, parts[i * 2], parts[i * 2 + 1])
+        const n = unmaskedRuns(masks, series[at], frame.packed ?? frame, from, to, parts, at)
+        for (let i = 0; i < n; i++) this.run(runs, frame, at, position, parts[i * 2], parts[i * 2 + 1])
       }
     })
     return runs.length > 0
@@ -77,28 +80,30 @@ export class RowRuns {
     return out
   }
 
-  private run(runs: IntList, { times, duplicates }: Frame, position: number, from: number, to: number): void {
+  private run(runs: IntList, frame: Frame, at: number, position: number, from: number, to: number): void {
     const { newest } = this
-    if (!(newest[position] < times[from]) || (duplicates === true && !ascends(times, from, to))) {
+    if (!(newest[position] < timeIn(frame, at, from)) || !ascends(frame, from, to)) {
       this.disordered[position] = 1
       this.anyDisordered = true
     }
-    if (newest[position] < times[to - 1]) newest[position] = times[to - 1]
+    const last = timeIn(frame, at, to - 1)
+    if (newest[position] < last) newest[position] = last
     pushRun(runs, position, from, to)
   }
 
   private putInOrder(): void {
     const found: Overlap[][] = []
     for (const [block, runs] of this.runs.entries()) {
-      const { times, duplicates } = this.frames[block]
+      const frame = this.frames[block]
       const { values, length } = runs
       runs.length = 0
       for (let i = 0; i < length; i += RUN) {
         const [position, from, to] = [values[i], values[i + 1], values[i + 2]]
         if (this.disordered[position] === 0) pushRun(runs, position, from, to)
         else {
-          const inOrder = duplicates !== true || ascends(times, from, to)
-          ;(found[position] ??= []).push({ position, block, from, to, begin: times[from], end: times[to - 1], ascends: inOrder })
+          const at = lowerBound(frame.series, this.series[position])
+          const [begin, end] = [timeIn(frame, at, from), timeIn(frame, at, to - 1)]
+          ;(found[position] ??= []).push({ position, block, at, from, to, begin, end, ascends: ascends(frame, from, to) })
         }
       }
     }
@@ -136,13 +141,14 @@ export class RowRuns {
 
   /** Pushes what lies before rows of a time that both have, of the older one, which begins behind them then. @param b begins within `a`. */
   private leaveOut(a: Overlap, b: Overlap): void {
-    const [timesA, timesB] = [this.frames[a.block].times, this.frames[b.block].times]
+    const [frameA, frameB] = [this.frames[a.block], this.frames[b.block]]
     const laterA = a.block > b.block || (a.block === b.block && a.from > b.from)
-    let i = timeBound(timesA, b.begin, a.from, a.to)
+    let i = boundIn(frameA, a.at, b.begin, a.from, a.to)
     let j = b.from
     while (i < a.to && j < b.to) {
-      if (timesA[i] < timesB[j]) i++
-      else if (timesA[i] > timesB[j]) j++
+      const [timeA, timeB] = [timeIn(frameA, a.at, i), timeIn(frameB, b.at, j)]
+      if (timeA < timeB) i++
+      else if (timeA > timeB) j++
       else {
         if (laterA) this.push(b, j)
         else this.push(a, i)
@@ -166,9 +172,9 @@ export class RowRuns {
     const blocks = new Int32Array(rows)
     const at = new Int32Array(rows)
     let n = 0
-    for (const { block, from, to } of overlaps) {
+    for (const { block, at: place, from, to } of overlaps) {
       for (let row = from; row < to; row++, n++) {
-        times[n] = this.frames[block].times[row]
+        times[n] = timeIn(this.frames[block], place, row)
         blocks[n] = block
         at[n] = row
       }
@@ -198,7 +204,20 @@ function inPairs(found: readonly Overlap[], first: number, end: number): boolean
   return true
 }
 
-function ascends(times: Float64Array, from: number, to: number): boolean {
+/** Whether times of a series ascend; packed ones do. */
+function ascends(frame: Frame, from: number, to: number): boolean {
+  if (frame.duplicates !== true) return true
+  const { times } = frame
   for (let i = from + 1; i < to; i++) if (!(times[i - 1] < times[i])) return false
   return true
+}
+
+/** @param at the place of the series, as in `boundIn`. */
+function timeIn(frame: Frame, at: number, position: number): number {
+  return frame.packed === undefined ? frame.times[position] : frame.packed.time(at, position)
+}
+
+/** The first position of [from, to) of a series whose time is not below `ms`. */
+function boundIn(frame: Frame, at: number, ms: number, from: number, to: number): number {
+  return frame.packed === undefined ? timeBound(frame.times, ms, from, to) : frame.packed.timeBound(at, ms, from, to)
 }

@@ -178,10 +178,10 @@ function* gathered(
   }
 }
 
-/** Whether what is wanted has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
+/** Whether what is decoded for the question, often much more than lies in its range, has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
 export function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
-  const { samples } = expectedSamples(sources, all, range)
-  return !context.sampleBlocks.holds(samples * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
+  const { decoded } = expectedSamples(sources, all, range)
+  return !context.sampleBlocks.holds(decoded * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
 }
 
 /** Whether windows have so few ends that most samples are not beside one. */

@@ -24,8 +24,8 @@ export interface LaneValues {
 
 /** Some rows, each with a value of every field that was asked for. */
 export interface LaneBlock {
-  /** Milliseconds of all rows of the block. */
-  times: Float64Array
+  /** Milliseconds of all rows of the block. Who does not need them does not ask: they may be decoded then. */
+  readonly times: Float64Array
   /** The rows meant, in runs of one series each: three numbers, its position, the first row, the row after the last. Times ascend within a run. */
   runs: Int32Array
   /** Of a field by its number, as values are read; all of them are finite. Undefined where that is not known. */

@@ -4,11 +4,16 @@ import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { Buckets, Grouping } from './groups.ts'
 import type { LaneBlock } from './host.ts'
 
+const NO_TIMES = new Float64Array(0)
+
 /** The runs of a block by cell; a run that several buckets have is cut. @param joined runs of a cell that follow each other may be one: times do not ascend within it. */
-export function cellRuns({ runs, times }: LaneBlock, { groupOf, buckets }: Grouping, joined: boolean, out: IntList): void {
+export function cellRuns(block: LaneBlock, { groupOf, buckets }: Grouping, joined: boolean, out: IntList): void {
+  const { runs } = block
   out.length = 0
   out.room(runs.length)
   const { count, first, step } = buckets
+  // Not asked for where there is one bucket: they may have to be unpacked.
+  const times = count === 1 ? NO_TIMES : block.times
   for (let r = 0; r < runs.length; r += RUN) {
     const group = groupOf[runs[r]]
     if (group < 0) continue
