@@ -18,6 +18,8 @@ export interface LoadOptions {
   connections: number
   /** Rows a second at most; undefined: as fast as they are taken. */
   rate(): number | undefined
+  /** Rows of the time of `until`, in milliseconds, and `seconds` before come first, as fast as they are taken. */
+  past: { rows: number; seconds: number; until: number }
 }
 
 interface Body {
@@ -39,6 +41,7 @@ export class Load {
   private readonly bodies: Body[]
   private readonly totals: Float64Array
   private nextBody = 0
+  private made = 0
   private stopping = false
   private writers: Promise<void>[] = []
   private allowance = 0
@@ -88,7 +91,7 @@ export class Load {
     const { rate } = this.options
     for (;;) {
       const rows = rate()
-      if (rows === undefined || this.stopping) return
+      if (rows === undefined || this.stopping || this.inPast) return
       const now = performance.now()
       this.allowance = Math.min(rows, this.allowance + ((now - this.refilled) / 1000) * rows)
       this.refilled = now
@@ -100,8 +103,15 @@ export class Load {
     }
   }
 
+  /** Whether rows of the past are being written. */
+  get inPast(): boolean {
+    return this.made < this.options.past.rows
+  }
+
   private fill({ bytes, hosts, counters, gauges, times }: Body): void {
-    const now = Date.now()
+    const { rows, seconds, until } = this.options.past
+    const now = this.inPast ? Math.floor(until - seconds * 1000 * (1 - this.made / rows)) : Date.now()
+    this.made += hosts.length
     for (let line = 0; line < hosts.length; line++) {
       const host = hosts[line]
       const total = (this.totals[host] += 1 + (line & 7))

@@ -3,8 +3,10 @@
  * second (a rate over the last five minutes, the top five of the newest values, an average of the last minute in SQL), deletes some points every 15 s,
  * and lets retention remove what is old. Prints memory, disk, latency and rows by window of time, and fails when one of them grows.
  *
- *   node test/soak/soak.ts [minutes] [--rate full|half|rows a second] [--series n] [--alone seconds] [--config file] [--url address --pid number]
+ *   node test/soak/soak.ts [minutes] [--rate full|half|rows a second] [--series n] [--alone seconds] [--past seconds] [--config file] [--url address --pid number]
  *                          [--automation [--row-readers n]]
+ *
+ * With --past, rows of so many seconds before are written first, as fast as they are taken: the questions' range is full of data from the beginning on.
  *
  * With --automation 100,000 rows/s are written, unless --rate says otherwise, beside triggers, rollups and readers of the change stream (automation.ts); their lags
  * are printed, and may not grow either.
@@ -31,6 +33,8 @@ const SAMPLE_EVERY_MS = 500
 const FULL_SECS = 420
 /** Clock ticks of a second in /proc. */
 const TICKS = 100
+/** Rows a second of the past where no rate is given. */
+const PAST_RATE = 200_000
 /** Part of the rows that are taken at full speed. */
 const HALF = 0.5
 /** Rows a second. */
@@ -42,6 +46,8 @@ interface SoakOptions {
   series: number
   /** Seconds of writes without questions, to compare with. */
   alone: number
+  /** Seconds whose rows are written first. */
+  past: number
   /** Of the server, in place of the one made here. */
   config?: string
   other?: { url: string; pid: number }
@@ -71,14 +77,15 @@ async function soak(options: SoakOptions): Promise<boolean> {
   const questions = target.questions.map(({ name }) => name)
   const names = [...questions, ...lags]
   let rate = typeof options.rate === 'number' ? options.rate : undefined
-  const load = new Load({ url: target.url, series, connections: CONNECTIONS, rate: () => rate })
+  const past = { rows: Math.round((rate ?? PAST_RATE) * options.past), seconds: options.past, until: Date.now() }
+  const load = new Load({ url: target.url, series, connections: CONNECTIONS, rate: () => rate, past })
   const windows: Window[] = []
   const history: { at: number; rows: number }[] = []
   let failures: string[] = []
   let answers = new Map<string, number[]>()
   let ended = false
   let turn = 0
-  const began = performance.now()
+  let began = performance.now()
   const elapsed = (): number => (performance.now() - began) / 1000
 
   const ask = async ({ name, ask }: Question): Promise<void> => {
@@ -140,13 +147,17 @@ async function soak(options: SoakOptions): Promise<boolean> {
   try {
     if (options.rowReaders !== undefined) await automation.start(options.rowReaders)
     load.start()
+    while (load.inPast) await Promise.race([setTimeout(SAMPLE_EVERY_MS), load.failed.then(() => new Promise<never>(() => {}))])
+    if (past.rows > 0) print(`${load.rows} rows of the ${past.seconds} s before in ${Math.round(elapsed())} s`)
+    const before = load.rows
+    began = performance.now()
     print(
       `${series} series, ${rate === undefined ? `${options.rate} speed` : `${rate} rows/s`}, ${minutes} minutes, retention of ${retention} s; ${alone} s of writes alone first`,
     )
     print(header(names))
     const broken = load.failed.then(() => new Promise<never>(() => {}))
     await Promise.race([measure(alone), broken])
-    const aloneRate = load.rows / elapsed()
+    const aloneRate = (load.rows - before) / elapsed()
     if (options.rate === 'half') rate = aloneRate * HALF
     const asking = Promise.all([dashboard(), deleter()])
     const first = windows.length
@@ -244,6 +255,7 @@ if (import.meta.main) {
       'row-readers': { type: 'string', default: '1' },
       series: { type: 'string', default: '20000' },
       alone: { type: 'string', default: '20' },
+      past: { type: 'string', default: '0' },
       config: { type: 'string' },
       url: { type: 'string' },
       pid: { type: 'string' },
@@ -255,6 +267,7 @@ if (import.meta.main) {
     rate: rate === 'half' || rate === 'full' ? rate : Number(rate),
     series: Number(values.series),
     alone: Number(values.alone),
+    past: Number(values.past),
     ...(values.automation ? { rowReaders: Number(values['row-readers']) } : {}),
     ...(values.config === undefined ? {} : { config: values.config }),
     ...(values.url === undefined ? {} : { other: { url: values.url, pid: Number(values.pid) } }),
