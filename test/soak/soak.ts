@@ -35,6 +35,7 @@ const FULL_SECS = 420
 const TICKS = 100
 /** Rows a second of the past where no rate is given. */
 const PAST_RATE = 200_000
+const MIB = 1 << 20
 /** Part of the rows that are taken at full speed. */
 const HALF = 0.5
 /** Rows a second. */
@@ -162,9 +163,11 @@ async function soak(options: SoakOptions): Promise<boolean> {
     const asking = Promise.all([dashboard(), deleter()])
     const first = windows.length
     await Promise.race([measure(alone + seconds), broken])
+    const consumers = await memoryByConsumer(target.url)
     ended = true
     await asking
     await load.stop()
+    if (consumers !== '') print(`MiB by consumer: ${consumers}`)
     if (options.rowReaders !== undefined) print(automation.stop())
     const asked = windows.slice(first)
     const mean = asked.reduce((sum, { rows }) => sum + rows, 0) / asked.reduce((sum, { seconds }) => sum + seconds, 0)
@@ -234,6 +237,13 @@ function text(file: string): string {
   } catch {
     return ''
   }
+}
+
+/** Empty for a server that does not tell. */
+async function memoryByConsumer(url: string): Promise<string> {
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  const found = metrics.matchAll(/^svc_memory_bytes\{consumer="(\w+)"\} (\S+)$/gm)
+  return [...found].map(([, consumer, bytes]) => `${consumer} ${Math.round(Number(bytes) / MIB)}`).join(', ')
 }
 
 function bytesBelow(folder: string): number {
