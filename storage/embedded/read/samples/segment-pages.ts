@@ -5,7 +5,6 @@
  * Whatever is in the way of reading pages (PageFault: another encoding, damaged bytes) makes a segment one that DuckDB reads, which also says what is wrong.
  */
 import { setImmediate } from 'node:timers/promises'
-import { TooManySamplesError } from 'svcdb/lib/columns'
 import { ColumnDecoder } from '../../parquet/column-decoder.ts'
 import { PageFault } from '../../parquet/page-fault.ts'
 import { ChunkRoom, ParquetFile } from '../../parquet/parquet-file.ts'
@@ -13,6 +12,7 @@ import type { FieldDef } from '../../threads/definitions.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import { type Source, segmentPathOf } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
+import { LongSeries } from './long-series.ts'
 import { millisecondRange } from './millisecond-range.ts'
 import { PackedBlock, Packer } from './packed-block.ts'
 import type { PackedFiles } from './packed-files.ts'
@@ -470,29 +470,6 @@ export class SegmentPages {
       turn = performance.now()
     }
     return Int32Array.from(found)
-  }
-}
-
-/** A series that fills whole row groups is counted as they are read, so that one with too many samples is not in memory before anybody counts. */
-class LongSeries {
-  private readonly lo: number
-  private readonly hi: number
-  private readonly limit: number
-  private series = -1
-  private samples = 0
-
-  constructor({ range, limit }: ReadScope) {
-    ;[this.lo, this.hi] = millisecondRange([...range])
-    this.limit = limit
-  }
-
-  /** @throws TooManySamplesError */
-  check({ series, starts, minTime, maxTime }: AnyBlock): void {
-    if (series.length !== 1 || minTime < this.lo || maxTime > this.hi) return
-    const samples = starts[1] - starts[0]
-    this.samples = series[0] === this.series ? this.samples + samples : samples
-    this.series = series[0]
-    if (this.samples > this.limit) throw new TooManySamplesError(this.limit)
   }
 }
 
