@@ -2,16 +2,23 @@ import type { ColumnChunk, FieldInfo, SeriesChunk } from 'svcdb'
 import { decodeHistogram, encodeHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { type Aggregated, Aggregator } from './aggregate.ts'
+import { type Aggregated, type AggregateRequest, Aggregator, rowValue } from './aggregate.ts'
 import { type Aggregation, parseAggregation, targetColumns } from './aggregations.ts'
 import { boundariesOf, ceilBucket, floorBucket } from './boundaries.ts'
 import { bucketsOf, definitionOf } from './definition.ts'
 import { clipped, overlaps, type Range, withoutRange, withRange } from './ranges.ts'
 import { Rollup } from './rollup.ts'
+import { within } from './together.ts'
 import { plan } from './writer.ts'
 
 const all = (...names: string[]) => names.map((name) => parseAggregation(name) as Aggregation)
 const body = { name: 'r', source_measurement: 'a', target_measurement: 'b', every: '1h', aggregations: ['avg'] }
+const request = (boundaries: BigInt64Array, aggregations: Aggregation[], groupBy?: string[]): AggregateRequest => ({
+  boundaries,
+  bucketing: '',
+  aggregations,
+  groupBy,
+})
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
 
 t.test('ranges stay disjoint and ascending, cover what was added, and become their hull when they are too many', async (t) => {
@@ -105,7 +112,7 @@ t.test('every type is aggregated as documented', async (t) => {
       .map(({ name }) => name),
     ['b_count', 'b_first', 'b_last', 's_count', 's_first', 's_last', 'h_avg', 'h_sum', 'h_count', 'h_first', 'h_last'],
   )
-  const aggregator = new Aggregator(BigInt64Array.of(0n, 10n), fields, aggregations, undefined, 1e9)
+  const aggregator = new Aggregator(fields, [request(BigInt64Array.of(0n, 10n), aggregations)], 1e9)
   const columns: ColumnChunk[] = [
     { name: 'i', type: 'int64', values: BigInt64Array.of(-(2n ** 62n) - 1n, 2n ** 62n + 3n) },
     { name: 'u', type: 'uint64', values: BigUint64Array.of(2n ** 64n - 1n, 2n ** 64n - 2n) },
@@ -115,8 +122,8 @@ t.test('every type is aggregated as documented', async (t) => {
     { name: 'h', type: 'histogram', values: [histogram(3, [1, 2]), histogram(5, [3, 0, 4])] },
   ]
   aggregator.add({ series: 1, tags: { a: 'b' }, times: BigInt64Array.of(1n, 2n), columns })
-  const result = aggregator.result()
-  const value = Object.fromEntries(result.columns.map(({ name, values }) => [name, values[0]]))
+  const result = aggregator.result(0)
+  const value = Object.fromEntries(result.columns.map((column) => [column.name, rowValue(column, 0)]))
   t.match(value, { i_min: -(2n ** 62n) - 1n, i_max: 2n ** 62n + 3n, i_count: 2n, u_min: 2n ** 64n - 2n, u_max: 2n ** 64n - 1n, u_avg: 2 ** 64 })
   t.match(value, { d_sum: 140n, d_avg: 0.7, d_min: -10n, d_last: -10n, b_first: true, b_last: false, s_count: 1n, s_last: 'x', h_count: 2n })
   const sum = decodeHistogram(value.h_sum as Uint8Array)
@@ -131,7 +138,7 @@ t.test('random rows come to what plain loops make of them', async (t) => {
   for (let round = 0; round < 50; round++) {
     const width = BigInt(1 + Math.floor(random() * 50))
     const boundaries = BigInt64Array.from({ length: 21 }, (_, i) => BigInt(i) * width)
-    const aggregator = new Aggregator(boundaries, [{ name: 'v', type: 'float64' }], aggregations, ['g'], 1e9)
+    const aggregator = new Aggregator([{ name: 'v', type: 'float64' }], [request(boundaries, aggregations, ['g'])], 1e9)
     const wanted = new Map<string, { time: bigint; tie: string; v: number }[]>()
     for (let series = 0; series < 6; series++) {
       const tags = { g: String(series % 2), n: String(series) }
@@ -160,7 +167,7 @@ t.test('random rows come to what plain loops make of them', async (t) => {
         wanted.set(key, [...(wanted.get(key) ?? []), { time, tie: tags.n, v: values[i] }])
       }
     }
-    const { group, groups, times, columns } = aggregator.result()
+    const { group, groups, times, columns } = aggregator.result(0)
     if (group.length !== wanted.size) return t.fail(`seed ${SEED}: ${group.length} rows, not ${wanted.size}`)
     for (let row = 0; row < group.length; row++) {
       const points = wanted.get(`${groups[group[row]].g} ${times[row]}`)?.sort((a, b) => Number(a.time - b.time) || (a.tie < b.tie ? -1 : 1)) ?? []
@@ -181,24 +188,77 @@ t.test('random rows come to what plain loops make of them', async (t) => {
         list.length < 2 ? undefined : Math.sqrt(variance),
         quantile,
       ]
-      for (const [i, { name, values }] of columns.entries()) {
-        const [found, right] = [values[row], expected[i]]
+      for (const [i, column] of columns.entries()) {
+        const [found, right] = [rowValue(column, row), expected[i]]
         if (found === undefined || right === undefined ? found !== right : Math.abs(Number(found) - right) > 1e-9)
-          return t.fail(`seed ${SEED}: ${name} is ${found}, not ${right}`)
+          return t.fail(`seed ${SEED}: ${column.name} is ${found}, not ${right}`)
       }
     }
   }
   t.pass()
 })
 
+t.test('rollups that share a scan come to the same, bit for bit, as each by itself', async (t) => {
+  t.comment(`SVC_SEED=${SEED}`)
+  const random = seeded(SEED)
+  const some = all('avg', 'min', 'max', 'sum', 'count', 'first', 'last', 'stddev', 'quantile(0.3)')
+  const fields: FieldInfo[] = [
+    { name: 'f', type: 'float64' },
+    { name: 'i', type: 'int64' },
+    { name: 's', type: 'string' },
+  ]
+  for (let round = 0; round < 30; round++) {
+    const requests = Array.from({ length: 1 + Math.floor(random() * 8) }, (): AggregateRequest => {
+      const width = [7, 10, 30][Math.floor(random() * 3)]
+      const first = Math.floor((random() * 300) / width)
+      const boundaries = BigInt64Array.from({ length: 2 + Math.floor((random() * 200) / width) }, (_, i) => BigInt((first + i) * width))
+      const groupBy = [undefined, [], ['g']][Math.floor(random() * 3)]
+      return { boundaries, bucketing: String(width), aggregations: [some[4], ...some.filter(() => random() < 0.3)], groupBy }
+    })
+    const chunks = Array.from({ length: 5 }, (_, series): SeriesChunk => {
+      const times = BigInt64Array.from(new Set(Array.from({ length: 150 }, () => Math.floor(random() * 500))), BigInt).sort()
+      const validity = () => Uint8Array.from(times, () => (random() < 0.7 ? 1 : 0))
+      const base = random() < 0.5 ? 0n : 2n ** 60n
+      const columns: ColumnChunk[] = [
+        { name: 'f', type: 'float64', values: Float64Array.from(times, () => random() * 100), ...(random() < 0.5 ? { validity: validity() } : {}) },
+        { name: 'i', type: 'int64', values: BigInt64Array.from(times, () => base + BigInt(Math.floor(random() * 100))), validity: validity() },
+        { name: 's', type: 'string', values: Array.from(times, String), validity: validity() },
+      ]
+      return { series, tags: { g: String(series % 2), n: String(series) }, times, columns }
+    })
+    const shared = new Aggregator(fields, requests, 1e9)
+    for (const chunk of chunks) shared.add(chunk)
+    for (const [at, request] of requests.entries()) {
+      const alone = new Aggregator(fields, [request], 1e9)
+      for (const chunk of chunks) alone.add(chunk)
+      const [start, end] = [request.boundaries[0], request.boundaries[request.boundaries.length - 1]]
+      const rows = chunks.reduce((sum, { times }) => sum + times.filter((time) => time >= start && time < end).length, 0)
+      t.equal(alone.result(0).sourceRows, rows)
+      t.same(shared.result(at), alone.result(0), `seed ${SEED}, round ${round}, request ${at}`)
+    }
+  }
+})
+
+t.test('who needs the same slice shares a scan of it', async (t) => {
+  const every = (text: string) => bucketsOf({ every: text, timezone: null, origin: null, created: '0' })
+  const s = 1_000_000_000n
+  const end = (text: string, start: bigint, last: bigint) => {
+    const found = within([600n * s, 660n * s], { buckets: every(text), start: start * s, end: last * s })
+    return found === undefined ? undefined : found / s
+  }
+  t.equal(end('10s', 600n, 5000n), 660n, 'as far as the window')
+  t.equal(end('25s', 600n, 5000n), 650n, 'in whole buckets')
+  t.equal(end('10s', 560n, 630n), 630n, 'from before it, as far as there is something to do')
+  t.equal(end('10s', 530n, 5000n), undefined, 'not from long before it')
+  t.equal(end('10s', 660n, 5000n), undefined, 'nor from behind it')
+  t.equal(end('10s', 560n, 600n), undefined, 'nor only before it')
+  t.equal(end('2m', 600n, 5040n), 720n, 'one bucket may be longer than the window')
+  t.equal(end('1h', 0n, 3600n), undefined, 'but not by much')
+})
+
 t.test('what takes too much is refused, not held', async (t) => {
-  const aggregator = new Aggregator(
-    BigInt64Array.from({ length: 1001 }, (_, i) => BigInt(i)),
-    [{ name: 'v', type: 'float64' }],
-    all('avg'),
-    undefined,
-    10_000,
-  )
+  const boundaries = BigInt64Array.from({ length: 1001 }, (_, i) => BigInt(i))
+  const aggregator = new Aggregator([{ name: 'v', type: 'float64' }], [request(boundaries, all('avg'))], 10_000)
   const times = BigInt64Array.from({ length: 1000 }, (_, i) => BigInt(i))
   t.throws(() => aggregator.add({ series: 1, tags: {}, times, columns: [{ name: 'v', type: 'float64', values: new Float64Array(1000) }] }), {
     message: 'too much',

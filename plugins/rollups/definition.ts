@@ -79,6 +79,14 @@ export function bucketsOf({ every, timezone, origin, created }: Pick<Definition,
   return bucketing(every, timezone ?? '', origin ?? undefined, BigInt(created))
 }
 
+/** Equal for rollups whose buckets begin at the same times. */
+export function bucketingKey(definition: Definition): string {
+  const buckets = bucketsOf(definition)
+  if (buckets.kind === 'fixed') return `${buckets.step} ${buckets.anchor}`
+  const { every, timezone, origin } = definition
+  return JSON.stringify([every, timezone, origin])
+}
+
 export function aggregationsOf({ aggregations }: Pick<Definition, 'aggregations'>): Aggregation[] {
   return aggregations.flatMap((text) => parseAggregation(text) ?? [])
 }

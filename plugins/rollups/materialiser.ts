@@ -1,32 +1,37 @@
-/** One slice of a rollup: computed beside the data, then brought into the target through the public ways in. */
+/** One slice of the rollups of a source: computed beside the data out of one scan, then brought into each target through the public ways in. */
 import type { RunningJob, Svc } from 'svcdb'
-import { SvcError } from 'svcdb/lib/errors'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { patiently } from 'svcdb/lib/source'
 import type { RollupsConfig } from './config.ts'
 import type { RollupMetrics } from './metrics.ts'
-import type { RecomputeArgs, Recomputed } from './recompute-job.ts'
+import type { Done, RecomputeArgs, Recomputed, RecomputedPart, RecomputePart } from './recompute-job.ts'
 import type { Rollup } from './rollup.ts'
-import { type Done, deleteStale, fill, plan } from './writer.ts'
+import { deleteStale, fill, plan } from './writer.ts'
 
 const JOB = moduleUrl('./recompute-job.ts', import.meta.url)
 /** Rows of one write: the event loop is held for some milliseconds at most. */
 const BATCH_ROWS = 4096
-/** Source rows that a slice is made to have. */
-const WANTED_ROWS = 1_000_000
+/** Source rows that a slice is made to have: a scan costs some milliseconds, and reads segments in large parts, whatever it is for. */
+const WANTED_ROWS = 4_000_000
 const MAX_WAIT_MS = 10_000
 
-export interface Slice {
-  /** Where it began: the range's start, or where the source begins. */
-  start: bigint
+/** Work of one rollup: buckets from `start` on (undefined = where the source begins). */
+export interface Work {
+  rollup: Rollup
+  start: bigint | undefined
   end: bigint
-  written: number
 }
+
+/** What came of it: as the job has it, or an error. */
+export type Outcome = Exclude<RecomputedPart, { state: 'failed' }> | { state: 'failed'; error: unknown }
 
 export class Materialiser {
   private readonly svc: Svc
   private readonly config: RollupsConfig
   private readonly metrics: RollupMetrics
+  /** How many rollups of a source one job may have, where it is not as many as there are. */
+  private readonly limits = new Map<string, number>()
 
   constructor(svc: Svc, config: RollupsConfig, metrics: RollupMetrics) {
     this.svc = svc
@@ -34,44 +39,84 @@ export class Materialiser {
     this.metrics = metrics
   }
 
-  /**
-   * Computes buckets from `start` on (undefined = where the source begins), as many as one slice has, and replaces those of the target.
-   * @returns how far it came; undefined when the source has nothing before `end`.
-   */
-  async slice(rollup: Rollup, start: bigint | undefined, end: bigint, signal: AbortSignal): Promise<Slice | undefined> {
-    const result = await this.compute(rollup, start, end, signal)
-    if (result === undefined) return undefined
-    const { definition } = rollup
-    const { deletes, write } = plan(result)
-    await deleteStale(this.svc.storage, definition, deletes)
-    const written = await this.write(rollup, result, write, signal)
-    this.metrics.rows.inc(result.rows.sourceRows)
-    return { start: start ?? result.start, end: result.end, written }
+  /** Computes buckets of one rollup, as many as one slice has, and replaces those of the target. @returns how far it came; undefined when the source has nothing before `end`. */
+  async slice(rollup: Rollup, start: bigint, end: bigint, signal: AbortSignal): Promise<{ end: bigint; written: number } | undefined> {
+    const [outcome] = await this.compute([{ rollup, start, end }], signal)
+    if (outcome.state === 'failed') throw outcome.error
+    return outcome.state === 'done' ? { end: outcome.end, written: await this.bring(rollup, outcome, signal) } : undefined
   }
 
-  private async compute(rollup: Rollup, start: bigint | undefined, end: bigint, signal: AbortSignal): Promise<Done | undefined> {
-    const { storage } = this.svc
-    const { max_buckets_per_slice: maxBuckets, max_slice_bytes: maxBytes, job_timeout_secs: timeout, max_series_per_rollup: maxSeries } = this.config
-    const { definition } = rollup
+  /**
+   * Computes buckets of rollups of one source: as many as one slice of the first has, and those of the others that lie there. An outcome for each: where others than the
+   * first were left out, for there is no room for so many, they are apart. Never rejects.
+   */
+  async compute(works: readonly Work[], signal: AbortSignal): Promise<Outcome[]> {
+    const [{ rollup: leader }] = works
+    const { namespace, source } = leader.definition
+    const key = `${namespace}\0${source}`
+    const { max_buckets_per_slice: maxBuckets } = this.config
     for (;;) {
-      const slice = Math.min(rollup.slice, maxBuckets)
-      const args: RecomputeArgs = { definition, start, end, maxBuckets: slice, maxBytes, sql: storage.capabilities.has('sql'), plain: rollup.plain }
-      const options = { namespace: definition.namespace, signal, timeoutMs: timeout * 1000, timeoutSetting: 'rollups.job_timeout_secs' }
-      const job: RunningJob<Recomputed> = storage.run<Recomputed>(JOB, args, options)
-      const result = await job.result
-      if (result.state === 'empty') return undefined
-      if (result.state === 'done') {
-        rollup.plain = result.plain
-        const { groups, sourceRows } = result.rows
-        if (groups.length > maxSeries)
-          throw refused(rollup, `its target would have ${groups.length} series, and rollups.max_series_per_rollup is ${maxSeries}; group by fewer tags`)
-        if (sourceRows < WANTED_ROWS / 4) rollup.slice = Math.min(slice * 4, maxBuckets)
-        else if (sourceRows > WANTED_ROWS * 2) rollup.slice = Math.max(1, slice >> 1)
-        return result
+      const together = works.slice(0, this.limits.get(key) ?? works.length)
+      const slice = Math.min(leader.slice, maxBuckets)
+      const parts = together.map(({ rollup: { definition }, start, end }, i) => ({ definition, start, end, maxBuckets: i === 0 ? slice : maxBuckets }))
+      let result: Recomputed
+      try {
+        result = await this.run(leader, parts, signal)
+      } catch (error) {
+        if (signal.aborted || classify(error).code === 'BACKPRESSURE') return works.map(() => ({ state: 'failed', error }))
+        // It is not known whose fault it is: each by itself then, until it goes well.
+        if (together.length === 1) return works.map((_, i) => (i === 0 ? { state: 'failed', error } : APART))
+        this.limits.set(key, 1)
+        continue
       }
-      if (slice === 1) throw refused(rollup, `one bucket takes more than rollups.max_slice_bytes of ${maxBytes}; choose a shorter width or group by fewer tags`)
-      rollup.slice = Math.max(1, slice >> 2)
+      if (result.state === 'done') {
+        this.metrics.rows.inc(result.rowsRead)
+        if (together.length < works.length) this.limits.set(key, together.length * 2)
+        else this.limits.delete(key)
+        const { plain } = result
+        return works.map(({ rollup }, i) => (i < together.length ? this.outcome(rollup, (result as { parts: RecomputedPart[] }).parts[i], plain) : APART))
+      }
+      if (together.length > 1) this.limits.set(key, together.length >> 1)
+      else if (slice === 1) {
+        const cause = `one bucket takes more than rollups.max_slice_bytes of ${this.config.max_slice_bytes}; choose a shorter width or group by fewer tags`
+        return works.map((_, i) => (i === 0 ? { state: 'failed', error: refused(leader, cause) } : APART))
+      } else leader.slice = Math.max(1, slice >> 2)
     }
+  }
+
+  /** Replaces the buckets of the target by those computed. @returns points written. */
+  async bring(rollup: Rollup, done: Done, signal: AbortSignal): Promise<number> {
+    if (rollup.deleted) throw refused(rollup, 'it was deleted meanwhile')
+    const { deletes, write } = plan(done)
+    await deleteStale(this.svc.storage, rollup.definition, deletes)
+    return this.write(rollup, done, write, signal)
+  }
+
+  private run({ definition: { namespace, source }, plain }: Rollup, parts: RecomputePart[], signal: AbortSignal): Promise<Recomputed> {
+    const { storage } = this.svc
+    const { max_slice_bytes: maxBytes, job_timeout_secs: timeout } = this.config
+    const args: RecomputeArgs = { namespace, source, parts, maxBytes, sql: storage.capabilities.has('sql'), plain }
+    const job: RunningJob<Recomputed> = storage.run<Recomputed>(JOB, args, {
+      ...{ namespace, signal, timeoutMs: timeout * 1000 },
+      timeoutSetting: 'rollups.job_timeout_secs',
+    })
+    return job.result
+  }
+
+  private outcome(rollup: Rollup, part: RecomputedPart, plain: readonly string[]): Outcome {
+    if (part.state === 'failed') return { state: 'failed', error: new SvcError(part.code, part.message) }
+    rollup.plain = plain
+    if (part.state !== 'done') return part
+    const { buckets } = part
+    const { groups, sourceRows } = part.rows
+    const maxSeries = this.config.max_series_per_rollup
+    if (groups.length > maxSeries) {
+      const cause = `its target would have ${groups.length} series, and rollups.max_series_per_rollup is ${maxSeries}; group by fewer tags`
+      return { state: 'failed', error: refused(rollup, cause) }
+    }
+    if (sourceRows < WANTED_ROWS / 4) rollup.slice = Math.max(rollup.slice, Math.min(buckets * 4, this.config.max_buckets_per_slice))
+    else if (sourceRows > WANTED_ROWS * 2) rollup.slice = Math.max(1, Math.min(rollup.slice, buckets) >> 1)
+    return part
   }
 
   private async write(rollup: Rollup, { rows }: Done, places: Int32Array, signal: AbortSignal): Promise<number> {
@@ -104,6 +149,8 @@ export class Materialiser {
     return written
   }
 }
+
+const APART: Outcome = { state: 'apart' }
 
 function refused({ definition }: Rollup, cause: string): SvcError {
   return new SvcError('INVALID_REQUEST', `cannot materialise rollup "${definition.name}": ${cause}`)

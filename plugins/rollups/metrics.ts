@@ -31,6 +31,6 @@ export function rollupMetrics(
     recomputed: metrics.counter('rollup_ranges_recomputed_total', 'Ranges of buckets that were computed again'),
     failures: metrics.counter('rollup_failures_total', 'Passes of a rollup that failed; they are tried again'),
     points: metrics.counter('rollup_points_written_total', 'Points written to targets'),
-    rows: metrics.counter('rollup_source_rows_total', 'Rows of sources that were aggregated'),
+    rows: metrics.counter('rollup_source_rows_total', 'Rows of sources that were read, once for all rollups that share a scan'),
   }
 }

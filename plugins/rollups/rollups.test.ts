@@ -211,6 +211,23 @@ t.test('a rollup that fails again and again is parked with its error, and others
   t.match((await one.inject('/metrics')).body, /^svc_rollup_failures_total 1$/m)
 })
 
+t.test('a slice is read once for the rollups of its source', async (t) => {
+  const one = await node(t)
+  const widths = ['10m', '20m', '30m', '1h', '1h']
+  for (const [i, every] of widths.entries())
+    t.equal(
+      (await create(one, { name: `r${i}`, target_measurement: `t${i}`, every, aggregations: ['sum'], group_by_tags: i % 2 === 0 ? [] : null })).statusCode,
+      201,
+    )
+  const minutes = Array.from({ length: 360 }, (_, minute) => `cpu,host=h${minute % 3} v=1 ${T0 + (BigInt(minute) * HOUR) / 60n}`)
+  await write(one, [...minutes, line('cpu', 8, 1, ',host=h0')])
+  const done = async () => (await one.inject('/api/v1/rollups')).json().items.map(({ materialised_until: until }: { materialised_until: number }) => until)
+  await until(t, done, new Array(5).fill(Number(T0 + 6n * HOUR)), 'all have six hours')
+  for (const [i, points] of [36, 54, 12, 18, 6].entries()) t.equal((await rows(one, `t${i}`)).length, points, widths[i])
+  const read = Number(/^svc_rollup_source_rows_total (\d+)$/m.exec((await one.inject('/metrics')).body)?.[1])
+  t.ok(read < 2 * 360, `five rollups of 360 rows have read ${read}: their buckets end at different times`)
+})
+
 t.test('how far a rollup is behind is shown', async (t) => {
   const one = await node(t, { rollups: { park_after_failures: 1, max_series_per_rollup: 2 } })
   t.equal((await create(one, {})).statusCode, 201)

@@ -6,7 +6,7 @@ import type { FieldInfo, Job, JobIo, Matcher, Reader } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
 import { decimalText } from 'svcdb/lib/numbers'
-import { Aggregator, TooMuchError, tagsKey } from './aggregate.ts'
+import { Aggregator, rowValue, TooMuchError, tagsKey } from './aggregate.ts'
 import { targetColumns } from './aggregations.ts'
 import { boundariesOf, floorBucket } from './boundaries.ts'
 import { aggregationsOf, bucketsOf, type Definition } from './definition.ts'
@@ -104,7 +104,11 @@ async function computeLive(
     const floor = floorBucket(first, buckets)
     const boundaries = boundariesOf(buckets, floor < start ? start : floor, end, maxBuckets)
     const last = boundaries[boundaries.length - 1]
-    const aggregator = new Aggregator(boundaries, fields, aggregationsOf(definition), groupBy ?? undefined, maxBytes)
+    const aggregator = new Aggregator(
+      fields,
+      [{ boundaries, bucketing: '', aggregations: aggregationsOf(definition), groupBy: groupBy ?? undefined }],
+      maxBytes,
+    )
     try {
       for await (const chunk of reader.scan({
         namespace,
@@ -124,13 +128,18 @@ async function computeLive(
         `cannot show rollup "${definition.name}": what is not materialised yet takes more than rollups.max_slice_bytes of ${maxBytes}; narrow the range`,
       )
     }
-    const result = aggregator.result()
+    const result = aggregator.result(0)
     requireRoom(rows.length + result.group.length, maxRows)
-    const found = columns.map(({ name }) => result.columns.find((column) => column.name === name)?.values)
+    const found = columns.map(({ name }) => result.columns.find((column) => column.name === name))
     const keys = result.groups.map(tagsKey)
     for (let i = 0; i < result.group.length; i++) {
       const group = result.group[i]
-      rows.push({ time: result.times[i], tags: result.groups[group], key: keys[group], values: found.map((values) => values?.[i] ?? null) })
+      rows.push({
+        time: result.times[i],
+        tags: result.groups[group],
+        key: keys[group],
+        values: found.map((column) => (column === undefined ? null : (rowValue(column, i) ?? null))),
+      })
     }
     start = last
   }

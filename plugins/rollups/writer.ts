@@ -2,12 +2,10 @@
 import type { DeleteRequest, FieldType, Matcher, Storage } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { type Aggregated, tagsKey } from './aggregate.ts'
+import { type Aggregated, rowValue, tagsKey } from './aggregate.ts'
 import type { Value } from './cells.ts'
 import type { Definition } from './definition.ts'
-import type { Recomputed, StaleRows } from './recompute-job.ts'
-
-export type Done = Extract<Recomputed, { state: 'done' }>
+import type { Done, StaleRows } from './recompute-job.ts'
 
 /** Deletes of single series that one slice may make; with more, its range is deleted whole and written again. */
 const MAX_DELETES = 64
@@ -95,8 +93,9 @@ export function fill(batch: WriteBatch, target: string, rows: Aggregated, places
     if (number === undefined) series.set(group, (number = batch.resolver.series(measurement, Object.entries(rows.groups[group]).flat())))
     const time = rows.times[place]
     const row = table.addRow(number, Number(BigInt.asIntN(32, time)), Number(BigInt.asIntN(32, time >> 32n)), place)
-    for (const { name, type, scale, values } of rows.columns) {
-      const value = values[place]
+    for (const column of rows.columns) {
+      const { name, type, scale } = column
+      const value = rowValue(column, place)
       if (value !== undefined) setValue(batch, table.column(name, type), row, type, scale ?? 0, value)
     }
   }

@@ -1,5 +1,5 @@
 /**
- * Random work on a measurement with three rollups on two tiers, and a model that computes every bucket again from all raw points after each step. The model shares
+ * Random work on a measurement with rollups, three on two tiers or many that share scans, and a model that computes every bucket again from all raw points after each step. The model shares
  * no code with the plugin: buckets of days are found by the dates of Intl, aggregations by plain loops.
  */
 import { type Random, seeded } from 'svcdb/lib/random'
@@ -39,6 +39,8 @@ interface Tier {
   timezone?: string
   aggregations: string[]
   group_by_tags: string[] | null
+  /** It may fail at any time, and is not compared. */
+  fails?: true
   floor(time: bigint): bigint
 }
 
@@ -74,6 +76,34 @@ const TIERS: Tier[] = [
     floor: berlinDay,
   },
 ]
+
+const MINUTE = HOUR / 60n
+const WIDTHS: Pick<Tier, 'every' | 'timezone' | 'floor'>[] = [
+  { every: '10m', floor: (time) => time - (time % (10n * MINUTE)) },
+  { every: '1h', floor: hours(1n) },
+  { every: '2h', floor: hours(2n) },
+  { every: '5h', floor: hours(5n) },
+  { every: '1d', timezone: ZONE, floor: berlinDay },
+]
+/** Of a target where one for each series is too many: `max_series_per_rollup` of the test. */
+export const FEW_SERIES = 5
+
+/** Rollups of one source, of random widths, groups and aggregations, and one that fails whenever too many series have written. */
+export function manyTiers(random: Random): Tier[] {
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]
+  const many = Array.from({ length: 12 }, (_, i): Tier => {
+    const aggregations = TIERS[0].aggregations.filter(() => random() < 0.4)
+    const names = { name: `many${i}`, source: 'cpu', target: `cpu_many${i}` }
+    return {
+      ...names,
+      ...pick(WIDTHS),
+      aggregations: ['count', ...aggregations.filter((name) => name !== 'count')],
+      group_by_tags: pick([[], ['host'], ['core']]),
+    }
+  })
+  const failing: Tier = { name: 'fails', source: 'cpu', target: 'cpu_fails', ...WIDTHS[1], aggregations: ['sum'], group_by_tags: null, fails: true }
+  return [...many, failing, { name: 'tier', source: 'cpu_many0', target: 'cpu_tier', ...WIDTHS[4], aggregations: ['max'], group_by_tags: [] }]
+}
 
 const keyOf = (tags: Tags): string => JSON.stringify(Object.entries(tags).sort())
 
@@ -136,13 +166,15 @@ export class RollupWorld {
   private readonly until = new Map<string, bigint>()
   private fields = ['usage']
   private steps = 0
+  private tiers: Tier[]
 
-  constructor(seed: number) {
+  constructor(seed: number, tiers: (random: Random) => Tier[] = () => TIERS) {
     this.random = seeded(seed)
+    this.tiers = tiers(this.random)
   }
 
   async begin(ask: Ask): Promise<void> {
-    for (const { floor: _, source, target, ...tier } of TIERS)
+    for (const { floor: _, fails: __, source, target, ...tier } of this.tiers)
       await good(ask('POST', '/api/v1/rollups', { ...tier, source_measurement: source, target_measurement: target }), 201)
   }
 
@@ -156,6 +188,13 @@ export class RollupWorld {
     if (dice < 0.86) return this.drop(ask)
     if (dice < 0.93) return this.restore(ask)
     return this.refresh(ask)
+  }
+
+  /** Deletes one of the rollups on which no tier rests. */
+  async dropRollup(ask: Ask): Promise<void> {
+    const dropped = this.pick(this.tiers.filter(({ target, fails }) => fails === undefined && this.tiers.every(({ source }) => source !== target)))
+    this.tiers = this.tiers.filter((tier) => tier !== dropped)
+    await good(ask('DELETE', `/api/v1/rollups/${dropped.name}`), 204)
   }
 
   /** Waits until the targets are what the model says. @throws Error with the first difference. */
@@ -173,7 +212,8 @@ export class RollupWorld {
       items: { name: string; materialised_until: string; pending_repairs: unknown[]; last_error: string | null }[]
     }
     const rows = new Map<string, Point[]>([['cpu', [...this.points.values()]]])
-    for (const tier of TIERS) {
+    for (const tier of this.tiers) {
+      if (tier.fails) continue
       const state = items.find(({ name }) => name === tier.name)
       if (state === undefined) return `rollup ${tier.name} is not there`
       if (state.last_error !== null) return `${tier.name}: ${state.last_error}`
@@ -284,7 +324,7 @@ export class RollupWorld {
     const span = Number((this.newest - T0) / HOUR)
     const start = T0 + BigInt(Math.floor(this.random() * span)) * HOUR
     const end = start + BigInt(1 + Math.floor(this.random() * 30)) * HOUR
-    const { name } = this.pick(TIERS)
+    const { name } = this.pick(this.tiers.filter(({ fails }) => fails === undefined))
     await good(ask('POST', `/api/v1/rollups/${name}/refresh?start=${start}&end=${end}`), 200)
     return `a refresh of ${name}`
   }
