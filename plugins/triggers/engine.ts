@@ -137,11 +137,13 @@ export class Engine {
       if (trigger.enabled === enabled) return
       const after = enabled ? await this.now(namespace) : trigger.after
       const begins = enabled && !this.watchers.has(namespace) ? beginningAt(tenant.place, after) : undefined
-      await this.store.update(namespace, [{ ...trigger, enabled, after }], begins)
+      const enabledAt = enabled ? this.options.clock.now() : trigger.enabledAt
+      await this.store.update(namespace, [{ ...trigger, enabled, after, enabledAt }], begins)
       if (begins !== undefined) tenant.place = begins
       const current = tenant.byId.get(trigger.id) ?? trigger
       current.enabled = enabled
       current.after = after
+      current.enabledAt = enabledAt
       if (enabled) this.watch(tenant)
       else await this.unwatchIfIdle(tenant)
     })
@@ -237,6 +239,8 @@ export class Engine {
       storage,
       store: this.store,
       share: this.share,
+      clock: this.options.clock,
+      lookback: BigInt(config.gap_lookback_secs) * 1_000_000_000n,
       metrics,
       log,
       thresholds: { warning: config.warning_value, critical: config.critical_value },

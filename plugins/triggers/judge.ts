@@ -17,6 +17,8 @@ export interface Changed extends Rows {
   measurement: string
   position: string
   backfill: boolean
+  /** Read from the store: when they were written is not known. */
+  stored?: true
   times: Int32Array
 }
 
@@ -79,9 +81,10 @@ function* fire(
     const trigger = triggers[at]
     if (k % PAIRS === PAIRS - 1) yield
     if (!trigger.alive || !trigger.enabled) continue
+    const [low, high] = [times[row * 2], times[row * 2 + 1]]
+    if (change.stored && ((BigInt(high) << 32n) | BigInt(low >>> 0)) < trigger.since) continue
     let tags: Record<string, string> | undefined
     const tagsOf = (): Record<string, string> => (tags ??= change.tagsOf(series[row]))
-    const [low, high] = [times[row * 2], times[row * 2 + 1]]
     const judgement = tenant.cooldowns.judge(trigger, series[row], low, high, tagsOf, pending.changes)
     if (judgement === 'silent') counts.silent++
     else if (judgement === 'forgotten') counts.forgotten++

@@ -56,4 +56,6 @@ export interface Place {
   next: number
   /** Signals before it were handed to their channels. */
   handed: number
+  /** Milliseconds since the Unix epoch: what was written before is judged. Absent = as far as is known, nothing. */
+  caught_up?: number
 }

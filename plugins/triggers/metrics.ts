@@ -8,6 +8,7 @@ export interface TriggersMetrics {
   fired: Counter
   evicted: Counter
   gaps: Counter
+  stored: Counter
   queued: Counter
   delivered: Counter
   failed: Counter
@@ -57,6 +58,7 @@ export function triggersMetrics(metrics: Metrics, gauges: TriggersGauges): Trigg
     fired: metrics.counter('signals_fired_total', 'Signals'),
     evicted: metrics.counter('signal_evicted_total', 'Signals that went from the store because triggers.signal_store_capacity was reached'),
     gaps: metrics.counter('trigger_gaps_total', 'Times that points went from the log of changes before they were judged'),
+    stored: metrics.counter('trigger_stored_rows_judged_total', 'Rows that were read from the store after such a gap, and judged'),
     queued: perChannel('signal_delivery_queued_total', 'Signals handed to a channel'),
     delivered: perChannel('signal_delivery_total', 'Signals that a channel has delivered'),
     failed: perChannel('signal_delivery_failed_total', 'Attempts to deliver a signal that failed, and signals that were given up'),

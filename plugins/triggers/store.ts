@@ -12,6 +12,9 @@ const PAGE = 500
 /** Another process has judged the same: what this one has found is void. */
 export class RivalError extends Error {}
 
+/** How far a commit goes. */
+export type Judged = Pick<Place, 'position' | 'partial' | 'caught_up'>
+
 export interface KeptCooldown {
   entry: string
   trigger: Trigger
@@ -129,7 +132,7 @@ export class Store {
    * All that was judged up to a place, or nothing: signals, cooldowns and the place in one transaction. What waits in `pending` is numbered in it.
    * @param capacity signals that are kept. @returns the place as it is now, and how many signals went. @throws RivalError when another process came first.
    */
-  async commit(tenant: Tenant, to: Pick<Place, 'position' | 'partial'>, pending: Pending, capacity: number): Promise<{ place: Place; evicted: number }> {
+  async commit(tenant: Tenant, to: Judged, pending: Pending, capacity: number): Promise<{ place: Place; evicted: number }> {
     const keys = keysOf(tenant.namespace)
     const { version, first, next } = tenant.place
     const alive = (entry: string): boolean => tenant.byId.has(entry.slice(0, entry.indexOf('/')))
@@ -141,6 +144,8 @@ export class Store {
     const kept = Math.max(first, Math.min(next, end - capacity))
     const place: Place = { version: version + 1, ...to, first: kept, next: end, handed: next }
     if (to.partial === undefined) delete place.partial
+    const caughtUp = to.caught_up ?? tenant.place.caught_up
+    if (caughtUp !== undefined) place.caught_up = caughtUp
     await this.state.transaction(async (tx) => {
       const known = await tx.get<Place>(keys.place)
       if ((known?.version ?? 0) !== version)

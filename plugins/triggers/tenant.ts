@@ -101,6 +101,22 @@ export class Tenant {
     return watch
   }
 
+  /** Measurements with triggers that are enabled, and when the first of those was. */
+  enabledSince(): Map<string, bigint> {
+    const found = new Map<string, bigint>()
+    for (const { measurement, enabled, since } of this.triggers.values()) {
+      const known = found.get(measurement)
+      if (enabled && (known === undefined || since < known)) found.set(measurement, since)
+    }
+    return found
+  }
+
+  /** Forgets which series numbers stand for: a reader counts them in his own way. */
+  forgetSeries(): void {
+    this.watches.clear()
+    this.cooldowns.forgetSeries()
+  }
+
   /** Becomes what is kept. */
   become({ place, triggers, cooldowns }: KeptTenant): void {
     this.clear()

@@ -17,6 +17,8 @@ export interface KeptTrigger {
   after: ChangePosition
   /** Milliseconds since the Unix epoch. */
   created_at: number
+  /** When it was enabled last, likewise, if not from the beginning. */
+  enabled_at?: number
 }
 
 export interface Trigger extends TriggerCooldowns {
@@ -27,8 +29,11 @@ export interface Trigger extends TriggerCooldowns {
   readonly delivery: readonly Channel[]
   readonly created: CreateTrigger
   readonly createdAt: number
+  /** Nanoseconds. Points of before were not all written behind `after`. */
+  readonly since: bigint
   enabled: boolean
   after: ChangePosition
+  enabledAt: number
   /** False once it is dropped. */
   alive: boolean
 }
@@ -42,7 +47,7 @@ export function triggerOf(kept: KeptTrigger): Trigger {
   return made(created, kept)
 }
 
-export function made(created: CreateTrigger, { id, cooldown, enabled, after, created_at }: Omit<KeptTrigger, 'statement'>): Trigger {
+export function made(created: CreateTrigger, { id, cooldown, enabled, after, created_at, enabled_at = created_at }: Omit<KeptTrigger, 'statement'>): Trigger {
   const { name, measurement, condition, delivery } = created
   return {
     id,
@@ -53,6 +58,10 @@ export function made(created: CreateTrigger, { id, cooldown, enabled, after, cre
     delivery,
     created,
     createdAt: created_at,
+    enabledAt: enabled_at,
+    get since() {
+      return BigInt(Math.ceil(this.enabledAt)) * 1_000_000n
+    },
     cooldown: BigInt(cooldown),
     enabled,
     after,
@@ -62,8 +71,9 @@ export function made(created: CreateTrigger, { id, cooldown, enabled, after, cre
   }
 }
 
-export function keptOf({ id, created, cooldown, enabled, after, createdAt }: Trigger): KeptTrigger {
-  return { id, statement: createText(created), cooldown: String(cooldown), enabled, after, created_at: createdAt }
+export function keptOf({ id, created, cooldown, enabled, after, createdAt, enabledAt }: Trigger): KeptTrigger {
+  const kept = { id, statement: createText(created), cooldown: String(cooldown), enabled, after, created_at: createdAt }
+  return enabledAt === createdAt ? kept : { ...kept, enabled_at: enabledAt }
 }
 
 /** An item of the listing. */

@@ -6,21 +6,25 @@
  * - A signal is handed to its channels after it is committed, and again by the next start until a later commit says that it was.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ChangeCursor, ChangeGap, Logger, RowsChanged, Storage } from 'svcdb'
+import type { ChangeCursor, ChangeGap, Clock, Logger, RowsChanged, Storage } from 'svcdb'
 import type { SvcError } from 'svcdb/lib/errors'
 import { patiently } from 'svcdb/lib/source'
-import { type JudgeCounts, judge, MAX_PENDING } from './judge.ts'
+import { type Changed, type JudgeCounts, judge, MAX_PENDING } from './judge.ts'
 import type { Place } from './keys.ts'
 import type { TriggersMetrics } from './metrics.ts'
 import type { Share } from './share.ts'
 import type { Signal, Thresholds } from './signal.ts'
-import { RivalError, type Store } from './store.ts'
-import { nothingPending, type Tenant } from './tenant.ts'
+import { type Judged, RivalError, type Store } from './store.ts'
+import { storedRows } from './stored-rows.ts'
+import { nothingPending, type Tenant, type Watch } from './tenant.ts'
 
 export interface WatcherOptions {
   storage(): Storage
   store: Store
   share: Share
+  clock: Clock
+  /** Nanoseconds before a gap from which on stored rows are judged. */
+  lookback: bigint
   metrics: TriggersMetrics
   log: Logger
   thresholds: Thresholds
@@ -35,6 +39,10 @@ export interface WatcherOptions {
 
 /** How long signals wait for others to be committed with. */
 const GATHER_MS = 20
+const MAX_ATTEMPTS = 10
+/** Before all times. */
+const MIN_TIME = -(2n ** 63n)
+const latest = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 /** Signals that are handed over at once when starting. */
 const PAGE = 200
 
@@ -53,6 +61,8 @@ export class Watcher {
   private committing: Promise<void> = Promise.resolve()
   private done: Promise<void> | undefined
   private failing = false
+  /** To judge what is stored of a gap. */
+  private attempts = 0
   private held: Promise<unknown> = Promise.resolve()
 
   constructor(tenant: Tenant, options: WatcherOptions) {
@@ -101,9 +111,10 @@ export class Watcher {
     const position = await cursor.position()
     if (this.busy || this.changes !== changes || this.cursor !== cursor) return undefined
     const { place } = tenant
+    const caughtUp = cursor.behind === 0 ? { caught_up: this.options.clock.now() } : {}
     if (place.position === position && place.partial === undefined && place.handed === place.next) return undefined
     const { partial: _, ...rest } = place
-    return { ...rest, version: place.version + 1, position, handed: place.next }
+    return { ...rest, version: place.version + 1, position, handed: place.next, ...caughtUp }
   }
 
   private get ended(): boolean {
@@ -166,8 +177,8 @@ export class Watcher {
         if (change === undefined || this.ended) return
         this.busy = true
         this.changes++
-        if (change.kind === 'gap') await this.leap(change)
-        else if (change.kind === 'rows' && !(await this.judge(change))) return
+        if (change.kind === 'gap' && !(await this.leap(change))) return
+        if (change.kind === 'rows' && !(await this.judge(change))) return
         this.judged = change.position
         this.failing = false
       }
@@ -186,7 +197,8 @@ export class Watcher {
       const more = await Promise.race([coming.then(() => true), sleep(wait).then(() => false)])
       if (more) return
     }
-    await this.commit({ position: this.judged })
+    const { behind } = cursor
+    await this.commit({ position: this.judged, ...(behind === 0 ? { caught_up: this.options.clock.now() } : {}) })
   }
 
   /** @returns false when it was given up. */
@@ -195,8 +207,20 @@ export class Watcher {
     const watch = tenant.watch(change.measurement)
     if (watch === undefined) return true
     const { partial } = tenant.place
+    const from = partial?.position === change.position ? partial.rows : 0
+    const whole = await this.judgeRows(watch, change, from, (rows) => ({ position: this.judged, partial: { position: change.position, rows } }))
+    if (whole) {
+      options.metrics.judged.inc()
+      options.metrics.rows.inc(change.rows)
+    }
+    return whole
+  }
+
+  /** @param between what is committed where signals are many, with the rows that are judged. */
+  private async judgeRows(watch: Watch, change: Changed, from: number, between: (rows: number) => Judged): Promise<boolean> {
+    const { options, tenant } = this
     const counts: JudgeCounts = { silent: 0, forgotten: 0 }
-    let row = partial?.position === change.position ? partial.rows : 0
+    let row = from
     while (row < change.rows) {
       const none = this.pending.signals.length === 0
       const work = judge(tenant, watch, change, row, this.pending, { thresholds: options.thresholds, counts })
@@ -204,38 +228,67 @@ export class Watcher {
       if (next === undefined) return false
       row = next
       if (none && this.pending.signals.length > 0) this.pendingSince = performance.now()
-      if (row < change.rows) await this.commit({ position: this.judged, partial: { position: change.position, rows: row } })
+      if (row < change.rows) await this.commit(between(row))
     }
-    options.metrics.judged.inc()
-    options.metrics.rows.inc(change.rows)
     if (counts.silent > 0) options.metrics.silent.inc({ reason: 'cooldown' }, counts.silent)
     if (counts.forgotten > 0) options.metrics.silent.inc({ reason: 'forgotten' }, counts.forgotten)
     return true
   }
 
-  /** Points that nobody can judge any more. */
-  private async leap(gap: ChangeGap): Promise<void> {
+  /** What the log no longer has is judged as it is stored. @returns false when it was given up. */
+  private async leap(gap: ChangeGap): Promise<boolean> {
     const { options, tenant } = this
     options.metrics.gaps.inc()
-    options.log.warn(
-      { namespace: tenant.namespace, from: gap.from, to: gap.to, cause: gap.cause },
-      'points went from the log of changes before triggers judged them',
-    )
+    const where = { namespace: tenant.namespace, from: gap.from, to: gap.to, cause: gap.cause }
     if (gap.cause === 'other_history') {
+      options.log.warn(where, 'the log of changes is of another history: triggers judge what comes from now on')
       // Places of the other history say nothing here: all that comes is judged.
       for (const trigger of tenant.triggers.values()) trigger.after = ''
       await options.store.update(tenant.namespace, [...tenant.triggers.values()])
+    } else {
+      options.log.warn(where, 'points went from the log of changes before triggers judged them: those that are stored are judged now')
+      tenant.forgetSeries()
+      try {
+        this.attempts++
+        for (const [measurement, since] of tenant.enabledSince())
+          if (!(await this.judgeStored(measurement, latest(since, this.lookedBack), gap.position))) return false
+      } catch (error) {
+        if (this.ended || error instanceof RivalError || this.attempts < MAX_ATTEMPTS) throw error
+        options.log.error({ err: error, ...where }, 'points that triggers have missed cannot be read: they go on behind them')
+      } finally {
+        tenant.forgetSeries()
+      }
     }
+    this.attempts = 0
     await this.commit({ position: gap.position })
+    return true
   }
 
-  private async commit(to: Pick<Place, 'position' | 'partial'>): Promise<void> {
+  private get lookedBack(): bigint {
+    const { caught_up } = this.tenant.place
+    return caught_up === undefined ? MIN_TIME : BigInt(Math.floor(caught_up)) * 1_000_000n - this.options.lookback
+  }
+
+  private async judgeStored(measurement: string, start: bigint, position: string): Promise<boolean> {
+    const { options, tenant, ending } = this
+    const args = { namespace: tenant.namespace, measurement, start }
+    for await (const change of storedRows(options.storage(), args, position, ending.signal)) {
+      const watch = tenant.watch(measurement)
+      if (watch === undefined) return true
+      // A crash has all of the gap judged again: what has fired is remembered.
+      if (!(await this.judgeRows(watch, change, 0, () => ({ position: this.judged })))) return false
+      options.metrics.stored.inc(change.rows)
+    }
+    return true
+  }
+
+  private async commit(to: Judged): Promise<void> {
     const work = this.commitNow(to)
     this.committing = work.catch(() => {})
     await work
   }
 
-  private async commitNow(to: Pick<Place, 'position' | 'partial'>): Promise<void> {
+  private async commitNow(to: Judged): Promise<void> {
     await this.held
     const { options, tenant, pending } = this
     const { place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))

@@ -88,6 +88,14 @@ export class Cooldowns {
     return dropped.map(({ key }) => key)
   }
 
+  /** Numbers of series mean others from now on. */
+  forgetSeries(): void {
+    for (const entry of this.entries.values()) {
+      entry.series = undefined
+      entry.trigger.bySeries.clear()
+    }
+  }
+
   private name(entry: Entry, series: number): void {
     entry.series = series
     entry.trigger.bySeries.set(series, entry)
