@@ -24,7 +24,7 @@ import { WorkerState } from './state.ts'
 import { threadUsage } from './usage.ts'
 
 /** Of scratch space, for packed samples. */
-const PACKED_SHARE = 1 / 4
+const PACKED_SHARE = 1 / 2
 
 const { dataDir, shared, config, state: events, eventsPublished, trust, pins } = workerData as WorkerData
 const port = parentPort
