@@ -118,6 +118,21 @@ function openIn(directory: string): string {
   throw new Error(`no file of ${directory} is open`)
 }
 
+t.test('no more files are open than there may be', (t) => {
+  const directory = tempDir()
+  const block = counter()
+  const files = new PackedFiles({ directory, budget: 1 << 30, name: 'a' })
+  const segments = Array.from({ length: 300 }, (_, id) => new OwnedBlocks<PackedBlock>(id))
+  const put = (from: number, question: number): number => segments.slice(from).filter((segment) => files.put(segment, question, block, question)).length
+  t.equal(put(0, 1), 256)
+  t.equal(put(200, 2), 100, 'those of the question before go')
+  t.equal(segments.filter((segment) => files.has(segment, 1)).length, 212)
+  t.equal(segments.filter((segment) => files.has(segment, 2)).length, 100)
+  files.close()
+  t.equal(files.bytes, 0)
+  t.end()
+})
+
 t.test('without room on the disk, or with a file that ends early, blocks are as if they were not kept', (t) => {
   const directory = tempDir()
   const segment = new OwnedBlocks<PackedBlock>(1)

@@ -8,8 +8,8 @@ import type { OwnedBlocks } from './block-cache.ts'
 import { PackedBlock } from './packed-block.ts'
 import type { Scratch } from './scratch.ts'
 
-/** Open at once: as many as segments that a question reads. */
-const MAX_FILES = 512
+/** Open at once: more than segments that a large question reads, mostly. */
+const MAX_FILES = 256
 
 interface Place {
   offset: number
@@ -94,10 +94,12 @@ export class PackedFiles {
     const views = block.image()
     const length = views.reduce((sum, { byteLength }) => sum + byteLength, 0)
     if (!this.admits(length, question)) return false
+    const most = this.files.has(owned) ? MAX_FILES : MAX_FILES - 1
     for (const [other, { question: last }] of this.files) {
-      if (this.held + length <= this.options.budget && this.files.size < MAX_FILES) break
-      if (last !== question) this.drop(other)
+      if (this.held + length <= this.options.budget && this.files.size <= most) break
+      if (last !== question && other !== owned) this.drop(other)
     }
+    if (this.held + length > this.options.budget || this.files.size > most) return false
     try {
       const file = this.files.get(owned) ?? this.open(question)
       this.use(owned, file, question)
