@@ -43,8 +43,9 @@ class PackedGroup extends RowGroup {
   }
 
   override values(_field: number, runs: Int32Array, scratch: Scratch): RowValues {
+    // A view of its own: what is remembered of the values must not be taken for that of others in the same memory.
     const { divisor } = this.packed
-    const values = this.packed.unpackValuesTo(runs, (length) => scratch.ints(length))
+    const values = this.packed.unpackValuesTo(runs, (length) => scratch.ints(length).subarray(0, length))
     return divisor === undefined ? { values } : { values, divisor }
   }
 }
