@@ -9,11 +9,12 @@ import { type ChunkFrame, FrameSorter, framed } from './chunk-frame.ts'
 import { BlockRows, ChunkRows } from './chunk-rows.ts'
 import { built } from './chunk-values.ts'
 import type { RowBlock } from './row-block.ts'
-import { BLOCK_BYTES, blockBytes, type SampleBlock } from './sample-block.ts'
+import { BLOCK_BYTES, blockBytes, EDGES_BYTES, type SampleBlock } from './sample-block.ts'
 
-/** What a chunk's frame is kept as, beside its fields, and the bytes of a row of it, about. */
+/** What a chunk's frame is kept as, beside its fields, and the bytes of a row and of a series of it. */
 const FRAME = -1
-const FRAME_BYTES = 16
+const FRAME_ROW_BYTES = 12
+const FRAME_SERIES_BYTES = 8 + EDGES_BYTES
 /** The bytes of a row of a field that is kept, about. */
 const KEPT_BYTES = 24
 /** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
@@ -122,7 +123,7 @@ export class ChunkBlocks {
     }
     const frame = this.sorter.frame(chunk, rows)
     entry.frame = new WeakRef(frame)
-    this.cache.put(frames, FRAME, frame, BLOCK_BYTES + rows * FRAME_BYTES)
+    this.cache.put(frames, FRAME, frame, BLOCK_BYTES + rows * FRAME_ROW_BYTES + frame.series.length * FRAME_SERIES_BYTES)
     return frame
   }
 

@@ -2,7 +2,7 @@
 import { SAMPLE_STALE } from 'svcdb/lib/columns'
 import { PageFault } from '../../parquet/page-fault.ts'
 import type { PackedBlock } from './packed-block.ts'
-import { BLOCK_BYTES, NAN_HIGH, type SampleBlock, STALE_LOW, zoneBytes } from './sample-block.ts'
+import { BLOCK_BYTES, EDGES_BYTES, NAN_HIGH, type SampleBlock, STALE_LOW, zoneBytes } from './sample-block.ts'
 import { lowerBound } from './search.ts'
 
 /** Series and times of a row group's rows; of all of them, but for `sparse`. In a shared table runs are ordered by measurement, then by series. */
@@ -100,9 +100,10 @@ function ascend(starts: Int32Array, times: Float64Array): boolean {
   return true
 }
 
+/** With the edges of each series (row-runs.ts), which are made when all of them are read. */
 export function frameBytes({ series, starts, rests }: Frame): number {
   const rows = starts[series.length]
-  return BLOCK_BYTES + series.length * 12 + rows * (rests === undefined ? 8 : 12)
+  return BLOCK_BYTES + series.length * (12 + EDGES_BYTES) + rows * (rests === undefined ? 8 : 12)
 }
 
 /** The block of a column that has a value in every row. */

@@ -10,6 +10,9 @@ import type { Frame } from './page-block.ts'
 import type { MaskedFrame } from './row-block.ts'
 import { lowerBound } from './search.ts'
 
+/** With so many times more series on one side, they are looked up instead of passed over. */
+const LOOKED_UP_SHARE = 8
+
 /** A run of a series whose rows do not simply follow those of other blocks. */
 interface Overlap {
   position: number
@@ -56,6 +59,10 @@ export class RowRuns {
     this.runs.push(runs)
     if (maxTime < lo || minTime > hi) return false
     const whole = minTime >= lo && maxTime <= hi
+    if (whole && masks.length === 0 && frame.packed === undefined && isAsLong(series, this.series)) {
+      this.addWhole(frame, runs)
+      return runs.length > 0
+    }
     eachCommon(this.series, series, (position, at) => {
       const start = starts[at]
       const end = starts[at + 1]
@@ -69,6 +76,36 @@ export class RowRuns {
       }
     })
     return runs.length > 0
+  }
+
+  /** All rows of the series that are wanted: the way of statements over most series, without a call a series, and by edges that lie one after the other. */
+  private addWhole(frame: Frame, runs: IntList): void {
+    const { series: wanted, newest } = this
+    const { series, starts } = frame
+    const { firsts, lasts } = edgesOf(frame)
+    const list = runs.values
+    let n = 0
+    for (let i = 0, at = 0; i < wanted.length && at < series.length; ) {
+      if (wanted[i] < series[at]) i++
+      else if (wanted[i] > series[at]) at++
+      else {
+        const from = starts[at]
+        const to = starts[at + 1]
+        if (from < to) {
+          if (!(newest[i] < firsts[at]) || !ascends(frame, from, to)) {
+            this.disordered[i] = 1
+            this.anyDisordered = true
+          }
+          if (newest[i] < lasts[at]) newest[i] = lasts[at]
+          list[n++] = i
+          list[n++] = from
+          list[n++] = to
+        }
+        i++
+        at++
+      }
+    }
+    runs.length = n
   }
 
   /** Of each block in the order they were added: `RUN` numbers a run. Positions are those of the request. Times ascend within a run. */
@@ -196,6 +233,33 @@ export class RowRuns {
     }
     pushRun(this.runs[block], position, from, to)
   }
+}
+
+/** Neither is so much longer that its numbers are better looked up. */
+function isAsLong(a: Int32Array, b: Int32Array): boolean {
+  return a.length <= b.length * LOOKED_UP_SHARE && b.length <= a.length * LOOKED_UP_SHARE
+}
+
+/** Times of the first and the last row of each series. */
+interface Edges {
+  firsts: Float64Array
+  lasts: Float64Array
+}
+
+/** By the starts of a frame, which are made for its times: a shared table's parts have starts of their own, and are looked at anew. */
+const edges = new WeakMap<Int32Array, Edges>()
+
+function edgesOf({ series, starts, times, measurements }: Frame): Edges {
+  const known = edges.get(starts)
+  if (known !== undefined) return known
+  const own: Edges = { firsts: new Float64Array(series.length), lasts: new Float64Array(series.length) }
+  for (let at = 0; at < series.length; at++) {
+    if (starts[at] === starts[at + 1]) continue
+    own.firsts[at] = times[starts[at]]
+    own.lasts[at] = times[starts[at + 1] - 1]
+  }
+  if (measurements === undefined) edges.set(starts, own)
+  return own
 }
 
 /** Whether no three of them, by their begins, have a time in common, and all ascend. */

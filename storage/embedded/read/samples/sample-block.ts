@@ -11,6 +11,8 @@ export const STALE_LOW = 2
 export const NAN_HIGH = 0x7ff00000
 /** Beside its arrays. */
 export const BLOCK_BYTES = 256
+/** What row-runs.ts keeps of each series of a frame: times of its first and last row. */
+export const EDGES_BYTES = 16
 const BLOB_BYTES = 64
 
 export interface SampleBlock {

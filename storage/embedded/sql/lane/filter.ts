@@ -7,6 +7,8 @@ import { type BlockZones, ZONE, type Zones, zoneOf } from './zones.ts'
 
 const LEAST = -(2 ** 31)
 const MOST = 2 ** 31 - 1
+/** Two numbers that are nearer to zero differ by less than 2^31. */
+const NEAR = 2 ** 30
 
 /** Numbers from `low` to `high`, or all others. */
 interface Among {
@@ -60,72 +62,93 @@ function refineDoubles(of: number, values: Float64Array, from: number, to: numbe
 /** Adds to each list, at the cell of each run, how many of the run's values satisfy it. */
 export function countRuns(runs: IntList, { values, divisor = 1 }: LaneValues, of: BlockZones, filter: FilterPlan, into: readonly Float64Array[]): void {
   const { values: list, length } = runs
-  const count =
-    values instanceof Int32Array ? integerCounter(values, of.integers(values), integersOf(filter, divisor)) : doubleCounter(values, of.doubles(values), filter)
-  for (let r = 0; r < length; r += RUN) {
-    const n = count(list[r + 1], list[r + 2])
-    for (let i = 0; i < into.length; i++) into[i][list[r]] += n
+  if (values instanceof Int32Array) {
+    const among = integersOf(filter, divisor)
+    const zones = of.integers(values)
+    for (let r = 0; r < length; r += RUN) add(into, list[r], countIntegers(values, zones, list[r + 1], list[r + 2], among))
+  } else {
+    const among = doublesOf(filter)
+    const zones = of.doubles(values)
+    for (let r = 0; r < length; r += RUN) add(into, list[r], countDoubles(values, zones, list[r + 1], list[r + 2], among))
   }
 }
 
-type Counter = (from: number, to: number) => number
+function add(into: readonly Float64Array[], cell: number, count: number): void {
+  for (let i = 0; i < into.length; i++) into[i][cell] += count
+}
 
-function integerCounter(values: Int32Array, zones: Zones<Int32Array> | undefined, among: Among): Counter {
-  if (zones === undefined) return (from, to) => countIntegers(values, from, to, among)
+/** Values of zones that their least and greatest settle are not looked at, of zones that the run has a part of neither. */
+function countIntegers(values: Int32Array, zones: Zones<Int32Array> | undefined, from: number, to: number, among: Among): number {
+  if (zones === undefined) return integersAmong(values, from, to, among)
   const { low, high, inside } = among
   const { min, max } = zones
-  return (from, to) => {
-    let n = 0
-    for (let at = from; at < to; ) {
-      const zone = zoneOf(at)
-      const end = zone < min.length ? Math.min(to, (zone + 1) * ZONE) : to
-      if (zone >= min.length) n += countIntegers(values, at, end, among)
-      else if (max[zone] < low || min[zone] > high) n += inside ? 0 : end - at
-      else if (min[zone] >= low && max[zone] <= high) n += inside ? end - at : 0
-      else n += countIntegers(values, at, end, among)
-      at = end
-    }
-    return n
+  const last = Math.min(min.length, zoneOf(to - 1) + 1)
+  let n = 0
+  let at = from
+  for (let zone = zoneOf(from); zone < last; zone++) {
+    const end = Math.min(to, (zone + 1) * ZONE)
+    if (max[zone] < low || min[zone] > high) n += inside ? 0 : end - at
+    else if (min[zone] >= low && max[zone] <= high) n += inside ? end - at : 0
+    else n += zoneIntegers(values, at, end, among)
+    at = end
   }
+  return at < to ? n + integersAmong(values, at, to, among) : n
 }
 
-function doubleCounter(values: Float64Array, zones: Zones | undefined, filter: FilterPlan): Counter {
-  const among = doublesOf(filter)
-  if (zones === undefined) return (from, to) => countDoubles(values, from, to, among)
-  return (from, to) => countZoned(values, zones, from, to, filter, among)
+/** As of integers. Bounds are those of the finite values: of a zone with others, these are counted one by one. */
+function countDoubles(values: Float64Array, zones: Zones | undefined, from: number, to: number, among: Among): number {
+  const { low, high, inside } = among
+  if (zones === undefined || Number.isNaN(low)) return doublesAmong(values, from, to, among)
+  const { min, max, sum } = zones
+  const last = Math.min(min.length, zoneOf(to - 1) + 1)
+  let n = 0
+  let at = from
+  for (let zone = zoneOf(from); zone < last; zone++) {
+    const end = Math.min(to, (zone + 1) * ZONE)
+    const outside = max[zone] < low || min[zone] > high
+    const within = min[zone] >= low && max[zone] <= high
+    if (!(inside ? outside : within)) {
+      if (sum[zone] - sum[zone] !== 0) n += doublesAmong(values, at, end, among)
+      else if (inside ? within : outside) n += end - at
+      else if (min[zone] > -NEAR && max[zone] < NEAR) n += zoneDoubles(values, at, end, among, min[zone], max[zone])
+      else n += doublesAmong(values, at, end, among)
+    }
+    at = end
+  }
+  return at < to ? n + doublesAmong(values, at, to, among) : n
 }
 
-function countIntegers(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {
+/** Integers of a zone are so small that no difference leaves 32 bits (zones.ts): its sign says which is larger, without a branch that cannot be foreseen. */
+function zoneIntegers(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {
+  const below = Math.max(low, -NEAR) | 0
+  const above = Math.min(high, NEAR) | 0
+  let out = 0
+  for (let i = from; i < to; i++) {
+    const value = values[i]
+    out += ((value - below) | (above - value)) >>> 31
+  }
+  return inside ? to - from - out : out
+}
+
+/** The same of finite doubles that are nearer to zero than NEAR, as their bounds say: a difference that is negative is so by a whole one once it is rounded down. */
+function zoneDoubles(values: Float64Array, from: number, to: number, { low, high, inside }: Among, least: number, most: number): number {
+  let out = 0
+  if (least < low) for (let i = from, bound = Math.min(low, NEAR); i < to; i++) out += (Math.floor(values[i] - bound) | 0) >>> 31
+  if (most > high) for (let i = from, bound = Math.max(high, -NEAR); i < to; i++) out += (Math.floor(bound - values[i]) | 0) >>> 31
+  return inside ? to - from - out : out
+}
+
+function integersAmong(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {
   let n = 0
   for (let i = from; i < to; i++) if (values[i] >= low && values[i] <= high) n++
   return inside ? n : to - from - n
 }
 
-function countDoubles(values: Float64Array, from: number, to: number, { low, high, inside }: Among): number {
+function doublesAmong(values: Float64Array, from: number, to: number, { low, high, inside }: Among): number {
   let n = 0
   if (inside) for (let i = from; i < to; i++) if (values[i] >= low && values[i] <= high) n++
   if (!inside) for (let i = from; i < to; i++) if (!(values[i] >= low && values[i] <= high) && values[i] - values[i] === 0) n++
   return n
-}
-
-/** Values of zones that their least and greatest settle are not looked at, of zones that the run has a part of neither. */
-function countZoned(values: Float64Array, zones: Zones, from: number, to: number, filter: FilterPlan, doubles: Among): number {
-  let n = 0
-  for (let at = from; at < to; ) {
-    const zone = zoneOf(at)
-    const end = zone < zones.min.length ? Math.min(to, (zone + 1) * ZONE) : to
-    const known = zone < zones.min.length ? settles(zones, zone, filter) : undefined
-    if (known !== false) {
-      const sum = zones.sum[zone]
-      n += known === true && sum - sum === 0 ? end - at : countDoubles(values, at, end, doubles)
-    }
-    at = end
-  }
-  return n
-}
-
-function settles({ min, max }: Zones, zone: number, filter: FilterPlan): boolean | undefined {
-  return settled({ min: min[zone], max: max[zone] }, filter)
 }
 
 /** Whether all values from `min` to `max` satisfy it, or none; undefined: some may. */
