@@ -2,8 +2,10 @@
  * Where a counter was reset in the current window, and what it had reached. Windows of one series move on only: each sample is looked at
  * once, however many windows it is in.
  */
-/** A window has fewer resets mostly; those that left make room for many more before any are moved. */
+/** A window has fewer resets mostly; those that left make room for many more before any are moved. There is no room before the first: most functions look for none. */
 const FIRST_PLACES = 256
+const NO_PLACES = new Int32Array(0)
+const NOTHING_REACHED = new Float64Array(0)
 /** Whole numbers up to this, as many as a window may have, add up to less than 2^52: exactly, whatever the order. */
 const LARGEST_WHOLE = 2 ** 32
 const MAX_WHOLE = 2 ** 20
@@ -11,11 +13,11 @@ const LARGEST_CHANGE = 2 ** 51
 
 export class ResetCursor {
   /** Samples below their predecessor: places[first] to places[end], ascending. */
-  places = new Int32Array(FIRST_PLACES)
+  places: Int32Array = NO_PLACES
   first = 0
   end = 0
   /** The predecessors' values, beside the places. */
-  private reached = new Float64Array(FIRST_PLACES)
+  private reached: Float64Array = NOTHING_REACHED
   /** Of the values that are whole, and how many others there are. */
   private wholeSum = 0
   private others = 0
@@ -73,9 +75,10 @@ export class ResetCursor {
   private makeRoom(): void {
     const { first, end, places, reached } = this
     const live = end - first
-    if (live * 2 > places.length) {
-      this.places = new Int32Array(places.length * 2)
-      this.reached = new Float64Array(places.length * 2)
+    if (live * 2 > places.length || places.length === 0) {
+      const room = Math.max(FIRST_PLACES, places.length * 2)
+      this.places = new Int32Array(room)
+      this.reached = new Float64Array(room)
       this.places.set(places.subarray(first, end))
       this.reached.set(reached.subarray(first, end))
     } else {

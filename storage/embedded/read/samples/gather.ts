@@ -39,10 +39,10 @@ export class Gatherer {
   private readonly counts: Int32Array
   private readonly parts: number[] = []
   private ordered: RunOrder | undefined
-  private readonly picked: PickedSamples
+  private picked: PickedSamples | undefined
 
   /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. @param picked memory for `pickedRows`. */
-  constructor(series: Int32Array, first: number, lo: number, hi: number, picked: PickedSamples = new PickedSamples()) {
+  constructor(series: Int32Array, first: number, lo: number, hi: number, picked?: PickedSamples) {
     this.series = series
     this.first = first
     this.lo = lo
@@ -141,9 +141,11 @@ export class Gatherer {
    * The arrays are those of `picked`.
    */
   pickedRows(first: number, end: number, edges: Float64Array): SampleRows | undefined {
-    const { blocks, picked } = this
+    const { blocks } = this
     if (blocks.some((block) => !isPacked(block) && (block.kinds !== undefined || block.blobs !== undefined))) return undefined
     const starts = new Int32Array(end - first + 1)
+    this.picked ??= new PickedSamples()
+    const { picked } = this
     picked.length = 0
     this.ordered ??= this.bySeries()
     const { order, runStarts } = this.ordered

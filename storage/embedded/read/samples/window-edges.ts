@@ -18,19 +18,22 @@ export function windowEdges({ first, interval, count, range }: SampleWindows): F
   return edges.subarray(0, n)
 }
 
-/** Samples of some series that were picked, one after the other. Its arrays are used again. */
+/** Samples that there is room for at first. */
+const FIRST_ROOM = 4096
+
+/** Samples of some series that were picked, one after the other. Its arrays are used again; there are none before the first sample. */
 export class PickedSamples {
   length = 0
-  times = new Float64Array(4096)
-  values = new Float64Array(4096)
+  times = new Float64Array(0)
+  values = new Float64Array(0)
   /** Places among all samples of their series. */
-  ordinals = new Int32Array(4096)
+  ordinals = new Int32Array(0)
 
   /** Makes room for so many more. */
   reserve(count: number): void {
     const length = this.length + count
     if (length <= this.times.length) return
-    const room = Math.max(length, this.times.length * 2)
+    const room = Math.max(length, this.times.length * 2, FIRST_ROOM)
     this.times = grown(this.times, new Float64Array(room))
     this.values = grown(this.values, new Float64Array(room))
     this.ordinals = grown(this.ordinals, new Int32Array(room))
