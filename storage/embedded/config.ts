@@ -190,7 +190,7 @@ export const configSchema = Type.Object({
     minimum: 0,
     maximum: 600_000,
     description:
-      'Milliseconds of processor time, in each query thread, for queries over made-up rows after a start, so that the first ones asked do not wait for code to be loaded and compiled: in slices, while no query runs, beside writes each once, with a tenth of a processor; 0 = none',
+      'Milliseconds of processor time, in each query thread, for queries over made-up rows after a start, or after the first write, so that the first ones asked do not wait for code to be loaded and compiled: in slices, while no query runs, once writes rest or have gone on for half a minute; 0 = none, which saves some 100 MiB until queries are asked',
   }),
   query_threads: Type.Integer({ default: 0, minimum: 0, maximum: 256, description: 'Engine threads for queries; 0 = one fewer than processors, 1 to 4' }),
   max_concurrent_queries: Type.Integer({

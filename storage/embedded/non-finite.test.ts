@@ -47,7 +47,7 @@ async function bitsBelow(directory: string): Promise<[time: bigint, bits: bigint
     compression: 'zstd',
     zstdLevel: 1,
   } as const
-  const duck = await Duck.open({ ...settings, tempDir: join(dir, 'tmp') }, dir)
+  const duck = new Duck({ ...settings, tempDir: join(dir, 'tmp') }, dir)
   const out: [bigint, bigint][] = []
   for (const i of names.keys()) {
     const file = `read_parquet('${join(copies, `${i}.parquet`)}')`

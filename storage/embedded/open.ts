@@ -261,6 +261,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const warmUp = new WarmUpSchedule({
     ...{ budgetMs: config.warm_up_ms, timers, log },
     coldThread: () => pool.coldThread(),
+    wanted: () => schema.byId.some((measurement) => measurement !== undefined),
     busy: () => pool.activeJobs > 0,
   })
   pool.threadStarted = () => warmUp.wake()

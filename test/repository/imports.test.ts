@@ -132,6 +132,14 @@ t.test('threads, jobs and processes load libraries, and never the kernel', async
   }
 })
 
+t.test('engine threads, queries that need no DuckDB and statements answered from samples do without its library', async (t) => {
+  const entries = ['storage/embedded/threads/main.ts', 'storage/embedded/read/lane.ts', 'plugins/promql/query-job.ts']
+  const loadedBy = reachable(ROOT, entries, (source) => staticImportsOf(withoutTypes(source)))
+  t.ok(loadedBy.size > 100)
+  const loading = [...loadedBy].filter(([file]) => staticImportsOf(withoutTypes(read(file))).some((to) => to.startsWith('@duckdb/')))
+  t.same(loading, [])
+})
+
 t.test('modules have no cycles', async (t) => {
   // Types are erased, so that only what is loaded counts.
   const values = new Map(sources.map((file) => [file, withoutTypes(read(file))]))

@@ -1,26 +1,27 @@
 /**
- * DuckDB as the engine threads use it: one instance a thread, one connection a statement, rows handed in through one table function.
+ * DuckDB as the engine threads use it: one instance a thread, opened by the first statement (instance.ts), one connection a statement, rows handed in through one
+ * table function.
  *
  * Invariants: a connection runs one statement at a time (concurrent ones crash the process); a thread's JavaScript must never wait
  * synchronously for DuckDB, which calls back into it; only the data directory's segments and scratch space can be reached.
  */
 
 import { mkdirSync } from 'node:fs'
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import duckdb from '@duckdb/node-bindings'
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type bindings from '@duckdb/node-bindings'
 import type { FieldType } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { EncryptedColumns } from '../encryption/columns.ts'
-import { registerEncrypted } from '../encryption/encrypted-sql.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import { paths } from '../paths.ts'
-import { MASK_FUNCTION, type MaskedRows, registerMasks } from '../read/mask-sql.ts'
+import { MASK_FUNCTION, type MaskedRows } from '../read/mask-sql.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
+import { duckdb } from './native.ts'
 import { raised } from './raised.ts'
 
 /** What a table function call scans. */
 export interface RowSource {
-  columns: { name: string; type: duckdb.LogicalType }[]
+  columns: { name: string; type: bindings.LogicalType }[]
   rows: number
   /** Blocks may go to several DuckDB threads, and so out of order; they are still made one at a time. */
   unordered?: boolean
@@ -30,7 +31,7 @@ export interface RowSource {
 
 export interface RowStream {
   /** Fills the chunk's vectors and returns the number of rows, at most 2048; 0 ends the scan. */
-  next(vectors: duckdb.Vector[]): number
+  next(vectors: bindings.Vector[]): number
 }
 
 const KEPT_CONNECTIONS = 8
@@ -43,7 +44,7 @@ const INTERRUPT_EVERY_MS = 20
  */
 const STREAM_AHEAD = '128KB'
 /** Every plan is shown: the one before optimization says what a statement reads (sql/plan-guard.ts). */
-const CONNECTION_SETTINGS = [`SET streaming_buffer_size = '${STREAM_AHEAD}'`, "SET explain_output = 'all'"]
+export const CONNECTION_SETTINGS = [`SET streaming_buffer_size = '${STREAM_AHEAD}'`, "SET explain_output = 'all'"]
 export const SOURCE_FUNCTION = 'svc_source'
 /** DuckDB gives ENOSPC and EDQUOT as text only. */
 const FULL_DISK = /No space left on device|Disk quota exceeded/i
@@ -52,8 +53,9 @@ export class Duck {
   readonly encrypted: EncryptedColumns
   /** Where archived segments are read, by key. */
   readonly archiveDirectory: string | undefined
-  private readonly instance: DuckDBInstance
-  private readonly sources: Map<string, RowSource>
+  private readonly config: WorkerConfig
+  private readonly dataDir: string
+  private readonly sources = new Map<string, RowSource>()
   private readonly masks = new Map<number, MaskedRows>()
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
@@ -62,53 +64,27 @@ export class Duck {
   private readonly running = new Set<Promise<unknown>>()
   private nextSource = 0
   private closed = false
+  /** Of the first statement on. */
+  private opening: Promise<DuckDBInstance> | undefined
+  private instance: DuckDBInstance | undefined
 
-  private constructor(instance: DuckDBInstance, sources: Map<string, RowSource>, encrypted: EncryptedColumns, archiveDirectory: string | undefined) {
-    this.archiveDirectory = archiveDirectory
-    this.instance = instance
-    this.sources = sources
-    this.encrypted = encrypted
+  /** It costs nothing until the first statement, which loads the library and opens an instance. */
+  constructor(config: WorkerConfig, dataDir: string) {
+    this.config = config
+    this.dataDir = dataDir
+    this.archiveDirectory = config.archiveDirectory
+    this.encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
+    mkdirSync(paths(dataDir).segments, { recursive: true })
+    mkdirSync(config.tempDir, { recursive: true })
   }
 
-  static async open(config: WorkerConfig, dataDir: string): Promise<Duck> {
-    const { segments } = paths(dataDir)
-    mkdirSync(segments, { recursive: true })
-    mkdirSync(config.tempDir, { recursive: true })
-    const instance = await DuckDBInstance.create(':memory:', {
-      threads: String(config.duckdbThreads),
-      memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
-      temp_directory: config.noSpill ? '' : config.tempDir,
-      ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
-      // Without it, memory that a merge has used is kept until the next allocation: an idle node would keep it for good.
-      allocator_background_threads: 'true',
-      autoinstall_known_extensions: 'false',
-      autoload_known_extensions: 'false',
-      allow_community_extensions: 'false',
-      allow_unsigned_extensions: 'false',
-    })
-    const connection = await instance.connect()
-    for (const statement of [
-      `SET TimeZone = 'UTC'`,
-      `SET parquet_metadata_cache = true`,
-      `SET preserve_insertion_order = true`,
-      `CREATE SCHEMA svc_tags`,
-      `SET allowed_directories = [${[segments, config.tempDir, config.archiveDirectory ?? []].flat().map(sqlText).join(', ')}]`,
-      `SET enable_external_access = false`,
-      // They are a connection's own, and there are no defaults of them to set. Statements of clients cannot set anything: prepare refuses them.
-      `SET allowed_configs = ['streaming_buffer_size', 'explain_output']`,
-      `SET lock_configuration = true`,
-      ...CONNECTION_SETTINGS,
-    ]) {
-      await connection.run(statement)
-    }
-    const sources = new Map<string, RowSource>()
-    registerSources(connection, sources)
-    const encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
-    registerEncrypted(rawConnection(connection), encrypted, logicalType)
-    const duck = new Duck(instance, sources, encrypted, config.archiveDirectory)
-    registerMasks(rawConnection(connection), duck.masks)
-    duck.idle.push(connection)
-    return duck
+  private async open(): Promise<DuckDBInstance> {
+    const { openInstance } = await import('./instance.ts')
+    const { config, dataDir, sources, masks, encrypted } = this
+    const { instance, connection } = await openInstance(config, dataDir, { sources, masks, encrypted })
+    this.instance = instance
+    this.idle.push(connection)
+    return instance
   }
 
   /** Makes rows scannable under the SQL text returned; call `removeSource` with the same text once the statement is over. */
@@ -142,9 +118,17 @@ export class Duck {
 
   async connect(): Promise<DuckDBConnection> {
     if (this.closed) throw new SvcError('DATABASE_CLOSED', 'cannot run a statement: the engine is closing')
+    if (this.instance === undefined) {
+      this.opening ??= this.open()
+      // An instance that could not be opened is opened anew by the next statement.
+      await this.opening.catch((error) => {
+        this.opening = undefined
+        throw error
+      })
+    }
     const idle = this.idle.pop()
     if (idle !== undefined) return idle
-    const connection = await this.instance.connect()
+    const connection = await (this.instance as DuckDBInstance).connect()
     for (const statement of CONNECTION_SETTINGS) await connection.run(statement)
     return connection
   }
@@ -157,7 +141,7 @@ export class Duck {
 
   /** Resolves when the statements of `run`, and those that were left half done, have ended: a process that ends before them is aborted. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.running)
+    await Promise.allSettled([this.opening, ...this.running])
     await Promise.all(this.retiring)
   }
 
@@ -202,6 +186,7 @@ export class Duck {
 
   /** Bytes that it counts as its own, in all its uses. */
   async memory(): Promise<number> {
+    if (this.instance === undefined) return 0
     const [{ bytes }] = await this.run('SELECT coalesce(sum(memory_usage_bytes), 0)::DOUBLE AS bytes FROM duckdb_memory()')
     return Number(bytes)
   }
@@ -210,7 +195,7 @@ export class Duck {
     if (this.closed) return
     this.closed = true
     for (const connection of this.idle.splice(0)) connection.disconnectSync()
-    this.instance.closeSync()
+    this.instance?.closeSync()
   }
 }
 
@@ -231,44 +216,44 @@ export function interruptOn(signal: AbortSignal | undefined, connection: DuckDBC
   }
 }
 
-function rawConnection(connection: DuckDBConnection): duckdb.Connection {
-  return (connection as unknown as { connection: duckdb.Connection }).connection
+export function rawConnection(connection: DuckDBConnection): bindings.Connection {
+  return (connection as unknown as { connection: bindings.Connection }).connection
 }
 
 /** Makes the sources scannable by their keys. */
 export function registerSources(connection: DuckDBConnection, sources: ReadonlyMap<string, RowSource>): void {
-  const fn = duckdb.create_table_function()
-  duckdb.table_function_set_name(fn, SOURCE_FUNCTION)
-  duckdb.table_function_add_parameter(fn, duckdb.create_logical_type(duckdb.Type.VARCHAR))
-  duckdb.table_function_set_bind(fn, (info) => {
-    const source = sources.get(duckdb.get_varchar(duckdb.bind_get_parameter(info, 0)))
+  const fn = duckdb().create_table_function()
+  duckdb().table_function_set_name(fn, SOURCE_FUNCTION)
+  duckdb().table_function_add_parameter(fn, duckdb().create_logical_type(duckdb().Type.VARCHAR))
+  duckdb().table_function_set_bind(fn, (info) => {
+    const source = sources.get(duckdb().get_varchar(duckdb().bind_get_parameter(info, 0)))
     if (source === undefined) {
-      duckdb.bind_set_error(info, 'no such row source')
+      duckdb().bind_set_error(info, 'no such row source')
       return
     }
-    for (const { name, type } of source.columns) duckdb.bind_add_result_column(info, name, type)
-    duckdb.bind_set_cardinality(info, source.rows, false)
-    duckdb.bind_set_bind_data(info, source)
+    for (const { name, type } of source.columns) duckdb().bind_add_result_column(info, name, type)
+    duckdb().bind_set_cardinality(info, source.rows, false)
+    duckdb().bind_set_bind_data(info, source)
   })
-  duckdb.table_function_set_init(fn, (info) => {
-    const source = duckdb.init_get_bind_data(info) as RowSource
+  duckdb().table_function_set_init(fn, (info) => {
+    const source = duckdb().init_get_bind_data(info) as RowSource
     const projected: number[] = []
-    for (let i = 0, n = duckdb.init_get_column_count(info); i < n; i++) projected.push(duckdb.init_get_column_index(info, i))
-    duckdb.init_set_init_data(info, { stream: source.open(projected), width: projected.length })
-    duckdb.init_set_max_threads(info, source.unordered ? UNORDERED_THREADS : 1)
+    for (let i = 0, n = duckdb().init_get_column_count(info); i < n; i++) projected.push(duckdb().init_get_column_index(info, i))
+    duckdb().init_set_init_data(info, { stream: source.open(projected), width: projected.length })
+    duckdb().init_set_max_threads(info, source.unordered ? UNORDERED_THREADS : 1)
   })
-  duckdb.table_function_set_function(fn, (info, chunk) => {
+  duckdb().table_function_set_function(fn, (info, chunk) => {
     try {
-      const { stream, width } = duckdb.function_get_init_data(info) as { stream: RowStream; width: number }
-      const vectors: duckdb.Vector[] = []
-      for (let i = 0; i < width; i++) vectors.push(duckdb.data_chunk_get_vector(chunk, i))
-      duckdb.data_chunk_set_size(chunk, stream.next(vectors))
+      const { stream, width } = duckdb().function_get_init_data(info) as { stream: RowStream; width: number }
+      const vectors: bindings.Vector[] = []
+      for (let i = 0; i < width; i++) vectors.push(duckdb().data_chunk_get_vector(chunk, i))
+      duckdb().data_chunk_set_size(chunk, stream.next(vectors))
     } catch (error) {
-      duckdb.function_set_error(info, (error as Error).message)
+      duckdb().function_set_error(info, (error as Error).message)
     }
   })
-  duckdb.table_function_supports_projection_pushdown(fn, true)
-  duckdb.register_table_function(rawConnection(connection), fn)
+  duckdb().table_function_supports_projection_pushdown(fn, true)
+  duckdb().register_table_function(rawConnection(connection), fn)
 }
 
 /** What a failure of DuckDB means to a caller. */
@@ -299,16 +284,16 @@ export function sqlName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-export function logicalType(type: FieldType, scale: number): duckdb.LogicalType {
-  if (type === 'decimal') return duckdb.create_decimal_type(38, scale)
-  return duckdb.create_logical_type(
+export function logicalType(type: FieldType, scale: number): bindings.LogicalType {
+  if (type === 'decimal') return duckdb().create_decimal_type(38, scale)
+  return duckdb().create_logical_type(
     {
-      float64: duckdb.Type.DOUBLE,
-      int64: duckdb.Type.BIGINT,
-      uint64: duckdb.Type.UBIGINT,
-      bool: duckdb.Type.BOOLEAN,
-      string: duckdb.Type.VARCHAR,
-      histogram: duckdb.Type.BLOB,
+      float64: duckdb().Type.DOUBLE,
+      int64: duckdb().Type.BIGINT,
+      uint64: duckdb().Type.UBIGINT,
+      bool: duckdb().Type.BOOLEAN,
+      string: duckdb().Type.VARCHAR,
+      histogram: duckdb().Type.BLOB,
     }[type],
   )
 }

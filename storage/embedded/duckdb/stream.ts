@@ -1,8 +1,6 @@
 /** Runs one statement and hands its rows out chunk by chunk, as they are made. */
-import type { DuckDBResult } from '@duckdb/node-api'
 import type { SqlChunk } from 'svcdb'
 import { type Duck, engineError, interruptOn } from './duckdb.ts'
-import { type ResultColumn, readVector, resultColumn } from './vectors.ts'
 
 export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | undefined): AsyncGenerator<SqlChunk> {
   signal?.throwIfAborted()
@@ -13,7 +11,8 @@ export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | 
     signal?.throwIfAborted()
     const statement = await connection.prepare(sql)
     const result = await statement.stream().finally(() => statement.destroySync())
-    const columns = resultColumns(result)
+    const { readVector, resultColumn } = await import('./vectors.ts')
+    const columns = Array.from({ length: result.columnCount }, (_, i) => resultColumn(result.columnLogicalType(i).logical_type))
     for (;;) {
       const chunk = await result.fetchChunk()
       signal?.throwIfAborted()
@@ -27,8 +26,4 @@ export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | 
     calm()
     duck.release(connection, finished)
   }
-}
-
-function resultColumns(result: DuckDBResult): ResultColumn[] {
-  return Array.from({ length: result.columnCount }, (_, i) => resultColumn(result.columnLogicalType(i).logical_type))
 }

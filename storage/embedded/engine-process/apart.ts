@@ -10,7 +10,7 @@ import type { SqlChunk } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { duckType, type RelationRequest, type SqlApart, type SqlHost } from '../sql/host.ts'
-import { runnerOn, type Statement, type StatementOptions, type StatementRunner } from '../sql/statement.ts'
+import type { Statement, StatementOptions, StatementRunner } from '../sql/statement.ts'
 import type { FromProcess, View } from './messages.ts'
 import type { ProcessPool } from './pool.ts'
 import type { EngineProcess } from './process.ts'
@@ -245,6 +245,7 @@ class Session {
 
   private async handOverRows(request: RelationRequest, view: View): Promise<void> {
     const select = await this.settings.select(request)
+    const { runnerOn } = await import('../sql/statement.ts')
     const statement = await runnerOn(this.settings.connection).open(select, { textBytes: true, histograms: () => false })
     for await (const chunk of statement.rows()) {
       if (this.failure !== undefined) throw this.failure

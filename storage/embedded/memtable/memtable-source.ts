@@ -2,8 +2,9 @@
  * The rows of one table in one memtable as a DuckDB row source. Whole blocks are copied straight out of shared memory; with a
  * restriction to some series their rows are collected first, along the links when they are few.
  */
-import duckdb from '@duckdb/node-bindings'
+import type bindings from '@duckdb/node-bindings'
 import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts'
+import { duckdb } from '../duckdb/native.ts'
 import { allNull, copyValidity, copyValues, writeTexts, writeValues } from '../duckdb/vector-writer.ts'
 import { contains, type Mask } from '../read/masks.ts'
 import type { FieldDef } from '../threads/definitions.ts'
@@ -40,9 +41,9 @@ export function memtableSource(scan: MemtableScan): RowSource {
   const positions = scan.series === undefined ? undefined : memtablePositions(scan, scan.series)
   return {
     columns: [
-      { name: SERIES_COLUMN, type: duckdb.create_logical_type(duckdb.Type.INTEGER) },
-      { name: TIME_COLUMN, type: duckdb.create_logical_type(duckdb.Type.TIMESTAMP_NS) },
-      { name: ORDER_COLUMN, type: duckdb.create_logical_type(duckdb.Type.BIGINT) },
+      { name: SERIES_COLUMN, type: duckdb().create_logical_type(duckdb().Type.INTEGER) },
+      { name: TIME_COLUMN, type: duckdb().create_logical_type(duckdb().Type.TIMESTAMP_NS) },
+      { name: ORDER_COLUMN, type: duckdb().create_logical_type(duckdb().Type.BIGINT) },
       ...scan.fields.map((field) => ({ name: field.column, type: logicalType(field.type, field.scale) })),
     ],
     rows: positions?.length ?? scan.part.rows,
@@ -64,7 +65,7 @@ class BlockStream implements RowStream {
     this.projected = projected
   }
 
-  next(vectors: duckdb.Vector[]): number {
+  next(vectors: bindings.Vector[]): number {
     const { part, lo, hi } = this.scan
     while (this.chunk < part.chunks.length) {
       const from = this.row
@@ -83,7 +84,7 @@ class BlockStream implements RowStream {
     return 0
   }
 
-  private copy(vector: duckdb.Vector, column: number, chunk: ChunkView, from: number, n: number): void {
+  private copy(vector: bindings.Vector, column: number, chunk: ChunkView, from: number, n: number): void {
     const { def } = chunk
     if (column === 0) copyValues(vector, def.buffer, def.seriesOffset + from * 4, n * 4)
     else if (column === 1) copyValues(vector, def.buffer, def.timeOffset + from * 8, n * 8)
@@ -94,7 +95,7 @@ class BlockStream implements RowStream {
     } else this.copyField(vector, this.scan.fields[column - FIXED_COLUMNS], chunk, from, n)
   }
 
-  private copyField(vector: duckdb.Vector, field: FieldDef | undefined, chunk: ChunkView, from: number, n: number): void {
+  private copyField(vector: bindings.Vector, field: FieldDef | undefined, chunk: ChunkView, from: number, n: number): void {
     if (field === undefined) return // the row number that count(*) asks for
     const view = chunk.columns.get(field.id)
     if (view === undefined) {
@@ -128,7 +129,7 @@ class PositionStream implements RowStream {
     this.projected = projected
   }
 
-  next(vectors: duckdb.Vector[]): number {
+  next(vectors: bindings.Vector[]): number {
     const from = this.at
     const n = Math.min(BLOCK_ROWS, this.positions.length - from)
     for (let i = 0; n > 0 && i < vectors.length; i++) this.copy(vectors[i], this.projected[i], from, n)
@@ -136,7 +137,7 @@ class PositionStream implements RowStream {
     return n
   }
 
-  private copy(vector: duckdb.Vector, column: number, from: number, n: number): void {
+  private copy(vector: bindings.Vector, column: number, from: number, n: number): void {
     const { chunks } = this.scan.part
     const { positions, out } = this
     if (column < FIXED_COLUMNS) {
@@ -168,7 +169,7 @@ export function gatherTimes(chunks: readonly ChunkView[], positions: Int32Array,
 }
 
 function writeField(
-  vector: duckdb.Vector,
+  vector: bindings.Vector,
   field: { type: FieldDef['type'] },
   source: GatheredColumn,
   heap: readonly Uint8Array[],

@@ -3,8 +3,9 @@
  * would cost DuckDB vectors of its own in every thread and source, hundreds of megabytes for a few dozen deletes. Its name is not on the SQL gate's
  * list, so no query reaches it by itself.
  */
-import duckdb from '@duckdb/node-bindings'
+import type bindings from '@duckdb/node-bindings'
 import { earlier, highHalf, later, lowHalf } from '../../common/time.ts'
+import { duckdb } from '../duckdb/native.ts'
 import { raise } from '../duckdb/raised.ts'
 import { copyValues } from '../duckdb/vector-writer.ts'
 import { contains, type Mask } from './masks.ts'
@@ -104,19 +105,19 @@ export function maskBounds(masks: readonly Mask[]): MaskBounds[] {
 }
 
 /** @param sets by the number that the statement names. */
-export function registerMasks(connection: duckdb.Connection, sets: ReadonlyMap<number, MaskedRows>): void {
-  const fn = duckdb.create_scalar_function()
-  duckdb.scalar_function_set_name(fn, MASK_FUNCTION)
-  for (const type of [duckdb.Type.INTEGER, duckdb.Type.INTEGER, duckdb.Type.TIMESTAMP_NS])
-    duckdb.scalar_function_add_parameter(fn, duckdb.create_logical_type(type))
-  duckdb.scalar_function_set_return_type(fn, duckdb.create_logical_type(duckdb.Type.BOOLEAN))
+export function registerMasks(connection: bindings.Connection, sets: ReadonlyMap<number, MaskedRows>): void {
+  const fn = duckdb().create_scalar_function()
+  duckdb().scalar_function_set_name(fn, MASK_FUNCTION)
+  for (const type of [duckdb().Type.INTEGER, duckdb().Type.INTEGER, duckdb().Type.TIMESTAMP_NS])
+    duckdb().scalar_function_add_parameter(fn, duckdb().create_logical_type(type))
+  duckdb().scalar_function_set_return_type(fn, duckdb().create_logical_type(duckdb().Type.BOOLEAN))
   const out = new Uint8Array(VECTOR_ROWS)
-  duckdb.scalar_function_set_function(fn, (info, input, output) => {
+  duckdb().scalar_function_set_function(fn, (info, input, output) => {
     try {
-      const n = duckdb.data_chunk_get_size(input)
+      const n = duckdb().data_chunk_get_size(input)
       if (n === 0) return
       const ints = (column: number, count: number): Int32Array => {
-        const data = duckdb.vector_get_data(duckdb.data_chunk_get_vector(input, column), count * 4)
+        const data = duckdb().vector_get_data(duckdb().data_chunk_get_vector(input, column), count * 4)
         return new Int32Array(data.buffer, data.byteOffset, count)
       }
       // The first argument is a constant: a statement asks for one source at a time.
@@ -125,9 +126,9 @@ export function registerMasks(connection: duckdb.Connection, sets: ReadonlyMap<n
       set.mark(ints(1, n), ints(2, n * 2), n, out)
       copyValues(output, out.buffer, 0, n)
     } catch (error) {
-      duckdb.scalar_function_set_error(info, raise(error))
+      duckdb().scalar_function_set_error(info, raise(error))
     }
   })
-  duckdb.register_scalar_function(connection, fn)
-  duckdb.destroy_scalar_function_sync(fn)
+  duckdb().register_scalar_function(connection, fn)
+  duckdb().destroy_scalar_function_sync(fn)
 }

@@ -104,7 +104,7 @@ export class EngineReader implements Reader {
   private async statement(request: SqlRequest): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
-    const { openSql, sqlSetup } = await import('../sql/index.ts')
+    const { openSql, sqlSetup } = await import('../sql/in-duckdb.ts')
     const { functions, register } = await sqlSetup(this.context.sqlFunctions ?? NO_FUNCTIONS)
     const connection = await duck.connect()
     duck.extend(register, connection)

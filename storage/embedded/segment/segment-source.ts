@@ -5,8 +5,9 @@
  * time and nearly in order of arrival. The longer the stretch, the more of each cache line of the memtable is used while it is there: with series in
  * random order that is what a flush costs (flush-random.bench.ts, flush-narrow.bench.ts).
  */
-import duckdb from '@duckdb/node-bindings'
+import type bindings from '@duckdb/node-bindings'
 import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts'
+import { duckdb } from '../duckdb/native.ts'
 import { copyValues, writeValues } from '../duckdb/vector-writer.ts'
 import { BLOCK_ROWS, type ChunkView, valueBytes } from '../memtable/chunk-view.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
@@ -43,12 +44,12 @@ export class SegmentSource implements RowSource {
     this.fields = fields
     const { ordered, groups, measurementOf } = input
     this.rows = groups === undefined ? ordered.rows.length : groups.length - 1
-    const integer = () => duckdb.create_logical_type(duckdb.Type.INTEGER)
-    const bigint = () => duckdb.create_logical_type(duckdb.Type.BIGINT)
+    const integer = () => duckdb().create_logical_type(duckdb().Type.INTEGER)
+    const bigint = () => duckdb().create_logical_type(duckdb().Type.BIGINT)
     this.columns = [
       ...(measurementOf === undefined ? [] : [{ name: MEASUREMENT_COLUMN, type: integer() }]),
       { name: SERIES_COLUMN, type: integer() },
-      { name: TIME_COLUMN, type: duckdb.create_logical_type(duckdb.Type.TIMESTAMP_NS) },
+      { name: TIME_COLUMN, type: duckdb().create_logical_type(duckdb().Type.TIMESTAMP_NS) },
       ...fields.map(({ name, type, scale, encoding }) => ({
         name,
         type: encoding.kind !== 'scaled' ? logicalType(type, scale) : encoding.wide ? bigint() : integer(),
@@ -106,7 +107,7 @@ class SegmentStream implements RowStream {
     this.times = new Gathered(room, TIME_BYTES)
   }
 
-  next(vectors: duckdb.Vector[]): number {
+  next(vectors: bindings.Vector[]): number {
     const n = Math.min(BLOCK_ROWS, this.rows - this.at)
     if (n <= 0) return 0
     const { stretch } = this
@@ -137,7 +138,7 @@ class SegmentStream implements RowStream {
     if (scaled !== undefined) scaleInPlace(out, n, scaled)
   }
 
-  private write(vector: duckdb.Vector, column: Stretched, from: number, n: number): void {
+  private write(vector: bindings.Vector, column: Stretched, from: number, n: number): void {
     const { stretch, times, input } = this
     if (column.kind === 'measurement') copyValues(vector, stretch.measurements.buffer, from * 4, n * 4)
     else if (column.kind === 'series') copyValues(vector, stretch.series.buffer, from * 4, n * 4)

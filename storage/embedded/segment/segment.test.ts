@@ -123,7 +123,7 @@ t.test('a failed write leaves no file behind', async (t) => {
 t.test('the instance reaches no file outside its directories, and its settings are locked', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
-  const duck = await Duck.open(db.config, db.dataDir)
+  const duck = new Duck(db.config, db.dataDir)
   for (const sql of [
     `SELECT * FROM read_text('/etc/hostname')`,
     `SELECT * FROM read_csv('/etc/passwd')`,
@@ -142,7 +142,7 @@ t.test('the instance reaches no file outside its directories, and its settings a
 t.test('a statement that needs too much memory fails with a reason, and the next one runs', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
-  const duck = await Duck.open({ ...db.config, memoryLimitBytes: 64e6 }, db.dataDir)
+  const duck = new Duck({ ...db.config, memoryLimitBytes: 64e6 }, db.dataDir)
   await t.rejects(duck.run(`SELECT length(list(i::VARCHAR || 'some more text to fill memory')::VARCHAR) FROM range(10000000) r(i)`), { code: 'OVERLOADED' })
   t.strictSame(await duck.run('SELECT 1 AS one'), [{ one: 1 }])
   duck.close()
@@ -151,7 +151,7 @@ t.test('a statement that needs too much memory fails with a reason, and the next
 t.test('no connection makes more of a streamed result ahead than a little', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
-  const duck = await Duck.open(db.config, db.dataDir)
+  const duck = new Duck(db.config, db.dataDir)
   const connections = [await duck.connect(), await duck.connect(), await duck.connect()]
   for (const connection of connections) {
     const settings = await connection.runAndReadAll(`SELECT current_setting('streaming_buffer_size')`)

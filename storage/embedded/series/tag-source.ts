@@ -1,6 +1,7 @@
 /** The series of a measurement with their tags as a row source: text, or ENUM codes over a dictionary in byte order. */
-import duckdb from '@duckdb/node-bindings'
+import type bindings from '@duckdb/node-bindings'
 import type { RowSource } from '../duckdb/duckdb.ts'
+import { duckdb } from '../duckdb/native.ts'
 import { copyValidity, copyValues, writeTexts } from '../duckdb/vector-writer.ts'
 import { BLOCK_ROWS } from '../memtable/chunk-view.ts'
 import { SERIES_COLUMN } from '../memtable/memtable-source.ts'
@@ -14,7 +15,7 @@ const ENUM_EAGER_VALUES = 4_096
 const ABSENT = -1
 
 export interface Dictionary {
-  type: duckdb.LogicalType
+  type: bindings.LogicalType
   width: 1 | 2 | 4
   /** Symbol → place in the dictionary. */
   codes: Map<number, number>
@@ -72,11 +73,11 @@ function sortedDictionary(series: SeriesView, symbols: Set<number>): Dictionary 
 }
 
 function dictionary(symbols: readonly number[], text: (symbol: number) => string): Dictionary {
-  const type = duckdb.create_enum_type(symbols.map(text))
-  const internal = duckdb.enum_internal_type(type)
+  const type = duckdb().create_enum_type(symbols.map(text))
+  const internal = duckdb().enum_internal_type(type)
   return {
     type,
-    width: internal === duckdb.Type.UTINYINT ? 1 : internal === duckdb.Type.USMALLINT ? 2 : 4,
+    width: internal === duckdb().Type.UTINYINT ? 1 : internal === duckdb().Type.USMALLINT ? 2 : 4,
     codes: new Map(symbols.map((symbol, i) => [symbol, i])),
   }
 }
@@ -135,13 +136,13 @@ export function tagSource(
   const columns = tags.map(({ key, column, enumerated }) => {
     const symbol = view.keySymbol(measurement, key)
     const dictionary = enumerated && symbol !== ABSENT ? dictionaries.get(measurement, symbol) : undefined
-    return { symbol, dictionary, name: column, type: dictionary?.type ?? duckdb.create_logical_type(duckdb.Type.VARCHAR) }
+    return { symbol, dictionary, name: column, type: dictionary?.type ?? duckdb().create_logical_type(duckdb().Type.VARCHAR) }
   })
   const codes = new ArrayBuffer(BLOCK_ROWS * 4)
   const bits = new Uint8Array(BLOCK_ROWS / 8)
   const symbols = new Int32Array(BLOCK_ROWS)
 
-  const write = (vector: duckdb.Vector, column: (typeof columns)[number], from: number, n: number): void => {
+  const write = (vector: bindings.Vector, column: (typeof columns)[number], from: number, n: number): void => {
     bits.fill(0)
     let present = 0
     for (let i = 0; i < n; i++) {
@@ -163,7 +164,7 @@ export function tagSource(
   }
 
   return {
-    columns: [{ name: SERIES_COLUMN, type: duckdb.create_logical_type(duckdb.Type.INTEGER) }, ...columns],
+    columns: [{ name: SERIES_COLUMN, type: duckdb().create_logical_type(duckdb().Type.INTEGER) }, ...columns],
     rows: series.length,
     open(projected) {
       let at = 0

@@ -1,4 +1,4 @@
-/** The SQL layer of the embedded engine, as its reader uses it. */
+/** The SQL layer of the embedded engine, as its reader uses it. What runs statements in DuckDB is apart (in-duckdb.ts): it loads DuckDB. */
 
 export { parse, parsedBefore } from './ast.ts'
 export { sqlError } from './errors.ts'
@@ -8,6 +8,3 @@ export type { NewestPlan } from './lane/newest.ts'
 export type { NewestOfSeries, NewestTable } from './lane/newest-answer.ts'
 export { explainsLane, type LaneOptions, type OpenedLane, openLane } from './lane/open-lane.ts'
 export type { ScanPlan } from './lane/plan.ts'
-export { type OpenedSql, openSql } from './open.ts'
-export { type PreparedSql, prepareSql } from './prepare.ts'
-export { sqlSetup } from './setup.ts'

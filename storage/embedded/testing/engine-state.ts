@@ -151,7 +151,7 @@ export class TestDatabase {
   }
 
   async context(): Promise<RelationContext> {
-    this.duck ??= await Duck.open(this.config, this.dataDir)
+    this.duck ??= new Duck(this.config, this.dataDir)
     return { state: this.state, duck: this.duck, dictionaries: new TagDictionaries(this.state.series), dataDir: this.dataDir, sampleBlocks: this.sampleBlocks }
   }
 

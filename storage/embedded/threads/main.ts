@@ -37,8 +37,7 @@ const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.p
 const state = new WorkerState(shared, config.regexTimeoutMs)
 for (const event of events) state.apply(event)
 state.applied = eventsPublished
-// Messages queue up in the port until the listener is there.
-const duck = await Duck.open(config, dataDir)
+const duck = new Duck(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
 const sampleBlocks = new SampleBlocks(config.sampleCacheBytes, packedFiles(config))
 const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })

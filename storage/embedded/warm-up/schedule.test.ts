@@ -8,7 +8,7 @@ const MODULE = new URL('file:///job.js')
 
 /** Threads whose jobs take 5 ms each, by a clock that goes as far as it is waited. */
 function world(threads = 1, budgetMs = 100) {
-  const at = { now: 0, busy: false, utilization: 0, cold: threads }
+  const at = { now: 0, busy: false, utilization: 0, cold: threads, data: true }
   const ran: { now: number; thread: number; args: unknown }[] = []
   const slices: WarmUpSlice[] = []
   const ended: number[] = []
@@ -45,7 +45,7 @@ function world(threads = 1, budgetMs = 100) {
       },
     }
   }
-  const options = { budgetMs, coldThread, busy: () => at.busy, timers, log: { debug: () => {} }, utilization: () => at.utilization }
+  const options = { budgetMs, coldThread, wanted: () => at.data, busy: () => at.busy, timers, log: { debug: () => {} }, utilization: () => at.utilization }
   return { at, ran, slices, ended, waits, schedule: new WarmUpSchedule(options) }
 }
 
@@ -76,6 +76,23 @@ t.test('it waits while queries run', async (t) => {
   at.busy = false
   await until(() => ended.length === 1)
   t.equal(ran.length, 20)
+})
+
+t.test('it waits until there is something to ask about, and then for a rest from writes, half a minute at most', async (t) => {
+  const { schedule, at, ran, ended, waits } = world()
+  at.data = false
+  schedule.add({ module: MODULE, args: () => [1] })
+  for (let i = 0; i < 20; i++) await turn()
+  t.same([...new Set(waits)], [1000])
+  t.equal(ran.length, 0)
+  at.data = true
+  at.utilization = 1
+  const written = at.now
+  await until(() => ran.length > 0)
+  t.ok(ran[0].now - written >= 30_000)
+  t.ok(ran[0].now - written <= 32_000)
+  at.utilization = 0
+  await until(() => ended.length === 1)
 })
 
 t.test('beside writes each job has one turn, in a tenth of the time; the rest waits for them', async (t) => {

@@ -1,6 +1,7 @@
 /**
- * When query threads are warmed up, as the main thread sees it: in slices, one thread after the other, while no query runs. While the main thread is at work
- * (writes) each job has one turn, with a tenth of a processor; all others wait until it rests. It ends when its processor time is spent.
+ * When query threads are warmed up, as the main thread sees it: once there is something to ask about, in slices, one thread after the other, while no query runs.
+ * It begins while the main thread rests. Should that never be, or end (writes), each job has one turn, with a tenth of a processor; all others wait until it rests.
+ * It ends when its processor time is spent.
  */
 import { performance } from 'node:perf_hooks'
 import type { StorageContext, WarmUp } from 'svcdb'
@@ -19,6 +20,8 @@ export interface WarmUpOptions {
   budgetMs: number
   /** A query thread that is not warmed up, started where none runs; undefined when there is none. */
   coldThread(): ColdThread | undefined
+  /** Whether there is anything that could be asked for; a node without data keeps the memory. */
+  wanted(): boolean
   /** Whether queries run. */
   busy(): boolean
   timers: Timers
@@ -32,9 +35,11 @@ const SLICE_MS = 20
 const IDLE = 0.5
 /** Slices' processor times that are waited while it is not. */
 const PAUSES = 9
-/** A thread is started while the server is idle, or after so many looks. */
-const LOOKS = 8
+/** A thread is started while the server is idle, or after so many looks: half a minute, in which writes have the memory to themselves. */
+const LOOKS = 120
 const LOOK_MS = 250
+/** Until there is data. */
+const DATA_LOOK_MS = 1000
 /**
  * Part of the budget after which the thread's heap is collected. A collection takes what code was optimized for with it, where that is gone: it is optimized again by
  * the rest, and the thread, once it rests, has nothing more to collect.
@@ -77,6 +82,8 @@ export class WarmUpSchedule {
   }
 
   private async threads(): Promise<void> {
+    while (!this.options.wanted()) await this.pause(DATA_LOOK_MS)
+    this.utilization()
     for (let looks = 0; looks < LOOKS; looks++) {
       await this.pause(LOOK_MS)
       if (this.utilization() <= IDLE) break
