@@ -1,5 +1,8 @@
 /** Arrays for what is decoded and not kept: used again, because new ones of this size for each row group would keep the garbage collector busy. */
 
+/** Numbers. */
+const GRAIN = 4096
+
 export class ScratchPool {
   private readonly ints: Int32Array[] = []
   private readonly doubles: Float64Array[] = []
@@ -17,11 +20,11 @@ export class ScratchPool {
   }
 
   takeInts(length: number): Int32Array {
-    return this.take(this.ints, length) ?? new Int32Array(length)
+    return this.take(this.ints, length) ?? new Int32Array(rounded(length))
   }
 
   takeDoubles(length: number): Float64Array {
-    return this.take(this.doubles, length) ?? new Float64Array(length)
+    return this.take(this.doubles, length) ?? new Float64Array(rounded(length))
   }
 
   give(array: Int32Array | Float64Array): void {
@@ -31,17 +34,22 @@ export class ScratchPool {
     else this.doubles.push(array)
   }
 
+  /** The smallest that is large enough: a large one would be missing where it is needed. */
   private take<T extends Int32Array | Float64Array>(list: T[], length: number): T | undefined {
-    for (let i = list.length - 1; i >= 0; i--) {
-      if (list[i].length < length) continue
-      const array = list[i]
-      list[i] = list[list.length - 1]
-      list.pop()
-      this.held -= array.byteLength
-      return array
-    }
-    return undefined
+    let best = -1
+    for (let i = 0; i < list.length; i++) if (list[i].length >= length && (best < 0 || list[i].length < list[best].length)) best = i
+    if (best < 0) return undefined
+    const array = list[best]
+    list[best] = list[list.length - 1]
+    list.pop()
+    this.held -= array.byteLength
+    return array
   }
+}
+
+/** Lengths are rounded up, so that an array serves for others of about its length. */
+function rounded(length: number): number {
+  return Math.ceil(length / GRAIN) * GRAIN
 }
 
 /** What a reader has taken of a pool. */

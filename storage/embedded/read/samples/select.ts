@@ -31,8 +31,6 @@ const BLOCK_SAMPLES = 65_536
 const GATHERED_SAMPLES = 1 << 20
 /** Of series and sources together: what is found of each is in memory together. */
 const GATHERED_RUNS = 1 << 20
-/** Packed samples in memory beside those that are kept. */
-const PACKED_SAMPLES = 1 << 23
 /** Samples are left out where there are so many times more than windows have ends. */
 const WORTH_PICKING = 4
 /** A sample decoded, times and integers. */
@@ -190,9 +188,10 @@ function arePickedBy({ count }: SampleWindows, sources: readonly Source[], { all
 }
 
 /** As `blockSize`, for samples of which most are left out. */
-function pickedSize(sources: readonly Source[], runs: number, series: number, { all, range }: ReadScope): number {
-  const { samples } = expectedSamples(sources, all, range)
-  return Math.max(1, Math.min(series, Math.ceil((PACKED_SAMPLES * all.length) / Math.max(all.length, samples)), Math.ceil(GATHERED_RUNS / runs)))
+function pickedSize(sources: readonly Source[], runs: number, series: number, { all, range, context }: ReadScope): number {
+  const { decoded } = expectedSamples(sources, all, range)
+  const room = (context.sampleBlocks.packedSamples * all.length) / Math.max(all.length, decoded)
+  return Math.max(1, Math.min(series, Math.ceil(room), Math.ceil(GATHERED_RUNS / runs)))
 }
 
 /** Series whose samples are gathered at once, judged by the rows of the sources, which are in memory together, and how much of their time is wanted. */

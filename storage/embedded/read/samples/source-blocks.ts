@@ -37,6 +37,8 @@ const NEWEST_SHARE = 4
 /** Memory that is used again for what is not kept: a part of what is kept, and no more than a large question can use. */
 const SCRATCH_SHARE = 8
 const MAX_SCRATCH_BYTES = 32 << 20
+/** Of scratch memory so much a packed sample: it takes half of it, and row groups at both ends of the series that are read together are read whole. */
+const PACKED_BYTES = 8
 /** A sample decoded and not kept takes 12 bytes, mostly; all of them together may take as much as is kept. */
 const DECODED_BYTES = 12
 const MIN_DECODED = 1 << 18
@@ -49,6 +51,8 @@ export class SampleBlocks {
   readonly scratch: ScratchPool
   /** Samples that one question may have decoded at once, about. */
   readonly decodedSamples: number
+  /** Packed samples that one question may have in memory beside those that are kept, about. */
+  readonly packedSamples: number
   private readonly cache: BlockCache
   private readonly segments: SegmentBlocks
   private readonly chunks: ChunkBlocks
@@ -59,7 +63,9 @@ export class SampleBlocks {
   constructor(budget: number, files?: PackedFilesOptions) {
     this.files = files === undefined ? undefined : new PackedFiles(files)
     this.newest = new NewestCache(Math.floor(budget / NEWEST_SHARE))
-    this.scratch = new ScratchPool(Math.min(MAX_SCRATCH_BYTES, Math.floor(budget / SCRATCH_SHARE)))
+    const scratchBytes = Math.min(MAX_SCRATCH_BYTES, Math.floor(budget / SCRATCH_SHARE))
+    this.scratch = new ScratchPool(scratchBytes)
+    this.packedSamples = Math.max(MIN_DECODED, Math.floor(scratchBytes / PACKED_BYTES))
     this.decodedSamples = Math.max(MIN_DECODED, Math.min(MAX_DECODED, Math.floor(budget / DECODED_BYTES)))
     this.cache = new BlockCache(budget, () => this.newest.bytes)
     this.segments = new SegmentBlocks(this.cache, this.files)
