@@ -14,6 +14,8 @@ const JOB = moduleUrl('./recompute-job.ts', import.meta.url)
 const BATCH_ROWS = 4096
 /** Source rows that a slice is made to have: a scan costs some milliseconds, and reads segments in large parts, whatever it is for. */
 const WANTED_ROWS = 4_000_000
+/** A slice is made to take no longer, and grows while it takes less than a part of it: memory of rows that are written meanwhile stays until its job ends. */
+const LONG_MS = 4000
 const MAX_WAIT_MS = 10_000
 
 /** Work of one rollup: buckets from `start` on (undefined = where the source begins). */
@@ -59,11 +61,15 @@ export class Materialiser {
       const together = works.slice(0, this.limits.get(key) ?? works.length)
       const slice = Math.min(leader.slice, maxBuckets)
       const parts = together.map(({ rollup: { definition }, start, end }, i) => ({ definition, start, end, maxBuckets: i === 0 ? slice : maxBuckets }))
+      const began = this.svc.clock.monotonic()
       let result: Recomputed
       try {
         result = await this.run(leader, parts, signal)
       } catch (error) {
-        if (signal.aborted || classify(error).code === 'BACKPRESSURE') return works.map(() => ({ state: 'failed', error }))
+        const noRoom = classify(error).code === 'BACKPRESSURE'
+        // What was ended for the memory that it kept was too long.
+        if (noRoom) for (const { rollup } of together) rollup.slice = Math.max(1, Math.min(rollup.slice, slice) >> 1)
+        if (signal.aborted || noRoom) return works.map(() => ({ state: 'failed', error }))
         // It is not known whose fault it is: each by itself then, until it goes well.
         if (together.length === 1) return works.map((_, i) => (i === 0 ? { state: 'failed', error } : APART))
         this.limits.set(key, 1)
@@ -73,8 +79,9 @@ export class Materialiser {
         this.metrics.rows.inc(result.rowsRead)
         if (together.length < works.length) this.limits.set(key, together.length * 2)
         else this.limits.delete(key)
-        const { plain } = result
-        return works.map(({ rollup }, i) => (i < together.length ? this.outcome(rollup, (result as { parts: RecomputedPart[] }).parts[i], plain) : APART))
+        const { plain, parts: done } = result
+        const ms = this.svc.clock.monotonic() - began
+        return works.map(({ rollup }, i) => (i < together.length ? this.outcome(rollup, done[i], plain, ms) : APART))
       }
       if (together.length > 1) this.limits.set(key, together.length >> 1)
       else if (slice === 1) {
@@ -103,7 +110,7 @@ export class Materialiser {
     return job.result
   }
 
-  private outcome(rollup: Rollup, part: RecomputedPart, plain: readonly string[]): Outcome {
+  private outcome(rollup: Rollup, part: RecomputedPart, plain: readonly string[], ms: number): Outcome {
     if (part.state === 'failed') return { state: 'failed', error: new SvcError(part.code, part.message) }
     rollup.plain = plain
     if (part.state !== 'done') return part
@@ -114,8 +121,8 @@ export class Materialiser {
       const cause = `its target would have ${groups.length} series, and rollups.max_series_per_rollup is ${maxSeries}; group by fewer tags`
       return { state: 'failed', error: refused(rollup, cause) }
     }
-    if (sourceRows < WANTED_ROWS / 4) rollup.slice = Math.max(rollup.slice, Math.min(buckets * 4, this.config.max_buckets_per_slice))
-    else if (sourceRows > WANTED_ROWS * 2) rollup.slice = Math.max(1, Math.min(rollup.slice, buckets) >> 1)
+    if (sourceRows < WANTED_ROWS / 4 && ms < LONG_MS / 4) rollup.slice = Math.max(rollup.slice, Math.min(buckets * 4, this.config.max_buckets_per_slice))
+    else if (sourceRows > WANTED_ROWS * 2 || ms > LONG_MS) rollup.slice = Math.max(1, Math.min(rollup.slice, buckets) >> 1)
     return part
   }
 

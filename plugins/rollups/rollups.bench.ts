@@ -85,6 +85,7 @@ async function materialise(): Promise<void> {
     ['one, all series', {}, 1],
     ['one, by region', { group_by_tags: ['region'] }, 1],
     ['two at once, all series', {}, 2],
+    ['twenty at once, by region', { group_by_tags: ['region'] }, 20],
     ['one, all series, day, p95', { every: '1d', aggregations: ['quantile(0.95)'] }, 1],
   ] as const) {
     const began = performance.now()
