@@ -35,6 +35,8 @@ const GATHERED_RUNS = 1 << 20
 const WORTH_PICKING = 4
 /** A sample decoded, times and integers. */
 const DECODED_BYTES = 12
+/** Of a row group, by default. */
+const GROUP_ROWS = 32_768
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -178,8 +180,8 @@ function* gathered(
 
 /** Whether what is decoded for the question, often much more than lies in its range, has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
 export function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
-  const { decoded } = expectedSamples(sources, all, range)
-  return !context.sampleBlocks.holds(decoded * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
+  const { read } = expectedSamples(sources, all, range)
+  return !context.sampleBlocks.holds(read * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
 }
 
 /** Whether windows have so few ends that most samples are not beside one. */
@@ -189,8 +191,8 @@ function arePickedBy({ count }: SampleWindows, sources: readonly Source[], { all
 
 /** As `blockSize`, for samples of which most are left out. */
 function pickedSize(sources: readonly Source[], runs: number, series: number, { all, range, context }: ReadScope): number {
-  const { decoded } = expectedSamples(sources, all, range)
-  const room = (context.sampleBlocks.packedSamples * all.length) / Math.max(all.length, decoded)
+  const { read } = expectedSamples(sources, all, range)
+  const room = (context.sampleBlocks.packedSamples * all.length) / Math.max(all.length, read)
   return Math.max(1, Math.min(series, Math.ceil(room), Math.ceil(GATHERED_RUNS / runs)))
 }
 
@@ -202,9 +204,14 @@ export function blockSize(sources: readonly Source[], series: number, { range, a
   return Math.max(1, Math.min(series, Math.ceil(Math.min(wanted, room))))
 }
 
-/** Samples of a field within a range, and those decoded for them, about. @param all the measurement's series. @param range nanoseconds, inclusive. */
-export function expectedSamples(sources: readonly Source[], all: Int32Array, range: readonly [bigint, bigint]): { samples: number; decoded: number } {
+/** Samples of a field within a range, those of the row groups that have some, and those of the sources, about. @param all the measurement's series. @param range nanoseconds, inclusive. */
+export function expectedSamples(
+  sources: readonly Source[],
+  all: Int32Array,
+  range: readonly [bigint, bigint],
+): { samples: number; read: number; decoded: number } {
   let samples = 0
+  let read = 0
   let decoded = 0
   // Of a shared table the measurement has the share of rows that it has of the series numbers in use around its own.
   const share = all.length / (all[all.length - 1] - all[0] + 1)
@@ -213,7 +220,10 @@ export function expectedSamples(sources: readonly Source[], all: Int32Array, ran
     const from = later(range[0], minTime)
     const to = earlier(range[1], maxTime)
     decoded += rows
-    samples += rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
+    const within = rows * ((Number(to - from) + 1) / (Number(maxTime - minTime) + 1))
+    samples += within
+    // A series that has several row groups is read in those that the range touches.
+    read += Math.min(rows, within + all.length * GROUP_ROWS)
   }
-  return { samples, decoded }
+  return { samples, read, decoded }
 }
