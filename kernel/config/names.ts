@@ -23,14 +23,15 @@ export interface NamedSection {
   schema: Schema
 }
 
-const NO_CONNECTORS = 'this version has no connectors; have a collector write over HTTP'
+const NO_KAFKA = 'this version has no connector to Kafka; have a collector write over HTTP'
+const NO_RETRIES = 'a broker that is away when the server starts is tried again every 5 s; leave the key out'
 const NO_MODELS = 'this version has no analytics models'
 const LAST_VALUES = 'the last values of series are found without a cache; leave the key out'
 
 /** Why a documented key or section has no meaning here. */
 export const NEEDLESS: Readonly<Record<string, string>> = {
-  'server.connector_start_retries': NO_CONNECTORS,
-  'server.connector_start_retry_backoff_ms': NO_CONNECTORS,
+  'server.connector_start_retries': NO_RETRIES,
+  'server.connector_start_retry_backoff_ms': NO_RETRIES,
   'database.compaction_concurrency': 'segments are merged by one thread, which steps back behind ingest; see database.engine_niceness, compaction_fan_in',
   'database.max_query_result_bytes':
     "answers are sent while they are made and are not held; server.sql_max_rows bounds their rows, server.prom_max_result_bytes PromQL's answers, database.per_query_memory_limit what a query holds",
@@ -42,8 +43,7 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.max_training_points': NO_MODELS,
   tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
   cluster: 'a server is alone in this version',
-  kafka: NO_CONNECTORS,
-  mqtt: NO_CONNECTORS,
+  kafka: NO_KAFKA,
 }
 
 /** The aliases of a section's keys. */

@@ -1,0 +1,156 @@
+/**
+ * Messages that could not be stored, kept whole in a file: a line of JSON each (docs/formats/dead-letters.md). When the file is full it takes the place of
+ * the one before, whose messages are gone and counted.
+ */
+import { type FileHandle, open, rename, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { makeFolder, syncFolder } from '../files/index.ts'
+
+export interface DeadLetter {
+  /** Milliseconds since the Unix epoch. */
+  time: number
+  topic: string
+  code: string
+  error: string
+  body: Uint8Array
+}
+
+export interface DeadLetterOptions {
+  folder: string
+  /** Of the source: the name of the file. */
+  name: string
+  /** Of the file and of the one before, each. */
+  maxBytes: number
+  /** Called when messages are gone, with their number. */
+  dropped(messages: number): void
+}
+
+/** A body of a message that would not fit alone is cut, and says so. */
+export class DeadLetters {
+  private readonly options: DeadLetterOptions
+  private file: FileHandle | undefined
+  private bytes = 0
+  private lines = 0
+  private linesBefore = 0
+  private waiting: { line: Buffer; resolve(): void; reject(error: unknown): void }[] = []
+  private writing: Promise<void> | undefined
+
+  constructor(options: DeadLetterOptions) {
+    this.options = options
+  }
+
+  get path(): string {
+    return join(this.options.folder, `${this.options.name}.jsonl`)
+  }
+
+  /** Resolves when it is durable. */
+  add(letter: DeadLetter): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.waiting.push({ line: lineOf(letter, this.options.maxBytes), resolve, reject })
+    this.writing ??= this.write()
+    return promise
+  }
+
+  async close(): Promise<void> {
+    await this.writing
+    await this.file?.close()
+    this.file = undefined
+  }
+
+  /** All that wait, with one sync. Never rejects. */
+  private async write(): Promise<void> {
+    await Promise.resolve() // `writing` is set before it is unset
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.splice(0)
+      try {
+        let bytes: Buffer[] = []
+        for (const { line } of batch) {
+          this.file ??= await this.opened()
+          if (this.bytes > 0 && this.bytes + line.length > this.options.maxBytes) {
+            await this.append(bytes)
+            bytes = []
+            await this.turnOver()
+            this.file = await this.opened()
+          }
+          bytes.push(line)
+          this.bytes += line.length
+          this.lines++
+        }
+        await this.append(bytes)
+        for (const { resolve } of batch) resolve()
+      } catch (error) {
+        // What is in the file is not known any more: it is looked at again with the next.
+        await this.file?.close().catch(() => {})
+        this.file = undefined
+        for (const { reject } of batch) reject(error)
+      }
+    }
+    // In the same turn as the look at what waits.
+    this.writing = undefined
+  }
+
+  private async append(lines: readonly Buffer[]): Promise<void> {
+    if (lines.length === 0) return
+    const file = this.file as FileHandle
+    await file.appendFile(Buffer.concat(lines))
+    await file.datasync()
+  }
+
+  private async opened(): Promise<FileHandle> {
+    const { folder } = this.options
+    await makeFolder(folder)
+    const file = await open(this.path, 'a+', 0o600)
+    const text = await file.readFile()
+    this.bytes = text.length
+    this.lines = count(text)
+    // A line that a crash has cut is ended, so that the next begins its own.
+    if (text.length > 0 && text[text.length - 1] !== NEWLINE) {
+      await file.appendFile('\n')
+      this.bytes++
+    }
+    await syncFolder(folder)
+    return file
+  }
+
+  private async turnOver(): Promise<void> {
+    await this.file?.close()
+    this.file = undefined
+    const before = `${this.path}.1`
+    if (this.linesBefore === 0 && (await stat(before).catch(() => undefined)) !== undefined) {
+      const file = await open(before)
+      this.linesBefore = count(await file.readFile())
+      await file.close()
+    }
+    await rename(this.path, before)
+    await syncFolder(this.options.folder)
+    if (this.linesBefore > 0) this.options.dropped(this.linesBefore)
+    this.linesBefore = this.lines
+    this.bytes = 0
+    this.lines = 0
+  }
+}
+
+const NEWLINE = 10
+/** Of base64 and the other members. */
+const OVERHEAD = 4096
+
+function lineOf({ time, topic, code, error, body }: DeadLetter, maxBytes: number): Buffer {
+  const room = Math.max(0, Math.floor(((maxBytes - OVERHEAD) * 3) / 4))
+  const cut = body.length > room
+  const bytes = Buffer.from(body.buffer, body.byteOffset, cut ? room : body.length)
+  const whole = {
+    time: new Date(time).toISOString(),
+    topic: topic.slice(0, 1024),
+    code,
+    error: error.slice(0, 1024),
+    ...(cut && { bytes: body.length }),
+    body: bytes.toString('base64'),
+  }
+  return Buffer.from(`${JSON.stringify(whole)}\n`)
+}
+
+function count(text: Buffer): number {
+  let lines = 0
+  for (let at = text.indexOf(NEWLINE); at >= 0; at = text.indexOf(NEWLINE, at + 1)) lines++
+  return lines
+}

@@ -1,0 +1,22 @@
+/** Sources that are configured: connectors to brokers. Whoever lists them provides the service CONNECTORS, a `Connectors`; each plugin with connectors adds its own. */
+import type { SourceStatus } from '../lib/source/index.ts'
+
+export const CONNECTORS = 'connectors'
+
+export interface Connector {
+  /** Unique in the node: `mqtt-default`. */
+  name: string
+  /** `kafka`, `mqtt`. */
+  type: string
+  /** Where its points go. */
+  namespace: string
+  status(): SourceStatus
+  /** Messages that wait at the broker; null where that cannot be known. */
+  lag(): number | null
+}
+
+/** The service CONNECTORS. */
+export interface Connectors {
+  /** Call it in setup. @throws Error for a name that is taken. */
+  add(connector: Connector): void
+}

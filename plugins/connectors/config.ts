@@ -1,0 +1,3 @@
+import { Type } from 'svcdb/lib/schema'
+
+export const configSchema = Type.Object({})

@@ -1,0 +1,53 @@
+/** The connectors of the node, and what is shown of them. */
+import type { Connector, Connectors } from 'svcdb'
+
+export interface ConnectorView {
+  name: string
+  connector_type: string
+  status: string | { failed: string }
+  metrics: {
+    messages_total: number
+    points_total: number
+    decode_errors: number
+    lag: number | null
+    /** Points a second since it was connected. */
+    throughput: number
+  }
+}
+
+export class Registry implements Connectors {
+  private readonly known = new Map<string, Connector>()
+
+  add(connector: Connector): void {
+    const taken = this.known.get(connector.name)
+    if (taken !== undefined) throw new Error(`cannot name two connectors "${connector.name}": ${taken.type} has one; choose another name`)
+    this.known.set(connector.name, connector)
+  }
+
+  all(): Connector[] {
+    return [...this.known.values()]
+  }
+
+  /** @param namespace undefined = of all. */
+  views(namespace: string | undefined): ConnectorView[] {
+    return this.all()
+      .filter((connector) => namespace === undefined || connector.namespace === namespace)
+      .map(viewOf)
+  }
+}
+
+function viewOf(connector: Connector): ConnectorView {
+  const { received, points, deadLettered, pointsPerSecond, status } = connector.status()
+  return {
+    name: connector.name,
+    connector_type: connector.type,
+    status,
+    metrics: {
+      messages_total: received,
+      points_total: points,
+      decode_errors: deadLettered,
+      lag: connector.lag(),
+      throughput: Math.round(pointsPerSecond * 1000) / 1000,
+    },
+  }
+}

@@ -1,0 +1,248 @@
+/**
+ * The connection to a broker, over the package `mqtt`, which acknowledges a message before it takes the next one. Here its acknowledgements are held back
+ * until the message is settled, while the next ones come: `PUBACK` of QoS 1 and `PUBREC` of QoS 2, with which a broker forgets the message.
+ *
+ * A message of QoS 2 is handed over when it comes, not when it is released: the store that it would wait in has no more than its identifier.
+ */
+import { Readable } from 'node:stream'
+import type { IClientOptions, IPublishPacket, IStore, MqttClient, Packet } from 'mqtt'
+import { PendingAcks } from './pending-acks.ts'
+
+export interface BrokerMessage {
+  topic: string
+  payload: Buffer
+  retained: boolean
+  /** It is durable. */
+  ack(): void
+}
+
+export interface BrokerEvents {
+  message(message: BrokerMessage): void
+  /** Connected and subscribed. */
+  connected(): void
+  /** It is tried again, with a wait between. */
+  disconnected(error: Error | undefined): void
+  /** The broker has refused, and says why; it is tried again all the same. */
+  failed(error: Error): void
+}
+
+export interface BrokerOptions extends IClientOptions {
+  topics: readonly string[]
+  qos: 0 | 1 | 2
+  statusTopic: string | undefined
+}
+
+const CONNECT_MS = 15_000
+const KEEP_ALIVE_SECS = 60
+const ONLINE = 'online'
+const OFFLINE = 'offline'
+/** From here on a subscription was refused. */
+const REFUSED = 128
+
+type SendPacket = (packet: Packet, callback?: (error?: Error) => void, ...more: unknown[]) => void
+
+export class BrokerClient {
+  private readonly client: MqttClient
+  private readonly send: SendPacket
+  private readonly events: BrokerEvents
+  private readonly options: BrokerOptions
+  /** Of the connection that is up. */
+  private acks: PendingAcks<Packet>
+  /** Called by the message that the client is at. */
+  private held: ((packet: Packet) => void) | undefined
+  private refusal: Error | undefined
+  private ending = false
+  /** To all topics, by this process. */
+  private subscribed = false
+  private paused: NodeJS.Timeout | undefined
+  private readonly waiting: (() => void)[] = []
+
+  /** @param connect of the package. */
+  constructor(connect: (options: IClientOptions) => MqttClient, options: BrokerOptions, events: BrokerEvents) {
+    this.options = options
+    this.events = events
+    const { topics: _, qos: __, statusTopic, ...given } = options
+    this.acks = this.newAcks()
+    this.client = connect({
+      ...given,
+      clean: false,
+      resubscribe: false,
+      reconnectOnConnackError: true,
+      connectTimeout: CONNECT_MS,
+      queueQoSZero: false,
+      timerVariant: 'native',
+      ...(statusTopic !== undefined && { will: { topic: statusTopic, payload: Buffer.from(OFFLINE), qos: 1 as const, retain: true } }),
+      incomingStore: this.unreleased(),
+    })
+    const { client } = this
+    const inner = client as unknown as { _sendPacket: SendPacket }
+    if (typeof inner._sendPacket !== 'function') throw new Error('cannot use this version of the package mqtt: its acknowledgements cannot be held back')
+    this.send = inner._sendPacket.bind(client)
+    inner._sendPacket = (packet, callback, ...more) => {
+      if (packet.cmd !== 'puback' && packet.cmd !== 'pubrec') return this.send(packet, callback, ...more)
+      const { held } = this
+      this.held = undefined
+      // Without one it is of a connection that is gone: on the next the identifier is another message's.
+      held?.(packet)
+      callback?.()
+    }
+    client.handleMessage = (_, done) => this.whenThereIsRoom(done)
+    client.on('message', (topic, payload, packet) => {
+      if (packet.qos < 2) this.take(topic, payload, packet)
+    })
+    client.on('connect', ({ sessionPresent }) => void this.subscribe(sessionPresent))
+    client.on('error', (error) => this.fail(error))
+    client.on('close', () => this.lost())
+  }
+
+  /** Reads no further. The broker is pinged all the same, and its answers are not waited for: they lie behind messages. */
+  pause(): void {
+    if (this.paused !== undefined || this.ending) return
+    this.paused = setInterval(
+      () => {
+        if (!this.client.connected) return
+        this.client.sendPing()
+        this.client.reschedulePing(true)
+      },
+      ((this.options.keepalive ?? KEEP_ALIVE_SECS) * 1000) / 2,
+    ).unref()
+  }
+
+  resume(): void {
+    clearInterval(this.paused)
+    this.paused = undefined
+    this.goOn()
+  }
+
+  /** The client takes the next message when `done` is called. */
+  private whenThereIsRoom(done: () => void): void {
+    if (this.paused === undefined) done()
+    else this.waiting.push(done)
+  }
+
+  private goOn(): void {
+    for (const done of this.waiting.splice(0)) done()
+  }
+
+  /** Ends the connection, so that the broker sends again what was not acknowledged; it is made anew after a while. */
+  reconnect(): void {
+    if (!this.ending) this.client.stream?.destroy()
+  }
+
+  async end(): Promise<void> {
+    this.ending = true
+    this.resume()
+    this.acks.flush()
+    const { statusTopic } = this.options
+    if (statusTopic !== undefined && this.client.connected) await this.client.publishAsync(statusTopic, OFFLINE, { qos: 1, retain: true }).catch(() => {})
+    await this.client.endAsync(!this.client.connected)
+  }
+
+  private take(topic: string, payload: Buffer, packet: IPublishPacket): void {
+    let ack = (): void => {}
+    if (packet.qos > 0) {
+      const { acks } = this
+      let settle: (() => void) | undefined
+      let settled = false
+      // The package is about to acknowledge it.
+      this.held = (reply) => {
+        settle = acks.add(reply)
+        if (settled) settle()
+      }
+      ack = () => {
+        settled = true
+        settle?.()
+      }
+    }
+    this.events.message({ topic, payload, retained: packet.retain, ack })
+  }
+
+  /** @param resumed the broker has kept the session: its answer to the subscription may lie behind messages that there is no room for. */
+  private async subscribe(resumed: boolean): Promise<void> {
+    const { topics, qos, statusTopic } = this.options
+    this.refusal = undefined
+    const ready = resumed && this.subscribed
+    if (ready) this.events.connected()
+    try {
+      await this.client.subscribeAsync([...topics], { qos }).catch((error: Error & { packet?: { granted?: unknown[] } }) => {
+        const refused = topics.filter((_, i) => Number(error.packet?.granted?.[i]) >= REFUSED)
+        if (refused.length === 0) throw error
+        throw new Error(`the broker refuses the subscription to ${refused.map((topic) => JSON.stringify(topic)).join(', ')}`, { cause: error })
+      })
+      if (statusTopic !== undefined) await this.client.publishAsync(statusTopic, ONLINE, { qos: 1, retain: true })
+      this.subscribed = true
+      if (!ready) this.events.connected()
+    } catch (error) {
+      this.fail(error as Error)
+      this.client.stream?.destroy()
+    }
+  }
+
+  /** What the broker says counts until the next attempt, which comes after the connection is closed. */
+  private fail(error: Error): void {
+    const { code } = error as { code?: unknown }
+    // Of the network: names, refusals, resets. Numbers are reason codes of the broker.
+    if (typeof code === 'string') this.refusal = undefined
+    else this.refusal = error
+    this.last = error
+  }
+
+  private last: Error | undefined
+
+  private lost(): void {
+    this.acks.close()
+    this.acks = this.newAcks()
+    this.held = undefined
+    this.goOn()
+    const { refusal, last } = this
+    this.last = undefined
+    if (this.ending) return
+    if (refusal === undefined) this.events.disconnected(last)
+    else this.events.failed(refusal)
+  }
+
+  /** Messages of QoS 2 that have come and are not released. */
+  private unreleased(): IStore {
+    const known = new Map<number, Packet>()
+    const store = {
+      put(packet: IPublishPacket, done?: () => void) {
+        client.take(packet.topic, packet.payload as Buffer, packet)
+        known.set(packet.messageId as number, {
+          cmd: 'publish',
+          topic: packet.topic,
+          payload: '',
+          qos: 2,
+          retain: false,
+          dup: false,
+          messageId: packet.messageId as number,
+        })
+        client.whenThereIsRoom(() => done?.())
+        return store
+      },
+      get({ messageId = 0 }: Packet, done: (error?: Error, packet?: Packet) => void) {
+        const packet = known.get(messageId)
+        if (packet === undefined) done(new Error('it is not known'))
+        else done(undefined, packet)
+        return store
+      },
+      del({ messageId = 0 }: Packet, done: (error?: Error) => void) {
+        known.delete(messageId)
+        done()
+        return store
+      },
+      close: (done: () => void) => done(),
+      createStream: () => Readable.from([]),
+    }
+    const client = this
+    return store as unknown as IStore
+  }
+
+  private newAcks(): PendingAcks<Packet> {
+    return new PendingAcks((packets) => {
+      const { stream } = this.client
+      stream.cork()
+      for (const packet of packets) this.send(packet)
+      stream.uncork()
+    })
+  }
+}

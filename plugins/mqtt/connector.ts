@@ -1,0 +1,213 @@
+/** A connector: messages of a broker to points. */
+import { readFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { IClientOptions } from 'mqtt'
+import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { readBounded } from 'svcdb/lib/files'
+import { DeadLetters, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { BrokerClient, type BrokerMessage } from './broker-client.ts'
+import type { ConnectorConfig } from './config.ts'
+import type { MqttMetrics } from './metrics.ts'
+
+const MAX_CREDENTIALS = 65_536
+const MIN_BATCH_BYTES = 4 * 1024 * 1024
+
+interface Message extends BrokerMessage {
+  /** When it came, nanoseconds since the Unix epoch. */
+  time: bigint
+}
+
+export class MqttConnector implements Connector {
+  readonly type = 'mqtt'
+  readonly name: string
+  readonly namespace: string
+  private readonly svc: Svc
+  private readonly config: ConnectorConfig
+  private readonly metrics: MqttMetrics
+  private readonly source: Source<Message>
+  private readonly rules: TopicRules
+  private readonly letters: DeadLetters | undefined
+  private format: PointFormat | undefined
+  private reader: PointReader | undefined
+  private client: BrokerClient | undefined
+  private everConnected = false
+  private reconnectTimer: (() => void) | undefined
+
+  /** Call it in setup. @throws Error for topic patterns that are none. */
+  constructor(svc: Svc, config: ConnectorConfig, metrics: MqttMetrics) {
+    this.svc = svc
+    this.config = config
+    this.metrics = metrics
+    this.name = config.name
+    this.namespace = config.namespace
+    this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'last level' })
+    if (svc.dataDir !== undefined)
+      this.letters = new DeadLetters({
+        folder: join(svc.dataDir, 'dead-letters'),
+        name: config.name,
+        maxBytes: config.dead_letter_bytes,
+        dropped: (messages) => metrics.dropped.inc({ connector: this.name }, messages),
+      })
+    const format = () => this.format
+    this.source = new Source<Message>(svc, {
+      name: config.name,
+      namespace: config.namespace,
+      backfill: config.backfill,
+      // Known from the start phase on.
+      get nonFinite() {
+        return format()?.nonFinite ?? false
+      },
+      maxMessages: config.max_in_flight,
+      maxBytes: config.max_in_flight_bytes,
+      maxBatchMessages: config.max_in_flight,
+      maxBatchBytes: Math.min(config.max_in_flight_bytes, MIN_BATCH_BYTES),
+      decode: ({ topic, payload, time }, batch, _, further) => {
+        if (payload.length > config.max_message_bytes)
+          throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a message of ${payload.length} bytes: mqtt.max_message_bytes is ${config.max_message_bytes}`)
+        const { measurement, tags } = this.rules.of(topic)
+        return (this.reader as PointReader).read({ body: payload, time, measurement, tags }, batch, further)
+      },
+      deadLetter: (message, error) => this.bury(message, error),
+      pause: () => this.client?.pause(),
+      resume: () => this.client?.resume(),
+    })
+  }
+
+  status(): SourceStatus {
+    return this.source.status()
+  }
+
+  lag(): null {
+    return null
+  }
+
+  /** @throws Error for a format that cannot do what is configured. */
+  start(format: PointFormat | undefined): void {
+    this.format = format
+    this.reader = this.format?.reader()
+  }
+
+  /** Never rejects: a broker that is away is tried again. */
+  async connect(): Promise<void> {
+    try {
+      const [{ connect }, options] = await Promise.all([import('mqtt'), this.clientOptions()])
+      if (this.svc.stopping.aborted) return
+      const { topics, qos, status_topic } = this.config
+      this.client = new BrokerClient(
+        connect,
+        { ...options, topics, qos: qos as 0 | 1 | 2, statusTopic: status_topic },
+        {
+          message: (message) => this.take(message),
+          connected: () => this.connected(),
+          disconnected: (error) => this.lost(error, 'reconnecting'),
+          failed: (error) => this.lost(error, 'failed'),
+        },
+      )
+    } catch (error) {
+      this.lost(error as Error, 'failed')
+      this.reconnectTimer = this.svc.clock.after(this.config.reconnect_ms, () => void this.connect())
+    }
+  }
+
+  /** After the source has drained: what is not acknowledged stays with the broker. */
+  async stop(): Promise<void> {
+    this.reconnectTimer?.()
+    await this.client?.end()
+    await this.letters?.close()
+  }
+
+  private take(message: BrokerMessage): void {
+    this.metrics.received.inc()
+    if (message.retained) {
+      this.metrics.retained.inc()
+      if (this.config.retained === 'ignore') return message.ack()
+    }
+    const bytes = message.payload.length + message.topic.length
+    void this.source.take({
+      body: { ...message, time: this.svc.clock.nowNanos() },
+      bytes,
+      ack: message.ack,
+      // The broker sends it again with the next connection only.
+      nack: () => this.again(),
+    })
+  }
+
+  private again(): void {
+    if (this.svc.stopping.aborted) return
+    this.client?.reconnect()
+  }
+
+  private async bury({ topic, payload }: Message, error: SvcError): Promise<void> {
+    this.metrics.decodeErrors.inc()
+    this.svc.log.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code }, `a message is with the dead letters: ${error.message}`)
+    await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload })
+  }
+
+  private connected(): void {
+    if (this.everConnected) this.metrics.reconnections.inc()
+    this.everConnected = true
+    this.source.connected()
+    this.svc.log.info({ connector: this.name }, 'connected to the broker')
+  }
+
+  private lost(error: Error | undefined, state: 'reconnecting' | 'failed'): void {
+    const text = error?.message ?? 'the connection was closed'
+    if (this.source.up || this.source.status().lastError !== text)
+      this.svc.log.warn({ connector: this.name }, `cannot reach the broker, tried again every ${this.config.reconnect_ms / 1000} s: ${text}`)
+    this.source.disconnected(new Unreachable(text), state)
+  }
+
+  private async clientOptions(): Promise<IClientOptions> {
+    const { config } = this
+    const { protocol, host } = addressOf(config)
+    const secure = protocol === 'mqtts'
+    const pem = async (file: string | undefined): Promise<Buffer | undefined> => (file === undefined ? undefined : readFile(file))
+    const [ca, cert, key] = await Promise.all([pem(config.ca_cert), pem(config.client_cert), pem(config.client_key)])
+    const { username, password } = await this.credentials()
+    return {
+      protocol,
+      host,
+      port: config.port ?? (secure ? 8883 : 1883),
+      protocolVersion: config.protocol_version === '5' ? 5 : 4,
+      clientId: config.client_id ?? `svc-${config.name}-${hostname()}`.slice(0, 128),
+      keepalive: config.keep_alive_secs,
+      reconnectPeriod: config.reconnect_ms,
+      ...(username !== undefined && { username }),
+      ...(password !== undefined && { password }),
+      ...(ca !== undefined && { ca }),
+      ...(cert !== undefined && { cert }),
+      ...(key !== undefined && { key }),
+      ...(config.protocol_version === '5' && {
+        properties: {
+          sessionExpiryInterval: config.session_expiry_secs,
+          receiveMaximum: config.max_in_flight,
+          maximumPacketSize: Math.min(268_435_455, config.max_message_bytes + 65_536 + 1024),
+        },
+      }),
+    }
+  }
+
+  private async credentials(): Promise<{ username?: string | undefined; password?: string | undefined }> {
+    const { credential_file: file, username, password } = this.config
+    if (file === undefined) return { username, password: password?.reveal() }
+    const given = JSON.parse((await readBounded(file, MAX_CREDENTIALS)).toString('utf8')) as { username?: unknown; password?: unknown }
+    if (typeof given?.username !== 'string' || (given.password !== undefined && typeof given.password !== 'string'))
+      throw new Error(`cannot use ${file}: it is to be JSON with username and password, which are texts`)
+    return { username: given.username, password: given.password }
+  }
+}
+
+/** Shown in the status as it is. */
+class Unreachable extends SvcError {
+  constructor(message: string) {
+    super('OVERLOADED', message)
+  }
+}
+
+export function addressOf({ broker = '', ca_cert, client_cert }: ConnectorConfig): { protocol: 'mqtt' | 'mqtts'; host: string } {
+  const [, scheme, host] = /^(?:(mqtts?):\/\/)?([^/]+)\/?$/.exec(broker) as RegExpExecArray
+  const protocol = scheme === 'mqtts' || (scheme === undefined && (ca_cert !== undefined || client_cert !== undefined)) ? 'mqtts' : 'mqtt'
+  return { protocol, host }
+}

@@ -1,0 +1,247 @@
+/**
+ * Mosquitto: both versions of MQTT, each quality of service, passwords, TLS, shared subscriptions; and numbered points while broker and server are killed.
+ * `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
+ */
+import assert from 'node:assert/strict'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect as connectSocket } from 'node:net'
+import { tmpdir, userInfo } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connectAsync, type MqttClient } from 'mqtt'
+import { seeded } from '../../kernel/lib/random/index.ts'
+import { type RunningServer, runServer } from '../support/server.ts'
+import { freePort } from './free-port.ts'
+
+const missing = ((): string | false => {
+  try {
+    execFileSync('mosquitto', ['-h'], { stdio: 'ignore' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'there is no mosquitto (Debian: apt-get install mosquitto)'
+  }
+  return false
+})()
+const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
+const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
+
+let folder = ''
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'svc-mosquitto-'))
+})
+after(() => rm(folder, { recursive: true, force: true }))
+
+async function until(what: () => Promise<boolean> | boolean, why: string, ms = 60_000): Promise<void> {
+  for (const end = Date.now() + ms; !(await what()); await sleep(50)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
+}
+
+/** @param lines of its configuration. */
+async function mosquitto(name: string, port: number, lines: string): Promise<ChildProcess> {
+  const file = join(folder, `${name}.conf`)
+  // As the user of the folder, which Mosquitto would otherwise not be when root starts it.
+  await writeFile(file, `user ${userInfo().username}\nlistener ${port} 127.0.0.1\n${lines}\n`)
+  const broker = spawn('mosquitto', ['-c', file], { stdio: 'ignore' })
+  await until(() => accepts(port), 'mosquitto accepts connections')
+  return broker
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connectSocket(port, '127.0.0.1')
+    socket.once('connect', () => socket.destroy(resolve(true) as never)).once('error', () => resolve(false))
+  })
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  const closed = once(child, 'close')
+  child.kill(signal)
+  await closed
+}
+
+async function server(name: string, section: string, options: { dataDir?: string; keepData?: boolean } = {}): Promise<RunningServer> {
+  const file = join(folder, `${name}.toml`)
+  await writeFile(file, `plugins = ["line_protocol", "native", "sql", "mqtt"]\n[database]\nwarm_up_ms = 0\n${section}`)
+  return runServer(file, { keepData: options.keepData === true, ...(options.dataDir === undefined ? {} : { env: { SVC_DATA_DIR: options.dataDir } }) })
+}
+
+const connectors = async (url: string): Promise<{ status: unknown; metrics: Record<string, number> }[]> =>
+  (await fetch(`${url}/api/v1/connectors`)).json() as never
+const isUp = async (url: string): Promise<boolean> => (await connectors(url)).every(({ status }) => status === 'idle' || status === 'running')
+
+async function sql(url: string, query: string): Promise<unknown[][]> {
+  const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
+  return answer.ok ? ((await answer.json()) as { rows: unknown[][] }).rows : []
+}
+
+test('each version and quality of service', { skip: missing }, async () => {
+  const port = await freePort()
+  const broker = await mosquitto('plain', port, 'allow_anonymous true')
+  const sections = ['3.1.1', '5'].flatMap((version) =>
+    [0, 1, 2].map(
+      (qos) => `[[mqtt.connector]]
+name = "v${version}-${qos}"
+broker = "127.0.0.1"
+port = ${port}
+protocol_version = "${version}"
+qos = ${qos}
+topics = ["$share/${version}-${qos}/site/#"]
+format = "line_protocol"
+tags_from_topic = ["site/+line"]
+reconnect_ms = 200
+`,
+    ),
+  )
+  const svc = await server('versions', sections.join(''))
+  try {
+    await until(() => isUp(svc.url), 'six connectors are up')
+    const client = await connectAsync({ host: '127.0.0.1', port, protocolVersion: 5 })
+    for (let i = 0; i < 300; i++) await client.publishAsync(`site/${i % 3}`, `m${i % 5},n=${i} v=${i}`, { qos: (i % 3) as 0 })
+    await until(async () => (await connectors(svc.url)).every(({ metrics }) => metrics.points_total === 300), 'all have all messages')
+    await client.endAsync()
+    const rows = await sql(
+      svc.url,
+      `SELECT line, count(*), sum(v) FROM (${[0, 1, 2, 3, 4].map((m) => `SELECT line, n, max(v) AS v FROM m${m} GROUP BY line, n`).join(' UNION ALL ')}) GROUP BY line ORDER BY line`,
+    )
+    assert.deepEqual(
+      rows.map(([line, n]) => [line, Number(n)]),
+      [
+        ['0', 100],
+        ['1', 100],
+        ['2', 100],
+      ],
+    )
+  } finally {
+    await svc.stop()
+    await end(broker)
+  }
+})
+
+test('passwords and TLS with a certificate', { skip: missing }, async () => {
+  const port = await freePort()
+  execFileSync(
+    'openssl',
+    [
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:P-256',
+      '-nodes',
+      '-days',
+      '2',
+      '-subj',
+      '/CN=localhost',
+      '-addext',
+      'subjectAltName=DNS:localhost,IP:127.0.0.1',
+      '-keyout',
+      'key.pem',
+      '-out',
+      'cert.pem',
+    ],
+    { cwd: folder, stdio: 'ignore' },
+  )
+  execFileSync('mosquitto_passwd', ['-b', '-c', join(folder, 'passwords'), 'svc', 'right'])
+  execFileSync('chmod', ['644', join(folder, 'key.pem'), join(folder, 'passwords')])
+  execFileSync('chmod', ['755', folder])
+  const file = (name: string): string => join(folder, name)
+  const broker = await mosquitto(
+    'tls',
+    port,
+    `password_file ${file('passwords')}\ncafile ${file('cert.pem')}\ncertfile ${file('cert.pem')}\nkeyfile ${file('key.pem')}\nrequire_certificate true`,
+  )
+  await writeFile(file('credentials.json'), JSON.stringify({ username: 'svc', password: 'right' }))
+  const section = (name: string, more: string): string => `[[mqtt.connector]]
+name = "${name}"
+broker = "mqtts://localhost"
+port = ${port}
+topics = ["#"]
+format = "line_protocol"
+reconnect_ms = 500
+${more}
+`
+  const ca = `ca_cert = "${file('cert.pem')}"\n`
+  const own = `client_cert = "${file('cert.pem')}"\nclient_key = "${file('key.pem')}"\n`
+  const svc = await server(
+    'tls',
+    [
+      section('right', `${ca}${own}credential_file = "${file('credentials.json')}"`),
+      section('wrong-password', `${ca}${own}username = "svc"\npassword = "wrong"`),
+      section('no-certificate', `${ca}username = "svc"\npassword = "right"`),
+      section('unknown-authority', `${own}username = "svc"\npassword = "right"`),
+    ].join(''),
+  )
+  try {
+    await until(async () => (await connectors(svc.url)).filter(({ status }) => status === 'idle').length === 1, 'one of the four is up')
+    await until(async () => (await connectors(svc.url))[1].status !== 'stopped' && (await connectors(svc.url))[3].status !== 'stopped', 'the others have tried')
+    const states = (await connectors(svc.url)).map(({ status }) => status)
+    assert.equal(states[0], 'idle')
+    assert.match(JSON.stringify(states[1]), /failed.*[Nn]ot authorized/)
+    assert.notEqual(states[2], 'idle')
+    assert.notEqual(states[3], 'idle')
+  } finally {
+    await svc.stop()
+    await end(broker)
+  }
+})
+
+test(`numbered points while the broker and the server are killed: SEED=${SEED}`, { skip: missing, timeout: 600_000 }, async () => {
+  const random = seeded(SEED)
+  const port = await freePort()
+  const lines = `allow_anonymous true\npersistence true\npersistence_location ${folder}/\nmax_queued_messages 0\nmax_inflight_messages 200`
+  let broker = await mosquitto('loop', port, lines)
+  const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${port}\ntopics = ["loop"]\nqos = 1\nformat = "line_protocol"\nclient_id = "loop"\nreconnect_ms = 100\n`
+  let svc = await server('loop', section, { keepData: true })
+  const { dataDir } = svc
+  let client: MqttClient | undefined
+  try {
+    await until(() => isUp(svc.url), 'the connector is up')
+    client = await connectAsync({ host: '127.0.0.1', port, reconnectPeriod: 50, clientId: 'sender', clean: false })
+    client.on('error', () => {})
+    const start = BigInt(Date.now()) * 1_000_000n
+    let sent = 0
+    const sending = (async () => {
+      const under = new Set<Promise<unknown>>()
+      for (; sent < POINTS; sent++) {
+        const one = (client as MqttClient).publishAsync('loop', `m v=${sent} ${start + BigInt(sent)}`, { qos: 1 })
+        under.add(one)
+        void one.finally(() => under.delete(one))
+        if (under.size >= 50) await Promise.race(under)
+      }
+      await Promise.all(under)
+    })()
+    const kills = { svc: 0, broker: 0 }
+    while (sent < POINTS) {
+      await sleep(300 + random() * 700)
+      if (random() < 0.6) {
+        kills.svc++
+        process.kill(svc.pid, 'SIGKILL')
+        await sleep(random() * 200)
+        svc = await server('loop', section, { dataDir, keepData: true })
+      } else {
+        kills.broker++
+        // Not killed: Mosquitto keeps its sessions on disk at its end, and what it has acknowledged since would be its own loss.
+        await end(broker)
+        broker = await mosquitto('loop', port, lines)
+      }
+    }
+    await sending
+    await until(() => isUp(svc.url), 'the connector is up again')
+    // What waits at the broker is still coming.
+    for (let before = -1, stored = 0, still = 0; stored < POINTS && still < 60; await sleep(500)) {
+      stored = Number((await sql(svc.url, 'SELECT count(*) FROM m'))[0]?.[0] ?? 0)
+      still = stored === before ? still + 1 : 0
+      before = stored
+    }
+    const [[count, different, sum]] = await sql(svc.url, 'SELECT count(*), count(DISTINCT v), sum(v) FROM m')
+    console.log(`# ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} restarts of the broker`)
+    assert.deepEqual([Number(count), Number(different), Number(sum)], [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2])
+  } finally {
+    await client?.endAsync(true)
+    await svc.stop()
+    await end(broker)
+    await rm(dataDir, { recursive: true, force: true })
+  }
+})
