@@ -2,6 +2,7 @@
  * Instant vector selectors: for each step the newest sample in (time - lookback, time], none when that is a staleness marker.
  * Blocks are reduced as they come, each with one cursor that only moves forward.
  */
+import type { StoredRows } from 'svcdb/lib/columns'
 import type { VectorSelector } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
@@ -38,6 +39,8 @@ export interface OpenInstants {
   reference: Reference
   /** Can be read once. */
   blocks(): AsyncIterable<SampleBlock>
+  /** Instead of `blocks`: as Selection.stored. */
+  stored?(): AsyncIterable<SampleBlock | StoredRows>
 }
 
 export async function openInstants(selector: VectorSelector, steps: Steps, evaluation: Evaluation): Promise<OpenInstants> {
@@ -46,13 +49,14 @@ export async function openInstants(selector: VectorSelector, steps: Steps, evalu
   const { first, last } = referenceSpan(reference, steps)
   const stats = evaluation.statsOnly.has(selector)
   const after = first - context.lookbackMs
-  const { labels, blocks } = await context.source.select({
+  const { labels, blocks, stored } = await context.source.select({
     matchers: selector.matchers,
     after,
     upTo: readUntil(selector, after, last, evaluation),
     ...(first === last && !stats ? { newestOnly: true } : {}),
   })
-  return { labels: markDistinct(labels), reference, blocks: stats ? () => statsOnly(blocks()) : blocks }
+  if (stats) return { labels: markDistinct(labels), reference, blocks: () => statsOnly(blocks()) }
+  return { labels: markDistinct(labels), reference, blocks, ...(stored === undefined ? {} : { stored }) }
 }
 
 async function* statsOnly(blocks: AsyncIterable<SampleBlock>): AsyncGenerator<SampleBlock> {
@@ -117,6 +121,45 @@ function floatsAt({ times, values }: SampleBlock, from: number, to: number, step
     out[base + step] = values[next - 1]
     kinds[base + step] = FLOAT
     any = true
+  }
+  return any
+}
+
+/** Numbers of a run (StoredRows). */
+const RUN = 3
+
+/** As `fillRow`, of a series whose samples are where they are stored. For references without `@`. */
+export function fillStoredRow(
+  { starts, runs, stored }: StoredRows,
+  series: number,
+  steps: Steps,
+  { offset }: Reference,
+  lookback: number,
+  { values: out, kinds, base }: RowSink,
+): boolean {
+  const { start, interval, count } = steps
+  const end = starts[series + 1]
+  let any = false
+  /** The last sample of the runs before. */
+  let lastTime = Number.NEGATIVE_INFINITY
+  let lastValue = 0
+  for (let run = starts[series], step = 0; run < end; run++) {
+    const { times, values, divisor } = stored[runs[run * RUN]]
+    const from = runs[run * RUN + 1]
+    const to = runs[run * RUN + 2]
+    const isLast = run + 1 === end
+    for (let next = from; step < count; step++) {
+      const time = start + step * interval - offset
+      while (next < to && times[next] <= time) next++
+      // The newest may be in the next run.
+      if (next === to && !isLast) break
+      if ((next === from ? lastTime : times[next - 1]) <= time - lookback) continue
+      out[base + step] = next === from ? lastValue : divisor === undefined ? values[next - 1] : values[next - 1] / divisor
+      kinds[base + step] = FLOAT
+      any = true
+    }
+    lastTime = times[to - 1]
+    lastValue = divisor === undefined ? values[to - 1] : values[to - 1] / divisor
   }
   return any
 }

@@ -99,7 +99,8 @@ t.test(`subqueries series by series, SVC_SEED=${seed}`, async (t) => {
     ])
     const window = `[${randomDuration()}:${pick(['10s', '7s', '1m', ''])}]${pick(['', ' offset 1m', ' @ 900'])}`
     const shape = randomCall('RANGE')
-    const ways = [streamed, whole].map((inner) => [shape.replace('RANGE', `(${inner})${window}`), source] as const)
+    const from = random() < 0.5 ? source : new StoredSource(source, random)
+    const ways = [streamed, whole].map((inner) => [shape.replace('RANGE', `(${inner})${window}`), inner === streamed ? from : source] as const)
     const [one, other] = await answers(ways, random() < 0.3, pick([1, 5]), 1e9)
     if (one !== other) t.equal(one, other, ways[0][0])
   }

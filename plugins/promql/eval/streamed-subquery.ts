@@ -9,7 +9,7 @@ import { comparisonFilter, type Filter } from './binary.ts'
 import type { Evaluation } from './context.ts'
 import { isComparison, type Notes, onHistograms } from './operators.ts'
 import type { RowSink } from './row-sink.ts'
-import { fillRow, openInstants } from './selectors.ts'
+import { fillRow, fillStoredRow, openInstants } from './selectors.ts'
 import { selectorKey } from './shared.ts'
 import { BLOCK_CELLS, subquerySteps, withoutResetHint } from './subquery.ts'
 import { unwrap } from './unwrap.ts'
@@ -40,22 +40,26 @@ export async function streamedSubquery(subquery: SubqueryExpr, outer: Steps, eva
   const steps = subquerySteps(subquery, outer, evaluation)
   if (steps.count === 0) return undefined
   const { context, pacer } = evaluation
-  const { labels, blocks, reference } = await openInstants(selector, steps, evaluation)
+  const { labels, blocks, stored = blocks, reference } = await openInstants(selector, steps, evaluation)
   return {
     labels,
     async *blocks() {
       const row = new SeriesRow(steps.count)
       const test = comparison === undefined ? undefined : new RowTest(comparison, steps.count, { sink: context.annotations, pos: comparison.pos })
       const cells = new CellBlock(steps)
-      for await (const read of blocks()) {
+      for await (const read of stored()) {
         pacer.check()
-        const block = shaped(read)
+        const block = 'runs' in read ? read : shaped(read)
         for (let i = 0; i + 1 < block.starts.length; i++) {
           const [from, to] = [block.starts[i], block.starts[i + 1]]
           if (from === to) continue
           if (cells.isFull) yield cells.take()
           row.kinds.fill(ABSENT)
-          if (fillRow(block, from, to, steps, reference, context.lookbackMs, row)) cells.add(block.first + i, row, test?.passing(row) ?? row.kinds)
+          const any =
+            'runs' in block
+              ? fillStoredRow(block, i, steps, reference, context.lookbackMs, row)
+              : fillRow(block, from, to, steps, reference, context.lookbackMs, row)
+          if (any) cells.add(block.first + i, row, test?.passing(row) ?? row.kinds)
           if (pacer.due(steps.count)) await pacer.pause()
         }
       }
