@@ -153,7 +153,7 @@ export class ChangeLog {
     return this.options.applied()
   }
 
-  /** The least sequence that a cursor can go on behind, as far as the files of the log tell. */
+  /** The least sequence that a cursor can go on behind: in a file of the log, or in memory, which may have what the files no longer do. */
   async oldest(): Promise<number> {
     const { logs, floor } = this.options
     // What series were that an earlier process gave back: no start has read those files.
@@ -164,9 +164,9 @@ export class ChangeLog {
     await this.learned
     for (const file of logs.files()) {
       const start = await startOf(file, this.options).catch(() => undefined)
-      if (start !== undefined) return start
+      if (start !== undefined) return Math.min(start, this.from)
     }
-    return this.ready
+    return Math.min(this.ready, this.from)
   }
 
   /** Where to go on behind a file that cannot be read further. */

@@ -174,7 +174,7 @@ export class Cursor implements ChangeCursor {
     } else {
       this.stopReading()
       // Removed meanwhile, so that the next try finds what is left; or it is there and cannot be read.
-      if (behind(place) < (await log.oldest())) return undefined
+      if (log.has(place) || behind(place) < (await log.oldest())) return undefined
       this.place = { sequence: Math.max(place.sequence + 1, await log.behindFile(reader.at)), part: WHOLE }
       return log.gap(log.position(place), this.place, 'damaged')
     }
