@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
 import { Type } from 'typebox'
@@ -205,6 +207,25 @@ t.test('health, readiness, ping and metrics', async (t) => {
   t.match(metrics.body, /svc_process_resident_memory_bytes \d/)
   t.equal((await node.inject('/metrics')).statusCode, 404)
   await node.stop()
+})
+
+t.test('connections that have asked for nothing hold up no stop', async (t) => {
+  const logged: string[] = []
+  const node = await boot({ log: (line) => void logged.push(line) })
+  const { hostname, port } = new URL(node.url)
+  const sockets = await Promise.all(
+    ['', 'GET /health HT'].map(async (text) => {
+      const socket = connect(Number(port), hostname).on('error', () => {})
+      await once(socket, 'connect')
+      socket.write(text)
+      return socket
+    }),
+  )
+  t.equal((await fetch(`${node.url}/health`)).status, 200)
+  const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
+  t.same(await node.stop(), [])
+  await closed
+  t.notOk(logged.some((line) => line.includes('requests in flight were cut')))
 })
 
 t.test('the log level changes at run time', async (t) => {

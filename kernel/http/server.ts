@@ -22,6 +22,7 @@ import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from 
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'
+import { Unasked } from './unasked.ts'
 import { validatorCompiler } from './validate.ts'
 
 declare module 'fastify' {
@@ -57,12 +58,14 @@ export class HttpServer {
   readonly reloadTls: (() => Promise<void>) | undefined
   private readonly paths: KnownPaths
   private draining = false
+  private readonly unasked: Unasked
 
   private constructor(dependencies: HttpDependencies, app: FastifyInstance, reloadTls: HttpServer['reloadTls'], paths: KnownPaths) {
     this.dependencies = dependencies
     this.paths = paths
     this.app = app
     this.reloadTls = reloadTls
+    this.unasked = new Unasked(app.server as Server)
     this.install(paths)
   }
 
@@ -222,7 +225,10 @@ export class HttpServer {
       server.closeAllConnections()
     }, graceMs)
     // A connection whose answer was under way is kept alive by it, and would hold the listener open until the limit.
-    const idle = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS)
+    const idle = setInterval(() => {
+      server.closeIdleConnections()
+      this.unasked.close()
+    }, IDLE_SWEEP_MS)
     try {
       await this.app.close()
     } finally {
