@@ -36,6 +36,10 @@ const CONNECT_MS = 15_000
 const KEEP_ALIVE_SECS = 60
 const ONLINE = 'online'
 const OFFLINE = 'offline'
+/** Of the network; all else is said by the broker, or of certificates. */
+const UNREACHABLE: ReadonlySet<string> = new Set(
+  'ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN'.split(' '),
+)
 /** From here on a subscription was refused. */
 const REFUSED = 128
 
@@ -50,6 +54,8 @@ export class BrokerClient {
   private acks: PendingAcks<Packet>
   /** Called by the message that the client is at. */
   private held: ((packet: Packet) => void) | undefined
+  /** Why the attempt under way has failed, and whether it was the broker, or what it or we are known by. */
+  private last: Error | undefined
   private refusal: Error | undefined
   private ending = false
   /** To all topics, by this process. */
@@ -180,14 +186,10 @@ export class BrokerClient {
 
   /** What the broker says counts until the next attempt, which comes after the connection is closed. */
   private fail(error: Error): void {
-    const { code } = error as { code?: unknown }
-    // Of the network: names, refusals, resets. Numbers are reason codes of the broker.
-    if (typeof code === 'string') this.refusal = undefined
-    else this.refusal = error
+    const unreachable = UNREACHABLE.has((error as NodeJS.ErrnoException).code ?? '') || /timeout/i.test(error.message)
+    this.refusal = unreachable ? undefined : error
     this.last = error
   }
-
-  private last: Error | undefined
 
   private lost(): void {
     this.acks.close()

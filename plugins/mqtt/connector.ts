@@ -156,7 +156,7 @@ export class MqttConnector implements Connector {
     const text = error?.message ?? 'the connection was closed'
     if (this.source.up || this.source.status().lastError !== text)
       this.svc.log.warn({ connector: this.name }, `cannot reach the broker, tried again every ${this.config.reconnect_ms / 1000} s: ${text}`)
-    this.source.disconnected(new Unreachable(text), state)
+    this.source.disconnected(new SvcError('OVERLOADED', text), state)
   }
 
   private async clientOptions(): Promise<IClientOptions> {
@@ -196,13 +196,6 @@ export class MqttConnector implements Connector {
     if (typeof given?.username !== 'string' || (given.password !== undefined && typeof given.password !== 'string'))
       throw new Error(`cannot use ${file}: it is to be JSON with username and password, which are texts`)
     return { username: given.username, password: given.password }
-  }
-}
-
-/** Shown in the status as it is. */
-class Unreachable extends SvcError {
-  constructor(message: string) {
-    super('OVERLOADED', message)
   }
 }
 
