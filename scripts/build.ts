@@ -24,6 +24,8 @@ if (restore()) process.stdout.write("build: an interrupted npm pack had left the
 const entries = globSync(['kernel/index.ts', 'kernel/testkit/index.ts', 'kernel/lib/*/index.ts', 'storage/conformance/index.ts'], { cwd: ROOT })
 /** What is found by its path, or run. */
 const programs = globSync(['kernel/main.ts', 'plugins/*/index.ts', 'storage/*/index.ts', 'storage/conformance/jobs/*.ts'], { cwd: ROOT })
+/** JavaScript that modules with the ending .ts are links to (docs/decisions/050-a-start-loads-what-it-runs.md). */
+const scripts = globSync('kernel/**/*.mjs', { cwd: ROOT })
 /** Beside the code, and read by it. */
 const assets = globSync(['{kernel,plugins,storage}/**/*.proto', 'plugins/dashboards/{models,rules}/*'], { cwd: ROOT })
 
@@ -47,6 +49,10 @@ await Promise.all([compile('js', modules, {}), compile('types', entries, { decla
 for (const file of globSync('**/*.d.ts', { cwd: DIST })) {
   const path = join(DIST, file)
   writeFileSync(path, readFileSync(path, 'utf8').replace(/((?:from |import\()['"]\.[^'"]*)\.ts(['"])/g, '$1.js$2'))
+}
+for (const file of scripts) {
+  const code = readFileSync(join(ROOT, file), 'utf8').replace(/((?:from |import\()?['"]\.[^'"]*)\.ts(['"])/g, '$1.js$2')
+  writeFileSync(join(DIST, file.replace(/\.mjs$/, '.js')), code)
 }
 for (const file of assets) {
   mkdirSync(dirname(join(DIST, file)), { recursive: true })
