@@ -368,6 +368,7 @@ export async function closeDatabase(database: OpenDatabase): Promise<void> {
     await pool.close()
     await maintenance.settled()
     await archive.settled()
+    await changes.settled()
     await catalog.close()
   } finally {
     lock.release()

@@ -67,6 +67,7 @@ export interface ChangeLogOptions extends LogReaderOptions {
 
 export class ChangeLog {
   readonly history: string
+  private readonly reads = new Set<Promise<unknown>>()
   readonly names: ChangeNames
   private readonly options: ChangeLogOptions
   private entries: Entry[] = []
@@ -176,11 +177,23 @@ export class ChangeLog {
   }
 
   reader(): LogReader {
-    return new LogReader(this.options)
+    return new LogReader({ ...this.options, closing: (closed) => void this.underWay(closed) })
   }
 
   turn(): Promise<void> {
     return this.options.turn()
+  }
+
+  /** A read of the log's files that `settled` waits for. */
+  underWay<T>(read: Promise<T>): Promise<T> {
+    this.reads.add(read)
+    return read.finally(() => this.reads.delete(read))
+  }
+
+  /** After `close`: resolves when nothing is read any more, and a restart knows whether there are readers. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.reads)
+    await this.kept()
   }
 
   /** Resolves when a restart would keep what a reader needs. */

@@ -159,7 +159,7 @@ export class Cursor implements ChangeCursor {
     this.target = until
     const { reader } = this
     this.reading = true
-    const found = await reader.next(place, until).finally(() => {
+    const found = await log.underWay(reader.next(place, until)).finally(() => {
       this.reading = false
     })
     if (this.closed || reader !== this.reader) {

@@ -31,6 +31,8 @@ export interface LogReaderOptions {
   keys: KeyRing | undefined
   /** Resolves in a later turn of the loop. */
   turn(): Promise<void>
+  /** A file is being closed. */
+  closing?(closed: Promise<void>): void
 }
 
 /** Where a record lies in the window. */
@@ -80,8 +82,8 @@ class LogFile {
     this.at += FRAME_HEADER + end - start
   }
 
-  close(): void {
-    this.file.close().catch(() => {})
+  close(): Promise<void> {
+    return this.file.close().catch(() => {})
   }
 
   /** Has `wanted` bytes, from where it is on, in the window if the file has them. @returns how many there are. */
@@ -149,9 +151,14 @@ export class LogReader {
   }
 
   close(): void {
-    this.file?.close()
-    this.file = undefined
+    this.closeFile()
     this.sequence = -1
+  }
+
+  private closeFile(): void {
+    const closed = this.file?.close()
+    this.file = undefined
+    if (closed !== undefined) this.options.closing?.(closed)
   }
 
   /** The file that it has come to. */
@@ -179,14 +186,9 @@ export class LogReader {
 
   private async open(number: number): Promise<boolean> {
     const { dir, fs } = this.options
-    let handle: OpenFile
-    try {
-      handle = await fs.promises.open(join(dir, walFileName(number)), 'r')
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
-      throw error
-    }
-    this.file?.close()
+    const handle = await openLog(dir, number, fs)
+    if (handle === undefined) return false
+    this.closeFile()
     this.file = new LogFile(handle)
     this.number = number
     return true
@@ -230,18 +232,30 @@ function withNames(table: TableRows, names: ChangeNames): TableRows {
   return gathered(named, rows)
 }
 
-/** Behind which sequence the records of a file are; undefined for one without any. */
+/** @returns undefined for a file that is not there any more: files go when they are not needed, whoever is about to read them. */
+async function openLog(dir: string, number: number, fs: LogReaderOptions['fs']): Promise<OpenFile | undefined> {
+  try {
+    return await fs.promises.open(join(dir, walFileName(number)), 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Behind which sequence the records of a file are; undefined for one without any, or that is not there any more. */
 export async function startOf(number: number, { logs, dir, fs }: Pick<LogReaderOptions, 'logs' | 'dir' | 'fs'>): Promise<number | undefined> {
   const known = logs.startOf(number)
   if (known !== undefined) return known
-  const file = new LogFile(await fs.promises.open(join(dir, walFileName(number)), 'r'))
+  const handle = await openLog(dir, number, fs)
+  if (handle === undefined) return undefined
+  const file = new LogFile(handle)
   try {
     const frame = await file.frame(false)
     if (frame === undefined || frame === BROKEN) return undefined
     logs.learn(number, frame.sequence - 1)
     return frame.sequence - 1
   } finally {
-    file.close()
+    await file.close()
   }
 }
 
@@ -267,7 +281,7 @@ export async function learnNames(end: number, options: Omit<LogReaderOptions, 'k
         file.pass(frame)
       }
     } finally {
-      file.close()
+      await file.close()
     }
   }
 }

@@ -25,7 +25,18 @@ export class History {
   /** @param durable an acknowledged one can no longer be lost. */
   end(operation: Operation, outcome: Outcome, durable: boolean): void {
     operation.outcome = outcome
-    operation.durable = durable
+    operation.durable = durable || operation.told === true
+    this.add()
+  }
+
+  /** A reader of changes was told of it: from now on it is there, whatever its caller is answered. */
+  told(operation: Operation): void {
+    operation.told = true
+    operation.durable = true
+    this.add()
+  }
+
+  private add(): void {
     // What is certain is added up.
     for (let first = this.operations[0]; first !== undefined && (first.outcome === 'refused' || first.durable); first = this.operations[0]) {
       if (first.outcome !== 'refused') this.base = after(this.base, first)

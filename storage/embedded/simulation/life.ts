@@ -121,6 +121,7 @@ export class Life {
     const { trace } = this.world.scheduler
     const operation = this.world.history.begin(change, this.cutoff)
     trace?.(`  CALL ${operation.number} ${describe(change)}`)
+    this.world.follower.begin(operation)
     return operation
   }
 
@@ -140,6 +141,7 @@ export class Life {
   failed(operation: Operation, refused: boolean): void {
     if (this.over) return
     this.world.scheduler.trace?.(`  ${refused ? 'REFUSED' : 'UNKNOWN'} ${operation.number}`)
+    if (refused && operation.told) this.world.violation(`operation ${operation.number} was refused, and a reader of changes was told of it`)
     this.world.history.end(operation, refused ? 'refused' : 'unknown', false)
   }
 

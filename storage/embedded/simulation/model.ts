@@ -29,6 +29,8 @@ export interface Operation {
   outcome: Outcome
   /** A sync has made it durable; else a power cut may take it. */
   durable: boolean
+  /** A reader of changes was told of it, who is told of nothing that may be lost. */
+  told?: boolean
   /** First time that retention kept of a measurement while the operation's process ran. */
   cutoff: (measurement: string) => bigint
 }

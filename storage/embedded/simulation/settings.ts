@@ -106,6 +106,9 @@ export function configOf(random: Random): Record<string, unknown> {
     query_threads: random.between(1, 2),
     engine_niceness: 0,
     maintenance_max_deaths: random.pick([1, 3, 1000]),
+    cdc_capacity: random.pick([16, 100, 65_536]),
+    cdc_log_size: random.pick([0, 2000, 20_000, 1 << 20]),
+    cdc_log_secs: random.pick([0, 5, 600, 86_400]),
   }
 }
 

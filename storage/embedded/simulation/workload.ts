@@ -70,8 +70,8 @@ export class Client {
     await Promise.all(underWay)
   }
 
-  /** A write and a flush, now that nothing fails any more. @returns why not. */
-  async progress(): Promise<unknown> {
+  /** A write and a flush, now that nothing fails any more. @param acknowledged gets the write. @returns why not. */
+  async progress(acknowledged: (operation: Operation) => void): Promise<unknown> {
     const { life } = this
     const point: Point = { measurement: 'progress', tags: '', time: BigInt(Math.floor(life.world.wallClock)) * NS_PER_MS, fields: [] }
     point.fields.push({ name: 'v', type: 'float64', value: this.value('float64') })
@@ -87,7 +87,10 @@ export class Client {
       try {
         const { rejected } = await life.engine.write(batch, {})
         if (rejected > 0) life.failed(operation, true)
-        else life.acknowledged(operation)
+        else {
+          life.acknowledged(operation)
+          acknowledged(operation)
+        }
         await life.engine.flush()
         return undefined
       } catch (error) {

@@ -2,10 +2,11 @@
 import { INT64_MIN, later } from '../../common/time.ts'
 import { type Backup, backupProblem } from './backups.ts'
 import { Disk } from './disk.ts'
+import { Follower } from './follower.ts'
 import { History, StateHistory } from './history.ts'
 import { Life } from './life.ts'
 import { NO_FAULTS } from './machine.ts'
-import type { Point } from './model.ts'
+import type { Operation, Point } from './model.ts'
 import { Random } from './random.ts'
 import { Scheduler } from './scheduler.ts'
 import { configOf, profileOf, ratesOf } from './settings.ts'
@@ -42,6 +43,7 @@ export class World {
   /** What was removed from it, with the event at which it was. */
   readonly removed = new Map<string, number>()
   readonly backups = new Map<string, Backup>()
+  readonly follower: Follower
   /** A process beside the one under test, for restored backups. */
   private side: Life | undefined
   /** Newest time that a write has carried. */
@@ -56,6 +58,7 @@ export class World {
     this.scheduler = new Scheduler(this.random.fork())
     this.scheduler.trace = trace
     this.disk = new Disk(this.random.fork())
+    this.follower = new Follower(this.random.fork(), (problem, cause) => this.violation(problem, cause))
   }
 
   /** Milliseconds since the Unix epoch. */
@@ -113,6 +116,7 @@ export class World {
     }
     life.machine.rates = random.chance(0.3) ? rates : NO_FAULTS
     if (await this.open(life)) {
+      this.follower.retain(life.cutoff)
       await this.compare(life)
       life.machine.rates = rates
       if (end !== 'close' && !life.over) this.crashLater(life)
@@ -174,15 +178,51 @@ export class World {
   private async use(life: Life): Promise<void> {
     const { random } = this
     const clients = Array.from({ length: random.between(1, 4) }, () => new Client(life).run(random.logarithmic(1, 30)))
+    let followed = !random.chance(0.7)
+    const following = followed
+      ? undefined
+      : this.follower.follow(
+          life,
+          () => followed,
+          (ms) => this.pause(ms),
+        )
     await this.settledOf(life, 'use', Promise.all(clients))
-    if (life.over || this.problem !== undefined) return
+    if (!life.over && this.problem === undefined) await this.useAfterFaults(life, following !== undefined)
+    followed = true
+    this.follower.stop()
+    if (following !== undefined && !life.over && this.problem === undefined) await this.settledOf(life, 'the end of a reader of changes', following)
+  }
+
+  private pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.scheduler.at(ms, 'a reader goes on', resolve))
+  }
+
+  /** Nothing fails any more: a write and a flush succeed, and a reader of changes is told of all. */
+  private async useAfterFaults(life: Life, followed: boolean): Promise<void> {
+    const { random } = this
     life.machine.rates = NO_FAULTS
     this.disk.capacity = Number.POSITIVE_INFINITY
     let failure: unknown
-    const progress = new Client(life).progress().then((why) => {
-      failure = why
-    })
+    const before = this.follower.acknowledged()
+    let last: Operation | undefined
+    const progress = new Client(life)
+      .progress((operation) => {
+        last = operation
+      })
+      .then((why) => {
+        failure = why
+      })
     await this.settledOf(life, 'a write and a flush', progress)
+    if (followed && last !== undefined && last.outcome === 'acknowledged' && !life.over && this.problem === undefined && life.machine.grave === 0) {
+      const operation = last
+      await this.settledOf(life, 'the telling of the last write to a reader of changes', this.follower.toldOf(operation))
+      if (!life.over && this.problem === undefined) {
+        this.follower.retain(life.cutoff)
+        const problem = this.follower.missing(operation, before)
+        if (problem !== undefined) this.violation(problem)
+        this.follower.settle()
+      }
+    }
     if (failure !== undefined && life.machine.grave === 0 && !life.over)
       this.violation('no write or no flush succeeds, though nothing fails any more and no fault deserved it', failure)
     const backup = [...this.backups.values()][0]
@@ -271,6 +311,7 @@ export class World {
     }
     if (end === 'power') this.disk.powerCut()
     else this.disk.killed()
+    this.follower.retain(life.cutoff)
     this.history.ended(end === 'power', life.cutoff)
     this.stateHistory.ended()
   }
