@@ -44,7 +44,7 @@ function run(name: string, fields: number): void {
   const encoder = new FrameEncoder()
   let bytes = 0
   const pass = (events: number): void => {
-    for (let n = 0; n < events; n += ROWS) for (const piece of encoder.encode(change, idsOf(position, 'abcdef12', position))) bytes += piece.length
+    for (let n = 0; n < events; n += ROWS) for (const chunk of encoder.encode(change, idsOf(position, 'abcdef12', position))) bytes += chunk.length
   }
   pass(EVENTS / 10)
   bytes = 0

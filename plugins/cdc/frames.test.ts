@@ -157,8 +157,8 @@ t.test('random changes are the bytes that values and JSON.stringify make', async
     const random = seeded(seed)
     const change = changeOf(random)
     const skip = random() < 0.7 ? 0 : Math.floor(random() * change.rows)
-    const pieces = [...kept.encode(change, idsOf(BEFORE, 'abcdef12', POSITION), skip)]
-    const [text, model] = [Buffer.concat(pieces).toString(), expected(change, skip)]
+    const chunks = [...kept.encode(change, idsOf(BEFORE, 'abcdef12', POSITION), skip)]
+    const [text, model] = [Buffer.concat(chunks).toString(), expected(change, skip)]
     bytes += text.length
     if (text === model) continue
     let at = 0
@@ -170,7 +170,7 @@ t.test('random changes are the bytes that values and JSON.stringify make', async
   t.comment(`${SEEDS} changes from seed ${FROM}, ${bytes} bytes`)
 })
 
-t.test('one that leaves off between pieces harms no other', async (t) => {
+t.test('one that leaves off between chunks harms no other', async (t) => {
   let long: RowsChanged
   let seed = 1
   do long = changeOf(seeded(seed++))

@@ -1,5 +1,5 @@
 /**
- * Changes as server-sent events: one frame a point, a deleted series or another change. Points are written as bytes, into a buffer that is handed on in pieces,
+ * Changes as server-sent events: one frame a point, a deleted series or another change. Points are written as bytes, into a buffer that is handed on in chunks,
  * so that no change is encoded in one turn.
  */
 import { createHash } from 'node:crypto'
@@ -11,8 +11,8 @@ import { decimalText } from 'svcdb/lib/numbers'
 /** Tags kept as JSON, by series. */
 const KEPT_TAGS = 50_000
 /** Frames made, or bytes, before they are handed on. */
-const PIECE = 512
-const PIECE_BYTES = 256 * 1024
+const CHUNK_ROWS = 512
+const CHUNK_BYTES = 256 * 1024
 const KINDS = { float64: 'F64', int64: 'I64', uint64: 'U64', bool: 'Bool', string: 'String', decimal: 'Decimal128', histogram: 'Histogram' } as const
 const encoder = new TextEncoder()
 const utf8 = (text: string): Uint8Array => encoder.encode(text)
@@ -47,7 +47,7 @@ export class FrameEncoder {
     return bytes
   }
 
-  /** Pieces of UTF-8. @param skip frames of the change that its reader has had. */
+  /** Chunks of UTF-8. @param skip frames of the change that its reader has had. */
   *encode(change: Change, ids: FrameIds, skip = 0): Generator<Uint8Array> {
     switch (change.kind) {
       case 'rows':
@@ -110,7 +110,7 @@ export class FrameEncoder {
           writeTime(out, times[row * 2], times[row * 2 + 1])
           out.put(tail)
         }
-        if (out.length > 0 && (last || (row - skip) % PIECE === PIECE - 1 || out.length >= PIECE_BYTES)) yield out.take()
+        if (out.length > 0 && (last || (row - skip) % CHUNK_ROWS === CHUNK_ROWS - 1 || out.length >= CHUNK_BYTES)) yield out.take()
       }
     } finally {
       out.close()

@@ -1,5 +1,5 @@
 /**
- * A reader of changes that lives longer than the process: it comes and goes, goes on from the place that it keeps, and over all lives must be told each row
+ * A reader of changes that lives longer than the process: it comes and goes, goes on from the position that it keeps, and over all lives must be given each row
  * that is durable once, in order, or that it was missed.
  */
 import type { Change, ChangeCursor, RowsChanged } from 'svcdb'
@@ -11,8 +11,8 @@ import type { Random } from './random.ts'
 interface Written {
   operation: Operation
   point: Point
-  told: boolean
-  /** It need not be told: it lay in a gap, or is of what was dropped, deleted or taken by retention, which the log need not name any more. */
+  delivered: boolean
+  /** It need not be delivered: it lay in a gap, or is of what was dropped, deleted or taken by retention, which the log need not name any more. */
   excused: boolean
 }
 
@@ -20,16 +20,16 @@ interface Written {
 const RETRY_MS = 50
 
 export class Follower {
-  /** What was told, and times that something was missed. */
+  /** What was delivered, and times that something was missed. */
   readonly counts = { rows: 0, gaps: 0, readings: 0 }
   private readonly random: Random
   private readonly violation: (problem: string, cause?: unknown) => void
   private readonly written = new Map<string, Written[]>()
-  /** Keys of what was told and is settled. */
+  /** Keys of what was delivered and is settled. */
   private readonly forgotten = new Set<string>()
   private anew = false
   private position: string | undefined
-  /** Number of the first operation that is to be told; undefined until it follows. */
+  /** Number of the first operation that is to be delivered; undefined until it follows. */
   private since: number | undefined
   private newest = 0
   private cursor: ChangeCursor | undefined
@@ -45,14 +45,14 @@ export class Follower {
     const { change } = operation
     this.newest = operation.number
     if (change.kind === 'write')
-      for (const point of change.points) this.add(keyOfPoint(change.namespace, point), { operation, point, told: false, excused: false })
+      for (const point of change.points) this.add(keyOfPoint(change.namespace, point), { operation, point, delivered: false, excused: false })
     else if (change.kind !== 'restore')
       for (const entry of this.entries())
         if (entry.point.measurement === change.measurement && (entry.operation.change as { namespace: string }).namespace === change.namespace)
           entry.excused = true
   }
 
-  /** What retention may have taken, and with it the names of series, need not be told. */
+  /** What retention may have taken, and with it the names of series, need not be delivered. */
   retain(cutoff: (measurement: string) => bigint): void {
     for (const entry of this.entries()) if (entry.point.time < cutoff(entry.point.measurement)) entry.excused = true
   }
@@ -88,12 +88,12 @@ export class Follower {
     this.cursor?.close()
   }
 
-  /** Resolves when the write, which is acknowledged and of one point, is told, or missed and said so. */
-  toldOf(operation: Operation): Promise<void> {
+  /** Resolves when the write, which is acknowledged and of one point, is delivered, or missed and said so. */
+  deliveryOf(operation: Operation): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const { change } = operation
     const [entry] = change.kind === 'write' ? (this.written.get(keyOfPoint(change.namespace, change.points[0])) ?? []) : []
-    if (entry === undefined || entry.told || entry.excused) resolve()
+    if (entry === undefined || entry.delivered || entry.excused) resolve()
     else this.waiting = { operation, done: resolve }
     return promise
   }
@@ -103,13 +103,13 @@ export class Follower {
     return new Set([...this.entries()].flatMap(({ operation }) => (operation.outcome === 'acknowledged' ? [operation] : [])))
   }
 
-  /** What is wrong after the write was told: all that was acknowledged before it began must have been. */
+  /** What is wrong after the write was delivered: all that was acknowledged before it began must have been. */
   missing(before: Operation, acknowledged: ReadonlySet<Operation>): string | undefined {
     const { since = Number.POSITIVE_INFINITY } = this
-    for (const { operation, point, told, excused } of this.entries()) {
-      if (told || excused || operation.number < since || operation.number >= before.number || !acknowledged.has(operation)) continue
+    for (const { operation, point, delivered, excused } of this.entries()) {
+      if (delivered || excused || operation.number < since || operation.number >= before.number || !acknowledged.has(operation)) continue
       if (operation.change.kind !== 'write' || !operation.change.points.includes(point)) continue
-      return `operation ${operation.number} is acknowledged, and a reader of changes was told ${before.number} and not its ${keyOfPoint(operation.change.namespace, point)}`
+      return `operation ${operation.number} is acknowledged, and a reader of changes was given ${before.number} and not its ${keyOfPoint(operation.change.namespace, point)}`
     }
     return undefined
   }
@@ -117,7 +117,7 @@ export class Follower {
   /** What is settled is forgotten. */
   settle(): void {
     for (const [key, entries] of this.written) {
-      if (!entries.every(({ told }) => told)) continue
+      if (!entries.every(({ delivered }) => delivered)) continue
       this.written.delete(key)
       this.forgotten.add(key)
     }
@@ -125,17 +125,17 @@ export class Follower {
 
   private take(change: Change, life: Life): void {
     const { position = '' } = this
-    life.world.scheduler.trace?.(`  TOLD ${change.kind} ${change.position}`)
+    life.world.scheduler.trace?.(`  DELIVERED ${change.kind} ${change.position}`)
     // A database that could not be given its id in one life has another in the next.
     const anew = change.kind === 'gap' && change.cause === 'other_history'
-    if (change.position <= position && !anew) return this.violation(`a reader at ${position} was told ${change.kind} at ${change.position}`)
+    if (change.position <= position && !anew) return this.violation(`a reader at ${position} was given ${change.kind} at ${change.position}`)
     this.position = change.position
     if (change.kind === 'gap') {
       this.counts.gaps++
-      if (change.from !== position) this.violation(`a reader at ${position} was told a gap from ${change.from}`)
+      if (change.from !== position) this.violation(`a reader at ${position} was given a gap from ${change.from}`)
       for (const entry of this.entries()) {
         entry.excused = true
-        if (anew) entry.told = false
+        if (anew) entry.delivered = false
       }
       this.anew ||= anew
       this.waiting?.done()
@@ -157,18 +157,19 @@ export class Follower {
         fields: fields.map(({ name, type, value }) => ({ name, type, value: value as never })),
       })
       const entries = this.written.get(key) ?? []
-      // The same point may have been sent again, when it was refused or nobody knows: what is told is one that is there.
-      const left = entries.filter(({ told, operation }) => !told && (operation.outcome !== 'refused' || entries.length === 1))
+      // The same point may have been sent again, when it was refused or nobody knows: what is delivered is one that is there.
+      const left = entries.filter(({ delivered, operation }) => !delivered && (operation.outcome !== 'refused' || entries.length === 1))
       const entry = left.find(({ operation }) => operation.outcome === 'acknowledged') ?? left[0]
-      // To a reader of another history all that the log has is told again.
+      // To a reader of another history all that the log has is delivered again.
       if (entry === undefined && this.anew && (entries.length > 0 || this.forgotten.has(key))) continue
-      if (entry === undefined) return this.violation(`a reader was told ${key}, which ${entries.length === 0 ? 'nobody has written' : 'it was told before'}`)
-      entry.told = true
+      if (entry === undefined)
+        return this.violation(`a reader was given ${key}, which ${entries.length === 0 ? 'nobody has written' : 'it was delivered before'}`)
+      entry.delivered = true
       const { operation, point } = entry
-      if (operation.outcome === 'refused') return this.violation(`a reader was told ${key} of operation ${operation.number}, which was refused`)
+      if (operation.outcome === 'refused') return this.violation(`a reader was given ${key} of operation ${operation.number}, which was refused`)
       if (operation.change.kind === 'write' && !operation.change.points.includes(point))
-        return this.violation(`a reader was told ${key}, a point that was refused`)
-      if (left.length === 1) life.world.history.told(operation)
+        return this.violation(`a reader was given ${key}, a point that was refused`)
+      if (left.length === 1) life.world.history.delivered(operation)
       if (this.waiting?.operation !== operation) continue
       this.waiting.done()
       this.waiting = undefined

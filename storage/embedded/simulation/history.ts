@@ -25,13 +25,13 @@ export class History {
   /** @param durable an acknowledged one can no longer be lost. */
   end(operation: Operation, outcome: Outcome, durable: boolean): void {
     operation.outcome = outcome
-    operation.durable = durable || operation.told === true
+    operation.durable = durable || operation.delivered === true
     this.add()
   }
 
-  /** A reader of changes was told of it: from now on it is there, whatever its caller is answered. */
-  told(operation: Operation): void {
-    operation.told = true
+  /** A reader of changes was given it: from now on it is there, whatever its caller is answered. */
+  delivered(operation: Operation): void {
+    operation.delivered = true
     operation.durable = true
     this.add()
   }

@@ -141,7 +141,7 @@ export class Life {
   failed(operation: Operation, refused: boolean): void {
     if (this.over) return
     this.world.scheduler.trace?.(`  ${refused ? 'REFUSED' : 'UNKNOWN'} ${operation.number}`)
-    if (refused && operation.told) this.world.violation(`operation ${operation.number} was refused, and a reader of changes was told of it`)
+    if (refused && operation.delivered) this.world.violation(`operation ${operation.number} was refused, and a reader of changes was given it`)
     this.world.history.end(operation, refused ? 'refused' : 'unknown', false)
   }
 

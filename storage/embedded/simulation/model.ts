@@ -29,8 +29,8 @@ export interface Operation {
   outcome: Outcome
   /** A sync has made it durable; else a power cut may take it. */
   durable: boolean
-  /** A reader of changes was told of it, who is told of nothing that may be lost. */
-  told?: boolean
+  /** A reader of changes was given it, who is given nothing that may be lost. */
+  delivered?: boolean
   /** First time that retention kept of a measurement while the operation's process ran. */
   cutoff: (measurement: string) => bigint
 }

@@ -197,7 +197,7 @@ export class World {
     return new Promise((resolve) => this.scheduler.at(ms, 'a reader goes on', resolve))
   }
 
-  /** Nothing fails any more: a write and a flush succeed, and a reader of changes is told of all. */
+  /** Nothing fails any more: a write and a flush succeed, and a reader of changes is given all. */
   private async useAfterFaults(life: Life, followed: boolean): Promise<void> {
     const { random } = this
     life.machine.rates = NO_FAULTS
@@ -215,7 +215,7 @@ export class World {
     await this.settledOf(life, 'a write and a flush', progress)
     if (followed && last !== undefined && last.outcome === 'acknowledged' && !life.over && this.problem === undefined && life.machine.grave === 0) {
       const operation = last
-      await this.settledOf(life, 'the telling of the last write to a reader of changes', this.follower.toldOf(operation))
+      await this.settledOf(life, 'the delivery of the last write to a reader of changes', this.follower.deliveryOf(operation))
       if (!life.over && this.problem === undefined) {
         this.follower.retain(life.cutoff)
         const problem = this.follower.missing(operation, before)
