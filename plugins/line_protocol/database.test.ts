@@ -6,7 +6,13 @@ import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import plugin from './index.ts'
 
-const now = () => BigInt(Date.now()) * 1_000_000n
+/** The time, and never the same one twice: points of one series and one time are one point. */
+let last = 0n
+const now = () => {
+  const time = BigInt(Date.now()) * 1_000_000n
+  last = time > last ? time : last + 1n
+  return last
+}
 
 interface Setup {
   database?: Record<string, string>
